@@ -11,6 +11,7 @@ from pathlib import Path
 from keras_nplm.cli import flags
 from keras_nplm.cli.printing import format_figures
 from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
+from keras_nplm.data.special_ids import UNK
 from keras_nplm.data.tokenizers import get_separator, uses_subwords
 from keras_nplm.data.unusual_text import warn_of_tokens
 from keras_nplm.io.errors import InputError
@@ -22,7 +23,7 @@ from keras_nplm.io.text import read_lines as read_stream
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.presets import find_preset
-from keras_nplm.language_model.scoring import SentenceScore
+from keras_nplm.language_model.scoring import SentenceScore, TokenScore
 
 _TOP_K = Option("top_k", int, 5, "number of words per context", least=1, metavar="K")
 _DRAW_FROM = Option("top_k", int, None, "most probable words to sample from", least=1, example=40, metavar="K")
@@ -47,6 +48,8 @@ def add(command: flags.AddCommand) -> None:
     score.description += " Prints a line per sentence: log-probability, tokens, out-of-vocabulary tokens."
     flags.add_directory(score)
     flags.add_switch(score, "--self-normalised", flags.SELF_NORMALISED)
+    help = "print a line per token: token, log-probability, n-gram order or <unk>, number of the sentence"
+    flags.add_switch(score, "--tokens", help)
     flags.add_switch(score, "--dynamic", "a copy of the model learns from each sentence before it scores the next")
     help = "text file, one sentence per line (default: standard input)"
     score.add_argument("file", metavar="FILE", nargs="?", help=help)
@@ -118,18 +121,26 @@ def _score(options: argparse.Namespace) -> dict:
     if options.self_normalised:
         print("Scores are off by log Z: see `evaluate --ln-z`.", file=sys.stderr)
     lines = warn_of_tokens(model.tokenizer_name)(lines)
+    if options.tokens:
+        scores = model.score_tokens(lines, dynamic=options.dynamic)
+        return {"sentences": ([*map(_list_score, tokens)] for tokens in scores)}
     return {"sentences": map(_list_score, model.score(lines, dynamic=options.dynamic))}
 
 
-def _list_score(score: SentenceScore) -> dict:
+def _list_score(score: SentenceScore | TokenScore) -> dict:
     log_prob = score.log_prob if math.isfinite(score.log_prob) else None  # JSON has no infinity
-    return {"log_prob": log_prob, "tokens": score.tokens, "unk_tokens": score.unk_tokens}
+    return dataclasses.asdict(score) | {"log_prob": log_prob}
 
 
 def _show_score(result: dict) -> None:
-    for score in result["sentences"]:
-        log_prob = "-inf" if score["log_prob"] is None else f"{score['log_prob']:.4f}"
-        print(f"{log_prob}\t{score['tokens']}\t{score['unk_tokens']}")
+    for number, sentence in enumerate(result["sentences"], start=1):
+        for score in sentence if isinstance(sentence, list) else [sentence]:
+            log_prob = "-inf" if score["log_prob"] is None else f"{score['log_prob']:.4f}"
+            if "token" in score:
+                order = UNK if score["is_unknown"] else score["order"]
+                print(escape_controls(score["token"]), log_prob, order, number, sep="\t")
+            else:
+                print(log_prob, score["tokens"], score["unk_tokens"], sep="\t")
 
 
 def _complete(options: argparse.Namespace) -> dict:

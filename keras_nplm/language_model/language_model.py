@@ -4,7 +4,7 @@ import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,14 @@ from keras_nplm.language_model.model_files import get_kind, load_model, save_mod
 from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores, rank_lists
 from keras_nplm.language_model.rescoring.nbest import NBestList
-from keras_nplm.language_model.scoring import ScoringCounts, SentenceScore, batch_sentences, score_sentences
+from keras_nplm.language_model.scorer import Scorer, self_normalise
+from keras_nplm.language_model.scoring import (
+    ScoringCounts,
+    SentenceScore,
+    TokenScore,
+    batch_sentences,
+    score_sentences,
+)
 from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
@@ -104,11 +111,7 @@ class LanguageModel:
         try:
             model = load_model(directory, config, len(vocabulary))
             if self_normalised:
-                wanted, fix = "an NPLM, which has logits, to be self-normalised", "leave `--self-normalised` out."
-                check_argument("model", model.kind == "nplm", wanted, type(model).__name__, fix)
-                from keras_nplm.models.self_normalised import SelfNormalised
-
-                model = SelfNormalised(model)
+                model = self_normalise(model)
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
         except (KeyError, IndexError, TypeError) as error:
             raise InputError(f"The files of {directory} do not match each other: {error}. Fix: retrain.") from error
@@ -253,11 +256,33 @@ class LanguageModel:
         `min_log_prob` is a lower bound of ln P of one n-gram. `counts` are counters that are increased. `dynamic`: a
         copy of the model learns from each sentence before it scores the next; see `evaluate`.
         """
+        return self._score(sentences, dynamic, min_log_prob=min_log_prob, counts=counts)
+
+    def score_tokens(
+        self, sentences: Iterable[str], *, dynamic: bool | DynamicSettings = False
+    ) -> Iterator[list[TokenScore]]:
+        """Iterate over the scores of the tokens of each sentence: ln P, the order of the n-gram, and unknown words.
+
+        >>> from keras_nplm import LanguageModel
+        >>> [scores] = LanguageModel.from_preset("reference").score_tokens(["The valuable"])
+        >>> [(score.token, score.order, score.is_unknown) for score in scores]
+        [('The', 2, False), ('valuable', 3, True), ('</s>', 4, False)]
+        """
+        return self._score(sentences, dynamic, by_token=True)
+
+    def _score(self, sentences: Iterable[str], dynamic: bool | DynamicSettings, **options: Any) -> Iterator[Any]:
         lines = check_lines(sentences, "sentences")
         model = make_learner(self, dynamic)[1] if dynamic else self.model
         own = model, self.vocabulary, self.tokenize, self.boundary
-        options = dict(min_log_prob=min_log_prob, counts=counts, in_order=bool(dynamic))
+        options["in_order"] = bool(dynamic)
         return (score for batch in batch_sentences(lines) for score in score_sentences(*own, batch, **options))
+
+    def scorer(self, self_normalised: bool = False) -> Scorer:
+        """Return a scorer for decoders: log-probabilities a few words at a time; see `Scorer`.
+
+        `self_normalised` takes the logits of an NPLM as log-probabilities, as in `load`. Dynamic evaluation is off.
+        """
+        return Scorer(self, self_normalised)
 
     def rescore(
         self, lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, *, name: str = FEATURE_NAME

@@ -1,6 +1,7 @@
 """Score sentences: log-probabilities of texts under a language model, each distinct n-gram evaluated once."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from keras_nplm.data.distinct_rows import find_distinct_rows
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from keras_nplm.data.special_ids import BOS_ID, EOS, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.data.vocabulary import Vocabulary, check_reserved
 from keras_nplm.models.base import NextWordModel, row_blocks
 
@@ -25,6 +26,16 @@ class SentenceScore:
     log_prob: float  # the sum of ln P(token | context), in nats
     tokens: int  # predicted tokens; `</s>` counts where the model predicts it
     unk_tokens: int  # predicted tokens that are out-of-vocabulary words
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenScore:
+    """The score of a token of a sentence."""
+
+    token: str  # `</s>` at the end of a sentence
+    log_prob: float  # ln P(token | context), in nats
+    order: int  # of the n-gram: the longest that an n-gram model lists; else all words of the context count
+    is_unknown: bool  # whether the token is out of the vocabulary
 
 
 @dataclasses.dataclass
@@ -87,8 +98,9 @@ def score_sentences(
     min_log_prob: float = -np.inf,
     counts: ScoringCounts | None = None,
     in_order: bool = False,
-) -> list[SentenceScore]:
-    """Return the log-probability of each sentence; sentences do not see each other as context.
+    by_token: bool = False,
+) -> list[SentenceScore] | list[list[TokenScore]]:
+    """Return the log-probability of each sentence, or of its tokens; sentences do not see each other as context.
 
         ln P(sentence) = sum_t ln P(w_t | w_{t-n+1} … w_{t-1})
 
@@ -99,18 +111,25 @@ def score_sentences(
     """
     texts = [tokenize(sentence) for sentence in sentences]
     tokens, positions, owners = _arrange_sentences(texts, vocabulary, model.order, boundary)
-    log_prob = np.empty(len(positions))
+    log_prob, orders = np.empty(len(positions)), np.empty(len(positions), np.int64)
     for block in row_blocks(len(positions), min(2 * _CHARACTERS, _IDS // model.order)):  # most often one block
         ngrams = gather_ngrams(tokens, positions[block], model.order)
         distinct, which = ngrams, slice(None)
         if not in_order:
             distinct, which = find_distinct_rows(ngrams, keep_order=model.order > _LONG_CONTEXT)
         log_prob[block] = np.maximum(model.log_prob(distinct[:, :-1], distinct[:, -1]), min_log_prob)[which]
+        if by_token:
+            orders[block] = model.find_orders(distinct[:, :-1], distinct[:, -1])[which]
         if counts is not None:
             counts.ngrams += len(ngrams)
             counts.distinct_ngrams += len(distinct)
             counts.contexts += len(find_distinct_rows(distinct[:, :-1])[0])
     number, is_unknown = len(sentences), tokens[positions] == UNK_ID
+    if by_token:
+        ends = [EOS] if boundary == "sentence" else []
+        names = [token for text in texts for token in [*text, *ends]]
+        scores = map(TokenScore, names, log_prob.tolist(), orders.tolist(), is_unknown.tolist())
+        return [[*itertools.islice(scores, length)] for length in np.bincount(owners, minlength=number).tolist()]
     columns = [np.bincount(owners, weights, number) for weights in (log_prob, None, is_unknown)]
     columns[2] = columns[2].astype(np.int64)
     return [SentenceScore(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

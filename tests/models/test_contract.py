@@ -7,6 +7,8 @@ import tempfile
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import keras_nplm.models.base as base
 from keras_nplm import (
@@ -171,6 +173,28 @@ def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
         np.testing.assert_allclose(measure(iter(np.split(text, cuts))), whole, rtol=1e-4, atol=1e-5)
     monkeypatch.setattr("keras_nplm.models.evaluation._PART_SIZE", 7)
     np.testing.assert_allclose(measure(text), whole, rtol=1e-4, atol=1e-5)
+
+
+@of_every_static_model
+@of_both_boundaries
+@settings(max_examples=8, deadline=None)
+@given(
+    texts=st.lists(st.lists(st.sampled_from([*VOCABULARY.words[4:], "new"])), min_size=1, max_size=3), data=st.data()
+)
+def test_a_scorer_gives_the_score_of_the_text_for_any_cut(name, boundary, texts, data):
+    language_model = LanguageModel(build(name, boundary), VOCABULARY, "whitespace")
+    scorer = language_model.scorer()
+    size = data.draw(st.integers(1, 4))
+    states, totals = [scorer.begin()] * len(texts), np.zeros(len(texts))
+    for start in range(0, max(map(len, texts)), size):
+        words = [" ".join(text[start : start + size]) for text in texts]
+        log_probs, states = scorer.score_batch(states, words)
+        totals += log_probs
+    totals += [scorer.end(state) for state in states]
+    scores = [*language_model.score(map(" ".join, texts))]
+    np.testing.assert_allclose(totals, [score.log_prob for score in scores], rtol=1e-4, atol=1e-4)
+    distributions = language_model.model.next_log_probs(np.stack([np.frombuffer(s, np.int32) for s in states]))
+    np.testing.assert_allclose(np.exp(scorer.next_log_probs(states)), np.exp(distributions), rtol=1e-4, atol=1e-6)
 
 
 @of_every_model

@@ -1,0 +1,144 @@
+"""Incremental scoring: log-probabilities a few words at a time, with hashable states, as decoders need them."""
+
+import contextlib
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keras_nplm.data.arguments import check_text
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from keras_nplm.data.subwords import WordCache
+from keras_nplm.data.tokenizers import CHARACTERS, SPACE, parse_tokenizer
+from keras_nplm.data.vocabulary import check_reserved
+from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.mixture import Mixture
+
+if TYPE_CHECKING:
+    from keras_nplm.language_model.language_model import LanguageModel
+
+State = bytes  # the last n-1 token ids, int32 each: unlike tuples joined to an array without a loop over the ids
+_ID = 4  # bytes of an id
+UNK, EOS = (np.int32(i).tobytes() for i in (UNK_ID, EOS_ID))
+_STARTS = tuple(np.int32(i).tobytes() for i in (PAD_ID, BOS_ID))  # the last id of a state at the beginning of a text
+
+
+class Scorer:
+    """Score a text a few words at a time, for beam search and other decoders; see `LanguageModel.scorer`.
+
+        ln P(text) = sum_t ln P(words_t | state_{t-1}) + ln P(</s> | state_T),    state_0 = begin()
+
+    A state holds the last n-1 token ids, all that the model can use, as bytes: hashable, comparable and picklable.
+    Hypotheses with equal states have equal continuations: a decoder may recombine them. However a text is cut into
+    calls at single spaces, its score is that of `LanguageModel.score`, up to rounding. A word of several tokens, such
+    as subwords, has the sum of their log-probabilities. An out-of-vocabulary word has ln P(<unk> | state). As in KenLM,
+    `word in scorer` tells whether it is in the vocabulary.
+
+    Networks are copied to NumPy, so that one word costs no TensorFlow call: later changes of their weights are not
+    seen. That holds for all output layers but adaptive, short-list and hybrid ones, which run compiled graphs.
+
+    Example:
+
+    >>> from keras_nplm import LanguageModel
+    >>> language_model = LanguageModel.from_preset("reference")
+    >>> scorer = language_model.scorer()
+    >>> first, state = scorer.score(scorer.begin(), "The value")
+    >>> second, state = scorer.score(state, "is")
+    >>> [whole] = language_model.score(["The value is"])
+    >>> bool(np.isclose(first + second + scorer.end(state), whole.log_prob, atol=1e-3))
+    True
+    >>> "value" in scorer, "valuable" in scorer
+    (True, False)
+    """
+
+    def __init__(self, language_model: "LanguageModel", self_normalised: bool = False):
+        self.model = (self_normalise if self_normalised else _convert_to_arrays)(language_model.model)
+        self.vocabulary, self.boundary = language_model.vocabulary, language_model.boundary
+        self.tokenize = language_model.tokenize
+        self._begin = language_model.first_context.tobytes()
+        has_spaces = parse_tokenizer(language_model.tokenizer_name)[0] == CHARACTERS
+        self._between = self.vocabulary.encode([SPACE] * has_spaces).tobytes()
+        self._encode = WordCache(self._encode_text).__getitem__
+        self._cut = operator.itemgetter(slice(-len(self._begin), None))
+
+    def begin(self) -> State:
+        """Return the state at the beginning of a text."""
+        return self._begin
+
+    def score(self, state: State, word: str) -> tuple[float, State]:
+        """Return ln P(word | state) and the state after the word; a text of several words is one call, too."""
+        log_probs, states = self.score_batch([state], [word])
+        return float(log_probs[0]), states[0]
+
+    def score_batch(self, states: Sequence[State], words: Sequence[str]) -> tuple[np.ndarray, list[State]]:
+        """Return ln P of one word after each state, float64 [B], and the B states after these words."""
+        ids = map(self.encode, states, words) if self._between else map(self._encode, words)
+        return self.score_ids(states, [*ids])
+
+    def score_ids(self, states: Sequence[State], ids: Sequence[bytes]) -> tuple[np.ndarray, list[State]]:
+        """Do the same for the token ids of words, as `encode` returns them: for decoders that encode each word once."""
+        paths, lengths, width = [*map(operator.add, states, ids)], [*map(len, ids)], len(self._begin) + _ID
+        are_tokens = lengths.count(_ID) == len(lengths)
+        ngrams = paths
+        if not are_tokens:
+            pairs = zip(paths, lengths, strict=True)
+            ngrams = [path[i : i + width] for path, length in pairs for i in range(0, length, _ID)]
+        array = np.frombuffer(b"".join(ngrams), np.int32).reshape(len(ngrams), width // _ID)
+        log_probs = self.model._log_prob(array[:, :-1], array[:, -1]).astype(np.float64)  # ids of states need no check
+        if not are_tokens:
+            owners = np.repeat(np.arange(len(paths)), np.array(lengths) // _ID)
+            log_probs = np.bincount(owners, log_probs, len(paths))
+        return log_probs, [*map(self._cut, paths)]
+
+    def next_log_probs(self, states: Sequence[State]) -> np.ndarray:
+        """Return ln P(token | state) of every token of the vocabulary, float [B, |V|]: `vocabulary.words` by id."""
+        array = np.frombuffer(b"".join(states), np.int32)
+        return self.model.next_log_probs(array.reshape(len(states), len(self._begin) // _ID))
+
+    def end(self, state: State) -> float:
+        """Return ln P(</s> | state), of the end of a text; 0 with the boundary `"stream"`, which has no ends."""
+        return 0.0 if self.boundary == "stream" else float(self.score_ids([state], [EOS])[0][0])
+
+    def encode(self, state: State, word: str) -> bytes:
+        """Return the token ids of a word, int32 each. Between words, models of characters have a token for the space.
+
+        Raises:
+            InputError: the text holds `<s>`, `</s>` or `<pad>`.
+        """
+        ids = self._encode(word)
+        return self._between + ids if ids and state[-_ID:] not in _STARTS else ids
+
+    def __contains__(self, word: str) -> bool:
+        ids = self._encode(word)
+        return bool(ids) and UNK_ID not in np.frombuffer(ids, np.int32)
+
+    def _encode_text(self, text: str) -> bytes:
+        tokens = self.tokenize(check_text(text, "word"))
+        if self.vocabulary.subwords is None:
+            check_reserved(tokens)
+        return self.vocabulary.encode(tokens).tobytes()
+
+
+def self_normalise(model: NextWordModel) -> NextWordModel:
+    """Return a network whose logits are log-probabilities; see `keras_nplm.models.self_normalised.SelfNormalised`."""
+    kind, fix = getattr(model, "kind", None), "leave `self_normalised` out."
+    wanted = "an NPLM, which has logits, to be self-normalised"
+    check_argument("model", kind in ("nplm", "self-normalised"), wanted, type(model).__name__, fix)
+    from keras_nplm.models.self_normalised import SelfNormalised
+
+    return SelfNormalised(model) if kind == "nplm" else model
+
+
+def _convert_to_arrays(model: NextWordModel) -> NextWordModel:
+    """Return the model with its networks in NumPy: those of float32 with logits of all words."""
+    kind = getattr(model, "kind", None)
+    if kind == "mixture":
+        return Mixture([*map(_convert_to_arrays, model.models)], model.weights, model.bins)
+    if kind == "nplm" and model.compute_dtype == "float32":
+        from keras_nplm.models.self_normalised import ArrayNetwork
+
+        with contextlib.suppress(InputError):
+            return ArrayNetwork(model)
+    return model

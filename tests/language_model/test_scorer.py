@@ -1,0 +1,127 @@
+"""Scorers of every tokenizer and the interface of KenLM; `tests/models/test_contract.py` has every model."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import NPLM, InputError, KenlmModel, LanguageModel, Vocabulary, kneser_ney, write_arpa
+from keras_nplm.data.shards import encode_text
+from keras_nplm.data.subwords import Subwords
+from keras_nplm.language_model import kenlm
+
+LINES = ["the Cat sat, 3 hats", "that cat's hat", "a mat: the act"] * 4
+
+
+def _build(tokenizer, boundary, vocabulary=None):
+    if tokenizer == "sentencepiece":
+        vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300))
+    vocabulary = vocabulary or Vocabulary.build(LINES, tokenizer=tokenizer, max_size=12)
+    ids = np.concatenate([*encode_text(LINES, vocabulary, tokenizer)])
+    return LanguageModel(kneser_ney(ids, len(vocabulary), 3, boundary), vocabulary, tokenizer)
+
+
+TOKENIZERS = ("words+lower+numbers", "whitespace", "characters", "sentencepiece")
+MODELS = {(name, boundary): _build(name, boundary) for name in TOKENIZERS for boundary in ("sentence", "stream")}
+
+
+@pytest.mark.parametrize(("tokenizer", "boundary"), MODELS)
+@settings(max_examples=30, deadline=None)
+@given(words=st.lists(st.text("atCh3,é'", min_size=1, max_size=5), max_size=6), size=st.integers(1, 3))
+def test_any_cut_at_spaces_gives_the_score_of_the_text(tokenizer, boundary, words, size):
+    language_model = MODELS[tokenizer, boundary]
+    scorer = language_model.scorer()
+    state, total = scorer.begin(), 0.0
+    for start in range(0, len(words), size):
+        log_prob, state = scorer.score(pickle.loads(pickle.dumps(state)), " ".join(words[start : start + size]))
+        total += log_prob
+    [score] = language_model.score([" ".join(words)])
+    [tokens] = language_model.score_tokens([" ".join(words)])
+    assert total + scorer.end(state) == pytest.approx(score.log_prob, abs=1e-4)
+    assert sum(token.log_prob for token in tokens) == pytest.approx(score.log_prob, abs=1e-4)
+    assert [sum(token.is_unknown for token in tokens), len(tokens)] == [score.unk_tokens, score.tokens]
+    assert all(word in scorer for word in words) == (score.unk_tokens == 0)
+    assert state == language_model.encode_beginning(" ".join(words)).tobytes()
+
+
+def test_self_normalised_scores_are_those_of_a_model_loaded_so(tmp_path):
+    network = NPLM(9, order=3, embedding_dim=2, hidden_units=3, boundary="sentence")
+    language_model = LanguageModel(network, Vocabulary(["the", "cat", "sat", "on", "mat"]), "words")
+    language_model.save(tmp_path / "model")
+    scorer = language_model.scorer(self_normalised=True)
+    log_prob, state = scorer.score(scorer.begin(), "the cat")
+    loaded = LanguageModel.load(tmp_path / "model", self_normalised=True)
+    [score] = loaded.score(["the cat"])
+    assert log_prob + scorer.end(state) == pytest.approx(score.log_prob, abs=1e-5)
+    assert loaded.scorer().score(scorer.begin(), "the cat") == (log_prob, state)
+
+
+def test_invalid_words_and_models_are_refused():
+    language_model = MODELS["whitespace", "sentence"]
+    scorer = language_model.scorer()
+    with pytest.raises(InputError, match="reserved token </s>"):
+        scorer.score(scorer.begin(), "</s>")
+    with pytest.raises(InputError, match="`word` must be one string"):
+        scorer.score(scorer.begin(), 5)
+    with pytest.raises(InputError, match=r"an NPLM, which has logits, .* Received: BackoffModel\. Fix: leave"):
+        language_model.scorer(self_normalised=True)
+
+
+@pytest.fixture(scope="module", params=["sentence", "stream"])
+def arpa(request, tmp_path_factory):
+    language_model = MODELS["whitespace", request.param]
+    path = tmp_path_factory.mktemp("arpa") / "model.arpa"
+    write_arpa(path, language_model.model, language_model.vocabulary)
+    return path
+
+
+@pytest.mark.parametrize("has_unk", [True, False])
+def test_numbers_are_those_of_kenlm(arpa, tmp_path, has_unk):
+    real = pytest.importorskip("kenlm", reason="kenlm is not installed")
+    lines = arpa.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if has_unk or "<unk>" not in line]
+    for order in (1, 2, 3):
+        removed = sum("<unk>" in line and line.count(" ") == order - 1 for line in lines) * (not has_unk)
+        place = next(i for i, line in enumerate(kept) if line.startswith(f"ngram {order}="))
+        kept[place] = f"ngram {order}={int(kept[place].split('=')[1]) - removed}"
+    path = tmp_path / "model.arpa"
+    path.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    theirs, ours = real.Model(str(path)), kenlm.Model(str(path))
+    assert ours.order == theirs.order
+    for sentence in ["the Cat sat, 3 hats", "that new hat </s> the <unk> Cat", "", "hats a", "new new that cat's hat"]:
+        assert ours.perplexity(sentence) == pytest.approx(theirs.perplexity(sentence), rel=1e-4)
+        for bos, eos in ((True, True), (True, False), (False, True), (False, False)):
+            assert ours.score(sentence, bos, eos) == pytest.approx(theirs.score(sentence, bos=bos, eos=eos), abs=1e-4)
+            pairs = zip(ours.full_scores(sentence, bos=bos), theirs.full_scores(sentence, bos=bos), strict=True)
+            assert all(a[1:] == b[1:] and a[0] == pytest.approx(b[0], abs=1e-4) for a, b in pairs)
+        for write in ("BeginSentenceWrite", "NullContextWrite"):
+            states = kenlm.State(), real.State()
+            getattr(ours, write)(states[0])
+            getattr(theirs, write)(states[1])
+            for word in [*sentence.split(), "</s>"]:
+                after = kenlm.State(), real.State()
+                full = ours.BaseFullScore(states[0], word, after[0]), theirs.BaseFullScore(states[1], word, after[1])
+                assert full[0].log_prob == pytest.approx(full[1].log_prob, abs=1e-4)
+                assert full[0][1:] == (full[1].ngram_length, full[1].oov)
+                again = kenlm.State()
+                assert ours.BaseScore(states[0], word, again) == full[0].log_prob
+                assert again == after[0] == copy.deepcopy(again) and len({again, after[0]}) == 1
+                assert (word in ours) == (word in theirs)
+                states = after
+
+
+def test_kenlm_interface_of_a_model_directory(tmp_path):
+    language_model = MODELS["sentencepiece", "sentence"]
+    language_model.save(tmp_path / "model")
+    model = KenlmModel(tmp_path / "model")
+    [score] = language_model.score(["that new hat"])
+    assert model.score("that new hat") == pytest.approx(score.log_prob / math.log(10), abs=1e-4)
+    rows = [*model.full_scores("that new hat")]
+    assert len(rows) == 4 and sum(row[0] for row in rows) == pytest.approx(model.score("that new hat"))
+    assert "that" in model and model.order == 3
+    with pytest.raises(InputError, match="does not exist"):
+        KenlmModel(tmp_path / "absent")
