@@ -82,7 +82,7 @@ class KenlmModel:
 
     def score(self, sentence: str, bos: bool = True, eos: bool = True) -> float:
         """Return log10 P(sentence): after `<s>` unless `bos` is False, with `</s>` unless `eos` is False."""
-        return float(_to_log10(self._scorer.score_ids(*self._find_words(sentence, bos, eos))[0]).sum())
+        return float(_to_log10(self._scorer.score_encoded(*self._find_words(sentence, bos, eos))[0]).sum())
 
     def full_scores(self, sentence: str, bos: bool = True, eos: bool = True) -> Iterator[tuple[float, int, bool]]:
         """Return an iterator over the words: log10 P, n-gram order, whether it is an out-of-vocabulary word."""
@@ -103,7 +103,7 @@ class KenlmModel:
     def BaseScore(self, in_state: State, word: str, out_state: State) -> float:
         """Return log10 P(word | in_state), and set `out_state` to the state after the word."""
         before = in_state.ids or self._null
-        log_probs, [out_state.ids] = self._scorer.score_ids([before], [self._find_ids(before, word)])
+        log_probs, [out_state.ids] = self._scorer.score_encoded([before], [self._find_ids(before, word)])
         return float(_to_log10(log_probs)[0])
 
     def BaseFullScore(self, in_state: State, word: str, out_state: State) -> FullScoreReturn:
@@ -128,7 +128,7 @@ class KenlmModel:
         return states[:-1], ids
 
     def _score_words(self, states: list[scorer.State], ids: list[bytes]) -> Iterator[FullScoreReturn]:
-        log10_probs = _to_log10(self._scorer.score_ids(states, ids)[0])
+        log10_probs = _to_log10(self._scorer.score_encoded(states, ids)[0])
         last = b"".join(
             (state + word)[-len(self._null) - len(scorer.UNK) :] for state, word in zip(states, ids, strict=True)
         )

@@ -75,10 +75,10 @@ class Scorer:
     def score_batch(self, states: Sequence[State], words: Sequence[str]) -> tuple[np.ndarray, list[State]]:
         """Return ln P of one word after each state, float64 [B], and the B states after these words."""
         ids = map(self.encode, states, words) if self._between else map(self._encode, words)
-        return self.score_ids(states, [*ids])
+        return self.score_encoded(states, [*ids])
 
-    def score_ids(self, states: Sequence[State], ids: Sequence[bytes]) -> tuple[np.ndarray, list[State]]:
-        """Do the same for the token ids of words, as `encode` returns them: for decoders that encode each word once."""
+    def score_encoded(self, states: Sequence[State], ids: Sequence[bytes]) -> tuple[np.ndarray, list[State]]:
+        """Return the same for words as `encode` returns them: for decoders that encode each word once."""
         paths, lengths, width = [*map(operator.add, states, ids)], [*map(len, ids)], len(self._begin) + _ID
         are_tokens = lengths.count(_ID) == len(lengths)
         ngrams = paths
@@ -92,6 +92,14 @@ class Scorer:
             log_probs = np.bincount(owners, log_probs, len(paths))
         return log_probs, [*map(self._cut, paths)]
 
+    def score_ids(self, context_ids: np.ndarray, target_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return ln P(token | context), float [B], and the next contexts: for decoders that keep a beam in arrays.
+
+        `context_ids` are states as int32 [B, n-1], such as `np.frombuffer(state, np.int32)`; `target_ids` int32 [B].
+        """
+        log_probs = self.model.log_prob(context_ids, target_ids)
+        return log_probs, np.concatenate([context_ids[:, 1:], target_ids[:, None]], axis=1)
+
     def next_log_probs(self, states: Sequence[State]) -> np.ndarray:
         """Return ln P(token | state) of every token of the vocabulary, float [B, |V|]: `vocabulary.words` by id."""
         array = np.frombuffer(b"".join(states), np.int32)
@@ -99,7 +107,7 @@ class Scorer:
 
     def end(self, state: State) -> float:
         """Return ln P(</s> | state), of the end of a text; 0 with the boundary `"stream"`, which has no ends."""
-        return 0.0 if self.boundary == "stream" else float(self.score_ids([state], [EOS])[0][0])
+        return 0.0 if self.boundary == "stream" else float(self.score_encoded([state], [EOS])[0][0])
 
     def encode(self, state: State, word: str) -> bytes:
         """Return the token ids of a word, int32 each. Between words, models of characters have a token for the space.

@@ -13,6 +13,23 @@ def build_kenlm(arpa: str, sentences: list[str]) -> Contender:
     return Contender("KenLM", lambda: sum(1 for sentence in sentences for _ in model.full_scores(sentence)))
 
 
+def build_kenlm_states(arpa: str, columns: list[list[str]]) -> Contender:
+    kenlm = importlib.import_module("kenlm")
+    model = kenlm.Model(arpa)
+
+    def work() -> int:
+        states = [kenlm.State()] * len(columns[0])
+        model.BeginSentenceWrite(states[0])
+        for words in columns:
+            scores, after = [], [kenlm.State() for _ in words]
+            for state, word, new in zip(states, words, after, strict=True):
+                scores.append(model.BaseScore(state, word, new))
+            states = after
+        return len(columns) * len(states)
+
+    return Contender("KenLM", work)
+
+
 def build_litert(path: str, context_ids: np.ndarray) -> Contender:
     """Return requests to a LiteRT file on one core, for the log-probabilities after contexts [B, n-1]."""
     interpreter = importlib.import_module("ai_edge_litert.interpreter").Interpreter(path, num_threads=1)

@@ -1,7 +1,8 @@
 """Log-probabilities of n-grams per CPU second, beside PyTorch and KenLM.
 
 PyTorch scores with the full softmax. KenLM scores the test text with the Kneser-Ney model that is measured beside it,
-read from its ARPA file.
+read from its ARPA file. Then decoders: 256 hypotheses, or one, are extended by a word at a time, with KenLM by
+`BaseScore`. The reference model of the package is scored as if it were self-normalised.
 """
 
 import tempfile
@@ -12,16 +13,21 @@ import numpy as np
 
 from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.experiments.benchmark import Settings, declare_speed, networks, peers
-from keras_nplm.experiments.benchmark.contenders import Contender, Process, is_installed
+from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Settings, declare_speed, networks, peers
+from keras_nplm.experiments.benchmark.contenders import Contender, Process, Work, is_installed
 from keras_nplm.experiments.benchmark.networks import NCE, PAPER, VOCABULARY_SIZE
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.scorer import Scorer
 from keras_nplm.models.ngrams import kneser_ney, write_arpa
 from keras_nplm.models.self_normalised import SelfNormalised
 from keras_nplm.training.build import build_model
 from keras_nplm.training.sizes import compute_sizes
 
 _MIN_NGRAMS = 1 << 17  # the test n-grams are repeated until there are so many
+_HYPOTHESES, _STEPS = 256, 100
+_COLUMNS = [*SPEED_COLUMNS, ("µs per n-gram", lambda row: 1e6 / row["rate"], ".2f")]
 
 
 def build_groups(settings: Settings) -> Iterator[list[Contender]]:
@@ -33,7 +39,8 @@ def build_groups(settings: Settings) -> Iterator[list[Contender]]:
     vocabulary = Vocabulary.build(corpus.sentences("train"), min_count=2)
     ids = encode_sentences(corpus.sentences("train"), vocabulary)
     model = kneser_ney(ids, len(vocabulary), order, "sentence")
-    ngrams = extract_ngrams(encode_sentences(corpus.sentences("test"), vocabulary), order, "sentence")
+    test_ids = encode_sentences(corpus.sentences("test"), vocabulary)
+    ngrams = extract_ngrams(test_ids, order, "sentence")
     ngrams = np.tile(ngrams, (max(1, _MIN_NGRAMS // len(ngrams)), 1))
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "kneser-ney.arpa"
@@ -45,6 +52,48 @@ def build_groups(settings: Settings) -> Iterator[list[Contender]]:
             Contender("Kneser-Ney", networks.score_ngrams(model, ngrams)),
             Process("KenLM, full_scores", f"{peers.__name__}:build_kenlm", arguments, peer=True, needs=["kenlm"]),
         ]
+        words = vocabulary.decode(np.resize(test_ids[test_ids != EOS_ID], _HYPOTHESES * _STEPS))
+        arguments = {"arpa": str(path), "columns": [words[step::_STEPS] for step in range(_STEPS)]}
+        scorer = LanguageModel(build_model(NCE, len(vocabulary)), vocabulary, "whitespace").scorer(self_normalised=True)
+        reference = LanguageModel.from_preset("reference").scorer(self_normalised=True)
+        ids = vocabulary.encode(words).reshape(_HYPOTHESES, _STEPS).T
+        yield [
+            Contender(f"self-normalised, {_HYPOTHESES} hypotheses", _extend_states(scorer, arguments["columns"])),
+            Contender(f"self-normalised, {_HYPOTHESES} hypotheses of ids", _extend_arrays(scorer, ids)),
+            Contender("self-normalised, one word", _score_words(scorer, words)),
+            Contender("reference, one word", _score_words(reference, words)),
+            Process("KenLM, BaseScore", f"{peers.__name__}:build_kenlm_states", arguments, peer=True, needs=["kenlm"]),
+        ]
 
 
-STUDY = declare_speed(__doc__, build_groups)
+def _extend_states(scorer: Scorer, columns: list[list[str]]) -> Work:
+    def work() -> int:
+        states = [scorer.begin()] * _HYPOTHESES
+        for words in columns:
+            _, states = scorer.score_batch(states, words)
+        return _HYPOTHESES * len(columns)
+
+    return work
+
+
+def _extend_arrays(scorer: Scorer, ids: np.ndarray) -> Work:
+    def work() -> int:
+        contexts = np.tile(np.frombuffer(scorer.begin(), np.int32), (_HYPOTHESES, 1))
+        for target_ids in ids:
+            _, contexts = scorer.score_ids(contexts, target_ids)
+        return ids.size
+
+    return work
+
+
+def _score_words(scorer: Scorer, words: list[str]) -> Work:
+    def work() -> int:
+        state = scorer.begin()
+        for word in words:
+            _, state = scorer.score(state, word)
+        return len(words)
+
+    return work
+
+
+STUDY = declare_speed(__doc__, build_groups, _COLUMNS)
