@@ -77,7 +77,7 @@ def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
         _change_tokenizer(language_model, options.tokenizer)
     watch = warn_of_tokens(options.tokenizer or language_model.tokenizer_name)
     result = rescore_file(
-        lambda texts, **given: language_model.score(watch(texts), min_log_prob=MIN_LOG_PROB, **given),
+        lambda texts: language_model.score(watch(texts), min_log_prob=MIN_LOG_PROB),
         nbest,
         output,
         weights=weights,
@@ -125,11 +125,7 @@ def _parse_weight(name: str, text: str) -> float:
 
 def _show_rescore(result: dict) -> None:
     file = sys.stdout if result["output"] else sys.stderr  # standard output has the lists themselves
-    distinct = f"{result['distinct_ngrams']:,} distinct n-grams in {result['contexts']:,} contexts"
-    print(
-        f"{result['hypotheses']:,} hypotheses in {result['lists']:,} lists: {result['ngrams']:,} n-grams, {distinct}",
-        file=file,
-    )
+    print(f"{result['hypotheses']:,} hypotheses in {result['lists']:,} lists", file=file)
     if result["weights"]:
         print("--weights", *(f"{name}={weight:.6g}" for name, weight in result["weights"].items()), file=file)
     if "metric" in result:

@@ -13,28 +13,27 @@ _LONG = 6  # letters of a word from which the offset of an unknown word grows, a
 
 
 class CtcLanguageModel:
-    """Language model for the beam search of pyctcdecode, with the methods of its `AbstractLanguageModel`.
+    """Language model for the beam search of pyctcdecode, with the interface of its `AbstractLanguageModel`.
 
         score(word | state) = α ln P(word | state) + β + offset of an out-of-vocabulary word
 
-    The score of the last word includes α ln P(</s>). Pass it to the decoder as `language_model`; KenLM is not needed.
+    The last word's score includes α ln P(</s>). KenLM is not needed.
 
     Args:
         language_model: a `LanguageModel`.
         alpha: α, the weight of the language model.
         beta: β, a bonus for each word.
-        unk_score_offset: added for an out-of-vocabulary word, and for a partial word that begins no word.
-        self_normalised: take the logits of a network as log-probabilities; see `LanguageModel.load`.
+        unk_score_offset: added to an out-of-vocabulary word, and to a partial word with which no word begins.
+        self_normalised: whether the logits of a network are log-probabilities; see `LanguageModel.load`.
 
     Example:
 
     >>> from keras_nplm import LanguageModel
-    >>> scores = CtcLanguageModel(LanguageModel.from_preset("reference"), alpha=0.5, beta=1.5)
-    >>> score, state = scores.score(scores.get_start_state(), "The")
-    >>> scores.score_partial_token("val"), scores.score_partial_token("vbl")
+    >>> language_model = CtcLanguageModel(LanguageModel.from_preset("reference"), alpha=0.5, beta=1.5)
+    >>> language_model.score_partial_token("val"), language_model.score_partial_token("vbl")
     (0.0, -10.0)
 
-    With pyctcdecode: `BeamSearchDecoderCTC(Alphabet.build_alphabet(labels), scores).decode(logits)`.
+    Use: `BeamSearchDecoderCTC(Alphabet.build_alphabet(labels), language_model).decode(logits)`.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class CtcLanguageModel:
         return self.unk_score_offset * max(1, len(partial_token) / _LONG)
 
     def score(self, prev_state: State, word: str, is_last_word: bool = False) -> tuple[float, State]:
-        """Return the score of a word, and the state after it. No word, at a decoder's end of text, scores 0."""
+        """Return the score of a word and the state after it. An empty word, at the end of a text, scores 0."""
         log_prob, state = self._scorer.score(prev_state, word)
         if is_last_word:
             log_prob += self._scorer.end(state)

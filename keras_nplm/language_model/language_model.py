@@ -29,14 +29,8 @@ from keras_nplm.language_model.model_files import get_kind, load_model, save_mod
 from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores, rank_lists
 from keras_nplm.language_model.rescoring.nbest import NBestList
-from keras_nplm.language_model.scorer import Scorer, self_normalise
-from keras_nplm.language_model.scoring import (
-    ScoringCounts,
-    SentenceScore,
-    TokenScore,
-    batch_sentences,
-    score_sentences,
-)
+from keras_nplm.language_model.scorer import Scorer, convert_to_arrays, self_normalise
+from keras_nplm.language_model.scoring import SentenceScore, TokenScore, batch_sentences, score_sentences
 from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
@@ -248,15 +242,14 @@ class LanguageModel:
         sentences: Iterable[str],
         *,
         min_log_prob: float = -np.inf,
-        counts: ScoringCounts | None = None,
         dynamic: bool | DynamicSettings = False,
     ) -> Iterator[SentenceScore]:
         """Iterate over the log-probabilities of sentences; see `keras_nplm.language_model.scoring.score_sentences`.
 
-        `min_log_prob` is a lower bound of ln P of one n-gram. `counts` are counters that are increased. `dynamic`: a
-        copy of the model learns from each sentence before it scores the next; see `evaluate`.
+        `min_log_prob` is a lower bound of ln P of one n-gram. `dynamic`: a copy of the model learns from each sentence
+        before it scores the next; see `evaluate`.
         """
-        return self._score(sentences, dynamic, min_log_prob=min_log_prob, counts=counts)
+        return self._score(sentences, dynamic, min_log_prob=min_log_prob)
 
     def score_tokens(
         self, sentences: Iterable[str], *, dynamic: bool | DynamicSettings = False
@@ -272,17 +265,18 @@ class LanguageModel:
 
     def _score(self, sentences: Iterable[str], dynamic: bool | DynamicSettings, **options: Any) -> Iterator[Any]:
         lines = check_lines(sentences, "sentences")
-        model = make_learner(self, dynamic)[1] if dynamic else self.model
-        own = model, self.vocabulary, self.tokenize, self.boundary
+        scorer = Scorer(self, make_learner(self, dynamic)[1] if dynamic else self.model)
         options["in_order"] = bool(dynamic)
-        return (score for batch in batch_sentences(lines) for score in score_sentences(*own, batch, **options))
+        return (score for batch in batch_sentences(lines) for score in score_sentences(scorer, batch, **options))
 
     def scorer(self, self_normalised: bool = False) -> Scorer:
         """Return a scorer for decoders: log-probabilities a few words at a time; see `Scorer`.
 
-        `self_normalised` takes the logits of an NPLM as log-probabilities, as in `load`. Dynamic evaluation is off.
+        Networks are copied to NumPy, so that one word costs microseconds; the copy does not see later changes of the
+        weights. Adaptive, short-list and hybrid outputs run compiled graphs. `self_normalised` takes the logits of an
+        NPLM as log-probabilities, as in `load`. Dynamic evaluation is off.
         """
-        return Scorer(self, self_normalised)
+        return Scorer(self, (self_normalise if self_normalised else convert_to_arrays)(self.model))
 
     def rescore(
         self, lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, *, name: str = FEATURE_NAME

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_text
+from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.data.subwords import WordCache
 from keras_nplm.data.tokenizers import CHARACTERS, SPACE, parse_tokenizer
@@ -34,10 +35,7 @@ class Scorer:
     Hypotheses with equal states have equal continuations: a decoder may recombine them. However a text is cut into
     calls at single spaces, its score is that of `LanguageModel.score`, up to rounding. A word of several tokens, such
     as subwords, has the sum of their log-probabilities. An out-of-vocabulary word has ln P(<unk> | state). As in KenLM,
-    `word in scorer` tells whether it is in the vocabulary.
-
-    Networks are copied to NumPy, so that one word costs no TensorFlow call: later changes of their weights are not
-    seen. That holds for all output layers but adaptive, short-list and hybrid ones, which run compiled graphs.
+    `word in scorer` tells whether it is in the vocabulary. Words must not be `<s>`, `</s>` or `<pad>`.
 
     Example:
 
@@ -53,14 +51,13 @@ class Scorer:
     (True, False)
     """
 
-    def __init__(self, language_model: "LanguageModel", self_normalised: bool = False):
-        self.model = (self_normalise if self_normalised else _convert_to_arrays)(language_model.model)
-        self.vocabulary, self.boundary = language_model.vocabulary, language_model.boundary
-        self.tokenize = language_model.tokenize
+    def __init__(self, language_model: "LanguageModel", model: NextWordModel):
+        self.model, self.vocabulary, self.tokenize = model, language_model.vocabulary, language_model.tokenize
+        self.end_ids = EOS if language_model.boundary == "sentence" else b""
         self._begin = language_model.first_context.tobytes()
         has_spaces = parse_tokenizer(language_model.tokenizer_name)[0] == CHARACTERS
         self._between = self.vocabulary.encode([SPACE] * has_spaces).tobytes()
-        self._encode = WordCache(self._encode_text).__getitem__
+        self._encode = WordCache(lambda word: self.encode_tokens(self.tokenize(check_text(word, "word")))).__getitem__
         self._cut = operator.itemgetter(slice(-len(self._begin), None))
 
     def begin(self) -> State:
@@ -79,16 +76,17 @@ class Scorer:
 
     def score_encoded(self, states: Sequence[State], ids: Sequence[bytes]) -> tuple[np.ndarray, list[State]]:
         """Return the same for words as `encode` returns them: for decoders that encode each word once."""
-        paths, lengths, width = [*map(operator.add, states, ids)], [*map(len, ids)], len(self._begin) + _ID
+        paths, lengths, order = [*map(operator.add, states, ids)], [*map(len, ids)], len(self._begin) // _ID + 1
         are_tokens = lengths.count(_ID) == len(lengths)
-        ngrams = paths
+        if are_tokens:
+            ngrams = np.frombuffer(b"".join(paths), np.int32).reshape(len(paths), order)
+        else:
+            tokens, positions, owners = arrange_paths(paths, ids)
+            ngrams = gather_ngrams(tokens, positions, order)
+        log_probs = self.model._log_prob(ngrams[:, :-1], ngrams[:, -1]).astype(
+            np.float64
+        )  # ids of states need no check
         if not are_tokens:
-            pairs = zip(paths, lengths, strict=True)
-            ngrams = [path[i : i + width] for path, length in pairs for i in range(0, length, _ID)]
-        array = np.frombuffer(b"".join(ngrams), np.int32).reshape(len(ngrams), width // _ID)
-        log_probs = self.model._log_prob(array[:, :-1], array[:, -1]).astype(np.float64)  # ids of states need no check
-        if not are_tokens:
-            owners = np.repeat(np.arange(len(paths)), np.array(lengths) // _ID)
             log_probs = np.bincount(owners, log_probs, len(paths))
         return log_probs, [*map(self._cut, paths)]
 
@@ -107,26 +105,32 @@ class Scorer:
 
     def end(self, state: State) -> float:
         """Return ln P(</s> | state), of the end of a text; 0 with the boundary `"stream"`, which has no ends."""
-        return 0.0 if self.boundary == "stream" else float(self.score_encoded([state], [EOS])[0][0])
+        return float(self.score_encoded([state], [self.end_ids])[0][0])
 
     def encode(self, state: State, word: str) -> bytes:
-        """Return the token ids of a word, int32 each. Between words, models of characters have a token for the space.
-
-        Raises:
-            InputError: the text holds `<s>`, `</s>` or `<pad>`.
-        """
+        """Return the token ids of a word, int32 each. A model of characters has a token for the space before it."""
         ids = self._encode(word)
         return self._between + ids if ids and state[-_ID:] not in _STARTS else ids
+
+    def encode_tokens(self, tokens: list[str]) -> bytes:
+        """Return the ids of tokens, int32 each."""
+        if self.vocabulary.subwords is None:
+            check_reserved(tokens)
+        return self.vocabulary.encode(tokens).tobytes()
 
     def __contains__(self, word: str) -> bool:
         ids = self._encode(word)
         return bool(ids) and UNK_ID not in np.frombuffer(ids, np.int32)
 
-    def _encode_text(self, text: str) -> bytes:
-        tokens = self.tokenize(check_text(text, "word"))
-        if self.vocabulary.subwords is None:
-            check_reserved(tokens)
-        return self.vocabulary.encode(tokens).tobytes()
+
+def arrange_paths(paths: Sequence[bytes], ids: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (tokens, positions, owners): the n-grams of `ngram_positions` for ids after states, and the path of each.
+
+    Each path is a state and the ids after it. All states have n-1 ids.
+    """
+    owners = np.repeat(np.arange(len(ids)), np.fromiter(map(len, ids), np.int64, len(ids)) // _ID)
+    context_size = (len(paths[0]) - len(ids[0])) // _ID if paths else 0
+    return np.frombuffer(b"".join(paths), np.int32), np.arange(len(owners)) + context_size * (owners + 1), owners
 
 
 def self_normalise(model: NextWordModel) -> NextWordModel:
@@ -139,11 +143,11 @@ def self_normalise(model: NextWordModel) -> NextWordModel:
     return SelfNormalised(model) if kind == "nplm" else model
 
 
-def _convert_to_arrays(model: NextWordModel) -> NextWordModel:
-    """Return the model with its networks in NumPy: those of float32 with logits of all words."""
+def convert_to_arrays(model: NextWordModel) -> NextWordModel:
+    """Return the model with its networks in NumPy, where they are of float32 and have logits of all words."""
     kind = getattr(model, "kind", None)
     if kind == "mixture":
-        return Mixture([*map(_convert_to_arrays, model.models)], model.weights, model.bins)
+        return Mixture([*map(convert_to_arrays, model.models)], model.weights, model.bins)
     if kind == "nplm" and model.compute_dtype == "float32":
         from keras_nplm.models.self_normalised import ArrayNetwork
 

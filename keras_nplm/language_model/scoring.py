@@ -8,10 +8,10 @@ from typing import TypeVar
 import numpy as np
 
 from keras_nplm.data.distinct_rows import find_distinct_rows
-from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
-from keras_nplm.data.special_ids import BOS_ID, EOS, EOS_ID, PAD_ID, UNK_ID
-from keras_nplm.data.vocabulary import Vocabulary, check_reserved
-from keras_nplm.models.base import NextWordModel, row_blocks
+from keras_nplm.data.ngram_arrays import gather_ngrams
+from keras_nplm.data.special_ids import EOS, UNK_ID
+from keras_nplm.language_model.scorer import Scorer, arrange_paths
+from keras_nplm.models.base import row_blocks
 
 _CHARACTERS = 1 << 21  # of sentences that are scored together; above the batches of `rescoring.features`
 _IDS = 1 << 25  # ids of n-grams that are scored together: a cache has hundreds of words of context
@@ -38,15 +38,6 @@ class TokenScore:
     is_unknown: bool  # whether the token is out of the vocabulary
 
 
-@dataclasses.dataclass
-class ScoringCounts:
-    """Counters of the work done by scoring: how many n-grams share one evaluation."""
-
-    ngrams: int = 0
-    distinct_ngrams: int = 0  # each is evaluated once
-    contexts: int = 0  # distinct contexts of these n-grams
-
-
 def batch_by_size(items: Iterable[T], measure: Callable[[T], int], most: int) -> Iterator[list[T]]:
     """Group items into batches of about `most` characters, as `measure` counts them."""
     batch, size = [], 0
@@ -65,38 +56,11 @@ def batch_sentences(sentences: Iterable[str]) -> Iterator[list[str]]:
     return batch_by_size(sentences, lambda sentence: len(sentence) + 1, _CHARACTERS)
 
 
-def _arrange_sentences(
-    sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, order: int, boundary: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (tokens, positions, owners): the n-grams of sentences as in `ngram_positions`, and their sentences."""
-    flat = [token for sentence in sentences for token in sentence]
-    words = dict.fromkeys(flat)
-    check_reserved(words)
-    id_of = dict(zip(words, vocabulary.encode(list(words)).tolist(), strict=True))
-    lengths = np.array([len(sentence) for sentence in sentences], np.int64)
-    ids = np.full(len(flat) + len(sentences), EOS_ID, np.int32)
-    is_word = np.ones(len(ids), bool)
-    is_word[np.cumsum(lengths + 1) - 1] = False
-    ids[is_word] = np.fromiter(map(id_of.__getitem__, flat), np.int32, len(flat))
-    owners = np.repeat(np.arange(len(sentences)), lengths + 1)
-    if not len(ids):
-        return ids, np.zeros(0, np.int32), owners
-    tokens, positions = ngram_positions(ids, order, "sentence")
-    if boundary == "stream":
-        tokens = np.where(tokens == BOS_ID, PAD_ID, tokens)
-        positions, owners = positions[is_word], owners[is_word]
-    return tokens, positions, owners
-
-
 def score_sentences(
-    model: NextWordModel,
-    vocabulary: Vocabulary,
-    tokenize: Callable[[str], list[str]],
-    boundary: str,
+    scorer: Scorer,
     sentences: Sequence[str],
     *,
     min_log_prob: float = -np.inf,
-    counts: ScoringCounts | None = None,
     in_order: bool = False,
     by_token: bool = False,
 ) -> list[SentenceScore] | list[list[TokenScore]]:
@@ -109,8 +73,10 @@ def score_sentences(
 
     Reference: Schwenk (2007), Continuous space language models, section 4.2.
     """
-    texts = [tokenize(sentence) for sentence in sentences]
-    tokens, positions, owners = _arrange_sentences(texts, vocabulary, model.order, boundary)
+    model, number = scorer.model, len(sentences)
+    texts = [*map(scorer.tokenize, sentences)]
+    ids = [scorer.encode_tokens(text) + scorer.end_ids for text in texts]
+    tokens, positions, owners = arrange_paths([scorer.begin() + one for one in ids], ids)
     log_prob, orders = np.empty(len(positions)), np.empty(len(positions), np.int64)
     for block in row_blocks(len(positions), min(2 * _CHARACTERS, _IDS // model.order)):  # most often one block
         ngrams = gather_ngrams(tokens, positions[block], model.order)
@@ -120,16 +86,12 @@ def score_sentences(
         log_prob[block] = np.maximum(model.log_prob(distinct[:, :-1], distinct[:, -1]), min_log_prob)[which]
         if by_token:
             orders[block] = model.find_orders(distinct[:, :-1], distinct[:, -1])[which]
-        if counts is not None:
-            counts.ngrams += len(ngrams)
-            counts.distinct_ngrams += len(distinct)
-            counts.contexts += len(find_distinct_rows(distinct[:, :-1])[0])
-    number, is_unknown = len(sentences), tokens[positions] == UNK_ID
+    is_unknown = tokens[positions] == UNK_ID
     if by_token:
-        ends = [EOS] if boundary == "sentence" else []
-        names = [token for text in texts for token in [*text, *ends]]
+        ends = [EOS] if scorer.end_ids else []
+        names = itertools.chain.from_iterable([*text, *ends] for text in texts)
         scores = map(TokenScore, names, log_prob.tolist(), orders.tolist(), is_unknown.tolist())
-        return [[*itertools.islice(scores, length)] for length in np.bincount(owners, minlength=number).tolist()]
+        return [[*itertools.islice(scores, len(text) + len(ends))] for text in texts]
     columns = [np.bincount(owners, weights, number) for weights in (log_prob, None, is_unknown)]
     columns[2] = columns[2].astype(np.int64)
     return [SentenceScore(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

@@ -21,9 +21,8 @@ def build_kenlm_states(arpa: str, columns: list[list[str]]) -> Contender:
         states = [kenlm.State()] * len(columns[0])
         model.BeginSentenceWrite(states[0])
         for words in columns:
-            scores, after = [], [kenlm.State() for _ in words]
-            for state, word, new in zip(states, words, after, strict=True):
-                scores.append(model.BaseScore(state, word, new))
+            after = [kenlm.State() for _ in words]
+            [model.BaseScore(*extended) for extended in zip(states, words, after, strict=True)]
             states = after
         return len(columns) * len(states)
 

@@ -6,8 +6,9 @@ read from its ARPA file. Then decoders: 256 hypotheses, or one, are extended by 
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Settings, declare_sp
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, Work, is_installed
 from keras_nplm.experiments.benchmark.networks import NCE, PAPER, VOCABULARY_SIZE
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.language_model.scorer import Scorer
 from keras_nplm.models.ngrams import kneser_ney, write_arpa
 from keras_nplm.models.self_normalised import SelfNormalised
 from keras_nplm.training.build import build_model
@@ -53,45 +53,30 @@ def build_groups(settings: Settings) -> Iterator[list[Contender]]:
             Process("KenLM, full_scores", f"{peers.__name__}:build_kenlm", arguments, peer=True, needs=["kenlm"]),
         ]
         words = vocabulary.decode(np.resize(test_ids[test_ids != EOS_ID], _HYPOTHESES * _STEPS))
-        arguments = {"arpa": str(path), "columns": [words[step::_STEPS] for step in range(_STEPS)]}
+        columns = [words[step::_STEPS] for step in range(_STEPS)]
+        ids = vocabulary.encode(words).reshape(_HYPOTHESES, _STEPS).T
         scorer = LanguageModel(build_model(NCE, len(vocabulary)), vocabulary, "whitespace").scorer(self_normalised=True)
         reference = LanguageModel.from_preset("reference").scorer(self_normalised=True)
-        ids = vocabulary.encode(words).reshape(_HYPOTHESES, _STEPS).T
+        state, size, name = scorer.begin(), len(words), f"self-normalised, {_HYPOTHESES} hypotheses"
+        contexts = np.tile(np.frombuffer(state, np.int32), (_HYPOTHESES, 1))
+        build, arguments = f"{peers.__name__}:build_kenlm_states", {"arpa": str(path), "columns": columns}
         yield [
-            Contender(f"self-normalised, {_HYPOTHESES} hypotheses", _extend_states(scorer, arguments["columns"])),
-            Contender(f"self-normalised, {_HYPOTHESES} hypotheses of ids", _extend_arrays(scorer, ids)),
-            Contender("self-normalised, one word", _score_words(scorer, words)),
-            Contender("reference, one word", _score_words(reference, words)),
-            Process("KenLM, BaseScore", f"{peers.__name__}:build_kenlm_states", arguments, peer=True, needs=["kenlm"]),
+            Contender(name, _extend(scorer.score_batch, [state] * _HYPOTHESES, columns, size)),
+            Contender(f"{name}, arrays of ids", _extend(scorer.score_ids, contexts, ids, size)),
+            Contender("self-normalised, one word", _extend(scorer.score, state, words, size)),
+            Contender("reference, one word", _extend(reference.score, reference.begin(), words, size)),
+            Process(f"KenLM, {_HYPOTHESES} hypotheses", build, arguments, peer=True, needs=["kenlm"]),
         ]
 
 
-def _extend_states(scorer: Scorer, columns: list[list[str]]) -> Work:
+def _extend(score: Callable[[Any, Any], tuple[Any, Any]], begin: Any, steps: Iterable, ngrams: int) -> Work:
+    """Return the work of a decoder: score the words of each step, and go on from the states after them."""
+
     def work() -> int:
-        states = [scorer.begin()] * _HYPOTHESES
-        for words in columns:
-            _, states = scorer.score_batch(states, words)
-        return _HYPOTHESES * len(columns)
-
-    return work
-
-
-def _extend_arrays(scorer: Scorer, ids: np.ndarray) -> Work:
-    def work() -> int:
-        contexts = np.tile(np.frombuffer(scorer.begin(), np.int32), (_HYPOTHESES, 1))
-        for target_ids in ids:
-            _, contexts = scorer.score_ids(contexts, target_ids)
-        return ids.size
-
-    return work
-
-
-def _score_words(scorer: Scorer, words: list[str]) -> Work:
-    def work() -> int:
-        state = scorer.begin()
-        for word in words:
-            _, state = scorer.score(state, word)
-        return len(words)
+        states = begin
+        for words in steps:
+            _, states = score(states, words)
+        return ngrams
 
     return work
 

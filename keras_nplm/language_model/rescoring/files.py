@@ -1,24 +1,21 @@
 """Rescore a file of N-best lists, list by list, with given weights or with weights tuned on the file itself."""
 
 import contextlib
-import dataclasses
-import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from keras_nplm.language_model.rescoring.features import FEATURE_NAME, WeightedFeatures, add_scores
+from keras_nplm.language_model.rescoring.features import FEATURE_NAME, Score, WeightedFeatures, add_scores
 from keras_nplm.language_model.rescoring.line_formats import DECODER_SCORE
 from keras_nplm.language_model.rescoring.losses import Losses, add_losses
 from keras_nplm.language_model.rescoring.minimum_error_rate import RESTARTS, tune_pairs
 from keras_nplm.language_model.rescoring.nbest import NBestFile
 from keras_nplm.language_model.rescoring.writer import open_nbest_writer
-from keras_nplm.language_model.scoring import ScoringCounts, SentenceScore
 
 
 def rescore_file(
-    score: Callable[..., Sequence[SentenceScore]],
+    score: Score,
     nbest: NBestFile,
     output: str | os.PathLike | None = None,
     *,
@@ -33,7 +30,7 @@ def rescore_file(
     """Rescore a file: add a language model's features to each hypothesis, rank the lists, and write them.
 
     Args:
-        score: returns the scores of texts and takes `counts=` as `LanguageModel.score`, with a `min_log_prob`.
+        score: returns the scores of texts, as `LanguageModel.score` with a `min_log_prob`.
         nbest: the file. It may be larger than memory, but not with `tune_weights`.
         output: the output file; see `open_nbest_writer`. None: standard output. `write=False`: no output.
         weights: weight of each feature; see `rank_lists`. With `tune_weights`, the initial weights.
@@ -42,13 +39,12 @@ def rescore_file(
         name: name of the language model's feature.
 
     Returns:
-        - `format`; `lists` and `hypotheses`, their numbers; `ngrams`, `distinct_ngrams` and `contexts`, see
-          `ScoringCounts`; `changed`: the number of lists whose first hypothesis is not the decoder's.
+        - `format`; `lists` and `hypotheses`, their numbers; `changed`: the number of lists whose first hypothesis is
+          not the decoder's.
         - `weights`; None if each list had its `default_weights`.
         - With `losses`, their sums: `baseline` of the decoder's first hypotheses, `rescored`, and `oracle` of the best.
     """
-    counts = ScoringCounts()
-    pairs = add_losses(add_scores(nbest, functools.partial(score, counts=counts), name), losses)
+    pairs = add_losses(add_scores(nbest, score, name), losses)
     if tune_weights:
         pairs = list(pairs)
         weights = tune_pairs(pairs, weights, name=name, restarts=restarts, seed=seed)
@@ -63,8 +59,8 @@ def rescore_file(
             changed += one.texts[order[0]] != one.texts[decoder_best]
             write_list(one.reorder(order))
         weighted.check()
-    result = {"format": nbest.format, "lists": num_lists, "hypotheses": hypotheses, **dataclasses.asdict(counts)}
-    result |= {"changed": changed, "weights": None if weights is None else dict(weights)}
+    result = {"format": nbest.format, "lists": num_lists, "hypotheses": hypotheses, "changed": changed}
+    result["weights"] = None if weights is None else dict(weights)
     if losses:
         result |= dict(zip(("baseline", "oracle", "rescored"), sums.tolist(), strict=True))
     return result
