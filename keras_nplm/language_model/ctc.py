@@ -1,5 +1,6 @@
 """Beam search for CTC, as in speech recognition: a language model for the decoder of pyctcdecode."""
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from keras_nplm.data.prefixes import PrefixIndex
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 _LONG = 6  # letters of a word from which the offset of an unknown word grows, as in pyctcdecode
 
 
+@dataclasses.dataclass(repr=False)
 class CtcLanguageModel:
     """Language model for the beam search of pyctcdecode, with the interface of its `AbstractLanguageModel`.
 
@@ -36,18 +38,15 @@ class CtcLanguageModel:
     Use: `BeamSearchDecoderCTC(Alphabet.build_alphabet(labels), language_model).decode(logits)`.
     """
 
-    def __init__(
-        self,
-        language_model: "LanguageModel",
-        alpha: float = 0.5,
-        beta: float = 1.5,
-        unk_score_offset: float = -10.0,
-        self_normalised: bool = False,
-    ):
-        self.alpha, self.beta, self.unk_score_offset = alpha, beta, unk_score_offset
-        self.order = language_model.model.order
-        self._scorer = language_model.scorer(self_normalised)
-        self._index = language_model.word_index
+    language_model: "LanguageModel"
+    alpha: float = 0.5
+    beta: float = 1.5
+    unk_score_offset: float = -10.0
+    self_normalised: bool = False
+
+    def __post_init__(self) -> None:
+        self.order = self.language_model.model.order
+        self._scorer = self.language_model.scorer(self.self_normalised)
 
     def reset_params(self, **params: Any) -> None:
         """Set `alpha`, `beta` or `unk_score_offset`."""
@@ -62,7 +61,8 @@ class CtcLanguageModel:
     def score_partial_token(self, partial_token: str) -> float:
         """Return 0 for the beginning of a word of the vocabulary, else the offset, which grows with the length."""
         *_, last = self._scorer.tokenize(partial_token)
-        if not isinstance(self._index, PrefixIndex) or self._index.find(last):
+        index = self.language_model.word_index
+        if not isinstance(index, PrefixIndex) or index.find(last):
             return 0.0
         return self.unk_score_offset * max(1, len(partial_token) / _LONG)
 

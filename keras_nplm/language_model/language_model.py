@@ -81,7 +81,6 @@ class LanguageModel:
         self.boundary = resolve_boundary([model], boundary) or "sentence"
         self.adaptation: Adaptation | None = None
         self._readers: dict[str, functools.partial] = {}  # of the parts of a model directory, read when first used
-        self._indexed: tuple[Vocabulary, PrefixIndex | WordPieces] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -367,12 +366,10 @@ class LanguageModel:
         first = EOS_ID if self.boundary == "sentence" else EOS_ID + 1
         return np.arange(first, len(self.vocabulary))
 
-    @property
+    @functools.cached_property
     def word_index(self) -> PrefixIndex | WordPieces:
         """The words of the vocabulary by prefix, or its subwords or characters as parts of words."""
-        if self._indexed is None or self._indexed[0] is not self.vocabulary:
-            self._indexed = self.vocabulary, next_words.index_words(self.vocabulary, self.tokenizer_name)
-        return self._indexed[1]
+        return next_words.index_words(self.vocabulary, self.tokenizer_name)
 
     @property
     def first_context(self) -> np.ndarray:

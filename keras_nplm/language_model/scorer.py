@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
 
 State = bytes  # the last n-1 token ids, int32 each: unlike tuples joined to an array without a loop over the ids
-_ID = 4  # bytes of an id
+ID_BYTES = 4  # of an id in a state
 UNK, EOS = (np.int32(i).tobytes() for i in (UNK_ID, EOS_ID))
 _STARTS = tuple(np.int32(i).tobytes() for i in (PAD_ID, BOS_ID))  # the last id of a state at the beginning of a text
 
@@ -76,8 +76,8 @@ class Scorer:
 
     def score_encoded(self, states: Sequence[State], ids: Sequence[bytes]) -> tuple[np.ndarray, list[State]]:
         """Return the same for words as `encode` returns them: for decoders that encode each word once."""
-        paths, lengths, order = [*map(operator.add, states, ids)], [*map(len, ids)], len(self._begin) // _ID + 1
-        are_tokens = lengths.count(_ID) == len(lengths)
+        paths, lengths, order = [*map(operator.add, states, ids)], [*map(len, ids)], len(self._begin) // ID_BYTES + 1
+        are_tokens = lengths.count(ID_BYTES) == len(lengths)
         if are_tokens:
             ngrams = np.frombuffer(b"".join(paths), np.int32).reshape(len(paths), order)
         else:
@@ -101,7 +101,7 @@ class Scorer:
     def next_log_probs(self, states: Sequence[State]) -> np.ndarray:
         """Return ln P(token | state) of every token of the vocabulary, float [B, |V|]: `vocabulary.words` by id."""
         array = np.frombuffer(b"".join(states), np.int32)
-        return self.model.next_log_probs(array.reshape(len(states), len(self._begin) // _ID))
+        return self.model.next_log_probs(array.reshape(len(states), len(self._begin) // ID_BYTES))
 
     def end(self, state: State) -> float:
         """Return ln P(</s> | state), of the end of a text; 0 with the boundary `"stream"`, which has no ends."""
@@ -110,7 +110,7 @@ class Scorer:
     def encode(self, state: State, word: str) -> bytes:
         """Return the token ids of a word, int32 each. A model of characters has a token for the space before it."""
         ids = self._encode(word)
-        return self._between + ids if ids and state[-_ID:] not in _STARTS else ids
+        return self._between + ids if ids and state[-ID_BYTES:] not in _STARTS else ids
 
     def encode_tokens(self, tokens: list[str]) -> bytes:
         """Return the ids of tokens, int32 each."""
@@ -128,8 +128,8 @@ def arrange_paths(paths: Sequence[bytes], ids: Sequence[bytes]) -> tuple[np.ndar
 
     Each path is a state and the ids after it. All states have n-1 ids.
     """
-    owners = np.repeat(np.arange(len(ids)), np.fromiter(map(len, ids), np.int64, len(ids)) // _ID)
-    context_size = (len(paths[0]) - len(ids[0])) // _ID if paths else 0
+    owners = np.repeat(np.arange(len(ids)), np.fromiter(map(len, ids), np.int64, len(ids)) // ID_BYTES)
+    context_size = (len(paths[0]) - len(ids[0])) // ID_BYTES if paths else 0
     return np.frombuffer(b"".join(paths), np.int32), np.arange(len(owners)) + context_size * (owners + 1), owners
 
 

@@ -1,6 +1,7 @@
 """Score sentences: log-probabilities of texts under a language model, each distinct n-gram evaluated once."""
 
 import dataclasses
+import io
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -10,7 +11,7 @@ import numpy as np
 from keras_nplm.data.distinct_rows import find_distinct_rows
 from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.data.special_ids import EOS, UNK_ID
-from keras_nplm.language_model.scorer import Scorer, arrange_paths
+from keras_nplm.language_model.scorer import ID_BYTES, Scorer, arrange_paths
 from keras_nplm.models.base import row_blocks
 
 _CHARACTERS = 1 << 21  # of sentences that are scored together; above the batches of `rescoring.features`
@@ -75,7 +76,8 @@ def score_sentences(
     """
     model, number = scorer.model, len(sentences)
     texts = [*map(scorer.tokenize, sentences)]
-    ids = [scorer.encode_tokens(text) + scorer.end_ids for text in texts]
+    flat = io.BytesIO(scorer.encode_tokens([*itertools.chain.from_iterable(texts)]))
+    ids = [flat.read(ID_BYTES * len(text)) + scorer.end_ids for text in texts]
     tokens, positions, owners = arrange_paths([scorer.begin() + one for one in ids], ids)
     log_prob, orders = np.empty(len(positions)), np.empty(len(positions), np.int64)
     for block in row_blocks(len(positions), min(2 * _CHARACTERS, _IDS // model.order)):  # most often one block
