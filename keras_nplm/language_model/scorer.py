@@ -83,12 +83,9 @@ class Scorer:
         else:
             tokens, positions, owners = arrange_paths(paths, ids)
             ngrams = gather_ngrams(tokens, positions, order)
-        log_probs = self.model._log_prob(ngrams[:, :-1], ngrams[:, -1]).astype(
-            np.float64
-        )  # ids of states need no check
-        if not are_tokens:
-            log_probs = np.bincount(owners, log_probs, len(paths))
-        return log_probs, [*map(self._cut, paths)]
+        log_probs = self.model._log_prob(ngrams[:, :-1], ngrams[:, -1])  # the ids of states need no check
+        sums = log_probs.astype(np.float64) if are_tokens else np.bincount(owners, log_probs, len(paths))
+        return sums, [*map(self._cut, paths)]
 
     def score_ids(self, context_ids: np.ndarray, target_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ln P(token | context), float [B], and the next contexts: for decoders that keep a beam in arrays.

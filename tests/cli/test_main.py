@@ -61,6 +61,20 @@ def test_score_reads_standard_input(ngram_directory, capsys, monkeypatch):
     assert all(float(row[0]) < 0 for row in rows)
 
 
+def test_score_lists_tokens(ngram_directory, capsys, monkeypatch):
+    def run(*options):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the zyzzyva\n\n")))
+        return _run(capsys, "score", ngram_directory, "--tokens", *options)
+
+    rows = [line.split("\t") for line in run().splitlines()]
+    sentences = json.loads(run("--json"))["sentences"]
+    assert [(row[0], row[3]) for row in rows] == [("the", "1"), ("zyzzyva", "1"), ("</s>", "1"), ("</s>", "2")]
+    assert rows[1][2] == "<unk>" and 1 <= int(rows[0][2]) <= 2
+    tokens = [token for sentence in sentences for token in sentence]
+    assert [f"{token['log_prob']:.4f}" for token in tokens] == [row[1] for row in rows]
+    assert [token["is_unknown"] for token in tokens] == [False, True, False, False]
+
+
 def test_a_runtime_failure_has_status_1(tmp_path, text, capsys, monkeypatch):
     def fail(*args, **kwargs):
         raise RunError("The loss became nan.")

@@ -54,6 +54,15 @@ def test_beam_search_equals_brute_force(boundary):
     assert changed  # the language model matters
 
 
+def test_scores_are_weighted_and_the_last_one_has_the_end():
+    language_model = _language_model("sentence")
+    scores = CtcLanguageModel(language_model, alpha=0.5, beta=1.5, unk_score_offset=OFFSET)
+    first, state = scores.score(scores.get_start_state(), "ab")
+    last, _ = scores.score(state, "ba", is_last_word=True)
+    [whole] = language_model.score(["ab ba"])
+    assert first + last == pytest.approx(0.5 * whole.log_prob + 2 * 1.5 + OFFSET, abs=1e-5)
+
+
 def test_partial_words_are_beginnings_of_words():
     scores = CtcLanguageModel(_language_model("sentence"), unk_score_offset=-10)
     parts = {"ab": 0, "AB": 0, "abb": 0, "ba": -10, "bababababababa": -10 * 14 / 6}

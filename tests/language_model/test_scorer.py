@@ -71,6 +71,34 @@ def test_invalid_words_and_models_are_refused():
         language_model.scorer(self_normalised=True)
 
 
+ARPA = """
+\\data\\
+ngram 1=4
+ngram 2=2
+
+\\1-grams:
+-99	<s>	-0.5
+-1	</s>
+-0.7	a	-0.2
+-0.9	b
+
+\\2-grams:
+-0.3	<s> a
+-0.4	a b
+
+\\end\\
+"""
+
+
+def test_numbers_of_a_small_arpa_file(tmp_path):
+    (tmp_path / "small.arpa").write_text(ARPA)
+    model = KenlmModel(tmp_path / "small.arpa")
+    expected = [(-0.5 - 0.9, 1, False), (-100, 1, True), (-0.7, 1, False), (-0.4, 2, False), (-1, 1, False)]
+    assert [(pytest.approx(row[0], abs=1e-4), *row[1:]) for row in model.full_scores("b c a b")] == expected
+    assert model.score("a b", bos=False, eos=False) == pytest.approx(-1.1, abs=1e-4)
+    assert model.perplexity("a b") == pytest.approx(10 ** (1.7 / 3), rel=1e-4)
+
+
 @pytest.fixture(scope="module", params=["sentence", "stream"])
 def arpa(request, tmp_path_factory):
     language_model = MODELS["whitespace", request.param]
