@@ -71,12 +71,14 @@ class Scorer:
 
     def score_batch(self, states: Sequence[State], words: Sequence[str]) -> tuple[np.ndarray, list[State]]:
         """Return ln P of one word after each state, float64 [B], and the B states after these words."""
-        ids = map(self.encode, states, words) if self._between else map(self._encode, words)
-        return self.score_encoded(states, [*ids])
+        if self._between:
+            return self.score_encoded(states, [self.encode(*pair) for pair in zip(states, words, strict=True)])
+        return self.score_encoded(states, [*map(self._encode, words)])
 
     def score_encoded(self, states: Sequence[State], ids: Sequence[bytes]) -> tuple[np.ndarray, list[State]]:
         """Return the same for words as `encode` returns them: for decoders that encode each word once."""
-        paths, lengths, order = [*map(operator.add, states, ids)], [*map(len, ids)], len(self._begin) // ID_BYTES + 1
+        lengths, order = [*map(len, ids)], len(self._begin) // ID_BYTES + 1
+        paths = [state + word for state, word in zip(states, ids, strict=True)]
         are_tokens = lengths.count(ID_BYTES) == len(lengths)
         if are_tokens:
             ngrams = np.frombuffer(b"".join(paths), np.int32).reshape(len(paths), order)
