@@ -85,6 +85,7 @@ def _mixture(boundary, binned=False):
 
 BUILDERS = {
     "nplm": _network,
+    "pointer": lambda boundary: _network(boundary, pointer=True),
     "short-list": lambda boundary: _shortlist(boundary, False, "kneser-ney"),
     "short-list with an outside output": lambda boundary: _shortlist(boundary, True, "interpolation"),
     "hybrid": lambda boundary: Hybrid(_network(boundary, output="hybrid"), build("kneser-ney", boundary)),
