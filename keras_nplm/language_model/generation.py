@@ -43,14 +43,14 @@ def _sample_sentences(
     language_model: "LanguageModel", context: np.ndarray, num_words: int, sample: Callable[[np.ndarray], int]
 ) -> list[list[int]]:
     """Sample the ids of words after a context, one list per sentence."""
-    candidates = language_model.proposed_ids
+    model, candidates = language_model.scorer().model, language_model.proposed_ids
     pieces = None if language_model.vocabulary.subwords is None else language_model.word_index
     sentences, number, tokens = [[]], 0, 0
     most = _MOST_TOKENS * num_words
     while len(sentences) - number <= num_words and tokens < most:  # the former ends a series of empty sentences
         if number == num_words and pieces is None:
             break
-        log_probs = language_model.model.next_log_probs(context[None])[0, candidates].astype(np.float64)
+        log_probs = model.next_log_probs(context[None])[0, candidates].astype(np.float64)
         token = int(candidates[sample(log_probs)])
         is_new = token == EOS_ID or pieces is None or bool(pieces.begins[pieces.last[context[-1]], token])
         if number == num_words and is_new:
