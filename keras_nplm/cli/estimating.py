@@ -108,10 +108,7 @@ def _mix(options: argparse.Namespace) -> dict:
 
 
 def _show_mix(result: dict) -> None:
-    if len(result["weights"]) == 1:
-        pairs = zip(result["components"], result["weights"][0], strict=True)
-        print("weights: " + ", ".join(f"{weight:.4f} {kind}" for kind, weight in pairs))
-    else:
+    if len(result["weights"]) > 1:
         print(f"weights for {len(result['weights'])} bins of the context's frequency")
     names = {"decay": "decay", "ngram_decay": "n-gram decay", "flatness": "flatness"}
     chosen = [f"{title} {result[name]:g}" for name, title in names.items() if name in result]

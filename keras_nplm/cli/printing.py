@@ -23,7 +23,10 @@ def print_json(result: dict) -> None:
 
 
 def print_splits(result: dict) -> None:
-    """Print the perplexities of a model directory and a command to try next."""
+    """Print the weights of a mixture, the perplexities of a model directory, and a command to try next."""
+    if len(result.get("weights", ())) == 1:
+        pairs = zip(result["components"], result["weights"][0], strict=True)
+        print("weights: " + ", ".join(f"{weight:.4f} {kind}" for kind, weight in pairs))
     for split in ("validation", "test"):
         if split in result:
             print(f"{split:10}", format_figures(result[split]))

@@ -138,6 +138,7 @@ output_rank* int? none 1..: r, rank of the output matrix: features are projected
 tied_output* bool False any: tied weights: C is also the output matrix, on features projected to m numbers
 shortlist_size* int? none 1..: s, short-list: the network predicts the s most frequent words, an n-gram model the others
 outside_output* bool False any: one more output for all words outside the short-list
+interpolated bool False any: mix a Kneser-Ney model of the same text in, by a weight fitted on validation
 
 [regularisation]
 weight_decay* float 3e-5 0..: weight decay (L2) of the weights and C, not of biases: theta -= rate * decay * theta

@@ -27,8 +27,9 @@ def adapt(
     for option, value in ((HELD_OUT, held_out), (EPOCHS, epochs), (SEED, seed)):
         option.check(value)
     kind = type(language_model.model).__name__
-    fits = language_model.kind in ("nplm", "hybrid")
-    check_argument("model", fits, "an NPLM or a Hybrid", kind, "train one with `keras-nplm train`.")
+    fits = language_model.kind in ("nplm", "hybrid", "mixture") and language_model.network is not None
+    wanted, fix = "an NPLM, a Hybrid or a Mixture with one network", "train one with `keras-nplm train`."
+    check_argument("model", fits, wanted, kind, fix)
     encoded = encode_text(check_lines(text, "text"), language_model.vocabulary, language_model.tokenizer_name)
     train_ids, held_out_ids = _split_lines(np.concatenate([np.zeros(0, np.int32), *encoded]), held_out)
 

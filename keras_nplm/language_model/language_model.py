@@ -25,7 +25,7 @@ from keras_nplm.language_model.directory import load_encoded_corpus, read_descri
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, save_dynamics
 from keras_nplm.language_model.evaluation import evaluate_text, make_learner
 from keras_nplm.language_model.generation import generate_text
-from keras_nplm.language_model.model_files import get_kind, load_model, save_model
+from keras_nplm.language_model.model_files import find_network, get_kind, load_model, save_model
 from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores, rank_lists
 from keras_nplm.language_model.rescoring.nbest import NBestList
@@ -355,10 +355,8 @@ class LanguageModel:
 
     @property
     def network(self) -> "NPLM | None":
-        """The NPLM, or the NPLM in a `Shortlist` or `Hybrid`; None for other classes."""
-        if self.kind in ("shortlist", "hybrid"):
-            return self.model.network
-        return self.model if self.kind == "nplm" else None
+        """The NPLM, or the only NPLM in a `Shortlist`, `Hybrid` or `Mixture`; None for other models."""
+        return find_network(self.model)
 
     @property
     def proposed_ids(self) -> np.ndarray:

@@ -6,6 +6,7 @@ from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import NUMBER, check_fields, read_arrays, read_json, replace_file, write_arrays, write_json
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.caches import ContinuousCache, NgramCache, UnigramCache
+from keras_nplm.models.dynamic.tuning import find_networks
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
 
@@ -17,7 +18,7 @@ _CACHE_FIELDS = {  # of cache.json
 }
 NGRAMS_FILE = "ngrams.npz"
 KINDS = ("uniform", "mixture", "nplm", "shortlist", "hybrid", *_CACHE_FIELDS, *_NGRAM_CLASSES)
-NETWORK, BACKGROUND = 0, 1  # the components of a short-list or hybrid; a continuous cache has a network only
+NETWORK, BACKGROUND = 0, 1  # the components of a trained model; a continuous cache has a network only
 
 
 def get_kind(model: NextWordModel) -> str:
@@ -38,8 +39,7 @@ def save_model(directory: Path, model: NextWordModel) -> None:
     elif kind == "mixture":
         for number, component in enumerate(model.models):
             save_component(directory, number, component)
-        bins = model.bins.arrays() if model.bins else {}
-        write_arrays(directory / "mixture.npz", {"weights": model.weights} | bins)
+        save_weights(directory, model)
     elif kind in _CACHE_FIELDS:
         if kind == "continuous-cache":
             save_component(directory, NETWORK, model.network)
@@ -47,6 +47,18 @@ def save_model(directory: Path, model: NextWordModel) -> None:
     elif kind == "nplm":
         with replace_file(directory / "model.keras") as temporary:
             model.save(temporary)
+
+
+def save_weights(directory: Path, mixture: Mixture) -> None:
+    """Save the weights of a mixture, without its components."""
+    bins = mixture.bins.arrays() if mixture.bins else {}
+    write_arrays(directory / "mixture.npz", {"weights": mixture.weights} | bins)
+
+
+def find_network(model: NextWordModel) -> NextWordModel | None:
+    """Return the NPLM, or the only NPLM in a short-list, hybrid or mixture; None for other models."""
+    networks = [model.network] if getattr(model, "kind", None) == "hybrid" else find_networks(model)
+    return networks[0] if len(networks) == 1 else None
 
 
 def save_component(directory: Path, number: int, model: NextWordModel) -> None:

@@ -15,8 +15,10 @@ from keras_nplm.data.special_ids import UNK_ID
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import resolve_boundary
 from keras_nplm.models.dynamic.network import copy_network
+from keras_nplm.models.dynamic.tuning import find_networks
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.jackknife import hybrid_dataset
+from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.nplm import NPLM
 
 _FIRST_RATE, _RATE_FACTOR, _RATES = 0.1, 3.0, 3
@@ -41,14 +43,14 @@ class Adaptation:
 
 
 def adapt_network(
-    model: NPLM | Hybrid,
+    model: NPLM | Hybrid | Mixture,
     train_ids: np.ndarray,
     held_out_ids: np.ndarray,
     boundary: str | None = None,
     *,
     epochs: int = 10,
     seed: int = 0,
-) -> tuple[NPLM | Hybrid, Adaptation]:
+) -> tuple[NPLM | Hybrid | Mixture, Adaptation]:
     """Fine-tune a copy of a network, alone or in a hybrid, on a text, and average its weights with the trained weights.
 
         θ' = fine-tune(θ_0, text),    θ = θ_0 + α (θ' - θ_0)
@@ -97,7 +99,7 @@ class _Fitting:
 
     def __init__(
         self,
-        model: NPLM | Hybrid,
+        model: NPLM | Hybrid | Mixture,
         train_ids: np.ndarray,
         held_out_ids: np.ndarray,
         boundary: str,
@@ -105,7 +107,8 @@ class _Fitting:
         seed: int,
     ):
         self.background = model.background if isinstance(model, Hybrid) else None
-        self.network = copy_network(model if self.background is None else model.network)
+        self.old, (self.old_network,) = model, [model.network] if self.background else find_networks(model)
+        self.network = copy_network(self.old_network)
         self.model, self._epochs = self._join(self.network), epochs
         self.trained = [weight.numpy() for weight in self.network.trainable_weights]
         self._random_states = [state.numpy() for state in self.network.random_states()]
@@ -141,11 +144,14 @@ class _Fitting:
             perplexity = float(np.exp(-np.mean(log_prob, dtype=np.float64)))
         return perplexity if math.isfinite(perplexity) else math.inf
 
-    def copy_model(self) -> NPLM | Hybrid:
+    def copy_model(self) -> NPLM | Hybrid | Mixture:
         """Return a copy of the model that is not compiled."""
         return self._join(copy_network(self.network))
 
-    def _join(self, network: NPLM) -> NPLM | Hybrid:
+    def _join(self, network: NPLM) -> NPLM | Hybrid | Mixture:
+        if isinstance(self.old, Mixture):
+            parts = [network if part is self.old_network else part for part in self.old.models]
+            return Mixture(parts, self.old.weights, self.old.bins)
         return network if self.background is None else Hybrid(network, self.background)
 
     def _assign(self, weights: Sequence[np.ndarray]) -> None:

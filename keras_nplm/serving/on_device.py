@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 import tempfile
 from pathlib import Path
 from types import ModuleType
@@ -74,9 +75,12 @@ def _quantise_onnx(quantisation: ModuleType, converted: object) -> bytes:
 
 
 def _build_module(language_model: LanguageModel, target: Path) -> _NextWordModule:
-    model = language_model.model
+    model, kind = language_model.model, type(language_model.model).__name__
+    if kind == "Mixture" and language_model.network:
+        print("The file holds the network alone, without the other models of the mixture.", file=sys.stderr)
+        model = language_model.network
     if not isinstance(model, NPLM):
-        kind, fix = type(model).__name__, "export this model as a SavedModel."
+        fix = "export this model as a SavedModel."
         raise InputError(f"LiteRT and ONNX files can hold an NPLM only. Received: {kind}. Fix: {fix}")
     check_output_file(target)
     return _NextWordModule(model)

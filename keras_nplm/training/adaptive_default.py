@@ -18,7 +18,7 @@ _HYBRID_TYPES, _HYBRID_TOKENS = 10_000, 20_000_000  # an n-gram model inside: be
 
 CHOSEN_OPTIONS = (
     *("output_layer", "num_sampled", "order", "averages_after", "embedding_dim", "hidden_units"),
-    *("dropout", "embedding_dropout", "optimizer", "batch_size", "learning_rate", "epochs"),
+    *("interpolated", "dropout", "embedding_dropout", "optimizer", "batch_size", "learning_rate", "epochs"),
 )
 
 
@@ -42,6 +42,8 @@ def choose_configuration(
     Characters and subwords have a Kneser-Ney model inside the network, the output hybrid, below 10,000 types and 20
     million tokens. Such a network trains with Adam: of characters with 11 in a context, about half of the dropout and
     twice the epochs, rate 0.003, and batches of 256; of subwords with rate 0.002, and batches of 128.
+
+    Other networks are interpolated with a Kneser-Ney model of the same text, below 20 million tokens.
 
     If the tokens are characters, the last 10 are concatenated, h is doubled, epochs are 1.5 times as many, and the
     dropout is a third, of the hidden units only: spelling is learned by heart.
@@ -89,6 +91,8 @@ def choose_configuration(
     separate = given.get("pointer") or given.get("shortlist_size") or given.get("segment", 1) > 1
     if (characters or subwords) and types < _HYBRID_TYPES and tokens < _HYBRID_TOKENS and not separate:
         output = {"output_layer": "hybrid"}
+    elif (output | given)["output_layer"] != "hybrid" and not given.get("shortlist_size"):
+        output["interpolated"] = tokens < _HYBRID_TOKENS
     if (output | given)["output_layer"] == "hybrid":
         output |= {"optimizer": "adam", "learning_rate": 0.003 if characters else 0.002}
         output |= {"order": 12, "averages_after": "", "batch_size": 256} if characters else {"batch_size": 128}

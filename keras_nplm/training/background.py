@@ -1,4 +1,4 @@
-"""Background model of a short-list: the language model that predicts the words outside the list."""
+"""The n-gram model beside a network: background model of a short-list, or part of a hybrid or a mixture."""
 
 import os
 from collections.abc import Mapping
@@ -31,11 +31,11 @@ def write_background(
     vocabulary: Vocabulary,
     source: str | os.PathLike | None = None,
 ) -> None:
-    """Write the background model of a short-list before the first epoch, unless the model directory has it.
+    """Write the n-gram model beside a network before the first epoch, unless the model directory has it.
 
     It is copied from the model directory `source`. Without one, a Kneser-Ney model of order `ngram_order` is estimated
-    from the training split. For a hybrid output it has the order up to that with the best validation perplexity, and it
-    is the n-gram model inside. `config.json` is removed if this raises InputError.
+    from the training split. A hybrid or a mixture has the order up to that with the best validation perplexity.
+    `config.json` is removed if this raises InputError.
     """
     if (component_directory(directory, BACKGROUND) / "config.json").exists():
         return
@@ -50,7 +50,7 @@ def write_background(
 
 def _estimate(configuration: Configuration, encoded: EncodedCorpus) -> NextWordModel:
     ids, size, boundary = encoded.ids("train"), encoded.vocabulary_size, configuration.boundary
-    if configuration.output_layer != "hybrid":
+    if configuration.shortlist_size:
         return kneser_ney(ids, size, configuration.ngram_order, boundary)
     best, lowest, held_out = None, np.inf, encoded.ids("validation")[:_PROBE]
     for order in range(2, min(configuration.ngram_order, _HYBRID_ORDER) + 1):

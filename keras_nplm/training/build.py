@@ -14,7 +14,7 @@ from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.optimizers import OPTIMIZERS
 from keras_nplm.training.sizes import compute_sizes
 
-_LONG_ORDER = 32  # contexts in which a word such as `<unk>` may stand so often that its row moves too far at once
+_LONG_ORDER = 8  # contexts in which a word such as `<s>` may stand so often that its row moves too far at once
 _ROW_CLIPNORM, _POINTER_ROW_CLIPNORM = 1.0, 0.25  # rows of usual batches stay below it
 
 

@@ -40,6 +40,7 @@ class Configuration:
     tied_output: bool = OPTIONS["tied_output"].default
     shortlist_size: int | None = OPTIONS["shortlist_size"].default
     outside_output: bool = OPTIONS["outside_output"].default
+    interpolated: bool = OPTIONS["interpolated"].default
     pointer: bool = OPTIONS["pointer"].default
     averages_after: str = OPTIONS["averages_after"].default
     word_dropout: float = OPTIONS["word_dropout"].default
@@ -74,6 +75,7 @@ class Configuration:
         output, is_listed = self.output_layer, self.shortlist_size is not None
         without_rows, rows = output in ("adaptive", "energy", "hybrid"), "choose the output full, sampled or nce."
         adaptive, no_features = output == "adaptive", not (self.hidden_units or self.direct_connections)
+        has_ngrams = is_listed or output == "hybrid"
         for option, conflicts, wanted, fix in (
             ("held_out_mass", adaptive and self.held_out_mass, "0 with `output_layer` adaptive", "leave it out."),
             ("self_normalisation", adaptive and self.self_normalisation, "0 with `output_layer` adaptive", rows),
@@ -82,6 +84,7 @@ class Configuration:
             ("pointer", without_rows and self.pointer, f"off with `output_layer` {output}", rows),
             ("outside_output", self.outside_output and not is_listed, "off without `shortlist_size`", "give both."),
             ("batch_size", self.batch_size % self.segment, f"a multiple of `segment`, {self.segment}", "change one."),
+            ("interpolated", has_ngrams and self.interpolated, "off with a short-list or hybrid", "leave one out."),
             ("hidden_units", no_features, "1 or more without `direct_connections`", "turn on `direct_connections`."),
         ):
             check_argument(option, not conflicts, wanted, getattr(self, option), fix)
@@ -91,11 +94,13 @@ class Configuration:
         """The kind of the trained model in `config.json`."""
         if self.output_layer == "hybrid":
             return "hybrid"
-        return "nplm" if self.shortlist_size is None else "shortlist"
+        if self.shortlist_size is not None:
+            return "shortlist"
+        return "mixture" if self.interpolated else "nplm"
 
     @property
     def has_background(self) -> bool:
-        """Whether the model has an n-gram model beside its network: a short-list or a hybrid."""
+        """Whether the model has an n-gram model beside its network: a short-list, a hybrid or a mixture."""
         return self.kind != "nplm"
 
     @property
@@ -193,14 +198,14 @@ _CORPUS = re.compile(r"python_reference|brown(/marks)?|tfds:[\w/:.=,*-]+")  # te
 def train_command(config: dict) -> str | None:
     """Return the `keras-nplm train` command that reproduces a `config.json`, without its `--output`.
 
-    None if the model is not an NPLM, or if its text files, subwords or background model have no name to repeat.
+    None if it was not trained, or if its text files, subwords or background model have no name to repeat.
 
-    >>> train_command({"kind": "nplm", "corpus": "brown", **dataclasses.asdict(CONFIGURATIONS["brown"])})
+    >>> train_command({"corpus": "brown", **dataclasses.asdict(CONFIGURATIONS["brown"])})
     'keras-nplm train --corpus brown --config brown'
     """
     corpus, (base, steps) = config.get("corpus", "text "), parse_tokenizer(config.get("tokenizer", "words"))
     has_name = _CORPUS.fullmatch(corpus) and base != SUBWORDS and "background" not in config
-    if config.get("kind") not in ("nplm", "shortlist") or not has_name:
+    if "output_layer" not in config or not has_name:
         return None
     words = ["keras-nplm", "train"] + (["--corpus", corpus] if corpus != "python_reference" else [])
     names = [field.name for field in dataclasses.fields(Configuration)]

@@ -19,6 +19,7 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import get_kind
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.caches import DECAY, FLATNESS, LENGTH, ContinuousCache, NgramCache, UnigramCache
+from keras_nplm.models.dynamic.tuning import find_networks
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
 from keras_nplm.training.background import check_match
@@ -123,7 +124,8 @@ def _list_caches(
             decays = _DECAYS if value is True else [value]
             candidates.append([build(size, boundary, decay, length) for decay in decays])
     if (flatness := wanted["continuous_cache"]) is not False:
-        network, fix = _find_network([part.model for part in parts]), "add the directory of a network."
+        networks = [network for part in parts for network in find_networks(part.model)]
+        network, fix = next(iter(networks), None), "add the directory of a network."
         refusal = "left out without a neural network among the models"
         check_argument("continuous_cache", network is not None, refusal, flatness, fix)
         flatnesses = [flatness]
@@ -133,16 +135,6 @@ def _list_caches(
             flatnesses = [float(f"{share / square:.3g}") for share in _FLATNESSES]
         candidates.append([ContinuousCache(network, value, length) for value in flatnesses])
     return candidates
-
-
-def _find_network(models: Sequence[NextWordModel]) -> NextWordModel | None:
-    """Return the first NPLM among models and the components of mixtures and short-lists."""
-    for model in models:
-        parts = [*getattr(model, "models", []), *filter(None, [getattr(model, "network", None)])]
-        network = model if model.kind == "nplm" else _find_network(parts)
-        if network is not None:
-            return network
-    return None
 
 
 def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:

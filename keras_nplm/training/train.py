@@ -25,8 +25,17 @@ from keras_nplm.io.processor import read_processor_name
 from keras_nplm.io.remote import display_url, fetch, open_output
 from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.language_model.model_files import load_model
+from keras_nplm.language_model.model_files import (
+    BACKGROUND,
+    NETWORK,
+    find_network,
+    get_kind,
+    load_component,
+    load_model,
+    save_weights,
+)
 from keras_nplm.models.evaluation import evaluate
+from keras_nplm.models.mixture import fit_mixture
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.models.shortlist import Shortlist, measure_coverage
 from keras_nplm.models.spelling import load_spelling
@@ -72,6 +81,7 @@ def train(
 
     With a short-list (`configuration.shortlist_size`) the model is a `Shortlist`. `components/0` holds the network and
     `components/1` the background model, which predicts all other words. Default: a Kneser-Ney model of the same text.
+    With `configuration.interpolated` the model is a `Mixture` of the network and a Kneser-Ney model of the same text.
 
     With several workers, each worker calls this function with the same arguments. The chief, worker 0, locks and
     writes the directory. See `keras_nplm.training`.
@@ -156,6 +166,8 @@ def _run(
     fit_network(configuration, encoded, targets, vocabulary, directory, devices)
     if not chief:
         return {}
+    if configuration.interpolated:
+        _interpolate(encoded, directory)
     metrics = _evaluate(configuration, options, encoded, vocabulary, directory)
     write_json(directory / "metrics.json", metrics)
     (directory / "last.npz").unlink(missing_ok=True)
@@ -199,6 +211,13 @@ def _read_finished_run(directory: Path) -> dict:
     return metrics
 
 
+def _interpolate(encoded: EncodedCorpus, directory: Path) -> None:
+    """Fit the weights of the network and its Kneser-Ney model on validation."""
+    config, size = read_json(directory / "config.json"), encoded.vocabulary_size
+    models = [load_component(directory, number, config, size) for number in (NETWORK, BACKGROUND)]
+    save_weights(directory, fit_mixture(models, encoded.ids("validation")))
+
+
 def _evaluate(
     configuration: Configuration, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary, directory: Path
 ) -> dict:
@@ -213,7 +232,9 @@ def _evaluate(
     if isinstance(model, Shortlist):
         shares = {split: measure_coverage(encoded.ids(split), model.listed, configuration.boundary) for split in splits}
         metrics["coverage"] = {split: round(share, 4) for split, share in shares.items()}
-    network = model.network if configuration.has_background else model
+    if configuration.interpolated:
+        metrics |= {"weights": model.weights.round(6).tolist(), "components": [get_kind(part) for part in model.models]}
+    network = find_network(model)
     history = read_history(directory / "history.json")
     best = min(history, key=lambda epoch: epoch["validation_perplexity"])
     return metrics | {
