@@ -147,13 +147,13 @@ embedding_dropout* float 0.2 share: dropout rate of the components of the contex
 word_dropout* float 0.0 share: dropout rate of whole context words
 
 [optimiser]
-optimizer str sgd sgd|adagrad|adam: optimiser
+optimizer* str sgd sgd|adagrad|adam: optimiser
 learning_rate float 1.4 0..: learning rate of the first update, for the mean loss of a batch
 schedule* str linear linear|inverse-time|constant: learning rate: linear to 0, the paper's eps_0 / (1 + r t), constant
 decay_rate* float 1e-8 0..: r, decay of the learning rate per update with the inverse-time schedule
 initial_accumulator* float 0.1 0..: initial sum of squared gradients of the optimiser adagrad
 weight_average* float 0.0 share: momentum of the moving average of the weights; 0: no average
-batch_size int 96 1..: n-grams per update
+batch_size* int 96 1..: n-grams per update
 segment* int 1 1..1024: T, consecutive targets that share the look-up of their words; batch_size is a multiple of it
 
 [distribution]
