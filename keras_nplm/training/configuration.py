@@ -203,9 +203,11 @@ def train_command(config: dict) -> str | None:
     >>> train_command({"corpus": "brown", **dataclasses.asdict(CONFIGURATIONS["brown"])})
     'keras-nplm train --corpus brown --config brown'
     """
-    corpus, (base, steps) = config.get("corpus", "text "), parse_tokenizer(config.get("tokenizer", "words"))
-    has_name = _CORPUS.fullmatch(corpus) and base != SUBWORDS and "background" not in config
-    if "output_layer" not in config or not has_name:
+    corpus = config.get("corpus", "text ")
+    if "output_layer" not in config or "background" in config or not _CORPUS.fullmatch(corpus):
+        return None
+    base, steps = parse_tokenizer(config.get("tokenizer", "words"))
+    if base == SUBWORDS:
         return None
     words = ["keras-nplm", "train"] + (["--corpus", corpus] if corpus != "python_reference" else [])
     names = [field.name for field in dataclasses.fields(Configuration)]
