@@ -9,6 +9,7 @@ from keras_nplm import NPLM
 from keras_nplm.models import adaptation
 from keras_nplm.models.adaptation import adapt_network
 from keras_nplm.models.evaluation import evaluate
+from keras_nplm.models.mixture import Mixture, Uniform
 
 NEW = np.array([4, 5, 6, 7, 3] * 40, np.int32)
 HELD_OUT = np.array([4, 5, 6, 7, 3] * 4, np.int32)
@@ -37,6 +38,15 @@ def test_adaptation_lowers_the_held_out_perplexity(network, fitted):
     assert result.after == pytest.approx(evaluate(copy, HELD_OUT)["perplexity"], rel=1e-5)
     assert (result.tokens, result.held_out_tokens, result.held_out_unk_tokens) == (200, 20, 0)
     assert 1 <= result.epochs <= 3
+
+
+def test_the_network_of_a_mixture_is_adapted_within_it(network):
+    mixture = Mixture([Uniform(9), network], [0.1, 0.9])
+    copy, result = adapt_network(mixture, NEW, HELD_OUT, epochs=2, seed=1)
+    assert copy.models[0] is mixture.models[0] and copy.models[1] is not network
+    assert result.after < 0.8 * result.before
+    for model, perplexity in ((mixture, result.before), (copy, result.after)):
+        assert perplexity == pytest.approx(evaluate(model, HELD_OUT)["perplexity"], rel=1e-5)
 
 
 def test_text_that_does_not_help_leaves_the_weights(network):

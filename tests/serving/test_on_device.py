@@ -14,6 +14,7 @@ from keras_nplm import (
     export_onnx,
 )
 from keras_nplm.cli.main import main
+from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.serving.on_device import _NextWordModule
 
 V = 40
@@ -38,15 +39,19 @@ def _run_openvino(path, context_ids):
     return core.compile_model(core.read_model(str(path)), "CPU", exact)([context_ids])[0]
 
 
-@pytest.mark.parametrize("export, run", [(export_litert, _run_litert), (export_onnx, _run_onnx)])
-def test_a_file_gives_the_numbers_of_python(export, run, language_model, tmp_path):
+@pytest.mark.parametrize("export, run, mixed", [(export_litert, _run_litert, False), (export_onnx, _run_onnx, True)])
+def test_a_file_gives_the_numbers_of_python(export, run, mixed, language_model, tmp_path, capsys):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
-    target = tmp_path / "next"
-    assert [str(path) for path in export(language_model, target)] == [str(target), f"{target}.vocabulary.txt"]
+    target, written = tmp_path / "next", language_model
+    if mixed:  # its network alone is written
+        model = language_model.model
+        written = language_model.replace_model(Mixture([model, Uniform(model.vocabulary_size)], [0.5, 0.5]))
+    assert [str(path) for path in export(written, target)] == [str(target), f"{target}.vocabulary.txt"]
     assert Vocabulary.load(f"{target}.vocabulary.txt") == language_model.vocabulary
     for rows in (1, 4):  # any batch size
         expected = language_model.model.next_log_probs(CONTEXTS[:rows])
         np.testing.assert_allclose(run(target, CONTEXTS[:rows]), expected, atol=2e-5)
+    assert ("the network alone" in capsys.readouterr().err) == mixed
 
 
 NETWORKS = {

@@ -12,8 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_nplm import AdaptiveConfiguration, Configuration, InputError, choose_configuration, open_corpus, train
+from keras_nplm import (
+    AdaptiveConfiguration,
+    Configuration,
+    EncodedCorpus,
+    InputError,
+    LanguageModel,
+    choose_configuration,
+    evaluate,
+    open_corpus,
+    train,
+)
 from keras_nplm.cli.main import main
+from keras_nplm.io.files import read_json
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.sizes import compute_sizes
@@ -70,6 +81,14 @@ def test_the_printed_command_gives_the_same_run(tmp_path, short_text, capsys):
     assert main(words[1:]) == 0  # the same options: its directory is finished
     printed = capsys.readouterr().err
     assert "is finished" in printed and "Options chosen" not in printed
+
+    mixture, metrics = LanguageModel.load(tmp_path / "model").model, read_json(tmp_path / "model" / "metrics.json")
+    assert [part.kind for part in mixture.models] == ["nplm", "back-off"]
+    assert metrics["weights"] == mixture.weights.round(6).tolist()
+    held_out = EncodedCorpus.load(tmp_path / "model" / "corpus").ids("validation")
+    perplexities = [evaluate(model, held_out)["perplexity"] for model in (mixture, *mixture.models)]
+    assert perplexities[0] == pytest.approx(metrics["validation"]["perplexity"], rel=1e-6)
+    assert perplexities[0] <= min(perplexities) * 1.001  # EM stops before a weight of 0
 
 
 @pytest.mark.long
