@@ -46,6 +46,7 @@ def add(command: flags.AddCommand) -> None:
 
     score = command("score", _score, _show_score, "Compute log-probabilities of sentences, in nats.")
     score.description += " Prints a line per sentence: log-probability, tokens, out-of-vocabulary tokens."
+    score.description += " A model of the boundary text sees the lines before, up to a blank one."
     flags.add_directory(score)
     flags.add_switch(score, "--self-normalised", flags.SELF_NORMALISED)
     help = "print a line per token: token, log-probability, n-gram order or <unk>, number of the sentence"

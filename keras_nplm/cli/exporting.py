@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_switch, check_left_out, check_network
 from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
-from keras_nplm.data.encoding import encode_sentences
+from keras_nplm.data.shards import encode_lines
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.options import OPTIONS, Option
 from keras_nplm.io.paths import check_output_path
@@ -115,8 +115,8 @@ def _build_backoff_model(options: argparse.Namespace, language_model: LanguageMo
 
 def _read_ids(options: argparse.Namespace, language_model: LanguageModel) -> np.ndarray:
     if options.text:
-        lines = read_lines(expand_patterns(options.text))
-        return encode_sentences(filter(None, map(language_model.tokenize, lines)), language_model.vocabulary)
+        lines, name = read_lines(expand_patterns(options.text)), language_model.tokenizer_name
+        return encode_lines(lines, language_model.vocabulary, name, language_model.boundary)
     if not language_model.corpus:
         raise InputError(
             f"`--text` must name a text if the model directory has no corpus/. Received: {options.directory}. Fix: "

@@ -7,7 +7,6 @@ from keras_nplm.cli import flags
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.data.beam_runner import BeamRunner
 from keras_nplm.data.corpora.chunks import run_chunks_by
-from keras_nplm.data.prepared_corpus import VOCABULARY_OPTIONS
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.options import Option
 from keras_nplm.io.remote import open_output
@@ -26,7 +25,7 @@ def add(command: flags.AddCommand) -> None:
     help = "options of Apache Beam, such as flink_master=host:8081; all workers need the same paths (default: none)"
     parser.add_argument("--pipeline-options", metavar="NAME=VALUE", nargs="+", default=(), help=help)
     data = flags.add_corpus_flags(parser)
-    flags.add_configuration_flags(parser, VOCABULARY_OPTIONS, groups={"data": data})
+    flags.add_configuration_flags(parser, flags.TEXT_OPTIONS, groups={"data": data})
     hide_in_help(parser, "config")
 
 
@@ -40,7 +39,7 @@ def _prepare(options: argparse.Namespace) -> dict:
     with open_output(options.output, resume=True) as directory, lock_directory(directory), run_chunks_by(runner):
         check_prepared_directory(directory)
         corpus = flags.open_named_corpus(options)
-        chosen = {name: getattr(configuration, name) for name in VOCABULARY_OPTIONS}
+        chosen = {name: getattr(configuration, name) for name in flags.TEXT_OPTIONS}
         encoded, vocabulary = prepare_corpus(corpus, directory, **chosen)
     names = ("sentences", "tokens", "unk_tokens")
     splits = {split: {name: counts[name] for name in names} for split, counts in encoded.splits.items()}

@@ -77,7 +77,7 @@ def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
         _change_tokenizer(language_model, options.tokenizer)
     watch = warn_of_tokens(options.tokenizer or language_model.tokenizer_name)
     result = rescore_file(
-        lambda texts: language_model.score(watch(texts), min_log_prob=MIN_LOG_PROB),
+        lambda texts: language_model.score(watch(texts), min_log_prob=MIN_LOG_PROB, alone=True),
         nbest,
         output,
         weights=weights,

@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from keras_nplm.data.arguments import convert_ids, fold_seed
 from keras_nplm.data.gathering import build_chunks, build_pool_chunks, draw_offset, gather_segments, make_key
-from keras_nplm.data.ngram_arrays import ngram_positions
+from keras_nplm.data.ngram_arrays import check_boundary, ngram_positions
 from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.segments import segment_positions
-from keras_nplm.data.shards import ShardedIds, encode_text
+from keras_nplm.data.shards import ShardedIds, encode_lines
 from keras_nplm.data.shuffling import Pools
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
@@ -48,7 +48,8 @@ def ngram_dataset(
     With `segment` T the batches are B/T segments: (ids int32 [B/T, n-1+T-1], target_ids int32 [B/T, T]). A segment is T
     consecutive targets with the n-1 words before the first, so that neighbours share their context. Segments begin at
     other places in each of T epochs. A place without a target is `<pad>`: before and after the text, and where
-    `targets_below` skips a word. With boundary `"sentence"` the text keeps its `</s>`, which ends the context.
+    `targets_below` skips a word. With boundary `"sentence"` the text keeps its `</s>`, which ends the context, and with
+    `"text"` the `<s>` of its documents.
 
     An array of ids is held in memory. Of shards about 4 million ids are in memory at a time, and the shuffle has two
     levels: blocks of 2**17 ids in random order, and a permutation of the n-grams of the next 32 blocks.
@@ -59,7 +60,7 @@ def ngram_dataset(
         order: n, 2 or more.
         batch_size: B.
         vocabulary, tokenizer: what encodes strings; see `keras_nplm.data.tokenizers.get_tokenizer`.
-        boundary: `"sentence"` or `"stream"` (n-grams cross sentence ends); see `ngram_positions`.
+        boundary: `"sentence"`, or `"text"` or `"stream"` (n-grams cross sentence ends); see `ngram_positions`.
         shuffle: permute the n-grams. Otherwise they are in the order of the text.
         seed: seed of the permutations, any integer.
         drop_remainder: drop the last, smaller batch of an epoch, as training under tf.distribute needs.
@@ -90,8 +91,9 @@ def ngram_dataset(
     >>> len(ngram_dataset(lines, order=3, batch_size=5, vocabulary=vocabulary))
     2
     """
+    check_boundary(order, boundary)
     if vocabulary is not None:
-        ids = np.concatenate([np.zeros(0, np.int32), *encode_text(ids, vocabulary, tokenizer)])
+        ids = encode_lines(ids, vocabulary, tokenizer, boundary)
     elif not isinstance(ids, ShardedIds | Resampled):
         ids = convert_ids(ids)
     seed = fold_seed(seed)
@@ -143,8 +145,8 @@ def ngram_dataset(
     else:
         used = _count_part(min(number, batches * batch_size), batch_size, part)  # n-grams of this part in an epoch
         tokens = tf.constant(tokens)
-        # the positions of a stream are a range, which needs no look-up
-        is_range = boundary == "stream" and targets_below is None and segment == 1
+        # the positions of a text without gaps are a range, which needs no look-up
+        is_range = segment == 1 and number == len(tokens) - (order - 1)
         positions = None if is_range else tf.constant(positions)
 
         def chunks(epoch: tf.Tensor) -> tf.data.Dataset:

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.data.corpus import SPLITS
+from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.resampling import Resampled, count_resampled, is_share
 from keras_nplm.data.shards import DTYPE, ShardedIds
-from keras_nplm.data.special_ids import EOS_ID
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID
 from keras_nplm.data.text_counts import name_text_counts, read_word_counts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, read_json
@@ -35,9 +36,9 @@ class EncodedCorpus:
         name: name of the corpus.
         tokenizer: name of the tokenizer, for more text of this kind.
         vocabulary_size: |V|; all ids are below it.
-        splits: for each split the counts `sentences`, `tokens` and `unk_tokens`, and the names of its `shards` with
-            the `crc32` of each; also `characters` and `words` of the text, without line ends (see `TextCounter`).
-            With resampling also `shares`: (number of shards, share of their n-grams in an epoch).
+        splits: for each split the counts `sentences`, `document_ends` (`<s>`), `tokens` and `unk_tokens`, and the
+            names of its `shards` with the `crc32` of each; also `characters` and `words` of the text, without line ends
+            (see `TextCounter`). With resampling also `shares`: (number of shards, share of their n-grams in an epoch).
     """
 
     directory: Path
@@ -70,7 +71,7 @@ class EncodedCorpus:
         return cls(Path(directory), **description)
 
     def ids(self, split: str) -> np.ndarray:
-        """Read and verify all ids of a split, int32 [T], each sentence closed by `</s>`."""
+        """Read and verify all ids of a split, int32 [T], each sentence closed by `</s>`; see `encode_corpus`."""
         ids, place = np.empty(len(self.shards(split)), np.int32), 0
         for part in self.parts(split):
             ids[place : place + len(part)] = part
@@ -107,7 +108,8 @@ class EncodedCorpus:
             raise InputError(f"`split` must be one of {', '.join(self.splits)}. Received: {split!r}.")
         described = self.splits[split]
         shards = ShardedIds([self.directory / shard for shard in described["shards"]], self.vocabulary_size)
-        held, wanted = sum(map(os.path.getsize, shards.paths)), described["tokens"] + described["sentences"]
+        wanted = sum(described.get(name, 0) for name in ("tokens", "sentences", "document_ends"))
+        held = sum(map(os.path.getsize, shards.paths))
         if held != wanted * DTYPE.itemsize:
             text = f"The {split} shards in {self.directory} hold {held / DTYPE.itemsize:.10g} ids"
             raise InputError(f"{text} where corpus.json says {wanted}. {_ENCODE_AGAIN}")
@@ -134,10 +136,9 @@ class EncodedCorpus:
 
     def count_tokens_per_epoch(self, boundary: str = "sentence") -> int:
         """Count the targets of the training split, each text by its share: in a stream no `</s>` is one."""
-        texts, ends = self._open_training_texts(), [0] * len(self._shares)
-        if boundary == "stream":
-            sentences = self.splits["train"]["sentences"]
-            ends = [sentences] if len(texts) == 1 else [text.frequencies()[EOS_ID] for text in texts]
+        name, special = ("document_ends", BOS_ID) if predicts_end(boundary) else ("sentences", EOS_ID)
+        texts, number = self._open_training_texts(), self.splits["train"].get(name, 0)
+        ends = [number] if len(texts) == 1 else [text.frequencies()[special] if number else 0 for text in texts]
         numbers = [len(text) - number for text, number in zip(texts, ends, strict=True)]
         return sum(map(count_resampled, self._shares, numbers))
 

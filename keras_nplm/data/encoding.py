@@ -32,12 +32,15 @@ _TOTALS = ("characters", "words")  # of a shard's text, beside its out-of-vocabu
 _PLAN = "plan.json"  # present until all shards are whole: the text and vocabulary of an unfinished encoding
 
 
-def encode_sentences(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary) -> np.ndarray:
+def encode_sentences(
+    sentences: Iterable[Sequence[str]], vocabulary: Vocabulary, boundary: str = "sentence"
+) -> np.ndarray:
     """Encode sentences as ids, each closed by `</s>`: int32 [T].
 
     Args:
         sentences: lists of tokens.
         vocabulary: the vocabulary. An out-of-vocabulary token becomes `<unk>`.
+        boundary: with `"text"` an empty sentence ends a document, and becomes `<s>`; else it is skipped.
 
     Raises:
         InputError: a sentence holds a reserved token (`<pad>`, `<s>` or `</s>`).
@@ -48,7 +51,7 @@ def encode_sentences(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary)
     >>> encode_sentences([["the", "cat"], ["a", "cat"]], vocabulary)
     array([4, 5, 3, 1, 5, 3], dtype=int32)
     """
-    return np.concatenate([np.zeros(0, np.int32), *encode_batches(sentences, vocabulary.encode)])
+    return np.concatenate([np.zeros(0, np.int32), *encode_batches(sentences, vocabulary.encode, boundary)])
 
 
 def count_vocabulary(
@@ -90,7 +93,9 @@ def _show_progress(sentences: Iterable[Any], title: str) -> Iterator[Any]:
             yield sentence
 
 
-def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.PathLike) -> EncodedCorpus:
+def encode_corpus(
+    corpus: Corpus, vocabulary: Vocabulary, directory: str | os.PathLike, boundary: str = "sentence"
+) -> EncodedCorpus:
     """Encode every split of a corpus: write `SPLIT.00000.ids` … and, when all are whole, `corpus.json`.
 
     Beside each shard, `SPLIT.00000.unknown.tsv` holds the characters, words and out-of-vocabulary words of its text.
@@ -101,6 +106,7 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
     Args:
         corpus, vocabulary: the text and its vocabulary.
         directory: directory of the shards: flat little-endian int32 ids, each sentence closed by `</s>`.
+        boundary: of the models. With `"text"` the ids have an `<s>` for blank lines, which end documents.
 
     Raises:
         InputError: a split has no sentence, or the text holds a reserved token or changed while it was read.
@@ -109,33 +115,36 @@ def encode_corpus(corpus: Corpus, vocabulary: Vocabulary, directory: str | os.Pa
     directory = Path(directory)
     with lock_directory(directory):
         if all(isinstance(split, TextSplit) for split in corpus.splits.values()):
-            splits = _encode_chunks(corpus, vocabulary, directory)
+            splits = _encode_chunks(corpus, vocabulary, directory, boundary)
         else:
-            splits = {split: _encode_split(corpus, split, vocabulary, directory) for split in SPLITS}
+            splits = {split: _encode_split(corpus, split, vocabulary, directory, boundary) for split in SPLITS}
         description = {"name": corpus.name, "tokenizer": corpus.tokenizer, "vocabulary_size": len(vocabulary)}
         write_json(directory / "corpus.json", {**description, "splits": splits})
         (directory / _PLAN).unlink(missing_ok=True)
         return EncodedCorpus.load(directory)
 
 
-def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path) -> dict:
+def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path, boundary: str) -> dict:
     """Encode a split that is not in files, as one shard."""
     shard, counter, source = name_shard(split, 0), TextCounter(), corpus.splits[split]
+    has_lines = isinstance(source, TextSplit | LineSplit)
+    texts = source.lines() if has_lines else source()
     if uses_subwords(corpus.tokenizer):
-        batches = encode_text(_show_progress(source(), "Encoding"), vocabulary, corpus.tokenizer, counter)
+        batches = encode_text(_show_progress(texts, "Encoding"), vocabulary, corpus.tokenizer, counter, boundary)
     else:
-        if isinstance(source, TextSplit | LineSplit):
-            sentences = filter(None, map(source.tokenize, counter.count_lines(source.lines())))
+        if has_lines:
+            sentences = map(source.tokenize, counter.count_lines(texts))
         else:
-            sentences = counter.count_lines(source(), functools.partial(join_tokens, name=corpus.tokenizer))
-        batches = encode_batches(_show_progress(sentences, "Encoding"), counter.count_unknown(vocabulary.encode))
+            sentences = counter.count_lines(texts, functools.partial(join_tokens, name=corpus.tokenizer))
+        encode = counter.count_unknown(vocabulary.encode)
+        batches = encode_batches(_show_progress(sentences, "Encoding"), encode, boundary)
     write_shard(directory, shard, batches, counter)
     return _describe_split(corpus, split, [shard], len(vocabulary), directory)
 
 
 def _describe_split(corpus: Corpus, split: str, names: list[str], vocabulary_size: int, directory: Path) -> dict:
     """Read the shards of a split once more, and return its entry of `corpus.json`."""
-    sums, checksums = dict.fromkeys(("sentences", "tokens", "unk_tokens", *_TOTALS), 0), []
+    sums, checksums = dict.fromkeys(("sentences", "document_ends", "tokens", "unk_tokens", *_TOTALS), 0), []
     for name in names:
         counted = [read_word_counts(directory / name_text_counts(name), _TOTALS)[1]]
         checksum = 0
@@ -149,10 +158,10 @@ def _describe_split(corpus: Corpus, split: str, names: list[str], vocabulary_siz
     return {**sums, "shards": names, "crc32": checksums}
 
 
-def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> dict[str, dict]:
+def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path, boundary: str) -> dict[str, dict]:
     """Encode the missing shards of text files or TFDS sets, and return the splits of `corpus.json`."""
     items = {s: [(chunk, name_shard(s, i)) for i, chunk in enumerate(corpus.splits[s].chunks)] for s in SPLITS}
-    plan = _plan_encoding(corpus, vocabulary)
+    plan = _plan_encoding(corpus, vocabulary, boundary)
     _remove_stale_shards(directory, plan)
     todo = [
         (chunk, shard)
@@ -160,9 +169,9 @@ def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path) -> d
         if not all((directory / name).exists() for name in (shard, name_text_counts(shard)))
     ]
     without_forms = Vocabulary(vocabulary.words[len(SPECIALS) :], subwords=vocabulary.subwords)
-    task = functools.partial(ChunkEncoder, corpus.tokenizer, without_forms, os.path.abspath(directory))
+    task = functools.partial(ChunkEncoder, corpus.tokenizer, without_forms, os.path.abspath(directory), boundary)
     run_task(task, todo, "Encoding")
-    if _plan_encoding(corpus, vocabulary) != plan:
+    if _plan_encoding(corpus, vocabulary, boundary) != plan:
         raise InputError(f"The files of {corpus.name} changed while they were read. Fix: run the same command again.")
     splits = {}
     for split, listed in items.items():
@@ -183,11 +192,11 @@ def _remove_stale_shards(directory: Path, plan: dict) -> None:
     remove_temporary_files(directory)
 
 
-def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary) -> dict:
+def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary, boundary: str) -> dict:
     words = [*vocabulary.words, *itertools.chain.from_iterable((vocabulary.forms or {}).items())]
     model = b"" if vocabulary.subwords is None else vocabulary.subwords.model
     digest = hashlib.sha256("\n".join(words).encode("utf-8") + model).hexdigest()
-    return {"tokenizer": corpus.tokenizer, "vocabulary": digest} | describe_text(corpus)
+    return {"tokenizer": corpus.tokenizer, "vocabulary": digest, "boundary": boundary} | describe_text(corpus)
 
 
 def describe_text(corpus: Corpus) -> dict:

@@ -8,7 +8,37 @@ from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID, check_ids
 from keras_nplm.io.errors import InputError
 
-BOUNDARIES = ("stream", "sentence")
+BOUNDARIES = ("stream", "sentence", "text")
+
+
+def predicts_end(boundary: str) -> bool:
+    """Return whether `</s>` is predicted."""
+    return boundary != "stream"
+
+
+def crosses_sentences(boundary: str) -> bool:
+    """Return whether the words of earlier sentences are seen."""
+    return boundary != "sentence"
+
+
+def has_documents(boundary: str) -> bool:
+    """Return whether `<s>` in the ids begins a document. It is never a target."""
+    return boundary == "text"
+
+
+def context_end(boundary: str) -> int | None:
+    """Return the id up to which the earlier words are not seen, or None."""
+    return {"sentence": EOS_ID, "text": BOS_ID}.get(boundary)
+
+
+def padding_id(boundary: str) -> int:
+    """Return the id that fills a context which has no n-1 words."""
+    return BOS_ID if predicts_end(boundary) else PAD_ID
+
+
+def find_targets(ids: np.ndarray, boundary: str) -> np.ndarray:
+    """Return for each id whether it is predicted, bool [T]."""
+    return ids != (BOS_ID if predicts_end(boundary) else EOS_ID)
 
 
 def ngram_positions(
@@ -17,6 +47,9 @@ def ngram_positions(
     """Arrange token ids so that every n-gram (n-1 words of context and the target) is a contiguous slice.
 
     Boundary `"sentence"`: n-1 tokens `<s>` come before each sentence, and its words and `</s>` are predicted.
+    `"text"`: one running text with its `</s>`. Words and `</s>` are predicted, and n-grams cross sentence ends, as in
+    published perplexities of the Penn Treebank (those of WikiText have an `</s>` for each blank line, too). An `<s>` in
+    the ids begins a document: it becomes n-1 tokens `<s>`, and is no target.
     `"stream"`: one running text without `</s>`, in which n-grams cross sentence ends, as in the paper; `<pad>` fills
     the first contexts. N-grams whose target is `targets_below` or higher (outside a short-list) are skipped.
 
@@ -30,21 +63,25 @@ def ngram_positions(
     [[2, 2, 7], [2, 7, 8], [7, 8, 3], [2, 2, 9], [2, 9, 3]]
     """
     check_boundary(order, boundary)
-    context_size = order - 1
-    ids = convert_ids(ids)
-    if boundary == "stream":
-        words = ids[ids != EOS_ID]
-        tokens = np.concatenate([np.full(context_size, PAD_ID, np.int32), words])
-        positions = np.arange(context_size, len(tokens), dtype=np.int32)
-    else:
-        sentence = np.cumsum(ids == EOS_ID) - (ids == EOS_ID)  # number of the sentence of each id, from 0
-        positions = (np.arange(len(ids)) + context_size * (sentence + 1)).astype(np.int32)
-        tokens = np.full(positions[-1] + 1 if len(ids) else 0, BOS_ID, np.int32)
-        tokens[positions] = ids
+    tokens, positions = arrange_ngrams(convert_ids(ids), order, boundary)
     if targets_below is not None:
         positions = positions[tokens[positions] < targets_below]
     if not len(positions):
         raise InputError("The text has no word to predict. Fix: add text.")
+    return tokens, positions
+
+
+def arrange_ngrams(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
+    """As `ngram_positions`, also of no text. The last n-1 tokens are the context of a text that follows."""
+    context_size, is_target, end = order - 1, find_targets(ids, boundary), context_end(boundary)
+    words, breaks = ids[is_target], 0
+    positions = np.arange(context_size, context_size + len(words), dtype=np.int32)
+    if end is not None:
+        is_end = ids == end
+        before, breaks = np.cumsum(is_end, dtype=np.int32), np.count_nonzero(is_end)
+        positions += context_size * (before - is_end)[is_target]
+    tokens = np.full(len(words) + context_size * (1 + breaks), padding_id(boundary), np.int32)
+    tokens[positions] = words
     return tokens, positions
 
 
@@ -72,17 +109,14 @@ def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: i
 
     The text comes in parts, cut at any place; the blocks are the same. Do not write to them: some share memory.
     """
-    held = np.zeros((0, max(order, 0)), np.int32)
-    context = None  # the last n-1 tokens of the part before, if the next n-grams contain them
-    is_empty = True
+    check_boundary(order, boundary)
+    held, is_empty = np.zeros((0, order), np.int32), True
+    context = np.full(order - 1, padding_id(boundary), np.int32)  # the last n-1 tokens of the part before
     for ids in map(convert_ids, parts):
-        if not (len(ids) and (boundary == "sentence" or (ids != EOS_ID).any())):
-            continue  # without a target
-        tokens, positions = ngram_positions(ids, order, boundary)
-        if context is not None:
-            tokens[: order - 1] = context
-        context = None if boundary == "sentence" and ids[-1] == EOS_ID else tokens[1 - order :].copy()
-        is_empty, start = False, 0
+        tokens, positions = arrange_ngrams(ids, order, boundary)
+        tokens[: order - 1] = context
+        context = tokens[1 - order :].copy()
+        is_empty, start = is_empty and not len(positions), 0
         while start < len(positions):
             some = positions[start : start + size - len(held)]
             first, last = some[[0, -1]] - (order - 1)
@@ -101,9 +135,9 @@ def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: i
 
 
 def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:
-    """List the ids that can be predicted: `<unk>`, all words, and with boundary `"sentence"` also `</s>`."""
+    """List the ids that can be predicted: `<unk>`, all words, and `</s>` but in a stream."""
     ids = np.arange(vocabulary_size)
-    return ids[(ids == UNK_ID) | (ids > EOS_ID) | ((ids == EOS_ID) & (boundary == "sentence"))]
+    return ids[(ids == UNK_ID) | (ids > EOS_ID) | ((ids == EOS_ID) & predicts_end(boundary))]
 
 
 def check_ngrams(

@@ -10,7 +10,7 @@ from typing import Any
 
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.special_ids import EOS
+from keras_nplm.data.special_ids import BOS, EOS
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.text_counts import name_text_counts
 from keras_nplm.data.vocabulary import Vocabulary
@@ -34,7 +34,7 @@ class PreparedCorpus(Corpus):
 
     @property
     def fixed_options(self) -> dict[str, Any]:
-        return {name: self.record[name] for name in VOCABULARY_OPTIONS}
+        return {name: self.record[name] for name in (*VOCABULARY_OPTIONS, "boundary") if name in self.record}
 
     def link(self, directory: Path) -> tuple[EncodedCorpus, Vocabulary]:
         """Write the vocabulary and the shards to a model directory, as counting and encoding would have done."""
@@ -71,7 +71,7 @@ def open_prepared_corpus(directory: Path, tokenizer: str, subwords: SubwordOptio
         vocabulary = Vocabulary.load(directory / "vocabulary.txt")
         parts = EncodedCorpus.load(directory / "corpus").shards(split).parts(1 << 16)
         sentence: list[str] = []
-        for word in itertools.chain.from_iterable(map(vocabulary.decode, parts)):
+        for word in filter(BOS.__ne__, itertools.chain.from_iterable(map(vocabulary.decode, parts))):
             if word != EOS:
                 sentence.append(word)
                 continue

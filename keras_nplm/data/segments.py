@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_nplm.data.arguments import convert_ids
-from keras_nplm.data.ngram_arrays import check_boundary
+from keras_nplm.data.ngram_arrays import check_boundary, context_end, padding_id, predicts_end
 from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
 
@@ -11,9 +11,10 @@ from keras_nplm.io.errors import InputError
 def segment_positions(ids: np.ndarray, order: int, boundary: str, segment: int) -> tuple[np.ndarray, np.ndarray]:
     """Arrange token ids so that every segment, T targets and the n-1 words before them, is a contiguous slice.
 
-    The text is one running text, also with boundary `"sentence"`, where `</s>` stays in it and ends the context.
-    Tokens, int32, are the text after n+T-2 tokens `<s>` or `<pad>`, and before 2T-2 `<pad>`. These are no targets, and
-    stored as -1 - id. Positions, int32, are the first targets. Shifted back by less than T, they have each target once.
+    The text is one running text, also with boundary `"sentence"`, where `</s>` stays in it and ends the context, as
+    `<s>` does with `"text"`. Tokens, int32, are the text after n+T-2 tokens `<s>` or `<pad>`, and before 2T-2 `<pad>`.
+    What is no target is stored as -1 - id. Positions, int32, are the first targets. Shifted back by less than T, they
+    have each target once.
 
     Example:
 
@@ -22,8 +23,8 @@ def segment_positions(ids: np.ndarray, order: int, boundary: str, segment: int) 
     [[-3, -3, 7, 8, 3, 9], [3, 9, 3, -1, -1, -1]]
     """
     check_boundary(order, boundary)
-    ids = convert_ids(ids)
-    words, fill = (ids[ids != EOS_ID], PAD_ID) if boundary == "stream" else (ids, BOS_ID)
+    ids, fill = convert_ids(ids), padding_id(boundary)
+    words = np.where(ids == BOS_ID, ~BOS_ID, ids) if predicts_end(boundary) else ids[ids != EOS_ID]
     if not len(words):
         raise InputError("The text has no word to predict. Fix: add text.")
     first = order + segment - 2
@@ -44,7 +45,7 @@ def join_contexts(context_ids: np.ndarray, segment: int, boundary: str) -> tuple
     contexts = context_ids.reshape(-1, segment, context_ids.shape[-1])
     words = contexts[:, 1:, -1]
     follows = (contexts[:, 1:, :-1] == contexts[:, :-1, 1:]).all(2)
-    if boundary == "sentence":
+    if (end := context_end(boundary)) is not None:
         begins = (contexts[:, 1:] == BOS_ID).all(2)
-        words, follows = np.where(begins, EOS_ID, words), follows | begins
+        words, follows = np.where(begins, end, words), follows | begins
     return np.concatenate([contexts[:, 0], words], axis=1), follows.all(1)

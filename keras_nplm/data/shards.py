@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_sentences
-from keras_nplm.data.special_ids import EOS, EOS_ID, UNK_ID, check_ids
+from keras_nplm.data.ngram_arrays import has_documents
+from keras_nplm.data.special_ids import BOS, BOS_ID, EOS, EOS_ID, UNK_ID, check_ids
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.data.text_counts import TextCounter, name_text_counts
 from keras_nplm.data.tokenizers import lower, parse_tokenizer
@@ -25,37 +26,51 @@ DTYPE = np.dtype("<i4")
 
 
 def encode_batches(
-    sentences: Iterable[Sequence[str]], encode: Callable[[list[str]], np.ndarray]
+    sentences: Iterable[Sequence[str]], encode: Callable[[list[str]], np.ndarray], boundary: str
 ) -> Iterator[np.ndarray]:
-    """Encode sentences as ids, each closed by `</s>`, in batches of whole sentences and about 2**18 ids."""
-    for batch in batch_sentences(check_sentences(sentences)):
-        tokens = [token for sentence in batch for token in (*sentence, EOS)]
+    """Encode sentences as ids, each closed by `</s>`, in batches of whole sentences and about 2**18 ids.
+
+    Empty sentences are skipped. With the boundary `"text"` they end documents, and `<s>` stands for them.
+    """
+    sentences = check_sentences(sentences)
+    for batch in batch_sentences(sentences if has_documents(boundary) else filter(None, sentences)):
+        tokens = [token for sentence in batch for token in (*sentence, EOS if sentence else BOS)]
         ids = encode(tokens)
         special = np.count_nonzero((ids != UNK_ID) & (ids <= EOS_ID))
-        if special != len(batch):  # more than one `</s>` a sentence
+        if special != len(batch):  # more than one a sentence
             check_reserved([token for sentence in batch for token in sentence])
         yield ids
 
 
 def encode_text(
-    lines: Iterable[str], vocabulary: Vocabulary, tokenizer_name: str, counter: TextCounter | None = None
+    lines: Iterable[str],
+    vocabulary: Vocabulary,
+    tokenizer_name: str,
+    counter: TextCounter | None = None,
+    boundary: str = "sentence",
 ) -> Iterator[np.ndarray]:
-    """Encode lines of text as ids, each closed by `</s>`, in batches as `encode_batches`. Blank lines are skipped."""
+    """Encode lines of text as ids, each closed by `</s>`, as `encode_batches`. Blank lines are empty sentences."""
     tokenize, encode, lines = vocabulary.tokenizer(tokenizer_name), vocabulary.encode, check_lines(lines)
     if counter is not None:
         lines, encode = counter.count_lines(lines), counter.count_unknown(encode)
     if vocabulary.subwords is not None:
+        lines = lines if has_documents(boundary) else filter(str.strip, lines)
         return _encode_subwords(lines, vocabulary.subwords, "lower" in parse_tokenizer(tokenizer_name)[1])
-    return encode_batches(filter(None, map(tokenize, lines)), encode)
+    return encode_batches(map(tokenize, lines), encode, boundary)
+
+
+def encode_lines(lines: Iterable[str], vocabulary: Vocabulary, tokenizer_name: str, boundary: str) -> np.ndarray:
+    """Encode lines of text as one array of ids, int32 [T]; see `encode_text`."""
+    return np.concatenate([np.zeros(0, np.int32), *encode_text(lines, vocabulary, tokenizer_name, boundary=boundary)])
 
 
 def _encode_subwords(lines: Iterable[str], subwords: Subwords, lower_case: bool) -> Iterator[np.ndarray]:
     """Encode lines as ids of subwords, which are joined as bytes: faster than lists of numbers."""
-    end = np.int32(EOS_ID).tobytes()
+    start, end = (np.int32(special).tobytes() for special in (BOS_ID, EOS_ID))
     parts, size = [], 0
-    for line in filter(str.strip, lines):
+    for line in lines:
         ids = subwords.encode_bytes(lower(line) if lower_case else line)
-        parts += ids, end
+        parts += (ids, end) if line.strip() else (start,)
         size += len(ids) + len(end)
         if size >= BATCH_TOKENS * len(end):
             yield np.frombuffer(b"".join(parts), np.int32)
@@ -65,15 +80,16 @@ def _encode_subwords(lines: Iterable[str], subwords: Subwords, lower_case: bool)
 
 
 def count_ids(ids: np.ndarray) -> dict[str, int]:
-    """Count the `sentences`, `tokens` (without `</s>`) and `unk_tokens` of ids."""
-    sentences, unknown = (int(np.count_nonzero(ids == special)) for special in (EOS_ID, UNK_ID))
-    return {"sentences": sentences, "tokens": len(ids) - sentences, "unk_tokens": unknown}
+    """Count the `sentences`, `document_ends` (`<s>`), `tokens` (without both) and `unk_tokens` of ids."""
+    unknown, marks, sentences = (int(np.count_nonzero(ids == special)) for special in (UNK_ID, BOS_ID, EOS_ID))
+    tokens = len(ids) - marks - sentences
+    return {"sentences": sentences, "document_ends": marks, "tokens": tokens, "unk_tokens": unknown}
 
 
 def sum_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
     """Add up results of `count_ids`."""
-    parts = list(parts)
-    return {name: sum(part[name] for part in parts) for name in ("sentences", "tokens", "unk_tokens")}
+    parts = [count_ids(np.zeros(0, np.int32)), *parts]
+    return {name: sum(part[name] for part in parts) for name in parts[0]}
 
 
 def write_shard(directory: Path, shard: str, batches: Iterable[np.ndarray], counter: TextCounter) -> None:
@@ -87,12 +103,13 @@ def write_shard(directory: Path, shard: str, batches: Iterable[np.ndarray], coun
 class ChunkEncoder:
     """A task for `run_task`: encode a chunk of text as a shard, and count its characters and words."""
 
-    def __init__(self, tokenizer: str, vocabulary: Vocabulary, directory: str):
+    def __init__(self, tokenizer: str, vocabulary: Vocabulary, directory: str, boundary: str):
         self._tokenizer, self._vocabulary, self._directory = tokenizer, vocabulary, Path(directory)
+        self._boundary = boundary
 
     def __call__(self, chunk: "Chunk", shard: str) -> None:
         counter = TextCounter()
-        batches = encode_text(chunk.lines(), self._vocabulary, self._tokenizer, counter)
+        batches = encode_text(chunk.lines(), self._vocabulary, self._tokenizer, counter, self._boundary)
         write_shard(self._directory, shard, batches, counter)
 
     def finish(self) -> None: ...

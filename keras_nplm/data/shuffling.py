@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import check_boundary, ngram_positions
+from keras_nplm.data.ngram_arrays import arrange_ngrams, find_targets, has_documents, ngram_positions, predicts_end
 from keras_nplm.data.resampling import Resampled, count_resampled
 from keras_nplm.data.segments import count_segments, segment_positions
 from keras_nplm.data.shards import ShardedIds
-from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.io.errors import InputError
 
 BLOCK = 1 << 17  # ids of shards that are read together: 512 KiB
@@ -21,12 +20,12 @@ class Blocks:
     def __init__(
         self, ids: ShardedIds | np.ndarray, order: int, boundary: str, size: int, below: int | None, segment: int
     ):
-        check_boundary(order, boundary)
         self._length, self._order, self._boundary, self._size = len(ids), order, boundary, size
         self._targets_below, self._segment = below, segment
         self._read = (lambda start, stop: ids[start:stop]) if isinstance(ids, np.ndarray) else ids.read
         starts = np.arange(0, len(ids), size)
-        if boundary == "sentence" and below is None:  # every id is a target
+        every_id = predicts_end(boundary) and (segment > 1 or not has_documents(boundary))
+        if every_id and below is None:  # is a target, or has a place in a segment
             self.ngrams = np.minimum(starts + size, len(ids)) - starts
         else:
             read_size = size * max(1, BLOCK // size)
@@ -40,7 +39,7 @@ class Blocks:
 
     def _find_targets(self, ids: np.ndarray) -> np.ndarray:
         """Return for each id whether it is the target of an n-gram, bool [T]."""
-        targets = ids != EOS_ID if self._boundary == "stream" else np.ones(len(ids), bool)
+        targets = find_targets(ids, self._boundary)
         return targets if self._targets_below is None else targets & (ids < self._targets_below)
 
     def load(self, block: int) -> tuple[np.ndarray, np.ndarray]:
@@ -56,17 +55,12 @@ class Blocks:
         return tokens, positions
 
     def _read_context(self, stop: int) -> np.ndarray:
-        """Read the n-1 words before a place, or fewer at the beginning of the text or of a sentence."""
-        size = self._order - 1
-        length = size
+        """Read the context of the n-gram at a place, int32 [n-1]."""
+        size = length = self._order - 1
         while True:
             ids = self._read(max(0, stop - length), stop)
-            if self._boundary == "sentence":
-                ends = np.flatnonzero(ids == EOS_ID)
-                return ids[ends[-1] + 1 :] if len(ends) else ids
-            words = ids[ids != EOS_ID]
-            if len(words) >= size or length >= stop:
-                return words[-size:]
+            if np.count_nonzero(find_targets(ids, self._boundary)) >= size or length >= stop:
+                return arrange_ngrams(ids, self._order, self._boundary)[0][-size:]
             length *= 2
 
 

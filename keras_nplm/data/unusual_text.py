@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.ngram_arrays import crosses_sentences
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer, uses_subwords
 
 _SAMPLE = 200  # lines of the training text that are looked at
@@ -81,7 +82,7 @@ def _describe_size(counts: dict, boundary: str) -> Iterator[str]:
             f"The training text has only {tokens:,} tokens. Fix: add text, or compare with an n-gram model "
             "(`keras-nplm ngram`)."
         )
-    elif boundary == "sentence" and tokens > _MAX_LINE * sentences:
+    elif not crosses_sentences(boundary) and tokens > _MAX_LINE * sentences:
         yield (
             f"Each line counts as one sentence, and lines have {tokens // sentences:,} tokens on average. Fix: put "
             "each sentence on its own line, or use `--boundary stream`."

@@ -108,7 +108,7 @@ tokenizer str words words|whitespace|sentencepiece: tokenizer of text; sentencep
 pieces int 8000 300..1000000: number of subwords
 pieces_kind* str unigram unigram|bpe: kind of the sentencepiece model
 normalise* str? none lower|numbers|lemmas: normalisation of tokens before words are counted
-boundary* str sentence sentence|stream: whether n-grams stay within a sentence, or cross sentence ends as in one stream
+boundary* str sentence sentence|text|stream: where contexts end: at </s>; at blank lines; nowhere, in words without </s>
 vocabulary_scope* str train train|corpus: text whose words are counted: that of training, or all splits as in the paper
 min_count int 2 1..: least count of a word in the vocabulary; rarer words become <unk>
 max_size* int? none 1..: largest number of words in the vocabulary, the most frequent ones

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.data.shards import encode_text
+from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import Option
@@ -30,12 +30,12 @@ def adapt(
     fits = language_model.kind in ("nplm", "hybrid", "mixture") and language_model.network is not None
     wanted, fix = "an NPLM, a Hybrid or a Mixture with one network", "train one with `keras-nplm train`."
     check_argument("model", fits, wanted, kind, fix)
-    encoded = encode_text(check_lines(text, "text"), language_model.vocabulary, language_model.tokenizer_name)
-    train_ids, held_out_ids = _split_lines(np.concatenate([np.zeros(0, np.int32), *encoded]), held_out)
+    tokenizer, boundary = language_model.tokenizer_name, language_model.boundary
+    ids = encode_lines(check_lines(text, "text"), language_model.vocabulary, tokenizer, boundary)
+    train_ids, held_out_ids = _split_lines(ids, held_out)
 
     from keras_nplm.models.adaptation import adapt_network
 
-    boundary = language_model.boundary
     tuned = adapt_network(language_model.model, train_ids, held_out_ids, boundary, epochs=epochs, seed=seed)
     adapted = language_model.replace_model(tuned[0])
     adapted.adaptation = tuned[1]

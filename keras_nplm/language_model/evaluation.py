@@ -9,7 +9,7 @@ import numpy as np
 from keras_nplm.data.arguments import check_lines, convert_ids, holds_ids
 from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.shards import count_ids, encode_text, sum_counts
-from keras_nplm.data.special_ids import EOS_ID, UNK_ID
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID, UNK_ID
 from keras_nplm.data.text_counts import TextCounter
 from keras_nplm.data.tokenizers import join_tokens
 from keras_nplm.io.errors import InputError, check_argument
@@ -80,7 +80,7 @@ def _encode(language_model: "LanguageModel", text: Text) -> tuple[Ids, Callable[
 def _measure_ids(language_model: "LanguageModel", ids: np.ndarray) -> TextSize:
     counter = TextCounter()
     for sentence in np.split(ids, np.flatnonzero(ids == EOS_ID) + 1):
-        tokens = language_model.vocabulary.decode(sentence[sentence != EOS_ID])
+        tokens = language_model.vocabulary.decode(sentence[(sentence != BOS_ID) & (sentence != EOS_ID)])
         counter.add_line(join_tokens(tokens, language_model.tokenizer_name))
     counts = {"characters": counter.characters, "words": counter.words, **count_ids(ids)}
     return TextSize.of_text(counts, language_model.boundary, language_model.tokenizer_name, None)
@@ -93,7 +93,7 @@ def _encode_lines(language_model: "LanguageModel", lines: Iterable[str]) -> tupl
 
     def encode() -> Iterator[np.ndarray]:
         nonlocal counts, spelled
-        for ids in encode_text(lines, vocabulary, name, counter):
+        for ids in encode_text(lines, vocabulary, name, counter, language_model.boundary):
             if counter.unknown and not counts["unk_tokens"]:
                 _refuse_closed_vocabulary(language_model, next(iter(counter.unknown)))
             if counter.unknown and language_model.spelling is not None:

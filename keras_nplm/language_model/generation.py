@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_text
+from keras_nplm.data.ngram_arrays import crosses_sentences
 from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.data.tokenizers import continue_line, join_tokens
 from keras_nplm.io.errors import InputError, check_argument
@@ -55,11 +56,11 @@ def _sample_sentences(
         is_new = token == EOS_ID or pieces is None or bool(pieces.begins[pieces.last[context[-1]], token])
         if number == num_words and is_new:
             break
+        context = np.append(context[1:], token).astype(np.int32)
         if token == EOS_ID:
-            context = language_model.first_context
+            context = context if crosses_sentences(language_model.boundary) else language_model.first_context
             sentences.append([])
             continue
-        context = np.append(context[1:], token).astype(np.int32)
         sentences[-1].append(token)
         number += is_new
         tokens += 1

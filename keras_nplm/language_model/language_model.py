@@ -10,9 +10,9 @@ import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_text
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import BOUNDARIES
+from keras_nplm.data.ngram_arrays import BOUNDARIES, has_documents, padding_id, predicts_end
 from keras_nplm.data.prefixes import PrefixIndex
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, SPECIALS
+from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import load_forms, uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary, check_reserved
 from keras_nplm.io.errors import InputError, check_argument
@@ -49,8 +49,9 @@ class LanguageModel:
         tokenizer_name: tokenizer and normalisation, such as `"words"`, `"whitespace"` or `"words+lower"`; see
             `keras_nplm.data.tokenizers.get_tokenizer`. With `+lemmas`, a vocabulary without word forms receives the
             forms of the dictionary.
-        boundary: `"sentence"`: a sentence begins after `<s>`, and its words and `</s>` are predicted. `"stream"`: the
-            text is one stream of words without sentence ends. Default: the model's boundary, else `"sentence"`.
+        boundary: `"sentence"`: a sentence begins after `<s>`, and its words and `</s>` are predicted. `"text"`: words
+            and `</s>` are predicted, and contexts cross sentence ends up to a blank line. `"stream"`: the text is one
+            stream of words without sentence ends. Default: the model's boundary, else `"sentence"`.
 
     Example:
 
@@ -242,13 +243,15 @@ class LanguageModel:
         *,
         min_log_prob: float = -np.inf,
         dynamic: bool | DynamicSettings = False,
+        alone: bool = False,
     ) -> Iterator[SentenceScore]:
         """Iterate over the log-probabilities of sentences; see `keras_nplm.language_model.scoring.score_sentences`.
 
         `min_log_prob` is a lower bound of ln P of one n-gram. `dynamic`: a copy of the model learns from each sentence
-        before it scores the next; see `evaluate`.
+        before it scores the next; see `evaluate`. With the boundary `"text"` the sentences are one text, and an empty
+        one ends a document; but `alone`, each is a text of its own.
         """
-        return self._score(sentences, dynamic, min_log_prob=min_log_prob)
+        return self._score(sentences, dynamic, alone, min_log_prob=min_log_prob)
 
     def score_tokens(
         self, sentences: Iterable[str], *, dynamic: bool | DynamicSettings = False
@@ -262,10 +265,14 @@ class LanguageModel:
         """
         return self._score(sentences, dynamic, by_token=True)
 
-    def _score(self, sentences: Iterable[str], dynamic: bool | DynamicSettings, **options: Any) -> Iterator[Any]:
+    def _score(
+        self, sentences: Iterable[str], dynamic: bool | DynamicSettings, alone: bool = False, **options: Any
+    ) -> Iterator[Any]:
         lines = check_lines(sentences, "sentences")
         scorer = Scorer(self, make_learner(self, dynamic)[1] if dynamic else self.model)
         options["in_order"] = bool(dynamic)
+        if has_documents(self.boundary) and not alone:
+            options["context"] = bytearray(scorer.begin())
         return (score for batch in batch_sentences(lines) for score in score_sentences(scorer, batch, **options))
 
     def scorer(self, self_normalised: bool = False) -> Scorer:
@@ -287,7 +294,7 @@ class LanguageModel:
         The default of the weights is 1 for `"score"` (or for each feature of a list without it) and 1 for `name`;
         `keras_nplm.tune` finds better ones.
         """
-        score = functools.partial(self.score, min_log_prob=MIN_LOG_PROB)
+        score = functools.partial(self.score, min_log_prob=MIN_LOG_PROB, alone=True)
         return rank_lists(add_scores(lists, score, name), weights, name)
 
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
@@ -360,8 +367,8 @@ class LanguageModel:
 
     @property
     def proposed_ids(self) -> np.ndarray:
-        """The ids that may be proposed as next words: the words, and `</s>` with the boundary `"sentence"`."""
-        first = EOS_ID if self.boundary == "sentence" else EOS_ID + 1
+        """The ids that may be proposed as next words: the words, and `</s>` where it is predicted."""
+        first = EOS_ID if predicts_end(self.boundary) else EOS_ID + 1
         return np.arange(first, len(self.vocabulary))
 
     @functools.cached_property
@@ -371,8 +378,8 @@ class LanguageModel:
 
     @property
     def first_context(self) -> np.ndarray:
-        """The context of the first word of a sentence, int32 [n-1]."""
-        return np.full(self.model.order - 1, BOS_ID if self.boundary == "sentence" else PAD_ID, np.int32)
+        """The context of the first word of a text, int32 [n-1]."""
+        return np.full(self.model.order - 1, padding_id(self.boundary), np.int32)
 
     def encode_beginning(self, text: str) -> np.ndarray:
         """Return the context of the word after the beginning of a sentence, int32 [n-1]."""

@@ -82,10 +82,8 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
         from keras_nplm.models.nplm_file import load_network
 
         model = load_network(path)
-    elif kind == "back-off":
-        model = BackoffModel.load(directory / NGRAMS_FILE, config.get("boundary"))
     elif isinstance(kind, str) and kind in _NGRAM_CLASSES:
-        model = _NGRAM_CLASSES[kind].load(directory / NGRAMS_FILE)
+        model = _NGRAM_CLASSES[kind].load(directory / NGRAMS_FILE, config.get("boundary"))
     elif kind == "uniform":
         model = Uniform(vocabulary_size, config["boundary"])
     elif kind == "mixture":

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.data.encoding import encode_sentences
 from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers import uses_lemmas
 from keras_nplm.data.vocabulary import check_reserved
 from keras_nplm.io.errors import InputError, check_argument
@@ -83,7 +83,7 @@ def add_words(
     sentences = list(check_lines(sentences, "sentences"))
     counts = count_new_words(language_model, sentences, words, min_count)
     vocabulary = language_model.vocabulary.with_words([*counts])
-    ids = encode_sentences(filter(None, map(language_model.tokenize, sentences)), vocabulary)
+    ids = encode_lines(sentences, vocabulary, name, language_model.boundary)
     text = NewWordText(extract_ngrams(ids, model.order, language_model.boundary), model.vocabulary_size, [*counts])
     shares = np.array([*counts.values()]) / (len(text.ngrams) + prior_tokens)
     if frequencies is not None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_text
+from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
 from keras_nplm.data.special_ids import SPECIALS
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, lower, parse_tokenizer
@@ -23,7 +24,7 @@ def find_next_words(language_model: "LanguageModel", context: str, top_k: int) -
     check_argument("top_k", top_k >= 1, "1 or more", top_k)
     check_text(context, "context")
     if language_model.vocabulary.subwords is not None:
-        return _search(language_model, context, "", top_k, with_end=language_model.boundary == "sentence")
+        return _search(language_model, context, "", top_k, with_end=predicts_end(language_model.boundary))
     return _rank(language_model, context, language_model.proposed_ids, top_k)
 
 

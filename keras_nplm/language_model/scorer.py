@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_text
-from keras_nplm.data.ngram_arrays import gather_ngrams
+from keras_nplm.data.ngram_arrays import gather_ngrams, predicts_end
 from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.data.subwords import WordCache
 from keras_nplm.data.tokenizers import CHARACTERS, SPACE, parse_tokenizer
@@ -53,7 +53,7 @@ class Scorer:
 
     def __init__(self, language_model: "LanguageModel", model: NextWordModel):
         self.model, self.vocabulary, self.tokenize = model, language_model.vocabulary, language_model.tokenize
-        self.end_ids = EOS if language_model.boundary == "sentence" else b""
+        self.end_ids = EOS if predicts_end(language_model.boundary) else b""
         self._begin = language_model.first_context.tobytes()
         has_spaces = parse_tokenizer(language_model.tokenizer_name)[0] == CHARACTERS
         self._between = self.vocabulary.encode([SPACE] * has_spaces).tobytes()

@@ -11,7 +11,7 @@ import numpy as np
 from keras_nplm.data.distinct_rows import find_distinct_rows
 from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.data.special_ids import EOS, UNK_ID
-from keras_nplm.language_model.scorer import ID_BYTES, Scorer, arrange_paths
+from keras_nplm.language_model.scorer import ID_BYTES, Scorer, State, arrange_paths
 from keras_nplm.models.base import row_blocks
 
 _CHARACTERS = 1 << 21  # of sentences that are scored together; above the batches of `rescoring.features`
@@ -64,21 +64,25 @@ def score_sentences(
     min_log_prob: float = -np.inf,
     in_order: bool = False,
     by_token: bool = False,
+    context: bytearray | None = None,
 ) -> list[SentenceScore] | list[list[TokenScore]]:
-    """Return the log-probability of each sentence, or of its tokens; sentences do not see each other as context.
+    """Return the log-probability of each sentence, or of its tokens; without `context` each sentence is a text.
 
         ln P(sentence) = sum_t ln P(w_t | w_{t-n+1} … w_{t-1})
 
     An n-gram that occurs several times is evaluated once, but with `in_order` where it stands, for a model that learns.
     With the boundary `"stream"`, a sentence without words has 0 tokens and the log-probability 0.
+    A `context` is the state before the sentences of one text, and then that after them. An empty sentence resets it.
 
     Reference: Schwenk (2007), Continuous space language models, section 4.2.
     """
     model, number = scorer.model, len(sentences)
     texts = [*map(scorer.tokenize, sentences)]
     flat = io.BytesIO(scorer.encode_tokens([*itertools.chain.from_iterable(texts)]))
-    ids = [flat.read(ID_BYTES * len(text)) + scorer.end_ids for text in texts]
-    tokens, positions, owners = arrange_paths([scorer.begin() + one for one in ids], ids)
+    ends = (scorer.end_ids if len(text) or context is None else b"" for text in texts)
+    ids = [flat.read(ID_BYTES * len(text)) + end for text, end in zip(texts, ends, strict=True)]
+    paths = [scorer.begin() + one for one in ids] if context is None else [*_join_paths(context, ids, scorer.begin())]
+    tokens, positions, owners = arrange_paths(paths, ids)
     log_prob, orders = np.empty(len(positions)), np.empty(len(positions), np.int64)
     for block in row_blocks(len(positions), min(2 * _CHARACTERS, _IDS // model.order)):  # most often one block
         ngrams = gather_ngrams(tokens, positions[block], model.order)
@@ -90,10 +94,17 @@ def score_sentences(
             orders[block] = model.find_orders(distinct[:, :-1], distinct[:, -1])[which]
     is_unknown = tokens[positions] == UNK_ID
     if by_token:
-        ends = [EOS] if scorer.end_ids else []
-        names = itertools.chain.from_iterable([*text, *ends] for text in texts)
-        scores = map(TokenScore, names, log_prob.tolist(), orders.tolist(), is_unknown.tolist())
-        return [[*itertools.islice(scores, len(text) + len(ends))] for text in texts]
+        names = [[*text, EOS][: len(one) // ID_BYTES] for text, one in zip(texts, ids, strict=True)]
+        flat_names = itertools.chain.from_iterable(names)
+        scores = map(TokenScore, flat_names, log_prob.tolist(), orders.tolist(), is_unknown.tolist())
+        return [[*itertools.islice(scores, len(some))] for some in names]
     columns = [np.bincount(owners, weights, number) for weights in (log_prob, None, is_unknown)]
     columns[2] = columns[2].astype(np.int64)
     return [SentenceScore(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _join_paths(context: bytearray, ids: Sequence[bytes], begin: State) -> Iterator[bytes]:
+    """Yield the path of each sentence of a text: the state after the sentences before, and its ids."""
+    for one in ids:
+        yield (path := bytes(context) + one)
+        context[:] = path[-len(context) :] if one else begin

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID
+from keras_nplm.data.ngram_arrays import context_end
+from keras_nplm.data.special_ids import BOS_ID
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor
 
 
@@ -16,17 +17,17 @@ class SegmentEmbedding(ConfiguredLayer):
     ) -> tuple[Tensor, ...]:
         """Return x of the T targets of each segment, int [S, n-1+T-1], with one lookup for each word.
 
-        With boundary `"sentence"` the words up to the last `</s>` before a target count as `<s>`.
+        The words up to the last `</s>` before a target count as `<s>`; with boundary `"text"`, up to the last `<s>`.
         Also the vectors of `<s>` and of the segment's words, float [S, n-1+T, m], their ids, and the place there of the
         first word that each target sees, int [S, T]; None for `"stream"`, where all targets see n-1 words.
         """
         ids = ops.pad(ops.cast(ids, "int32"), [[0, 0], [1, 0]], constant_values=BOS_ID)
         vectors = self.drop_words(self.vectors(ids, training, sum_gradient), training=training)
-        starts = None
-        if boundary == "sentence":
+        starts, end = None, context_end(boundary)
+        if end is not None:
             place = np.arange(ids.shape[1], dtype=np.int32)
             first = place[: -self.context_size, None]
-            is_end = ops.logical_and(ops.expand_dims(ops.equal(ids, EOS_ID), 1), place <= first + self.context_size)
+            is_end = ops.logical_and(ops.expand_dims(ops.equal(ids, end), 1), place <= first + self.context_size)
             starts = 1 + ops.max(ops.where(is_end, place, first), axis=2)
         return self.drop(self.join_segments(vectors, starts), training=training), vectors, ids, starts
 

@@ -22,7 +22,7 @@ class NextWordModel:
     Attributes:
         order: int, n. A context has n-1 words.
         vocabulary_size: int, |V|, special tokens included.
-        boundary: `"sentence"` or `"stream"`, how the training text was cut into n-grams. None: not known.
+        boundary: `"sentence"`, `"text"` or `"stream"`, how the training text was cut into n-grams. None: not known.
         kind: the name of this kind of model in `config.json`. None: it cannot be saved in a model directory.
     """
 

@@ -2,7 +2,7 @@
 
 A cache predicts the words of the recent text again. Alone it gives a word outside its window probability 0. In a
 `Mixture` it adapts a model to the topic and the names of a text, without training. Its context is long: 500 words by
-default. With the boundary `"sentence"` it ends at the start of the sentence, so use the boundary `"stream"`.
+default. With the boundary `"sentence"` it ends at the start of the sentence, so use `"text"` or `"stream"`.
 """
 
 import itertools
@@ -83,7 +83,7 @@ class NgramCache(_Cache):
 
     Args:
         vocabulary_size: |V|.
-        boundary: `"sentence"` or `"stream"`. In sentences, the cache sees one sentence.
+        boundary: `"sentence"`, `"text"` or `"stream"`. In sentences, the cache sees one sentence.
         decay: number of words after which a word weighs 1/e, 1 or more.
         length: L, number of words in the cache, 1 to 65,535. The order of the model is L + K + 1.
         factors: f_1 … f_K, at most 16 numbers from 1 to 1,000,000. The default is the best of a few on validation text

@@ -46,9 +46,10 @@ def evaluate(
         model: any language model; `order` and `log_prob` suffice.
         ids: int32 [T], each sentence closed by `</s>`; or an iterator over parts of them, for a text larger than
             memory. The figures do not depend on where the text is cut.
-        boundary: `"sentence"`: contexts end at the sentence's start, and words and `</s>` are predicted. `"stream"`:
-            contexts cross sentence ends, and only words are predicted. Perplexities of different boundaries are not
-            comparable. Default: `model.boundary`, or `"sentence"` for a model without one.
+        boundary: `"sentence"`: contexts end at the sentence's start, and words and `</s>` are predicted. `"text"`:
+            contexts cross sentence ends, and words and `</s>` are predicted. `"stream"`: contexts cross sentence ends,
+            and only words are predicted. Perplexities of different boundaries are not comparable. Default:
+            `model.boundary`, or `"sentence"` for a model without one.
 
     Returns:
         dict: `perplexity` over all predicted tokens, out-of-vocabulary tokens counted as the word `<unk>`;

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.dataset import ngram_dataset
+from keras_nplm.data.ngram_arrays import find_targets
 from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.progress import open_progress
@@ -27,7 +28,7 @@ class Jackknife:
         ids: int32 [T], each sentence closed by `</s>`.
         vocabulary_size: |V|.
         order: n of the models.
-        boundary: `"sentence"` or `"stream"`.
+        boundary: `"sentence"`, `"text"` or `"stream"`.
         folds: K, 2 or more.
 
     Example:
@@ -46,12 +47,12 @@ class Jackknife:
         kind, fix = type(ids).__name__, "choose another output layer, such as --output-layer full."
         check_argument("ids", isinstance(ids, np.ndarray), "one text in memory", kind, fix)
         check_argument("folds", folds >= 2, "2 or more", folds, "each model leaves one part out.")
-        predicted = np.flatnonzero(ids != EOS_ID) if boundary == "stream" else np.arange(len(ids))
-        enough = len(predicted) >= folds
-        check_argument("ids", enough, f"{folds} n-grams or more", len(predicted), "add text.")
+        is_target = find_targets(ids, boundary)
+        number = int(is_target.sum())
+        check_argument("ids", number >= folds, f"{folds} n-grams or more", number, "add text.")
         ends = np.append(np.flatnonzero(ids == EOS_ID) + 1, len(ids))
-        starts = predicted[-(-np.arange(1, folds) * len(predicted) // folds)]
-        cuts = [0, *ends[np.searchsorted(ends, starts)], len(ids)]
+        starts = -(-np.arange(1, folds) * number // folds)  # n-grams before each fold
+        cuts = [0, *ends[np.searchsorted(np.cumsum(is_target)[ends - 1], starts)], len(ids)]
         self.order, self.vocabulary_size = order, vocabulary_size
         self.models: list[BackoffModel] = []
         with open_progress("Estimating n-gram models", total=folds, unit=" models") as progress:

@@ -105,7 +105,7 @@ def fit_mixture(
         models: two or more. A list in place of a model holds candidates, such as caches of several decays: the one
             with the best held-out likelihood is chosen, one list after another.
         held_out_ids: the validation text, int32 [T], each sentence closed by `</s>`.
-        boundary: `"sentence"` or `"stream"`. Default: `boundary` of the models; see `evaluate`.
+        boundary: `"sentence"`, `"text"` or `"stream"`. Default: `boundary` of the models; see `evaluate`.
         bins: fit a row of weights for each bin of the training frequency of the context. Default: one row.
 
     Raises:

@@ -60,8 +60,8 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
             to [B, h], such as `DeepHidden(…)`.
         output: `"full"`, `"sampled"`, `"nce"`, `"adaptive"`, `"energy"`, or an output layer such as
             `NoiseContrastive(…)`; see `keras_nplm.layers.outputs`.
-        boundary: `"sentence"` or `"stream"`, how text is cut into n-grams; see `ngram_dataset`. It is saved with the
-            model, for `evaluate`.
+        boundary: `"sentence"`, `"text"` or `"stream"`, how text is cut into n-grams; see `ngram_dataset`. It is saved
+            with the model, for `evaluate`.
 
     A given layer has its own sizes, dropout and weight decay.
 

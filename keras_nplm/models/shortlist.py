@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import check_ngrams
-from keras_nplm.data.special_ids import EOS_ID
+from keras_nplm.data.ngram_arrays import check_ngrams, find_targets
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary
 from keras_nplm.models.ngrams.mass import build_mass
@@ -102,5 +101,4 @@ class Shortlist(NetworkWithBackground):
 
 def measure_coverage(ids: np.ndarray, listed: int, boundary: str = "sentence") -> float:
     """Return the coverage of a short-list: the share of the predicted tokens of a text with ids below `listed`."""
-    predicted = ids if boundary == "sentence" else ids[ids != EOS_ID]
-    return float(np.mean(predicted < listed))
+    return float(np.mean(ids[find_targets(ids, boundary)] < listed))

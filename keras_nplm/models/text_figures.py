@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.tokenizers import parse_tokenizer
 from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.evaluation import compute_exp, evaluate
@@ -27,7 +28,7 @@ class TextSize:
         cls, counts: dict[str, int], boundary: str, tokenizer: str, spelling_log_prob: float | None
     ) -> "TextSize":
         """Return the size of a text."""
-        ends = counts["sentences"] if boundary == "sentence" else 0
+        ends = counts["sentences"] if predicts_end(boundary) else 0
         size, missing = (counts["characters"] + ends, counts["words"] + ends), None
         if not counts["unk_tokens"]:
             spelling_log_prob = 0.0

@@ -4,6 +4,7 @@ import json
 
 import tensorflow as tf
 
+from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, SUBWORDS, parse_tokenizer
 from keras_nplm.io.markdown import markdown_code, markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
@@ -71,7 +72,7 @@ def _describe_model(language_model: LanguageModel, metrics: dict) -> str:
         *(_STEPS[step] for step in steps),
         "" if "lower" in steps else "Tokens are case-sensitive.",
         "Each text is read as one sentence: it starts after `<s>` and ends with `</s>`."
-        if language_model.boundary == "sentence"
+        if predicts_end(language_model.boundary)
         else "Each text is read as a stream of tokens, without `<s>` and `</s>`.",
     ]
     return " ".join(filter(None, sentences))
@@ -102,7 +103,7 @@ def _format_perplexities(language_model: LanguageModel, metrics: dict) -> str:
         for split in splits
     ]
     header = ["split", "perplexity", "perplexity without `<unk>`", "tokens", "out-of-vocabulary tokens (`<unk>`)"]
-    tokens = "words and `</s>`" if language_model.boundary == "sentence" else "words, not `</s>`"
+    tokens = "words and `</s>`" if predicts_end(language_model.boundary) else "words, not `</s>`"
     return f"## Perplexity\n\nPer token, exactly normalised. Tokens: {tokens}.\n\n{markdown_table(header, rows)}"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.special_ids import SPECIALS, UNK_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.completion import LONGEST_PREFIX, WordPieces
@@ -115,7 +116,7 @@ class ServingModule(tf.Module):
 
     def predict_next(self, contexts: tf.Tensor) -> dict[str, tf.Tensor]:
         if self._predicts_pieces:
-            return self._search_words(contexts, tf.fill(tf.shape(contexts), ""), self.text.boundary == "sentence")
+            return self._search_words(contexts, tf.fill(tf.shape(contexts), ""), predicts_end(self.text.boundary))
 
         def predict(context_ids: tf.Tensor, _: slice) -> tuple[tf.Tensor, tf.Tensor]:
             ids, probabilities = self.model.most_probable(context_ids, self._first, self.top_k)

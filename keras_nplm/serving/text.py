@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from keras_nplm.data.ngram_arrays import padding_id, predicts_end
+from keras_nplm.data.special_ids import EOS_ID, SPECIALS, UNK_ID
 from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, is_number, lower, parse_tokenizer, uses_subwords
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.text import SPACES
@@ -96,22 +97,18 @@ class TextGraph(tf.Module):
         """Return the last ids of each row, int32 [B, number], padded at the front."""
         places = ids.row_limits()[:, None] + tf.range(-number, 0, dtype=tf.int64)  # [B, number]
         inside = places >= ids.row_starts()[:, None]
-        padded = tf.concat([[self._padding_id], ids.flat_values], axis=0)
+        padded = tf.concat([[padding_id(self.boundary)], ids.flat_values], axis=0)
         return tf.gather(padded, tf.where(inside, places + 1, 0))
 
     def ngrams(self, sentences: tf.Tensor, order: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return ids int32 [T], the places of predicted tokens in them, int64 [N], and the tokens' sentences [N]."""
         ids, number = self.ids(sentences), tf.size(sentences)
-        parts = [tf.RaggedTensor.from_tensor(tf.fill([number, order - 1], self._padding_id)), ids]
-        if self.boundary == "sentence":
+        parts = [tf.RaggedTensor.from_tensor(tf.fill([number, order - 1], padding_id(self.boundary))), ids]
+        if predicts_end(self.boundary):
             parts.append(tf.RaggedTensor.from_tensor(tf.fill([number, 1], EOS_ID)))
         padded = tf.concat(parts, axis=1)
         places = tf.ragged.range(padded.row_starts() + (order - 1), padded.row_limits())
         return padded.flat_values, places.flat_values, places.value_rowids()
-
-    @property
-    def _padding_id(self) -> int:
-        return BOS_ID if self.boundary == "sentence" else PAD_ID
 
 
 def gather_ngrams(ids: tf.Tensor, places: tf.Tensor, order: int) -> tf.Tensor:

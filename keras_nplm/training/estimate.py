@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import add_steps, split_words
 from keras_nplm.data.vocabulary import Vocabulary
@@ -57,7 +58,7 @@ def estimate(
         corpus: the text.
         directory: the model directory. It must be absent, or hold a run with the same options.
         order: n, 2 or more.
-        boundary: `"stream"` or `"sentence"`: whether n-grams cross sentence ends.
+        boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
         vocabulary_scope: the splits in which words are counted: `"train"` or `"corpus"` (all splits).
         min_count: rarer words become `<unk>`.
         max_size: size limit of the vocabulary.
@@ -80,7 +81,7 @@ def estimate(
     for name in ("order", "boundary", *text):
         check_option(name, options[name])
     with open_output(directory, resume=True) as local, lock_run(local):
-        encoded, vocabulary = prepare_directory(local, corpus, options, **text)
+        encoded, vocabulary = prepare_directory(local, corpus, options, boundary=boundary, **text)
         if (local / "metrics.json").exists():
             print(f"The run in {display_url(local)} is finished: reading its metrics.json.", file=sys.stderr)
             metrics = read_metrics(local)
@@ -166,8 +167,8 @@ def import_arpa(
     path, vocabulary = fetch(path), fetch(vocabulary) if vocabulary else None
     with open_output(directory) as local, lock_new_directory(local):
         model, words = ngrams.read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None, boundary)
-        if boundary == "sentence" and np.isneginf(model.unigrams[EOS_ID]):
-            wanted = "With boundary sentence, </s> must have a probability above 0"
+        if predicts_end(boundary) and np.isneginf(model.unigrams[EOS_ID]):
+            wanted = f"With boundary {boundary}, </s> must have a probability above 0"
             raise InputError(f"{wanted} in {path}. Received: probability 0. Fix: add --boundary stream.")
         tokenizer = add_steps(tokenizer or _choose_tokenizer(words), normalise)
         imported = LanguageModel(model, words, tokenizer, boundary)

@@ -11,6 +11,7 @@ from keras_nplm.data.corpora.chunks import CHUNK_RUNNER
 from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_corpus
+from keras_nplm.data.ngram_arrays import has_documents
 from keras_nplm.data.prepared_corpus import PREPARED_FILE, PreparedCorpus
 from keras_nplm.data.unusual_text import describe_unusual_text
 from keras_nplm.data.vocabulary import Vocabulary
@@ -33,7 +34,7 @@ def prepare_directory(
     """Count the vocabulary and encode the corpus in a model directory, or resume an interrupted preparation.
 
     `config.json` then records the options, which may be a function of the encoded corpus, with the corpus's name and
-    tokenizer. `text_options` are `vocabulary_scope`, `min_count` and `max_size`. The caller holds the lock.
+    tokenizer. `text_options` are `vocabulary_scope`, `min_count`, `max_size` and `boundary`. The caller holds the lock.
     """
     choose = options if callable(options) else lambda _: options
     if (directory / "config.json").exists():
@@ -47,6 +48,9 @@ def prepare_directory(
         for name, value in corpus.fixed_options.items():
             wanted, fix = f"{value}, with which {corpus.directory} was prepared", "leave it out, or prepare it again."
             check_argument(name, text_options[name] == value, wanted, text_options[name], fix)
+        boundary = text_options["boundary"]
+        has_marks, fix = "boundary" in corpus.fixed_options, f"prepare it again with --boundary {boundary}."
+        check_argument("boundary", has_marks or not has_documents(boundary), "of the prepared text", boundary, fix)
         encoded, vocabulary = corpus.link(directory)
     else:
         encoded, vocabulary = _count_and_encode(corpus, directory, **text_options)
@@ -58,16 +62,16 @@ def prepare_directory(
 
 
 def prepare_corpus(
-    corpus: Corpus, directory: Path, **text_options: str | int | None
+    corpus: Corpus, directory: Path, boundary: str = "sentence", **text_options: str | int | None
 ) -> tuple[EncodedCorpus, Vocabulary]:
-    """Count and encode a corpus for several models, or resume; `prepared.json` is written last."""
+    """Count and encode a corpus for several models, all or none of the boundary `"text"`; `prepared.json` is last."""
     if isinstance(corpus, PreparedCorpus):
         raise InputError(f"The corpus to prepare must be a text. Received: {corpus.directory}, which is prepared.")
     if CHUNK_RUNNER.get() and not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
         fix = "Fix: leave `--runner` out, or name text files or a TFDS set."
         raise InputError(f"`runner` must be local for the corpus {corpus.name}. {fix}")
     text_options = {"vocabulary_scope": "train", "min_count": 2, "max_size": None} | text_options
-    options = corpus.describe() | text_options
+    options = corpus.describe() | text_options | ({"boundary": boundary} if has_documents(boundary) else {})
     check_prepared_directory(directory)
     with lock_directory(directory):
         if (directory / PREPARED_FILE).exists():
@@ -75,7 +79,7 @@ def prepare_corpus(
         remove_temporary_files(directory)
         for stale in directory.glob(".beam.*"):  # of a killed driver
             shutil.rmtree(stale, ignore_errors=True)
-        encoded, vocabulary = _count_and_encode(corpus, directory, **text_options)
+        encoded, vocabulary = _count_and_encode(corpus, directory, boundary=boundary, **text_options)
         _complete(directory, corpus, encoded, PREPARED_FILE, options)
     return encoded, vocabulary
 
@@ -94,7 +98,7 @@ def check_run_directory(directory: Path) -> None:
 
 
 def _count_and_encode(
-    corpus: Corpus, directory: Path, *, vocabulary_scope: str, **options: int | None
+    corpus: Corpus, directory: Path, *, vocabulary_scope: str, boundary: str = "sentence", **options: int | None
 ) -> tuple[EncodedCorpus, Vocabulary]:
     """Count and encode, or continue an interrupted call for the same, unchanged text files."""
     splits, text = SPLITS if vocabulary_scope == "corpus" else ("train",), describe_text(corpus)
@@ -108,7 +112,7 @@ def _count_and_encode(
         vocabulary.save(directory / "vocabulary.txt")
         if text:
             write_json(path, record)
-    return encode_corpus(corpus, vocabulary, directory / "corpus"), vocabulary
+    return encode_corpus(corpus, vocabulary, directory / "corpus", boundary), vocabulary
 
 
 def _complete(directory: Path, corpus: Corpus, encoded: EncodedCorpus, record: str, options: dict) -> None:

@@ -6,6 +6,7 @@ from string import Template
 
 import numpy as np
 
+from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import get_separator, join_tokens
 from keras_nplm.data.vocabulary import Vocabulary
@@ -70,7 +71,7 @@ def write_run_report(path: str | os.PathLike, language_model: LanguageModel, con
     """Write a self-contained HTML report of a training run from its `config.json` and `metrics.json`."""
     network, splits = language_model.network, []
     for split, counts in language_model.corpus.splits.items():
-        ends = counts["sentences"] if language_model.boundary == "sentence" else 0
+        ends = counts["sentences"] if predicts_end(language_model.boundary) else 0
         splits.append([split, *(f"{number:,}" for number in (counts["tokens"] + ends, ends, counts["unk_tokens"]))])
     page = _PAGE.substitute(
         corpus=escape_html(config["corpus"]),
@@ -124,7 +125,7 @@ def _compare_with_ngrams(language_model: LanguageModel, metrics: dict) -> dict[s
     columns = ["", *splits, "test without <unk>", "test per word", "bits per character"]
     return {
         "comparison": comparison,
-        "predicted": "words and &lt;/s&gt;" if boundary == "sentence" else "words, without sentence ends",
+        "predicted": "words and &lt;/s&gt;" if predicts_end(boundary) else "words, without sentence ends",
         "models": _format_table(columns, rows),
     }
 

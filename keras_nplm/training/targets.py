@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.resampling import count_resampled
-from keras_nplm.data.special_ids import EOS_ID, SPECIALS
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID, SPECIALS
 from keras_nplm.training.configuration import Configuration
 
 
@@ -22,7 +23,8 @@ class TrainingTargets:
     def of(cls, configuration: Configuration, encoded: EncodedCorpus) -> "TrainingTargets":
         """Count the targets of the training split."""
         counts, shares = encoded.frequencies_by_share()
-        counts[:, EOS_ID] *= configuration.boundary == "sentence"
+        counts[:, EOS_ID] *= predicts_end(configuration.boundary)
+        counts[:, BOS_ID] = 0
         limit, lost = find_target_limit(configuration), 0
         if configuration.segment > 1:  # a segment has words that are no targets; a share of them is rounded
             limit, lost = None, configuration.segment * np.count_nonzero(shares < 1)

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, parse_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument, was_caused_by
@@ -183,7 +184,7 @@ def _prepare(
     devices: tf.distribute.Strategy,
 ) -> tuple[Path, EncodedCorpus, Vocabulary]:
     """Prepare the directory at the chief first, then at the other workers, which may share its file system."""
-    text = {name: getattr(configuration, name) for name in ("vocabulary_scope", "min_count", "max_size")}
+    text = {name: getattr(configuration, name) for name in ("vocabulary_scope", "min_count", "max_size", "boundary")}
     prepare = functools.partial(prepare_directory, corpus=corpus, options=choose, **text)
     prepared = prepare(directory) if is_chief(devices) else None
     broadcast_from_chief(devices, [np.zeros(1)])  # returns when all workers have come here
@@ -239,7 +240,7 @@ def _evaluate(
     best = min(history, key=lambda epoch: epoch["validation_perplexity"])
     return metrics | {
         "parameters": network.count_params() - sum(weight.numpy().size for weight in network.non_trainable_weights),
-        "predicted_types": len(vocabulary) - 3 + (configuration.boundary == "sentence"),
+        "predicted_types": len(vocabulary) - 3 + predicts_end(configuration.boundary),
         "best_epoch": best["epoch"],
         **{name: round(sum(epoch[name] for epoch in history), 1) for name in _SECONDS},
         "processor": read_processor_name(),

@@ -52,9 +52,11 @@ def list_ngrams() -> Callable[[Sequence[int], int, str], list[tuple[int, ...]]]:
         fill = [0 if boundary == "stream" else 2] * (order - 1)
         ngrams, context = [], fill
         for target in map(int, ids):
-            if boundary == "sentence" or target != 3:
+            if target == 2:  # a document begins
+                context = fill
+            elif boundary != "stream" or target != 3:
                 ngrams.append((*context, target))
-                context = fill if target == 3 else [*context[1:], target]
+                context = fill if (boundary, target) == ("sentence", 3) else [*context[1:], target]
         return ngrams
 
     return enumerate_ngrams

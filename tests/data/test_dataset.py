@@ -44,8 +44,9 @@ def _list_windows(batches, order: int, boundary: str) -> list[tuple[int, ...]]:
         assert ids.dtype == targets.dtype == np.int32 and ids.shape[1] == order - 2 + targets.shape[1]
         for row, column in zip(*np.nonzero(targets), strict=True):
             context = ids[row, column : column + order - 1].copy()
-            if boundary == "sentence":
-                context[: np.max(np.flatnonzero(context == 3), initial=-1) + 1] = 2
+            if boundary != "stream":
+                end = 3 if boundary == "sentence" else 2
+                context[: np.max(np.flatnonzero(context == end), initial=-1) + 1] = 2
             found.append((*context.tolist(), int(targets[row, column])))
     return found
 
@@ -53,13 +54,15 @@ def _list_windows(batches, order: int, boundary: str) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize(
     "where, boundary, segment, below",
     [
-        *itertools.product(PLACES, ["stream", "sentence"], [1], [None, 15]),
-        *itertools.product([*PLACES, "resampled memory"], ["sentence"], [3], [15]),
+        *itertools.product(PLACES, ["stream", "sentence", "text"], [1], [None, 15]),
+        *itertools.product([*PLACES, "resampled memory"], ["sentence", "text"], [3], [15]),
         *itertools.product([*PLACES, "resampled shards"], ["stream"], [3], [15]),
     ],
 )
 def test_batches_have_each_ngram_of_the_text_once(place_ids, list_ngrams, where, boundary, segment, below):
     ids = np.array([4, 25, 6, 3, 3, 7, 3, *range(30, 7, -1), 3])
+    if boundary == "text":
+        ids = np.insert(ids, [0, 4, 7, 7, 31], 2)
     text, ngrams = place_ids(ids, where), list_ngrams(ids, 4, boundary)
     expected = [ngram for ngram in ngrams if below is None or ngram[-1] < below]
     options = dict(boundary=boundary, segment=segment, targets_below=below)
@@ -71,7 +74,8 @@ def test_batches_have_each_ngram_of_the_text_once(place_ids, list_ngrams, where,
         batches = [*dataset.as_numpy_iterator()]
         assert _list_windows(batches, 4, boundary) == expected and dataset.cardinality() == len(batches)
         if where == "memory":
-            assert len(batches) == -(-len(expected if segment == 1 else ngrams) // (4 * segment))
+            places = len(expected) if segment == 1 else len(ngrams) + np.count_nonzero(ids == 2)
+            assert len(batches) == -(-places // (4 * segment))
 
 
 @pytest.mark.parametrize("where", PLACES)

@@ -5,15 +5,19 @@ import itertools
 import os
 import signal
 
+import numpy as np
 import pytest
 
 import keras_nplm.data.corpora.chunks as chunks
-from keras_nplm import EncodedCorpus, InputError, RunError, Vocabulary, encode_corpus, open_corpus
+from keras_nplm import Configuration, EncodedCorpus, InputError, RunError, Vocabulary, encode_corpus, open_corpus
 from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.corpora.text_files import read_lines
 from keras_nplm.data.encoding import count_vocabulary, encode_sentences
+from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers import TOKENIZERS
 from keras_nplm.data.worker_pool import run_in_processes
+from keras_nplm.training.targets import TrainingTargets
 
 
 def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_processes, write_odd_texts, read_files):
@@ -35,6 +39,23 @@ def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_pr
     train = tokens[: round(len(lines) * 0.7)]
     assert vocabulary == Vocabulary.build(train, min_count=2)
     assert (encoded.ids("train") == encode_sentences(train, vocabulary)).all()
+
+
+@pytest.mark.parametrize("tokenizer", ["words", "characters", "sentencepiece"])
+def test_blank_lines_end_the_documents_of_a_text(tmp_path, many_processes, tokenizer):
+    text = "\n\nthe cat\nsat\n \n\nthe end\n\n" * 4
+    (tmp_path / "text.txt").write_text(text)
+    corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer=tokenizer, fractions=(0.5, 0.25, 0.25))
+    vocabulary = count_vocabulary(corpus)
+    for boundary, documents in (("text", 20), ("sentence", 0)):
+        encoded = encode_corpus(corpus, vocabulary, tmp_path / boundary, boundary)
+        assert sum(counts["document_ends"] for counts in encoded.splits.values()) == documents
+        number = len(extract_ngrams(encoded.ids("train"), 3, boundary))
+        targets = TrainingTargets.of(Configuration(boundary=boundary), encoded)
+        assert encoded.count_tokens_per_epoch(boundary) == targets.ngrams_per_epoch == number
+        ids = np.concatenate([encoded.ids(split) for split in SPLITS])
+        expected = encode_lines(text.split("\n"), vocabulary, tokenizer, boundary)
+        np.testing.assert_array_equal(extract_ngrams(ids, 3, boundary), extract_ngrams(expected, 3, boundary))
 
 
 class _Killed(BaseException):

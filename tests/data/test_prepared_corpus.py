@@ -16,7 +16,7 @@ LINES = [f"the cat number {i % 7} sat on mat {i % 11}, été" for i in range(60)
 
 @pytest.fixture
 def text(tmp_path) -> str:
-    (tmp_path / "text.txt").write_text("\n".join(LINES), encoding="utf-8")
+    (tmp_path / "text.txt").write_text("\n".join(LINES).replace(" 9, été", " 9, été\n"), encoding="utf-8")
     return str(tmp_path / "text.txt")
 
 
@@ -25,8 +25,10 @@ def _refuse(capsys, *arguments) -> str:
     return capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_model_of_prepared_text_is_that_of_the_text(tmp_path, monkeypatch, text, read_files):
+@pytest.mark.parametrize("boundary", ["sentence", "text"])
+def test_a_model_of_prepared_text_is_that_of_the_text(tmp_path, monkeypatch, text, read_files, boundary):
     flags = "--vocabulary-scope corpus --tokenizer whitespace --normalise lower numbers --min-count 4"
+    flags += f" --boundary {boundary}"
     source, model, prepared = ["--train", text, *flags.split()], tmp_path / "model", tmp_path / "prepared"
     assert main(["ngram", *source, "--output", str(model)]) == 0
     assert main(["prepare", *source, "--output", str(prepared)]) == 0
@@ -58,6 +60,7 @@ def test_prepared_text_keeps_its_options(tmp_path, capsys, text):
     assert main(["prepare", "--train", text, "--min-count", "3", "--output", str(prepared)]) == 0
     use = ["ngram", "--corpus", prepared, "--output", tmp_path / "model"]
     assert "`min_count` must be 3, with which" in _refuse(capsys, *use, "--min-count", 2)
+    assert "Fix: prepare it again with --boundary text." in _refuse(capsys, *use, "--boundary", "text")
     assert "`tokenizer` must be 'words', with which" in _refuse(capsys, *use, "--tokenizer", "whitespace")
     assert not (tmp_path / "model").exists()
     again = ["prepare", "--train", text, "--output", prepared]

@@ -37,7 +37,7 @@ def test_defaults_and_examples_are_accepted():
         ("learning_rate", float("inf"), "`learning_rate` must be a finite number, 0 or more. Received: inf."),
         ("dropout", float("nan"), "`dropout` must be a finite number, in [0, 1). Received: nan."),
         ("max_size", 0, "`max_size` must be 1 or more, or None. Received: 0."),
-        ("boundary", "x", "`boundary` must be one of sentence, stream. Received: 'x'."),
+        ("boundary", "x", "`boundary` must be one of sentence, text, stream. Received: 'x'."),
         ("averages_after", "5,3", "`averages_after` must be rising integers separated by commas. Received: '5,3'."),
         ("layer_norm", 1, "`layer_norm` must be True or False. Received: 1."),
     ],

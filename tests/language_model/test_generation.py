@@ -39,6 +39,15 @@ class _Fixed(NextWordModel):
         return np.tile(self._log_probs, (len(context_ids), 1))
 
 
+@pytest.mark.parametrize("boundary, text", [("sentence", "the\nthe\nthe"), ("text", "the\ncat\ncat")])
+def test_only_a_text_goes_on_after_a_sentence(build_ngram_model, monkeypatch, boundary, text):
+    after = {2: 4, 3: 5}  # after <s> and </s>; </s> follows each word
+    language_model = build_ngram_model(boundary)
+    rows = lambda _, contexts: np.where(np.arange(9) == after.get(contexts[0, -1], 3), 0, -np.inf)[None]  # noqa: E731
+    monkeypatch.setattr(type(language_model.model), "next_log_probs", rows)
+    assert language_model.generate("", 3).strip() == text
+
+
 def test_a_sentence_end_begins_a_line_and_no_word_is_an_error(build_ngram_model):
     vocabulary = build_ngram_model("sentence").vocabulary
     text = LanguageModel(_Fixed([0, 0, 0, 0.5, *[0.1] * 5]), vocabulary, "words").generate("", 30)

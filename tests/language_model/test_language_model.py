@@ -41,6 +41,9 @@ def test_evaluate_takes_lines_ids_or_a_split(build_ngram_model, tmp_path):
     language_model.corpus = encode_corpus(corpus, language_model.vocabulary, tmp_path / "corpus")
     assert language_model.evaluate() == language_model.evaluate("validation") == result
     assert build_ngram_model("stream").evaluate(LINES)["tokens"] == 6
+    language_model = build_ngram_model("text")
+    ids = encode_sentences(map(str.split, LINES), language_model.vocabulary, "text")
+    assert 2 in ids.tolist() and language_model.evaluate(LINES) == language_model.evaluate(ids)
 
 
 def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path):

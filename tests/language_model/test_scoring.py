@@ -10,15 +10,31 @@ from keras_nplm.models.spelling import SpellingModel
 SENTENCES = ["the cat sat", "", "a dog", "the mat on the mat " * 300]
 
 
-@pytest.mark.parametrize("boundary, start, end", [("stream", [0, 0], []), ("sentence", [2, 2], [3])])
+@pytest.mark.parametrize(
+    "boundary, start, end", [("stream", [0, 0], []), ("sentence", [2, 2], [3]), ("text", [2, 2], [3])]
+)
 def test_the_score_is_the_sum_over_the_tokens(build_ngram_model, boundary, start, end):
     language_model = build_ngram_model(boundary)
-    for sentence, score in zip(SENTENCES, language_model.score(SENTENCES), strict=True):
+    for sentence, score in zip(SENTENCES, language_model.score(SENTENCES, alone=True), strict=True):
         ids = [*start, *language_model.vocabulary.encode(sentence.split()).tolist(), *end]
         contexts = np.array([ids[i - 2 : i] for i in range(2, len(ids))]).reshape(-1, 2)
         expected = language_model.model.next_log_probs(contexts)[np.arange(len(contexts)), ids[2:]].sum()
         assert score.log_prob == pytest.approx(expected, rel=1e-5)
         assert (score.tokens, score.unk_tokens) == (len(ids) - 2, ids.count(1))
+
+
+@pytest.mark.parametrize("characters", [1, 1 << 20])
+def test_lines_of_a_text_are_scored_after_the_lines_before(build_ngram_model, monkeypatch, characters):
+    monkeypatch.setattr("keras_nplm.language_model.scoring._CHARACTERS", characters)
+    language_model, context = build_ngram_model("text"), [2, 2]
+    lines = ["the cat sat", "on", "", "", "the dog", "mat on", "sat"]
+    for line, score in zip(lines, language_model.score(lines), strict=True):
+        ids, expected = [*language_model.vocabulary.encode(line.split()), 3] if line else [], 0.0
+        for target in ids:
+            expected += language_model.model.next_log_probs([context])[0, target]
+            context = [context[1], target]
+        context = context if line else [2, 2]
+        assert (score.log_prob, score.tokens) == (pytest.approx(expected, rel=1e-5), len(ids))
 
 
 def test_a_long_text_is_evaluated_while_it_is_read(build_ngram_model, monkeypatch):

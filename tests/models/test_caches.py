@@ -12,7 +12,7 @@ from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
 from keras_nplm.models import caches
 
 V, N, LENGTH = 12, 3, 7
-boundaries = st.sampled_from(["stream", "sentence"])
+boundaries = st.sampled_from(["stream", "sentence", "text"])
 FACTORS = (3.0, 5.0, 2.0)
 kinds = pytest.mark.parametrize("kind", ["unigram", "ngram", "continuous"])
 windows = st.lists(st.integers(0, V - 1), min_size=LENGTH + len(FACTORS), max_size=LENGTH + len(FACTORS))

@@ -45,16 +45,15 @@ from keras_nplm.models.self_normalised import SelfNormalised
 V = 12
 VOCABULARY = Vocabulary([f"w{i}" for i in range(V - 4)])
 CLASSES = np.array([0, 4, 2, 3, 4, 5, 5, 6, 6, 7, 7, 7], np.int32)
-BOUNDARIES = ("stream", "sentence")
+BOUNDARIES = ("stream", "sentence", "text")
 
 
-def _text(seed: int, tokens: int = 400) -> np.ndarray:
+def _text(seed: int, boundary: str, tokens: int = 400) -> np.ndarray:
     ids = np.random.default_rng(seed).choice([1, 4, 4, 5, 6, 7, 8, 9, 10], tokens).astype(np.int32)  # 11 is never seen
     ids[6::7] = 3
+    if boundary == "text":
+        ids[[0, 7, 77, 140]] = 2  # documents
     return np.append(ids, 3).astype(np.int32)
-
-
-TEXT, HELD_OUT = _text(1), _text(2, 150)
 
 
 def _network(boundary, **options):
@@ -78,7 +77,8 @@ def _reread(boundary):
 
 def _mixture(boundary, binned=False):
     names = ["nplm", "kneser-ney", "n-gram cache", "uniform"]
-    bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(TEXT, V, 3, boundary))) if binned else None
+    counts = count_ngrams(_text(1, boundary), V, 3, boundary)
+    bins = FrequencyBins(ContextFrequencies.from_counts(counts)) if binned else None
     weights = np.random.default_rng(0).dirichlet([1] * 4, bins.number if binned else 1)
     return Mixture([build(name, boundary) for name in names], weights, bins)
 
@@ -89,11 +89,11 @@ BUILDERS = {
     "short-list": lambda boundary: _shortlist(boundary, False, "kneser-ney"),
     "short-list with an outside output": lambda boundary: _shortlist(boundary, True, "interpolation"),
     "hybrid": lambda boundary: Hybrid(_network(boundary, output="hybrid"), build("kneser-ney", boundary)),
-    "kneser-ney": lambda boundary: kneser_ney(TEXT, V, 4, boundary),
-    "interpolation": lambda boundary: deleted_interpolation(TEXT, HELD_OUT, V, 3, boundary),
-    "class-based": lambda boundary: class_based(TEXT, HELD_OUT, CLASSES, 3, boundary),
+    "kneser-ney": lambda boundary: kneser_ney(_text(1, boundary), V, 4, boundary),
+    "interpolation": lambda boundary: deleted_interpolation(_text(1, boundary), _text(2, boundary), V, 3, boundary),
+    "class-based": lambda boundary: class_based(_text(1, boundary), _text(2, boundary), CLASSES, 3, boundary),
     "arpa": _reread,
-    "approximation": lambda boundary: prune(approximate(build("nplm", boundary), TEXT, 3), 1e-4),
+    "approximation": lambda boundary: prune(approximate(build("nplm", boundary), _text(1, boundary), 3), 1e-4),
     "mixture": _mixture,
     "mixture with bins": lambda boundary: _mixture(boundary, True),
     "unigram cache": lambda boundary: UnigramCache(V, boundary, 3, 9),
@@ -110,7 +110,7 @@ BUILDERS = {
 DYNAMIC = {"dynamic", "dynamic mixture"}
 of_every_model = pytest.mark.parametrize("name", BUILDERS)
 of_every_static_model = pytest.mark.parametrize("name", [name for name in BUILDERS if name not in DYNAMIC])
-of_both_boundaries = pytest.mark.parametrize("boundary", BOUNDARIES)
+of_every_boundary = pytest.mark.parametrize("boundary", BOUNDARIES)
 
 
 @functools.cache
@@ -125,7 +125,7 @@ def _contexts(model, rows=40):
 
 
 @of_every_static_model
-@of_both_boundaries
+@of_every_boundary
 def test_rows_sum_to_1_and_hold_the_probability_of_each_target(name, boundary):
     model = build(name, boundary)
     contexts, rows = _contexts(model), np.arange(40)
@@ -159,10 +159,10 @@ def test_blocks_of_rows_change_nothing(name, monkeypatch):
 
 
 @of_every_model
-@of_both_boundaries
+@of_every_boundary
 def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
     monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 60)
-    model, text = build(name, boundary), _text(5)
+    model, text = build(name, boundary), _text(5, boundary)
 
     def measure(ids):
         if name in DYNAMIC:
@@ -177,7 +177,7 @@ def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
 
 
 @of_every_static_model
-@of_both_boundaries
+@of_every_boundary
 @settings(max_examples=8, deadline=None)
 @given(
     texts=st.lists(st.lists(st.sampled_from([*VOCABULARY.words[4:], "new"])), min_size=1, max_size=3), data=st.data()
@@ -192,23 +192,23 @@ def test_a_scorer_gives_the_score_of_the_text_for_any_cut(name, boundary, texts,
         log_probs, states = scorer.score_batch(states, words)
         totals += log_probs
     totals += [scorer.end(state) for state in states]
-    scores = [*language_model.score(map(" ".join, texts))]
+    scores = [*language_model.score(map(" ".join, texts), alone=True)]
     np.testing.assert_allclose(totals, [score.log_prob for score in scores], rtol=1e-4, atol=1e-4)
     distributions = language_model.model.next_log_probs(np.stack([np.frombuffer(s, np.int32) for s in states]))
     np.testing.assert_allclose(np.exp(scorer.next_log_probs(states)), np.exp(distributions), rtol=1e-4, atol=1e-6)
 
 
 @of_every_model
-@of_both_boundaries
+@of_every_boundary
 def test_boundary_is_that_of_the_training(name, boundary):
     model, other = build(name, boundary), BOUNDARIES[boundary == "stream"]
     assert repr(model).startswith(f"{type(model).__name__}(order={model.order}, |V|={V}, boundary='{boundary}'")
     with pytest.raises(InputError, match=f"`boundary` must be '{boundary}', as the model was trained. Received: '"):
-        evaluate(model, TEXT, other)
+        evaluate(model, _text(1, boundary), other)
 
 
 @pytest.mark.parametrize("name", [name for name in BUILDERS if name not in DYNAMIC | {"self-normalised"}])
-@of_both_boundaries
+@of_every_boundary
 def test_a_saved_model_gives_the_same_numbers(name, boundary, tmp_path):
     model = build(name, boundary)
     LanguageModel(model, VOCABULARY, "whitespace", boundary).save(tmp_path / "model")

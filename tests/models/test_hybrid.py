@@ -18,7 +18,7 @@ from keras_nplm import (
     ngram_dataset,
 )
 from keras_nplm.cli.main import main
-from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.data.ngram_arrays import extract_ngrams, find_targets
 from keras_nplm.models.adaptation import adapt_network
 from keras_nplm.models.evaluation import evaluate
 
@@ -70,16 +70,18 @@ def test_loss_and_gradient_are_those_of_the_formula(options):
         np.testing.assert_allclose(actual, wanted, rtol=1e-7, atol=1e-12)
 
 
-@pytest.mark.parametrize("boundary", ["sentence", "stream"])
+@pytest.mark.parametrize("boundary", ["sentence", "stream", "text"])
 def test_each_ngram_is_looked_up_in_the_model_without_its_part(boundary):
     ids, order, folds = _text(40), 3, 4
+    if boundary == "text":
+        ids = np.insert(ids, np.flatnonzero(ids == 3)[::5] + 1, 2)  # documents
     jackknife = Jackknife(ids, V, 2, boundary, folds)
     batches = list(hybrid_dataset(ids, jackknife, order, 7, boundary=boundary, shuffle=False).as_numpy_iterator())
     contexts, log_q = (np.concatenate([inputs[i] for inputs, _ in batches]) for i in range(2))
     expected = extract_ngrams(ids, order, boundary)
     np.testing.assert_array_equal(np.c_[contexts, np.concatenate([targets for _, targets in batches])], expected)
     sentences = np.split(ids, np.flatnonzero(ids == 3)[:-1] + 1)
-    sizes = [len(sentence) - (boundary == "stream") for sentence in sentences]
+    sizes = [np.count_nonzero(find_targets(sentence, boundary)) for sentence in sentences]
     begins = (np.cumsum(sizes) - sizes) * folds // len(expected)  # the fold in which each sentence begins
     for i, context in enumerate(contexts):
         own = i * folds // len(contexts)

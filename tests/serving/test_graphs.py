@@ -99,12 +99,16 @@ def test_graphs_give_the_probabilities_of_python(kind):
     np.testing.assert_allclose(np.take_along_axis(expected, ids.numpy(), axis=1), probabilities, rtol=rtol, atol=1e-7)
 
 
-def test_served_functions_of_a_stream_give_the_results_of_python():
-    model = _build_model("Kneser-Ney", "stream")
-    language_model = LanguageModel(model, Vocabulary(WORDS), "words", "stream")
+@pytest.mark.parametrize("boundary", ["stream", "text"])
+def test_served_functions_give_the_results_of_python(boundary):
+    language_model = LanguageModel(_build_model("Kneser-Ney", boundary), Vocabulary(WORDS), "words")
     sentences = ["the cat sat on the mat .", "", "a bird sat", "dog dog dog dog dog"]
-    scores = ServingModule(language_model, len(WORDS)).score(tf.constant(sentences))
-    for i, score in enumerate(language_model.score(sentences)):
+    served = ServingModule(language_model, len(WORDS))
+    scores, predicted = served.score(tf.constant(sentences)), served.predict_next(tf.constant(sentences))
+    for i, score in enumerate(language_model.score(sentences, alone=True)):
+        words = dict(language_model.next_words(sentences[i], len(WORDS)))
+        found = zip(predicted["words"][i].numpy().astype(str), predicted["probabilities"][i].numpy(), strict=True)
+        assert dict(found) == pytest.approx(words, rel=2e-5)
         assert (scores["tokens"][i], scores["unk_tokens"][i]) == (score.tokens, score.unk_tokens)
         assert float(scores["log_prob"][i]) == pytest.approx(score.log_prob, rel=2e-5)
 

@@ -87,7 +87,7 @@ def test_every_character_is_split_as_in_python(name, characters, pattern):
     _check(name, ["".join(map(pattern.format, characters)).encode()])
 
 
-@pytest.mark.parametrize("boundary, expected", [("sentence", [2, 4, 5]), ("stream", [0, 4, 5])])
+@pytest.mark.parametrize("boundary, expected", [("sentence", [2, 4, 5]), ("text", [2, 4, 5]), ("stream", [0, 4, 5])])
 def test_short_contexts_are_padded_by_boundary(boundary, expected):
     text = TextGraph(Vocabulary(WORDS), "whitespace", boundary)
     context_ids, found = text.contexts(tf.constant(["the cat"]), order=4, max_length=100)

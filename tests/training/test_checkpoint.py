@@ -85,7 +85,7 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(
 OUTPUTS = {
     "full": dict(weight_average=0.9, direct_connections=True),
     "energy": dict(output_layer="energy", optimizer="adagrad", learning_rate=0.1),
-    "nce": dict(output_layer="nce", num_sampled=20, optimizer="adam", learning_rate=0.01),
+    "nce": dict(output_layer="nce", num_sampled=20, optimizer="adam", learning_rate=0.01, boundary="text", segment=4),
     "adaptive": dict(output_layer="adaptive", cutoffs="8,16"),
     "shortlist": dict(output_layer="sampled", num_sampled=9, shortlist_size=10, boundary="stream"),
 }

@@ -25,7 +25,7 @@ def find_archive(data_dir: str | None = None) -> Path:
 
 
 def read_split(archive: Path, split: str, *, marks: bool = False) -> Iterator[list[str]]:
-    """Read the sentences of one split of the Brown corpus, as lists of tokens.
+    """Read the sentences of one split of the Brown corpus, as lists of tokens; an empty one ends a text.
 
     The files ca01 … cr09 in the order of their names are one running text, split as in section 4 of the paper. Case and
     punctuation are kept. `marks` adds the tokens `<text>` and `<paragraph>` before the first sentence of each.
@@ -52,3 +52,4 @@ def _read_sentences(archive: Path, marks: bool) -> Iterator[list[str]]:
                     opening = []
                 else:
                     opening = opening or ["<paragraph>"]
+            yield []

@@ -24,7 +24,7 @@ Range = tuple[str, int, int | None]  # (file, first byte, byte after the last); 
 
 
 class Chunk(abc.ABC):
-    """A part of a text that reads itself in any process: whole lines, the blank ones excepted."""
+    """A part of a text that reads itself in any process: whole lines. A blank one, `""`, ends a document."""
 
     ranges: Sequence[Range] = ()  # of files
     size: int  # bytes of text, estimated
@@ -51,9 +51,14 @@ class TextChunk(Chunk):
         return sum(_estimate_bytes(*place) for place in self.ranges)
 
     def lines(self) -> Iterator[str]:
-        lines = itertools.chain.from_iterable(itertools.starmap(read_range, self.ranges))
-        lines = (line for line in lines if line.strip(SPACES))  # a no-break space is a word of `whitespace`
-        return itertools.islice(lines, *self.sentences) if self.sentences else lines
+        (first, stop), number = self.sentences or (0, None), 0
+        for line in itertools.chain.from_iterable(itertools.starmap(read_range, self.ranges)):
+            if number == stop:
+                return
+            is_blank = not line.strip(SPACES)  # a no-break space is a word of `whitespace`
+            if number >= first:
+                yield "" if is_blank else line
+            number += not is_blank
 
     def describe(self) -> list:
         return [*([display_url(path), *place] for path, *place in self.ranges), list(self.sentences or [])]
@@ -144,6 +149,6 @@ class SentenceCounter:
     """A task for `run_task`: count the lines of a chunk that are not blank."""
 
     def __call__(self, chunk: Chunk) -> int:
-        return sum(1 for _ in chunk.lines())
+        return sum(map(bool, chunk.lines()))
 
     def finish(self) -> None: ...

@@ -57,7 +57,7 @@ class TextSplit:
     shares: Sequence[tuple[int, float]] = ()  # for resampling: (number of chunks, share in an epoch) of each text
 
     def lines(self) -> Iterator[str]:
-        """Read the lines that are not blank."""
+        """Read the lines; a blank one is `""`."""
         return itertools.chain.from_iterable(chunk.lines() for chunk in self.chunks)
 
     @property
@@ -65,7 +65,7 @@ class TextSplit:
         return get_tokenizer(self.tokenizer)
 
     def __call__(self) -> Iterator[Any]:
-        return self.lines() if uses_subwords(self.tokenizer) else filter(None, map(self.tokenize, self.lines()))
+        return filter(None, self.lines() if uses_subwords(self.tokenizer) else map(self.tokenize, self.lines()))
 
 
 def split_by_lines(

@@ -116,7 +116,7 @@ def tune_dynamic(
     Args:
         model: see `make_dynamic`.
         held_out_ids: the validation text, int32 [T], each sentence closed by `</s>`.
-        boundary: `"sentence"` or `"stream"`. Default: that of the model.
+        boundary: `"sentence"`, `"text"` or `"stream"`. Default: that of the model.
         train_ids: the training text, or the beginning of it, to measure the gradient on, for the rule `"rms"`. Default:
             the rule is `"sgd"`.
         tokens: how many tokens of the held-out text are read, from its beginning.

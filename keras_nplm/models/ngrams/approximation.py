@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions, predicted_ids
+from keras_nplm.data.ngram_arrays import crosses_sentences, gather_ngrams, ngram_positions, predicted_ids
 from keras_nplm.data.special_ids import BOS_ID, EOS_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.progress import open_progress
@@ -61,7 +61,8 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
     size, p = model.vocabulary_size, np.exp(model.log_probs[0], dtype=np.float64)
     marginal = np.exp(marginals, dtype=np.float64)
     context = marginal.copy()
-    context[BOS_ID], context[EOS_ID] = marginal[EOS_ID], 0  # each </s> but the last is followed by <s>
+    if not crosses_sentences(model.boundary):
+        context[BOS_ID], context[EOS_ID] = marginal[EOS_ID], 0  # each </s> but the last is followed by <s>
     rest = np.maximum(marginal - np.bincount(words, context[before] * p, minlength=size), 0)
     unigram, above = marginal, backoff_mass(before, p, size)
     for _ in range(_FITTING_ROUNDS):

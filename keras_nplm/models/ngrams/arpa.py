@@ -31,6 +31,7 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
 
     Probabilities are written as log10, in 7 digits. Every file lists `<s>`, `</s>` and each word of a listed n-gram, as
     readers need them; those without a probability get -99. In a model with the boundary `"stream"` that is `</s>`, too.
+    Other readers begin each line after `<s>`, so they score a model of the boundary `"text"` without the lines before.
 
     Raises:
         InputError: the vocabulary has a different size than the model.
@@ -81,8 +82,8 @@ def read_arpa(
         vocabulary: the vocabulary whose ids the words get. A word of the vocabulary that is not in the file gets the
             probability of the file's `<unk>`, as in KenLM. With `lmplz --vocab_pad |V|` the sum is 1. Default: the
             words of the file, in its order.
-        boundary: `"sentence"` or `"stream"`, how the training text was cut into n-grams. Default: `"sentence"` if the
-            file gives `</s>` a probability, else `"stream"`.
+        boundary: `"sentence"`, `"text"` or `"stream"`, how the training text was cut into n-grams. Default:
+            `"sentence"` if the file gives `</s>` a probability, else `"stream"`.
 
     Returns:
         the model and its vocabulary.

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_nplm.data.arguments import convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
-from keras_nplm.data.special_ids import EOS_ID
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel
@@ -47,8 +47,7 @@ class ClassBased(NextWordModel):
 
     @property
     def boundary(self) -> str:
-        """`"sentence"` if `</s>` is predicted, else `"stream"`."""
-        return "sentence" if np.isfinite(self.uniform[EOS_ID]) else "stream"
+        return self.class_model.boundary
 
     @property
     def num_ngrams(self) -> list[int]:
@@ -77,10 +76,10 @@ class ClassBased(NextWordModel):
         write_arrays(path, tables | {"uniform_weight": np.array(self.uniform_weight)} | self.class_model.arrays())
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> "ClassBased":
+    def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "ClassBased":
         """Read the tables that `save` wrote."""
         tables = read_arrays(path, ["classes", "word_log_probs", "uniform", "uniform_weight"])
-        class_model, classes = BackoffModel.load(path), tables["classes"]
+        class_model, classes = BackoffModel.load(path, boundary), tables["classes"]
         logs, weight = [tables["word_log_probs"], tables["uniform"]], tables["uniform_weight"]
         refuse_unless(path, classes.ndim == 1 and classes.size > 0 and classes.dtype.kind == "i")
         refuse_unless(path, 0 <= classes.min() <= classes.max() < len(class_model.unigrams))
@@ -100,11 +99,11 @@ def class_based(
         held_out_ids: the validation text.
         classes: the class of each word, int32 [|V|], as `exchange_classes` returns them.
         order: n, 2 or more.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
+        boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
     """
     ids, classes = convert_ids(ids), convert_ids(classes, "classes")
     vocabulary_size, num_classes = len(classes), int(classes.max()) + 1
-    counts = np.bincount(ids, minlength=vocabulary_size)
+    counts = np.bincount(ids[ids != BOS_ID], minlength=vocabulary_size)
     without = int(np.count_nonzero((counts > 0) & (classes < EOS_ID)))
     received, fix = f"{without} words of the text have no class", "name the word classes of this text."
     check_argument("classes", not without, "the class of every word of the text", received, fix)

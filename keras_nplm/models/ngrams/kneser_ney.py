@@ -26,7 +26,7 @@ def kneser_ney(
         ids: int32 [T], each sentence closed by `</s>`.
         vocabulary_size: |V|.
         order: n, 2 or more.
-        boundary: `"sentence"` or `"stream"`; see `ngram_positions`.
+        boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
         predicted: the ids of V'. Default: `<unk>`, the words, and `</s>` where the boundary is `"sentence"`.
 
     Returns:

@@ -1,6 +1,7 @@
 """Rescoring: the features are the scores of sentences, whatever is shared; files and commands from end to end."""
 
 import dataclasses
+import functools
 import gzip
 import itertools
 import json
@@ -16,12 +17,12 @@ from keras_nplm.language_model.rescoring import NBestFile, NBestList, add_scores
 HYPOTHESES = ["the cat sat on a mat", "the cat sat on the mat", "a cat sat on the mat", "", "the dog sat", "mat"]
 
 
-@pytest.mark.parametrize("boundary", ["sentence", "stream"])
+@pytest.mark.parametrize("boundary", ["sentence", "stream", "text"])
 def test_features_are_the_scores_of_the_sentences(build_ngram_model, boundary):
     model = build_ngram_model(boundary)
     lists = [NBestList("0", HYPOTHESES), NBestList("1", HYPOTHESES[::-1])]
-    expected = {text: dataclasses.astuple(next(model.score([text]))) for text in HYPOTHESES}
-    for nbest in add_scores(lists, model.score):
+    expected = {text: dataclasses.astuple(next(model.score([text], alone=True))) for text in HYPOTHESES}
+    for nbest in add_scores(lists, functools.partial(model.score, alone=True)):
         columns = np.stack([nbest.features[name] for name in ("nplm", "nplm_words", "nplm_unk")], axis=1)
         np.testing.assert_allclose(columns, [expected[text] for text in nbest.texts], rtol=1e-5, atol=1e-6)
     best = max(HYPOTHESES, key=lambda text: expected[text])

@@ -10,9 +10,14 @@ from keras_nplm.data.ngram_arrays import ngram_positions
 
 @pytest.fixture(scope="session")
 def texts():
-    """Hypothesis strategy of texts over 9 ids, of which the last is never seen; each sentence is closed by `</s>`."""
+    """A function of the boundary: a strategy of texts over 9 ids, the last never seen, in sentences closed by `</s>`.
+
+    With the boundary `"text"` every third sentence begins a document.
+    """
     sentence = st.lists(st.sampled_from([1, *range(4, 8)]), min_size=1, max_size=9).map(lambda ids: [*ids, 3])
-    return st.lists(sentence, min_size=1, max_size=12).map(lambda s: np.concatenate(s).astype(np.int32))
+    ids = st.lists(sentence, min_size=1, max_size=12).map(lambda s: np.concatenate(s).astype(np.int32))
+    documents = ids.map(lambda ids: np.insert(ids, np.flatnonzero(ids == 3)[::3] + 1, 2))
+    return {"stream": ids, "sentence": ids, "text": documents}.__getitem__
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from keras_nplm.models.ngrams.approximation import approximate
 from keras_nplm.models.ngrams.tables import ContextTrie
 
 V = 9  # <pad> <unk> <s> </s> and five words
-BOUNDARIES = ("stream", "sentence")
+BOUNDARIES = ("stream", "sentence", "text")
 
 
 class Toy:
@@ -30,6 +30,7 @@ class Toy:
 def _text(boundary, tokens=300):
     ids = np.random.default_rng(3).choice([1, 4, 5, 6, 7], tokens).astype(np.int32)
     ids[6::7] = 3
+    ids[77::98] = 2 if boundary == "text" else 5  # documents
     return np.append(ids, 3).astype(np.int32)
 
 

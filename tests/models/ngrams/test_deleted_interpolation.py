@@ -18,9 +18,9 @@ V = 9  # <pad> <unk> <s> </s> and five words
 
 @pytest.mark.parametrize("back_off", [False, True])
 @settings(max_examples=25, deadline=None)
-@given(st.data(), st.sampled_from(["stream", "sentence"]))
+@given(st.data(), st.sampled_from(["stream", "sentence", "text"]))
 def test_model_follows_the_formula(texts, list_events, pad_contexts, back_off, data, boundary):
-    ids, held_out = data.draw(texts), data.draw(texts)
+    ids, held_out = data.draw(texts(boundary)), data.draw(texts(boundary))
     model = deleted_interpolation(ids, held_out, V, 3, boundary, back_off)
     counts = collections.Counter()
     for context, word in list_events(ids, 3, boundary):

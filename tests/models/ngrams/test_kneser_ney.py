@@ -49,9 +49,9 @@ class PlainKneserNey:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.data(), st.integers(2, 4), st.sampled_from(["stream", "sentence"]), st.integers(0, 1 << 30))
+@given(st.data(), st.integers(2, 4), st.sampled_from(["stream", "sentence", "text"]), st.integers(0, 1 << 30))
 def test_kneser_ney_follows_the_formula(texts, list_events, pad_contexts, data, order, boundary, seed):
-    ids = data.draw(texts)
+    ids = data.draw(texts(boundary))
     events = list(list_events(ids, order, boundary))
     model, plain = kneser_ney(ids, V, order, boundary), PlainKneserNey(events, order, boundary)
     seen = {context for context, _ in events}

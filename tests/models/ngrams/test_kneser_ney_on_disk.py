@@ -34,12 +34,13 @@ _sentences = st.lists(st.sampled_from([1, 4, 4, 5, 6]), min_size=1, max_size=9)
 @given(
     st.lists(_sentences, min_size=1, max_size=12),
     st.integers(2, 5),
-    st.sampled_from(BOUNDARIES),
+    st.sampled_from([*BOUNDARIES, "text"]),
     st.integers(1, 40),
     st.integers(0, 20),
 )
 def test_tables_equal_those_in_memory(tmp_path_factory, sentences, order, boundary, tokens, cut):
     ids = np.array([word for sentence in sentences for word in (*sentence, 3)], np.int32)
+    ids = np.append(ids, [2, *ids[::-1]]).astype(np.int32) if boundary == "text" else ids  # two documents
     path = tmp_path_factory.getbasetemp() / "ngrams.npz"
     found = _estimate(path, ids, V, order, boundary, tokens, cut)
     _assert_same_tables(found, kneser_ney(ids, V, order, boundary))

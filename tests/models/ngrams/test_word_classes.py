@@ -29,10 +29,10 @@ def _class_likelihood(events, classes):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.data(), st.integers(1, 3), st.sampled_from(["stream", "sentence"]))
+@given(st.data(), st.integers(1, 3), st.sampled_from(["stream", "sentence", "text"]))
 def test_no_move_of_one_word_raises_the_likelihood(texts, list_events, data, num_classes, boundary):
-    ids = data.draw(texts)
-    seen = sorted(set(ids.tolist()) - {3})
+    ids = data.draw(texts(boundary))
+    seen = sorted(set(ids.tolist()) - {2, 3})
     if num_classes > len(seen):
         with pytest.raises(InputError, match="`num_classes` must be 1 to"):
             exchange_classes(ids, V, num_classes, boundary)
