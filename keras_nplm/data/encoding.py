@@ -130,7 +130,7 @@ def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory:
     has_lines = isinstance(source, TextSplit | LineSplit)
     texts = source.lines() if has_lines else source()
     if uses_subwords(corpus.tokenizer):
-        batches = encode_text(_show_progress(texts, "Encoding"), vocabulary, corpus.tokenizer, counter, boundary)
+        batches = encode_text(_show_progress(texts, "Encoding"), vocabulary, corpus.tokenizer, boundary, counter)
     else:
         if has_lines:
             sentences = map(source.tokenize, counter.count_lines(texts))

@@ -43,11 +43,7 @@ def encode_batches(
 
 
 def encode_text(
-    lines: Iterable[str],
-    vocabulary: Vocabulary,
-    tokenizer_name: str,
-    counter: TextCounter | None = None,
-    boundary: str = "sentence",
+    lines: Iterable[str], vocabulary: Vocabulary, tokenizer_name: str, boundary: str, counter: TextCounter | None = None
 ) -> Iterator[np.ndarray]:
     """Encode lines of text as ids, each closed by `</s>`, as `encode_batches`. Blank lines are empty sentences."""
     tokenize, encode, lines = vocabulary.tokenizer(tokenizer_name), vocabulary.encode, check_lines(lines)
@@ -61,7 +57,7 @@ def encode_text(
 
 def encode_lines(lines: Iterable[str], vocabulary: Vocabulary, tokenizer_name: str, boundary: str) -> np.ndarray:
     """Encode lines of text as one array of ids, int32 [T]; see `encode_text`."""
-    return np.concatenate([np.zeros(0, np.int32), *encode_text(lines, vocabulary, tokenizer_name, boundary=boundary)])
+    return np.concatenate([np.zeros(0, np.int32), *encode_text(lines, vocabulary, tokenizer_name, boundary)])
 
 
 def _encode_subwords(lines: Iterable[str], subwords: Subwords, lower_case: bool) -> Iterator[np.ndarray]:
@@ -109,7 +105,7 @@ class ChunkEncoder:
 
     def __call__(self, chunk: "Chunk", shard: str) -> None:
         counter = TextCounter()
-        batches = encode_text(chunk.lines(), self._vocabulary, self._tokenizer, counter, self._boundary)
+        batches = encode_text(chunk.lines(), self._vocabulary, self._tokenizer, self._boundary, counter)
         write_shard(self._directory, shard, batches, counter)
 
     def finish(self) -> None: ...

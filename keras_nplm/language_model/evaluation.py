@@ -93,7 +93,7 @@ def _encode_lines(language_model: "LanguageModel", lines: Iterable[str]) -> tupl
 
     def encode() -> Iterator[np.ndarray]:
         nonlocal counts, spelled
-        for ids in encode_text(lines, vocabulary, name, counter, language_model.boundary):
+        for ids in encode_text(lines, vocabulary, name, language_model.boundary, counter):
             if counter.unknown and not counts["unk_tokens"]:
                 _refuse_closed_vocabulary(language_model, next(iter(counter.unknown)))
             if counter.unknown and language_model.spelling is not None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_nplm import LanguageModel, Vocabulary, kneser_ney
-from keras_nplm.data.shards import encode_text
+from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.language_model.completion import is_letter
@@ -19,7 +19,7 @@ LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "th
 @pytest.fixture(scope="module")
 def language_model() -> LanguageModel:
     vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300))
-    ids = np.concatenate([*encode_text(LINES, vocabulary, "sentencepiece")])
+    ids = encode_lines(LINES, vocabulary, "sentencepiece", "sentence")
     return LanguageModel(kneser_ney(ids, len(vocabulary), 3, "sentence"), vocabulary, "sentencepiece")
 
 

@@ -4,13 +4,12 @@ import copy
 import math
 import pickle
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import NPLM, InputError, KenlmModel, LanguageModel, Vocabulary, kneser_ney, write_arpa
-from keras_nplm.data.shards import encode_text
+from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.language_model import kenlm
 
@@ -21,7 +20,7 @@ def _build(tokenizer, boundary, vocabulary=None):
     if tokenizer == "sentencepiece":
         vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300))
     vocabulary = vocabulary or Vocabulary.build(LINES, tokenizer=tokenizer, max_size=12)
-    ids = np.concatenate([*encode_text(LINES, vocabulary, tokenizer)])
+    ids = encode_lines(LINES, vocabulary, tokenizer, "sentence")
     return LanguageModel(kneser_ney(ids, len(vocabulary), 3, boundary), vocabulary, tokenizer)
 
 
