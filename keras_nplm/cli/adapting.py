@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
-from keras_nplm.cli.flags import AddCommand, add_directory, add_files, add_flag, add_output, check_network
+from keras_nplm.cli.flags import AddCommand, add_directory, add_files, add_flag, add_output
 from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
 from keras_nplm.data.unusual_text import warn_of_tokens
 from keras_nplm.io.files import write_json
@@ -53,7 +53,6 @@ def _open(options: argparse.Namespace) -> Iterator[tuple[Path, LanguageModel, li
     with open_output(options.output) as target, lock_new_directory(target):
         lines = list(read_lines(expand_patterns(options.text)))
         language_model = LanguageModel.load(options.directory)
-        check_network(language_model, options.command)
         yield target, language_model, list(warn_of_tokens(language_model.tokenizer_name)(lines))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_switch, check_left_out, check_network
+from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_switch, check_left_out
 from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.io.errors import InputError, check_argument
@@ -86,9 +86,6 @@ def _write(options: argparse.Namespace, format: str, target: Path) -> dict:
 
 
 def _export_graph(options: argparse.Namespace, format: str, language_model: LanguageModel, target: Path) -> list[Path]:
-    if format != "saved-model":
-        check_network(language_model, f"export --format {format}")
-
     from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 
     if format == "litert":

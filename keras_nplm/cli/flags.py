@@ -15,7 +15,6 @@ from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.options import GROUPS, OPTIONS, Option, name_flag
-from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, SMALL, TOKENIZERS, Configuration
 
 TEXT_OPTIONS = ("boundary", "vocabulary_scope", "min_count", "max_size")  # of a configuration, those of the text
@@ -202,13 +201,6 @@ def open_named_corpus(options: argparse.Namespace) -> Corpus:
         subwords=read_subword_options(options),
         data_dir=options.data_dir,
     )
-
-
-def check_network(language_model: LanguageModel, command: str) -> None:
-    """Refuse a model that is not a network, before TensorFlow is imported for it."""
-    if language_model.kind != "nplm":
-        received = type(language_model.model).__name__
-        raise InputError(f"`{command}` needs an NPLM. Received: {received}. Fix: train one with `keras-nplm train`.")
 
 
 def _read_shares(given: Sequence[Sequence[str]]) -> list[tuple[float, list[str]]]:
