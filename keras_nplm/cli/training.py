@@ -31,6 +31,7 @@ def add(command: flags.AddCommand) -> None:
     hide_in_help(parser, "background")
     help = "model directory whose model predicts the words outside the short-list (default: a Kneser-Ney model)"
     parser.add_argument("--background", metavar="DIR", help=help)
+    flags.add_flag(parser, OPTIONS["minutes"])
     flags.add_flag(parser, OPTIONS["strategy"])
     flags.add_flag(parser, OPTIONS["worker_timeout"])
 
@@ -56,7 +57,12 @@ def _train(options: argparse.Namespace) -> dict:
 def run_training(options: argparse.Namespace) -> dict:
     """Run `train` with parsed arguments, and return its metrics. It leaves signals as they are."""
     given = flags.read_given_options(options)
-    adaptive = AdaptiveConfiguration(given, command=["keras-nplm", *options.arguments])
+    words = ["keras-nplm", *options.arguments]
+    if options.minutes is not None:  # the printed command repeats the run without measuring
+        flags.check_left_out(options, ["config"], "with `--minutes`", "drop one of them.")
+        first = next(i for i, word in enumerate(words) if word.startswith("--minutes"))
+        del words[first : first + (1 if "=" in words[first] else 2)]
+    adaptive = AdaptiveConfiguration(given, words, options.minutes)
     configuration = flags.read_configuration(options) if options.config else adaptive
     strategy = options.strategy
     if options.corpus.startswith("tfds:"):  # workers must be known before TensorFlow reads the text

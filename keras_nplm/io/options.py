@@ -148,7 +148,7 @@ word_dropout* float 0.0 share: dropout rate of whole context words
 
 [optimiser]
 optimizer* str sgd sgd|adagrad|adam: optimiser
-learning_rate float 1.4 0..: learning rate of the first update, for the mean loss of a batch
+learning_rate float 1.4 0..: learning rate of the first update
 schedule* str linear linear|inverse-time|constant: learning rate: linear to 0, the paper's eps_0 / (1 + r t), constant
 decay_rate* float 1e-8 0..: r, decay of the learning rate per update with the inverse-time schedule
 initial_accumulator* float 0.1 0..: initial sum of squared gradients of the optimiser adagrad
@@ -164,6 +164,7 @@ worker_timeout* int 300 1..: seconds that a worker of TF_CONFIG waits for the ot
 [run]
 epochs int 12 1..1048575: largest number of passes over the training text
 patience* int 3 1..: early stopping: epochs without a better validation perplexity before training stops
+minutes float? none 0..: minutes of one core that the run may take: they choose the options
 seed int 1 0..2147483647: random seed of initial weights, dropout, negative samples and the order of n-grams
 """
 _EXAMPLES = dict(cutoffs="2000,7000", max_size=20_000, tokens=1_000_000, vocabulary_size=10_000) | dict(

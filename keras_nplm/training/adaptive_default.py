@@ -14,6 +14,7 @@ _TOKENS = 60_000  # of the embedded default: where the widths below hold
 _LARGE_TOKENS = 2_000_000  # from here on larger batches
 _SAMPLED_TYPES = 512  # from this vocabulary on negative samples cost less than the full softmax
 _NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
+_POINTER_EFFORT, _POINTER_COST = 1.6, 1.4  # a pointer takes 1.4 times as long
 _HYBRID_TYPES, _HYBRID_TOKENS = 10_000, 20_000_000  # an n-gram model inside: below these, of characters or subwords
 
 CHOSEN_OPTIONS = (
@@ -23,7 +24,7 @@ CHOSEN_OPTIONS = (
 
 
 def choose_configuration(
-    tokens: int, types: int, *, characters: bool = False, subwords: bool = False, **given: Any
+    tokens: int, types: int, *, characters: bool = False, subwords: bool = False, effort: float = 1.0, **given: Any
 ) -> Configuration:
     """Choose output layer, width, context, dropout, batch size, learning rate and epochs by the size of the text.
 
@@ -48,6 +49,10 @@ def choose_configuration(
     If the tokens are characters, the last 10 are concatenated, h is doubled, epochs are 1.5 times as many, and the
     dropout is a third, of the hidden units only: spelling is learned by heart.
 
+    The default takes about 0.3 ms of CPU time for each token. With another `effort`, a multiple of that time, the width
+    grows by effort^0.3 and the epochs grow by effort^0.5. From 1.6 on words have a pointer and 40 words of context.
+    Below 1 both shrink.
+
     The rules were tuned on validation splits of 3,000 to 5 million tokens: `keras-nplm study default`.
 
     Args:
@@ -55,6 +60,7 @@ def choose_configuration(
         types: int, |V|, size of the vocabulary, special tokens included.
         characters: whether tokens are characters.
         subwords: whether tokens are subwords.
+        effort: above 0, CPU time relative to the default; see `plan_minutes`.
         **given: options that are not chosen.
 
     Raises:
@@ -84,10 +90,16 @@ def choose_configuration(
     if characters:
         chosen |= {"averages_after": "10", "embedding_dropout": 0.0, "dropout": round(chosen["dropout"] / 3, 2)}
         chosen |= {"hidden_units": 2 * chosen["hidden_units"], "epochs": round(1.5 * chosen["epochs"])}
-    if given.get("pointer") and "batch_size" not in given:
+    output = _choose_output(tokens, types, characters)
+    if output["output_layer"] != "full" and effort >= _POINTER_EFFORT:
+        separate = given.get("shortlist_size") or given.get("output_layer", "nce") not in ("full", "sampled", "nce")
+        if not ((subwords and types < _HYBRID_TYPES) or separate):
+            chosen |= {"pointer": True, "order": 41, "averages_after": "4,20"}
+            effort /= _POINTER_COST
+    chosen |= _spend(effort, chosen)
+    if (chosen | given).get("pointer") and "batch_size" not in given:
         chosen["segment"] = POINTER_SEGMENT
     chosen["batch_size"] += -chosen["batch_size"] % (chosen | given).get("segment", 1)
-    output = _choose_output(tokens, types, characters)
     separate = given.get("pointer") or given.get("shortlist_size") or given.get("segment", 1) > 1
     if (characters or subwords) and types < _HYBRID_TYPES and tokens < _HYBRID_TOKENS and not separate:
         output = {"output_layer": "hybrid"}
@@ -111,6 +123,18 @@ def _choose_output(tokens: int, types: int, characters: bool) -> dict[str, Any]:
     return {"output_layer": "nce", "num_sampled": 512, "learning_rate": 1.2 if tokens < _LARGE_TOKENS else 1.7}
 
 
+def _spend(effort: float, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Width, dropout and epochs of a network that may take `effort` times as long."""
+    width, doublings = max(effort, 0.2) ** (0.3 if effort > 1 else 0.5), math.log2(max(effort, 0.2))
+    return {
+        "embedding_dim": _round_to(chosen["embedding_dim"] * width, 10),
+        "hidden_units": _round_to(chosen["hidden_units"] * width, 20),
+        "dropout": round(min(0.45, max(0.0, chosen["dropout"] + 0.05 * doublings)), 2),
+        "embedding_dropout": round(min(0.2, max(0.0, chosen["embedding_dropout"] + 0.02 * doublings)), 2),
+        "epochs": max(1, round(chosen["epochs"] * effort**0.5)),
+    }
+
+
 def _round_to(value: float, step: int) -> int:
     """Round to a positive multiple of a step."""
     return max(step, round(value / step) * step)
@@ -124,16 +148,20 @@ class AdaptiveConfiguration:
         given: options of `Configuration` that are not chosen.
         command: the command line whose flags gave these options, to print the same command with all options.
             Default: none, and `describe` prints the flags alone.
+        minutes: CPU time of the whole run on one core; see `plan_minutes`. Default: that of `choose_configuration`.
     """
 
     given: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     command: Sequence[str] = ()
+    minutes: float | None = None
 
     def __post_init__(self) -> None:
         names = {field.name for field in dataclasses.fields(Configuration)}
         for name, value in self.given.items():
             check_argument(name, name in names, "an option of a configuration", value, "see `Configuration`.")
             check_option(name, value)
+        if self.minutes is not None:
+            check_option("minutes", self.minutes)
 
     @property
     def before_counting(self) -> Configuration:
@@ -141,12 +169,9 @@ class AdaptiveConfiguration:
         chosen = {"batch_size": self.given["segment"]} if "segment" in self.given else {}  # one that fits
         return Configuration(**(chosen | dict(self.given)))
 
-    def choose(
-        self, tokens: int, types: int, *, characters: bool = False, subwords: bool = False, replicas: int = 1
-    ) -> Configuration:
+    def choose(self, tokens: int, types: int, *, replicas: int = 1, **options: Any) -> Configuration:
         """Choose the other options. A chosen batch size is a multiple of the replicas and of `segment`."""
-        units = dict(characters=characters, subwords=subwords)
-        configuration = choose_configuration(tokens, types, **units, **self.given)
+        configuration = choose_configuration(tokens, types, **options, **self.given)
         if "batch_size" in self.given:
             return configuration
         missing = -configuration.batch_size % (replicas * configuration.segment)

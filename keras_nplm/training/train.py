@@ -48,6 +48,7 @@ from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import broadcast_from_chief, fail_if_worker_is_lost, is_chief, open_strategy
 from keras_nplm.training.fit import fit_network
 from keras_nplm.training.local_updates import check_local_updates
+from keras_nplm.training.pace import plan_minutes
 from keras_nplm.training.prepare import prepare_directory
 from keras_nplm.training.report import write_run_report
 from keras_nplm.training.targets import TrainingTargets
@@ -89,7 +90,7 @@ def train(
 
     Args:
         configuration: the options. `None` or `AdaptiveConfiguration`: they are chosen by the size of the text, and
-            printed. See `choose_configuration`.
+            printed. See `choose_configuration`. With `minutes` they follow the time, too.
         corpus: the text.
         directory: the model directory, or a `gs://` or `s3://` URL, to which checkpoints are uploaded as they are
             written. It must be absent, or hold a run with the same options.
@@ -140,19 +141,24 @@ def _run(
 ) -> dict:
     """Prepare, fit, evaluate and write; or read the metrics of a finished run."""
     keras.utils.set_random_seed(requested.before_counting.seed)
-    chief = is_chief(devices)
+    chief, started = is_chief(devices), time.process_time()
 
     def choose(encoded: EncodedCorpus) -> dict:
         counts = encoded.count_tokens_per_epoch(requested.before_counting.boundary), encoded.vocabulary_size
         unit, _ = parse_tokenizer(encoded.tokenizer)
         units = dict(characters=unit == CHARACTERS, subwords=unit == SUBWORDS)
-        configuration = requested.choose(*counts, **units, replicas=devices.num_replicas_in_sync)
+        units["replicas"] = devices.num_replicas_in_sync
+        if requested.minutes is None:
+            configuration = requested.choose(*counts, **units)
+        elif (directory / "config.json").exists():  # the plan of the run to resume
+            configuration = dataclasses.replace(_read_configuration(directory), **requested.given)
+        else:
+            configuration = plan_minutes(requested, encoded, started, **units)
         options = dataclasses.asdict(configuration) | {"kind": configuration.kind}
         return options if background is None else options | {"background": display_url(background)}
 
     directory, encoded, vocabulary = _prepare(requested.before_counting, choose, corpus, directory, devices)
-    options = read_json(directory / "config.json")
-    configuration = Configuration(**{field.name: options[field.name] for field in dataclasses.fields(Configuration)})
+    options, configuration = read_json(directory / "config.json"), _read_configuration(directory)
     (is_finished,) = broadcast_from_chief(devices, [np.array((directory / "metrics.json").exists())])
     if is_finished:
         print(f"The run in {display_url(directory)} is finished: reading its metrics.json.", file=sys.stderr)
@@ -174,6 +180,11 @@ def _run(
     (directory / "last.npz").unlink(missing_ok=True)
     _write_report(directory, metrics)
     return metrics
+
+
+def _read_configuration(directory: Path) -> Configuration:
+    options = read_json(directory / "config.json")
+    return Configuration(**{field.name: options[field.name] for field in dataclasses.fields(Configuration)})
 
 
 def _prepare(

@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from keras_nplm import (
 )
 from keras_nplm.cli.main import main
 from keras_nplm.io.files import read_json
+from keras_nplm.training import pace
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.sizes import compute_sizes
@@ -107,6 +109,31 @@ def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, inter
     text.write_text(text.read_text().replace("w1 ", "w2 "))  # of the same size
     with pytest.raises(InputError, match="The text files of the run in .* have changed"):
         train(requested, open_corpus(train=[str(text)]), tmp_path / "model")
+
+
+@pytest.mark.usefixtures("no_report")
+def test_minutes_choose_width_pointer_and_epochs(tmp_path, short_text, monkeypatch, capsys):
+    command = ["train", "--train", str(short_text), "--output", str(tmp_path / "model")]
+    assert main([*command, "--minutes", "0.001"]) == 2
+    assert re.search(r"`minutes` must be [\d.]+ or more for this text. Received: 0.001", capsys.readouterr().err)
+    given = ["--embedding-dim", "4", "--hidden-units", "8"]
+    assert main([*command, "--minutes=0.3", *given]) == 0
+    printed = re.search(r"^Options chosen .*\n(.*)$", capsys.readouterr().err, re.M)[1]
+    assert "--minutes" not in printed and main(shlex.split(printed)[1:]) == 0  # the same run, which is finished
+    assert main([*command, "--minutes=5", *given]) == 0 and "is finished" in capsys.readouterr().err
+
+    class Text:  # with the costs of a fast machine
+        vocabulary_size, count_tokens_per_epoch = 20_000, lambda *_: 500_000
+
+    monkeypatch.setattr(pace, "_measure", lambda *_: pace._Cost(epoch=20.0, end=10.0))
+    requested, now = AdaptiveConfiguration(), time.process_time()
+    few, default, many = (
+        pace.plan_minutes(dataclasses.replace(requested, minutes=minutes), Text(), now)
+        for minutes in (0.9, 110.5 / 60, 25)
+    )
+    assert dataclasses.replace(default, epochs=5) == choose_configuration(500_000, 20_000) and default.epochs in (4, 5)
+    assert few.epochs == 2 and not few.pointer and few.hidden_units < default.hidden_units
+    assert many.pointer and many.hidden_units > default.hidden_units and many.epochs > default.epochs
 
 
 @pytest.mark.usefixtures("no_report")

@@ -1,0 +1,88 @@
+"""Plan a training run of so many minutes: measure how fast this machine is, then choose width, context and epochs."""
+
+import dataclasses
+import functools
+import math
+import time
+
+import numpy as np
+
+from keras_nplm.data.dataset import ngram_dataset
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.io.errors import check_argument
+from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
+from keras_nplm.training.adaptive_default import AdaptiveConfiguration
+from keras_nplm.training.build import build_model, build_optimizer
+from keras_nplm.training.configuration import Configuration
+
+_MEASURED_IDS, _UPDATES, _TIMED_UPDATES, _SECONDS = 50_000, 16, 4096, 1.0  # updates of a call, at most, CPU seconds
+_VALIDATION_BATCH = 1024
+_LEAST_EFFORT = 0.05
+_EVALUATIONS = 3  # after training: validation for the weights of a mixture, validation and test
+
+
+@dataclasses.dataclass(frozen=True)
+class _Cost:
+    """CPU seconds of an epoch with its validation, and of the evaluation at the end."""
+
+    epoch: float
+    end: float
+
+
+def plan_minutes(
+    requested: AdaptiveConfiguration, encoded: EncodedCorpus, started: float, **units: bool | int
+) -> Configuration:
+    """Choose the options of the best network that a run of `requested.minutes` of CPU time on one core can train.
+
+    The default is timed on some updates. The ratio of the given time to the time of the default is the `effort`, from
+    which `choose_configuration` takes width, context and pointer. The chosen network is timed, too: it gets the epochs
+    that fit, at most those of the effort. The time since `started`, of `time.process_time()`, counts.
+
+    Raises:
+        InputError: not even one epoch fits.
+    """
+    end = started + 60 * requested.minutes
+    counts = encoded.count_tokens_per_epoch(requested.before_counting.boundary), encoded.vocabulary_size
+    default = requested.choose(*counts, **units)
+    cost = _measure(default, encoded, counts[0])
+    effort = (end - time.process_time() - cost.end) / (default.epochs * cost.epoch)
+    chosen = requested.choose(*counts, **units, effort=max(effort, _LEAST_EFFORT))
+    cost = _measure(chosen, encoded, counts[0])
+    epochs = (end - time.process_time() - cost.end) / cost.epoch
+    if epochs < 1:
+        needed = math.ceil(10 * (requested.minutes + (1 - epochs) * cost.epoch / 60)) / 10
+        fix = "give more, or train on a part of the text."
+        check_argument("minutes", False, f"{needed:g} or more for this text", requested.minutes, fix)
+    if "epochs" in requested.given:
+        return chosen
+    return dataclasses.replace(chosen, epochs=min(chosen.epochs, int(epochs)))
+
+
+def _measure(configuration: Configuration, encoded: EncodedCorpus, ngrams: int) -> _Cost:
+    """Time some updates and some validation of a network that is not kept."""
+    ids, size = next(encoded.parts("train"))[:_MEASURED_IDS], encoded.vocabulary_size
+    open_dataset = ngram_dataset
+    if configuration.output_layer == "hybrid":
+        jackknife = Jackknife(ids, size, configuration.ngram_order, configuration.boundary, folds=2)
+        open_dataset = functools.partial(hybrid_dataset, model=jackknife)
+    model = build_model(configuration, size)
+    model.compile(build_optimizer(configuration, _TIMED_UPDATES), steps_per_execution=_UPDATES)
+    given = dict(order=configuration.order, boundary=configuration.boundary, segment=configuration.segment)
+    batch_size = min(configuration.batch_size, len(ids) // (2 * _UPDATES) // given["segment"] * given["segment"])
+    training = open_dataset(ids, batch_size=batch_size, drop_remainder=True, first_epoch=0, **given)
+    held_out = open_dataset(ids, batch_size=_VALIDATION_BATCH, **given).take(_UPDATES).cache()
+    seconds, done = [], []
+    for run in (
+        lambda: model.fit(training, steps_per_epoch=_UPDATES, verbose=0, shuffle=False),
+        lambda: model.evaluate(held_out, verbose=0),
+    ):
+        run()  # compiles
+        start, number = time.process_time(), 0
+        while number == 0 or (time.process_time() - start < _SECONDS and number < _TIMED_UPDATES):
+            run()
+            number += _UPDATES
+        seconds.append(time.process_time() - start)
+        done.append(number)
+    update, validation = np.divide(seconds, done)
+    validation *= encoded.splits["validation"]["tokens"] / _VALIDATION_BATCH
+    return _Cost(update * ngrams / batch_size + validation, _EVALUATIONS * validation)
