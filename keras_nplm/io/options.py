@@ -162,7 +162,7 @@ average_every* int 1 1..1048575: K, local SGD: workers take K updates each, then
 worker_timeout* int 300 1..: seconds that a worker of TF_CONFIG waits for the others before it gives up
 
 [run]
-epochs int 12 1..1048575: most epochs
+epochs int 12 1..1048575: epochs, at most
 patience* int 3 1..: early stopping: epochs without a better validation perplexity before training stops
 minutes float? none 0..: minutes of one core for the run, which choose the options
 seed int 1 0..2147483647: random seed of initial weights, dropout, samples and the order of n-grams

@@ -36,7 +36,7 @@ def plan_minutes(
 
     The default is timed on some updates. The ratio of the given time to the time of the default is the `effort`, from
     which `choose_configuration` takes width, context and pointer. The chosen network is timed, too: it gets the epochs
-    that fit, at most those of the effort. The time since `started`, of `time.process_time()`, counts.
+    that fit, at most as many as the effort gives. The time since `started`, of `time.process_time()`, counts.
 
     Raises:
         InputError: not even one epoch fits.
