@@ -1,5 +1,6 @@
 """Complete words of subwords or characters: a beam search over pieces for the most probable next words."""
 
+import re
 import unicodedata
 
 import numpy as np
@@ -7,7 +8,6 @@ import numpy as np
 from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.special_ids import EOS, EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import SPACE, spell_piece
-from keras_nplm.data.unusual_text import NO_SPACES
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.models.base import NextWordModel
 
@@ -19,6 +19,9 @@ _SMALL_BEAM, _SMALL_NUMBERS = 256, 1 << 17  # with few pieces, such as character
 _MOST_NUMBERS = 1 << 25  # of the beam [K, |V|]: 256 MiB
 _LEAST = -1e30  # stands for -inf where -inf would give NaN
 SCALE = 1 << 20  # log-probabilities are multiples of its inverse, so that equal ones are equal in every program
+_NO_SPACES = re.compile(  # Thai, Lao, Tibetan, Myanmar, Khmer, kana, Chinese characters
+    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]"
+)
 _WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
 # What a text ends with: nothing, a letter, a different character, a space; then: no space may come before the word.
 _OPEN, _LETTER, _OTHER, AFTER_SPACE, NO_SPACE = range(5)
@@ -72,7 +75,7 @@ def _classify(text: bytes, place: int) -> int:
 def is_letter(character: str) -> bool:
     """Return whether a character continues a word: a letter, digit, mark or apostrophe of a script with spaces."""
     belongs = character in "'’_" or unicodedata.category(character)[0] in "LMN"
-    return belongs and not NO_SPACES.match(character)
+    return belongs and not _NO_SPACES.match(character)
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
