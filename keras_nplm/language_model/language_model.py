@@ -15,6 +15,7 @@ from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import load_forms, uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary, check_reserved
+from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
@@ -30,7 +31,7 @@ from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores, rank_lists
 from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.scorer import Scorer, convert_to_arrays, self_normalise
-from keras_nplm.language_model.scoring import SentenceScore, TokenScore, batch_sentences, score_sentences
+from keras_nplm.language_model.scoring import BATCH_CHARACTERS, SentenceScore, TokenScore, score_sentences
 from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
@@ -273,7 +274,8 @@ class LanguageModel:
         options["in_order"] = bool(dynamic)
         if has_documents(self.boundary) and not alone:
             options["context"] = bytearray(scorer.begin())
-        return (score for batch in batch_sentences(lines) for score in score_sentences(scorer, batch, **options))
+        batches = batch_by_size(lines, BATCH_CHARACTERS)
+        return (score for batch in batches for score in score_sentences(scorer, batch, **options))
 
     def scorer(self, self_normalised: bool = False) -> Scorer:
         """Return a scorer for decoders: log-probabilities a few words at a time; see `Scorer`.

@@ -16,8 +16,6 @@ from keras_nplm.layers.outputs.base import BiasedOutput, safe_log
 from keras_nplm.layers.outputs.linear import LinearOutput, append_held_out
 from keras_nplm.layers.softmax import log_sum_exp, noise_loss
 
-PROPOSALS = ("unigram", "log-uniform")
-
 
 class SampledOutput(BiasedOutput):
     """Base class of outputs that train on the target and k negative samples, words from a proposal distribution Q.
