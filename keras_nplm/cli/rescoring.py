@@ -86,8 +86,7 @@ def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
         seed=options.seed,
     )
     if losses:
-        losses.check_end()
-        result |= {key: result[key] / losses.denominator for key in ("baseline", "oracle", "rescored")}
+        result |= {key: result[key] / max(1, losses.denominator) for key in ("baseline", "oracle", "rescored")}
     return result
 
 

@@ -20,8 +20,7 @@ from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.remote import fetch, open_output
-from keras_nplm.language_model import next_words, word_vectors
-from keras_nplm.language_model.completion import WordPieces
+from keras_nplm.language_model import completion, word_vectors
 from keras_nplm.language_model.directory import load_encoded_corpus, read_description
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, save_dynamics
 from keras_nplm.language_model.evaluation import evaluate_text, make_learner
@@ -304,7 +303,7 @@ class LanguageModel:
 
         The last n-1 tokens of the context count. A model of subwords returns whole words.
         """
-        return next_words.find_next_words(self, context, top_k)
+        return completion.find_next_words(self, context, top_k)
 
     def complete_prefix(self, text: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Complete the last, unfinished word of a text: autocompletion, as keyboards and search boxes show it.
@@ -313,7 +312,7 @@ class LanguageModel:
         word fits. The words have P(w | context), in descending order, normalised over the whole vocabulary: divide by
         their sum over all words with the prefix for P(w | context, prefix). Special tokens are left out.
         """
-        return next_words.complete_prefix(self, text, top_k)
+        return completion.complete_prefix(self, text, top_k)
 
     def generate(
         self,
@@ -374,9 +373,9 @@ class LanguageModel:
         return np.arange(first, len(self.vocabulary))
 
     @functools.cached_property
-    def word_index(self) -> PrefixIndex | WordPieces:
+    def word_index(self) -> PrefixIndex | completion.WordPieces:
         """The words of the vocabulary by prefix, or its subwords or characters as parts of words."""
-        return next_words.index_words(self.vocabulary, self.tokenizer_name)
+        return completion.index_words(self.vocabulary, self.tokenizer_name)
 
     @property
     def first_context(self) -> np.ndarray:

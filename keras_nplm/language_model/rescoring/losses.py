@@ -44,11 +44,6 @@ class WordErrors:
             errors.append(np.array([Levenshtein.distance(split_fields(text), words) for text in nbest.texts], float))
         return errors
 
-    def check_end(self) -> None:
-        """Check, after the last list, that the word error rate is defined."""
-        if not self.denominator:
-            raise InputError("The references must have 1 word or more for a word error rate. Received: 0.")
-
 
 def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
     """Read reference texts by list: Moses's line i is the reference of list i, the other formats name the list."""
