@@ -7,16 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import (
-    NPLM,
-    Hybrid,
-    InputError,
-    Jackknife,
-    LanguageModel,
-    hybrid_dataset,
-    kneser_ney,
-    ngram_dataset,
-)
+from keras_nplm import NPLM, Hybrid, InputError, Jackknife, LanguageModel, hybrid_dataset, kneser_ney, ngram_dataset
 from keras_nplm.cli.main import main
 from keras_nplm.data.ngram_arrays import extract_ngrams, find_targets
 from keras_nplm.models.adaptation import adapt_network
