@@ -52,6 +52,16 @@ def test_first_of_equal_hypotheses_is_best():
     assert Candidates(np.ones((5, 1)), np.array([0, 3]), np.arange(5.0)).loss_with(np.ones(1)) == 3
 
 
+def test_search_ends_where_no_step_reduces_the_loss(monkeypatch):
+    """One round along 2 axes and 2 random directions from each start; the first of equally good weights is kept."""
+    searched = []
+    module = "keras_nplm.language_model.rescoring.minimum_error_rate"
+    monkeypatch.setattr(f"{module}.line_search", lambda *given: searched.append(given) or line_search(*given))
+    candidates = Candidates(np.array([[3.0, 1], [1, 3], [0, 0]]), np.array([0]), np.array([1.0, 1, 2]))
+    weights, loss = minimise_error(candidates, [np.array([3.0, 1]), np.array([1.0, 3])], restarts=0)
+    assert (weights.tolist(), loss, len(searched)) == ([0.75, 0.25], 1.0, 2 * 4)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_tuned_weights_are_never_worse_than_their_beginnings(seed):
     candidates = _draw_candidates(np.random.default_rng(seed), 3)
