@@ -4,7 +4,7 @@ Nine packages in data-flow order, each importing only from those before it: `io`
 `language_model`, `training`, `serving`, `experiments`, `cli`. The public names below are importable from here; each
 is imported when it is first used, so that `import keras_nplm` loads neither Keras nor TensorFlow.
 
-To know the network in an hour, read in this order: README.md, layers/context.py, layers/hidden.py, layers/direct.py,
+To know the network in an hour, read in this order: README.md, layers/context.py, layers/hidden.py,
 layers/outputs/full.py, models/nplm.py, data/ngram_arrays.py, data/dataset.py, models/evaluation.py, training/fit.py.
 """
 
@@ -34,8 +34,7 @@ _PUBLIC = {
     "keras_nplm.layers.averaged_context": ["AveragedContext"],
     "keras_nplm.layers.context": ["ContextEmbedding"],
     "keras_nplm.layers.deep_hidden": ["DeepHidden", "ResidualBlock"],
-    "keras_nplm.layers.direct": ["DirectConnection"],
-    "keras_nplm.layers.hidden": ["TanhHidden"],
+    "keras_nplm.layers.hidden": ["DirectConnection", "TanhHidden"],
     "keras_nplm.layers.outputs": [
         *("AdaptiveSoftmax", "EnergyOutput", "FullSoftmax"),
         *("HybridSoftmax", "NoiseContrastive", "SampledSoftmax"),

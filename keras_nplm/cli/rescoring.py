@@ -18,15 +18,13 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB
 from keras_nplm.language_model.rescoring.files import rescore_file
 from keras_nplm.language_model.rescoring.line_formats import parse_number
-from keras_nplm.language_model.rescoring.losses import LossFile, WordErrors, read_references
+from keras_nplm.language_model.rescoring.losses import WordErrors, read_references
 from keras_nplm.language_model.rescoring.minimum_error_rate import RESTARTS
 from keras_nplm.language_model.rescoring.nbest import FORMATS, NBestFile
 
 _FORMAT = Option("format", str, None, "format of the N-best lists", choices=FORMATS)
 _RESTARTS = Option("restarts", int, RESTARTS, "random restarts of the tuning of weights", least=0)
 _NAME = Option("name", str, FEATURE_NAME, "name of the model's feature in the output", metavar="NAME")
-_HELP = "reference file: wer, words (Moses: line i for list i; else after the list's name); loss, one per hypothesis"
-_METRIC = Option("metric", str, "wer", _HELP, choices=("wer", "loss"))
 _SEED = dataclasses.replace(OPTIONS["seed"], default=0, below=None, help="random seed of the restarts")
 _TOKENIZER = Option("tokenizer", str, None, "word tokenizer of the hypotheses", choices=("words", "whitespace"))
 
@@ -42,11 +40,11 @@ def add(command: AddCommand) -> None:
     help = f"weights of features (default: 1 for the decoder's score, or for each feature, and for {FEATURE_NAME})"
     parser.add_argument("--weights", metavar="NAME=W", nargs="+", default=(), help=help)
     references = parser.add_mutually_exclusive_group()
-    help = "reference file to tune the weights with, starting from --weights (default: none)"
+    help = "reference texts to tune the weights with, from --weights on (Moses: line i for list i; else after its name)"
     references.add_argument("--tune", metavar="FILE", help=help)
-    help = "reference file to report errors with, without tuning (default: none)"
+    help = "reference texts to report errors with, without tuning (default: none)"
     references.add_argument("--references", metavar="FILE", help=help)
-    for option in (_METRIC, _RESTARTS, _SEED):
+    for option in (_RESTARTS, _SEED):
         add_flag(parser, option)
     help = "file to write in the same format, gzipped if it ends in .gz (default: standard output; with --json no file)"
     parser.add_argument("--output", metavar="FILE", help=help)
@@ -70,8 +68,7 @@ def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
     weights = {name: _parse_weight(name, text) for name, text in pairs.items()} or None
     losses = None
     if references := options.tune or options.references:
-        is_wer = options.metric == "wer"
-        losses = WordErrors(read_references(references, nbest.format)) if is_wer else LossFile(references)
+        losses = WordErrors(read_references(references, nbest.format))
     language_model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
     if options.tokenizer:
         _change_tokenizer(language_model, options.tokenizer)
@@ -89,9 +86,7 @@ def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
         seed=options.seed,
     )
     if losses:
-        losses.check_end()
-        result["metric"] = options.metric
-        result |= {key: result[key] / losses.denominator for key in ("baseline", "oracle", "rescored")}
+        result |= {key: result[key] / max(1, losses.denominator) for key in ("baseline", "oracle", "rescored")}
     return result
 
 
@@ -128,8 +123,7 @@ def _show_rescore(result: dict) -> None:
     print(f"{result['hypotheses']:,} hypotheses in {result['lists']:,} lists", file=file)
     if result["weights"]:
         print("--weights", *(f"{name}={weight:.6g}" for name, weight in result["weights"].items()), file=file)
-    if "metric" in result:
-        metric = "word error rate" if result["metric"] == "wer" else "loss per list"
+    if "oracle" in result:
         names = {"baseline": "before", "rescored": "after rescoring", "oracle": "oracle"}
-        print(f"{metric}: {', '.join(f'{result[key]:.4f} {name}' for key, name in names.items())}", file=file)
+        print(f"word error rate: {', '.join(f'{result[key]:.4f} {name}' for key, name in names.items())}", file=file)
     print(f"the first hypothesis changed in {result['changed']:,} lists", file=file)

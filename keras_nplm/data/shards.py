@@ -14,7 +14,7 @@ from keras_nplm.data.subwords import Subwords
 from keras_nplm.data.text_counts import TextCounter, name_text_counts
 from keras_nplm.data.tokenizers import lower, parse_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary, check_reserved
-from keras_nplm.data.word_counts import BATCH_TOKENS, batch_sentences
+from keras_nplm.data.word_counts import BATCH_TOKENS, batch_by_size
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_is_file, replace_file
 
@@ -33,7 +33,7 @@ def encode_batches(
     Empty sentences are skipped. With the boundary `"text"` they end documents, and `<s>` stands for them.
     """
     sentences = check_sentences(sentences)
-    for batch in batch_sentences(sentences if has_documents(boundary) else filter(None, sentences)):
+    for batch in batch_by_size(sentences if has_documents(boundary) else filter(None, sentences), BATCH_TOKENS):
         tokens = [token for sentence in batch for token in (*sentence, EOS if sentence else BOS)]
         ids = encode(tokens)
         special = np.count_nonzero((ids != UNK_ID) & (ids <= EOS_ID))

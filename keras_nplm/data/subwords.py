@@ -21,7 +21,6 @@ from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.remote import display_url
 
 PIECES = OPTIONS["pieces"].default
-MIN_PIECES = OPTIONS["pieces"].least  # 4 special tokens, 256 bytes and some characters
 PIECES_KINDS = OPTIONS["pieces_kind"].choices  # in the order of SentencePiece's numbers
 _MODEL = "The SentencePiece model"
 _FIRST_ID, _UNK_ID = 4, 1  # of `Vocabulary`: the first piece, and `<unk>`

@@ -19,9 +19,7 @@ from keras_nplm.io.files import read_text, replace_file
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.text import split_fields
 
-if typing.TYPE_CHECKING:  # worker processes that encode text must not import Keras
-    import keras
-
+if typing.TYPE_CHECKING:
     from keras_nplm.data.subwords import Subwords
 
 _WORDS_AT_A_TIME = 1 << 18  # that `from_counts` selects from
@@ -199,20 +197,13 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.words)
 
-    def __reduce__(self) -> tuple:  # pickled without the Keras layer
+    def __reduce__(self) -> tuple:
         return Vocabulary, (self.words[len(SPECIALS) :], self.forms, self.subwords)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.__reduce__() == other.__reduce__()
 
     __hash__ = None
-
-    @functools.cached_property
-    def lookup(self) -> "keras.layers.StringLookup":
-        """The Keras layer from words to ids, for use in tf.data and in Keras models. Imports Keras."""
-        import keras
-
-        return keras.layers.StringLookup(vocabulary=self.words[2:], mask_token=PAD, oov_token=UNK)
 
     @functools.cached_property
     def _ids(self) -> dict[str, int]:

@@ -6,9 +6,9 @@ import json
 import os
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from keras_nplm.data.tokenizers import get_tokenizer
 from keras_nplm.io.files import replace_file
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 TYPES_IN_MEMORY = 1 << 20  # different words that a process holds: about 150 MB
 BATCH_TOKENS = 1 << 18  # tokens, sentence ends included, that are counted or encoded at a time
+T = TypeVar("T")
 _PARTS = 64  # parts of a run: the same part of all runs is merged at a time
 
 
-def batch_sentences(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-    """Group sentences into batches of about 2**18 tokens, so that memory is bounded however long the sentences are."""
+def batch_by_size(items: Iterable[T], most: int, measure: Callable[[T], int] = len) -> Iterator[list[T]]:
+    """Group items, such as sentences, into batches of about `most` tokens or characters and ends, in bounded memory."""
     batch, size = [], 0
-    for sentence in sentences:
-        batch.append(sentence)
-        size += len(sentence) + 1
-        if size >= BATCH_TOKENS:
+    for item in items:
+        batch.append(item)
+        size += measure(item) + 1
+        if size >= most:
             yield batch
             batch, size = [], 0
     if batch:
@@ -93,7 +94,7 @@ class ChunkCounter:
         self._counts = WordCounts(directory)
 
     def __call__(self, chunk: "Chunk") -> None:
-        for batch in batch_sentences(filter(None, map(self._tokenize, chunk.lines()))):
+        for batch in batch_by_size(filter(None, map(self._tokenize, chunk.lines())), BATCH_TOKENS):
             self._counts.update(itertools.chain.from_iterable(batch))
 
     def finish(self) -> list[str]:

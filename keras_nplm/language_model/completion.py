@@ -1,15 +1,24 @@
-"""Complete words of subwords or characters: a beam search over pieces for the most probable next words."""
+"""The most probable next words of a text, and completions of its last word: for pieces of words by a beam search."""
 
+import re
 import unicodedata
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_nplm.data.prefixes import PrefixIndex
+from keras_nplm.data.arguments import check_text
+from keras_nplm.data.ngram_arrays import predicts_end
+from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
 from keras_nplm.data.special_ids import EOS, EOS_ID, SPECIALS
-from keras_nplm.data.tokenizers import SPACE, spell_piece
-from keras_nplm.data.unusual_text import NO_SPACES
+from keras_nplm.data.tokenizers import SPACE, WORD_TOKENIZERS, lower, parse_tokenizer, spell_piece
 from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel
+
+if TYPE_CHECKING:
+    from keras_nplm.language_model.language_model import LanguageModel
+
+Words = list[tuple[str, float]]  # with their probabilities, the most probable first
 
 LEAST_WORDS = 16  # that the search looks for: with fewer, the answers would depend on `top_k`
 NEGLIGIBLE = -9.0  # ln of the share of the k-th best word below which a partial word is dropped
@@ -19,9 +28,60 @@ _SMALL_BEAM, _SMALL_NUMBERS = 256, 1 << 17  # with few pieces, such as character
 _MOST_NUMBERS = 1 << 25  # of the beam [K, |V|]: 256 MiB
 _LEAST = -1e30  # stands for -inf where -inf would give NaN
 SCALE = 1 << 20  # log-probabilities are multiples of its inverse, so that equal ones are equal in every program
+_NO_SPACES = re.compile(  # Thai, Lao, Tibetan, Myanmar, Khmer, kana, Chinese characters
+    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]"
+)
 _WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
 # What a text ends with: nothing, a letter, a different character, a space; then: no space may come before the word.
 _OPEN, _LETTER, _OTHER, AFTER_SPACE, NO_SPACE = range(5)
+
+
+def find_next_words(language_model: "LanguageModel", context: str, top_k: int) -> Words:
+    """Return the most probable next words; see `LanguageModel.next_words`."""
+    check_argument("top_k", top_k >= 1, "1 or more", top_k)
+    check_text(context, "context")
+    if language_model.vocabulary.subwords is not None:
+        return _search(language_model, context, "", top_k, with_end=predicts_end(language_model.boundary))
+    return _rank(language_model, context, language_model.proposed_ids, top_k)
+
+
+def complete_prefix(language_model: "LanguageModel", text: str, top_k: int) -> Words:
+    """Return the most probable words that begin with the last word; see `LanguageModel.complete_prefix`."""
+    check_argument("top_k", top_k >= 1, "1 or more", top_k)
+    check_text(text, "text")
+    index = language_model.word_index
+    if isinstance(index, WordPieces):
+        return _search(language_model, *split_unfinished(text), top_k, with_end=False)
+    context, prefix = split_unfinished_word(text, language_model.tokenizer_name, index.longest)
+    return _rank(language_model, context, np.sort(np.array(index.find(prefix), np.int32)), top_k)
+
+
+def index_words(vocabulary: Vocabulary, tokenizer_name: str) -> "PrefixIndex | WordPieces":
+    """Index the words of a vocabulary by prefix, or its subwords or characters as parts of words."""
+    if parse_tokenizer(tokenizer_name)[0] in WORD_TOKENIZERS:
+        return PrefixIndex(vocabulary.words, len(SPECIALS))
+    return WordPieces(vocabulary)
+
+
+def _rank(language_model: "LanguageModel", context: str, ids: np.ndarray, top_k: int) -> Words:
+    """Return the most probable of the words `ids`, ascending; equally probable words in the order of their ids."""
+    log_probs = language_model.model.next_log_probs(language_model.encode_beginning(context)[None])[0, ids]
+    best = np.argsort(-log_probs, kind="stable")[:top_k]
+    return [(language_model.vocabulary.words[ids[i]], float(np.exp(log_probs[i]))) for i in best]
+
+
+def _search(language_model: "LanguageModel", text: str, prefix: str, top_k: int, with_end: bool) -> Words:
+    """Return the most probable next words of a model of pieces after the text before an unfinished word."""
+    pieces = language_model.word_index
+    before = text.rstrip(pieces.blanks)
+    context_ids = language_model.encode_beginning(before)
+    begin = pieces.last[context_ids[-1]]
+    if before and (prefix or before != text):
+        begin = NO_SPACE if before == text else AFTER_SPACE
+    if "lower" in parse_tokenizer(language_model.tokenizer_name)[1]:
+        prefix = lower(prefix)
+    options = dict(prefix=prefix, with_end=with_end, top_k=top_k)
+    return complete_words(language_model.model, context_ids, pieces, begin, **options)
 
 
 class WordPieces:
@@ -72,7 +132,7 @@ def _classify(text: bytes, place: int) -> int:
 def is_letter(character: str) -> bool:
     """Return whether a character continues a word: a letter, digit, mark or apostrophe of a script with spaces."""
     belongs = character in "'’_" or unicodedata.category(character)[0] in "LMN"
-    return belongs and not NO_SPACES.match(character)
+    return belongs and not _NO_SPACES.match(character)
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
@@ -92,7 +152,7 @@ def complete_words(
     prefix: str = "",
     with_end: bool = False,
     top_k: int = 10,
-) -> list[tuple[str, float]]:
+) -> Words:
     """Return the most probable next words of a model of pieces: a beam search, up to the next word or `</s>`.
 
         P(w | context) = sum over the spellings x_1 … x_m of w of

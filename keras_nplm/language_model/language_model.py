@@ -15,12 +15,12 @@ from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import load_forms, uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary, check_reserved
+from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.remote import fetch, open_output
-from keras_nplm.language_model import next_words, word_vectors
-from keras_nplm.language_model.completion import WordPieces
+from keras_nplm.language_model import completion, word_vectors
 from keras_nplm.language_model.directory import load_encoded_corpus, read_description
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, save_dynamics
 from keras_nplm.language_model.evaluation import evaluate_text, make_learner
@@ -30,7 +30,7 @@ from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores, rank_lists
 from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.scorer import Scorer, convert_to_arrays, self_normalise
-from keras_nplm.language_model.scoring import SentenceScore, TokenScore, batch_sentences, score_sentences
+from keras_nplm.language_model.scoring import BATCH_CHARACTERS, SentenceScore, TokenScore, score_sentences
 from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
@@ -273,7 +273,8 @@ class LanguageModel:
         options["in_order"] = bool(dynamic)
         if has_documents(self.boundary) and not alone:
             options["context"] = bytearray(scorer.begin())
-        return (score for batch in batch_sentences(lines) for score in score_sentences(scorer, batch, **options))
+        batches = batch_by_size(lines, BATCH_CHARACTERS)
+        return (score for batch in batches for score in score_sentences(scorer, batch, **options))
 
     def scorer(self, self_normalised: bool = False) -> Scorer:
         """Return a scorer for decoders: log-probabilities a few words at a time; see `Scorer`.
@@ -302,7 +303,7 @@ class LanguageModel:
 
         The last n-1 tokens of the context count. A model of subwords returns whole words.
         """
-        return next_words.find_next_words(self, context, top_k)
+        return completion.find_next_words(self, context, top_k)
 
     def complete_prefix(self, text: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Complete the last, unfinished word of a text: autocompletion, as keyboards and search boxes show it.
@@ -311,7 +312,7 @@ class LanguageModel:
         word fits. The words have P(w | context), in descending order, normalised over the whole vocabulary: divide by
         their sum over all words with the prefix for P(w | context, prefix). Special tokens are left out.
         """
-        return next_words.complete_prefix(self, text, top_k)
+        return completion.complete_prefix(self, text, top_k)
 
     def generate(
         self,
@@ -372,9 +373,9 @@ class LanguageModel:
         return np.arange(first, len(self.vocabulary))
 
     @functools.cached_property
-    def word_index(self) -> PrefixIndex | WordPieces:
+    def word_index(self) -> PrefixIndex | completion.WordPieces:
         """The words of the vocabulary by prefix, or its subwords or characters as parts of words."""
-        return next_words.index_words(self.vocabulary, self.tokenizer_name)
+        return completion.index_words(self.vocabulary, self.tokenizer_name)
 
     @property
     def first_context(self) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Add out-of-vocabulary words to a trained network, with weights estimated from a text, without training."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -25,7 +25,6 @@ def add_words(
     *,
     rule: str = "likelihood",
     prior_tokens: int = PRIOR_TOKENS,
-    frequencies: Mapping[str, float] | None = None,
 ) -> LanguageModel:
     """Return a copy of a language model with out-of-vocabulary words of a text added to its vocabulary.
 
@@ -59,7 +58,6 @@ def add_words(
         rule: `"likelihood"` or `"expectation"`.
         prior_tokens: number of earlier tokens without the new words. A word with c occurrences in T tokens gets the
             frequency c / (T + prior_tokens).
-        frequencies: the relative frequencies of the words, if they are known.
 
     Returns:
         a language model with the larger vocabulary, without `corpus` and `dynamics`, which do not have the new words.
@@ -86,13 +84,6 @@ def add_words(
     ids = encode_lines(sentences, vocabulary, name, language_model.boundary)
     text = NewWordText(extract_ngrams(ids, model.order, language_model.boundary), model.vocabulary_size, [*counts])
     shares = np.array([*counts.values()]) / (len(text.ngrams) + prior_tokens)
-    if frequencies is not None:
-        if missing := [word for word in counts if word not in frequencies]:
-            raise InputError(f"`frequencies` must have each new word. Missing: {missing[0]!r}.")
-        shares = np.array([frequencies[word] for word in counts], np.float64)
-        received = f"minimum {shares.min():g}, sum {shares.sum():g}"
-        in_range = (shares > 0).all() and shares.sum() < 1
-        check_argument("frequencies", in_range, "above 0 and sum to less than 1", received, "divide counts by tokens.")
     rows = (expect_rows if rule == "expectation" else climb_rows)(model, text, shares)
     return language_model.replace_model(grow(model, rows), vocabulary)
 

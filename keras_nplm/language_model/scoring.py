@@ -3,8 +3,7 @@
 import dataclasses
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -14,9 +13,8 @@ from keras_nplm.data.special_ids import EOS, UNK_ID
 from keras_nplm.language_model.scorer import ID_BYTES, Scorer, State, arrange_paths
 from keras_nplm.models.base import row_blocks
 
-_CHARACTERS = 1 << 21  # of sentences that are scored together; above the batches of `rescoring.features`
+BATCH_CHARACTERS = 1 << 21  # of sentences that are scored together; above the batches of `rescoring.features`
 _IDS = 1 << 25  # ids of n-grams that are scored together: a cache has hundreds of words of context
-T = TypeVar("T")
 _LONG_CONTEXT = 64  # words of context from which n-grams are scored in the order of the text, as caches need it
 
 
@@ -37,24 +35,6 @@ class TokenScore:
     log_prob: float  # ln P(token | context), in nats
     order: int  # of the n-gram: the longest that an n-gram model lists; else all words of the context count
     is_unknown: bool  # whether the token is out of the vocabulary
-
-
-def batch_by_size(items: Iterable[T], measure: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Group items into batches of about `most` characters, as `measure` counts them."""
-    batch, size = [], 0
-    for item in items:
-        batch.append(item)
-        size += measure(item)
-        if size >= most:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def batch_sentences(sentences: Iterable[str]) -> Iterator[list[str]]:
-    """Group sentences into batches of about 2 million characters, which are scored together."""
-    return batch_by_size(sentences, lambda sentence: len(sentence) + 1, _CHARACTERS)
 
 
 def score_sentences(
@@ -84,7 +64,7 @@ def score_sentences(
     paths = [scorer.begin() + one for one in ids] if context is None else [*_join_paths(context, ids, scorer.begin())]
     tokens, positions, owners = arrange_paths(paths, ids)
     log_prob, orders = np.empty(len(positions)), np.empty(len(positions), np.int64)
-    for block in row_blocks(len(positions), min(2 * _CHARACTERS, _IDS // model.order)):  # most often one block
+    for block in row_blocks(len(positions), min(2 * BATCH_CHARACTERS, _IDS // model.order)):  # most often one block
         ngrams = gather_ngrams(tokens, positions[block], model.order)
         distinct, which = ngrams, slice(None)
         if not in_order:

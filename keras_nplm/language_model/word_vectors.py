@@ -21,8 +21,7 @@ def nearest(vectors: np.ndarray, rows: np.ndarray, top_k: int, among: int | None
 
     The neighbours among the `among` first rows are int [B, K], the nearest first, ties by row; cosines float64 [B, K].
     """
-    rows = _check_rows(rows, vectors)
-    unit = _normalise(vectors)
+    rows, unit = np.asarray(rows), _normalise(vectors)
     return _find_nearest(unit, unit[rows], rows[:, None], top_k, among)
 
 
@@ -31,17 +30,9 @@ def analogies(vectors: np.ndarray, questions: np.ndarray, top_k: int, among: int
 
     Reference: Mikolov, Yih & Zweig (2013), Linguistic regularities in continuous space word representations.
     """
-    questions = _check_rows(questions, vectors)
-    unit = _normalise(vectors)
+    questions, unit = np.asarray(questions), _normalise(vectors)
     a, b, c = unit[questions.T]
     return _find_nearest(unit, _normalise(b - a + c), questions, top_k, among)
-
-
-def _check_rows(rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    rows = np.asarray(rows, dtype=np.int64)
-    is_inside = ((rows >= 0) & (rows < len(vectors))).all()
-    check_argument("rows", is_inside, f"0 to {len(vectors) - 1}", rows.tolist())
-    return rows
 
 
 def _find_nearest(

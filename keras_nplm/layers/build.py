@@ -8,7 +8,6 @@ from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.averaged_context import AveragedContext  # noqa: F401, `keras.models.load_model` finds it
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.deep_hidden import ACTIVATIONS, DeepHidden
-from keras_nplm.layers.direct import DirectConnection  # noqa: F401, the same
 from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.outputs import OUTPUTS, Output
 

@@ -143,30 +143,6 @@ def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
     return tf.cond(_in_range(z), lambda: tf.math.log(z), shifted)
 
 
-def log_sum_exp(logits: Tensor) -> Tensor:
-    """Return log Z of logits, ln sum_j exp(y_j) of each row, float [B], with a gradient for training.
-
-    The gradient, the softmax, needs no second exponential. The greatest logit is subtracted only if a sum
-    would overflow or underflow without it.
-    """
-    if keras.backend.backend() != "tensorflow":
-        return ops.logsumexp(logits, axis=-1)
-    power = tf.exp(logits)
-    z = tf.reduce_sum(power, axis=-1)
-
-    def shifted() -> tuple[Tensor, ...]:
-        log_z = tf.reduce_logsumexp(logits, axis=-1)
-        return log_z, tf.exp(logits - log_z[:, None]), tf.ones_like(z)
-
-    log_z, *saved = tf.cond(_in_range(z), lambda: (tf.math.log(z), power, z), shifted)
-    return attach_gradient(_log_sum_exp_gradient, [log_z], [logits], saved)[0]
-
-
-def _log_sum_exp_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
-    weight, total = saved
-    return [weight * (upstream[0] / total)[:, None]]
-
-
 def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
     """Return the loss of the negative samples in noise-contrastive estimation, float [B], with a gradient for training.
 

@@ -120,8 +120,8 @@ def _format_configuration(config: dict) -> str:
 def _explain_requests(name: str, max_text_length: int) -> str:
     return f"""## Serving
 
-TF Serving watches this directory and serves the newest version. Each `<version>/` is a SavedModel with warm-up
-requests. To start the server with Docker, run in this directory:
+TF Serving watches this directory and serves the newest version. Each `<version>/` is a SavedModel. To start
+the server with Docker, run in this directory:
 
 ```bash
 docker compose up
@@ -139,21 +139,6 @@ tensorflow_model_server --port=8500 --rest_api_port=8501 --model_config_file=/mo
 
 ```bash
 curl -d '{{"inputs": {{"contexts": ["the first words of"]}}}}' http://localhost:8501/v1/models/{name}:predict
-```
-
-gRPC, which needs `pip install tensorflow-serving-api`:
-
-```python
-import grpc
-import tensorflow as tf
-from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
-
-request = predict_pb2.PredictRequest()
-request.model_spec.name, request.model_spec.signature_name = "{name}", "score"
-request.inputs["sentences"].CopyFrom(tf.make_tensor_proto(["The value is a string."]))
-with grpc.insecure_channel("localhost:8500") as channel:
-    response = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict(request, timeout=10)
-print(tf.make_ndarray(response.outputs["log_prob"]))
 ```
 
 Select a signature with `"signature_name"` in the request. The default, `serving_default`, is `{DEFAULT_SIGNATURE}`. B

@@ -1,4 +1,4 @@
-"""Export to TF Serving: a SavedModel version with warm-up requests, a model card and the server's configuration."""
+"""Export to TF Serving: a SavedModel version, a model card and the server's configuration."""
 
 import contextlib
 import os
@@ -9,10 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.special_ids import SPECIALS, UNK_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.lock import lock_directory
@@ -21,9 +19,7 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving.model_card import model_card
 from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, MAX_TEXT_LENGTH, ServingModule
 
-WARMUP = Path("assets.extra", "tf_serving_warmup_requests")
 _MARKER = "models.config"  # its presence means that `export_saved_model` wrote the directory
-_WARMUP_BATCHES = (1, 32)
 _MAX_BATCH = 128  # rows that the server runs in one call of the model
 _MODEL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")  # valid in a URL, in YAML and in the server's files
 _KEPT = "Versions exported before are unchanged."
@@ -73,9 +69,9 @@ def export_saved_model(
 ) -> Path:
     """Export a language model as a SavedModel for TF Serving: the next version in `target`, and the server's files.
 
-    `TARGET/<version>/` is the SavedModel, with `vocabulary.txt` and warm-up requests in `assets.extra/`. It is renamed
-    last, so a server that watches TARGET never loads an incomplete model. `TARGET/README.md` is the model card. The
-    files that configure the server, with the name of TARGET as the model name, are written only if absent.
+    `TARGET/<version>/` is the SavedModel, with `vocabulary.txt` in `assets.extra/`. It is renamed last, so a server
+    that watches TARGET never loads an incomplete model. `TARGET/README.md` is the model card. The files that configure
+    the server, with the name of TARGET as the model name, are written only if absent.
 
     Args:
         language_model: a language model of any kind.
@@ -100,8 +96,7 @@ def export_saved_model(
             with lock_directory(temporary):  # notices the deletion of the target
                 named = signatures | {"serving_default": signatures[DEFAULT_SIGNATURE]}
                 tf.saved_model.save(served, temporary, signatures=named)
-                language_model.vocabulary.save(temporary / WARMUP.parent / "vocabulary.txt")
-                _write_warmup(temporary / WARMUP, name, served, signatures)
+                language_model.vocabulary.save(temporary / "assets.extra" / "vocabulary.txt")
             for file, text in files.items():
                 with replace_file(target / file) as path:
                     path.write_text(text, encoding="utf-8")
@@ -150,43 +145,3 @@ def _rename_to_next_version(directory: Path) -> Path:
         except OSError:  # a concurrent export may have taken the number
             if not directory.with_name(str(version)).exists():
                 raise
-
-
-def _write_warmup(path: Path, name: str, served: ServingModule, signatures: dict) -> None:
-    """Write the warm-up requests that TF Serving runs when it loads the model: each signature, 1 row and 32 rows."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for signature, function in signatures.items():
-            for batch in _WARMUP_BATCHES:
-                inputs = {spec.name: _example_input(spec, served, batch) for spec in function.input_signature}
-                writer.write(_encode_prediction_log(name, signature, inputs))
-
-
-def _example_input(spec: tf.TensorSpec, served: ServingModule, batch: int) -> np.ndarray:
-    """Return words of the vocabulary, or their ids, in the shape of an input."""
-    numbers = np.arange(batch * (spec.shape[1] or 1) if spec.shape.rank == 2 else batch)
-    ids = (numbers % (served.model.vocabulary_size - len(SPECIALS)) + len(SPECIALS)).astype(np.int32)
-    if spec.dtype == tf.string:
-        words = served.text.words.numpy()[np.append(ids, UNK_ID)]
-        return np.array([b" ".join(words[: 1 + i % 20]) if spec.name != "words" else words[i] for i in range(batch)])
-    return ids.reshape([batch, *spec.shape[1:]])
-
-
-def _encode_prediction_log(model: str, signature: str, inputs: dict[str, np.ndarray]) -> bytes:
-    """Return a serialised `PredictionLog` of a `PredictRequest`: `tensorflow-serving-api` excludes `tensorflow-cpu`."""
-    model_spec = _encode_field(1, model.encode()) + _encode_field(3, signature.encode())  # name, signature_name
-    request = _encode_field(1, model_spec)
-    for name, value in inputs.items():
-        tensor = tf.make_tensor_proto(value).SerializeToString()
-        request += _encode_field(2, _encode_field(1, name.encode()) + _encode_field(2, tensor))  # map<string, Tensor>
-    return _encode_field(6, _encode_field(1, request))  # predict_log: request
-
-
-def _encode_field(number: int, value: bytes) -> bytes:
-    return _encode_varint(number << 3 | 2) + _encode_varint(len(value)) + value
-
-
-def _encode_varint(number: int) -> bytes:
-    if number < 128:
-        return bytes([number])
-    return bytes([number & 127 | 128]) + _encode_varint(number >> 7)  # 7 bits at a time, the lowest first

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import keras_nplm.data.subwords as module
 from keras_nplm import InputError, Vocabulary
-from keras_nplm.data.subwords import MIN_PIECES, SubwordOptions, Subwords
+from keras_nplm.data.subwords import SubwordOptions, Subwords
 
 LINES = [
     "the cat sat on the mat",
@@ -51,9 +51,9 @@ def test_the_library_reads_the_model_and_gives_the_same_pieces(subwords, tmp_pat
 @pytest.mark.parametrize("kind", module.PIECES_KINDS)
 def test_odd_text_can_be_trained_on(kind):
     lines = [*ODD * 9, "".join(map(chr, range(0x4E00, 0x4FF0)))]
-    subwords = Subwords.train(lines, MIN_PIECES, kind)
+    subwords = Subwords.train(lines, 300, kind)
     assert all(subwords.decode(subwords.encode(line)) == line for line in lines)
-    assert len(subwords) <= MIN_PIECES - 4 and len({*subwords.words}) == len(subwords)
+    assert len(subwords) <= 300 - 4 and len({*subwords.words}) == len(subwords)
 
 
 def _train_with_the_library(**options: object) -> bytes:

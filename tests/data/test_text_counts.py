@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from keras_nplm import Corpus, EncodedCorpus, Vocabulary, encode_corpus, open_corpus
-from keras_nplm.data import encoding, word_counts
+from keras_nplm.data import encoding, shards
 
 LINES = ["The cat  sat\ton the mat. ", "", "Ein Häuschen 猫が好き, 2 × 3!", "the <unk> cat\u3000sat "] * 5
 
@@ -22,7 +22,7 @@ def count_plainly(lines: list[str]) -> tuple[int, int]:
 )
 def test_each_encoding_counts_the_same_text(tmp_path, monkeypatch, tokenizer, way):
     (tmp_path / "text.txt").write_text("\n".join(LINES), encoding="utf-8")
-    monkeypatch.setattr(word_counts, "BATCH_TOKENS", 3)
+    monkeypatch.setattr(shards, "BATCH_TOKENS", 3)
     base, *steps = tokenizer.split("+")
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], fractions=(0.6, 0.2, 0.2), tokenizer=base, normalise=steps)
     in_lines = {"train": LINES[:12], "validation": LINES[12:16], "test": LINES[16:]}

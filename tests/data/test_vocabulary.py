@@ -4,7 +4,6 @@ import collections
 import contextlib
 import itertools
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,12 +24,6 @@ def test_ids_are_by_decreasing_frequency_then_by_word(sentences, min_count):
         vocabulary = Vocabulary.build(sentences, min_count=min_count)
         assert vocabulary.words == ["<pad>", "<unk>", "<s>", "</s>", *kept]
         assert Vocabulary.build(sentences, min_count=min_count, max_size=1).words == vocabulary.words[:5]
-
-
-def test_the_keras_lookup_gives_the_ids_of_encode():
-    tokens = ["猫", "the", "dog", "<unk>", "<pad>", "<s>", "</s>", ""]
-    vocabulary = Vocabulary(["the", "été", "猫"])
-    np.testing.assert_array_equal(vocabulary.lookup(tokens), vocabulary.encode(tokens))
 
 
 def test_forms_are_saved_with_the_vocabulary(tmp_path):

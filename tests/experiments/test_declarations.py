@@ -9,12 +9,7 @@ from keras_nplm import CONFIGURATIONS, InputError
 from keras_nplm.cli.main import build_parser
 from keras_nplm.experiments import records
 from keras_nplm.experiments.benchmark import quality
-from keras_nplm.experiments.records import (
-    REPORTS,
-    format_report,
-    load_report,
-    record_report,
-)
+from keras_nplm.experiments.records import REPORTS, format_report, load_report, record_report
 from keras_nplm.experiments.study import BENCHMARKS, STUDIES, load_study
 
 PACKAGE = Path(records.__file__).parent

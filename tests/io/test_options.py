@@ -3,23 +3,21 @@
 import pytest
 
 from keras_nplm.data.ngram_arrays import BOUNDARIES
-from keras_nplm.data.subwords import MIN_PIECES, PIECES, PIECES_KINDS
+from keras_nplm.data.subwords import PIECES_KINDS
 from keras_nplm.data.tokenizers import STEPS, SUBWORDS, WORD_TOKENIZERS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import GROUPS, OPTIONS, check_option
 from keras_nplm.layers.deep_hidden import ACTIVATIONS
 from keras_nplm.layers.outputs import OUTPUTS
-from keras_nplm.layers.outputs.sampled import PROPOSALS
 from keras_nplm.training.distribution import STRATEGIES
 from keras_nplm.training.optimizers import OPTIMIZERS
 
 
 def test_choices_are_those_of_the_code():
-    code = dict(output_layer=OUTPUTS, proposal=PROPOSALS, activation=ACTIVATIONS, optimizer=OPTIMIZERS)
+    code = dict(output_layer=OUTPUTS, activation=ACTIVATIONS, optimizer=OPTIMIZERS)
     code |= dict(boundary=BOUNDARIES, pieces_kind=PIECES_KINDS, normalise=STEPS, strategy=STRATEGIES)
     code |= dict(tokenizer=[*WORD_TOKENIZERS, SUBWORDS])
     assert {name: {*OPTIONS[name].choices} for name in code} == {name: {*choices} for name, choices in code.items()}
-    assert (OPTIONS["pieces"].least, OPTIONS["pieces"].default) == (MIN_PIECES, PIECES)
 
 
 def test_defaults_and_examples_are_accepted():

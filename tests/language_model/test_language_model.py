@@ -1,6 +1,5 @@
 """LanguageModel: evaluate, next words, save and load."""
 
-import json
 import shutil
 
 import numpy as np
@@ -61,14 +60,6 @@ def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path
         path.write_bytes(kept)
     loaded.save(tmp_path / "again")  # with the files that it has not read yet
     assert LanguageModel.load(tmp_path / "again").dynamics.static == 3.0
-
-
-def test_a_trained_directory_answers_for_its_text(model_directory):
-    language_model = LanguageModel.load(model_directory)
-    metrics = json.loads((model_directory / "metrics.json").read_text())
-    assert language_model.evaluate("validation") == metrics["validation"]
-    assert language_model.next_words("The value of the", top_k=3)[0][1] > 0.005
-    assert "class" in dict(LanguageModel.from_preset("reference").next_words("If the"))
 
 
 @pytest.mark.parametrize("boundary", ["sentence", "stream"])

@@ -25,7 +25,7 @@ def test_the_score_is_the_sum_over_the_tokens(build_ngram_model, boundary, start
 
 @pytest.mark.parametrize("characters", [1, 1 << 20])
 def test_lines_of_a_text_are_scored_after_the_lines_before(build_ngram_model, monkeypatch, characters):
-    monkeypatch.setattr("keras_nplm.language_model.scoring._CHARACTERS", characters)
+    monkeypatch.setattr("keras_nplm.language_model.language_model.BATCH_CHARACTERS", characters)
     language_model, context = build_ngram_model("text"), [2, 2]
     lines = ["the cat sat", "on", "", "", "the dog", "mat on", "sat"]
     for line, score in zip(lines, language_model.score(lines), strict=True):
@@ -38,7 +38,7 @@ def test_lines_of_a_text_are_scored_after_the_lines_before(build_ngram_model, mo
 
 
 def test_a_long_text_is_evaluated_while_it_is_read(build_ngram_model, monkeypatch):
-    monkeypatch.setattr("keras_nplm.data.word_counts.BATCH_TOKENS", 50)
+    monkeypatch.setattr("keras_nplm.data.shards.BATCH_TOKENS", 50)
     monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 100)
     language_model, read, seen = build_ngram_model("sentence"), [], []
     language_model.spelling = SpellingModel({"dog": 1, "dogs": 1})

@@ -56,10 +56,8 @@ def test_direct_connection_computes_W_x():
 @pytest.mark.parametrize("kind", [nplm.TanhHidden, nplm.ResidualBlock])
 def test_dropout_leaves_out_hidden_units_or_what_a_block_adds(kind):
     keras.utils.set_random_seed(0)
-    layer, a = (
-        kind(W, dropout=0.5) if kind is nplm.TanhHidden else kind(dropout=0.5),
-        np.full((200, W), 0.7, np.float32),
-    )
+    layer = kind(W, dropout=0.5) if kind is nplm.TanhHidden else kind(dropout=0.5)
+    a = np.full((200, W), 0.7, np.float32)
     given = a if kind is nplm.ResidualBlock else 0
     plain, dropped = layer(a).numpy() - given, layer(a, training=True).numpy() - given
     kept = np.abs(dropped) > 1e-5

@@ -26,10 +26,8 @@ def _normalise(a, norm):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_probabilities_are_those_of_the_formula(name):
-    model, rng = (
-        NPLM(V, 3, M, H, hidden=DeepHidden(H, **VARIANTS[name]) if VARIANTS[name] else "tanh"),
-        np.random.default_rng(0),
-    )
+    model = NPLM(V, 3, M, H, hidden=DeepHidden(H, **VARIANTS[name]) if VARIANTS[name] else "tanh")
+    rng = np.random.default_rng(0)
     for weight in model.trainable_weights:
         weight.assign(rng.normal(0, 0.6, weight.shape))
     hidden, contexts = model.hidden, rng.integers(0, V, (7, 2)).astype(np.int32)

@@ -102,11 +102,3 @@ def test_a_loaded_network_trains_on_alike(name, tmp_path):
         np.testing.assert_array_equal(left.numpy(), right.numpy(), err_msg=left.path)
     for left, right in zip(model.random_states(), loaded.random_states(), strict=True):
         np.testing.assert_array_equal(left.numpy(), right.numpy())
-
-
-def test_weights_saved_without_dropout_load_into_a_network_with_it(tmp_path):
-    model, (contexts, _) = NPLM(V, N, M, H, True), _batch()
-    model.save_weights(tmp_path / "model.weights.h5")
-    with_dropout = NPLM(V, N, M, H, True, dropout=0.1)
-    with_dropout.load_weights(tmp_path / "model.weights.h5")
-    np.testing.assert_array_equal(with_dropout(contexts).numpy(), model(contexts).numpy())

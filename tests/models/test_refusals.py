@@ -118,10 +118,7 @@ CALLS = [
     (lambda path: approximate(MODEL, TEXT, 3, min_expected_count=0), "`min_expected_count` must be above 0. Received"),
     (lambda path: ngrams.read_arpa(_write(path, "\\data\\".encode("utf-16"))), "not UTF-8"),
     (lambda path: ngrams.read_arpa(_write(path, gzip.compress(b"\\data\\" * 99)[:-20])), "is not a whole gzip archive"),
-    (
-        lambda path: ngrams.write_arpa(path, MODEL, Vocabulary(["the"])),
-        "`vocabulary` must be of 9 words, .*: 5",
-    ),
+    (lambda path: ngrams.write_arpa(path, MODEL, Vocabulary(["the"])), "`vocabulary` must be of 9 words, .*: 5"),
     (lambda path: Mixture([UNIFORM], [1.0]), "two models or more"),
     (lambda path: Mixture([UNIFORM, Uniform(V)], [0.5, 0.5]), "must have one `boundary`. Received: stream, sentence"),
     (lambda path: Mixture([UNIFORM, Uniform(8, "stream")], [0.5, 0.5]), "one vocabulary"),

@@ -1,10 +1,8 @@
-"""The clients of the README and the model card print results, with the transport replaced by the SavedModel itself."""
+"""The client of the README prints words, with the transport replaced by the SavedModel itself."""
 
-import contextlib
 import io
 import json
 import re
-import types
 import urllib.request
 from pathlib import Path
 
@@ -14,55 +12,24 @@ import tensorflow as tf
 
 ROOT = Path(__file__).parents[2]
 SERVED = ROOT / "saved_models" / "reference"
-TEXT = "".join((directory / "README.md").read_text(encoding="utf-8") for directory in (ROOT, SERVED))
-CLIENTS = [block for block in re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.M) if "localhost" in block]
-pytestmark = pytest.mark.long
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+[PROGRAM] = [block for block in re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.M) if "localhost" in block]
 
 
-@pytest.fixture(scope="module")
-def answer():
-    """A function of a signature and its inputs that returns the outputs."""
-    signatures = tf.saved_model.load(SERVED / "1").signatures
+@pytest.mark.long
+def test_the_rest_client_prints_words(monkeypatch, capsys):
+    predict = tf.saved_model.load(SERVED / "1").signatures["predict_next"]
 
-    def answer(name, inputs):
-        outputs = signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
-        return {key: value.numpy() for key, value in outputs.items()}
+    def answer(texts):
+        return np.char.decode(predict(contexts=tf.constant(texts))["words"].numpy().astype("S")).tolist()
 
-    return answer
-
-
-@pytest.mark.parametrize("program", [program for program in CLIENTS if "grpc" not in program])
-def test_the_rest_client_prints_words(program, answer, monkeypatch, capsys):
     def open_url(url, data):
         assert url == "http://localhost:8501/v1/models/reference:predict"
         request = json.loads(data)
-        words = answer(request["signature_name"], request["inputs"])["words"]
-        return io.BytesIO(json.dumps({"outputs": {"words": np.char.decode(words.astype("S")).tolist()}}).encode())
+        assert request["signature_name"] == "predict_next"
+        return io.BytesIO(json.dumps({"outputs": {"words": answer(request["inputs"]["contexts"])}}).encode())
 
     monkeypatch.setattr(urllib.request, "urlopen", open_url)
-    exec(program, {})
-    expected = answer("predict_next", {"contexts": ["The value of the", "If the object"]})["words"]
-    printed = [line.encode().split() for line in capsys.readouterr().out.splitlines()]
-    assert printed == expected.tolist()
-
-
-@pytest.mark.parametrize("program", [program for program in CLIENTS if "grpc" in program])
-def test_the_grpc_client_prints_a_log_probability(program, answer, monkeypatch, capsys):
-    grpc = pytest.importorskip("grpc", reason="tensorflow-serving-api is not installed")
-    apis = pytest.importorskip("tensorflow_serving.apis.prediction_service_pb2_grpc")
-    from tensorflow_serving.apis import predict_pb2
-
-    def predict(request, timeout):
-        request = predict_pb2.PredictRequest.FromString(request.SerializeToString())
-        assert request.model_spec.name == "reference"
-        inputs = {name: tf.make_ndarray(value) for name, value in request.inputs.items()}
-        response = predict_pb2.PredictResponse()
-        for name, value in answer(request.model_spec.signature_name, inputs).items():
-            response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
-        return response
-
-    monkeypatch.setattr(grpc, "insecure_channel", contextlib.nullcontext)
-    monkeypatch.setattr(apis, "PredictionServiceStub", lambda address: types.SimpleNamespace(Predict=predict))
-    exec(program, {})
-    expected = answer("score", {"sentences": ["The value is a string."]})["log_prob"][0]
-    assert float(capsys.readouterr().out.strip("[]\n")) == pytest.approx(float(expected), rel=1e-5)
+    exec(PROGRAM, {})
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert printed == answer(["The value of the", "If the object"])

@@ -6,16 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import (
-    NPLM,
-    AveragedContext,
-    DeepHidden,
-    FullSoftmax,
-    Hybrid,
-    LanguageModel,
-    Shortlist,
-    Vocabulary,
-)
+from keras_nplm import NPLM, AveragedContext, DeepHidden, FullSoftmax, Hybrid, LanguageModel, Shortlist, Vocabulary
 from keras_nplm.models import ngrams
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.serving.graph_model import find_top_k

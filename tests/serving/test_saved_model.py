@@ -1,4 +1,4 @@
-"""SavedModel versions for TF Serving: loaders, warm-up requests, server files, versions, misuse."""
+"""SavedModel versions for TF Serving: loaders, server files, versions, misuse."""
 
 import errno
 import functools
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_nplm import NPLM, RunError, export_saved_model
 from keras_nplm.serving.graphs import build_graph
-from keras_nplm.serving.signatures import DOCUMENTATION, ServingModule
+from keras_nplm.serving.signatures import ServingModule
 
 
 @functools.cache
@@ -48,19 +48,6 @@ def test_variables_of_training_are_not_saved(tmp_path):
     path = tf.train.Checkpoint(graph=build_graph(model)).write(str(tmp_path / "variables"))
     weights = sorted(shape for name, shape in tf.train.list_variables(path) if shape)
     assert weights == sorted([[12, 2], [4, 5], [5], [12, 5], [12]])  # C, H, d, U, b; no noise distribution, no seeds
-
-
-def test_warm_up_requests_run_every_signature(exported, loaded):
-    protos = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-    requests, path = set(), exported / "assets.extra" / "tf_serving_warmup_requests"
-    for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-        request = protos.PredictionLog.FromString(record).predict_log.request
-        assert request.model_spec.name == "small"
-        inputs = {name: tf.constant(tf.make_ndarray(tensor)) for name, tensor in request.inputs.items()}
-        signature, rows = request.model_spec.signature_name, len(next(iter(inputs.values())))
-        assert all(value.shape[0] == rows for value in loaded.signatures[signature](**inputs).values())
-        requests.add((signature, rows))
-    assert requests == {(name, rows) for name in DOCUMENTATION for rows in (1, 32)}
 
 
 def test_the_server_files_name_the_model(exported):

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from keras_nplm.data.arguments import check_items
+from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
 from keras_nplm.language_model.rescoring.line_formats import DECODER_SCORE
 from keras_nplm.language_model.rescoring.nbest import NBestList
-from keras_nplm.language_model.scoring import SentenceScore, batch_by_size
+from keras_nplm.language_model.scoring import SentenceScore
 
 FEATURE_NAME = "nplm"
 MIN_LOG_PROB = -99 * math.log(10)  # ln P of an impossible n-gram, as in ARPA files: keeps all features finite
@@ -39,7 +40,7 @@ def add_scores(lists: Iterable[NBestList], score: Score, name: str = FEATURE_NAM
 def batch_lists(lists: Iterable[NBestList]) -> Iterator[list[NBestList]]:
     """Yield batches of N-best lists with about a megabyte of text each."""
     items = check_items(lists, "lists", NBestList, "an iterable of N-best lists")
-    return batch_by_size(items, lambda nbest: sum(map(len, nbest.texts)) + len(nbest), _CHARACTERS)
+    return batch_by_size(items, _CHARACTERS, lambda nbest: sum(map(len, nbest.texts)) + len(nbest))
 
 
 def _score_batch(batch: list[NBestList], score: Score) -> list[SentenceScore]:

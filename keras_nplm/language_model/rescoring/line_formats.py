@@ -10,8 +10,6 @@ DECODER_SCORE = "score"  # the feature that holds the decoder's total, in format
 SEPARATOR = "|||"
 UNNAMED = "feature"
 TSV_HEADER = ("id", "hypothesis")
-_ID_NAMES = {"id", "key", "name", "segment", "sentence_id", "utt", "utt_id", "utterance", "utterance_id"}
-_TEXT_NAMES = {"hyp", "hypothesis", "sentence", "text", "transcript", "transcription", "translation", "words"}
 _KALDI_LINE = re.compile(rf"[{SPACES}]*([^{SPACES}]+)-([0-9]+)(?:[{SPACES}]+(.*))?", re.DOTALL)  # utterance and rank
 
 ParsedLine = tuple[str, str, dict[str, float]]  # id, hypothesis, features
@@ -130,8 +128,5 @@ def name_tsv_columns(first_line: str) -> list[str]:
 
 
 def is_tsv_header(line: str) -> bool:
-    """Return whether a line is a TSV header: `id<TAB>hypothesis…` or similar names."""
-    name, text, *features = line.lower().split("\t")
-    has_names = text in _TEXT_NAMES or bool(features)
-    is_similar = name in _ID_NAMES and has_names and all(feature[:1].isalpha() for feature in features)
-    return (name, text) == TSV_HEADER or is_similar
+    """Return whether a line is a TSV header: `id<TAB>hypothesis…`."""
+    return tuple(line.lower().split("\t")[:2]) == TSV_HEADER

@@ -1,9 +1,8 @@
-"""Losses of hypotheses: word errors against references (word error rate), or numbers of a file."""
+"""Losses of hypotheses: word errors against references, for the word error rate."""
 
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -11,8 +10,8 @@ from rapidfuzz.distance import Levenshtein
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import SPACES, split_fields
 from keras_nplm.language_model.rescoring.features import batch_lists
-from keras_nplm.language_model.rescoring.line_formats import parse_number, unescape_moses
-from keras_nplm.language_model.rescoring.nbest import NBestList, line_error, name_line, read_numbered_lines
+from keras_nplm.language_model.rescoring.line_formats import unescape_moses
+from keras_nplm.language_model.rescoring.nbest import NBestList, line_error, read_numbered_lines
 
 Losses = Callable[[Sequence[NBestList]], Sequence[np.ndarray]]  # of some lists: float [H] per list
 
@@ -44,36 +43,6 @@ class WordErrors:
             self.denominator += len(words)
             errors.append(np.array([Levenshtein.distance(split_fields(text), words) for text in nbest.texts], float))
         return errors
-
-    def check_end(self) -> None:
-        """Check, after the last list, that the word error rate is defined."""
-        if not self.denominator:
-            raise InputError("The references must have 1 word or more for a word error rate. Received: 0.")
-
-
-class LossFile:
-    """Losses from a file, one number per line for each hypothesis; `denominator` is the number of lists so far."""
-
-    def __init__(self, path: str | os.PathLike):
-        self._path = Path(path)
-        self._lines = read_numbered_lines(self._path)
-        self.denominator = 0
-
-    def __call__(self, lists: Sequence[NBestList]) -> list[np.ndarray]:
-        self.denominator += len(lists)
-        return [np.array([self._read_loss(nbest.name) for _ in range(len(nbest))]) for nbest in lists]
-
-    def _read_loss(self, name: str) -> float:
-        line_number, line = next(self._lines, (None, ""))
-        if line_number is None:
-            raise InputError(f"{self._path} ends before list {name} does. Fix: give one number for each hypothesis.")
-        with name_line(self._path, line_number):
-            return parse_number(line)
-
-    def check_end(self) -> None:
-        """Check, after the last list, that the file has no more lines."""
-        for line_number, _ in self._lines:
-            raise line_error(self._path, line_number, "the lists have fewer hypotheses than this")
 
 
 def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:

@@ -65,7 +65,7 @@ class NBestFile:
     - `kaldi`: `utterance-k words`, as `nbest-to-linear` and `int2sym.pl` write it. Archives of costs,
       `utterance-k cost`, have the same order. A cost is -ln P, and the feature is its negative.
     - `tsv`: id, hypothesis and features between tabs. The features are named `score`, `score.2`, … or by a header line
-      such as `id<TAB>hypothesis<TAB>NAME…`. Greater is better.
+      `id<TAB>hypothesis<TAB>NAME…`. Greater is better.
 
     The lines of one id must be adjacent. Blank lines are skipped. `format`, one of `FORMATS`, is by default detected
     from the first line and the suffix `.tsv`. `archives`, of Kaldi only, are archives of costs by feature.

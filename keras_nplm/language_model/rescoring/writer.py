@@ -4,9 +4,7 @@ import contextlib
 import functools
 import gzip
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -67,18 +65,9 @@ class _Writer:
 
     def _open_file(self, suffix: str) -> BinaryIO:
         if self._path is None:
-            return self._stack.enter_context(_buffer_standard_output())
+            return sys.stdout.buffer
         path = Path(self._path)
         is_gzip = path.suffix.lower() == ".gz"
         target = path.with_name(path.stem + suffix + ".gz" if is_gzip else path.name + suffix)
         file = self._stack.enter_context(self._stack.enter_context(replace_file(target)).open("wb"))
         return self._stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if is_gzip else file
-
-
-@contextlib.contextmanager
-def _buffer_standard_output() -> Iterator[BinaryIO]:
-    with tempfile.TemporaryFile() as file:
-        yield file
-        file.seek(0)
-        sys.stdout.flush()
-        shutil.copyfileobj(file, sys.stdout.buffer)

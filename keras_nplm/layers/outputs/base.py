@@ -106,10 +106,6 @@ class Output(ConfiguredLayer):
         """The weights without weight decay."""
         return [weight for weight in self.trainable_weights if len(weight.shape) == 1]
 
-    def input_columns(self, columns: slice) -> Tensor:
-        """Return the part of [U W] that multiplies some of the features, [outputs, …]: U, or W."""
-        raise NotImplementedError
-
     def tie(self, embedding: keras.Variable) -> None:
         """Use the matrix C, [|V|, m], of the context layer. Called before `build` if `uses_embedding`."""
         raise NotImplementedError

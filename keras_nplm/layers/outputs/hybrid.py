@@ -7,7 +7,6 @@ from keras import ops
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs.full import FullSoftmax
 from keras_nplm.layers.pointer import Features
-from keras_nplm.layers.softmax import log_sum_exp
 
 _LEAST = -30.0  # ln Q of a word that the n-gram model never predicts
 
@@ -69,7 +68,7 @@ class HybridSoftmax(FullSoftmax):
         logits = self.logits(features)
         logit = ops.take_along_axis(logits, output_ids[:, None], axis=1)[:, 0]
         mean = ops.zeros_like(logit) if expected is None else ops.matmul(logits, expected)
-        return log_sum_exp(logits), logit, mean
+        return ops.logsumexp(logits, axis=-1), logit, mean
 
     def initialise_from_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         """Do not change b: Q has the frequencies of the words."""

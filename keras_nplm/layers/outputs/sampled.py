@@ -14,9 +14,7 @@ from keras_nplm.layers.lookup import rows
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.outputs.base import BiasedOutput, safe_log
 from keras_nplm.layers.outputs.linear import LinearOutput, append_held_out
-from keras_nplm.layers.softmax import log_sum_exp, noise_loss
-
-PROPOSALS = ("unigram", "log-uniform")
+from keras_nplm.layers.softmax import noise_loss
 
 
 class SampledOutput(BiasedOutput):
@@ -93,7 +91,7 @@ class SampledOutput(BiasedOutput):
 
     def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
         """Return the loss, [B], from s = y - ln k Q(w) of targets, [B], and samples, [B, k]: of sampled softmax."""
-        log_z = log_sum_exp(sampled)
+        log_z = ops.logsumexp(sampled, axis=-1)
         return ops.softplus(log_z - target) + self.self_normalisation * ops.square(log_z)
 
     def initialise_from_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:

@@ -54,7 +54,7 @@ def test_the_fields_of_each_format(tmp_path):
     assert _read(tmp_path / "bare.tsv", "7\ta\t-1.5\t4\n") == [("7", ["a"], {"score": [-1.5], "score.2": [4]})]
 
 
-@pytest.mark.parametrize("header", ["", "Utt_ID\tText\tam\n", "key\tnbest\tam\n"])
+@pytest.mark.parametrize("header", ["", "ID\tHypothesis\tam\n"])
 def test_headers_and_blank_lines_are_no_hypotheses(tmp_path, header):
     first, second = _read(tmp_path / "list.TSV", f"\n{header}0\ta b\t-1\n \t\n0\tc\t-2\n\n1\td\t-3\n\n")
     assert (first[1], second[1], [*first[2]]) == (["a b", "c"], ["d"], ["am" if header else "score"])

@@ -112,14 +112,3 @@ def test_every_output_learns_after_it_predicts(name):
     assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))
     dynamic.reset()
     assert np.array_equal(_read(dynamic, NGRAMS), whole)
-
-
-def test_no_word_is_counted_after_it_was_seen():
-    """Other words from a place on leave all log-probabilities before it as they are."""
-    dynamic = DynamicNPLM(_network(), DynamicSettings(chunk=6, rate=0.7))
-    whole = _read(dynamic, NGRAMS)
-    for place in range(0, 61, 4):
-        changed = NGRAMS.copy()
-        changed[place:, -1] = changed[place:, -1] % (V - 1) + 1
-        dynamic.reset()
-        assert np.array_equal(_read(dynamic, changed)[:place], whole[:place])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import InputError, Vocabulary
-from keras_nplm.models.ngrams import exchange_classes, load_classes, save_classes
+from keras_nplm import InputError
+from keras_nplm.models.ngrams import exchange_classes
 
 V = 9  # <pad> <unk> <s> </s> and five words
 
@@ -49,12 +49,6 @@ def test_no_move_of_one_word_raises_the_likelihood(texts, list_events, data, num
         changed = classes.tolist()
         changed[word] = other
         assert _class_likelihood(events, changed) <= best + 1e-6
-
-
-def test_classes_that_are_saved_are_loaded(tmp_path):
-    vocabulary, classes = Vocabulary(["a", "b", "c"]), np.array([0, 4, 2, 3, 5, 5, 1], np.int32)
-    save_classes(tmp_path / "word_classes.tsv", classes, vocabulary)
-    np.testing.assert_array_equal(load_classes(tmp_path / "word_classes.tsv", vocabulary), classes)
 
 
 def test_a_word_stays_where_another_class_is_as_good():
