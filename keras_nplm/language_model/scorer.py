@@ -89,6 +89,14 @@ class Scorer:
         sums = log_probs.astype(np.float64) if are_tokens else np.bincount(owners, log_probs, len(paths))
         return sums, [*map(self._cut, paths)]
 
+    def score_ids(self, context_ids: np.ndarray, target_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return ln P(token | context), float [B], and the next contexts: for decoders that keep a beam in arrays.
+
+        `context_ids` are states as int32 [B, n-1], such as `np.frombuffer(state, np.int32)`; `target_ids` int32 [B].
+        """
+        log_probs = self.model.log_prob(context_ids, target_ids)
+        return log_probs, np.concatenate([context_ids[:, 1:], target_ids[:, None]], axis=1)
+
     def next_log_probs(self, states: Sequence[State]) -> np.ndarray:
         """Return ln P(token | state) of every token of the vocabulary, float [B, |V|]: `vocabulary.words` by id."""
         array = np.frombuffer(b"".join(states), np.int32)

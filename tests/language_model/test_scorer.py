@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,6 +58,11 @@ def test_self_normalised_scores_are_those_of_a_model_loaded_so(tmp_path):
     [score] = loaded.score(["the cat"])
     assert log_prob + scorer.end(state) == pytest.approx(score.log_prob, abs=1e-5)
     assert loaded.scorer().score(scorer.begin(), "the cat") == (log_prob, state)
+    contexts = np.frombuffer(scorer.begin(), np.int32)[None]
+    for word in ("the", "cat"):
+        scores, contexts = scorer.score_ids(contexts, language_model.vocabulary.encode([word]))
+        log_prob -= scores[0]
+    assert (log_prob, contexts.tobytes()) == (pytest.approx(0, abs=1e-5), state)
 
 
 def test_invalid_words_and_models_are_refused():

@@ -54,12 +54,15 @@ def build_groups(settings: Settings) -> Iterator[list[Contender]]:
         ]
         words = vocabulary.decode(np.resize(test_ids[test_ids != EOS_ID], _HYPOTHESES * _STEPS))
         columns = [words[step::_STEPS] for step in range(_STEPS)]
+        ids = vocabulary.encode(words).reshape(_HYPOTHESES, _STEPS).T
         scorer = LanguageModel(build_model(NCE, len(vocabulary)), vocabulary, "whitespace").scorer(self_normalised=True)
         reference = LanguageModel.from_preset("reference").scorer(self_normalised=True)
         state, size, name = scorer.begin(), len(words), f"self-normalised, {_HYPOTHESES} hypotheses"
+        contexts = np.tile(np.frombuffer(state, np.int32), (_HYPOTHESES, 1))
         build, arguments = f"{peers.__name__}:build_kenlm_states", {"arpa": str(path), "columns": columns}
         yield [
             Contender(name, _extend(scorer.score_batch, [state] * _HYPOTHESES, columns, size)),
+            Contender(f"{name}, arrays of ids", _extend(scorer.score_ids, contexts, ids, size)),
             Contender("self-normalised, one word", _extend(scorer.score, state, words, size)),
             Contender("reference, one word", _extend(reference.score, reference.begin(), words, size)),
             Process(f"KenLM, {_HYPOTHESES} hypotheses", build, arguments, peer=True, needs=["kenlm"]),
