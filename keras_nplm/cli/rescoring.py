@@ -40,7 +40,7 @@ def add(command: AddCommand) -> None:
     help = f"weights of features (default: 1 for the decoder's score, or for each feature, and for {FEATURE_NAME})"
     parser.add_argument("--weights", metavar="NAME=W", nargs="+", default=(), help=help)
     references = parser.add_mutually_exclusive_group()
-    help = "reference texts to tune the weights with, from --weights on (Moses: line i for list i; else after its name)"
+    help = "reference texts to tune the weights with: line i for list i (Moses) or after its name (default: none)"
     references.add_argument("--tune", metavar="FILE", help=help)
     help = "reference texts to report errors with, without tuning (default: none)"
     references.add_argument("--references", metavar="FILE", help=help)

@@ -4,5 +4,5 @@ corpora: where text comes from. corpus: its splits. tokenizers: lines to tokens,
 SentencePiece models. word_counts, vocabulary, forms: words to ids. encoding: a corpus to shards of ids. encoded_corpus,
 shards: ids on disk. prepared_corpus: text that was encoded once for several models. beam_runner: counting and encoding
 on a cluster. unusual_text: warnings about text. worker_pool, worker: parallel processes. ngram_arrays: n-grams in
-NumPy. distinct_rows: of contexts. shuffling, resampling: the order of an epoch. gathering, dataset: tf.data.
+NumPy. shuffling, resampling: the order of an epoch. gathering, dataset: tf.data.
 """

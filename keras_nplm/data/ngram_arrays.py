@@ -1,4 +1,4 @@
-"""N-grams of token ids as NumPy arrays: arrange ids so that every n-gram is a contiguous slice."""
+"""N-grams of token ids as NumPy arrays: every n-gram is a contiguous slice of arranged ids. Distinct contexts."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,6 +9,7 @@ from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID, check_id
 from keras_nplm.io.errors import InputError
 
 BOUNDARIES = ("stream", "sentence", "text")
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads small ids over 64 bits
 
 
 def predicts_end(boundary: str) -> bool:
@@ -132,6 +133,24 @@ def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: i
         ngram_positions(np.zeros(0, np.int32), order, boundary)  # raises the error of an empty text
     if len(held):
         yield held
+
+
+def find_distinct_rows(context_ids: np.ndarray, keep_order: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct contexts, so that a model runs once for each, and the place of each context among them."""
+    if len(context_ids) == 1:
+        return context_ids, np.zeros(1, np.int32)
+    key = np.zeros(len(context_ids), np.uint64)
+    for column in context_ids.T:
+        key = (key ^ column.astype(np.uint64)) * _MULTIPLIER
+        key ^= key >> np.uint64(29)
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    contexts = context_ids[first]
+    if not np.array_equal(contexts[which], context_ids):  # hash collision
+        contexts, first, which = np.unique(context_ids, axis=0, return_index=True, return_inverse=True)
+    which = which.reshape(-1)
+    if keep_order:
+        contexts, which = context_ids[np.sort(first)], np.argsort(np.argsort(first))[which]
+    return contexts, which.astype(np.int32)
 
 
 def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:

@@ -10,7 +10,7 @@ from keras_nplm.data.arguments import check_text
 from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
 from keras_nplm.data.special_ids import EOS, EOS_ID, SPECIALS
-from keras_nplm.data.tokenizers import SPACE, WORD_TOKENIZERS, lower, parse_tokenizer, spell_piece
+from keras_nplm.data.tokenizers import SPACE, lower, parse_tokenizer, spell_piece
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel
@@ -54,13 +54,6 @@ def complete_prefix(language_model: "LanguageModel", text: str, top_k: int) -> W
         return _search(language_model, *split_unfinished(text), top_k, with_end=False)
     context, prefix = split_unfinished_word(text, language_model.tokenizer_name, index.longest)
     return _rank(language_model, context, np.sort(np.array(index.find(prefix), np.int32)), top_k)
-
-
-def index_words(vocabulary: Vocabulary, tokenizer_name: str) -> "PrefixIndex | WordPieces":
-    """Index the words of a vocabulary by prefix, or its subwords or characters as parts of words."""
-    if parse_tokenizer(tokenizer_name)[0] in WORD_TOKENIZERS:
-        return PrefixIndex(vocabulary.words, len(SPECIALS))
-    return WordPieces(vocabulary)
 
 
 def _rank(language_model: "LanguageModel", context: str, ids: np.ndarray, top_k: int) -> Words:

@@ -13,7 +13,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import BOUNDARIES, has_documents, padding_id, predicts_end
 from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.special_ids import EOS_ID, SPECIALS
-from keras_nplm.data.tokenizers import load_forms, uses_lemmas
+from keras_nplm.data.tokenizers import WORD_TOKENIZERS, load_forms, parse_tokenizer, uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary, check_reserved
 from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError, check_argument
@@ -375,7 +375,9 @@ class LanguageModel:
     @functools.cached_property
     def word_index(self) -> PrefixIndex | completion.WordPieces:
         """The words of the vocabulary by prefix, or its subwords or characters as parts of words."""
-        return completion.index_words(self.vocabulary, self.tokenizer_name)
+        if parse_tokenizer(self.tokenizer_name)[0] in WORD_TOKENIZERS:
+            return PrefixIndex(self.vocabulary.words, len(SPECIALS))
+        return completion.WordPieces(self.vocabulary)
 
     @property
     def first_context(self) -> np.ndarray:

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from keras_nplm.data.distinct_rows import find_distinct_rows
-from keras_nplm.data.ngram_arrays import check_ngrams
+from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError, check_argument
 

@@ -7,8 +7,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_nplm.data.distinct_rows import find_distinct_rows
-from keras_nplm.data.ngram_arrays import check_ngrams
+from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.data.segments import join_contexts
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.models.base import NextWordModel, row_blocks

@@ -5,9 +5,7 @@ import sys
 
 import pytest
 
-import keras_nplm.cli.experiments as cli
 from keras_nplm import Corpus
-from keras_nplm.cli.main import main
 from keras_nplm.data.corpora import open_corpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
 from keras_nplm.experiments.benchmark import Settings, contenders, estimation, networks, quality, serving
@@ -98,17 +96,6 @@ def test_estimation_is_measured_next_to_lmplz(tmp_path, monkeypatch):
         contenders.build_command("It", ["sh", "-c", "echo out of words >&2; exit 4"], 7, str(tmp_path)).run_round()
     words = (tmp_path / "arguments").read_text()
     assert "--order=5" in words and "--intermediate" in words and "--arpa" not in words
-
-
-def test_a_recorded_benchmark_has_its_command(monkeypatch):
-    recorded = []
-    monkeypatch.setattr("os.sched_setaffinity", lambda *arguments: None)
-    monkeypatch.setattr(cli, "run_benchmarks", lambda *arguments: {"rows": []})
-    monkeypatch.setattr(cli, "record_report", lambda name, report: recorded.append(report["command"]))
-    monkeypatch.setattr(cli.flags, "open_named_corpus", lambda options: None)
-    flags = "estimation --rounds 2 --seconds 9 --corpus brown"
-    assert main(["benchmark", *flags.split(), "--record", "--data-dir", "/private", "--json"]) == 0
-    assert recorded == [f"keras-nplm benchmark {flags} --record"]
 
 
 @pytest.mark.long

@@ -148,9 +148,6 @@ def test_a_sampled_loss_has_a_name_of_its_own():
     np.testing.assert_allclose([history["val_loss"][0], np.log(history["val_perplexity"][0])], exact, rtol=1e-5)
 
 
-# Plain Keras
-
-
 def _small(kind=NPLM, **options) -> NPLM:
     keras.utils.set_random_seed(1)
     return kind(V, order=4, embedding_dim=8, hidden_units=16, **options)
