@@ -40,6 +40,23 @@ def test_the_blocks_of_your_own_text_run(tmp_path):
     assert (tmp_path / "runs" / "python" / "model.keras").is_file()
 
 
+@pytest.mark.long
+def test_the_calls_of_coming_from_elsewhere_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sentences = [f"the value of {word}".split() for word in ("ada", "eve", "ivy", "mia", "zoe", "ann", "bea")] * 9
+    texts = {"my": map(" ".join, sentences), "test": ["the value"], "names": [words[-1] for words in sentences]}
+    for name, lines in texts.items():
+        Path(f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
+    (table,) = re.findall(r"^## Coming from elsewhere\n(.*?)^## ", README, re.DOTALL | re.MULTILINE)
+    names = {"sentences": sentences}
+    exec("from keras_nplm import *", names)
+    for call in re.findall(r"`([^`]{10,})`", "".join(re.findall(r"[^|]*\|$", table, re.MULTILINE))):
+        if call.startswith("keras-nplm "):
+            assert main(shlex.split(call)[1:]) == 0
+        else:
+            exec(call, names)
+
+
 def test_the_output_of_the_first_block_is_that_of_the_reference_model(capsys):
     """The preset was trained by the first block."""
     metrics = json.loads((Path(presets.__file__).parent / "reference" / "metrics.json").read_text())
