@@ -35,7 +35,7 @@ _HELP = "largest number of n-grams, of all orders"
 _MAX_NGRAMS = Option("max_ngrams", int, None, _HELP, least=1, example=100_000)
 _ARPA_FLAGS = ("order", "text", "min_expected_count", "prune", "max_ngrams")
 _OWNERS = {  # of flags: their formats
-    "quantise": ("litert", "onnx"),
+    **dict.fromkeys(["quantise", "signature"], ("litert", "onnx")),
     **dict.fromkeys([option.name for option in _SERVING], ("saved-model",)),
     **dict.fromkeys(_ARPA_FLAGS, ("arpa",)),
 }
@@ -52,6 +52,9 @@ def add(command: AddCommand) -> None:
     for option in _SERVING:
         add_flag(parser, option, shown=option.example)
     add_switch(parser, "--quantise", "litert and onnx: 8-bit matrices, a quarter of the size, perplexity within 0.1%%")
+    help = "litert and onnx: ids of contexts to ln P of each next word, or ids of whole texts to -ln P, the nll that "
+    help += "sherpa-onnx reads (default: log_probs)"
+    parser.add_argument("--signature", choices=("log_probs", "score"), help=help)
     arpa = parser.add_argument_group("arpa", "A model other than Kneser-Ney is approximated by a back-off model.")
     add_flag(arpa, _ORDER, shown=f"{ORDER} or the model's")
     help = "text files or globs whose n-grams are listed (default: the training text)"
@@ -86,16 +89,18 @@ def _write(options: argparse.Namespace, format: str, target: Path) -> dict:
 
 
 def _export_graph(options: argparse.Namespace, format: str, language_model: LanguageModel, target: Path) -> list[Path]:
-    from keras_nplm.serving import export_litert, export_onnx, export_saved_model
+    if format == "saved-model":
+        from keras_nplm.serving import export_saved_model
 
-    if format == "litert":
-        return export_litert(language_model, target, quantise=options.quantise)
-    if format == "onnx":
-        return export_onnx(language_model, target, quantise=options.quantise)
-    directory = Path(options.directory)
-    card = {"config": read_config(directory), "metrics": read_metrics(directory, missing_ok=True)}
-    card |= {option.name: getattr(options, option.name) or option.example for option in _SERVING}
-    return [export_saved_model(language_model, target, **card)]
+        directory = Path(options.directory)
+        card = {"config": read_config(directory), "metrics": read_metrics(directory, missing_ok=True)}
+        card |= {option.name: getattr(options, option.name) or option.example for option in _SERVING}
+        return [export_saved_model(language_model, target, **card)]
+
+    from keras_nplm.serving import export_litert, export_onnx
+
+    export, signature = export_litert if format == "litert" else export_onnx, options.signature or "log_probs"
+    return export(language_model, target, quantise=options.quantise, signature=signature)
 
 
 def _build_backoff_model(options: argparse.Namespace, language_model: LanguageModel) -> BackoffModel:

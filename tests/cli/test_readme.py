@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_nplm.cli.main import build_parser
+from keras_nplm.cli.main import build_parser, main
 from keras_nplm.experiments import records
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +43,23 @@ def test_the_figures_of_the_first_block_are_recorded():
     network = recorded["texts"][0]["network"]
     shown = re.findall(r"perplexity ([\d.]+) over", _blocks("text")[0])
     assert shown == [f"{network[split]:.2f}" for split in ("validation", "test")]
+
+
+@pytest.mark.long
+def test_the_calls_of_coming_from_elsewhere_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sentences = [f"the value of {word}".split() for word in ("ada", "eve", "ivy", "mia", "zoe", "ann", "bea")] * 9
+    texts = {"my": map(" ".join, sentences), "test": ["the value"], "names": [words[-1] for words in sentences]}
+    for name, lines in texts.items():
+        Path(f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
+    (table,) = re.findall(r"^## Coming from elsewhere\n(.*?)^## ", README, re.DOTALL | re.MULTILINE)
+    names = {"sentences": sentences}
+    exec("from keras_nplm import *", names)
+    for call in re.findall(r"`([^`]{10,})`", "".join(re.findall(r"[^|]*\|$", table, re.MULTILINE))):
+        if call.startswith("keras-nplm "):
+            assert main(shlex.split(call)[1:]) == 0
+        else:
+            exec(call, names)
 
 
 def _commands():

@@ -15,28 +15,39 @@ from keras_nplm import (
 )
 from keras_nplm.cli.main import main
 from keras_nplm.models.mixture import Mixture, Uniform
-from keras_nplm.serving.on_device import _NextWordModule
+from keras_nplm.serving import on_device
 
 V = 40
 CONTEXTS = np.array([[2, 2, 2], [4, 5, 6], [9, 20, 7], [0, 0, 5]], np.int32)
+TEXTS = ["w1 w2", "", "w30 zebra w7 w35 w20 w9 w1", "w9"]
 
 
-def _run_litert(path, context_ids):
+def _run_litert(path, **inputs):
     runtime = pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-litert is needed")
-    return runtime.Interpreter(str(path)).get_signature_runner()(context_ids=context_ids)["log_probs"]
+    (output,) = runtime.Interpreter(str(path)).get_signature_runner()(**inputs).values()
+    return output
 
 
-def _run_onnx(path, context_ids):
+def _run_onnx(path, **inputs):
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is needed")
     session = runtime.InferenceSession(str(path))
-    assert [output.name for output in session.get_outputs()] == ["log_probs"]
-    return session.run(None, {"context_ids": context_ids})[0]
+    assert [given.name for given in session.get_inputs()] == [*inputs]  # in C++ they are often known by place
+    (output,) = session.run(None, inputs)
+    return output
 
 
-def _run_openvino(path, context_ids):
+def _run_openvino(path, **inputs):
     core = pytest.importorskip("openvino", reason="openvino is needed").Core()
     exact = {"INFERENCE_PRECISION_HINT": "f32"}  # the default is 16 bits on some processors
-    return core.compile_model(core.read_model(str(path)), "CPU", exact)([context_ids])[0]
+    return core.compile_model(core.read_model(str(path)), "CPU", exact)([*inputs.values()])[0]
+
+
+def _encode(language_model, texts):
+    ids = [language_model.vocabulary.encode(text.split()) for text in texts]
+    x = np.full((len(ids), max(map(len, ids))), -1)  # any padding
+    for row, some in zip(x, ids, strict=True):
+        row[: len(some)] = some
+    return {"x": x, "x_lens": np.array([*map(len, ids)])}
 
 
 @pytest.mark.parametrize("export, run, mixed", [(export_litert, _run_litert, False), (export_onnx, _run_onnx, True)])
@@ -50,8 +61,26 @@ def test_a_file_gives_the_numbers_of_python(export, run, mixed, language_model, 
     assert Vocabulary.load(f"{target}.vocabulary.txt") == language_model.vocabulary
     for rows in (1, 4):  # any batch size
         expected = language_model.model.next_log_probs(CONTEXTS[:rows])
-        np.testing.assert_allclose(run(target, CONTEXTS[:rows]), expected, atol=2e-5)
+        np.testing.assert_allclose(run(target, context_ids=CONTEXTS[:rows]), expected, atol=2e-5)
     assert ("the network alone" in capsys.readouterr().err) == mixed
+
+
+@pytest.mark.parametrize("ending, run", [("tflite", _run_litert), ("onnx", _run_onnx)])
+@pytest.mark.parametrize("boundary", ["sentence", "stream"])
+def test_a_file_scores_texts(boundary, ending, run, randomise, tmp_path, monkeypatch):
+    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+    monkeypatch.setattr(on_device, "_TILE", 16)
+    model = randomise(NPLM(V, order=4, embedding_dim=6, hidden_units=5, boundary=boundary))
+    language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words")
+    language_model.save(tmp_path / "model")
+    path = str(tmp_path / f"score.{ending}")
+    assert main(["export", str(tmp_path / "model"), path, "--signature", "score"]) == 0
+    for texts in (TEXTS, TEXTS[:1], [""], []):
+        inputs = _encode(language_model, texts) if texts else {"x": np.zeros((0, 3), int), "x_lens": np.zeros(0, int)}
+        expected = [-score.log_prob for score in language_model.score(texts)]
+        np.testing.assert_allclose(run(path, **inputs), expected, rtol=1e-5, atol=1e-6)
+    inputs = {"x": np.array([[5, 6], [5, V], [-1, 5]]), "x_lens": np.array([2, 2, 2])}
+    assert np.isnan(run(path, **inputs)).tolist() == [False, True, True]
 
 
 NETWORKS = {
@@ -68,23 +97,33 @@ NETWORKS = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_runtimes_give_the_numbers_of_every_network(kind, randomise, tmp_path):
+def test_runtimes_give_the_numbers_of_every_network(kind, randomise, tmp_path, monkeypatch):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
     model = randomise(NPLM(V, order=4, embedding_dim=6, hidden_units=5, **NETWORKS[kind]))
     language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words", "sentence")
+    monkeypatch.setattr(on_device, "_TILE", 16)
+    rtol = 0.05 if model.dtype_policy.name == "mixed_bfloat16" else 1e-4
+    lite, _ = export_litert(language_model, tmp_path / "score.tflite", signature="score")
+    onnx, _ = export_onnx(language_model, tmp_path / "score.onnx", signature="score")
+    expected = [-score.log_prob for score in language_model.score(TEXTS)]
+    for run, path in ((_run_litert, lite), (_run_onnx, onnx)):
+        found, finite = run(path, **_encode(language_model, TEXTS)), np.isfinite(expected)
+        np.testing.assert_allclose(found[finite], np.array(expected)[finite], rtol=rtol)
     lite, _ = export_litert(language_model, tmp_path / "a.tflite")
     onnx, _ = export_onnx(language_model, tmp_path / "a.onnx")
-    rtol = 0.05 if model.dtype_policy.name == "mixed_bfloat16" else 1e-4
     expected = model.next_log_probs(CONTEXTS)
     for run, path in ((_run_litert, lite), (_run_onnx, onnx), (_run_openvino, lite), (_run_openvino, onnx)):
-        found = run(path, CONTEXTS)
+        found = run(path, context_ids=CONTEXTS)
         np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=rtol, atol=1e-7)
         inside = np.isfinite(expected)  # ln 0 of words outside a short-list is the least number in some runtimes
         np.testing.assert_allclose(found[inside], expected[inside], atol=rtol)
 
 
-def test_files_for_devices_have_no_loops():
-    module = _NextWordModule(NPLM(V, order=3, embedding_dim=2, hidden_units=3, output="energy"))
+@pytest.mark.parametrize("signature", ["log_probs", "score"])
+def test_files_for_devices_have_no_loops(signature):
+    model = NPLM(V, order=3, embedding_dim=2, hidden_units=3, output="energy")
+    language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words")
+    module = on_device._DeviceModule(language_model, signature)
     operations = {operation.type for operation in module.function.get_concrete_function().graph.get_operations()}
     assert "Tanh" in operations and not [name for name in operations if "While" in name or "Call" in name]
 
@@ -101,6 +140,6 @@ def test_a_quantised_file_is_small_and_nearly_exact(suffix, run, tmp_path, capsy
         assert main(["export", str(tmp_path / "model"), str(path), *flags]) == 0
         assert capsys.readouterr().out == f"wrote {path}, {path}.vocabulary.txt\n"
     assert small.stat().st_size < 0.3 * whole.stat().st_size and not caplog.records
-    got, expected = (run(path, CONTEXTS) for path in (small, whole))
+    got, expected = (run(path, context_ids=CONTEXTS) for path in (small, whole))
     assert 0 < np.abs(got - expected).max() < 0.1
     np.testing.assert_allclose(np.exp(got).sum(axis=1), 1, rtol=1e-4)
