@@ -122,7 +122,7 @@ class LanguageModel:
 
     @classmethod
     def from_preset(cls, name: str) -> "LanguageModel":
-        """Load a trained model of the package: `"reference"` is what `keras-nplm train` makes, with 2,164 words.
+        """Load a trained model of the package: `"reference"` is the network of `keras-nplm train`, with 2,164 words.
 
         >>> LanguageModel.from_preset("reference").next_words("The value of", top_k=1)[0][0]
         'the'

@@ -1,4 +1,4 @@
-"""Trained models of the package, model directories without corpus: `reference` is what `keras-nplm train` makes."""
+"""Trained models of the package, model directories without corpus: `reference` is the network of `keras-nplm train`."""
 
 from pathlib import Path
 
