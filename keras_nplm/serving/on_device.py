@@ -79,11 +79,12 @@ def export_litert(
 
     `"log_probs"`: `context_ids` int32 [B, n-1] to `log_probs` float32 [B, |V|], in nats.
 
-    `"score"`: whole texts, to rescore hypotheses. `x` int64 [N, L] and `x_lens` int64 [N] to `nll` float32 [N], the
-    sum of -ln P(token | context) over a row's first `x_lens` ids and `</s>`. A text of length 0 has `</s>` only. The
-    ids are those of the vocabulary, without `<s>` and `</s>`: the function adds them. With the boundary `"stream"` it
-    adds `<pad>` in front and no end. Ids behind a text do not count. An id out of range gives NaN. sherpa-onnx reads
-    language models of this form. It sends the ids of its recogniser's tokens, which must be those of the vocabulary.
+    `"score"`: whole texts, which do not see each other, to rescore hypotheses. `x` int64 [N, L] and `x_lens` int64 [N]
+    to `nll` float32 [N], the sum of -ln P(token | context) over a row's first `x_lens` ids and `</s>`. A text of length
+    0 has `</s>` only. The ids are those of the vocabulary, without `<s>` and `</s>`: the function adds them. With the
+    boundary `"stream"` it adds `<pad>` in front and no end. Ids behind a text do not count. An id out of range gives
+    NaN. sherpa-onnx reads language models of this form. It sends the ids of its recogniser's tokens, which must be
+    those of the vocabulary.
 
     The file holds no tokenizer and no words, since LiteRT has no string lookup. `NAME.tflite.vocabulary.txt` beside it
     lists the words: the id of a word is the number of lines before it.

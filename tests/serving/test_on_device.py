@@ -66,7 +66,7 @@ def test_a_file_gives_the_numbers_of_python(export, run, mixed, language_model, 
 
 
 @pytest.mark.parametrize("ending, run", [("tflite", _run_litert), ("onnx", _run_onnx)])
-@pytest.mark.parametrize("boundary", ["sentence", "stream"])
+@pytest.mark.parametrize("boundary", ["sentence", "stream", "text"])
 def test_a_file_scores_texts(boundary, ending, run, randomise, tmp_path, monkeypatch):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
     monkeypatch.setattr(on_device, "_TILE", 16)
@@ -74,10 +74,12 @@ def test_a_file_scores_texts(boundary, ending, run, randomise, tmp_path, monkeyp
     language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words")
     language_model.save(tmp_path / "model")
     path = str(tmp_path / f"score.{ending}")
+    scorer = language_model.scorer()
     assert main(["export", str(tmp_path / "model"), path, "--signature", "score"]) == 0
     for texts in (TEXTS, TEXTS[:1], [""], []):
         inputs = _encode(language_model, texts) if texts else {"x": np.zeros((0, 3), int), "x_lens": np.zeros(0, int)}
-        expected = [-score.log_prob for score in language_model.score(texts)]
+        ends = [scorer.score(scorer.begin(), text) for text in texts]  # each row is a text of its own
+        expected = [-log_prob - scorer.end(state) for log_prob, state in ends]
         np.testing.assert_allclose(run(path, **inputs), expected, rtol=1e-5, atol=1e-6)
     inputs = {"x": np.array([[5, 6], [5, V], [-1, 5]]), "x_lens": np.array([2, 2, 2])}
     assert np.isnan(run(path, **inputs)).tolist() == [False, True, True]
