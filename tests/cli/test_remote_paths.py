@@ -81,5 +81,5 @@ def test_training_resumes_from_a_remote_checkpoint(bucket, store, tmp_path, monk
     assert main(remote) == 0
     left = _list(store, f"{bucket}/run")
     assert {"metrics.json", "report.html", "mixture.npz", "components/0/model.keras"} < left and "last.npz" not in left
-    whole, resumed = (LanguageModel.load(path).model.get_weights() for path in (tmp_path / "whole", f"{bucket}/run"))
+    whole, resumed = (LanguageModel.load(path).network.get_weights() for path in (tmp_path / "whole", f"{bucket}/run"))
     assert all(np.array_equal(a, b) for a, b in zip(whole, resumed, strict=True))

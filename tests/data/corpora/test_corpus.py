@@ -84,5 +84,5 @@ def test_the_brown_builder_has_the_sentences_of_the_corpus(brown_directory):
     manager = types.SimpleNamespace(download=lambda url: brown_directory / "brown.zip")
     corpus = open_corpus("brown/marks", data_dir=str(brown_directory))
     for split, examples in tfds.builder_cls("brown")(config="marks")._split_generators(manager).items():
-        assert [example["text"].split() for _, example in examples] == list(filter(None, corpus.sentences(split)))
+        assert [words for _, example in examples if (words := example["text"].split())] == list(corpus.sentences(split))
     assert next(corpus.sentences("train"))[:2] == ["<text>", "<paragraph>"]
