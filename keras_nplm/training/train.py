@@ -140,7 +140,6 @@ def _run(
     background: str | os.PathLike | None,
 ) -> dict:
     """Prepare, fit, evaluate and write; or read the metrics of a finished run."""
-    keras.utils.set_random_seed(requested.before_counting.seed)
     chief, started = is_chief(devices), time.process_time()
 
     def choose(encoded: EncodedCorpus) -> dict:
@@ -151,14 +150,15 @@ def _run(
         if requested.minutes is None:
             configuration = requested.choose(*counts, **units)
         elif (directory / "config.json").exists():  # the plan of the run to resume
-            configuration = dataclasses.replace(_read_configuration(directory), **requested.given)
+            configuration = _build_configuration(read_json(directory / "config.json"), **requested.given)
         else:
             configuration = plan_minutes(requested, encoded, started, **units)
         options = dataclasses.asdict(configuration) | {"kind": configuration.kind}
         return options if background is None else options | {"background": display_url(background)}
 
     directory, encoded, vocabulary = _prepare(requested.before_counting, choose, corpus, directory, devices)
-    options, configuration = read_json(directory / "config.json"), _read_configuration(directory)
+    options = read_json(directory / "config.json")
+    configuration = _build_configuration(options)
     (is_finished,) = broadcast_from_chief(devices, [np.array((directory / "metrics.json").exists())])
     if is_finished:
         print(f"The run in {display_url(directory)} is finished: reading its metrics.json.", file=sys.stderr)
@@ -170,6 +170,7 @@ def _run(
         targets = TrainingTargets.of(configuration, encoded)
     if chief and configuration.has_background:
         write_background(directory, configuration, encoded, vocabulary, background)
+    keras.utils.set_random_seed(configuration.seed)  # here: the networks that `plan_minutes` times draw numbers, too
     fit_network(configuration, encoded, targets, vocabulary, directory, devices)
     if not chief:
         return {}
@@ -182,9 +183,9 @@ def _run(
     return metrics
 
 
-def _read_configuration(directory: Path) -> Configuration:
-    options = read_json(directory / "config.json")
-    return Configuration(**{field.name: options[field.name] for field in dataclasses.fields(Configuration)})
+def _build_configuration(options: dict, **given: object) -> Configuration:
+    """Return the configuration in `config.json`, with the given options in place of its own."""
+    return Configuration(**({field.name: options[field.name] for field in dataclasses.fields(Configuration)} | given))
 
 
 def _prepare(
