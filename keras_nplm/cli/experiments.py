@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def add(command: flags.AddCommand) -> None:
 
     parser = command("study", _study, _show, "Train the models of a study on Brown, and report them.", flags.RESUME)
     parser.add_argument("name", metavar="NAME", help=f"study: {', '.join(STUDIES)}")
+    help = "study default: texts of your own, with a sentence in each line"
+    parser.add_argument("--texts", metavar="FILE", nargs="+", default=(), help=help)
     _add_study_flags(parser)
 
 
@@ -82,18 +85,23 @@ def _name_command(options: argparse.Namespace) -> str:
 
 
 def _paper(options: argparse.Namespace) -> dict:
-    report = _make(options, "paper", options.rows)
+    report = _make(options, "paper", rows=options.rows)
     write_figure(Path(options.output) / "studies" / "paper.png", report)
     return report | {"directory": options.output}
 
 
 def _study(options: argparse.Namespace) -> dict:
     _check_name(options.name, STUDIES)
-    return _make(options, options.name)
+    return _make(options, options.name, texts=options.texts)
 
 
-def _make(options: argparse.Namespace, name: str, rows: Sequence[str] = ()) -> dict:
-    return _report(options, name, lambda: make_study(name, Path(options.output), options.jobs, options.data_dir, rows))
+def _make(options: argparse.Namespace, name: str, **parts: Sequence[str]) -> dict:
+    def make() -> dict:
+        report = make_study(name, Path(options.output), options.jobs, options.data_dir, **parts)
+        words = ["--texts", *(Path(text).name for text in parts["texts"])] if parts.get("texts") else []
+        return report | ({"command": shlex.join(["keras-nplm", "study", name, *words, "--record"])} if words else {})
+
+    return _report(options, name, make)
 
 
 def _report(options: argparse.Namespace, name: str, make: Callable[[], dict]) -> dict:

@@ -36,17 +36,25 @@ class Study:
         return join_paragraphs(*(table.format(report, page) for table in self.tables))
 
 
-def load_study(name: str) -> Study:
-    """Import and return the declaration of `paper`, of a study or of a benchmark."""
+def load_study(name: str, texts: Sequence[str] = ()) -> Study:
+    """Import and return the declaration of `paper`, of a benchmark, or of a study, with texts of the caller."""
     package = "studies." if name in STUDIES else "benchmark." if name in BENCHMARKS else ""
-    return importlib.import_module(f"{__package__}.{package}{name}").STUDY
+    module = importlib.import_module(f"{__package__}.{package}{name}")
+    fits, wanted = not texts or hasattr(module, "declare_study"), f"left out with {name}"
+    check_argument("texts", fits, wanted, " ".join(texts), "`study default` reads texts.")
+    return module.declare_study(texts) if texts else module.STUDY
 
 
 def make_study(
-    name: str, directory: Path, jobs: int | None = None, data_dir: str | None = None, rows: Sequence[str] = ()
+    name: str,
+    directory: Path,
+    jobs: int | None = None,
+    data_dir: str | None = None,
+    rows: Sequence[str] = (),
+    texts: Sequence[str] = (),
 ) -> dict:
     """Make the models of a study that do not exist yet, by default all; write `studies/NAME.json` and `.md`."""
-    study, path = load_study(name), directory / "studies" / name
+    study, path = load_study(name, texts), directory / "studies" / name
     names = [row.name for row in study.rows]
     for row in rows:
         check_argument("rows", row in names, f"names of {', '.join(names)}", repr(row))

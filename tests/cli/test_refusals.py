@@ -41,6 +41,7 @@ ROWS = [
     ("benchmark --rounds 0", "`rounds` must be 1 or more"),
     ("benchmark quality --seconds 300,200", "`seconds` must be"),
     ("study fly", "`NAME` must be one of configurations, default, dynamic"),
+    ("study modern --texts my.txt", "`texts` must be left out with modern"),
     ("paper --rows mlp11 --output {tmp}/m", "`rows` must be names of mlp1, mlp3"),
     ("rescore {model} nbest --name a=b", "`name` must be one word"),
     ("rescore {model} {text} --format kaldi --output {tmp}/m", "line 1: expected `utterance-k words`"),

@@ -62,10 +62,10 @@ def record_report(name: str, report: Mapping) -> None:
     # the module knows its version, whether the package is tensorflow or tensorflow-cpu
     measured = {name: importlib.import_module(name).__version__ for name in ("tensorflow", "keras")}
     measured = {"date": datetime.date.today().isoformat(), "processor": read_processor_name()} | measured
+    if command := report.pop("command", ""):
+        measured["command"] = f"`{command}`"
     if name == "benchmark":
         old = read_json(path)
-        if command := report.pop("command", ""):
-            measured["command"] = f"`{command}`"
         ran = [row["benchmark"] for row in report["rows"]]
         rows = [*report["rows"], *(row for row in old["rows"] if row["benchmark"] not in ran)]
         report["rows"] = sorted(rows, key=lambda row: BENCHMARKS.index(row["benchmark"]))
