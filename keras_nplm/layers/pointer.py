@@ -12,6 +12,7 @@ from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 _START = -6.5  # a hundred such positions have the weight of one word in seven
 _LEAST = 1e-37  # about the least normal number of float32
 _NEVER = -1e9  # z of a position out of reach
+_MATCHED = 3  # words before a position that are compared with those before the target
 
 
 class Copies(NamedTuple):
@@ -112,16 +113,18 @@ def _is_copied(ids: Tensor) -> Tensor:
 class Pointer(ConfiguredLayer):
     """Pointer (copy mechanism): a weight for each word of the context, to predict this word again.
 
-        z_i = u_i + C(w_i) · (v + Q f) + C(w_{i-1}) · (R f),    a_i = σ(z_i) = 1/(1 + exp(-z_i))
+        z_i = u_i + C(w_i) · (v + Q f) + C(w_{i-1}) · (R f) + sum_{k=1}^3 r_k [the k words before i and t are equal]
+        a_i = σ(z_i) = 1/(1 + exp(-z_i))
         P(w | context) = ( exp(y_w) + sum_{i: w_i = w} a_i ) / ( sum_j exp(y_j) + sum_i a_i )
 
     f are the features of the context and y the logits of the vocabulary. The positions of the context are outputs of
     the same softmax as the words. Names and topic words that a text repeats gain most. The second term looks for a
-    position that follows a word like those before the target. σ bounds the weight of a position by 1, next to a Z near
-    1: without a bound, training at a high rate diverges. Q, R and v start at 0, and u at -6.5.
+    position that follows a word like those before the target t, the last one for a phrase that the text repeats. σ
+    bounds the weight of a position by 1, next to a Z near 1: without a bound, training at a high rate diverges. Q, R, v
+    and r start at 0, and u at -6.5.
 
     Features are float [B, w], vectors C(w_i) [B, n-1, m], oldest word first, and a float [B, n-1]: 0 for a position of
-    `<pad>` or `<s>`. Weight decay is on Q, R and v, not on the bias u.
+    `<pad>` or `<s>`. Weight decay is on Q, R and v, not on the biases u and r.
 
     Reference: Gu, Lu, Li & Li (2016), Incorporating copying mechanism in sequence-to-sequence learning, equation 4;
     Merity, Xiong, Bradbury & Socher (2017), Pointer sentinel mixture models.
@@ -146,6 +149,7 @@ class Pointer(ConfiguredLayer):
         self.v = self.add_weight(name="v", shape=(m,), **matrix)
         start = keras.initializers.Constant(_START)
         self.u = self.add_weight(name="u", shape=(size,), initializer=start, autocast=False)
+        self.r = self.add_weight(name="r", shape=(min(size, _MATCHED),), initializer="zeros", autocast=False)
 
     def _compute_queries(self, features: Tensor) -> list[Tensor]:
         """Return v + Q f and R f, float [B, m] each."""
@@ -160,31 +164,40 @@ class Pointer(ConfiguredLayer):
         products = [ops.matmul(vectors, ops.transpose(query, (0, 2, 1))) for query in queries]
         of_words, of_previous = (ops.cast(product, self.weight_dtype) for product in products)  # [S, w, T]
         place, first = np.arange(width, dtype=np.int32)[:, None], 1 + np.arange(targets, dtype=np.int32)
-        is_word = _is_copied(ids)[:, :, None]
         # nothing is before the first of the n-1 words, and `<s>` before the first word of a sentence
         previous = ops.roll(of_previous, 1, axis=1) * (place > first).astype(self.weight_dtype)
+        is_word = _is_copied(ids)[:, :, None]
         if starts is not None:
-            starts = ops.expand_dims(starts, 1)
-            outside = of_previous[:, :1] * ops.cast(starts > first, self.weight_dtype)
-            previous = ops.where(place == starts, outside, previous)
-            is_word = ops.logical_and(is_word, place >= starts)
+            first = ops.expand_dims(starts, 1)
+            outside = of_previous[:, :1] * ops.cast(first > 1 + np.arange(targets), self.weight_dtype)
+            previous = ops.where(place == first, outside, previous)
+            is_word = ops.logical_and(is_word, place >= first)
+        z = of_words + previous + self._match(ids, place - first)
         # u by distance: each row is the row before, moved by one place
         u = ops.pad(ops.cast(self.u, self.weight_dtype), [[1, targets]], constant_values=_NEVER)
         u = ops.reshape(ops.tile(u, targets)[: targets * width], (targets, width))
         out_of_reach = ops.where(is_word, ops.zeros((), u.dtype), _NEVER)
-        return ops.sigmoid(of_words + previous + (ops.transpose(u) + out_of_reach))
+        return ops.sigmoid(z + (ops.transpose(u) + out_of_reach))
+
+    def _match(self, ids: Tensor, seen: Tensor) -> Tensor:
+        """Return the last term of z, float [S, w, T], from the number of words that a target sees before a position."""
+        targets, longest, total, run = ids.shape[1] - self.u.shape[0], self.r.shape[0], 0.0, 1.0
+        equal = ops.equal(ids[:, :, None], ids[:, None, 1 - targets - longest :])  # with the words before the targets
+        equal = ops.pad(ops.cast(equal, self.weight_dtype), [[0, 0], [longest, 0], [0, 0]])
+        for k in range(1, longest + 1):
+            run = run * equal[:, longest - k : -k, longest - k : longest - k + targets]
+            total += ops.cast(self.r[k - 1], run.dtype) * run * ops.cast(seen >= k, run.dtype)
+        return total
 
     def call(self, features: Tensor, vectors: Tensor, context_ids: Tensor) -> Tensor:
-        products = ops.matmul(vectors, ops.stack(self._compute_queries(features), axis=2))  # [B, n-1, 2]
-        products = ops.cast(products, self.weight_dtype)
-        of_previous = ops.pad(products[:, :-1, 1], [[0, 0], [1, 0]])
-        weights = ops.sigmoid(ops.cast(self.u, self.weight_dtype) + products[:, :, 0] + of_previous)
-        return ops.where(_is_copied(context_ids), weights, 0)
+        one_before = [[0, 0], [1, 0]]  # a context is a segment of one target, with `<s>` before it
+        vectors, ids = ops.pad(vectors, [*one_before, [0, 0]]), ops.pad(context_ids, one_before)
+        return self.weigh_segments(features, vectors, ids, None)[:, 1:, 0]
 
     @property
     def biases(self) -> list[keras.Variable]:
         """The weights without weight decay."""
-        return [self.u]
+        return [self.u, self.r]
 
     def compute_output_shape(self, features_shape: tuple, vectors_shape: tuple, *others: tuple) -> tuple:
         return vectors_shape[:2]

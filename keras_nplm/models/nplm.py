@@ -40,8 +40,8 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
     `compile`, and a subclass that overrides `call`, use the probabilities that `call` returns, as in any Keras model. A
     training loop of your own sums the repeated rows of gradients by `sum_gradients`.
 
-    Free parameters: |V| (1 + n m + h) + h (1 + (n-1) m) with direct connections. A pointer adds m (1 + 2 w) + n - 1,
-    with w the width of the features.
+    Free parameters: |V| (1 + n m + h) + h (1 + (n-1) m) with direct connections. A pointer adds m (1 + 2 w) + n + 2,
+    with w the width of the features, for n of 4 and more.
 
     Args:
         vocabulary_size: int, |V|, special tokens included.

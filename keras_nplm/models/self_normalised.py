@@ -168,12 +168,18 @@ def _copy_norm(norm: keras.layers.LayerNormalization | None) -> Callable[[np.nda
 
 def _copy_pointer(model: NPLM, words: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """Return a function from features and contexts to the weights of the contexts' words, float32 [B, n-1]."""
-    Q, R, v, u = (_float32(weight) for weight in (model.pointer.Q, model.pointer.R, model.pointer.v, model.pointer.u))
+    pointer = model.pointer
+    Q, R, v, u, r = (_float32(weight) for weight in (pointer.Q, pointer.R, pointer.v, pointer.u, pointer.r))
 
     def weigh(features: np.ndarray, context_ids: np.ndarray) -> np.ndarray:
         vectors = words[context_ids]
         z = u + np.matmul(vectors, (v + features @ Q)[:, :, None])[:, :, 0]
         z[:, 1:] += np.matmul(vectors[:, :-1], (features @ R)[:, :, None])[:, :, 0]
+        matched = np.ones(z.shape, bool)
+        for k, score in enumerate(r, start=1):
+            matched[:, k:] &= context_ids[:, :-k] == context_ids[:, -k, None]
+            matched[:, :k] = False
+            z += score * matched
         is_copied = (context_ids != PAD_ID) & (context_ids != BOS_ID)
         return is_copied / (1 + np.exp(-np.maximum(z, _LOWEST)))
 

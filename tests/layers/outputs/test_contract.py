@@ -103,11 +103,13 @@ def _oracle(model: NPLM, contexts: np.ndarray) -> np.ndarray:
     projected = features if prob.P is None else features @ _wide(prob.P)
     weights = np.exp(projected @ _wide(prob.kernel).T + _wide(prob.b))
     if model.pointer is not None:
-        (Q, R, v, u), vectors = map(_wide, model.pointer.weights), C[contexts]
+        (Q, R, v, u, r), vectors = map(_wide, model.pointer.weights), C[contexts]
         scores = u + np.einsum("bim,bm->bi", vectors, v + features @ Q)
         scores[:, 1:] += np.einsum("bim,bm->bi", vectors[:, :-1], features @ R)
         outputs = np.minimum(contexts, prob.listed) if prob.outside_output else contexts
         for row, i in np.ndindex(contexts.shape):
+            before, last = contexts[row, :i][::-1], contexts[row, ::-1]
+            scores[row, i] += sum(r[k] for k in range(min(i, 3)) if (before[: k + 1] == last[: k + 1]).all())
             if contexts[row, i] not in (PAD_ID, BOS_ID) and outputs[row, i] < prob.num_outputs:
                 weights[row, outputs[row, i]] += 1 / (1 + np.exp(-scores[row, i]))
     return weights / weights.sum(axis=1, keepdims=True)
