@@ -93,9 +93,11 @@ def _show_train(result: dict) -> None:
     if "parameters" not in result:
         print("this worker has finished; worker 0 wrote the model")
         return
+    best, epochs = result["best_epoch"], len(result["history"])
+    early = f" of {epochs}. Fix: fewer --epochs or more --dropout, so that training ends with its best."
     print(
         f"trained {result['parameters']:,} parameters: {result['seconds']} s, {result['cpu_seconds']} CPU s, "
-        f"{result['ngrams_per_second']:,} n-grams/s, best epoch {result['best_epoch']}"
+        f"{result['ngrams_per_second']:,} n-grams/s, best epoch {best}{early if 4 * best < 3 * epochs else ''}"
     )
     print_splits(result)
     if (report := Path(result["directory"], "report.html")).exists():

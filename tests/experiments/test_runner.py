@@ -4,15 +4,16 @@ import dataclasses
 import json
 import subprocess
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from keras_nplm import Configuration, LanguageModel, open_corpus, train
+from keras_nplm import Configuration, LanguageModel, Vocabulary, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.experiments import log_probs, paper
 from keras_nplm.experiments.rows import Row, is_made, make_rows
-from keras_nplm.experiments.studies import dynamic
+from keras_nplm.experiments.studies import dynamic, tokenization
 from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.errors import RunError
 from keras_nplm.language_model.dynamics import save_dynamics
@@ -67,6 +68,16 @@ def test_mixtures_are_weighted_sums_with_fitted_weights():
     probability = 0.3 * np.exp(columns["a"]["test"]) + 0.7 * np.exp(columns["b"]["test"])
     assert mixture["test"] == pytest.approx(np.exp(-np.log(probability).mean()), rel=1e-6)
     assert fitted["validation"] <= mixture["validation"] + 0.01
+
+
+def test_a_compressor_has_read_the_training_text():
+    vocabulary = Vocabulary(["a", "b"])
+    again, other = np.random.default_rng(1).choice([3, 4, 5], (2, 4000), p=[0.1, 0.45, 0.45])
+    bits = []
+    for test in (again, other):
+        corpus = Mock(ids={"train": again, "test": test}.__getitem__)
+        bits.append(tokenization.measure_compressors(corpus, vocabulary)[0]["test"]["bits_per_character"])
+    assert bits[0] < 0.1 and 1.37 < bits[1] < 2  # the entropy of random tokens is 1.369 bits
 
 
 @pytest.fixture(scope="module")
