@@ -112,14 +112,15 @@ def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, inter
 
 
 @pytest.mark.usefixtures("no_report")
-def test_minutes_choose_width_pointer_and_epochs(tmp_path, short_text, monkeypatch, capsys):
+def test_minutes_choose_width_pointer_and_epochs(tmp_path, short_text, monkeypatch, capsys, assert_same_weights):
     command = ["train", "--train", str(short_text), "--output", str(tmp_path / "model")]
     assert main([*command, "--minutes", "0.001"]) == 2
     assert re.search(r"`minutes` must be [\d.]+ or more for this text. Received: 0.001", capsys.readouterr().err)
-    given = ["--embedding-dim", "4", "--hidden-units", "8"]
+    given = "--embedding-dim 4 --hidden-units 8 --epochs 1".split()
     assert main([*command, "--minutes=0.3", *given]) == 0
     printed = re.search(r"^Options chosen .*\n(.*)$", capsys.readouterr().err, re.M)[1]
-    assert "--minutes" not in printed and main(shlex.split(printed)[1:]) == 0  # the same run, which is finished
+    assert "--minutes" not in printed and main([*shlex.split(printed)[1:], "--output", str(tmp_path / "again")]) == 0
+    assert_same_weights(*(tmp_path / name / "components" / "0" for name in ("model", "again")))
     assert main([*command, "--minutes=5", *given]) == 0 and "is finished" in capsys.readouterr().err
 
     class Text:  # with the costs of a fast machine
