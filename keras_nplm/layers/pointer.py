@@ -1,5 +1,7 @@
 """Pointer: scores of the context's words as copies, beside the logits of the vocabulary."""
 
+import itertools
+import operator
 from typing import Any, NamedTuple
 
 import keras
@@ -119,9 +121,9 @@ class Pointer(ConfiguredLayer):
 
     f are the features of the context and y the logits of the vocabulary. The positions of the context are outputs of
     the same softmax as the words. Names and topic words that a text repeats gain most. The second term looks for a
-    position that follows a word like those before the target t, the last one for a phrase that the text repeats. σ
-    bounds the weight of a position by 1, next to a Z near 1: without a bound, training at a high rate diverges. Q, R, v
-    and r start at 0, and u at -6.5.
+    position that follows a word like those before the target t, the last one for a phrase that the text repeats, beyond
+    the first three words of the context. σ bounds the weight of a position by 1, next to a Z near 1: without a bound,
+    training at a high rate diverges. Q, R, v and r start at 0, and u at -6.5.
 
     Features are float [B, w], vectors C(w_i) [B, n-1, m], oldest word first, and a float [B, n-1]: 0 for a position of
     `<pad>` or `<s>`. Weight decay is on Q, R and v, not on the biases u and r.
@@ -147,9 +149,9 @@ class Pointer(ConfiguredLayer):
         self.Q = self.add_weight(name="Q", shape=(features_shape[-1], m), **matrix)
         self.R = self.add_weight(name="R", shape=(features_shape[-1], m), **matrix)
         self.v = self.add_weight(name="v", shape=(m,), **matrix)
-        start = keras.initializers.Constant(_START)
+        start, matched = keras.initializers.Constant(_START), max(1, min(size // 2, _MATCHED))
         self.u = self.add_weight(name="u", shape=(size,), initializer=start, autocast=False)
-        self.r = self.add_weight(name="r", shape=(min(size, _MATCHED),), initializer="zeros", autocast=False)
+        self.r = self.add_weight(name="r", shape=(matched,), initializer="zeros", autocast=False)
 
     def _compute_queries(self, features: Tensor) -> list[Tensor]:
         """Return v + Q f and R f, float [B, m] each."""
@@ -165,29 +167,31 @@ class Pointer(ConfiguredLayer):
         of_words, of_previous = (ops.cast(product, self.weight_dtype) for product in products)  # [S, w, T]
         place, first = np.arange(width, dtype=np.int32)[:, None], 1 + np.arange(targets, dtype=np.int32)
         # nothing is before the first of the n-1 words, and `<s>` before the first word of a sentence
-        previous = ops.roll(of_previous, 1, axis=1) * (place > first).astype(self.weight_dtype)
+        previous = ops.pad(of_previous[:, :-1], [[0, 0], [1, 0], [0, 0]]) * (place > first).astype(self.weight_dtype)
         is_word = _is_copied(ids)[:, :, None]
         if starts is not None:
             first = ops.expand_dims(starts, 1)
             outside = of_previous[:, :1] * ops.cast(first > 1 + np.arange(targets), self.weight_dtype)
             previous = ops.where(place == first, outside, previous)
             is_word = ops.logical_and(is_word, place >= first)
-        z = of_words + previous + self._match(ids, place - first)
+        z = of_words + previous + self._match(ids)
         # u by distance: each row is the row before, moved by one place
         u = ops.pad(ops.cast(self.u, self.weight_dtype), [[1, targets]], constant_values=_NEVER)
         u = ops.reshape(ops.tile(u, targets)[: targets * width], (targets, width))
         out_of_reach = ops.where(is_word, ops.zeros((), u.dtype), _NEVER)
         return ops.sigmoid(z + (ops.transpose(u) + out_of_reach))
 
-    def _match(self, ids: Tensor, seen: Tensor) -> Tensor:
-        """Return the last term of z, float [S, w, T], from the number of words that a target sees before a position."""
-        targets, longest, total, run = ids.shape[1] - self.u.shape[0], self.r.shape[0], 0.0, 1.0
+    def _match(self, ids: Tensor) -> Tensor:
+        """Return the last term of z, float [S, w, T]."""
+        targets, longest = ids.shape[1] - self.u.shape[0], self.r.shape[0]
         equal = ops.equal(ids[:, :, None], ids[:, None, 1 - targets - longest :])  # with the words before the targets
-        equal = ops.pad(ops.cast(equal, self.weight_dtype), [[0, 0], [longest, 0], [0, 0]])
-        for k in range(1, longest + 1):
-            run = run * equal[:, longest - k : -k, longest - k : longest - k + targets]
-            total += ops.cast(self.r[k - 1], run.dtype) * run * ops.cast(seen >= k, run.dtype)
-        return total
+        seen = np.arange(ids.shape[1])[:, None] - np.arange(1 - longest, targets)  # words of the context before i
+        equal = ops.cast(equal, self.weight_dtype) * (seen >= longest).astype(self.weight_dtype)
+        equal = ops.pad(equal, [[0, 0], [longest, 0], [0, 0]])
+        parts = [equal[:, longest - k : -k, longest - k : longest - k + targets] for k in range(1, longest + 1)]
+        runs = ops.stack(list(itertools.accumulate(parts, operator.mul)))
+        products = ops.matmul(ops.cast(self.r, runs.dtype)[None], ops.reshape(runs, (longest, -1)))
+        return ops.reshape(products, (-1, *runs.shape[2:]))
 
     def call(self, features: Tensor, vectors: Tensor, context_ids: Tensor) -> Tensor:
         one_before = [[0, 0], [1, 0]]  # a context is a segment of one target, with `<s>` before it

@@ -41,7 +41,7 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
     training loop of your own sums the repeated rows of gradients by `sum_gradients`.
 
     Free parameters: |V| (1 + n m + h) + h (1 + (n-1) m) with direct connections. A pointer adds m (1 + 2 w) + n + 2,
-    with w the width of the features, for n of 4 and more.
+    with w the width of the features, for n of 7 and more.
 
     Args:
         vocabulary_size: int, |V|, special tokens included.

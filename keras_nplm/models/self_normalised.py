@@ -175,11 +175,10 @@ def _copy_pointer(model: NPLM, words: np.ndarray) -> Callable[[np.ndarray, np.nd
         vectors = words[context_ids]
         z = u + np.matmul(vectors, (v + features @ Q)[:, :, None])[:, :, 0]
         z[:, 1:] += np.matmul(vectors[:, :-1], (features @ R)[:, :, None])[:, :, 0]
-        matched = np.ones(z.shape, bool)
+        matched, first = True, len(r)
         for k, score in enumerate(r, start=1):
-            matched[:, k:] &= context_ids[:, :-k] == context_ids[:, -k, None]
-            matched[:, :k] = False
-            z += score * matched
+            matched = matched & (context_ids[:, first - k : -k] == context_ids[:, -k, None])
+            z[:, first:] += score * matched
         is_copied = (context_ids != PAD_ID) & (context_ids != BOS_ID)
         return is_copied / (1 + np.exp(-np.maximum(z, _LOWEST)))
 

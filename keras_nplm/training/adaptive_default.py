@@ -15,6 +15,9 @@ _LARGE_TOKENS = 2_000_000  # from here on larger batches
 _SAMPLED_TYPES = 512  # from this vocabulary on negative samples cost less than the full softmax
 _NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
 _POINTER_EFFORT, _POINTER_COST = 1.6, 1.4  # a pointer takes 1.4 times as long
+_SENTENCE_POINTER = {"pointer": True, "order": 41, "averages_after": "4,20"}
+_TEXT_EFFORT = 0.7  # from here on a running text has a pointer to many words
+_TEXT_POINTER = {"pointer": True, "order": 241, "averages_after": "4,10,20,40,80,160"}
 _HYBRID_TYPES, _HYBRID_TOKENS = 10_000, 20_000_000  # an n-gram model inside: below these, of characters or subwords
 
 CHOSEN_OPTIONS = (
@@ -44,14 +47,16 @@ def choose_configuration(
     million tokens. Such a network trains with Adam: of characters with 11 in a context, about half of the dropout and
     twice the epochs, rate 0.003, and batches of 256; of subwords with rate 0.002, and batches of 128.
 
+    Where contexts cross sentences, with the boundaries `"text"` and `"stream"`, words have a pointer to 240 words.
+
     Other networks are interpolated with a Kneser-Ney model of the same text, below 20 million tokens.
 
     If the tokens are characters, the last 10 are concatenated, h is doubled, epochs are 1.5 times as many, and the
     dropout is a third, of the hidden units only: spelling is learned by heart.
 
-    The default takes about 0.3 ms of CPU time for each token. With another `effort`, a multiple of that time, the width
-    grows by effort^0.3 and the epochs grow by effort^0.5. From 1.6 on words have a pointer and 40 words of context.
-    Below 1 both shrink.
+    The default takes about 0.3 ms of CPU time for each token, 0.5 ms with a pointer to 240 words. With another
+    `effort`, a multiple of that time, the width grows by effort^0.3 and the epochs grow by effort^0.5. From 1.6 on
+    words have a pointer and 40 words of context. Below 1 both shrink.
 
     The rules were tuned on validation splits of 3,000 to 5 million tokens: `keras-nplm study default`.
 
@@ -91,11 +96,12 @@ def choose_configuration(
         chosen |= {"averages_after": "10", "embedding_dropout": 0.0, "dropout": round(chosen["dropout"] / 3, 2)}
         chosen |= {"hidden_units": 2 * chosen["hidden_units"], "epochs": round(1.5 * chosen["epochs"])}
     output = _choose_output(tokens, types, characters)
-    if output["output_layer"] != "full" and effort >= _POINTER_EFFORT:
+    is_running = given.get("boundary", "sentence") != "sentence"
+    if output["output_layer"] != "full" and effort >= (_TEXT_EFFORT if is_running else _POINTER_EFFORT):
         separate = given.get("shortlist_size") or given.get("output_layer", "nce") not in ("full", "sampled", "nce")
-        if not ((subwords and types < _HYBRID_TYPES) or separate):
-            chosen |= {"pointer": True, "order": 41, "averages_after": "4,20"}
-            effort /= _POINTER_COST
+        if not (characters or (subwords and types < _HYBRID_TYPES) or separate):
+            chosen |= _TEXT_POINTER if is_running else _SENTENCE_POINTER
+            effort /= 1 if is_running else _POINTER_COST
     chosen |= _spend(effort, chosen)
     if (chosen | given).get("pointer") and "batch_size" not in given:
         chosen["segment"] = POINTER_SEGMENT

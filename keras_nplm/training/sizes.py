@@ -38,7 +38,7 @@ def compute_sizes(configuration: Configuration, vocabulary_size: int) -> dict:
     if configuration.pointer:
         positions = configuration.order - 1
         body += 2 * features * m
-        biases += m + positions + min(3, positions)
+        biases += m + positions + max(1, min(3, positions // 2))
         products = body + 2 * m * positions  # of the queries and the vectors of the context's words
     width = m if configuration.tied_output else configuration.output_rank or features
     projection = features * width if configuration.tied_output or configuration.output_rank else 0

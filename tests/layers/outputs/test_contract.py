@@ -108,8 +108,9 @@ def _oracle(model: NPLM, contexts: np.ndarray) -> np.ndarray:
         scores[:, 1:] += np.einsum("bim,bm->bi", vectors[:, :-1], features @ R)
         outputs = np.minimum(contexts, prob.listed) if prob.outside_output else contexts
         for row, i in np.ndindex(contexts.shape):
-            before, last = contexts[row, :i][::-1], contexts[row, ::-1]
-            scores[row, i] += sum(r[k] for k in range(min(i, 3)) if (before[: k + 1] == last[: k + 1]).all())
+            if i >= len(r):
+                before, last = contexts[row, i - len(r) : i][::-1], contexts[row, -len(r) :][::-1]
+                scores[row, i] += np.cumprod(before == last) @ r
             if contexts[row, i] not in (PAD_ID, BOS_ID) and outputs[row, i] < prob.num_outputs:
                 weights[row, outputs[row, i]] += 1 / (1 + np.exp(-scores[row, i]))
     return weights / weights.sum(axis=1, keepdims=True)
