@@ -1,7 +1,7 @@
 """Words, subwords and characters on Brown: bits per character and seconds.
 
-Brown has the paper's split, and is read as sentences. Networks have the default configuration, subwords two epochs of
-it and characters one. Kneser-Ney has the same tokens, and the order with the best validation perplexity. Figures are of
+Brown has the paper's split, and is read as sentences. Networks have the default configuration, of subwords and
+characters one epoch. Kneser-Ney has the same tokens, and the order with the best validation perplexity. Figures are of
 the test text. Bits per character include line ends and the spelling of `<unk>`. Words lose the spacing of the text.
 Compressors (`xz -9`; PPMd of order 6, if pyppmd is installed) have read the training text: the bits are those that the
 test text adds.
@@ -23,7 +23,7 @@ from keras_nplm.io.files import read_json
 _SUBWORDS = "--tokenizer sentencepiece --pieces"
 TOKENIZERS = {  # title: name, flags, flags of the network, order of Kneser-Ney
     "words": ("words", "--tokenizer words", "", 6),
-    **{f"{n:,} subwords": (f"{n}", f"{_SUBWORDS} {n}", "--epochs 2", 6) for n in (2000, 8000)},
+    **{f"{n:,} subwords": (f"{n}", f"{_SUBWORDS} {n}", "--epochs 1", 6) for n in (2000, 8000)},
     "characters": ("characters", "--token character", "--epochs 1", 8),
 }
 ROWS = {  # title: the network, Kneser-Ney
