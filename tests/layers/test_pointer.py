@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from keras_nplm.layers.pointer import Copies
+from keras_nplm.layers.pointer import Copies, Pointer
 
 _SCORES = st.floats(-40, 40, width=32)
 
@@ -28,3 +28,17 @@ def test_copies_are_added_in_all_ways_alike(data, width, number):
         (copies.add_to_normaliser(tf.constant(y[:, 0])), np.logaddexp.reduce(np.column_stack([scores, y[:, 0]]), 1)),
     ]:
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
+
+
+def test_a_position_after_the_last_words_before_the_target_is_more_probable():
+    pointer, rng = Pointer(dtype="float64"), np.random.default_rng(0)
+    ids, features, vectors = rng.integers(4, 6, (40, 9)), rng.normal(size=(40, 3)), rng.normal(size=(40, 9, 2))
+    pointer.build(features.shape, vectors.shape)
+    plain = pointer(features, vectors, ids).numpy()
+    pointer.r.assign(r := [1.0, 2.0, 4.0])
+    expected = np.log(plain / (1 - plain))
+    for row, i in np.ndindex(40, 9):
+        if i >= 3:
+            expected[row, i] += sum(r[k - 1] for k in (1, 2, 3) if (ids[row, i - k : i] == ids[row, -k:]).all())
+    found = pointer(features, vectors, ids).numpy()
+    np.testing.assert_allclose(np.log(found / (1 - found)), expected, rtol=1e-9)
