@@ -240,3 +240,5 @@ def test_new_words_are_outputs_of_the_formula(kind):
     grown, (contexts, _) = grow(model, rows), _batch(model)
     np.testing.assert_allclose(grown.prob(grown.features(contexts)), _oracle(grown, contexts), rtol=2e-4, atol=1e-7)
     np.testing.assert_allclose(grown.prob.kernel.numpy()[V:], rows.kernel, rtol=1e-6)
+    for one, other in zip(model.trainable_weights, grown.trainable_weights, strict=True):
+        np.testing.assert_array_equal(other.numpy()[: one.shape[0]], one.numpy())  # nothing else has changed
