@@ -14,9 +14,9 @@ _TOKENS = 60_000  # of the embedded default: where the widths below hold
 _LARGE_TOKENS = 2_000_000  # from here on larger batches
 _SAMPLED_TYPES = 512  # from this vocabulary on negative samples cost less than the full softmax
 _NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
-_POINTER_EFFORT, _POINTER_COST = 1.6, 1.4  # a pointer takes 1.4 times as long
-_SENTENCE_POINTER = {"pointer": True, "order": 41, "averages_after": "4,20"}
-_TEXT_EFFORT = 0.7  # from here on a running text has a pointer to many words
+_POINTER_EFFORT, _POINTER_COST, _TEXT_EFFORT = 1.6, 1.4, 0.7  # a pointer takes 1.4 times as long
+_MANY = 41  # a shorter context has no pointer
+_SENTENCE_POINTER = {"pointer": True, "order": _MANY, "averages_after": "4,20"}
 _TEXT_POINTER = {"pointer": True, "order": 241, "averages_after": "4,10,20,40,80,160"}
 _HYBRID_TYPES, _HYBRID_TOKENS = 10_000, 20_000_000  # an n-gram model inside: below these, of characters or subwords
 
@@ -99,7 +99,8 @@ def choose_configuration(
     is_running = given.get("boundary", "sentence") != "sentence"
     if output["output_layer"] != "full" and effort >= (_TEXT_EFFORT if is_running else _POINTER_EFFORT):
         separate = given.get("shortlist_size") or given.get("output_layer", "nce") not in ("full", "sampled", "nce")
-        if not (characters or (subwords and types < _HYBRID_TYPES) or separate):
+        few = given.get("order", _MANY) < _MANY or not given.get("pointer", True)
+        if not (characters or (subwords and types < _HYBRID_TYPES) or separate or few):
             chosen |= _TEXT_POINTER if is_running else _SENTENCE_POINTER
             effort /= 1 if is_running else _POINTER_COST
     chosen |= _spend(effort, chosen)

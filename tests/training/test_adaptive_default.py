@@ -60,8 +60,9 @@ def test_the_output_follows_the_vocabulary_and_the_context_the_tokens():
     outputs = [choose_configuration(*size, subwords=True).output_layer for size in sizes]
     assert outputs == ["hybrid", "nce", "full"] and letters.output_layer == "hybrid" and letters.optimizer == "adam"
     assert choose_configuration(10**5, 60, characters=True, pointer=True, segment=16).output_layer == "full"
-    news = [choose_configuration(10**6, 10**4, boundary="text", effort=effort) for effort in (0.5, 1)]
-    assert [(run.pointer, run.order) for run in news] == [(False, 21), (True, 241)]
+    others = ({"effort": 0.5}, {}, {"order": 5}, {"pointer": False})
+    news = [choose_configuration(10**6, 10**4, boundary="text", **other) for other in others]
+    assert [(run.pointer, run.order) for run in news] == [(False, 21), (True, 241), (False, 5), (False, 21)]
     assert 4 * compute_sizes(choose_configuration(10**9, 10**6), 10**6)["parameters"] < 4e9  # bytes
 
 
