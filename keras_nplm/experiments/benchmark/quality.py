@@ -26,9 +26,9 @@ OURS = {  # by CPU seconds
     300: Row("modern-pointer-short", "modern-pointer, 7 epochs", f"{_POINTER} --epochs 7"),
     3000: Row(
         "modern-pointer-long",
-        "modern-pointer to 480 words, m=128, h=400, 18 epochs",
-        f"{_POINTER} --order 481 --averages-after 6,12,24,48,96,192,384 --embedding-dim 128 --hidden-units 400"
-        " --dropout 0.4 --embedding-dropout 0.2 --epochs 18",
+        "modern-pointer to 480 words, 10 epochs",
+        f"{_POINTER} --order 481 --averages-after 6,12,24,48,96,192,384 --dropout 0.35 --embedding-dropout 0.15"
+        " --epochs 10",
     ),
 }
 RECIPES = {  # peers and their training

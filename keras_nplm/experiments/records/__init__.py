@@ -26,7 +26,7 @@ fourth digit are rounding. Rates per CPU second depend on the processor: compare
 """
 
 _QUALITY = "keras-nplm benchmark quality --seconds 300,3000"
-_SHORT, _LONG = "modern-pointer, 7 epochs", "modern-pointer to 480 words, m=128, h=400, 18 epochs"
+_SHORT, _LONG = "modern-pointer, 7 epochs", "modern-pointer to 480 words, 10 epochs"
 _LSTM, _MIXTURE = "PyTorch LSTM", "three seeds, dynamic, n-grams, classes, caches"
 _READS, _CACHE = ", dynamic: it learns as it reads", ", with a continuous cache"
 RESULTS = {  # of the README: report, table, name or title of the row, part of the row, command if it has none
@@ -36,7 +36,7 @@ RESULTS = {  # of the README: report, table, name or title of the row, part of t
     "modern network, NCE": ("modern", "changes", "modern-small-held-out"),
     "modern network with a pointer to 240 words": ("benchmark", "rows", _SHORT, "", _QUALITY),
     f"modern network with a pointer to 240 words{_READS}": ("benchmark", "rows", _SHORT, "dynamic", _QUALITY),
-    f"wider modern network with a pointer to 480 words{_READS}": ("benchmark", "rows", _LONG, "dynamic", _QUALITY),
+    f"modern network with a pointer to 480 words{_READS}": ("benchmark", "rows", _LONG, "dynamic", _QUALITY),
     f"PyTorch LSTM{_CACHE}": ("benchmark", "rows", _LSTM, "cache", _QUALITY),
     f"PyTorch LSTM{_READS}": ("benchmark", "rows", _LSTM, "dynamic", _QUALITY),
     "three seeds of the pointer to 240 words, n-grams, classes and caches, dynamic": (
