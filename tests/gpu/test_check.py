@@ -1,4 +1,4 @@
-"""The script for GPUs runs its checks, here on the device at hand, and reports a failed one."""
+"""The script for GPUs runs its checks on the device at hand, here without those of replicas and bfloat16."""
 
 import json
 import subprocess
@@ -11,9 +11,9 @@ SCRIPT = Path(__file__).with_name("check.py")
 
 
 @pytest.mark.long
-def test_all_checks_pass_on_the_device_at_hand():
-    run = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
+def test_checks_pass_on_the_device_at_hand():
+    run = subprocess.run([sys.executable, SCRIPT, "--only", "log_probs", "resume"], capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     checks = list(map(json.loads, run.stdout.splitlines()))
-    assert [check["name"] for check in checks] == ["log_probs", "mirrored", "bfloat16", "resume"]
+    assert [check["name"] for check in checks] == ["log_probs", "resume"]
     assert all(check["device"] for check in checks)

@@ -141,7 +141,7 @@ def test_a_quantised_file_is_small_and_nearly_exact(suffix, run, tmp_path, capsy
     for path, flags in {whole: [], small: ["--quantise"]}.items():
         assert main(["export", str(tmp_path / "model"), str(path), *flags]) == 0
         assert capsys.readouterr().out == f"wrote {path}, {path}.vocabulary.txt\n"
-    assert small.stat().st_size < 0.3 * whole.stat().st_size and not caplog.records
+    assert small.stat().st_size < 0.3 * whole.stat().st_size and {log.name for log in caplog.records} <= {"tensorflow"}
     got, expected = (run(path, context_ids=CONTEXTS) for path in (small, whole))
     assert 0 < np.abs(got - expected).max() < 0.1
     np.testing.assert_allclose(np.exp(got).sum(axis=1), 1, rtol=1e-4)

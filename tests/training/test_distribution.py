@@ -22,8 +22,8 @@ from keras_nplm.cli.main import main
 from keras_nplm.io.errors import RunError
 from keras_nplm.training.distribution import fail_if_worker_is_lost, open_strategy
 
-OPTIONS = "--no-interpolated --dropout 0 --embedding-dropout 0 --order 3 --embedding-dim 8 --hidden-units 8 --epochs 2"
-OPTIONS += " --batch-size 256"
+OPTIONS = "--no-interpolated --dropout 0 --embedding-dropout 0 --order 3 --embedding-dim 8 --hidden-units 8"
+OPTIONS += " --epochs 2 --batch-size 256"
 TRAIN = """
 import sys
 import keras_nplm.training.checkpoint as checkpoint
