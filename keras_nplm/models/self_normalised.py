@@ -157,11 +157,11 @@ def _copy_norm(norm: keras.layers.LayerNormalization | None) -> Callable[[np.nda
     if norm is None:
         return lambda a: a
     gamma, beta, epsilon = _float32(norm.gamma), _float32(norm.beta), norm.epsilon
-    mean = np.full((len(gamma), 1), 1 / len(gamma), np.float32)
+    total, units = np.add.reduce, np.float32(len(gamma))  # a product may warn of numbers that it does not use
 
     def normalise(a: np.ndarray) -> np.ndarray:
-        centred = a - a @ mean
-        return centred / np.sqrt((centred * centred) @ mean + epsilon) * gamma + beta
+        centred = a - total(a, axis=1, keepdims=True) / units
+        return centred / np.sqrt(total(centred * centred, axis=1, keepdims=True) / units + epsilon) * gamma + beta
 
     return normalise
 
