@@ -3,7 +3,7 @@
 import argparse
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from keras_nplm.cli import flags
@@ -85,23 +85,21 @@ def _name_command(options: argparse.Namespace) -> str:
 
 
 def _paper(options: argparse.Namespace) -> dict:
-    report = _make(options, "paper", rows=options.rows)
+    report = _make(options, "paper", {}, rows=options.rows)
     write_figure(Path(options.output) / "studies" / "paper.png", report)
     return report | {"directory": options.output}
 
 
 def _study(options: argparse.Namespace) -> dict:
     _check_name(options.name, STUDIES)
-    return _make(options, options.name, texts=options.texts)
+    words = ["keras-nplm", "study", options.name, "--texts", *(Path(text).name for text in options.texts), "--record"]
+    command = {"command": shlex.join(words)} if options.texts else {}
+    return _make(options, options.name, command, texts=options.texts)
 
 
-def _make(options: argparse.Namespace, name: str, **parts: Sequence[str]) -> dict:
-    def make() -> dict:
-        report = make_study(name, Path(options.output), options.jobs, options.data_dir, **parts)
-        words = ["--texts", *(Path(text).name for text in parts["texts"])] if parts.get("texts") else []
-        return report | ({"command": shlex.join(["keras-nplm", "study", name, *words, "--record"])} if words else {})
-
-    return _report(options, name, make)
+def _make(options: argparse.Namespace, name: str, more: Mapping[str, str], **parts: Sequence[str]) -> dict:
+    settings = dict(jobs=options.jobs, data_dir=options.data_dir)
+    return _report(options, name, lambda: make_study(name, Path(options.output), **settings, **parts) | more)
 
 
 def _report(options: argparse.Namespace, name: str, make: Callable[[], dict]) -> dict:

@@ -25,6 +25,11 @@ def near_order(order: int, averages_after: Sequence[int]) -> int:
     return max(2, averages_after[0] + 1) if averages_after else order
 
 
+def count_matched(positions: int) -> int:
+    """Return how many words before a position a pointer compares with those before the target."""
+    return max(1, min(3, positions // 2))
+
+
 def choose_cutoffs(vocabulary_size: int, cutoffs: Sequence[int] | None = None) -> tuple[int, ...]:
     """Return the first id of each cluster of an adaptive softmax, by default a ninth and two fifths of |V|."""
     cutoffs = tuple(cutoffs or (max(1, vocabulary_size // 9), max(2, vocabulary_size * 2 // 5)))

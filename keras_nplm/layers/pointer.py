@@ -9,12 +9,12 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.data.special_ids import BOS_ID, PAD_ID
+from keras_nplm.io.shapes import count_matched
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 
 _START = -6.5  # a hundred such positions have the weight of one word in seven
 _LEAST = 1e-37  # about the least normal number of float32
 _NEVER = -1e9  # z of a position out of reach
-_MATCHED = 3  # words before a position that are compared with those before the target
 
 
 class Copies(NamedTuple):
@@ -149,9 +149,9 @@ class Pointer(ConfiguredLayer):
         self.Q = self.add_weight(name="Q", shape=(features_shape[-1], m), **matrix)
         self.R = self.add_weight(name="R", shape=(features_shape[-1], m), **matrix)
         self.v = self.add_weight(name="v", shape=(m,), **matrix)
-        start, matched = keras.initializers.Constant(_START), max(1, min(size // 2, _MATCHED))
+        start = keras.initializers.Constant(_START)
         self.u = self.add_weight(name="u", shape=(size,), initializer=start, autocast=False)
-        self.r = self.add_weight(name="r", shape=(matched,), initializer="zeros", autocast=False)
+        self.r = self.add_weight(name="r", shape=(count_matched(size),), initializer="zeros", autocast=False)
 
     def _compute_queries(self, features: Tensor) -> list[Tensor]:
         """Return v + Q f and R f, float [B, m] each."""
@@ -170,10 +170,10 @@ class Pointer(ConfiguredLayer):
         previous = ops.pad(of_previous[:, :-1], [[0, 0], [1, 0], [0, 0]]) * (place > first).astype(self.weight_dtype)
         is_word = _is_copied(ids)[:, :, None]
         if starts is not None:
-            first = ops.expand_dims(starts, 1)
-            outside = of_previous[:, :1] * ops.cast(first > 1 + np.arange(targets), self.weight_dtype)
-            previous = ops.where(place == first, outside, previous)
-            is_word = ops.logical_and(is_word, place >= first)
+            starts = ops.expand_dims(starts, 1)
+            outside = of_previous[:, :1] * ops.cast(starts > first, self.weight_dtype)
+            previous = ops.where(place == starts, outside, previous)
+            is_word = ops.logical_and(is_word, place >= starts)
         z = of_words + previous + self._match(ids)
         # u by distance: each row is the row before, moved by one place
         u = ops.pad(ops.cast(self.u, self.weight_dtype), [[1, targets]], constant_values=_NEVER)
@@ -194,7 +194,7 @@ class Pointer(ConfiguredLayer):
         return ops.reshape(products, (-1, *runs.shape[2:]))
 
     def call(self, features: Tensor, vectors: Tensor, context_ids: Tensor) -> Tensor:
-        one_before = [[0, 0], [1, 0]]  # a context is a segment of one target, with `<s>` before it
+        one_before = [[0, 0], [1, 0]]  # a context is a segment of one target, with `<pad>` before it
         vectors, ids = ops.pad(vectors, [*one_before, [0, 0]]), ops.pad(context_ids, one_before)
         return self.weigh_segments(features, vectors, ids, None)[:, 1:, 0]
 

@@ -15,8 +15,7 @@ _LARGE_TOKENS = 2_000_000  # from here on larger batches
 _SAMPLED_TYPES = 512  # from this vocabulary on negative samples cost less than the full softmax
 _NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
 _POINTER_EFFORT, _POINTER_COST, _TEXT_EFFORT = 1.6, 1.4, 0.7  # a pointer takes 1.4 times as long
-_MANY = 41  # a shorter context has no pointer
-_SENTENCE_POINTER = {"pointer": True, "order": _MANY, "averages_after": "4,20"}
+_SENTENCE_POINTER = {"pointer": True, "order": 41, "averages_after": "4,20"}
 _TEXT_POINTER = {"pointer": True, "order": 241, "averages_after": "4,10,20,40,80,160"}
 _HYBRID_TYPES, _HYBRID_TOKENS = 10_000, 20_000_000  # an n-gram model inside: below these, of characters or subwords
 
@@ -97,12 +96,10 @@ def choose_configuration(
         chosen |= {"hidden_units": 2 * chosen["hidden_units"], "epochs": round(1.5 * chosen["epochs"])}
     output = _choose_output(tokens, types, characters)
     is_running = given.get("boundary", "sentence") != "sentence"
-    if output["output_layer"] != "full" and effort >= (_TEXT_EFFORT if is_running else _POINTER_EFFORT):
-        separate = given.get("shortlist_size") or given.get("output_layer", "nce") not in ("full", "sampled", "nce")
-        few = given.get("order", _MANY) < _MANY or not given.get("pointer", True)
-        if not (characters or (subwords and types < _HYBRID_TYPES) or separate or few):
-            chosen |= _TEXT_POINTER if is_running else _SENTENCE_POINTER
-            effort /= 1 if is_running else _POINTER_COST
+    is_large = not (characters or (subwords and types < _HYBRID_TYPES)) and output["output_layer"] != "full"
+    if is_large and effort >= (_TEXT_EFFORT if is_running else _POINTER_EFFORT) and _allows_pointer(given):
+        chosen |= _TEXT_POINTER if is_running else _SENTENCE_POINTER
+        effort /= 1 if is_running else _POINTER_COST
     chosen |= _spend(effort, chosen)
     if (chosen | given).get("pointer") and "batch_size" not in given:
         chosen["segment"] = POINTER_SEGMENT
@@ -128,6 +125,12 @@ def _choose_output(tokens: int, types: int, characters: bool) -> dict[str, Any]:
     if types < _NCE_TYPES:
         return {"output_layer": "sampled", "num_sampled": 256, "learning_rate": rate}
     return {"output_layer": "nce", "num_sampled": 512, "learning_rate": 1.2 if tokens < _LARGE_TOKENS else 1.7}
+
+
+def _allows_pointer(given: Mapping[str, Any]) -> bool:
+    """Whether the given options suit a pointer: an output with a row for each word, and a long context."""
+    has_rows = not given.get("shortlist_size") and given.get("output_layer", "nce") in ("full", "sampled", "nce")
+    return has_rows and given.get("pointer", True) and given.get("order", 41) >= _SENTENCE_POINTER["order"]
 
 
 def _spend(effort: float, chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from keras_nplm.training.report import choose_prompts
 from keras_nplm.training.targets import TrainingTargets, find_target_limit
 from keras_nplm.training.tensorboard import LanguageModelBoard
 
-_VALIDATION_BATCH = 1024
+VALIDATION_BATCH = 1024
 _MAX_STEPS_PER_EXECUTION = 32  # a short update takes about as long as the overhead of Keras per execution
 _LEAST_EXECUTIONS = 20  # of local updates in an epoch
 _SHORT_SOFTMAX = 4096  # outputs of a full softmax below which an update is short
@@ -61,7 +61,7 @@ def fit_network(
         open_validation = functools.partial(hybrid_dataset, model=background)
         whole = Hybrid(model, background)
     unit = devices.num_replicas_in_sync * segment  # Keras needs a first batch with equal parts
-    validation_batch = max(1, min(_VALIDATION_BATCH, len(validation_ids) // 2) // unit) * unit
+    validation_batch = max(1, min(VALIDATION_BATCH, len(validation_ids) // 2) // unit) * unit
     build_validation = functools.partial(open_validation, validation_ids, shuffle=False, segment=segment, **ngrams)
     callbacks = [checkpoint]
     if is_chief(devices):

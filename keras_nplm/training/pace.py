@@ -14,9 +14,9 @@ from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
 from keras_nplm.training.adaptive_default import AdaptiveConfiguration
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.configuration import Configuration
+from keras_nplm.training.fit import VALIDATION_BATCH
 
 _MEASURED_IDS, _UPDATES, _TIMED_UPDATES, _SECONDS = 50_000, 16, 4096, 1.0  # updates of a call, at most, CPU seconds
-_VALIDATION_BATCH = 1024
 _LEAST_EFFORT = 0.05
 _EVALUATIONS = 3  # after training: validation for the weights of a mixture, validation and test
 
@@ -70,7 +70,7 @@ def _measure(configuration: Configuration, encoded: EncodedCorpus, ngrams: int) 
     given = dict(order=configuration.order, boundary=configuration.boundary, segment=configuration.segment)
     batch_size = min(configuration.batch_size, len(ids) // (2 * _UPDATES) // given["segment"] * given["segment"])
     training = open_dataset(ids, batch_size=batch_size, drop_remainder=True, first_epoch=0, **given)
-    held_out = open_dataset(ids, batch_size=_VALIDATION_BATCH, **given).take(_UPDATES).cache()
+    held_out = open_dataset(ids, batch_size=VALIDATION_BATCH, **given).take(_UPDATES).cache()
     seconds, done = [], []
     for run in (
         lambda: model.fit(training, steps_per_epoch=_UPDATES, verbose=0, shuffle=False),
@@ -84,5 +84,5 @@ def _measure(configuration: Configuration, encoded: EncodedCorpus, ngrams: int) 
         seconds.append(time.process_time() - start)
         done.append(number)
     update, validation = np.divide(seconds, done)
-    validation *= encoded.splits["validation"]["tokens"] / _VALIDATION_BATCH
+    validation *= encoded.splits["validation"]["tokens"] / VALIDATION_BATCH
     return _Cost(update * ngrams / batch_size + validation, _EVALUATIONS * validation)

@@ -5,7 +5,7 @@ import math
 
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option, parse_integers
-from keras_nplm.io.shapes import choose_cutoffs, cluster_width, number_of_blocks
+from keras_nplm.io.shapes import choose_cutoffs, cluster_width, count_matched, number_of_blocks
 from keras_nplm.training.configuration import Configuration
 
 _SPECIAL_TOKENS = 4  # <pad>, <unk>, <s>, </s>
@@ -38,7 +38,7 @@ def compute_sizes(configuration: Configuration, vocabulary_size: int) -> dict:
     if configuration.pointer:
         positions = configuration.order - 1
         body += 2 * features * m
-        biases += m + positions + max(1, min(3, positions // 2))
+        biases += m + positions + count_matched(positions)
         products = body + 2 * m * positions  # of the queries and the vectors of the context's words
     width = m if configuration.tied_output else configuration.output_rank or features
     projection = features * width if configuration.tied_output or configuration.output_rank else 0

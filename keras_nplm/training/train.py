@@ -145,8 +145,7 @@ def _run(
     def choose(encoded: EncodedCorpus) -> dict:
         counts = encoded.count_tokens_per_epoch(requested.before_counting.boundary), encoded.vocabulary_size
         unit, _ = parse_tokenizer(encoded.tokenizer)
-        units = dict(characters=unit == CHARACTERS, subwords=unit == SUBWORDS)
-        units["replicas"] = devices.num_replicas_in_sync
+        units = dict(characters=unit == CHARACTERS, subwords=unit == SUBWORDS, replicas=devices.num_replicas_in_sync)
         if requested.minutes is None:
             configuration = requested.choose(*counts, **units)
         elif (directory / "config.json").exists():  # the plan of the run to resume

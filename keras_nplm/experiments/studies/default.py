@@ -6,7 +6,7 @@ The rules were tuned on other texts than those of files: `--texts FILE …` adds
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
@@ -33,30 +33,25 @@ COLUMNS = [
 ]
 
 
-def list_rows(texts: Mapping[str, tuple[str, str]]) -> dict[Row, list[Row]]:
-    """List the commands of the default, with those of Kneser-Ney, for texts by name: title and flags."""
-    return {
+def declare_study(files: Sequence[str] = ()) -> Study:
+    """Return the study of the package's texts and of files, with a sentence in each line."""
+    given = {file.replace("/", "-"): (Path(file).stem, f"--train {shlex.quote(file)}") for file in files}
+    rows = {  # the default, Kneser-Ney
         Row(f"default-{name}", title, f"train {flags}"): [
             Row(f"default-{name}-{order}", title, f"ngram --order {order} {flags}") for order in _ORDERS
         ]
-        for name, (title, flags) in texts.items()
+        for name, (title, flags) in (_TEXTS | given).items()
     }
-
-
-def declare_study(files: Sequence[str] = ()) -> Study:
-    """Return the study of the package's texts and of files, with a sentence in each line."""
-    given = {Path(file).stem: (Path(file).stem, f"--train {shlex.quote(file)}") for file in files}
-    rows = list_rows(_TEXTS | given)
 
     def measure(directory: Path) -> dict:
         texts = []
         for network, ngrams in rows.items():
             model = directory / "rows" / network.name
             encoded, options = EncodedCorpus.load(model / "corpus"), read_json(model / "config.json")
+            best = min((read_row(row, directory) for row in ngrams), key=lambda row: row["validation"])
             text = {"title": network.title, "tokens": encoded.splits["train"]["tokens"]}
-            text |= {"types": encoded.vocabulary_size, "options": options, "network": read_row(network, directory)}
-            kneser_ney = min((read_row(row, directory) for row in ngrams), key=lambda row: row["validation"])
-            texts.append(text | {"kneser_ney": kneser_ney})
+            text |= {"types": encoded.vocabulary_size, "options": options, "kneser_ney": best}
+            texts.append(text | {"network": read_row(network, directory)})
         return {"texts": texts}
 
     listed = [row for network, ngrams in rows.items() for row in (network, *ngrams)]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.special_ids import EOS
-from keras_nplm.data.tokenizers import SPACE
+from keras_nplm.data.tokenizers import CHARACTERS, join_tokens
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.experiments.rows import Row
 from keras_nplm.experiments.study import Study
@@ -49,28 +49,28 @@ def _measure(directory: Path) -> dict:
     models = []
     for title, (network, ngram) in ROWS.items():
         model, ngrams = (directory / "rows" / row.name for row in (network, ngram))
-        metrics, corpus = read_json(model / "metrics.json"), EncodedCorpus.load(model / "corpus")
-        figures = {name: metrics[name] for name in ("cpu_seconds", "test")} | {"types": corpus.vocabulary_size}
+        metrics, types = read_json(model / "metrics.json"), EncodedCorpus.load(model / "corpus").vocabulary_size
+        figures = {name: metrics[name] for name in ("cpu_seconds", "test")}
         figures["unk_share"] = metrics["test"]["unk_tokens"] / metrics["test"]["tokens"]
         kneser_ney = read_json(ngrams / "metrics.json")["test"]
-        models.append({"title": title, "kneser_ney": kneser_ney} | figures)
-    return {"models": models + measure_compressors(corpus, Vocabulary.load(model / "vocabulary.txt"))}
+        models.append({"title": title, "types": types, "kneser_ney": kneser_ney} | figures)
+    letters = directory / "rows" / ROWS["characters"][0].name
+    text = EncodedCorpus.load(letters / "corpus"), Vocabulary.load(letters / "vocabulary.txt")
+    return {"models": models + measure_compressors(*text)}
 
 
 def measure_compressors(corpus: EncodedCorpus, vocabulary: Vocabulary) -> list[dict]:
     """Return a row for each compressor, from a corpus of characters."""
-    decoded = ("".join(vocabulary.decode(corpus.ids(split))) for split in ("train", "test"))
-    train, test = (text.replace(EOS, "\n").replace(SPACE, " ") for text in decoded)
+    decoded = (join_tokens(vocabulary.decode(corpus.ids(split)), CHARACTERS) for split in ("train", "test"))
+    train, test = (text.replace(EOS, "\n") for text in decoded)
     compressors = {"`xz -9`": lambda text: lzma.compress(text, preset=9)}
     if importlib.util.find_spec("pyppmd"):
         import pyppmd
 
         compressors["PPMd"] = lambda text: pyppmd.compress(text, max_order=6, mem_size=1 << 28)
-    rows = []
-    for title, compress in compressors.items():
-        added = len(compress((train + test).encode())) - len(compress(train.encode()))
-        rows.append({"title": title, "test": {"bits_per_character": 8 * added / len(test)}})
-    return rows
+    sizes = {name: [len(pack(text.encode())) for text in (train + test, train)] for name, pack in compressors.items()}
+    bits = {name: 8 * (both - seen) / len(test) for name, (both, seen) in sizes.items()}
+    return [{"title": name, "test": {"bits_per_character": value}} for name, value in bits.items()]
 
 
 STUDY = Study(__doc__, [Table("models", COLUMNS)], [row for pair in ROWS.values() for row in pair], _measure)
