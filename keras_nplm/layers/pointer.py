@@ -12,7 +12,7 @@ from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.io.shapes import count_matched
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 
-_START = -6.5  # a hundred such positions have the weight of one word in seven
+_START, _NEAR = -6.5, 100  # a hundred such positions have the weight of one word in seven; farther ones less
 _LEAST = 1e-37  # about the least normal number of float32
 _NEVER = -1e9  # z of a position out of reach
 
@@ -123,7 +123,8 @@ class Pointer(ConfiguredLayer):
     the same softmax as the words. Names and topic words that a text repeats gain most. The second term looks for a
     position that follows a word like those before the target t, the last one for a phrase that the text repeats, beyond
     the first three words of the context. σ bounds the weight of a position by 1, next to a Z near 1: without a bound,
-    training at a high rate diverges. Q, R, v and r start at 0, and u at -6.5.
+    training at a high rate diverges. Q, R, v and r start at 0, and u at -6.5, or -6.5 - ln(d / 100) for a distance d of
+    more than 100 words.
 
     Features are float [B, w], vectors C(w_i) [B, n-1, m], oldest word first, and a float [B, n-1]: 0 for a position of
     `<pad>` or `<s>`. Weight decay is on Q, R and v, not on the biases u and r.
@@ -149,7 +150,8 @@ class Pointer(ConfiguredLayer):
         self.Q = self.add_weight(name="Q", shape=(features_shape[-1], m), **matrix)
         self.R = self.add_weight(name="R", shape=(features_shape[-1], m), **matrix)
         self.v = self.add_weight(name="v", shape=(m,), **matrix)
-        start = keras.initializers.Constant(_START)
+        distance = np.arange(size, 0, -1)
+        start = keras.initializers.Constant(_START - np.log(np.maximum(1, distance / _NEAR)))
         self.u = self.add_weight(name="u", shape=(size,), initializer=start, autocast=False)
         self.r = self.add_weight(name="r", shape=(count_matched(size),), initializer="zeros", autocast=False)
 

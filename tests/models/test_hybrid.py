@@ -117,12 +117,13 @@ def test_it_learns_what_the_ngram_model_does_not_know():
 @pytest.mark.long
 def test_a_directory_is_trained_on_characters(tmp_path, capsys):
     text, rng = tmp_path / "names.txt", np.random.default_rng(0)
-    names = ["".join(rng.choice(list("abcde"), rng.integers(2, 7))) for _ in range(150)]
-    text.write_text("\n".join(names), encoding="utf-8")
-    options = ["--token", "character", "--output-layer", "hybrid", "--hidden-units", "8", "--epochs", "2", "--json"]
+    names = [f"{first}{'vwxyz'[k - 1] * k}{last}" for k in range(1, 6) for first, last in ("ab", "cd")]
+    text.write_text("\n".join(rng.permutation(names * 20)), encoding="utf-8")
+    options = ["--token", "character", "--averages-after", "2", "--hidden-units", "8", "--epochs", "2", "--json"]
     assert main(["train", "--train", str(text), *options, "--output", str(tmp_path / "model")]) == 0
     metrics, language_model = json.loads(capsys.readouterr().out), LanguageModel.load(tmp_path / "model")
     assert isinstance(language_model.model, Hybrid) and language_model.network is language_model.model.network
+    assert language_model.model.background.order == 7  # longer contexts gain nothing
     figures = evaluate(language_model.model, language_model.corpus.ids("test"))
     assert figures["perplexity"] == pytest.approx(metrics["test"]["perplexity"], rel=1e-6)
 
