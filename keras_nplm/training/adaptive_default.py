@@ -20,8 +20,8 @@ _TEXT_POINTER = {"pointer": True, "order": 241, "averages_after": "4,10,20,40,80
 _HYBRID_TYPES, _HYBRID_TOKENS = 10_000, 20_000_000  # an n-gram model inside: below these, of characters or subwords
 
 CHOSEN_OPTIONS = (
-    *("output_layer", "num_sampled", "order", "averages_after", "embedding_dim", "hidden_units"),
-    *("interpolated", "dropout", "embedding_dropout", "optimizer", "batch_size", "learning_rate", "epochs"),
+    *("output_layer", "num_sampled", "order", "averages_after", "embedding_dim", "hidden_units", "interpolated"),
+    *("dropout", "embedding_dropout", "weight_average", "optimizer", "batch_size", "learning_rate", "epochs"),
 )
 
 
@@ -43,8 +43,9 @@ def choose_configuration(
                      With a pointer they are segments of 16 targets
 
     Characters and subwords have a Kneser-Ney model inside the network, the output hybrid, below 10,000 types and 20
-    million tokens. Such a network trains with Adam: of characters with 11 in a context, about half of the dropout and
-    twice the epochs, rate 0.003, and batches of 256; of subwords with rate 0.002, and batches of 128.
+    million tokens. Such a network trains with Adam: of characters with 11 in a context, m = 30, a third of the dropout
+    of the hidden units, twice the epochs, averaged weights, rate 0.003, and batches of 256; of subwords with rate
+    0.002, and batches of 128.
 
     Where contexts cross sentences, with the boundaries `"text"` and `"stream"`, words have a pointer to 240 words.
 
@@ -91,9 +92,13 @@ def choose_configuration(
         "batch_size": 64 if tokens < _LARGE_TOKENS else 128,
         "epochs": max(3, min(16, round(8 * 2 ** (-0.85 * decades)))),
     }
+    separate = given.get("pointer") or given.get("shortlist_size") or given.get("segment", 1) > 1
+    is_hybrid = (characters or subwords) and types < _HYBRID_TYPES and tokens < _HYBRID_TOKENS and not separate
     if characters:
-        chosen |= {"averages_after": "10", "embedding_dropout": 0.0, "dropout": round(chosen["dropout"] / 3, 2)}
-        chosen |= {"hidden_units": 2 * chosen["hidden_units"], "epochs": round(1.5 * chosen["epochs"])}
+        chosen |= {"averages_after": "10", "dropout": round(chosen["dropout"] / 3, 2)}
+        chosen["embedding_dim"] = 30 if is_hybrid else max(30, chosen["embedding_dim"])
+        chosen["embedding_dropout"] *= is_hybrid
+        chosen |= {"hidden_units": 2 * chosen["hidden_units"], "epochs": round((2 if is_hybrid else 1.5) * chosen["epochs"])}
     output = _choose_output(tokens, types, characters)
     is_running = given.get("boundary", "sentence") != "sentence"
     is_large = not (characters or (subwords and types < _HYBRID_TYPES)) and output["output_layer"] != "full"
@@ -104,16 +109,14 @@ def choose_configuration(
     if (chosen | given).get("pointer") and "batch_size" not in given:
         chosen["segment"] = POINTER_SEGMENT
     chosen["batch_size"] += -chosen["batch_size"] % (chosen | given).get("segment", 1)
-    separate = given.get("pointer") or given.get("shortlist_size") or given.get("segment", 1) > 1
-    if (characters or subwords) and types < _HYBRID_TYPES and tokens < _HYBRID_TOKENS and not separate:
+    if is_hybrid:
         output = {"output_layer": "hybrid"}
     elif (output | given)["output_layer"] != "hybrid" and not given.get("shortlist_size"):
         output["interpolated"] = tokens < _HYBRID_TOKENS
     if (output | given)["output_layer"] == "hybrid":
         output |= {"optimizer": "adam", "learning_rate": 0.003 if characters else 0.002}
-        output |= {"order": 12, "averages_after": "", "batch_size": 256} if characters else {"batch_size": 128}
-        if characters:
-            output |= {"dropout": round(chosen["dropout"] * 1.5, 2), "epochs": round(chosen["epochs"] * 4 / 3)}
+        letters = {"order": 12, "averages_after": "", "batch_size": 256, "weight_average": 0.998}
+        output |= letters if characters else {"batch_size": 128}
     return Configuration(**(chosen | output | given))
 
 

@@ -30,7 +30,7 @@ class _Cost:
 
 
 def plan_minutes(
-    requested: AdaptiveConfiguration, encoded: EncodedCorpus, started: float, **units: bool | int
+    requested: AdaptiveConfiguration, encoded: EncodedCorpus, counts: tuple[int, int], started: float, **units: int
 ) -> Configuration:
     """Choose the options of the best network that a run of `requested.minutes` of CPU time on one core can train.
 
@@ -42,7 +42,6 @@ def plan_minutes(
         InputError: not even one epoch fits.
     """
     end = started + 60 * requested.minutes
-    counts = encoded.count_tokens_per_epoch(requested.before_counting.boundary), encoded.vocabulary_size
     default = requested.choose(*counts, **units)
     cost = _measure(default, encoded, counts[0])
     effort = (end - time.process_time() - cost.end) / (default.epochs * cost.epoch)

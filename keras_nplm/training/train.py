@@ -151,7 +151,7 @@ def _run(
         elif (directory / "config.json").exists():  # the plan of the run to resume
             configuration = _build_configuration(read_json(directory / "config.json"), **requested.given)
         else:
-            configuration = plan_minutes(requested, encoded, started, **units)
+            configuration = plan_minutes(requested, encoded, counts, started, **units)
         options = dataclasses.asdict(configuration) | {"kind": configuration.kind}
         return options if background is None else options | {"background": display_url(background)}
 
@@ -173,8 +173,6 @@ def _run(
     fit_network(configuration, encoded, targets, vocabulary, directory, devices)
     if not chief:
         return {}
-    if configuration.interpolated:
-        _interpolate(encoded, directory)
     metrics = _evaluate(configuration, options, encoded, vocabulary, directory)
     write_json(directory / "metrics.json", metrics)
     (directory / "last.npz").unlink(missing_ok=True)
@@ -223,18 +221,16 @@ def _read_finished_run(directory: Path) -> dict:
     return metrics
 
 
-def _interpolate(encoded: EncodedCorpus, directory: Path) -> None:
-    """Fit the weights of the network and its Kneser-Ney model on validation."""
-    config, size = read_json(directory / "config.json"), encoded.vocabulary_size
-    models = [load_component(directory, number, config, size) for number in (NETWORK, BACKGROUND)]
-    save_weights(directory, fit_mixture(models, encoded.ids("validation")))
-
-
 def _evaluate(
     configuration: Configuration, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary, directory: Path
 ) -> dict:
     """Evaluate the best epoch on validation and test; sum up the history."""
-    model = load_model(directory, options, len(vocabulary))
+    if configuration.interpolated:  # by weights that are fitted here
+        parts = [load_component(directory, number, options, len(vocabulary)) for number in (NETWORK, BACKGROUND)]
+        model = fit_mixture(parts, encoded.ids("validation"))
+        save_weights(directory, model)
+    else:
+        model = load_model(directory, options, len(vocabulary))
     splits, spelling = ("validation", "test"), load_spelling(directory)
     is_normalised = configuration.output_layer == "nce" or configuration.self_normalisation
     measure = evaluate
