@@ -98,7 +98,7 @@ def choose_configuration(
         chosen |= {"averages_after": "10", "dropout": round(chosen["dropout"] / 3, 2)}
         chosen["embedding_dim"] = 30 if is_hybrid else max(30, chosen["embedding_dim"])
         chosen["embedding_dropout"] *= is_hybrid
-        chosen |= {"hidden_units": 2 * chosen["hidden_units"], "epochs": round((2 if is_hybrid else 1.5) * chosen["epochs"])}
+        chosen |= {"hidden_units": 2 * chosen["hidden_units"], "epochs": chosen["epochs"] * (3 + is_hybrid) // 2}
     output = _choose_output(tokens, types, characters)
     is_running = given.get("boundary", "sentence") != "sentence"
     is_large = not (characters or (subwords and types < _HYBRID_TYPES)) and output["output_layer"] != "full"
