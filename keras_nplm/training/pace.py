@@ -17,16 +17,8 @@ from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.fit import VALIDATION_BATCH
 
 _MEASURED_IDS, _UPDATES, _TIMED_UPDATES, _SECONDS = 50_000, 16, 4096, 1.0  # updates of a call, at most, CPU seconds
-_LEAST_EFFORT = 0.05
+_LEAST_EFFORT, _PLANS = 0.05, 3
 _EVALUATIONS = 3  # after training: validation for the weights of a mixture, validation and test
-
-
-@dataclasses.dataclass(frozen=True)
-class _Cost:
-    """CPU seconds of an epoch with its validation, and of the evaluation at the end."""
-
-    epoch: float
-    end: float
 
 
 def plan_minutes(
@@ -34,22 +26,24 @@ def plan_minutes(
 ) -> Configuration:
     """Choose the options of the best network that a run of `requested.minutes` of CPU time on one core can train.
 
-    The default is timed on some updates. The ratio of the given time to the time of the default is the `effort`, from
-    which `choose_configuration` takes width, context and pointer. The chosen network is timed, too: it gets the epochs
-    that fit, at most as many as the effort gives. The time since `started`, of `time.process_time()`, counts.
+    The default is timed on some updates. The ratio of the given time to its time is the `effort`, from which
+    `choose_configuration` takes width, context and pointer. The chosen network is timed in turn. The last one gets the
+    epochs that fit, at most its own. The time since `started`, of `time.process_time()`, counts.
 
     Raises:
         InputError: not even one epoch fits.
     """
-    end = started + 60 * requested.minutes
-    default = requested.choose(*counts, **units)
-    cost = _measure(default, encoded, counts[0])
-    effort = (end - time.process_time() - cost.end) / (default.epochs * cost.epoch)
-    chosen = requested.choose(*counts, **units, effort=max(effort, _LEAST_EFFORT))
-    cost = _measure(chosen, encoded, counts[0])
-    epochs = (end - time.process_time() - cost.end) / cost.epoch
+    deadline = started + 60 * requested.minutes
+    effort = 1.0
+    for _ in range(_PLANS):
+        chosen = requested.choose(*counts, **units, effort=effort)
+        epoch, end = _measure(chosen, encoded, counts[0])
+        epochs = (deadline - time.process_time() - end) / epoch
+        if 0.8 < epochs / chosen.epochs < 1.25:
+            break
+        effort = max(effort * epochs / chosen.epochs, _LEAST_EFFORT)
     if epochs < 1:
-        needed = math.ceil(10 * (requested.minutes + (1 - epochs) * cost.epoch / 60)) / 10
+        needed = math.ceil(10 * (requested.minutes + (1 - epochs) * epoch / 60)) / 10
         fix = "give more, or train on a part of the text."
         check_argument("minutes", False, f"{needed:g} or more for this text", requested.minutes, fix)
     if "epochs" in requested.given:
@@ -57,8 +51,8 @@ def plan_minutes(
     return dataclasses.replace(chosen, epochs=min(chosen.epochs, int(epochs)))
 
 
-def _measure(configuration: Configuration, encoded: EncodedCorpus, ngrams: int) -> _Cost:
-    """Time some updates and some validation of a network that is not kept."""
+def _measure(configuration: Configuration, encoded: EncodedCorpus, ngrams: int) -> tuple[float, float]:
+    """Estimate the CPU seconds of an epoch with its validation, and of the end, on a network that is not kept."""
     ids, size = next(encoded.parts("train"))[:_MEASURED_IDS], encoded.vocabulary_size
     open_dataset = ngram_dataset
     if configuration.output_layer == "hybrid":
@@ -84,4 +78,4 @@ def _measure(configuration: Configuration, encoded: EncodedCorpus, ngrams: int) 
         done.append(number)
     update, validation = np.divide(seconds, done)
     validation *= encoded.splits["validation"]["tokens"] / VALIDATION_BATCH
-    return _Cost(update * ngrams / batch_size + validation, _EVALUATIONS * validation)
+    return update * ngrams / batch_size + validation, _EVALUATIONS * validation

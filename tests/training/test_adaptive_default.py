@@ -126,7 +126,7 @@ def test_minutes_choose_width_pointer_and_epochs(tmp_path, short_text, monkeypat
     assert_same_weights(*(tmp_path / name / "components" / "0" for name in ("model", "again")))
     assert main([*command, "--minutes=5", *given]) == 0 and "is finished" in capsys.readouterr().err
 
-    monkeypatch.setattr(pace, "_measure", lambda *_: pace._Cost(epoch=20.0, end=10.0))  # of a fast machine
+    monkeypatch.setattr(pace, "_measure", lambda *_: (20.0, 10.0))  # of a fast machine
     requested, counts, now = AdaptiveConfiguration(), (500_000, 20_000), time.process_time()
     few, default, many = (
         pace.plan_minutes(dataclasses.replace(requested, minutes=minutes), None, counts, now)

@@ -26,9 +26,9 @@ OURS = {  # by CPU seconds
     300: Row("modern-pointer-short", "modern-pointer, 7 epochs", f"{_POINTER} --epochs 7"),
     3000: Row(
         "modern-pointer-long",
-        "modern-pointer to 480 words, 10 epochs",
-        f"{_POINTER} --order 481 --averages-after 4,10,20,40,80,160,320 --dropout 0.35 --embedding-dropout 0.15"
-        " --epochs 10",
+        "modern-pointer, wider, 16 epochs",
+        f"{_POINTER} --averages-after 6,12,24,48,96,192 --embedding-dim 120 --hidden-units 300 --dropout 0.4"
+        " --embedding-dropout 0.2 --epochs 16 --patience 16",
     ),
 }
 RECIPES = {  # peers and their training
