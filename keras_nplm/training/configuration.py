@@ -153,9 +153,9 @@ _MODERN_NETWORK = dict(embedding_dim=100, hidden_units=200, activation="gelu", r
 _MODERN_DROPOUT = dict(dropout=0.3, embedding_dropout=0.1)
 _MODERN_SMALL = _BROWN_NCE | _MODERN_CONTEXT | _MODERN_NETWORK
 
-# The pointer repeats names and topic words, so far more words of context pay.
+# The pointer repeats names and topic words, so four times as many words of context pay.
 POINTER_SEGMENT = 16  # targets that share the look-up of the many words of a pointer
-_POINTER_CONTEXT = dict(order=1001, averages_after="4,10,20,40,80,160", pointer=True)
+_POINTER_CONTEXT = dict(order=241, averages_after="4,10,20,40,80,160", pointer=True)
 _POINTER_TRAINING = dict(segment=POINTER_SEGMENT, batch_size=128, learning_rate=1.4, epochs=8)
 _MODERN_POINTER = _MODERN_SMALL | _MODERN_DROPOUT | _POINTER_CONTEXT | _POINTER_TRAINING
 
@@ -175,7 +175,7 @@ _NAMED: dict[str, tuple[str, dict]] = {
     "brown-energy": ("the paper's energy-based variant (section 5.1) on Brown", _ENERGY),
     "modern-small": ("NCE, 60 words of context with averages, residual block; minutes on a CPU", _MODERN_SMALL),
     "modern": ("modern-small with more dropout and more epochs", _MODERN_SMALL | _MODERN_DROPOUT | dict(epochs=8)),
-    "modern-pointer": ("modern with a pointer to 1,000 words of context, which it can repeat", _MODERN_POINTER),
+    "modern-pointer": ("modern with a pointer to 240 words of context, which it can repeat", _MODERN_POINTER),
     "modern-large": ("256 words of context, 6 residual blocks, for 100 million words and GPUs", _LARGE),
     "phone": ("1 million subwords, below 2 MB in 8 bits; --tokenizer sentencepiece --pieces 4000", _PHONE),
     "names": ("characters of names, one name a line; --token character", _NAMES),
