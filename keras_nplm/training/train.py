@@ -225,12 +225,10 @@ def _evaluate(
     configuration: Configuration, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary, directory: Path
 ) -> dict:
     """Evaluate the best epoch on validation and test; sum up the history."""
-    if configuration.interpolated:  # by weights that are fitted here
+    if configuration.interpolated:
         parts = [load_component(directory, number, options, len(vocabulary)) for number in (NETWORK, BACKGROUND)]
-        model = fit_mixture(parts, encoded.ids("validation"))
-        save_weights(directory, model)
-    else:
-        model = load_model(directory, options, len(vocabulary))
+        save_weights(directory, fit_mixture(parts, encoded.ids("validation")))
+    model = load_model(directory, options, len(vocabulary))  # as users load it: the last digit of weights may differ
     splits, spelling = ("validation", "test"), load_spelling(directory)
     is_normalised = configuration.output_layer == "nce" or configuration.self_normalisation
     measure = evaluate
