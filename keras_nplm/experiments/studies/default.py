@@ -2,7 +2,7 @@
 
 `keras-nplm train` without `--config` chooses its options by the number of tokens and types of the text. "To Kneser-Ney"
 is the test perplexity relative to Kneser-Ney on the same tokens, with the order from 3 to 6 that is best on validation.
-The rules were tuned on other texts than those of files: `--texts FILE …` adds your own, with a sentence in each line.
+`--texts FILE …` adds texts of your own, with a sentence in each line.
 """
 
 import shlex
