@@ -41,3 +41,9 @@ def test_a_position_after_the_last_words_before_the_target_is_more_probable():
     for row, i in np.ndindex(40, 9):
         runs = [r[k - 1] for k in (1, 2, 3) if i >= 3 and (ids[row, i - k : i] == ids[row, -k:]).all()]
         assert abs(added[row, i] - sum(runs)) < 1e-9
+
+
+def test_a_thousand_positions_start_with_less_weight_than_the_vocabulary():
+    (pointer := Pointer()).build((1, 3), (1, 1000, 2))
+    a = 1 / (1 + np.exp(-pointer.u.numpy()))
+    assert np.diff(a[:900]).min() > 0 and np.ptp(a[900:]) == 0 and 0.4 < a.sum() < 0.6

@@ -18,13 +18,9 @@ VARIANTS = {
     "half": lambda size: dict(dtype="mixed_bfloat16", direct_connections=True, weight_decay=0.1),
     "tiles": lambda size: dict(output=FullSoftmax(size, held_out_mass=0.1, self_normalisation=0.1), word_dropout=0.1),
     "nce": lambda size: dict(output=NoiseContrastive(size, num_sampled=9, self_normalisation=0.1)),
-    "sampled": lambda size: dict(
-        output=SampledSoftmax(size, num_sampled=9, tied=True),
-        context=AveragedContext(size, 5, averages_after=(2,)),
-        pointer=True,
-    ),
+    "sampled": lambda size: dict(output=SampledSoftmax(size, num_sampled=9, tied=True), pointer=True),
     "adaptive": lambda size: dict(output="adaptive", hidden=DeepHidden(6, residual_blocks=1, layer_norm=True)),
-    "energy": lambda size: dict(output="energy", dropout=0.1),
+    "energy": lambda size: dict(output="energy", dropout=0.1, context=AveragedContext(size, 5, averages_after=(2,))),
 }
 
 

@@ -127,11 +127,9 @@ def test_minutes_choose_width_pointer_and_epochs(tmp_path, short_text, monkeypat
     assert main([*command, "--minutes=5", *given]) == 0 and "is finished" in capsys.readouterr().err
 
     monkeypatch.setattr(pace, "_measure", lambda *_: (20.0, 10.0))  # of a fast machine
-    requested, counts, now = AdaptiveConfiguration(), (500_000, 20_000), time.process_time()
-    few, default, many = (
-        pace.plan_minutes(dataclasses.replace(requested, minutes=minutes), None, counts, now)
-        for minutes in (0.9, 110.5 / 60, 25)
-    )
+    counts, now = (500_000, 20_000), time.process_time()
+    runs = (AdaptiveConfiguration(minutes=minutes) for minutes in (0.9, 110.5 / 60, 25))
+    few, default, many = (pace.plan_minutes(run, None, counts, now) for run in runs)
     assert dataclasses.replace(default, epochs=5) == choose_configuration(*counts) and default.epochs in (4, 5)
     assert few.epochs == 2 and not few.pointer and few.hidden_units < default.hidden_units
     assert many.pointer and many.hidden_units > default.hidden_units and many.epochs > default.epochs
