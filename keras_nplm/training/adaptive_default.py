@@ -51,8 +51,8 @@ def choose_configuration(
 
     Other networks are interpolated with a Kneser-Ney model of the same text, below 20 million tokens.
 
-    If the tokens are characters, the last 10 are concatenated, h is doubled, epochs are 1.5 times as many, and the
-    dropout is a third, of the hidden units only: spelling is learned by heart.
+    If the tokens are characters, the last 10 are concatenated, m is at least 30, h is doubled, epochs are 1.5 times as
+    many, and the dropout is a third, of the hidden units only: spelling is learned by heart.
 
     The default takes about 0.3 ms of CPU time for each token, 0.5 ms with a pointer to 240 words. With another
     `effort`, a multiple of that time, the width grows by effort^0.3 and the epochs grow by effort^0.5. From 1.6 on
@@ -93,12 +93,16 @@ def choose_configuration(
         "epochs": max(3, min(16, round(8 * 2 ** (-0.85 * decades)))),
     }
     separate = given.get("pointer") or given.get("shortlist_size") or given.get("segment", 1) > 1
-    is_hybrid = (characters or subwords) and types < _HYBRID_TYPES and tokens < _HYBRID_TOKENS and not separate
+    fits = (characters or subwords) and types < _HYBRID_TYPES and tokens < _HYBRID_TOKENS and not separate
+    is_hybrid = given.get("output_layer", "hybrid" if fits else "") == "hybrid"
     if characters:
         chosen |= {"averages_after": "10", "dropout": round(chosen["dropout"] / 3, 2)}
-        chosen["embedding_dim"] = 30 if is_hybrid else max(30, chosen["embedding_dim"])
-        chosen["embedding_dropout"] *= is_hybrid
-        chosen |= {"hidden_units": 2 * chosen["hidden_units"], "epochs": chosen["epochs"] * (3 + is_hybrid) // 2}
+        chosen["hidden_units"] *= 2
+        if is_hybrid:
+            chosen |= {"embedding_dim": 30, "epochs": 2 * chosen["epochs"]}
+        else:
+            chosen |= {"embedding_dim": max(30, chosen["embedding_dim"]), "epochs": round(1.5 * chosen["epochs"])}
+            chosen["embedding_dropout"] = 0.0
     output = _choose_output(tokens, types, characters)
     is_running = given.get("boundary", "sentence") != "sentence"
     is_large = not (characters or (subwords and types < _HYBRID_TYPES)) and output["output_layer"] != "full"
@@ -109,11 +113,11 @@ def choose_configuration(
     if (chosen | given).get("pointer") and "batch_size" not in given:
         chosen["segment"] = POINTER_SEGMENT
     chosen["batch_size"] += -chosen["batch_size"] % (chosen | given).get("segment", 1)
-    if is_hybrid:
+    if fits:
         output = {"output_layer": "hybrid"}
-    elif (output | given)["output_layer"] != "hybrid" and not given.get("shortlist_size"):
+    elif not is_hybrid and not given.get("shortlist_size"):
         output["interpolated"] = tokens < _HYBRID_TOKENS
-    if (output | given)["output_layer"] == "hybrid":
+    if is_hybrid:
         output |= {"optimizer": "adam", "learning_rate": 0.003 if characters else 0.002}
         letters = {"order": 12, "averages_after": "", "batch_size": 256, "weight_average": 0.998}
         output |= letters if characters else {"batch_size": 128}

@@ -20,7 +20,7 @@ from keras_nplm.models.evaluation import evaluate, log_probs
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.training.configuration import Configuration
 
-_MAX_ORDER, _LEAST_GAIN = 8, 0.001  # of the validation perplexity, by one more word of context
+MAX_ORDER, _LEAST_GAIN = 8, 0.001  # of the validation perplexity, by one more word of context
 _PROBE = 1 << 18  # ids of validation that choose the order
 
 
@@ -33,8 +33,8 @@ def write_background(
 ) -> None:
     """Write the n-gram model beside a network before the first epoch, unless the model directory has it.
 
-    It is copied from the model directory `source`. Without one, a Kneser-Ney model of order `ngram_order` is estimated
-    from the training split. The order of a hybrid or a mixture is the lowest from which on validation gains little.
+    It is copied from the model directory `source`. Without one, a Kneser-Ney model is estimated from the training
+    split: of order `ngram_order`, or in a hybrid or a mixture of the lowest from which on validation gains little.
     `config.json` is removed if this raises InputError.
     """
     if (component_directory(directory, BACKGROUND) / "config.json").exists():
@@ -53,7 +53,7 @@ def _estimate(configuration: Configuration, encoded: EncodedCorpus) -> NextWordM
     if configuration.shortlist_size:
         return kneser_ney(ids, size, configuration.ngram_order, boundary)
     best, lowest, held_out = None, np.inf, encoded.ids("validation")[:_PROBE]
-    for order in range(2, min(configuration.order, _MAX_ORDER) + 1):
+    for order in range(2, min(configuration.order, MAX_ORDER) + 1):
         model = kneser_ney(ids, size, order, boundary)
         perplexity = evaluate(model, held_out)["perplexity"]
         if perplexity > lowest * (1 - _LEAST_GAIN):

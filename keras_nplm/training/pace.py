@@ -12,6 +12,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
 from keras_nplm.training.adaptive_default import AdaptiveConfiguration
+from keras_nplm.training.background import MAX_ORDER
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.fit import VALIDATION_BATCH
@@ -56,7 +57,7 @@ def _measure(configuration: Configuration, encoded: EncodedCorpus, ngrams: int) 
     ids, size = next(encoded.parts("train"))[:_MEASURED_IDS], encoded.vocabulary_size
     open_dataset = ngram_dataset
     if configuration.output_layer == "hybrid":
-        jackknife = Jackknife(ids, size, configuration.ngram_order, configuration.boundary, folds=2)
+        jackknife = Jackknife(ids, size, min(configuration.order, MAX_ORDER), configuration.boundary, folds=2)
         open_dataset = functools.partial(hybrid_dataset, model=jackknife)
     model = build_model(configuration, size)
     model.compile(build_optimizer(configuration, _TIMED_UPDATES), steps_per_execution=_UPDATES)

@@ -15,5 +15,4 @@ def test_checks_pass_on_the_device_at_hand():
     run = subprocess.run([sys.executable, SCRIPT, "--only", "log_probs", "resume"], capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     checks = list(map(json.loads, run.stdout.splitlines()))
-    assert [check["name"] for check in checks] == ["log_probs", "resume"]
-    assert all(check["device"] for check in checks)
+    assert [check["name"] for check in checks if check["device"]] == ["log_probs", "resume"]

@@ -58,7 +58,9 @@ def test_the_output_follows_the_vocabulary_and_the_context_the_tokens():
     assert (words.averages, letters.averages) == ((4,), ()) and letters.hidden_units == 2 * words.hidden_units
     sizes = [(10**5, 9999), (10**5, 10_000), (10**8, 60)]  # the last two have no n-gram model inside
     outputs = [choose_configuration(*size, subwords=True).output_layer for size in sizes]
-    assert outputs == ["hybrid", "nce", "full"] and letters.output_layer == "hybrid" and letters.weight_average
+    assert outputs == ["hybrid", "nce", "full"] and letters.output_layer == "hybrid" and letters.optimizer == "adam"
+    alone = choose_configuration(100_000, 60, characters=True, output_layer="full")
+    assert letters.weight_average and letters.epochs > alone.epochs and alone.embedding_dropout == 0
     assert choose_configuration(10**5, 60, characters=True, pointer=True, segment=16).output_layer == "full"
     others = ({"effort": 0.5}, {}, {"order": 5}, {"pointer": False})
     news = [choose_configuration(10**6, 10**4, boundary="text", **other) for other in others]
@@ -127,9 +129,8 @@ def test_minutes_choose_width_pointer_and_epochs(tmp_path, short_text, monkeypat
     assert main([*command, "--minutes=5", *given]) == 0 and "is finished" in capsys.readouterr().err
 
     monkeypatch.setattr(pace, "_measure", lambda *_: (20.0, 10.0))  # of a fast machine
-    counts, now = (500_000, 20_000), time.process_time()
-    runs = (AdaptiveConfiguration(minutes=minutes) for minutes in (0.9, 110.5 / 60, 25))
-    few, default, many = (pace.plan_minutes(run, None, counts, now) for run in runs)
+    counts, runs = (500_000, 20_000), [AdaptiveConfiguration(minutes=n) for n in (0.9, 110.5 / 60, 25)]
+    few, default, many = (pace.plan_minutes(run, None, counts, time.process_time()) for run in runs)
     assert dataclasses.replace(default, epochs=5) == choose_configuration(*counts) and default.epochs in (4, 5)
     assert few.epochs == 2 and not few.pointer and few.hidden_units < default.hidden_units
     assert many.pointer and many.hidden_units > default.hidden_units and many.epochs > default.epochs
