@@ -113,14 +113,12 @@ def choose_configuration(
     if (chosen | given).get("pointer") and "batch_size" not in given:
         chosen["segment"] = POINTER_SEGMENT
     chosen["batch_size"] += -chosen["batch_size"] % (chosen | given).get("segment", 1)
-    if fits:
-        output = {"output_layer": "hybrid"}
-    elif not is_hybrid and not given.get("shortlist_size"):
-        output["interpolated"] = tokens < _HYBRID_TOKENS
     if is_hybrid:
-        output |= {"optimizer": "adam", "learning_rate": 0.003 if characters else 0.002}
+        output = {"output_layer": "hybrid", "optimizer": "adam", "learning_rate": 0.003 if characters else 0.002}
         letters = {"order": 12, "averages_after": "", "batch_size": 256, "weight_average": 0.998}
         output |= letters if characters else {"batch_size": 128}
+    elif not given.get("shortlist_size"):
+        output["interpolated"] = tokens < _HYBRID_TOKENS
     return Configuration(**(chosen | output | given))
 
 

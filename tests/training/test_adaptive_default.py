@@ -61,6 +61,7 @@ def test_the_output_follows_the_vocabulary_and_the_context_the_tokens():
     assert outputs == ["hybrid", "nce", "full"] and letters.output_layer == "hybrid" and letters.optimizer == "adam"
     alone = choose_configuration(100_000, 60, characters=True, output_layer="full")
     assert letters.weight_average and letters.epochs > alone.epochs and alone.embedding_dropout == 0
+    assert alone.interpolated and alone.learning_rate < 1
     assert choose_configuration(10**5, 60, characters=True, pointer=True, segment=16).output_layer == "full"
     others = ({"effort": 0.5}, {}, {"order": 5}, {"pointer": False})
     news = [choose_configuration(10**6, 10**4, boundary="text", **other) for other in others]
