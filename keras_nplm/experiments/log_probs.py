@@ -39,15 +39,15 @@ def load_log_probs(
     return read_arrays(path, SPLITS)
 
 
-def load_dynamic_log_probs(directory: Path, row: str, tuned: str) -> Columns:
-    """Return ln P of each token under the model of a row that learns as it reads, with the settings of a row."""
-    dynamics = load_tuned(directory / "rows" / tuned).dynamics
+def load_dynamic_log_probs(directory: Path, row: str) -> Columns:
+    """Return ln P of each token under the model of a row that learns as it reads."""
+    dynamics = load_tuned(directory / "rows" / row).dynamics
     return load_log_probs(
         directory,
         row,
         f"{row}-dynamic",
         lambda language_model: make_dynamic(language_model.model, dynamics.settings, dynamics.mean_squares),
-        directory / "rows" / tuned / DYNAMICS_FILE,
+        directory / "rows" / row / DYNAMICS_FILE,
     )
 
 

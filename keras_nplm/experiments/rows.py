@@ -14,7 +14,7 @@ from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.errors import RunError
 from keras_nplm.io.files import read_json, replace_file
 
-_FIGURES = ("seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second", "parameters")
+_FIGURES = ("seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second", "parameters", "processor")
 
 
 @dataclasses.dataclass(frozen=True)

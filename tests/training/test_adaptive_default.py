@@ -53,15 +53,14 @@ def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(tokens, more, t
 
 def test_the_output_follows_the_vocabulary_and_the_context_the_tokens():
     outputs = [choose_configuration(100_000, types).output_layer for types in (50, 511, 512, 4999, 5000)]
-    assert outputs == ["full", "full", "sampled", "sampled", "nce"]
+    full = choose_configuration(10**5, 60, characters=True, output_layer="full")
+    assert outputs == ["full", "full", "sampled", "sampled", "nce"] and full.embedding_dropout == 0
     words, letters = (choose_configuration(100_000, 60, characters=characters) for characters in (False, True))
     assert (words.averages, letters.averages) == ((4,), ()) and letters.hidden_units == 2 * words.hidden_units
     sizes = [(10**5, 9999), (10**5, 10_000), (10**8, 60)]  # the last two have no n-gram model inside
     outputs = [choose_configuration(*size, subwords=True).output_layer for size in sizes]
     assert outputs == ["hybrid", "nce", "full"] and letters.output_layer == "hybrid" and letters.optimizer == "adam"
-    alone = choose_configuration(100_000, 60, characters=True, output_layer="full")
-    assert letters.weight_average and letters.epochs > alone.epochs and alone.embedding_dropout == 0
-    assert alone.interpolated and alone.learning_rate < 1
+    assert letters.weight_average and letters.epochs > full.epochs and full.learning_rate == 0.5 and full.interpolated
     assert choose_configuration(10**5, 60, characters=True, pointer=True, segment=16).output_layer == "full"
     others = ({"effort": 0.5}, {}, {"order": 5}, {"pointer": False})
     news = [choose_configuration(10**6, 10**4, boundary="text", **other) for other in others]

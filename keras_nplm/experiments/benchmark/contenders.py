@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
@@ -104,6 +105,8 @@ class Process(Contender):
 
 def _serve(connection: Connection, errors: str, build: str, arguments: dict) -> None:
     """Build a contender in this process. Answer each message with the figures of a round, or with an error."""
+    # a killed benchmark leaves no peer on the core of the next
+    threading.Thread(target=lambda: (multiprocessing.parent_process().join(), os._exit(1)), daemon=True).start()
     for stream in (1, 2):  # what a library prints is no result of the command
         os.dup2(os.open(errors, os.O_WRONLY | os.O_APPEND), stream)
     try:

@@ -21,15 +21,20 @@ from keras_nplm.io.files import read_json, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.models.caches import ContinuousCache
 
-_POINTER = "train --config modern-pointer --held-out-mass 0 --seed 1"
-OURS = {  # by CPU seconds
-    300: Row("modern-pointer-short", "modern-pointer, 7 epochs", f"{_POINTER} --epochs 7"),
-    3000: Row(
-        "modern-pointer-long",
-        "modern-pointer to 1,000 words, wider, 16 epochs",
-        f"{_POINTER} --order 1001 --averages-after 6,12,24,48,96,192 --embedding-dim 120 --hidden-units 300"
-        " --dropout 0.4 --embedding-dropout 0.2 --epochs 16 --patience 16",
-    ),
+_POINTER, _FLAGS = "train --config modern-pointer", "--held-out-mass 0 --seed 1"
+OURS = {  # by CPU seconds; others are compared with the first
+    300: [
+        Row("modern-pointer-short", "modern-pointer, 7 epochs", f"{_POINTER} {_FLAGS} --epochs 7"),
+        Row("modern-small-held-out-1", "modern-small", f"train --config modern-small {_FLAGS}"),
+    ],
+    3000: [
+        Row(
+            "modern-pointer-long",
+            "modern-pointer to 1,000 words, wider, 16 epochs",
+            f"{_POINTER} {_FLAGS} --order 1001 --averages-after 6,12,24,48,96,192 --embedding-dim 120"
+            " --hidden-units 300 --dropout 0.4 --embedding-dropout 0.2 --epochs 16 --patience 16",
+        )
+    ],
 }
 RECIPES = {  # peers and their training
     "LSTM": {
@@ -76,17 +81,16 @@ def measure(settings: Settings) -> list[dict]:
     directory, rows = settings.directory, []
     with lock_directory(directory):
         for seconds in settings.seconds:
-            row = OURS[max((key for key in OURS if key <= seconds), default=min(OURS))]
-            make_rows([row], directory, 1, settings.data_dir)
+            ours = OURS[max((key for key in OURS if key <= seconds), default=min(OURS))]
+            make_rows(ours, directory, 1, settings.data_dir)
             (directory / "quality").mkdir(exist_ok=True)
-            ours, corpus = measure_ours(row, directory), directory / "rows" / row.name / "corpus"
-            rows.append(ours)
-            for model in RECIPES:
-                peer = measure_peer(choose_recipe(model, seconds), corpus, directory / "quality")
-                if "failure" not in peer:
-                    ratios = {kind: peer[kind]["test"] / ours[kind]["test"] for kind in ("cache", "dynamic")}
-                    peer["ratio_to_ours"] = {"static": peer["test"] / ours["test"]} | ratios
-                rows.append(peer)
+            first, *others = [measure_ours(row, directory) for row in ours]
+            corpus = directory / "rows" / ours[0].name / "corpus"
+            others += [measure_peer(choose_recipe(model, seconds), corpus, directory / "quality") for model in RECIPES]
+            for other in (row for row in others if "failure" not in row):
+                ratios = {kind: other[kind]["test"] / first[kind]["test"] for kind in ("cache", "dynamic")}
+                other["ratio_to_ours"] = {"static": other["test"] / first["test"]} | ratios
+            rows += [first, *others]
     return rows
 
 
@@ -104,14 +108,13 @@ def measure_ours(row: Row, directory: Path) -> dict:
     pairs = [{"": static, "cache": log_probs.load_log_probs(directory, row.name, *cache)} for cache in caches.items()]
     mixed = [log_probs.measure_mixture(pair, [*pair]) for pair in pairs]
     began = time.process_time()
-    measured = {name: figures[name] for name in (*SPLITS, "parameters", "epochs")} | {
+    measured = {name: figures[name] for name in (*SPLITS, "parameters", "epochs", "processor")} | {
         "name": row.title,
         "cpu_seconds": figures["training_cpu_seconds"],
         "cache": min(mixed, key=lambda figures: figures["validation"]),
-        "dynamic": log_probs.compute_perplexities(log_probs.load_dynamic_log_probs(directory, row.name, row.name)),
+        "dynamic": log_probs.compute_perplexities(log_probs.load_dynamic_log_probs(directory, row.name)),
         "dynamic_settings": str(log_probs.load_tuned(directory / "rows" / row.name).dynamics.settings),
         "dynamic_cpu_seconds": round(time.process_time() - began),
-        "processor": read_json(directory / "rows" / row.name / "metrics.json").get("processor", ""),
     }
     write_json(result, {"command": row.full_command, "row": measured})
     return measured
