@@ -4,7 +4,7 @@ All models train on the same tokens of Brown with the same vocabulary, on one co
 train for the seconds of `--seconds`, ours for their epochs. Seconds do not include validation. The cache is the
 continuous cache of the last 2,000 words. Its flatness and weight, and the settings of dynamic evaluation, are found for
 all models by the same search on validation. A ratio of 1.35 says that the test perplexity is 35% higher than that of
-`modern-pointer` with the same seconds. Finished models are kept, and the same command resumes.
+the pointer above; compare their seconds, too. Finished models are kept, and the same command resumes.
 """
 
 import sys
@@ -108,7 +108,7 @@ def measure_ours(row: Row, directory: Path) -> dict:
     pairs = [{"": static, "cache": log_probs.load_log_probs(directory, row.name, *cache)} for cache in caches.items()]
     mixed = [log_probs.measure_mixture(pair, [*pair]) for pair in pairs]
     began = time.process_time()
-    measured = {name: figures[name] for name in (*SPLITS, "parameters", "epochs", "processor")} | {
+    measured = {name: figures.get(name, "") for name in (*SPLITS, "parameters", "epochs", "processor")} | {
         "name": row.title,
         "cpu_seconds": figures["training_cpu_seconds"],
         "cache": min(mixed, key=lambda figures: figures["validation"]),
