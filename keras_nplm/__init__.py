@@ -4,8 +4,9 @@ Nine packages in data-flow order, each importing only from those before it: `io`
 `language_model`, `training`, `serving`, `experiments`, `cli`. The public names below are importable from here; each
 is imported when it is first used, so that `import keras_nplm` loads neither Keras nor TensorFlow.
 
-To know the network in an hour, read in this order: README.md, layers/context.py, layers/hidden.py,
-layers/outputs/full.py, models/nplm.py, data/ngram_arrays.py, data/dataset.py, models/evaluation.py, training/fit.py.
+To know the network in an hour, read in this order: README.md, models/networks/nplm.py, layers/context.py,
+layers/hidden.py, layers/heads/linear.py, models/networks/context_network.py, layers/objectives/likelihood.py,
+data/ngram_arrays.py, data/dataset.py, models/evaluation.py, training/fit.py.
 """
 
 import contextlib
@@ -35,14 +36,16 @@ _PUBLIC = {
     "keras_nplm.layers.context": ["ContextEmbedding"],
     "keras_nplm.layers.deep_hidden": ["DeepHidden", "ResidualBlock"],
     "keras_nplm.layers.hidden": ["DirectConnection", "TanhHidden"],
-    "keras_nplm.layers.outputs": [
-        *("AdaptiveSoftmax", "EnergyOutput", "FullSoftmax"),
-        *("HybridSoftmax", "NoiseContrastive", "SampledSoftmax"),
-    ],
+    "keras_nplm.layers.heads": ["AdaptiveHead", "EnergyHead", "LinearHead"],
+    "keras_nplm.layers.objectives": ["Likelihood", "NoiseContrastive", "SampledSoftmax"],
+    "keras_nplm.layers.pointer": ["Pointer"],
     "keras_nplm.models.caches": ["ContinuousCache", "NgramCache", "UnigramCache"],
-    "keras_nplm.models.gradients": ["sum_gradients"],
-    "keras_nplm.models.metrics": ["Perplexity"],
-    "keras_nplm.models.nplm": ["NPLM"],
+    "keras_nplm.models.networks.gradients": ["sum_gradients"],
+    "keras_nplm.models.networks.metrics": ["Perplexity"],
+    "keras_nplm.models.networks.context_network": ["ContextNetwork"],
+    "keras_nplm.models.networks.hybrid_network": ["HybridNetwork"],
+    "keras_nplm.models.networks.nplm": ["NPLM"],
+    "keras_nplm.models.networks.pointer_network": ["PointerNetwork"],
     "keras_nplm.models.evaluation": ["evaluate"],
     "keras_nplm.models.mixture": ["Mixture", "Uniform", "fit_mixture"],
     "keras_nplm.models.ngrams": ["class_based", "deleted_interpolation", "kneser_ney", "read_arpa", "write_arpa"],
@@ -71,7 +74,7 @@ __all__ = ["__version__", *sorted(_MODULE_OF)]
 
 # Keras and TFDS find a class by its name only after the module that registers it was imported
 _REGISTERING = {
-    "keras": ["keras_nplm.models.nplm", "keras_nplm.training.optimizers"],
+    "keras": ["keras_nplm.models.networks", "keras_nplm.training.optimizers"],
     "tensorflow_datasets": ["keras_nplm.data.corpora.tfds_builders"],
 }
 

@@ -45,7 +45,7 @@ def ngram_dataset(
     permutation, and the same seed the same epochs. `tf.train.Checkpoint(iterator=iter(dataset))` restores the place
     within an epoch. With `first_epoch` the next epochs follow as they would have.
 
-    With `segment` T the batches are B/T segments: (ids int32 [B/T, n-1+T-1], target_ids int32 [B/T, T]). A segment is T
+    With `segment` T the batches are B/T segments: ({"segments": int32 [B/T, n-1+T-1]}, target_ids int32 [B/T, T]). A segment is T
     consecutive targets with the n-1 words before the first, so that neighbours share their context. Segments begin at
     other places in each of T epochs. A place without a target is `<pad>`: before and after the text, and where
     `targets_below` skips a word. With boundary `"sentence"` the text keeps its `</s>`, which ends the context, and with
@@ -138,6 +138,8 @@ def ngram_dataset(
     def gather(epoch: tf.Tensor, tokens: tf.Tensor, positions: tf.Tensor | None) -> Callable:
         offset = draw_offset(segment, seed, epoch) if shuffle and segment > 1 else 0
         gather_places = functools.partial(gather_segments, tokens, positions, offset, order, segment, targets_below)
+        if segment > 1:
+            return _name_segments(gather_places)
         return _add_folds(gather_places, folds, number) if folds else gather_places
 
     if pools:
@@ -178,6 +180,16 @@ def ngram_dataset(
     numbers = tf.data.Dataset.range(1).map(lambda _: epochs.assign_add(1))
     dataset = numbers.flat_map(batched).with_options(options)
     return dataset if batches < 0 else dataset.apply(tf.data.experimental.assert_cardinality(batches))
+
+
+def _name_segments(gather: Callable) -> Callable:
+    """Return a function of places whose ids have the name of segments, as a network reads them."""
+
+    def gather_named(place: tf.Tensor) -> tuple:
+        ids, target_ids = gather(place)
+        return {"segments": ids}, target_ids
+
+    return gather_named
 
 
 def _add_folds(gather: Callable, folds: int, number: int) -> Callable:

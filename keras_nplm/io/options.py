@@ -137,7 +137,6 @@ cutoffs* str "" list: first id of each cluster of the adaptive output; none: a n
 output_rank* int? none 1..: r, rank of the output matrix: features are projected to r numbers
 tied_output* bool False any: tied weights: C is also the output matrix, on features projected to m numbers
 shortlist_size* int? none 1..: s, short-list: the network predicts the s most frequent words, an n-gram model the others
-outside_output* bool False any: one more output for all words outside the short-list
 interpolated bool False any: mix a Kneser-Ney model of the same text in, by a weight fitted on validation
 
 [regularisation]
@@ -158,7 +157,6 @@ segment* int 1 1..1024: T, consecutive targets that share the look-up of their w
 
 [distribution]
 strategy str auto auto|one-device|mirrored|multi-worker: one device, all GPUs here, or the workers of TF_CONFIG
-average_every* int 1 1..1048575: K, local SGD: workers take K updates each, then weights are averaged; 1: synchronous
 worker_timeout* int 300 1..: seconds that a worker of TF_CONFIG waits for the others before it gives up
 
 [run]

@@ -36,7 +36,7 @@ def evaluate_text(language_model: "LanguageModel", text: Text, ln_z: bool, dynam
         if language_model.kind != "nplm":
             received = type(language_model.model).__name__
             raise InputError(f"log Z can only be reported for an NPLM. Received: {received}.")
-        from keras_nplm.models.self_normalised import evaluate_with_ln_z
+        from keras_nplm.models.networks.self_normalised import evaluate_with_ln_z
 
         measure = evaluate_with_ln_z
     if not dynamic:

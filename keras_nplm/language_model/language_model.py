@@ -37,7 +37,7 @@ from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
 if TYPE_CHECKING:
     from keras_nplm.models.adaptation import Adaptation
-    from keras_nplm.models.nplm import NPLM
+    from keras_nplm.models.networks.context_network import ContextNetwork
 
 
 class LanguageModel:
@@ -95,7 +95,7 @@ class LanguageModel:
 
         `corpus`, `spelling` and `dynamics` are read from the directory when they are first used. A directory of
         `gs://` or `s3://` is downloaded to a cache. `self_normalised` takes the logits of an NPLM as log-probabilities,
-        without computing log Z, which is faster; see `keras_nplm.models.self_normalised.SelfNormalised`.
+        without computing log Z, which is faster; see `keras_nplm.models.networks.self_normalised.SelfNormalised`.
 
         Raises:
             InputError: the directory is missing, incomplete or damaged, or its files belong to different models.
@@ -362,7 +362,7 @@ class LanguageModel:
         return getattr(self.model, "kind", None)
 
     @property
-    def network(self) -> "NPLM | None":
+    def network(self) -> "ContextNetwork | None":
         """The NPLM, or the only NPLM in a `Shortlist`, `Hybrid` or `Mixture`; None for other models."""
         return find_network(self.model)
 

@@ -79,7 +79,7 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
         path = directory / "model.keras"
         if not path.is_file():
             raise InputError(f"{path} does not exist: training has not finished an epoch. Fix: train again.")
-        from keras_nplm.models.nplm_file import load_network
+        from keras_nplm.models.networks.network_file import load_network
 
         model = load_network(path)
     elif isinstance(kind, str) and kind in _NGRAM_CLASSES:

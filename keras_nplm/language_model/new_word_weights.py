@@ -8,10 +8,12 @@ import tensorflow as tf
 
 from keras_nplm.data.special_ids import PAD_ID, SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError
+from keras_nplm.layers.ops import NewRows
+from keras_nplm.layers.pointer import CopyScores
 from keras_nplm.models.base import row_blocks
-from keras_nplm.models.growth import NewRows, renormalise
-from keras_nplm.models.nplm import NPLM
-from keras_nplm.models.self_normalised import SelfNormalised
+from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.growth import renormalise
+from keras_nplm.models.networks.self_normalised import SelfNormalised
 
 _BLOCK = 1 << 23  # numbers of a block [contexts, |V|]
 _CONTEXTS = 4096  # sample of the text's contexts, for the biases
@@ -45,10 +47,10 @@ class NewWordText:
         return self.known_ngrams[chosen, :-1], owners
 
 
-def expect_rows(model: NPLM, text: NewWordText, shares: np.ndarray) -> NewRows:
+def expect_rows(model: ContextNetwork, text: NewWordText, shares: np.ndarray) -> NewRows:
     """The paper's rule: the expected rows of C and of the output kernel under P(· | context); see `add_words`."""
     contexts, owners = text.find_contexts()
-    table = np.concatenate([model.embed.C.numpy(), model.prob.kernel.numpy()], axis=1)
+    table = np.concatenate([model.embed.C.numpy(), _stack_kernel(model)], axis=1)
     sums = np.zeros((len(text.words), table.shape[1]))
     for block in _blocks(len(contexts), text.vocabulary_size):
         probabilities = np.exp(model.next_log_probs(contexts[block]))
@@ -60,13 +62,13 @@ def expect_rows(model: NPLM, text: NewWordText, shares: np.ndarray) -> NewRows:
     return _fit_biases(C, C if model.prob.tied else kernel, projected, log_z, shares)
 
 
-def climb_rows(model: NPLM, text: NewWordText, shares: np.ndarray) -> NewRows:
+def climb_rows(model: ContextNetwork, text: NewWordText, shares: np.ndarray) -> NewRows:
     """The better rule: one step up the likelihood of the text from the rows of `<unk>`; see `add_words`."""
     projected, log_z = _sample_contexts(model, text)
     step = _step_kernel(model, text, projected, log_z)
     C = model.embed.C.numpy()[UNK_ID] + _step_vectors(model, text)
     C = C + step if model.prob.tied else C
-    kernel = C if model.prob.tied else model.prob.kernel.numpy()[UNK_ID] + step
+    kernel = C if model.prob.tied else _stack_kernel(model)[UNK_ID] + step
     return _fit_biases(C, kernel, projected, log_z, shares)
 
 
@@ -74,7 +76,7 @@ def _blocks(number: int, width: int) -> Iterator[slice]:
     return row_blocks(number, max(1, min(512, _BLOCK // width)))
 
 
-def _sample_contexts(model: NPLM, text: NewWordText) -> tuple[np.ndarray, np.ndarray]:
+def _sample_contexts(model: ContextNetwork, text: NewWordText) -> tuple[np.ndarray, np.ndarray]:
     """Return the projected features of evenly spaced contexts of the text, float32 [R, w], and log Z, float [R]."""
     size = max(_MIN_CONTEXTS, min(_CONTEXTS, _MAX_LOGITS // len(text.words)))
     indices = np.linspace(0, len(text.ngrams) - 1, min(len(text.ngrams), size)).astype(int)
@@ -84,12 +86,24 @@ def _sample_contexts(model: NPLM, text: NewWordText) -> tuple[np.ndarray, np.nda
     return _project(model, contexts), logits - model.log_prob(contexts, targets)
 
 
-def _project(model: NPLM, contexts: np.ndarray) -> np.ndarray:
+def _project(model: ContextNetwork, contexts: np.ndarray) -> np.ndarray:
     """Return the features after the projection of the output layer, float32 [B, w]; kernel rows multiply them."""
-    return np.asarray(model.prob.project_features(SelfNormalised(model).features(contexts)))
+    context = model.read(contexts)
+    scores = model.score(context, model.features(context))
+    if isinstance(scores, CopyScores):
+        scores = scores.scores
+    return np.asarray(scores.features, np.float32)
 
 
-def _step_vectors(model: NPLM, text: NewWordText) -> np.ndarray:
+def _stack_kernel(model: ContextNetwork) -> np.ndarray:
+    """Return the kernel of the scores, [U W], float [|V|, w]."""
+    kernels = [model.prob.U] if model.prob.U is not None else []
+    if model.direct is not None:
+        kernels.append(model.direct.W)
+    return np.concatenate([kernel.numpy() for kernel in kernels], axis=1)
+
+
+def _step_vectors(model: ContextNetwork, text: NewWordText) -> np.ndarray:
     """Return the step of the word vectors, (N F + 30 (n-1) σ² I)^-1 g, float [J, m]."""
     m, has_new = model.embedding_dim, (text.ngrams[:, :-1] >= text.vocabulary_size).any(axis=1)
     contexts, ngrams = text.ngrams[has_new, :-1], text.known_ngrams[has_new]
@@ -108,23 +122,25 @@ def _step_vectors(model: NPLM, text: NewWordText) -> np.ndarray:
     return (gradients @ axes / (numbers[:, None] * curvatures + prior)) @ axes.T
 
 
-def context_gradients(model: NPLM, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+def context_gradients(model: ContextNetwork, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
     """Return the gradients of ln P(target | context) by the vectors of the context's words, float32 [B, n-1, m]."""
     vectors = tf.convert_to_tensor(model.embed.vectors(context_ids))
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(vectors)
-        features = model.features_of_vectors(vectors, context_ids)
-        negative = model.prob.negative_log_likelihood(features, target_ids)
+        context = model.embed.join_vectors(vectors, context_ids)
+        scores = model.score(context, model.features(context))
+        log_z, logit = scores.for_training(target_ids)
+        negative = log_z - logit
     return -tape.gradient(negative, vectors).numpy().astype(np.float32)
 
 
-def _step_kernel(model: NPLM, text: NewWordText, projected: np.ndarray, log_z: np.ndarray) -> np.ndarray:
+def _step_kernel(model: ContextNetwork, text: NewWordText, projected: np.ndarray, log_z: np.ndarray) -> np.ndarray:
     """Return the step of the output rows, 0.1 k/(k+2) (f̄_j - f̄_<unk>) / s², float [J, w]."""
     contexts, owners = text.find_contexts()
     sums = np.zeros((len(text.words), projected.shape[1]))
     for block in _blocks(len(contexts), projected.shape[1]):
         np.add.at(sums, owners[block], _project(model, contexts[block]))
-    weights = np.exp(projected @ model.prob.kernel.numpy()[UNK_ID] + model.prob.b.numpy()[UNK_ID] - log_z)
+    weights = np.exp(projected @ _stack_kernel(model)[UNK_ID] + model.prob.b.numpy()[UNK_ID] - log_z)
     weights /= weights.sum()
     mean = weights @ projected
     variance = (weights @ (projected - mean) ** 2).mean()

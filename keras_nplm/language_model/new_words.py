@@ -68,7 +68,7 @@ def add_words(
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 5, out-of-vocabulary words.
     """
     from keras_nplm.language_model.new_word_weights import NewWordText, climb_rows, expect_rows
-    from keras_nplm.models.growth import check_growable, grow
+    from keras_nplm.models.networks.growth import check_growable, grow
 
     model = language_model.model
     check_growable(model)

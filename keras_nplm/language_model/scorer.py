@@ -133,11 +133,11 @@ def arrange_paths(paths: Sequence[bytes], ids: Sequence[bytes]) -> tuple[np.ndar
 
 
 def self_normalise(model: NextWordModel) -> NextWordModel:
-    """Return a network whose logits are log-probabilities; see `keras_nplm.models.self_normalised.SelfNormalised`."""
+    """Return a network whose logits are log-probabilities; see `keras_nplm.models.networks.self_normalised.SelfNormalised`."""
     kind, fix = getattr(model, "kind", None), "leave `self_normalised` out."
     wanted = "an NPLM, which has logits, to be self-normalised"
     check_argument("model", kind in ("nplm", "self-normalised"), wanted, type(model).__name__, fix)
-    from keras_nplm.models.self_normalised import SelfNormalised
+    from keras_nplm.models.networks.self_normalised import SelfNormalised
 
     return SelfNormalised(model) if kind == "nplm" else model
 
@@ -148,7 +148,7 @@ def convert_to_arrays(model: NextWordModel) -> NextWordModel:
     if kind == "mixture":
         return Mixture([*map(convert_to_arrays, model.models)], model.weights, model.bins)
     if kind == "nplm" and model.compute_dtype == "float32":
-        from keras_nplm.models.self_normalised import ArrayNetwork
+        from keras_nplm.models.networks.self_normalised import ArrayNetwork
 
         with contextlib.suppress(InputError):
             return ArrayNetwork(model)

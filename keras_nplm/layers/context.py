@@ -7,10 +7,13 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.data.special_ids import PAD_ID
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.layers.lookup import rows, zero_masked_rows
-from keras_nplm.layers.ops import Dropout, Tensor, l2_regularizer
-from keras_nplm.layers.segments import SegmentEmbedding
+from keras_nplm.layers.ops import Dropout, NewRows, Tensor, append_rows, l2_regularizer
+from keras_nplm.layers.segments import Context, SegmentEmbedding
+
+if keras.backend.backend() == "tensorflow":
+    import tensorflow as tf
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -33,11 +36,9 @@ class ContextEmbedding(SegmentEmbedding):
     Call arguments:
         context_ids: int [B, n-1], oldest word first.
         training: bool, whether dropout is active.
-        return_vectors: bool, whether to return the vectors of the words, too.
-        sum_gradient: bool, whether a repeated word has one slice of the gradient; see `keras_nplm.layers.ops.rows`.
 
     Returns:
-        x, float [B, (n-1) m]; or x and the vectors, float [B, n-1, m].
+        x, float [B, (n-1) m].
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """
@@ -75,18 +76,35 @@ class ContextEmbedding(SegmentEmbedding):
         self.drop_words.build((*input_shape, self.embedding_dim))
         self.drop.build(self.compute_output_shape(input_shape))
 
-    def call(
-        self, context_ids: Tensor, training: bool = False, return_vectors: bool = False, sum_gradient: bool = True
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        context_ids = ops.cast(context_ids, "int32")  # Keras feeds floats to a functional model by default
-        shape = list(context_ids.shape)
-        fits = len(shape) == 2 and self.context_size in (None, shape[1])
-        fix = "give the n-1 words before the target, of a width that tf.data knows (`tf.ensure_shape`)."
-        check_argument("context_ids", fits, f"[B, {self.context_size or 'n-1'}]", shape, fix)
+    def call(self, context_ids: Tensor, training: bool = False) -> Tensor:
+        return self.read(context_ids, training).x
+
+    def read(self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True) -> Context:
+        """Read single contexts: x, the vectors of their words and their ids.
+
+        `sum_gradient` says whether a repeated word has one slice of the gradient; see `keras_nplm.layers.lookup.rows`.
+        """
+        context_ids = self._fix_width(ops.cast(context_ids, "int32"))
         vectors = self.vectors(context_ids, training, sum_gradient)  # [B, n-1, m]
         vectors = self.drop_words(vectors, training=training)
         x = self.drop(self.join(vectors), training=training)  # [B, (n-1) m]
-        return (x, vectors) if return_vectors else x
+        return Context(x, vectors, context_ids, starts=None, num_targets=1)
+
+    def _fix_width(self, context_ids: Tensor) -> Tensor:
+        """Refuse a known width other than n-1. An unknown width, of tf.data, is checked when the graph runs."""
+        size = self.context_size
+        shape = context_ids.shape
+        rank = getattr(shape, "rank", len(shape))
+        if rank == 2 and shape[1] == size:
+            return context_ids
+        if rank is not None and (rank != 2 or shape[1] is not None):
+            raise InputError(
+                f"`context_ids` must be [B, {size}]. Received: {list(shape)}. "
+                "Fix: give the n-1 words before the target."
+            )
+        if keras.backend.backend() != "tensorflow":
+            return ops.reshape(context_ids, (-1, size))
+        return tf.ensure_shape(context_ids, [None, size])
 
     def vectors(self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True) -> Tensor:
         """Return C(w) of each word, float [B, words, m]."""
@@ -104,9 +122,17 @@ class ContextEmbedding(SegmentEmbedding):
         """Return the block of m components of x that each context position adds to, int [n-1], and its scale."""
         return np.arange(context_size), np.ones(context_size, np.float32)
 
+    def join_vectors(self, vectors: Tensor, context_ids: Tensor) -> Context:
+        """Return the contexts of given vectors of their words, float [B, n-1, m], for gradients by the vectors."""
+        return Context(self.join(vectors), vectors, context_ids, starts=None, num_targets=1)
+
     def num_single_words(self, context_size: int) -> int:
         """Return how many of the nearest words have a block of x of their own."""
         return context_size
+
+    def grow_from(self, smaller: "ContextEmbedding", rows: NewRows) -> None:
+        for weight, old in zip(self.weights, smaller.weights, strict=True):
+            weight.assign(append_rows(old, rows.C) if weight is self.C else old)
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (input_shape[0], input_shape[1] * self.embedding_dim)

@@ -5,7 +5,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import check_option
 from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.ops import ConfiguredLayer, Dropout, Tensor, l2_regularizer
@@ -48,7 +47,7 @@ class DeepHidden(TanhHidden):
         **kwargs: Any,
     ):
         check_option("activation", activation)
-        check_argument("residual_blocks", residual_blocks >= 0, "0 or more", residual_blocks, "give 0 for no block.")
+        check_option("residual_blocks", residual_blocks)
         self.activation = activation
         self.residual_blocks = residual_blocks
         self.layer_norm = layer_norm

@@ -5,7 +5,15 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_nplm.layers.ops import ConfiguredLayer, Dropout, Tensor, l2_regularizer
+from keras_nplm.layers.ops import (
+    ConfiguredLayer,
+    Dropout,
+    NewRows,
+    Tensor,
+    append_rows,
+    l2_regularizer,
+)
+from keras_nplm.layers.scores import LinearScores
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -71,13 +79,29 @@ class TanhHidden(ConfiguredLayer):
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
+class NoHidden(ConfiguredLayer):
+    """No hidden layer: a has no units, and only direct connections are left, y = b + W x."""
+
+    hidden_units = 0
+
+    def build(self, input_shape: tuple) -> None:
+        """There are no weights."""
+
+    def call(self, x: Tensor) -> Tensor:
+        return x[:, :0]
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return (*input_shape[:-1], 0)
+
+
+@keras.saving.register_keras_serializable("keras_nplm")
 class DirectConnection(ConfiguredLayer):
     """Direct connections from the word features to the output, past the hidden layer.
 
         y = b + U a + W x
 
-    The layer computes W x. In a functional model `Dense(V)(a) + DirectConnection(V)(x)` is y. `NPLM` has no such layer:
-    there W is the last columns of the output layer's kernel [U W], so that one matrix product gives U a + W x.
+    The layer owns W. Calling it gives W x. In a network `add` joins it to the scores of a `LinearHead`, so that one
+    matrix product gives U a + W x, and a few words cost a few rows of W.
 
     Args:
         units: int, |V|, the rows of W.
@@ -105,10 +129,21 @@ class DirectConnection(ConfiguredLayer):
             shape=(self.units, input_shape[-1]),
             initializer="glorot_uniform",
             regularizer=l2_regularizer(self.weight_decay),
+            dtype=self.accumulator_dtype,
+            autocast=False,
         )
 
     def call(self, x: Tensor) -> Tensor:
-        return ops.matmul(x, ops.transpose(ops.cast(self.W, x.dtype)))
+        x = ops.cast(x, self.accumulator_dtype)
+        return ops.matmul(x, ops.transpose(self.W))
+
+    def add(self, scores: LinearScores, x: Tensor) -> LinearScores:
+        """Return the scores y + W x, for x [B, w]."""
+        return scores.plus(x, self.W)
+
+    def grow_from(self, smaller: "DirectConnection", rows: NewRows) -> None:
+        width = self.W.shape[1]
+        self.W.assign(append_rows(smaller.W, rows.kernel[:, -width:]))
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.units)

@@ -1,11 +1,15 @@
 """The base class of layers, the L2 penalty of weight decay, and operations with a gradient of their own."""
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import keras
+import numpy as np
 from keras import ops
+
+from keras_nplm.io.errors import InputError
 
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
@@ -13,10 +17,55 @@ if keras.backend.backend() == "tensorflow":
 Tensor: TypeAlias = Any  # of Keras's backend: with values, or a symbol
 
 
+@dataclasses.dataclass(frozen=True)
+class NewRows:
+    """Weights of J new words: C [J, m], kernel [U W] [J, w] (C if tied), b [J], their shares of all tokens [J]."""
+
+    C: np.ndarray
+    kernel: np.ndarray
+    b: np.ndarray
+    frequencies: np.ndarray
+
+
+def append_rows(weight: keras.Variable, new_rows: np.ndarray) -> np.ndarray:
+    """Return a weight with rows of new words after the old ones."""
+    return np.concatenate([ops.convert_to_numpy(weight), new_rows])
+
+
+def list_biases(layer: keras.layers.Layer) -> list[keras.Variable]:
+    """Return the weights of a layer without weight decay; of a layer of Keras those of one dimension."""
+    if isinstance(layer, ConfiguredLayer):
+        return layer.biases
+    return [weight for weight in layer.trainable_weights if len(weight.shape) == 1]
+
+
 class ConfiguredLayer(keras.layers.Layer):
-    """Layer whose configuration holds the attributes that `options` names, here and in its base classes."""
+    """Base class of the layers of a network. A layer owns its facts: options, weight decay, growth.
+
+    `options` names the attributes that its configuration holds, those of its base classes added.
+    """
 
     options: tuple[str, ...] = ()
+
+    @property
+    def accumulator_dtype(self) -> str:
+        """The dtype of logits, sums and probabilities: float64 if the weights are, else float32."""
+        return "float64" if self.variable_dtype == "float64" else "float32"
+
+    @property
+    def biases(self) -> list[keras.Variable]:
+        """The trainable weights without weight decay: those of one dimension."""
+        return [weight for weight in self.trainable_weights if len(weight.shape) == 1]
+
+    def grow_from(self, smaller: "ConfiguredLayer", rows: NewRows) -> None:
+        """Copy the weights of the same layer with fewer words. A layer with rows of words adds theirs."""
+        for weight, old in zip(self.weights, smaller.weights, strict=True):
+            if weight.shape != old.shape:
+                raise InputError(
+                    f"`layer` must have weights that do not depend on |V|, or a `grow_from` of its own. "
+                    f"Received: {type(self).__name__} with {old.path}. Fix: define `grow_from`."
+                )
+            weight.assign(old)
 
     def get_config(self) -> dict:
         names = [name for kind in reversed(type(self).__mro__) for name in vars(kind).get("options", ())]

@@ -10,7 +10,10 @@ from keras import ops
 
 from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.io.shapes import count_matched
+from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
+from keras_nplm.layers.scores import Scores
+from keras_nplm.layers.segments import Context
 
 _START, _NEAR = -6.5, 100  # a hundred such positions have the weight of one word in seven; farther ones less
 _LEAST = 1e-37  # about the least normal number of float32
@@ -94,17 +97,36 @@ def _scatter_rows(values: Tensor, columns: Tensor, like: Tensor) -> Tensor:
     return ops.scatter(ops.stack([rows, columns], axis=-1), values, ops.shape(like))
 
 
-class Features(NamedTuple):
-    """The input of an output layer: activations, float [B, w], and what a pointer or a hybrid output adds."""
+class CopyScores(NamedTuple):
+    """The words of the context are outputs of their own: y'_w = ln(exp y_w + sum of its copies)."""
 
-    activations: Tensor
-    copies: Copies | None = None
-    log_probs: Tensor | None = None  # ln Q of the n-gram model of a hybrid output, float [B, |V|]
+    scores: Scores
+    copies: Copies
 
-    @classmethod
-    def of(cls, features: "Tensor | Features") -> "Features":
-        """Return features as a tuple; a tensor has activations only."""
-        return features if isinstance(features, cls) else cls(features)
+    def logits(self) -> Tensor:
+        return self.copies.add_to_logits(self.scores.logits())
+
+    def logit(self, word_ids: Tensor) -> Tensor:
+        return self.copies.add_to_logit(self.scores.logit(word_ids), word_ids)
+
+    def logits_of(self, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
+        y = self.scores.logits_of(word_ids)
+        return self.copies.add_to_logits_of(y, word_ids) + offset
+
+    def log_z(self) -> Tensor:
+        return self.copies.add_to_normaliser(self.scores.log_z())
+
+    def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
+        log_z, logit = self.scores.for_training(word_ids)
+        copies = self.copies
+        return copies.add_to_normaliser(log_z), copies.add_to_logit(logit, word_ids)
+
+    def expected_logit(self, distribution: Tensor) -> Tensor:
+        """Return that of the vocabulary's logits: held-out words are words that the context has not."""
+        return self.scores.expected_logit(distribution)
+
+    def take(self, places: Tensor) -> "CopyScores":
+        return CopyScores(self.scores.take(places), self.copies.take(places))
 
 
 def _is_copied(ids: Tensor) -> Tensor:
@@ -155,13 +177,25 @@ class Pointer(ConfiguredLayer):
         self.u = self.add_weight(name="u", shape=(size,), initializer=start, autocast=False)
         self.r = self.add_weight(name="r", shape=(count_matched(size),), initializer="zeros", autocast=False)
 
+    def find_copies(self, features: Tensor, context: Context, head: Head) -> Copies:
+        """Return the copies of the contexts' words that are outputs of a head."""
+        if context.num_targets == 1:
+            weights = ops.expand_dims(self(features, context.vectors, context.ids), 2)
+        else:
+            weights = self.weigh_segments(features, context.vectors, context.ids, context.starts)
+        if head.num_outputs == head.vocabulary_size:
+            return Copies(weights, context.ids)
+        is_output = context.ids < head.num_outputs
+        weights *= ops.cast(ops.expand_dims(is_output, 2), weights.dtype)
+        return Copies(weights, ops.where(is_output, context.ids, PAD_ID))
+
     def _compute_queries(self, features: Tensor) -> list[Tensor]:
         """Return v + Q f and R f, float [B, m] each."""
         queries = [ops.matmul(features, ops.cast(weight, features.dtype)) for weight in (self.Q, self.R)]
         return [queries[0] + ops.cast(self.v, features.dtype), queries[1]]
 
     def weigh_segments(self, features: Tensor, vectors: Tensor, ids: Tensor, starts: Tensor | None) -> Tensor:
-        """Return a of the words of segments for each target, float [S, w, T]; see `ContextEmbedding.embed_segments`."""
+        """Return a of the words of segments for each target, float [S, w, T]; see `ContextEmbedding.read_segments`."""
         width, size = ids.shape[1], self.u.shape[0]
         targets = width - size
         queries = [ops.reshape(query, (-1, targets, vectors.shape[2])) for query in self._compute_queries(features)]
@@ -202,8 +236,7 @@ class Pointer(ConfiguredLayer):
 
     @property
     def biases(self) -> list[keras.Variable]:
-        """The weights without weight decay."""
-        return [self.u, self.r]
+        return [self.u, self.r]  # v has weight decay
 
     def compute_output_shape(self, features_shape: tuple, vectors_shape: tuple, *others: tuple) -> tuple:
         return vectors_shape[:2]

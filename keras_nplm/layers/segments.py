@@ -1,38 +1,60 @@
 """Context layers on segments: T consecutive targets share one look-up of their words."""
 
+from typing import NamedTuple
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_nplm.data.ngram_arrays import context_end
 from keras_nplm.data.special_ids import BOS_ID
+from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor
+
+
+class Context(NamedTuple):
+    """What a network reads: S segments of T targets each, which are B = S T contexts. T is 1 for single contexts.
+
+    The vectors and ids of a segment begin with `<s>`, for the words that a target does not see.
+    """
+
+    x: Tensor  # word features, float [B, w]
+    vectors: Tensor  # C(w) of the words that the targets of a segment share, float [S, words, m]
+    ids: Tensor  # int32 [S, words]
+    starts: Tensor | None  # place of the first word that each target sees, int [S, T]; None: all see n-1 words
+    num_targets: int  # T
 
 
 class SegmentEmbedding(ConfiguredLayer):
     """Base class of context layers: the features x of all targets of a segment from the vectors of its words."""
 
-    def embed_segments(
+    def read_segments(
         self, ids: Tensor, boundary: str, training: bool = False, sum_gradient: bool = True
-    ) -> tuple[Tensor, ...]:
-        """Return x of the T targets of each segment, int [S, n-1+T-1], with one lookup for each word.
+    ) -> Context:
+        """Read the T targets of each segment, int [S, n-1+T-1], with one lookup for each word.
 
         The words up to the last `</s>` before a target count as `<s>`; with boundary `"text"`, up to the last `<s>`.
-        Also the vectors of `<s>` and of the segment's words, float [S, n-1+T, m], their ids, and the place there of the
-        first word that each target sees, int [S, T]; None for `"stream"`, where all targets see n-1 words.
         """
+        width = ids.shape[1] if len(ids.shape) == 2 else None
+        if width is None or width < self.context_size:
+            raise InputError(
+                f"`segments` must be [S, n-1+T-1], {self.context_size} words or more, of a width that tf.data knows. "
+                f"Received: {list(ids.shape)}. Fix: use `ngram_dataset(segment=…)`."
+            )
         ids = ops.pad(ops.cast(ids, "int32"), [[0, 0], [1, 0]], constant_values=BOS_ID)
         vectors = self.drop_words(self.vectors(ids, training, sum_gradient), training=training)
-        starts, end = None, context_end(boundary)
+        starts = None
+        end = context_end(boundary)
         if end is not None:
             place = np.arange(ids.shape[1], dtype=np.int32)
             first = place[: -self.context_size, None]
             is_end = ops.logical_and(ops.expand_dims(ops.equal(ids, end), 1), place <= first + self.context_size)
             starts = 1 + ops.max(ops.where(is_end, place, first), axis=2)
-        return self.drop(self.join_segments(vectors, starts), training=training), vectors, ids, starts
+        x = self.drop(self.join_segments(vectors, starts), training=training)
+        return Context(x, vectors, ids, starts, width - self.context_size + 1)
 
     def join_segments(self, vectors: Tensor, starts: Tensor | None) -> Tensor:
-        """Return x of all targets, float [S T, …], from vectors and starts of `embed_segments`."""
+        """Return x of all targets, float [S T, …], from vectors and starts of `read_segments`."""
         return self._concatenate_words(vectors, starts, self.context_size)
 
     def _concatenate_words(self, vectors: Tensor, starts: Tensor | None, number: int) -> Tensor:

@@ -3,9 +3,7 @@
 import keras
 from keras import ops
 
-from keras_nplm.layers.lookup import rows
 from keras_nplm.layers.ops import Tensor, attach_gradient
-from keras_nplm.layers.pointer import Copies
 
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
@@ -23,25 +21,23 @@ def linear_softmax(
     bias: Tensor,
     target_ids: Tensor,
     dtype: str | keras.DTypePolicy | None,
-    expected: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Return log Z and the target logits of a linear softmax, with a gradient for training, in tiles of words.
 
-        ln Z = ln sum_i exp(b_i + U_i f),    y_t = b_t + U_t f,    y_q = sum_i q_i (b_i + U_i f)
+        ln Z = ln sum_i exp(b_i + U_i f),    y_t = b_t + U_t f
 
     Forward and backward pass together take three matrix products, and one exponential per logit. Logits are computed
     in tiles of words that fit the cache: the sums of exp(y_i) and of exp(y_i) U_i at once. Only the exponentials are
     kept, for the gradient of U. The greatest logit is subtracted only if a sum overflows or underflows without.
 
-    Features f are [B, w], the kernel U [V, w], the targets int [B] in range, and `expected` is q, [V], or None for
-    y_q = 0. `dtype` is that of the matrix products. The results are [B] each, of at least float32.
+    Features f are [B, w], the kernel U [V, w], the targets int [B] in range. `dtype` is that of the matrix products.
+    The results are [B] each, of at least float32.
     """
     if keras.backend.backend() != "tensorflow":
         logits = ops.cast(ops.matmul(features, ops.transpose(ops.cast(kernel, features.dtype))), "float32") + bias
         chosen = ops.take_along_axis(logits, ops.expand_dims(target_ids, -1), axis=-1)[:, 0]
-        mean = ops.zeros_like(chosen) if expected is None else ops.matmul(logits, expected)
-        return ops.logsumexp(logits, axis=-1), chosen, mean
-    kernel, bias = (tf.convert_to_tensor(weight.value) for weight in (kernel, bias))
+        return ops.logsumexp(logits, axis=-1), chosen
+    kernel, bias = _as_tensor(kernel), _as_tensor(bias)
     wide = tf.float64 if kernel.dtype == tf.float64 else tf.float32
     inputs, low, table = [features, kernel, bias], tf.cast(features, dtype), tf.cast(kernel, dtype)
     features, bias = tf.cast(features, wide), tf.cast(bias, wide)
@@ -70,11 +66,7 @@ def linear_softmax(
     target_rows = tf.cast(tf.gather(kernel, target_ids), wide)  # [B, w]
     target_logit = tf.reduce_sum(features * target_rows, axis=-1) + tf.gather(bias, target_ids)
     results, saved = [tf.math.log(z[:, 0]) + shift[:, 0], target_logit], [z, weighted, target_ids, target_rows, *tiles]
-    log_z, target_logit = attach_gradient(_softmax_gradient, results, inputs, saved)
-    if expected is None:
-        return log_z, target_logit, tf.zeros_like(target_logit)
-    mean_row = tf.linalg.matvec(tf.cast(kernel, wide), expected, transpose_a=True)  # [w]
-    return log_z, target_logit, tf.linalg.matvec(features, mean_row) + tf.tensordot(bias, expected, 1)
+    return attach_gradient(_softmax_gradient, results, inputs, saved)
 
 
 def _softmax_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
@@ -99,35 +91,12 @@ def _softmax_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[
     return [tf.cast(gradient, x.dtype) for gradient, x in zip([d_features, d_kernel, d_bias], inputs, strict=True)]
 
 
-def linear_log_prob(
-    features: Tensor,
-    kernel: Tensor,
-    bias: Tensor,
-    target_ids: Tensor,
-    which: Tensor | None = None,
-    copies: Copies | None = None,
-) -> Tensor:
-    """Return ln P(target | context) of a linear softmax, float [T], for evaluation; see `Output.log_prob`."""
-    log_z = log_normaliser(features, kernel, bias)
-    log_z = log_z if copies is None else copies.add_to_normaliser(log_z)
-    if which is not None:
-        features, log_z = ops.take(features, which, axis=0), ops.take(log_z, which)
-        copies = None if copies is None else copies.take(which)
-    y = linear_logit(features, kernel, bias, target_ids)
-    return (y if copies is None else copies.add_to_logit(y, target_ids)) - log_z
-
-
-def linear_logit(features: Tensor, kernel: Tensor, bias: Tensor, target_ids: Tensor) -> Tensor:
-    """Return the logits of the targets only, y_t = b_t + U_t f, float [B]."""
-    row, offset = (ops.cast(rows(weight, target_ids), features.dtype) for weight in (kernel, bias))
-    return ops.sum(features * row, axis=-1) + offset
-
-
 def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
     """Return ln Z of a linear softmax, float [B], without storing [B, V] logits. For evaluation only."""
     if keras.backend.backend() != "tensorflow":
         return ops.logsumexp(ops.matmul(features, ops.transpose(kernel)) + bias, axis=-1)
-    kernel, bias = (tf.cast(weight.value, features.dtype) for weight in (kernel, bias))
+    kernel = tf.cast(_as_tensor(kernel), features.dtype)
+    bias = tf.cast(_as_tensor(bias), features.dtype)
     sizes = _tiles(features, kernel)
     tiles = list(zip(tf.split(kernel, sizes), tf.split(bias, sizes), strict=True))
     sums = []
@@ -177,6 +146,10 @@ def _noise_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Te
     if len(saved) > 1:
         slope += saved[1] * saved[2][:, None]
     return [slope * upstream[0][:, None]]
+
+
+def _as_tensor(weight: keras.Variable | Tensor) -> Tensor:
+    return tf.convert_to_tensor(weight.value if isinstance(weight, keras.Variable) else weight)
 
 
 def _logits(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:

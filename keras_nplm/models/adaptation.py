@@ -19,7 +19,7 @@ from keras_nplm.models.dynamic.tuning import find_networks
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.jackknife import hybrid_dataset
 from keras_nplm.models.mixture import Mixture
-from keras_nplm.models.nplm import NPLM
+from keras_nplm.models.networks.context_network import ContextNetwork
 
 _FIRST_RATE, _RATE_FACTOR, _RATES = 0.1, 3.0, 3
 _SHARES = (0.25, 0.5, 0.75, 1.0)
@@ -43,14 +43,14 @@ class Adaptation:
 
 
 def adapt_network(
-    model: NPLM | Hybrid | Mixture,
+    model: ContextNetwork | Hybrid | Mixture,
     train_ids: np.ndarray,
     held_out_ids: np.ndarray,
     boundary: str | None = None,
     *,
     epochs: int = 10,
     seed: int = 0,
-) -> tuple[NPLM | Hybrid | Mixture, Adaptation]:
+) -> tuple[ContextNetwork | Hybrid | Mixture, Adaptation]:
     """Fine-tune a copy of a network, alone or in a hybrid, on a text, and average its weights with the trained weights.
 
         θ' = fine-tune(θ_0, text),    θ = θ_0 + α (θ' - θ_0)
@@ -99,7 +99,7 @@ class _Fitting:
 
     def __init__(
         self,
-        model: NPLM | Hybrid | Mixture,
+        model: ContextNetwork | Hybrid | Mixture,
         train_ids: np.ndarray,
         held_out_ids: np.ndarray,
         boundary: str,
@@ -144,11 +144,11 @@ class _Fitting:
             perplexity = float(np.exp(-np.mean(log_prob, dtype=np.float64)))
         return perplexity if math.isfinite(perplexity) else math.inf
 
-    def copy_model(self) -> NPLM | Hybrid | Mixture:
+    def copy_model(self) -> ContextNetwork | Hybrid | Mixture:
         """Return a copy of the model that is not compiled."""
         return self._join(copy_network(self.network))
 
-    def _join(self, network: NPLM) -> NPLM | Hybrid | Mixture:
+    def _join(self, network: ContextNetwork) -> ContextNetwork | Hybrid | Mixture:
         if isinstance(self.old, Mixture):
             parts = [network if part is self.old_network else part for part in self.old.models]
             return Mixture(parts, self.old.weights, self.old.bins)

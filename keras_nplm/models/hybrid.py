@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.models.base import NextWordModel, cut_contexts
 from keras_nplm.models.shortlist import NetworkWithBackground
 
 if TYPE_CHECKING:
-    from keras_nplm.models.nplm import NPLM
+    from keras_nplm.models.networks.hybrid_network import HybridNetwork
 
 
 class Hybrid(NetworkWithBackground):
@@ -18,19 +18,22 @@ class Hybrid(NetworkWithBackground):
         P(w | h) = exp(y_w) / sum_i exp(y_i),    y = b + [U W] [a; x] + (g + v · [a; x]) ln Q(· | h)
 
     Args:
-        network: an NPLM with `output="hybrid"`, trained on the log-probabilities of a jackknife; see
+        network: a `HybridNetwork`, trained on the log-probabilities of a jackknife; see
             `keras_nplm.models.jackknife`.
         background: Q, any language model over the same vocabulary and with the same boundary, of the whole training
             text. A model of a lower order gets the last words of a context.
 
-    Reference: see `keras_nplm.layers.outputs.HybridSoftmax`.
+    Reference: see `HybridNetwork`.
     """
 
     kind = "hybrid"
 
-    def __init__(self, network: "NPLM", background: NextWordModel):
-        output, fix = type(getattr(network, "prob", None)).__name__, 'train NPLM(output="hybrid").'
-        check_argument("network", output == "HybridSoftmax", "an NPLM with a hybrid output", output, fix)
+    def __init__(self, network: "HybridNetwork", background: NextWordModel):
+        if not hasattr(network, "next_log_probs_with"):
+            raise InputError(
+                f"`network` must be a HybridNetwork. Received: {type(network).__name__}. "
+                "Fix: train one on `hybrid_dataset`."
+            )
         super().__init__(network, background)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:

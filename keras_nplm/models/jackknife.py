@@ -73,7 +73,7 @@ class Jackknife:
 def hybrid_dataset(
     ids: np.ndarray, model: Jackknife | NextWordModel, order: int, batch_size: int, **options: Any
 ) -> tf.data.Dataset:
-    """Build n-gram batches with ln Q for a network with `output="hybrid"`: ((context_ids, ln Q), target_ids).
+    """Build n-gram batches with ln Q for a `HybridNetwork`: ({"contexts", "log_q"}, target_ids).
 
     Args:
         ids: int32 [T], each sentence closed by `</s>`.
@@ -83,14 +83,15 @@ def hybrid_dataset(
         **options: see `ngram_dataset`.
 
     Returns:
-        a dataset of ((int32 [B, n-1], float32 [B, |V|]), int32 [B]).
+        a dataset of ({"contexts": int32 [B, n-1], "log_q": float32 [B, |V|]}, int32 [B]).
 
     Example:
 
-    >>> import keras_nplm
     >>> ids = np.array([4, 5, 3] * 10 + [6, 5, 3] * 10, np.int32)
     >>> dataset = hybrid_dataset(ids, Jackknife(ids, 7, order=2), order=3, batch_size=6)
-    >>> model = keras_nplm.NPLM(7, order=3, embedding_dim=4, hidden_units=8, output="hybrid")
+    >>> from keras_nplm import ContextEmbedding, HybridNetwork, Likelihood, LinearHead, TanhHidden
+    >>> embed, hidden = ContextEmbedding(7, 4, name="embed"), TanhHidden(8, name="hidden")
+    >>> model = HybridNetwork(3, embed, LinearHead(7, name="prob"), Likelihood(), hidden)
     >>> model.compile("adam")
     >>> history = model.fit(dataset, shuffle=False, verbose=0)
     """
@@ -105,7 +106,8 @@ def hybrid_dataset(
         context_ids = tf.reshape(context_ids, [-1, widest - 1])
         log_probs = tf.numpy_function(look_up, [context_ids, *(tf.reshape(fold, [-1]) for fold in folds)], tf.float32)
         log_probs = tf.ensure_shape(log_probs, [None, model.vocabulary_size])
-        return (context_ids[:, widest - order :], log_probs), tf.reshape(target_ids, [-1])
+        inputs = {"contexts": context_ids[:, widest - order :], "log_q": log_probs}
+        return inputs, tf.reshape(target_ids, [-1])
 
     dataset = ngram_dataset(ids, widest, batch_size, folds=folds, **options)
     if not options.get("drop_remainder"):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.ngram_arrays import check_ngrams, find_targets
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary
 from keras_nplm.models.ngrams.mass import build_mass
 
@@ -30,33 +30,28 @@ class Shortlist(NetworkWithBackground):
         P(w | h) = P_N(w | h) P_S(h)                              for w in the list
         P(w | h) = P_B(w | h)                                     else;  P_S(h) = sum_{v in list} P_B(v | h)
 
-    or, where the network has an output o for "a word outside the list",
-
-        P(w | h) = P_N(w | h)                                     for w in the list
-        P(w | h) = P_N(o | h) P_B(w | h) / (1 - P_S(h))           else
-
-    P_N is the network, P_B the background. Both forms sum to 1. In the first form the background gives the mass of the
-    list, in the second the network learns it. The mass outside the list is 1 - P_S(h) = sum_{v not in list} P_B(v | h),
-    so that the sums are 1 even where P_B's own sum is rounded. Where that mass is 0, the second form is
-    P_N(w | h) / (1 - P_N(o | h)) in the list.
+    P_N is the network, P_B the background, which gives the mass of the list. The mass outside the list is
+    1 - P_S(h) = sum_{v not in list} P_B(v | h), so that the sums are 1 even where P_B's own sum is rounded.
 
     Args:
-        network: an NPLM with a `shortlist_size`. It computes each distinct context once.
+        network: a network whose head has `num_outputs`, the words of the list. It computes each distinct context once.
         background: any language model over the same vocabulary and with the same boundary. A model of a lower order
             gets the last words of a context. For a back-off model P_S is a look-up.
 
-    Reference: Schwenk (2007), Continuous space language models, section 3.2; Park, Liu, Gales & Woodland (2010),
-    Improved neural network based language modelling and adaptation, for the output o.
+    Reference: Schwenk (2007), Continuous space language models, section 3.2.
     """
 
     kind = "shortlist"
 
     def __init__(self, network: Any, background: NextWordModel):
-        listed, kind = getattr(getattr(network, "prob", None), "shortlist_size", None), type(network).__name__
-        fix = "give its output layer a `shortlist_size`."
-        check_argument("network", listed is not None, "an NPLM with a short-list", kind, fix)
+        head = getattr(network, "prob", None)
+        if head is None or head.num_outputs == network.vocabulary_size:
+            raise InputError(
+                f"`network` must be a network of a short-list. Received: {type(network).__name__}. "
+                "Fix: give its head `num_outputs`."
+            )
         super().__init__(network, background)
-        self.listed = network.prob.listed  # ids below this are in the list
+        self.listed = head.num_outputs  # ids below this are in the list
         self.mass = build_mass(background, np.arange(self.vocabulary_size) >= self.listed)
 
     def outside_mass(self, context_ids: np.ndarray) -> np.ndarray:
@@ -69,17 +64,9 @@ class Shortlist(NetworkWithBackground):
         background_contexts = cut_contexts(self.background, context_ids[~is_listed])
         result[~is_listed] = self.background.log_prob(background_contexts, target_ids[~is_listed])
         with np.errstate(divide="ignore"):
-            if not self.network.prob.outside_output:
-                log_share = np.log1p(-self.outside_mass(context_ids[is_listed]))
-                result[is_listed] = self._network_log_prob(context_ids[is_listed], target_ids[is_listed]) + log_share
-                return result
-            result += self._network_log_prob(context_ids, np.minimum(target_ids, self.listed))
-            mass = self.outside_mass(context_ids)
-            scaled = ~is_listed & (mass > 0)
-            result[scaled] -= np.log(mass[scaled])
-            full = is_listed & (mass == 0)  # the list has all of the mass: o's share goes to its words
-            outside = self._network_log_prob(context_ids[full], np.full(np.count_nonzero(full), self.listed))
-            result[full] -= np.log(-np.expm1(outside))
+            log_share = np.log1p(-self.outside_mass(context_ids[is_listed]))
+        of_network = self._network_log_prob(context_ids[is_listed], target_ids[is_listed])
+        result[is_listed] = of_network + log_share
         return result
 
     def _network_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
@@ -88,15 +75,10 @@ class Shortlist(NetworkWithBackground):
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         of_background = self.background.next_log_probs(cut_contexts(self.background, context_ids)).astype(np.float64)
         outputs = self.network.next_output_log_probs(cut_contexts(self.network, context_ids)).astype(np.float64)
-        inside, outside = outputs[:, : self.listed], of_background[:, self.listed :]
+        outside = of_background[:, self.listed :]
         mass = np.minimum(np.exp(outside).sum(axis=1, keepdims=True), 1)
         with np.errstate(divide="ignore"):
-            if not self.network.prob.outside_output:
-                return np.concatenate([inside + np.log1p(-mass), outside], axis=1)
-            log_outside, is_full = outputs[:, self.listed :], mass == 0
-            outside = outside + np.where(is_full, 0, log_outside - np.log(mass))
-            inside = np.where(is_full, inside - np.log(-np.expm1(log_outside)), inside)
-            return np.concatenate([inside, outside], axis=1)
+            return np.concatenate([outputs + np.log1p(-mass), outside], axis=1)
 
 
 def measure_coverage(ids: np.ndarray, listed: int, boundary: str = "sentence") -> float:

@@ -8,7 +8,9 @@ from keras_nplm.models.base import NextWordModel, cut_contexts
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation
-from keras_nplm.models.nplm import NPLM
+from keras_nplm.layers.heads import EnergyHead
+from keras_nplm.layers.scores import compute_log_prob
+from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.shortlist import Shortlist
 from keras_nplm.serving.graph_model import GraphModel, combine_log_probs, exclude, find_top_k, store_array
 from keras_nplm.serving.ngram_graphs import BackoffGraph, ClassBasedGraph, DeletedInterpolationGraph, FrequencyBinsGraph
@@ -27,9 +29,9 @@ def build_graph(model: NextWordModel) -> GraphModel:
 
 
 class NetworkGraph(GraphModel):
-    """The layers of an NPLM as a graph, with the variables that inference reads and no others."""
+    """The layers of a network as a graph, with the variables that inference reads and no others."""
 
-    def __init__(self, model: NPLM):
+    def __init__(self, model: ContextNetwork):
         super().__init__(model)
         self._network = lambda: model  # as an attribute, `tf.saved_model.save` would store all of its variables
         ids = tf.TensorSpec([None, self.order - 1], tf.int32), tf.TensorSpec([None], tf.int32)
@@ -37,36 +39,37 @@ class NetworkGraph(GraphModel):
         self.weights = list(inference.get_concrete_function(*ids).graph.variables)
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
-        listed = self._network().prob.listed
+        listed = self._network().prob.num_outputs
         log_prob = self.output_log_prob(context_ids, tf.minimum(target_ids, listed - 1))
         return log_prob if listed == self.vocabulary_size else tf.where(target_ids < listed, log_prob, _LOG_ZERO)
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
-        listed = self._network().prob.listed
+        listed = self._network().prob.num_outputs
         log_probs = self.next_output_log_probs(context_ids)[:, :listed]
         return tf.pad(log_probs, [[0, 0], [0, self.vocabulary_size - listed]], constant_values=_LOG_ZERO)
 
     def output_log_prob(self, context_ids: tf.Tensor, output_ids: tf.Tensor) -> tf.Tensor:
         network = self._network()
-        if network.prob.includes_hidden_layer:  # its `log_prob` needs XLA, which a server may not have
+        if isinstance(network.prob, EnergyHead):  # its `log_prob` needs XLA, which a server may not have
             return tf.gather(self.next_log_probs(context_ids), output_ids, batch_dims=1)
-        return network.prob.log_prob(network.features(context_ids), output_ids)
+        return compute_log_prob(network.scores(context_ids), output_ids)
 
     def next_output_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         network = self._network()
-        return network.prob.log_probs(network.features(context_ids))
+        return tf.nn.log_softmax(network.scores(context_ids).logits())
 
     def next_log_probs_with(self, context_ids: tf.Tensor, log_q: tf.Tensor) -> tf.Tensor:
         network = self._network()
-        return network.prob.log_probs(network.features((context_ids, tf.cast(log_q, tf.float32))))
+        inputs = {"contexts": context_ids, "log_q": tf.cast(log_q, tf.float32)}
+        return tf.nn.log_softmax(network.scores(inputs).logits())
 
     def most_probable(
         self, context_ids: tf.Tensor, first: int, k: int, fits: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         network = self._network()
-        if not network.prob.has_output_vectors or network.prob.shortlist_size is not None:
+        if not network.prob.has_word_rows or network.prob.num_outputs < network.vocabulary_size:
             return super().most_probable(context_ids, first, k, fits)
-        logits = network.prob.logits(network.features(context_ids))
+        logits = network.scores(context_ids).logits()
         logits_of_words = exclude(logits[:, first:], fits)
         top, ids = find_top_k(logits_of_words, k)  # only k log-probabilities are needed, so logits are not normalised
         top -= tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
@@ -115,22 +118,18 @@ class ShortlistGraph(GraphModel):
     def __init__(self, model: Shortlist):
         super().__init__(model)
         self.network, self.background = NetworkGraph(model.network), build_graph(model.background)
-        self.listed, self.outside_output = model.listed, model.network.prob.outside_output
+        self.listed = model.listed
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         return tf.gather(self.next_log_probs(context_ids), target_ids, batch_dims=1)
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         outputs = self.network.next_output_log_probs(cut_contexts(self.network, context_ids))
-        inside, outside_output = tf.split(tf.cast(outputs, tf.float64), [self.listed, int(self.outside_output)], axis=1)
+        inside = tf.cast(outputs, tf.float64)
         background = self.background.next_log_probs(cut_contexts(self.background, context_ids))
         outside = tf.cast(background[:, self.listed :], tf.float64)
         mass = tf.minimum(tf.reduce_sum(tf.exp(outside), axis=1, keepdims=True), 1)
-        if self.outside_output:
-            outside += tf.where(mass > 0, outside_output - tf.math.log(mass), 0)
-            inside -= tf.where(mass == 0, tf.math.log(-tf.math.expm1(outside_output)), 0)
-        else:
-            inside += tf.math.log1p(-mass)
+        inside += tf.math.log1p(-mass)
         return tf.concat([inside, outside], axis=1)
 
 
@@ -140,7 +139,7 @@ class HybridGraph(GraphModel):
     def __init__(self, model: Hybrid):
         super().__init__(model)
         self.network, self.background = NetworkGraph(model.network), build_graph(model.background)
-        self.gain = [weight.value for weight in (model.network.prob.g, model.network.prob.v)]
+        self.gain = [weight.value for weight in (model.network.g, model.network.v)]
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         return tf.gather(self.next_log_probs(context_ids), target_ids, batch_dims=1)
@@ -151,7 +150,7 @@ class HybridGraph(GraphModel):
 
 
 _GRAPHS = {
-    NPLM: NetworkGraph,
+    ContextNetwork: NetworkGraph,
     Uniform: UniformGraph,
     BackoffModel: BackoffGraph,
     DeletedInterpolation: DeletedInterpolationGraph,

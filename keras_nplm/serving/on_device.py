@@ -16,7 +16,10 @@ from keras_nplm.io.errors import InputError, RunError, check_argument, import_ex
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.nplm import NPLM
+from keras_nplm.layers.heads import EnergyHead
+from keras_nplm.layers.pointer import CopyScores
+from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.hybrid_network import HybridNetwork
 from keras_nplm.serving.graphs import NetworkGraph
 
 _TILE = 1 << 12  # words whose logits are computed at a time
@@ -26,14 +29,19 @@ class _DeviceGraph(NetworkGraph):
     """A network as a graph whose ln P of a target needs no branch, no loop and no second copy of the kernel."""
 
     def output_log_prob(self, context_ids: tf.Tensor, output_ids: tf.Tensor) -> tf.Tensor:
-        network, prob = self._network(), self._network().prob
-        if not prob.has_output_vectors:
+        head = self._network().prob
+        if not head.has_word_rows:
             return tf.gather(self.next_log_probs(context_ids), output_ids, batch_dims=1)
-        projected, copies, _ = prob.project(network.features(context_ids))
-        log_z, y = [], tf.zeros_like(projected[:, 0])
-        for first in range(0, prob.num_outputs, _TILE):
-            kernel, bias = (weight.value[first : first + _TILE] for weight in (prob.kernel, prob.b))
-            logits = tf.matmul(projected, kernel, transpose_b=True) + bias
+        scores = self._network().scores(context_ids)
+        copies = None
+        if isinstance(scores, CopyScores):
+            scores, copies = scores
+        log_z = []
+        y = tf.zeros_like(scores.features[:, 0])
+        for first in range(0, head.num_outputs, _TILE):
+            tiles = [kernel.value[first : first + _TILE] for kernel in scores.kernels]
+            bias = scores.bias.value[first : first + _TILE]
+            logits = tf.matmul(scores.features, tf.concat(tiles, axis=1), transpose_b=True) + bias
             log_z.append(tf.reduce_logsumexp(logits, axis=1, keepdims=True))
             places = tf.clip_by_value(output_ids - first, 0, bias.shape[0] - 1)
             y = tf.where(output_ids == first + places, tf.gather(logits, places, batch_dims=1), y)
@@ -134,18 +142,19 @@ def _build_module(language_model: LanguageModel, target: Path, signature: str) -
     if kind == "Mixture" and language_model.network:
         print("The file holds the network alone, without the other models of the mixture.", file=sys.stderr)
         language_model = language_model.replace_model(language_model.network)
-    if not isinstance(language_model.model, NPLM):
+    if not isinstance(language_model.model, ContextNetwork) or isinstance(language_model.model, HybridNetwork):
         fix = "export this model as a SavedModel."
         raise InputError(f"LiteRT and ONNX files can hold an NPLM only. Received: {kind}. Fix: {fix}")
     check_output_file(target)
     return _DeviceModule(language_model, signature)
 
 
-def _copy_for_devices(model: NPLM) -> NPLM:
+def _copy_for_devices(model: ContextNetwork) -> ContextNetwork:
     """Return a copy of the network that computes in float32 and without loops, which every runtime supports."""
-    copy = NPLM.from_config(_replace_dtypes(model.get_config()))
+    copy = type(model).from_config(_replace_dtypes(model.get_config()))
     copy.set_weights(model.get_weights())
-    copy.prob.uses_loop = False
+    if isinstance(copy.prob, EnergyHead):
+        copy.prob.uses_loop = False
     return copy
 
 

@@ -4,12 +4,18 @@ from typing import Any
 
 import keras
 
+from keras_nplm.data.special_ids import SPECIALS
 from keras_nplm.io.options import parse_integers
 from keras_nplm.layers.averaged_context import AveragedContext
+from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.deep_hidden import DeepHidden
-from keras_nplm.layers.outputs import OUTPUTS, Output
-from keras_nplm.models.nplm import NPLM
-from keras_nplm.models.nplm_file import check_memory
+from keras_nplm.layers.heads import AdaptiveHead, EnergyHead, Head, LinearHead
+from keras_nplm.layers.hidden import DirectConnection, NoHidden, TanhHidden
+from keras_nplm.layers.objectives import Likelihood, NoiseContrastive, Objective, SampledSoftmax
+from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.hybrid_network import HybridNetwork
+from keras_nplm.models.networks.network_file import check_memory
+from keras_nplm.models.networks.pointer_network import PointerNetwork
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.optimizers import OPTIMIZERS
 from keras_nplm.training.sizes import compute_sizes
@@ -18,53 +24,94 @@ _LONG_ORDER = 8  # contexts in which a word such as `<s>` may stand so often tha
 _ROW_CLIPNORM, _POINTER_ROW_CLIPNORM = 1.0, 0.25  # rows of usual batches stay below it
 
 
-def build_model(configuration: Configuration, vocabulary_size: int) -> NPLM:
-    """Build the network that a configuration describes, not compiled. Refuse weights larger than the memory."""
+def build_model(configuration: Configuration, vocabulary_size: int) -> ContextNetwork:
+    """Build the network that a configuration describes, not compiled. Refuse weights larger than the memory.
+
+    Weight decay is the optimiser's: see `build_optimizer`.
+    """
     check_memory(compute_sizes(configuration, vocabulary_size)["parameters"])
-    output = _build_output(configuration, vocabulary_size)
-    names = ("order", "embedding_dim", "hidden_units", "direct_connections", "boundary", "pointer", "dtype")
-    options = {name: getattr(configuration, name) for name in names}
-    shares = {name: getattr(configuration, name) for name in ("dropout", "embedding_dropout", "word_dropout")}
+    head = _build_head(configuration, vocabulary_size)
+    direct = None
+    if configuration.direct_connections:
+        direct = DirectConnection(head.num_outputs, name="direct", dtype=configuration.dtype)
+    return _choose_network(configuration)(
+        order=configuration.order,
+        embed=_build_context(configuration, vocabulary_size),
+        hidden=_build_hidden(configuration),
+        direct=direct,
+        head=head,
+        objective=_build_objective(configuration),
+        boundary=configuration.boundary,
+        name="NPLM",
+    )
+
+
+def _choose_network(configuration: Configuration) -> type[ContextNetwork]:
+    if configuration.output_layer == "hybrid":
+        return HybridNetwork
+    return PointerNetwork if configuration.pointer else ContextNetwork
+
+
+def _build_context(configuration: Configuration, vocabulary_size: int) -> ContextEmbedding:
+    options = dict(
+        word_dropout=configuration.word_dropout,
+        dropout=configuration.embedding_dropout,
+        name="embed",
+        dtype=configuration.dtype,
+    )
     if configuration.averages:
-        options["context"] = AveragedContext(
-            vocabulary_size,
-            configuration.embedding_dim,
-            word_dropout=shares.pop("word_dropout"),
-            dropout=shares.pop("embedding_dropout"),
-            averages_after=configuration.averages,
-            name="embed",
-            dtype=configuration.dtype,
+        return AveragedContext(
+            vocabulary_size, configuration.embedding_dim, averages_after=configuration.averages, **options
         )
-    is_deep = configuration.residual_blocks or configuration.layer_norm or configuration.activation != "tanh"
-    if is_deep and configuration.hidden_units and not output.includes_hidden_layer:
-        options["hidden"] = DeepHidden(
+    return ContextEmbedding(vocabulary_size, configuration.embedding_dim, **options)
+
+
+def _build_hidden(configuration: Configuration) -> keras.layers.Layer | None:
+    if configuration.output_layer == "energy":
+        return None  # the head has a hidden layer of its own
+    options = dict(dropout=configuration.dropout, name="hidden", dtype=configuration.dtype)
+    if not configuration.hidden_units:
+        return NoHidden(name="hidden", dtype=configuration.dtype)
+    if configuration.residual_blocks or configuration.layer_norm or configuration.activation != "tanh":
+        return DeepHidden(
             configuration.hidden_units,
             activation=configuration.activation,
             residual_blocks=configuration.residual_blocks,
             layer_norm=configuration.layer_norm,
-            dropout=shares.pop("dropout"),
-            name="hidden",
-            dtype=configuration.dtype,
+            **options,
         )
-    if output.includes_hidden_layer:
-        del shares["dropout"]  # the output layer has it
-    return NPLM(vocabulary_size, output=output, **options, **shares)
+    return TanhHidden(configuration.hidden_units, **options)
 
 
-def _build_output(configuration: Configuration, vocabulary_size: int) -> Output:
-    kind = OUTPUTS[configuration.output_layer]
+def _build_head(configuration: Configuration, vocabulary_size: int) -> Head:
+    options = dict(name="prob", dtype=configuration.dtype)
     if configuration.output_layer == "adaptive":
-        options = {"cutoffs": parse_integers(configuration.cutoffs) or None}
-    else:
-        options = {name: getattr(configuration, name) for name in ("held_out_mass", "self_normalisation")}
-    if kind.is_sampled:
-        options |= {name: getattr(configuration, name) for name in ("num_sampled", "proposal", "seed")}
-    if kind.has_output_vectors:
-        options |= {name: getattr(configuration, name) for name in ("shortlist_size", "outside_output")}
-        options |= {"rank": configuration.output_rank, "tied": configuration.tied_output}
-    if kind.includes_hidden_layer:
-        options |= {"hidden_units": configuration.hidden_units, "dropout": configuration.dropout}
-    return kind(vocabulary_size, name="prob", dtype=configuration.dtype, **options)
+        return AdaptiveHead(vocabulary_size, cutoffs=parse_integers(configuration.cutoffs) or None, **options)
+    if configuration.output_layer == "energy":
+        return EnergyHead(vocabulary_size, configuration.hidden_units, configuration.dropout, **options)
+    num_outputs = None
+    if configuration.shortlist_size is not None:
+        num_outputs = len(SPECIALS) + configuration.shortlist_size
+    return LinearHead(
+        vocabulary_size,
+        rank=configuration.output_rank,
+        tied=configuration.tied_output,
+        num_outputs=num_outputs,
+        **options,
+    )
+
+
+def _build_objective(configuration: Configuration) -> Objective:
+    options = dict(
+        held_out_mass=configuration.held_out_mass,
+        self_normalisation=configuration.self_normalisation,
+        name="objective",
+        dtype=configuration.dtype,
+    )
+    if not configuration.is_sampled:
+        return Likelihood(**options)
+    kind = NoiseContrastive if configuration.output_layer == "nce" else SampledSoftmax
+    return kind(configuration.num_sampled, configuration.proposal, seed=configuration.seed, **options)
 
 
 def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras.optimizers.Optimizer:
@@ -87,6 +134,6 @@ def build_optimizer(configuration: Configuration, steps_per_epoch: int) -> keras
     return OPTIMIZERS[configuration.optimizer](
         rate,
         weight_decay=configuration.weight_decay or None,
-        dense_decay=not OUTPUTS[configuration.output_layer].is_sampled,
+        dense_decay=not configuration.is_sampled,
         **options,
     )

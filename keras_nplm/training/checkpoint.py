@@ -13,11 +13,10 @@ from keras_nplm.io.files import NUMBER, check_fields, read_arrays, read_json, re
 from keras_nplm.io.lock import check_locks
 from keras_nplm.io.remote import upload
 from keras_nplm.language_model.model_files import NETWORK, component_directory
-from keras_nplm.models.nplm import NPLM
-from keras_nplm.models.replicas import has_several_workers
+from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.replicas import has_several_workers
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import broadcast_from_chief, is_chief
-from keras_nplm.training.local_updates import LocalUpdates
 from keras_nplm.training.weight_average import UPDATES_PER_AVERAGE, WeightAverage
 
 SECONDS_PER_SAVE = 600  # a killed run loses at most this much work
@@ -42,18 +41,16 @@ class Checkpoint(keras.callbacks.Callback):
     killed between the two leaves one epoch too many in the history: the number of updates in `last.npz` reveals it.
 
     With several workers the chief alone reads and writes files. Its state is broadcast to all workers at the start.
-    With local updates a checkpoint holds the state of the last average, from which all workers can resume.
     """
 
     def __init__(
         self,
-        model: NPLM,
+        model: ContextNetwork,
         directory: Path,
         configuration: Configuration,
         steps: int,
         batch_size: int,
         devices: tf.distribute.Strategy,
-        local: LocalUpdates | None = None,
     ):
         super().__init__()
         self.set_model(model)
@@ -64,8 +61,8 @@ class Checkpoint(keras.callbacks.Callback):
             self.best_path = component_directory(directory, NETWORK) / "model.keras"
         self.epochs, self.patience = configuration.epochs, configuration.patience
         self.steps, self.batch_size = steps, batch_size
-        self.devices, self.chief, self.local = devices, is_chief(devices), local
-        self.at_average: tuple[int, dict[str, list[tf.Tensor]]] | None = None  # updates and state of the last average
+        self.devices = devices
+        self.chief = is_chief(devices)
         self.history: list[dict] = []
         self.spent = np.zeros(2)  # seconds and CPU seconds of training in an unfinished epoch, before its resumption
         self.unfinished_metrics: list[np.ndarray] = []  # metric variables of an unfinished epoch
@@ -97,34 +94,20 @@ class Checkpoint(keras.callbacks.Callback):
         self.began_at = _read_clocks()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        if self.local is not None:
-            self._average_workers(self.local)
-        elif self.average is not None:
+        if self.average is not None:
             self._update_average()
         executed = self.model.steps_per_execution
         if batch // executed % max(1, UPDATES_PER_CHECK // executed):
             return
         check_locks(self.directory)
-        loss = logs[self.model.prob.loss_name]
+        loss = logs[self.model.objective.loss_name]
         self._check_finite("loss", loss, f"at update {batch + 1} of epoch {len(self.history) + 1}")
         if time.monotonic() - self.saved_at > SECONDS_PER_SAVE:
             self.save()
 
-    def _average_workers(self, local: LocalUpdates) -> None:
-        """Average the weights of all workers when it is time, and keep the state for `save`."""
-        updates = self._count_updates()
-        if not local.is_due(updates):
-            return
-        local.average()
-        self.at_average = None  # until the moving average has these weights, too
-        if self.average is not None:
-            self._update_average()
-        state = {name: [tf.convert_to_tensor(part) for part in parts] for name, parts in self._state().items()}
-        self.at_average = updates, state
-
     def _update_average(self, is_epoch_end: bool = False) -> None:
         """Update the moving average at every n-th update, and at the end of a first epoch of fewer than n updates."""
-        executed = self.model.steps_per_execution if self.local is None else self.local.every
+        executed = self.model.steps_per_execution
         interval = -(-UPDATES_PER_AVERAGE // executed) * executed
         updates = self._count_updates()
         if updates < interval if is_epoch_end else updates % interval == 0:
@@ -156,7 +139,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _collect_figures(self, epoch: int, logs: dict) -> dict:
         """The entry of the history for an epoch that ends now."""
-        loss_name = self.model.prob.loss_name
+        loss_name = self.model.objective.loss_name
         training, training_cpu = self.spent + self.trained_at - self.began_at
         validation, validation_cpu = _read_clocks() - self.trained_at
         return {
@@ -174,7 +157,7 @@ class Checkpoint(keras.callbacks.Callback):
     def _save_best(self) -> None:
         model = self.model
         if has_several_workers(self.devices):  # `model.save` would wait for the other workers; a copy does not
-            model = NPLM.from_config(model.get_config())
+            model = type(model).from_config(model.get_config())
             model.set_weights(self.model.get_weights())
         with replace_file(self.best_path) as temporary:
             model.save(temporary)
@@ -187,9 +170,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def save(self) -> None:
         """Write `last.npz`, but not between an epoch and its entry in the history, nor of weights not finite."""
-        if self.local is not None and self.at_average is None:
-            return
-        updates, state = self.at_average or (self._count_updates(), self._state())
+        updates, state = self._count_updates(), self._state()
         is_finite = all(np.isfinite(weight.numpy()).all() for weight in state["weights"])
         if updates // self.steps == len(self.history) and is_finite:
             self._write_state(self.spent + _read_clocks() - self.began_at, state)

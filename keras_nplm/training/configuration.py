@@ -39,7 +39,6 @@ class Configuration:
     output_rank: int | None = OPTIONS["output_rank"].default
     tied_output: bool = OPTIONS["tied_output"].default
     shortlist_size: int | None = OPTIONS["shortlist_size"].default
-    outside_output: bool = OPTIONS["outside_output"].default
     interpolated: bool = OPTIONS["interpolated"].default
     pointer: bool = OPTIONS["pointer"].default
     averages_after: str = OPTIONS["averages_after"].default
@@ -60,7 +59,6 @@ class Configuration:
     weight_average: float = OPTIONS["weight_average"].default
     batch_size: int = OPTIONS["batch_size"].default
     segment: int = OPTIONS["segment"].default
-    average_every: int = OPTIONS["average_every"].default
     epochs: int = OPTIONS["epochs"].default
     patience: int = OPTIONS["patience"].default
     seed: int = OPTIONS["seed"].default
@@ -74,6 +72,7 @@ class Configuration:
         """Refuse options that contradict each other."""
         output, is_listed = self.output_layer, self.shortlist_size is not None
         without_rows, rows = output in ("adaptive", "energy", "hybrid"), "choose the output full, sampled or nce."
+        without_w = output in ("adaptive", "energy")
         adaptive, no_features = output == "adaptive", not (self.hidden_units or self.direct_connections)
         has_ngrams = is_listed or output == "hybrid"
         for option, conflicts, wanted, fix in (
@@ -82,7 +81,7 @@ class Configuration:
             ("shortlist_size", without_rows and is_listed, f"left out with `output_layer` {output}", rows),
             ("shortlist_size", self.tied_output and is_listed, "left out with `tied_output`", "leave one of both out."),
             ("pointer", without_rows and self.pointer, f"off with `output_layer` {output}", rows),
-            ("outside_output", self.outside_output and not is_listed, "off without `shortlist_size`", "give both."),
+            ("direct_connections", without_w and self.direct_connections, f"off with `output_layer` {output}", rows),
             ("batch_size", self.batch_size % self.segment, f"a multiple of `segment`, {self.segment}", "change one."),
             ("interpolated", has_ngrams and self.interpolated, "off with a short-list or hybrid", "leave one out."),
             ("hidden_units", no_features, "1 or more without `direct_connections`", "turn on `direct_connections`."),
@@ -97,6 +96,11 @@ class Configuration:
         if self.shortlist_size is not None:
             return "shortlist"
         return "mixture" if self.interpolated else "nplm"
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether training computes the scores of sampled words only."""
+        return self.output_layer in ("sampled", "nce", "energy")
 
     @property
     def has_background(self) -> bool:

@@ -13,7 +13,7 @@ from tensorflow.python.eager import context
 
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.options import OPTIONS, check_option
-from keras_nplm.models.replicas import has_several_workers
+from keras_nplm.models.networks.replicas import has_several_workers
 from keras_nplm.training.worker_connections import read_cluster, wait_for_workers
 
 STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")

@@ -14,20 +14,17 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import was_caused_by
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import BACKGROUND, load_component
-from keras_nplm.layers.outputs import OUTPUTS
-from keras_nplm.models.nplm import NPLM
+from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import distribute_parts, is_chief, shard_batches
-from keras_nplm.training.local_updates import LocalUpdates
 from keras_nplm.training.report import choose_prompts
 from keras_nplm.training.targets import TrainingTargets, find_target_limit
 from keras_nplm.training.tensorboard import LanguageModelBoard
 
 VALIDATION_BATCH = 1024
 _MAX_STEPS_PER_EXECUTION = 32  # a short update takes about as long as the overhead of Keras per execution
-_LEAST_EXECUTIONS = 20  # of local updates in an epoch
 _SHORT_SOFTMAX = 4096  # outputs of a full softmax below which an update is short
 
 
@@ -41,14 +38,12 @@ def fit_network(
 ) -> None:
     """Fit the network from the start or from the checkpoint `last.npz`; save checkpoints and the best epoch."""
     batch_size, steps, executed = _divide_epoch(configuration, targets, devices)
-    every = configuration.average_every
     limit = find_target_limit(configuration)
     ngrams = dict(order=configuration.order, boundary=configuration.boundary, targets_below=limit)
     training_ids, validation_ids = encoded.for_training(), encoded.ids("validation")
     model = _build(configuration, targets, steps, devices)
     model.steps_per_execution = executed
-    local = LocalUpdates(model, devices, every, steps) if every > 1 else None
-    checkpoint = Checkpoint(model, directory, configuration, steps, batch_size, devices, local)
+    checkpoint = Checkpoint(model, directory, configuration, steps, batch_size, devices)
     segment = configuration.segment
     whole, open_training, open_validation = model, ngram_dataset, ngram_dataset
     if configuration.output_layer == "hybrid":
@@ -66,7 +61,7 @@ def fit_network(
     callbacks = [checkpoint]
     if is_chief(devices):
         if configuration.shortlist_size:
-            print(f"Perplexities of training are over the {model.prob.num_outputs:,} outputs.", file=sys.stderr)
+            print(f"Perplexities of training are over the {model.prob.num_outputs:,} words of the list.", file=sys.stderr)
         language_model = LanguageModel(whole, vocabulary, encoded.tokenizer, configuration.boundary)
         chosen, default = dataclasses.asdict(configuration), dataclasses.asdict(Configuration())
         board = LanguageModelBoard(
@@ -78,19 +73,13 @@ def fit_network(
             prompts=choose_prompts(validation_ids, vocabulary, encoded.tokenizer),
         )
         callbacks = [board, checkpoint]  # a run killed between the two repeats the epoch: its logs have no gap
-    if local is not None:
-        local.vary_random_states()
-        callbacks = [local, *callbacks]
-        workers = local.index, local.number
-        validation_data = build_validation(batch_size=validation_batch, part=workers)
-    else:
-        validation_data = shard_batches(build_validation(batch_size=validation_batch))
+    validation_data = shard_batches(build_validation(batch_size=validation_batch))
     while not checkpoint.is_done:
         epoch, step = checkpoint.position
         shuffled = dict(seed=configuration.seed, first_epoch=epoch, first_batch=step, most_batches=steps)
         batches = ngrams | shuffled | dict(batch_size=batch_size, segment=segment, drop_remainder=True)
         build_training = functools.partial(open_training, training_ids, **batches)
-        train_data = distribute_parts(devices, build_training) if local is None else build_training(part=workers)
+        train_data = distribute_parts(devices, build_training)
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 model.fit(
@@ -112,31 +101,24 @@ def fit_network(
 def _divide_epoch(
     configuration: Configuration, targets: TrainingTargets, devices: tf.distribute.Strategy
 ) -> tuple[int, int, int]:
-    """Return n-grams per batch, a multiple of the replicas; updates per epoch; and updates per execution of `fit`.
-
-    An execution of local updates ends where the weights are averaged. An epoch leaves out what fills no execution.
-    """
-    replicas, ngrams, every = devices.num_replicas_in_sync, targets.ngrams_per_epoch, configuration.average_every
+    """Return n-grams per batch, a multiple of the replicas; updates per epoch; and updates per execution of `fit`."""
+    replicas, ngrams = devices.num_replicas_in_sync, targets.ngrams_per_epoch
     unit = replicas * configuration.segment
     batch_size = min(configuration.batch_size, max(unit, ngrams - ngrams % unit))
     steps = max(1, ngrams // batch_size)
-    is_sampled, outputs = OUTPUTS[configuration.output_layer].is_sampled, targets.counts.shape[1]
-    if not (is_sampled or outputs < _SHORT_SOFTMAX) or (replicas > 1 and every == 1):
+    is_short = configuration.is_sampled or targets.counts.shape[1] < _SHORT_SOFTMAX
+    if not is_short or replicas > 1:
         return batch_size, steps, 1
-    numbers = range(1, _MAX_STEPS_PER_EXECUTION + 1)
-    if every == 1:
-        return batch_size, steps, max(k for k in numbers if steps % k == 0)
-    divisors = [k for k in numbers if every % k == 0 and k <= max(1, steps // _LEAST_EXECUTIONS)]
-    executed = min(divisors, key=lambda k: 1 / k + steps % k / steps)
-    return batch_size, steps - steps % executed, executed
+    executed = max(k for k in range(1, _MAX_STEPS_PER_EXECUTION + 1) if steps % k == 0)
+    return batch_size, steps, executed
 
 
-def _build(configuration: Configuration, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy) -> NPLM:
+def _build(configuration: Configuration, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy) -> ContextNetwork:
     """Build and compile the model, initialised to the unigram distribution of the targets."""
     vocabulary_size = targets.counts.shape[1]
     # relative weights of the texts, 1 for the text with the smallest share: its counts enter as they are
     weights = targets.shares / targets.shares.min()
-    with devices.scope() if configuration.average_every == 1 else contextlib.nullcontext():
+    with devices.scope():
         model = build_model(configuration, vocabulary_size)
         model.set_unigram(weights @ targets.counts, configuration.min_count)
         optimizer = build_optimizer(configuration, steps)

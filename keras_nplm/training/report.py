@@ -75,7 +75,7 @@ def write_run_report(path: str | os.PathLike, language_model: LanguageModel, con
         splits.append([split, *(f"{number:,}" for number in (counts["tokens"] + ends, ends, counts["unk_tokens"]))])
     page = _PAGE.substitute(
         corpus=escape_html(config["corpus"]),
-        sizes=f"n = {network.order}, m = {network.embedding_dim}, h = {network.hidden_units}",
+        sizes=f"n = {network.order}, m = {network.embedding_dim}, h = {config['hidden_units']}",
         output=escape_html(config["output_layer"]),
         command=escape_html(train_command(config) or ""),
         splits=_format_table(["split", "tokens predicted", "of these </s>", "<unk>"], splits),

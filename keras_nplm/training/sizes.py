@@ -28,7 +28,7 @@ def compute_sizes(configuration: Configuration, vocabulary_size: int) -> dict:
     check_argument("vocabulary_size", has_words, f"{_SPECIAL_TOKENS + 1} or more", vocabulary_size, fix)
     m, h = configuration.embedding_dim, configuration.hidden_units
     x = m * number_of_blocks(configuration.order, configuration.averages)
-    features = x if configuration.output_layer == "energy" else h + x * configuration.direct_connections
+    features = x if configuration.output_layer == "energy" else h
     body = biases = 0
     if h and configuration.output_layer != "energy":
         layers = 1 + configuration.residual_blocks
@@ -40,9 +40,10 @@ def compute_sizes(configuration: Configuration, vocabulary_size: int) -> dict:
         body += 2 * features * m
         biases += m + positions + count_matched(positions)
         products = body + 2 * m * positions  # of the queries and the vectors of the context's words
+    direct = x if configuration.direct_connections else 0
     width = m if configuration.tied_output else configuration.output_rank or features
     projection = features * width if configuration.tied_output or configuration.output_rank else 0
-    weights, scoring, training = _count_output(configuration, vocabulary_size, width)
+    weights, scoring, training = _count_output(configuration, vocabulary_size, width, direct)
     if configuration.output_layer == "hybrid":
         biases += 1 + features  # g and v
     return {
@@ -52,8 +53,10 @@ def compute_sizes(configuration: Configuration, vocabulary_size: int) -> dict:
     }
 
 
-def _count_output(configuration: Configuration, vocabulary_size: int, width: int) -> tuple[int, float, float]:
-    """Count the weights of an output layer on `width` features: all, of one probability, of one loss."""
+def _count_output(
+    configuration: Configuration, vocabulary_size: int, width: int, direct: int
+) -> tuple[int, float, float]:
+    """Count the weights of a head on `width` features and of W on `direct`: all, of one probability, of one loss."""
     m, h, samples = configuration.embedding_dim, configuration.hidden_units, 1 + configuration.num_sampled
     if configuration.output_layer == "energy":
         context, word = width * h, m * h + h
@@ -63,9 +66,10 @@ def _count_output(configuration: Configuration, vocabulary_size: int, width: int
         return _count_adaptive(configuration, vocabulary_size, width)
     outputs = vocabulary_size
     if configuration.shortlist_size:
-        outputs = _SPECIAL_TOKENS + configuration.shortlist_size + configuration.outside_output
-    weights = outputs + (0 if configuration.tied_output else outputs * width)
-    return weights, outputs * width, (outputs if configuration.output_layer in ("full", "hybrid") else samples) * width
+        outputs = _SPECIAL_TOKENS + configuration.shortlist_size
+    weights = outputs + outputs * direct + (0 if configuration.tied_output else outputs * width)
+    scored = samples if configuration.is_sampled else outputs
+    return weights, outputs * (width + direct), scored * (width + direct)
 
 
 def _count_adaptive(configuration: Configuration, vocabulary_size: int, width: int) -> tuple[int, float, float]:

@@ -34,6 +34,6 @@ class TrainingTargets:
 
 def find_target_limit(configuration: Configuration) -> int | None:
     """Return the id from which on words are not training targets, or None if all words are."""
-    if configuration.shortlist_size is None or configuration.outside_output:
+    if configuration.shortlist_size is None:
         return None
     return len(SPECIALS) + configuration.shortlist_size

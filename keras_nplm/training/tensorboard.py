@@ -22,7 +22,7 @@ from keras_nplm.io.lock import check_locks
 from keras_nplm.io.text import escape_formula
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.lookup import rows
-from keras_nplm.models.nplm import NPLM
+from keras_nplm.models.networks.context_network import ContextNetwork
 
 _PROJECTOR = 'embeddings {\n  tensor_name: "C"\n  tensor_path: "C.tsv"\n  metadata_path: "metadata.tsv"\n}\n'
 _ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in string.punctuation})  # Markdown shows them literally
@@ -48,7 +48,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 
     Args:
         log_dir: the directory of the runs `train` and `validation`. A resumed training continues them.
-        language_model: a language model with the very NPLM that is fitted.
+        language_model: a language model with the very network that is fitted.
         batch_size: n-grams per update, for `run/ngrams_per_second`. None: no such tag.
         word_counts: int [|V|], frequencies of the ids; the projector shows the most frequent words first.
         hparams: options to compare runs by, for the page of hyperparameters.
@@ -58,7 +58,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         **kwargs: arguments of `keras.callbacks.TensorBoard`. `write_graph` is False by default.
 
     Raises:
-        InputError: the model is not an NPLM, or not the one that is fitted; or an option is out of range.
+        InputError: the model is not a network, or not the one that is fitted; or an option is out of range.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     ):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
         model, self._has_session = language_model.network, False
-        if not isinstance(model, NPLM):
-            raise InputError(f"`language_model` must hold an NPLM. Received: {type(model).__name__}.")
+        if not isinstance(model, ContextNetwork):
+            raise InputError(f"`language_model` must hold a network. Received: {type(model).__name__}.")
         shape = (model.vocabulary_size,) if word_counts is None else np.shape(word_counts)
         check_argument("word_counts", shape == (model.vocabulary_size,), f"of shape [{model.vocabulary_size}]", shape)
         check_argument("prompts", not isinstance(prompts, str), "a list of texts", repr(prompts))

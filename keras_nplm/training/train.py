@@ -37,7 +37,7 @@ from keras_nplm.language_model.model_files import (
 )
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.mixture import fit_mixture
-from keras_nplm.models.nplm import NPLM
+from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.shortlist import Shortlist, measure_coverage
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
@@ -47,7 +47,6 @@ from keras_nplm.training.checkpoint import read_history
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import broadcast_from_chief, fail_if_worker_is_lost, is_chief, open_strategy
 from keras_nplm.training.fit import fit_network
-from keras_nplm.training.local_updates import check_local_updates
 from keras_nplm.training.pace import plan_minutes
 from keras_nplm.training.prepare import prepare_directory
 from keras_nplm.training.report import write_run_report
@@ -119,8 +118,6 @@ def train(
     batch_size = requested.given.get("batch_size", unit)
     divides = f"a multiple of the number of replicas, {replicas}, times `segment`"
     check_argument("batch_size", batch_size % unit == 0, divides, batch_size)
-    if requested.given.get("average_every", 1) > 1:
-        check_local_updates(devices)
     if background is not None and not requested.given.get("shortlist_size"):
         raise InputError("`background` requires `shortlist_size`. Received: None. Fix: add --shortlist-size.")
     chief = is_chief(devices)
@@ -232,8 +229,8 @@ def _evaluate(
     splits, spelling = ("validation", "test"), load_spelling(directory)
     is_normalised = configuration.output_layer == "nce" or configuration.self_normalisation
     measure = evaluate
-    if isinstance(model, NPLM) and is_normalised:
-        from keras_nplm.models.self_normalised import evaluate_with_ln_z as measure
+    if isinstance(model, ContextNetwork) and is_normalised:
+        from keras_nplm.models.networks.self_normalised import evaluate_with_ln_z as measure
     metrics = {split: evaluate_split(model, encoded, split, None, spelling, measure) for split in splits}
     if isinstance(model, Shortlist):
         shares = {split: measure_coverage(encoded.ids(split), model.listed, configuration.boundary) for split in splits}

@@ -40,7 +40,7 @@ from keras_nplm.models.ngrams import (
     prune,
 )
 from keras_nplm.models.ngrams.approximation import approximate
-from keras_nplm.models.self_normalised import SelfNormalised
+from keras_nplm.models.networks.self_normalised import SelfNormalised
 
 V = 12
 VOCABULARY = Vocabulary([f"w{i}" for i in range(V - 4)])

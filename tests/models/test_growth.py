@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import NPLM, FullSoftmax, NoiseContrastive
-from keras_nplm.models.growth import NewRows, grow, renormalise
+from keras_nplm.models.networks.growth import NewRows, grow, renormalise
 
 V, J, N = 14, 3, 4
 OUTPUTS = {

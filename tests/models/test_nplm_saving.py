@@ -17,7 +17,7 @@ from keras_nplm import (
     NoiseContrastive,
     SampledSoftmax,
 )
-from keras_nplm.models.nplm_file import load_network
+from keras_nplm.models.networks.network_file import load_network
 
 V, N, M, H = 30, 5, 4, 6
 

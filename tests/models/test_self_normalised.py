@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_nplm import NPLM, AveragedContext, DeepHidden, EnergyOutput, FullSoftmax, evaluate
-from keras_nplm.models.self_normalised import SelfNormalised, evaluate_with_ln_z
+from keras_nplm.models.networks.self_normalised import SelfNormalised, evaluate_with_ln_z
 
 V = 40
 

@@ -25,7 +25,7 @@ def train_network(
 ) -> Contender:
     model, batch_size = build_model(configuration, vocabulary_size), configuration.batch_size
     ids = _sample_zipf_ids(vocabulary_size, batch_size * 400)
-    model.prob.set_unigram(np.bincount(ids, minlength=vocabulary_size))
+    model.set_unigram(np.bincount(ids, minlength=vocabulary_size))
     model.compile(optimizer=LazySGD(0.1), steps_per_execution=20 if steps >= 100 else 1)
     dataset = ngram_dataset(ids, model.order, batch_size, boundary="stream", drop_remainder=True, first_epoch=0)
 

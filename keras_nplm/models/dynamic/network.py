@@ -13,8 +13,9 @@ from keras_nplm.data.segments import join_contexts
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
-from keras_nplm.models.network_probabilities import NetworkProbabilities
-from keras_nplm.models.nplm import NPLM
+from keras_nplm.models.networks.probabilities import NetworkProbabilities
+from keras_nplm.layers.ops import list_biases
+from keras_nplm.models.networks.context_network import ContextNetwork
 
 _CHUNKS = 64  # chunks in a call of the compiled network: Ctrl-C is noticed between calls
 
@@ -34,8 +35,8 @@ class DynamicNPLM(NextWordModel):
     Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural sequence models.
     """
 
-    def __init__(self, network: NPLM, settings: DynamicSettings, mean_squares: Sequence[np.ndarray] | None = None):
-        check_argument("network", isinstance(network, NPLM), "an NPLM", type(network).__name__, "train one.")
+    def __init__(self, network: ContextNetwork, settings: DynamicSettings, mean_squares: Sequence[np.ndarray] | None = None):
+        check_argument("network", isinstance(network, ContextNetwork), "a network", type(network).__name__, "train one.")
         rms = settings.rule == "rms"
         check_argument("mean_squares", not rms or mean_squares is not None, "given with `rule='rms'`", None, "measure.")
         self.network = copy_network(network)
@@ -68,27 +69,30 @@ class DynamicNPLM(NextWordModel):
     next_output_log_probs = NextWordModel._next_log_probs  # refused: the weights have read on since
 
 
-def copy_network(network: NPLM) -> NPLM:
+def copy_network(network: ContextNetwork) -> ContextNetwork:
     """Return a network of the same configuration and weights, not compiled."""
     copy = type(network).from_config(network.get_config())
     copy.set_weights(network.get_weights())
     return copy
 
 
-def group_weights(network: NPLM) -> list[str]:
+def group_weights(network: ContextNetwork) -> list[str]:
     """Return the group of each of `network.trainable_weights`, one of `GROUPS`. A tied C is of the embedding."""
-    places = {"output": network.prob.trainable_weights, "biases": network.prob.biases, "embedding": [network.embed.C]}
+    output = list(network.prob.trainable_weights)
+    if network.direct is not None:
+        output += network.direct.trainable_weights
+    places = {"output": output, "biases": list_biases(network.prob), "embedding": [network.embed.C]}
     groups = {id(weight): group for group, weights in places.items() for weight in weights}
     return [groups.get(id(weight), "hidden") for weight in network.trainable_weights]
 
 
-def measure_mean_squares(network: NPLM, ngrams: np.ndarray, chunk: int) -> list[np.ndarray]:
+def measure_mean_squares(network: ContextNetwork, ngrams: np.ndarray, chunk: int) -> list[np.ndarray]:
     """Return the mean square of each component of the gradient over chunks of training text: 1/N sum_c g_c²."""
     sums = [tf.Variable(tf.zeros(weight.shape), trainable=False) for weight in network.trainable_weights]
 
     @tf.function
-    def add(contexts: tf.Tensor, outputs: tf.Tensor) -> None:
-        _, gradients = _log_prob_and_gradients(network, network.trainable_weights, contexts, outputs)
+    def add(inputs: dict[str, tf.Tensor], outputs: tf.Tensor) -> None:
+        _, gradients = _log_prob_and_gradients(network, network.trainable_weights, inputs, outputs)
         for total, gradient in zip(sums, gradients, strict=True):
             if isinstance(gradient, tf.IndexedSlices):
                 total.scatter_add(tf.IndexedSlices(tf.square(tf.cast(gradient.values, total.dtype)), gradient.indices))
@@ -96,22 +100,24 @@ def measure_mean_squares(network: NPLM, ngrams: np.ndarray, chunk: int) -> list[
                 total.assign_add(tf.square(tf.cast(gradient, total.dtype)))
 
     number = len(ngrams) // chunk
-    for contexts, outputs in zip(*_cut_chunks(network, ngrams[: number * chunk], chunk), strict=True):
-        add(tf.constant(contexts, tf.int32), tf.constant(outputs, tf.int32))
+    inputs, outputs = _cut_chunks(network, ngrams[: number * chunk], chunk)
+    [(name, ids)] = inputs.items()
+    for ids_of_chunk, outputs_of_chunk in zip(ids, outputs, strict=True):
+        add({name: tf.constant(ids_of_chunk, tf.int32)}, tf.constant(outputs_of_chunk, tf.int32))
     return [total.numpy() / max(number, 1) for total in sums]
 
 
 class _Learner:
     """The steps of dynamic evaluation of one network, as compiled graphs."""
 
-    def __init__(self, network: NPLM, settings: DynamicSettings, mean_squares: Sequence[np.ndarray] | None):
+    def __init__(self, network: ContextNetwork, settings: DynamicSettings, mean_squares: Sequence[np.ndarray] | None):
         self._network, self._settings = network, settings
         groups = group_weights(network)
         rates = [settings.rate * getattr(settings, group) for group in groups]
         moving = [place for place, rate in enumerate(rates) if rate]
         self._weights, self._rates = [network.trainable_weights[i] for i in moving], [rates[i] for i in moving]
         self._trained = [tf.constant(weight.numpy()) for weight in self._weights]
-        self._graphs: dict[tuple, Callable] = {}
+        self._graphs: dict[str, Callable] = {}
         self._squares: list = [None] * len(self._weights)  # 1/s², so that s g is a step of Adagrad
         if settings.rule == "rms" and mean_squares is not None:
             roots = [np.sqrt(square) for square in mean_squares]
@@ -134,22 +140,22 @@ class _Learner:
         """Return ln P of n-grams, float32 [C B]; the weights take a step after each chunk."""
         if not self._weights:
             return self.predict(ngrams)
-        contexts, outputs = _cut_chunks(self._network, ngrams, chunk)
-        shape = contexts.shape[1:]
-        if shape not in self._graphs:
-            self._graphs[shape] = self._compile(shape)
-        return np.asarray(self._graphs[shape](contexts, outputs)).reshape(-1)
+        inputs, outputs = _cut_chunks(self._network, ngrams, chunk)
+        [(name, ids)] = inputs.items()
+        if name not in self._graphs:
+            self._graphs[name] = self._compile(name, ids.shape[1:])
+        return np.asarray(self._graphs[name](ids, outputs)).reshape(-1)
 
-    def _compile(self, shape: tuple[int, int]) -> Callable:
+    def _compile(self, name: str, shape: tuple[int, int]) -> Callable:
         """Compile the steps on chunks of contexts, or of one segment, of a shape."""
         chunk, dtype = self._settings.chunk, self._network.prob.accumulator_dtype
 
         @tf.function(input_signature=[tf.TensorSpec([None, *shape], tf.int32), tf.TensorSpec([None, chunk], tf.int32)])
-        def learn(contexts: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        def learn(ids: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
             number = tf.shape(outputs)[0]
 
             def step(i: tf.Tensor, result: tf.TensorArray) -> tuple:
-                log_prob, gradients = _log_prob_and_gradients(self._network, self._weights, contexts[i], outputs[i])
+                log_prob, gradients = _log_prob_and_gradients(self._network, self._weights, {name: ids[i]}, outputs[i])
                 with tf.control_dependencies([log_prob]):
                     self._update(gradients)
                 return i + 1, result.write(i, log_prob)
@@ -180,21 +186,24 @@ class _Learner:
                 )
 
 
-def _cut_chunks(network: NPLM, ngrams: np.ndarray, chunk: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the contexts of each chunk, [C, chunk, n-1], or if all follow each other its segment, and the outputs."""
+def _cut_chunks(network: ContextNetwork, ngrams: np.ndarray, chunk: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return the inputs of each chunk, contexts [C, chunk, n-1] or a segment if all follow each other, and the outputs."""
+    outputs = ngrams[:, -1].reshape(-1, chunk)
     segments, follows = join_contexts(ngrams[:, :-1], chunk, network.boundary)
-    contexts = segments[:, None] if follows.all() else ngrams[:, :-1].reshape(-1, chunk, network.order - 1)
-    return contexts, ngrams[:, -1].reshape(-1, chunk)
+    if follows.all():
+        return {"segments": segments[:, None]}, outputs
+    return {"contexts": ngrams[:, :-1].reshape(-1, chunk, network.order - 1)}, outputs
 
 
 def _log_prob_and_gradients(
-    network: NPLM, weights: Sequence[keras.Variable], contexts: Any, outputs: Any
+    network: ContextNetwork, weights: Sequence[keras.Variable], inputs: dict[str, Any], outputs: Any
 ) -> tuple[Any, list]:
     """Return ln P of outputs, and the gradients of the mean of -ln P. Sparse ones have distinct rows."""
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         for weight in weights:
             tape.watch(weight.value)
-        likelihoods = network.prob.negative_log_likelihood(network.features(contexts), outputs)
+        log_z, logit = network.scores(inputs).for_training(outputs)
+        likelihoods = log_z - logit
         loss = ops.mean(likelihoods)
     gradients = tape.gradient(loss, [weight.value for weight in weights])
     if network.prob.uses_embedding:  # C has a sparse part from the context and a dense one from the output

@@ -154,7 +154,6 @@ def _measure(network: NextWordModel, train_ids: np.ndarray, boundary: str) -> li
     from keras_nplm.models.dynamic.network import measure_mean_squares
 
     ngrams = _extract_first(train_ids, network.order, boundary, _TRAINING_TOKENS)
-    ngrams[:, -1] = np.asarray(network.prob.output_ids(ngrams[:, -1]))
     ngrams = ngrams[ngrams[:, -1] < network.prob.num_outputs]  # targets outside a short-list are never predicted
     return measure_mean_squares(network, ngrams, _MEASURED_CHUNK)
 

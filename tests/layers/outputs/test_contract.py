@@ -22,7 +22,7 @@ from keras_nplm import (
 )
 from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.models import network_probabilities
-from keras_nplm.models.growth import NewRows, grow
+from keras_nplm.models.networks.growth import NewRows, grow
 
 V, N, M, H, B = 30, 4, 3, 5, 12  # words, order, components, hidden units, n-grams
 WHICH = np.array([2, 0, 2, 1, 1, 8, 7, 0, 5, 11, 11, 3], np.int32)  # the context of each target

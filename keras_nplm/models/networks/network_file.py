@@ -6,7 +6,6 @@ import os
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import h5py
 import keras
@@ -14,23 +13,17 @@ import numpy as np
 
 from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.files import check_is_file, check_json_size, open_archive, parse_json
-from keras_nplm.io.options import OPTIONS
-from keras_nplm.layers.averaged_context import AveragedContext
-from keras_nplm.layers.context import ContextEmbedding
-from keras_nplm.layers.deep_hidden import DeepHidden
-from keras_nplm.layers.hidden import TanhHidden
-from keras_nplm.layers.outputs import OUTPUTS
-from keras_nplm.models.nplm import NPLM
+from keras_nplm.models.networks import REGISTERED
+from keras_nplm.models.networks.context_network import ContextNetwork
 
 _WEIGHTS = "model.weights.h5"
 _PARTS = ["config.json", "metadata.json", _WEIGHTS]
-_KINDS = (NPLM, ContextEmbedding, AveragedContext, TanhHidden, DeepHidden, *OUTPUTS.values())
-_CLASSES = {f"keras_nplm>{kind.__name__}" for kind in _KINDS}
+_PACKAGE = "keras_nplm>"  # begins the names of classes that this package registers; `REGISTERED` imports them all
 _FLOAT = 4  # bytes
 _MAX_CONFIG = 1 << 16  # bytes of config.json and of metadata.json; a network of this package needs 10,000
 
 
-def load_network(path: Path) -> NPLM:
+def load_network(path: Path) -> ContextNetwork:
     """Load a network, not compiled. Keras creates objects of the classes and sizes that a file names: it is checked."""
     check_is_file(path)
     try:
@@ -39,7 +32,7 @@ def load_network(path: Path) -> NPLM:
                 raise ValueError(f"its parts must be {', '.join(_PARTS)}")
             described, _ = (_read_part(archive, path, name) for name in _PARTS[:2])
             described.pop("compile_config", None)  # loading does not compile
-            described.pop("build_config", None)  # NPLM is built by then
+            described.pop("build_config", None)  # the network is built by then
             _refuse_foreign_classes(path, described)
             number = _count_stored_weights(archive.read(_WEIGHTS))  # `open_archive` has limited its size
         if _count_described_weights(described) > number:
@@ -73,7 +66,7 @@ def _refuse_foreign_classes(path: Path, value: object) -> None:
                 "you trust with `keras.models.load_model`."
             )
         if "build_config" in value:  # Keras would build a layer of this size, whatever the weights are
-            raise ValueError("it names the input shape of a layer, which NPLM knows")
+            raise ValueError("it names the input shape of a layer, which the network knows")
         value = list(value.values())
     if isinstance(value, list):
         for part in value:
@@ -87,7 +80,8 @@ def _is_known(described: dict) -> bool:
     if not isinstance(registered, str):
         return False
     kind = keras.saving.get_registered_object(registered)
-    return registered in _CLASSES or (isinstance(kind, type) and issubclass(kind, keras.layers.Layer))
+    is_layer = isinstance(kind, type) and issubclass(kind, keras.layers.Layer)
+    return is_layer and (registered.startswith(_PACKAGE) or not registered.startswith("keras>"))
 
 
 def _count_stored_weights(data: bytes) -> int:
@@ -111,13 +105,11 @@ def _count_described_weights(described: dict) -> int:
     def count() -> int:
         keras.StatelessScope().__enter__()  # weights have shapes only; leaving the scope would allocate them
         network = keras.saving.deserialize_keras_object(described)
-        if not isinstance(network, NPLM):
-            raise ValueError(f"it holds no NPLM but a {type(network).__name__}")
+        if not isinstance(network, ContextNetwork):
+            raise ValueError(f"it holds no network but a {type(network).__name__}")
         return sum(math.prod(weight.shape) for weight in network.weights)
 
-    hidden: Any = described["config"].get("hidden")
     try:
-        OPTIONS["residual_blocks"].check(hidden["config"].get("residual_blocks", 0) if isinstance(hidden, dict) else 0)
         with ThreadPoolExecutor(1) as thread:  # the scope is one of a thread, and ends with it
             return thread.submit(count).result()
     except InputError as error:

@@ -7,20 +7,21 @@ import tensorflow as tf
 from keras import ops
 
 from keras_nplm.data.special_ids import PAD_ID
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.layers.ops import Tensor
-from keras_nplm.models.gradients import complete_gradients
-from keras_nplm.models.metrics import negative_log_likelihoods
-from keras_nplm.models.replicas import average_over_replicas, check_replicable, has_several_workers
+from keras_nplm.layers.scores import compute_log_prob
+from keras_nplm.models.networks.gradients import complete_gradients
+from keras_nplm.models.networks.metrics import negative_log_likelihoods
+from keras_nplm.models.networks.replicas import average_over_replicas, check_replicable, has_several_workers
 
 
-class LikelihoodTraining:
-    """Mixin of a `keras.Model` that trains by the penalised log-likelihood.
+class ObjectiveTraining:
+    """Mixin of a `keras.Model` that trains by an objective of its own, such as the penalised log-likelihood.
 
-        loss = -1/B sum_t ln P(w_t | context) + λ/2 |θ|²
+        loss = 1/B sum_t objective(y_t, w_t) + λ/2 |θ|²
 
-    It is computed from the features by the output layer, without [B, |V|] probabilities; see `NPLM`. The model has
-    `features`, `prob`, `hidden`, `pointer`, and `call_is_own()`: whether no subclass overrides `call`.
+    It is computed from scores, without [B, |V|] probabilities; see `ContextNetwork`. The model has `scores`,
+    `objective`, `prob`, and `call_is_own()`: whether no subclass overrides `call`.
     """
 
     def compile(
@@ -54,7 +55,7 @@ class LikelihoodTraining:
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Build from the known shape: Keras would begin the shuffled dataset, whose next pass is the next epoch."""
-        batch = keras.KerasTensor((None, self.order - 1), "int32"), keras.KerasTensor((None,), "int32")
+        batch = self.describe_inputs(), keras.KerasTensor((None,), "int32")
         super()._maybe_symbolic_build(data_batch=batch)
 
     def train_step(self, data: Any) -> dict:
@@ -71,48 +72,63 @@ class LikelihoodTraining:
         loss, number, outputs = self._compute_step(data, training=False)
         return self._update_metrics(data, loss, number, outputs, training=False)
 
-    def _trains_on_features(self) -> bool:
+    def _trains_on_scores(self) -> bool:
         """Whether the loss is the model's own, computed without the probabilities that `call` returns."""
-        own = self.call_is_own() and type(self).compute_loss is LikelihoodTraining.compute_loss
+        own = self.call_is_own() and type(self).compute_loss is ObjectiveTraining.compute_loss
         return self.loss is None and own
 
-    def _compute_step(self, data: Any, training: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the loss of a batch, its n-grams, and the features or probabilities that give the loss."""
+    def _compute_step(self, data: Any, training: bool) -> tuple[Tensor, Tensor, Any]:
+        """Return the loss of a batch, its number of n-grams, and the scores or probabilities that give the loss."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        targets = self.count_targets(x)
-        if not self._trains_on_features():
-            fix = "leave `loss` out, or give contexts [B, n-1]."
-            check_argument("loss", targets == 1, "the model's own for segments", self.loss, fix)
-            outputs = self(x, training=training)
-            return self.compute_loss(x, y, outputs, sample_weight, training=training), ops.shape(y)[0], outputs
-        fix = "pass fit(contexts, targets), [B, n-1] and [B]. Call `compile` before segments of another length."
-        ids = x[0] if isinstance(x, tuple) else x
-        for name, value in (("x", ids), ("y", y)):
-            shape = tf.TensorShape(getattr(value, "shape", None))
-            known = shape.rank and shape[1:].is_fully_defined()
-            check_argument(name, known, "one array of ids of known width", type(value).__name__, fix)
-        width = y.shape[1] // targets if len(y.shape) > 1 else 1
-        fix = "give ids, or pass loss='categorical_crossentropy' to compile for one-hot targets."
-        check_argument("y", width == 1, "[B] or [B, 1] ids", list(y.shape), fix)
-        output_ids = ops.reshape(self.prob.output_ids(y), (-1,))
+        is_segments = isinstance(x, dict) and "segments" in x
+        if not self._trains_on_scores():
+            return self._compute_step_of_call(x, y, sample_weight, is_segments, training)
+        target_ids = self._flatten_targets(y, is_segments)
+        ids = next(iter(keras.tree.flatten(x))) if not isinstance(x, dict) else x.get("segments", x.get("contexts"))
         _assert_in_range("context_ids", ids, self.vocabulary_size, "encode the text with the model's vocabulary.")
         fix = "encode the text with the model's vocabulary; for a short-list use ngram_dataset(targets_below=…)."
-        _assert_in_range("target_ids", output_ids, self.prob.num_outputs, fix)
-        features = self.features(x, training=training, sum_gradient=False)  # `complete_gradients` sums them
+        _assert_in_range("target_ids", target_ids, self.prob.num_outputs, fix)
+        target_ids, known = clip_ids(target_ids, self.prob.num_outputs)
+        scores = self.scores(x, training=training, sum_gradient=False)  # `complete_gradients` sums them
         if training:
-            loss, negative_log_likelihood = self.prob.training_loss(features, output_ids)
+            loss, negative_log_likelihood = self.objective.losses(scores, target_ids)
         else:
-            loss = negative_log_likelihood = -self.prob.log_prob(features, output_ids)
-        number = ops.shape(output_ids)[0]
-        if targets > 1:  # a place of a segment without a target is `<pad>`
-            is_target = ops.cast(ops.not_equal(output_ids, PAD_ID), "float32")
+            loss = negative_log_likelihood = -compute_log_prob(scores, target_ids)
+        loss *= ops.cast(known, loss.dtype)
+        number = ops.shape(target_ids)[0]
+        if is_segments:  # a place of a segment without a target is `<pad>`
+            is_target = ops.cast(ops.not_equal(target_ids, PAD_ID), "float32")
             number = ops.sum(is_target)
             given = 1 if sample_weight is None else ops.reshape(sample_weight, (-1,))
             sample_weight = ops.multiply(is_target, given)
         if negative_log_likelihood is not None:
             self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
         number = average_over_replicas(number) if training else number
-        return self._penalised_mean(loss, sample_weight, number), number, features
+        return self._penalised_mean(loss, sample_weight, number), number, scores
+
+    def _compute_step_of_call(
+        self, x: Any, y: Tensor, sample_weight: Tensor | None, is_segments: bool, training: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the loss of what `call` returns, as in any Keras model."""
+        if is_segments:
+            raise InputError(
+                f"`loss` must be the model's own for segments. Received: {self.loss}. "
+                "Fix: leave `loss` out, or give contexts [B, n-1]."
+            )
+        outputs = self(x, training=training)
+        loss = self.compute_loss(x, y, outputs, sample_weight, training=training)
+        return loss, ops.shape(y)[0], outputs
+
+    def _flatten_targets(self, y: Tensor, is_segments: bool) -> Tensor:
+        """Return the target ids of a batch, [B]; refuse targets that are no ids."""
+        shape = tf.TensorShape(getattr(y, "shape", None))
+        if y is None or shape.rank not in (None, 1, 2) or (shape.rank == 2 and not is_segments and shape[1] != 1):
+            received = type(y).__name__ if shape.rank is None else shape.as_list()
+            raise InputError(
+                f"`y` must be [B] or [B, 1] ids. Received: {received}. "
+                "Fix: give ids, or pass loss='categorical_crossentropy' to compile for one-hot targets."
+            )
+        return ops.reshape(y, (-1,))
 
     def compute_loss(
         self,
@@ -123,7 +139,7 @@ class LikelihoodTraining:
         training: bool = True,
     ) -> Tensor:
         """Return the loss of probabilities `y_pred`: the loss given to `compile`, or the penalised likelihood."""
-        losses = negative_log_likelihoods(self.prob.output_ids(y), y_pred)
+        losses = negative_log_likelihoods(y, y_pred)
         self.perplexity.update_state(losses, sample_weight=sample_weight)
         if self.loss is not None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
@@ -145,29 +161,22 @@ class LikelihoodTraining:
         for metric in self.metrics:
             if metric.name == "loss":
                 metric.update_state(ops.stop_gradient(loss) * replicas, sample_weight=number)
-        on_features = self._trains_on_features()
-        is_sampled = on_features and training and self.prob.is_sampled  # its loss is no likelihood
-        if on_features and not self._has_compiled_metrics and type(self).compute_metrics is keras.Model.compute_metrics:
+        on_scores = self._trains_on_scores()
+        is_sampled = on_scores and training and self.objective.is_sampled  # its loss is no likelihood
+        if on_scores and not self._has_compiled_metrics and type(self).compute_metrics is keras.Model.compute_metrics:
             logs = self.get_metrics_result()
         else:
-            probabilities = self.prob(outputs) if on_features else outputs
-            if self.count_targets(x) > 1:
-                y, sample_weight = (None if part is None else ops.reshape(part, (-1,)) for part in (y, sample_weight))
+            probabilities = ops.softmax(outputs.logits()) if on_scores else outputs
+            if isinstance(x, dict) and "segments" in x:
+                y = ops.reshape(y, (-1,))
+                sample_weight = None if sample_weight is None else ops.reshape(sample_weight, (-1,))
             logs = self.compute_metrics(x, y, probabilities, sample_weight)
         if is_sampled:  # not to be compared with the loss of validation
             logs.pop("perplexity", None)
-            logs = {self.prob.loss_name: logs.pop("loss"), **logs}
+            logs = {self.objective.loss_name: logs.pop("loss"), **logs}
         if has_several_workers(self.distribute_strategy):  # Keras averages over them, which needs a first dimension
             logs = {name: ops.reshape(value, (1,)) for name, value in logs.items()}
         return logs
-
-    @property
-    def biases(self) -> list[keras.Variable]:
-        """The weights without weight decay, b and d, for `optimizer.exclude_from_weight_decay(var_list=…)`."""
-        biases = self.prob.biases + ([] if self.pointer is None else self.pointer.biases)
-        if self.hidden is None:
-            return biases
-        return biases + [weight for weight in self.hidden.trainable_weights if len(weight.shape) < 2]
 
     def compile_from_config(self, config: dict) -> None:
         config = keras.saving.deserialize_keras_object(config)
@@ -175,6 +184,16 @@ class LikelihoodTraining:
         if self.optimizer.weight_decay:  # its configuration does not say which weights have none
             self.optimizer.exclude_from_weight_decay(var_list=self.biases)
         self.optimizer.build(self.trainable_variables)
+
+
+def clip_ids(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Return ids int32 [B], clipped to 0 to size - 1, and float [B]: 1, or NaN for an id that was out of range.
+
+    A loss is multiplied by the second, so that training on such targets does not go unseen.
+    """
+    ids = ops.cast(ids, "int32")
+    known = ops.logical_and(ids >= 0, ids < size)
+    return ops.clip(ids, 0, size - 1), ops.where(known, 1.0, float("nan"))
 
 
 def _assert_in_range(argument: str, ids: Tensor, size: int, fix: str) -> None:

@@ -10,22 +10,24 @@ from keras import ops
 from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.data.segments import join_contexts
 from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.scores import compute_log_prob
 from keras_nplm.models.base import NextWordModel, row_blocks
 
 _CONTEXTS = 512  # contexts that the compiled network receives at a time
 _SEGMENT = 64  # of them in a segment
+_IDS = tf.TensorSpec([None], tf.int32)
 _LONG_ORDER = 16  # of contexts that are joined to segments
 
 
 class NetworkProbabilities(NextWordModel):
-    """Mixin of a network with `embed`, `features`, `features_of` and `prob`."""
+    """Mixin of a network with `read`, `features`, `scores` and `prob`."""
 
     def compute_features(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the features of contexts [B, n-1] as an array, float [B, w], without copies; evaluated in blocks."""
         return self._in_blocks(self._graph_features, context_ids)
 
     def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(output | context), float [B], in nats, of words or `prob.listed`, the outside output."""
+        """Return ln P(word | context), float [B], in nats, of words that the head scores."""
         outputs = self.prob.num_outputs
         context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
         result = np.zeros(len(output_ids), self.prob.accumulator_dtype)
@@ -48,7 +50,7 @@ class NetworkProbabilities(NextWordModel):
         return result
 
     def next_output_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(output | context), float [B, outputs]: of the predicted words, then of the outside output."""
+        """Return ln P(word | context) of the words that the head scores, float [B, outputs]."""
         return self._in_blocks(self._graph_log_probs, context_ids)
 
     def _in_blocks(self, function: Callable, context_ids: np.ndarray) -> np.ndarray:
@@ -58,48 +60,65 @@ class NetworkProbabilities(NextWordModel):
         return np.concatenate([function(block) for block in blocks])
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        inside = target_ids < self.prob.listed
+        inside = target_ids < self.prob.num_outputs
         result = np.full(len(target_ids), -np.inf, self.prob.accumulator_dtype)  # ln P of words outside a short-list
         result[inside] = self.output_log_prob(context_ids[inside], target_ids[inside])
         return result
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        log_probs, listed = self._graph_log_probs(context_ids), self.prob.listed
+        log_probs, listed = self._graph_log_probs(context_ids), self.prob.num_outputs
         outside = np.full((len(log_probs), self.vocabulary_size - listed), -np.inf, log_probs.dtype)
         return np.concatenate([log_probs[:, :listed], outside], axis=1) if outside.shape[1] else log_probs
 
     @functools.cached_property
     def _graph_features(self) -> Callable:
-        dtype = self.prob.accumulator_dtype
-        return self._compiled(lambda context_ids: ops.cast(self.features_of(self.embed(context_ids)), dtype), 0)
+        def compute_features(context_ids: Tensor) -> Tensor:
+            return ops.cast(self.features(self.read(context_ids)), self.prob.accumulator_dtype)
+
+        return self._compile(compute_features, [self._context_spec()])
 
     @functools.cached_property
     def _graph_log_probs(self) -> Callable:
-        return self._compiled(lambda context_ids: self.prob.log_probs(self.features(context_ids)), 0)
+        def compute_log_probs(context_ids: Tensor) -> Tensor:
+            return ops.log_softmax(self.scores(context_ids).logits())
+
+        return self._compile(compute_log_probs, [self._context_spec()])
 
     @functools.cached_property
     def _graph_log_prob(self) -> Callable:
-        return self._compiled(lambda context_ids, *ids: self.prob.log_prob(self.features(context_ids), *ids), 2)
+        def compute(context_ids: Tensor, word_ids: Tensor, places: Tensor) -> Tensor:
+            return compute_log_prob(self.scores(context_ids), word_ids, places)
+
+        return self._compile(compute, [self._context_spec(), _IDS, _IDS])
 
     @functools.cached_property
     def _graph_segment_log_prob(self) -> Callable:
-        return self._compiled(lambda ids, outputs: self.prob.log_prob(self.features(ids), outputs), 1, _SEGMENT)
+        def compute(segments: Tensor, word_ids: Tensor) -> Tensor:
+            return compute_log_prob(self.scores({"segments": segments}), word_ids)
 
-    def next_log_probs_with(self, context_ids: np.ndarray, log_probs: np.ndarray) -> np.ndarray:
-        """Return ln P(w | context) of a hybrid output, float [B, |V|], from contexts and ln Q, float [B, |V|]."""
-        return self._graph_hybrid(context_ids, log_probs)
+        width = self.order - 2 + _SEGMENT
+        return self._compile(compute, [tf.TensorSpec([None, width], tf.int32), _IDS])
+
+    def next_log_probs_with(self, context_ids: np.ndarray, log_q: np.ndarray) -> np.ndarray:
+        """Return ln P(w | context) of a `HybridNetwork`, float [B, |V|], from contexts and ln Q, float [B, |V|]."""
+        return self._graph_hybrid(context_ids, log_q)
 
     @functools.cached_property
     def _graph_hybrid(self) -> Callable:
-        def compute(context_ids: Tensor, log_probs: Tensor) -> Tensor:
-            return self.prob.log_probs(self.features((context_ids, log_probs)))
+        def compute(context_ids: Tensor, log_q: Tensor) -> Tensor:
+            return ops.log_softmax(self.scores({"contexts": context_ids, "log_q": log_q}).logits())
 
-        return self._compiled(compute, 0, matrices=1)
+        log_q_spec = tf.TensorSpec([None, self.vocabulary_size], tf.float32)
+        return self._compile(compute, [self._context_spec(), log_q_spec])
 
-    def _compiled(self, function: Callable, vectors: int, segment: int = 1, matrices: int = 0) -> Callable:
-        """Return `function` of contexts or segments and int vectors, from arrays to an array, as a graph."""
-        signature = [tf.TensorSpec([None, self.order - 2 + segment], tf.int32)]
-        signature += [tf.TensorSpec([None], tf.int32)] * vectors
-        signature += [tf.TensorSpec([None, self.vocabulary_size], tf.float32)] * matrices
-        function = tf.function(function, input_signature=signature)
-        return lambda *arrays: function(*map(tf.convert_to_tensor, arrays)).numpy()
+    def _context_spec(self) -> tf.TensorSpec:
+        return tf.TensorSpec([None, self.order - 1], tf.int32)
+
+    def _compile(self, function: Callable, signature: list[tf.TensorSpec]) -> Callable:
+        """Return `function` of tensors as a graph from arrays to an array."""
+        graph = tf.function(function, input_signature=signature)
+
+        def compute(*arrays: np.ndarray) -> np.ndarray:
+            return graph(*map(tf.convert_to_tensor, arrays)).numpy()
+
+        return compute

@@ -7,13 +7,16 @@ import keras
 import numpy as np
 
 from keras_nplm.data.special_ids import BOS_ID, PAD_ID
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.layers.deep_hidden import DeepHidden
-from keras_nplm.layers.hidden import TanhHidden
+from keras_nplm.layers.heads import EnergyHead
+from keras_nplm.layers.hidden import NoHidden, TanhHidden
 from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.pointer import Pointer
 from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.evaluation import LogProbSums, iterate_ngrams
-from keras_nplm.models.nplm import NPLM
+from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.hybrid_network import HybridNetwork
 
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
 _FEW = 8  # contexts whose rows of all tables are gathered at once
@@ -43,20 +46,19 @@ class SelfNormalised(NextWordModel):
 
     kind = "self-normalised"
 
-    def __init__(self, model: NPLM):
-        energy = model.prob.includes_hidden_layer
+    def __init__(self, model: ContextNetwork):
+        energy = isinstance(model.prob, EnergyHead)
         hidden = model.prob if energy else model.hidden
-        known = energy or (model.prob.has_output_vectors and type(hidden) in (TanhHidden, DeepHidden, type(None)))
-        wanted = "a network of TanhHidden or DeepHidden, with logits of all words, for self-normalised scores"
-        parts = [type(hidden).__name__, f"{type(model.prob).__name__}(shortlist_size={model.prob.shortlist_size})"]
-        fits = known and model.prob.shortlist_size is None
-        check_argument("model", fits, wanted, " and ".join(parts), "score without them.")
+        self._check_layers(model, hidden)
+        if isinstance(hidden, NoHidden):
+            hidden = None
         self.order, self.vocabulary_size, self.boundary = model.order, model.vocabulary_size, model.boundary
         self.block, self.scale = model.embed.position_spans(model.order - 1)
         self.b = _float32(model.prob.b)
         words = _float32(model.embed.C)
         words[0] = 0  # <pad> adds a zero vector
-        self.weigh_copies = None if model.pointer is None else _copy_pointer(model, words)
+        pointer = getattr(model, "pointer", None)
+        self.weigh_copies = None if pointer is None else _copy_pointer(pointer, words)
         self.tables = self.targets = self.v = self.kernel = None
         if hidden is not None:
             blocks = _float32(hidden.H).reshape(-1, model.embedding_dim, hidden.hidden_units)
@@ -65,13 +67,30 @@ class SelfNormalised(NextWordModel):
             self.tables, self.targets = self.tables[:-1], self.tables[-1]
             self.v = _float32(model.prob.v)
         else:
-            self.kernel = _float32(model.prob.full_kernel())
+            blocks = [] if model.direct is None else [_float32(model.direct.W)]
+            self.kernel = np.concatenate([_float32(model.prob.full_kernel()), *blocks], axis=1)
             self.transform = None if hidden is None else _copy_transform(hidden)
-        if self.tables is not None:  # averaged positions share a table, each with its scale
-            first = np.unique(self.block, return_index=True)[1]
-            self.tables = self.tables * self.scale[first][:, None, None]
-            self.tables[self.block[-1]] += _float32(hidden.d) / np.sum(self.block == self.block[-1])  # z includes d
-        self.C = words if model.direct_connections or hidden is None else None
+        if self.tables is not None:  # positions of one block of x with one scale share a table
+            pairs, self.table = np.unique([self.block, self.scale], axis=1, return_inverse=True)
+            blocks, scales = pairs
+            self.tables = self.tables[blocks.astype(int)] * scales.astype(np.float32)[:, None, None]
+            is_last = self.table == self.table[-1]
+            self.tables[self.table[-1]] += _float32(hidden.d) / np.count_nonzero(is_last)  # z includes d
+        self.C = words if model.direct is not None or hidden is None else None
+        # f of the pointer: the features of the head, without x of the direct connections
+        self.pointer_width = model.prob.full_kernel().shape[1] if model.prob.has_word_rows else None
+
+    @staticmethod
+    def _check_layers(model: ContextNetwork, hidden: keras.layers.Layer) -> None:
+        is_known = type(hidden) in (TanhHidden, DeepHidden, EnergyHead, NoHidden, type(None))
+        has_logits = isinstance(model.prob, EnergyHead) or model.prob.has_word_rows
+        is_whole = model.prob.num_outputs == model.vocabulary_size
+        if not (is_known and has_logits and is_whole) or isinstance(model, HybridNetwork):
+            raise InputError(
+                "`model` must be a network of TanhHidden or DeepHidden, with logits of all words, for self-normalised "
+                f"scores. Received: {type(hidden).__name__} and {type(model.prob).__name__} of "
+                f"{model.prob.num_outputs} words. Fix: score without them."
+            )
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         blocks = row_blocks(max(1, len(target_ids)), _ROWS)
@@ -85,7 +104,7 @@ class SelfNormalised(NextWordModel):
         y = np.einsum("ij,ij->i", features, _take_rows(self.kernel, target_ids)) + self.b[target_ids]
         if self.weigh_copies is None:
             return y
-        weights = self.weigh_copies(features, context_ids)
+        weights = self.weigh_copies(features[:, : self.pointer_width], context_ids)
         return np.logaddexp(y, np.log(np.sum(weights, axis=1, where=context_ids == target_ids[:, None]) + _LEAST))
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
@@ -102,7 +121,7 @@ class SelfNormalised(NextWordModel):
             logits += self.b
             if self.weigh_copies is not None:
                 totals, copied = np.zeros_like(logits), (np.arange(len(logits))[:, None], context_ids)
-                np.add.at(totals, copied, self.weigh_copies(features, context_ids))
+                np.add.at(totals, copied, self.weigh_copies(features[:, : self.pointer_width], context_ids))
                 logits[copied] = np.logaddexp(logits[copied], np.log(totals[copied] + _LEAST))
         logits -= logits.max(axis=1, keepdims=True, initial=-np.inf)
         logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
@@ -123,11 +142,11 @@ class SelfNormalised(NextWordModel):
     def _before_tanh(self, context_ids: np.ndarray) -> np.ndarray:
         """Return d + H x, float32 [B, h]; for the energy output the part of the context."""
         if len(context_ids) <= _FEW:
-            rows = context_ids + self.block * self.vocabulary_size
+            rows = context_ids + self.table * self.vocabulary_size
             return self.tables.reshape(-1, self.tables.shape[2]).take(rows, axis=0, mode="clip").sum(axis=1)
-        z = _take_rows(self.tables[self.block[0]], context_ids[:, 0])
-        for block, column in zip(self.block[1:], context_ids.T[1:], strict=True):
-            z += _take_rows(self.tables[block], column)
+        z = _take_rows(self.tables[self.table[0]], context_ids[:, 0])
+        for table, column in zip(self.table[1:], context_ids.T[1:], strict=True):
+            z += _take_rows(self.tables[table], column)
         return z
 
 
@@ -166,9 +185,8 @@ def _copy_norm(norm: keras.layers.LayerNormalization | None) -> Callable[[np.nda
     return normalise
 
 
-def _copy_pointer(model: NPLM, words: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+def _copy_pointer(pointer: Pointer, words: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """Return a function from features and contexts to the weights of the contexts' words, float32 [B, n-1]."""
-    pointer = model.pointer
     Q, R, v, u, r = (_float32(weight) for weight in (pointer.Q, pointer.R, pointer.v, pointer.u, pointer.r))
 
     def weigh(features: np.ndarray, context_ids: np.ndarray) -> np.ndarray:
@@ -190,7 +208,7 @@ def _take_rows(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return table.take(ids, axis=0, mode="clip")
 
 
-def evaluate_with_ln_z(model: NPLM, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None) -> dict:
+def evaluate_with_ln_z(model: ContextNetwork, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None) -> dict:
     """Return the figures of `evaluate`, and mean, standard deviation and mean absolute of ln Z, in one pass."""
     scores, exact, moments = SelfNormalised(model), LogProbSums(type(model).__name__), np.zeros(4)
     for ngrams in iterate_ngrams(model, ids, boundary):

@@ -1,0 +1,89 @@
+"""The base class of heads: from the features of a context to the scores of the words."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_nplm.io.errors import InputError
+from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
+from keras_nplm.layers.scores import Scores
+
+LEAST_PROBABILITY = 1e-12  # of an id that is never a target
+
+
+class Head(ConfiguredLayer):
+    """Base class of heads. A head makes `Scores` from features; it does not know how it is trained.
+
+    Calling a head gives the logits y of all words, float [B, outputs]. Weights, logits and sums
+    have `accumulator_dtype`: half precision is too coarse for an output.
+
+    Args:
+        vocabulary_size: int, |V|.
+        weight_decay: float, the paper's weight decay on the matrices. Biases have none.
+    """
+
+    options = ("vocabulary_size", "weight_decay")
+    uses_embedding = False  # whether the head needs the matrix C of the context; see `tie`
+    has_word_rows = False  # whether it has a row for each word: for W, a pointer, and new words
+
+    def __init__(self, vocabulary_size: int, weight_decay: float = 0.0, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.vocabulary_size = vocabulary_size
+        self.weight_decay = weight_decay
+
+    @property
+    def num_outputs(self) -> int:
+        """The number of words that are scored: those with ids below it."""
+        return self.vocabulary_size
+
+    def scores(self, features: Tensor, training: bool = False) -> Scores:
+        """Return the scores of the words for features, float [B, w]."""
+        raise NotImplementedError
+
+    def call(self, features: Tensor) -> Tensor:
+        return self.scores(features).logits()
+
+    def set_unigram(self, unigram: np.ndarray) -> None:
+        """Set the biases so that P(w | context) is `unigram`, float [outputs], whatever the context."""
+        raise NotImplementedError
+
+    def tie(self, embedding: keras.Variable) -> None:
+        """Use the matrix C, [|V|, m], of the context layer. Called before `build`."""
+
+    def check_tied(self, embedding: object) -> None:
+        """Refuse to build a head that needs the matrix C before `tie` is called."""
+        if embedding is None:
+            name = type(self).__name__
+            raise InputError(
+                f"`{name}` must have the matrix C to be built. Received: none. "
+                "Fix: pass it to a network, as `ContextNetwork(head=…)`."
+            )
+
+    def get_build_config(self) -> dict | None:
+        # Keras would build the layer when it is deserialised, before `tie`
+        return None if self.uses_embedding else super().get_build_config()
+
+    def add_weight(self, *args: Any, **kwargs: Any) -> keras.Variable:
+        """Add a weight of `accumulator_dtype`, unless a dtype is given."""
+        kwargs.setdefault("dtype", self.accumulator_dtype)
+        kwargs.setdefault("autocast", False)
+        return super().add_weight(*args, **kwargs)
+
+    def add_matrix(self, name: str, shape: tuple[int, int]) -> keras.Variable:
+        """Add a matrix with weight decay."""
+        regularizer = l2_regularizer(self.weight_decay)
+        return self.add_weight(
+            name=name, shape=shape, initializer="glorot_uniform", regularizer=regularizer
+        )
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return (*input_shape[:-1], self.num_outputs)
+
+    def compute_output_spec(self, features: Tensor) -> keras.KerasTensor:
+        return keras.KerasTensor(self.compute_output_shape(features.shape), self.accumulator_dtype)
+
+
+def safe_log(probability: np.ndarray) -> np.ndarray:
+    """Return ln p, with ln 1e-12 for a word that is never predicted."""
+    return np.log(np.maximum(probability, LEAST_PROBABILITY))

@@ -1,0 +1,145 @@
+"""Scores: what a context says of the words, computed as far as a question needs it."""
+
+from typing import NamedTuple, Protocol
+
+import keras
+from keras import ops
+
+from keras_nplm.layers.lookup import rows
+from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.softmax import linear_softmax, log_normaliser
+
+
+class Scores(Protocol):
+    """Unnormalised log-probabilities y of the words in B contexts.
+
+        P(w | context) = exp(y_w) / Z,    Z = sum_i exp(y_i)
+
+    A head makes scores from the features of contexts. An objective asks them for what training
+    needs. The scores of a pointer or an n-gram model wrap those of a head.
+    """
+
+    def logits(self) -> Tensor:
+        """Return y of all words, float [B, outputs]."""
+
+    def logit(self, word_ids: Tensor) -> Tensor:
+        """Return y of one word per context, float [B], for int [B]."""
+
+    def logits_of(self, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
+        """Return y of the same k words in all contexts plus `offset` [k]: float [B, k], for int [k]."""
+
+    def log_z(self) -> Tensor:
+        """Return ln Z, float [B], for evaluation."""
+
+    def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return ln Z and y of one word per context, float [B] each, with a gradient for training."""
+
+    def expected_logit(self, distribution: Tensor) -> Tensor:
+        """Return sum_w q(w) y_w, float [B], for a distribution q over the outputs."""
+
+    def take(self, places: Tensor) -> "Scores":
+        """Return the scores of some of the contexts, by place: int [T]."""
+
+
+def compute_log_prob(scores: Scores, word_ids: Tensor, places: Tensor | None = None) -> Tensor:
+    """Return ln P(word | context), float [T], for int [T].
+
+    `places`, int [T], is the context of each word among the B contexts. None: word i is of context i.
+    """
+    log_z = scores.log_z()
+    if places is not None:
+        scores = scores.take(places)
+        log_z = ops.take(log_z, places)
+    return scores.logit(word_ids) - log_z
+
+
+class LinearScores(NamedTuple):
+    """y = b + K f. A few words cost a few rows of K, and log Z never stores [B, outputs].
+
+    K is one weight, or has several as blocks of its columns, [U W], with f = [a; x].
+    """
+
+    features: Tensor  # f, float [B, w]
+    kernels: tuple[keras.Variable, ...]  # K in blocks of columns, [outputs, w_i] each
+    bias: keras.Variable  # b, [outputs]
+    training_dtype: str  # of the matrix products of `for_training`
+
+    def plus(self, features: Tensor, kernel: keras.Variable) -> "LinearScores":
+        """Return y + K' f', for features f' [B, w'] and a kernel K' [outputs, w']."""
+        features = ops.cast(features, self.features.dtype)
+        joined = ops.concatenate([self.features, features], axis=-1)
+        return self._replace(features=joined, kernels=(*self.kernels, kernel))
+
+    def kernel(self) -> Tensor | keras.Variable:
+        """Return K, [outputs, w]."""
+        if len(self.kernels) == 1:
+            return self.kernels[0]
+        if not self.kernels:  # of a network without a hidden layer, before W is added
+            return ops.zeros((self.bias.shape[0], 0), self.features.dtype)
+        return ops.concatenate([self._cast(kernel) for kernel in self.kernels], axis=1)
+
+    def logits(self) -> Tensor:
+        kernel = self._cast(self.kernel())
+        return ops.matmul(self.features, ops.transpose(kernel)) + self._cast(self.bias)
+
+    def logit(self, word_ids: Tensor) -> Tensor:
+        products = self.features * self._kernel_rows(word_ids)
+        return ops.sum(products, axis=-1) + self._cast(rows(self.bias, word_ids))
+
+    def logits_of(self, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
+        kernel = self._kernel_rows(word_ids)
+        bias = self._cast(rows(self.bias, word_ids)) + offset
+        return ops.matmul(self.features, ops.transpose(kernel)) + bias
+
+    def log_z(self) -> Tensor:
+        return log_normaliser(self.features, self.kernel(), self.bias)
+
+    def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
+        kernel = self.kernel()
+        log_z, logit = linear_softmax(
+            self.features, kernel, self.bias, word_ids, self.training_dtype
+        )
+        return log_z, logit
+
+    def expected_logit(self, distribution: Tensor) -> Tensor:
+        q = self._cast(distribution)
+        row = ops.matmul(q, self._cast(self.kernel()))  # [w]
+        return ops.matmul(self.features, row) + ops.sum(q * self._cast(self.bias))
+
+    def take(self, places: Tensor) -> "LinearScores":
+        return self._replace(features=ops.take(self.features, places, axis=0))
+
+    def _kernel_rows(self, word_ids: Tensor) -> Tensor:
+        """Return the rows of K of some words, float [k, w], with sparse gradients."""
+        blocks = [self._cast(rows(kernel, word_ids)) for kernel in self.kernels]
+        return blocks[0] if len(blocks) == 1 else ops.concatenate(blocks, axis=-1)
+
+    def _cast(self, weight: Tensor | keras.Variable) -> Tensor:
+        return ops.cast(weight, self.features.dtype)
+
+
+class StoredScores(NamedTuple):
+    """Scores whose logits of all words are stored, float [B, outputs]."""
+
+    y: Tensor
+
+    def logits(self) -> Tensor:
+        return self.y
+
+    def logit(self, word_ids: Tensor) -> Tensor:
+        return ops.take_along_axis(self.y, word_ids[:, None], axis=1)[:, 0]
+
+    def logits_of(self, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
+        return ops.take(self.y, word_ids, axis=1) + offset
+
+    def log_z(self) -> Tensor:
+        return ops.logsumexp(self.y, axis=-1)
+
+    def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
+        return self.log_z(), self.logit(word_ids)
+
+    def expected_logit(self, distribution: Tensor) -> Tensor:
+        return ops.matmul(self.y, ops.cast(distribution, self.y.dtype))
+
+    def take(self, places: Tensor) -> "StoredScores":
+        return StoredScores(ops.take(self.y, places, axis=0))

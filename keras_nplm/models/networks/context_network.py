@@ -1,0 +1,353 @@
+"""ContextNetwork: a next-word network of layers, a `keras.Model`: what it reads, how it scores, what it minimises."""
+
+import os
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.options import check_option
+from keras_nplm.layers.context import ContextEmbedding
+from keras_nplm.layers.heads import Head
+from keras_nplm.layers.hidden import DirectConnection
+from keras_nplm.layers.objectives import Objective
+from keras_nplm.layers.objectives.base import smooth_unigram
+from keras_nplm.layers.ops import NewRows, Tensor, list_biases
+from keras_nplm.layers.scores import Scores
+from keras_nplm.layers.segments import Context
+from keras_nplm.models.networks.metrics import Perplexity
+from keras_nplm.models.networks.probabilities import NetworkProbabilities
+from keras_nplm.models.networks.training import ObjectiveTraining
+
+_KERAS_ARGUMENTS = {"dtype", "trainable", "autocast", "activity_regularizer"}  # of keras.layers.Layer
+_PARTS = ("embed", "hidden", "direct", "head", "objective")  # in the configuration
+
+
+@keras.saving.register_keras_serializable("keras_nplm")
+class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
+    """Next-word network of a context of n-1 words, composed of layers.
+
+        inputs -> read -> features a -> scores y -> P(w | context) = exp(y_w) / sum_i exp(y_i)
+
+        x = embed(context)            the word features, [B, w]
+        a = hidden(x)                 the features of the context, [B, h]
+        y = prob(a) + direct(x)       the scores of all words
+
+    Training minimises `objective(y, target)` plus the weight decay of the layers. `NPLM` is the paper's network. A
+    subclass overrides `score` to change what a context says of the words: see `PointerNetwork`, `HybridNetwork`.
+
+    Inputs are named. Contexts are an array, int [B, n-1], oldest word first, or `{"contexts": …}`; `<pad>` (0) fills a
+    shorter context. Segments are `{"segments": ids}`, int [S, n-1+T-1]: the words before and between T consecutive
+    targets; see `ngram_dataset(segment=…)`.
+
+    `compile(optimizer=…)` needs no loss: the model has its own, computed from the scores without storing [B, |V|]
+    probabilities. The logs have `perplexity`, without weight decay; a callback that monitors it needs `mode="min"`. A
+    sampled objective logs its training loss under a name of its own, and `perplexity` in validation only. Metrics given
+    to `compile` see the probabilities, at the cost of a full softmax. A loss given to `compile`, and a subclass that
+    overrides `call`, use the probabilities that `call` returns, as in any Keras model. A training loop of your own sums
+    the repeated rows of gradients by `sum_gradients`.
+
+    Args:
+        order: int, n, 2 or more. A context has n-1 words.
+        embed: a context layer, such as `ContextEmbedding(…)` or `AveragedContext(…)`.
+        head: the layer that scores the words, such as `LinearHead(…)`. It is the attribute `prob`.
+        objective: what training minimises, such as `Likelihood()` or `NoiseContrastive()`.
+        hidden: the hidden layer, such as `TanhHidden(…)`, `DeepHidden(…)` or any Keras layer from [B, w] to [B, h]. None:
+            the features are x, for a head with a hidden layer of its own.
+        direct: `DirectConnection(…)`, or None for no direct connections.
+        boundary: `"sentence"`, `"text"` or `"stream"`, how text is cut into n-grams; see `ngram_dataset`. It is saved
+            with the model, for `evaluate`.
+
+    Returns:
+        P(w | context), float [B, outputs], or of segments [S, T, outputs].
+
+    Raises:
+        InputError: the layers do not fit together.
+
+    Example:
+
+    >>> from keras_nplm import ContextEmbedding, DeepHidden, LinearHead, NoiseContrastive
+    >>> network = ContextNetwork(
+    ...     order=5,
+    ...     embed=ContextEmbedding(1000, 30, name="embed"),
+    ...     hidden=DeepHidden(50, residual_blocks=1, name="hidden"),
+    ...     head=LinearHead(1000, name="prob"),
+    ...     objective=NoiseContrastive(num_sampled=64, seed=1),
+    ... )
+    >>> network.predict(np.array([[4, 5, 6, 7], [0, 0, 0, 4]]), verbose=0).sum(axis=1).round(4).tolist()
+    [1.0, 1.0]
+    """
+
+    kind = "nplm"  # in config.json of a model directory
+
+    def __init__(
+        self,
+        order: int,
+        embed: ContextEmbedding,
+        head: Head,
+        objective: Objective,
+        hidden: keras.layers.Layer | None = None,
+        direct: DirectConnection | None = None,
+        boundary: str = "sentence",
+        name: str | None = None,
+        **kwargs: Any,
+    ):
+        check_option("order", order)
+        check_option("boundary", boundary)
+        _check_arguments(kwargs)
+        kwargs.setdefault("dtype", head.dtype_policy)
+        super().__init__(name=name, **kwargs)
+        self.order = order
+        self.boundary = boundary
+        self.embed = embed
+        self.hidden = hidden
+        self.direct = direct
+        self.prob = head
+        self.objective = objective
+        self.perplexity = Perplexity()
+        self._check_layers()
+        self.build((None, order - 1))
+
+    def _check_layers(self) -> None:
+        size = self.embed.vocabulary_size
+        if self.prob.vocabulary_size != size:
+            raise InputError(
+                f"`head` must have the |V| of `embed`, {size}. Received: {self.prob.vocabulary_size}. "
+                "Fix: give both the same `vocabulary_size`."
+            )
+        if self.direct is not None and self.prob.num_outputs != self.direct.units:
+            raise InputError(
+                f"`direct` must have the outputs of `head`, {self.prob.num_outputs}. Received: {self.direct.units}. "
+                "Fix: give both the same number."
+            )
+        if self.direct is not None and not self.prob.has_word_rows:
+            raise InputError(
+                f"`direct` must be None with {type(self.prob).__name__}, which has no W. "
+                "Received: DirectConnection. Fix: choose a LinearHead."
+            )
+        for layer in (self.embed, self.hidden, self.direct, self.prob, self.objective):
+            if layer is not None and layer.compute_dtype == "float16":
+                raise InputError(
+                    "`dtype` must be float32, float64, bfloat16 or mixed_bfloat16. Received: float16. "
+                    "Fix: choose one of these: exponentials overflow in float16."
+                )
+        self.objective.check_head(self.prob)
+
+    def build(self, input_shape: tuple) -> None:
+        if self.built:
+            return
+        _build_once(self.embed, input_shape)
+        x_shape = self.embed.compute_output_shape(input_shape)
+        features_shape = x_shape
+        if self.hidden is not None:
+            _build_once(self.hidden, x_shape)
+            spec = self.hidden.compute_output_spec(keras.KerasTensor(x_shape))
+            features_shape = (None, spec.shape[-1])
+        self.prob.tie(self.embed.C)
+        _build_once(self.prob, features_shape)
+        if self.direct is not None:
+            _build_once(self.direct, x_shape)
+        if not self.objective.built:
+            self.objective.build((None, self.prob.num_outputs))
+        self.build_parts(features_shape)
+        self.built = True
+
+    def build_parts(self, features_shape: tuple) -> None:
+        """Build what a subclass adds, for features [B, h]."""
+
+    @property
+    def vocabulary_size(self) -> int:
+        """|V|, special tokens included."""
+        return self.embed.vocabulary_size
+
+    @property
+    def embedding_dim(self) -> int:
+        """m, the number of components of a word vector."""
+        return self.embed.embedding_dim
+
+    # The way of a batch: inputs -> context -> features -> scores -> probabilities
+
+    def read(self, inputs: Any, training: bool = False, sum_gradient: bool = True) -> Context:
+        """Look up the words of contexts or segments. `sum_gradient`: see `ContextEmbedding.read`."""
+        if not isinstance(inputs, dict):
+            return self.embed.read(inputs, training, sum_gradient)
+        if "segments" in inputs:
+            return self.embed.read_segments(inputs["segments"], self.boundary, training, sum_gradient)
+        if "contexts" in inputs:
+            return self.embed.read(inputs["contexts"], training, sum_gradient)
+        raise InputError(
+            f"`inputs` must have the key 'contexts' or 'segments'. Received: {sorted(inputs)}. "
+            "Fix: pass contexts [B, n-1], or the batches of `ngram_dataset`."
+        )
+
+    def features(self, context: Context, training: bool = False) -> Tensor:
+        """Return the input of the head, a, float [B, h]; x without a hidden layer."""
+        return context.x if self.hidden is None else self.hidden(context.x, training=training)
+
+    def score(self, context: Context, features: Tensor, training: bool = False) -> Scores:
+        """Return the scores of the words, y = b + U a (+ W x)."""
+        scores = self.prob.scores(features, training)
+        return scores if self.direct is None else self.direct.add(scores, context.x)
+
+    def scores(self, inputs: Any, training: bool = False, sum_gradient: bool = True) -> Scores:
+        """Return the scores of the words for inputs."""
+        context = self.read(inputs, training, sum_gradient)
+        return self.score(context, self.features(context, training), training)
+
+    def call(self, inputs: Any, training: bool = False) -> Tensor:
+        return self.shape_targets(ops.softmax(self.scores(inputs, training).logits()), inputs)
+
+    def shape_targets(self, rows: Tensor, inputs: Any) -> Tensor:
+        """Return rows of B = S T contexts, [B, outputs], as [S, T, outputs] if the inputs are segments."""
+        if not isinstance(inputs, dict) or "segments" not in inputs:
+            return rows
+        num_targets = inputs["segments"].shape[1] - self.order + 2
+        return ops.reshape(rows, (-1, num_targets, self.prob.num_outputs))
+
+    def call_is_own(self) -> bool:
+        """Return whether no subclass outside of this package overrides `call`."""
+        return type(self).call is ContextNetwork.call
+
+    def compute_output_shape(self, input_shape: Any) -> tuple:
+        if not isinstance(input_shape, dict):
+            return (input_shape[0], self.prob.num_outputs)
+        if "segments" not in input_shape:
+            return (input_shape["contexts"][0], self.prob.num_outputs)
+        number, width = input_shape["segments"]
+        return (number, width - self.order + 2, self.prob.num_outputs)
+
+    def describe_inputs(self) -> Any:
+        """Return the inputs of contexts as symbols of Keras."""
+        return keras.KerasTensor((None, self.order - 1), "int32", name="context_ids")
+
+    # Facts of the layers
+
+    def list_layers(self) -> list[keras.layers.Layer]:
+        """Return the layers that the network is composed of."""
+        layers = [self.embed, self.hidden, self.direct, self.prob, self.objective]
+        return [layer for layer in layers if layer is not None]
+
+    @property
+    def biases(self) -> list[keras.Variable]:
+        """The weights without weight decay, for `optimizer.exclude_from_weight_decay(var_list=…)`."""
+        return [bias for layer in self.list_layers() for bias in list_biases(layer)]
+
+    def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:
+        """Start from the unigram model of the targets: see `smooth_unigram`. `counts`, int [|V|], are by id."""
+        if len(counts) != self.vocabulary_size:
+            raise InputError(
+                f"`counts` must be [{self.vocabulary_size}]. Received: [{len(counts)}]. "
+                "Fix: count the targets of the training text with this vocabulary."
+            )
+        mass = self.objective.held_out_mass
+        unigram, held_out = smooth_unigram(counts, self.prob.num_outputs, min_count, mass)
+        self.set_head_unigram(unigram)
+        self.objective.set_unigram(unigram, held_out)
+
+    def set_head_unigram(self, unigram: np.ndarray) -> None:
+        """Set the biases of the head to the unigram model."""
+        self.prob.set_unigram(unigram)
+
+    @property
+    def ngram_order(self) -> int:
+        """The order of an n-gram model that sees the same separate (not averaged) words of the context."""
+        return max(2, self.embed.num_single_words(self.order - 1) + 1)
+
+    def grow_from(self, smaller: "ContextNetwork", rows: NewRows) -> None:
+        """Copy the weights of the same network with fewer words, and add rows of new words."""
+        for layer, old in zip(self.list_layers(), smaller.list_layers(), strict=True):
+            if hasattr(layer, "grow_from"):
+                layer.grow_from(old, rows)
+            else:
+                layer.set_weights(old.get_weights())
+        for state, old_state in zip(self.random_states(), smaller.random_states(), strict=True):
+            state.assign(old_state)
+
+    # Saving: SavedModel, the configuration, and the states of random number generators
+
+    def export(self, filepath: str | os.PathLike, *args: Any, input_signature: Any = None, **kwargs: Any) -> None:
+        """Export as `keras.Model.export` does; the input is `context_ids`, int32 [B, n-1]."""
+        if input_signature is None:
+            inputs = keras.tree.map_structure(_make_zeros, self.describe_inputs())
+            self(inputs)  # Keras exports only models that were called
+            input_signature = [keras.tree.map_structure(_make_spec, self.describe_inputs())]
+        super().export(filepath, *args, input_signature=input_signature, **kwargs)
+
+    def random_states(self) -> list[keras.Variable]:
+        """Return the states of the random number generators of dropout and of negative samples."""
+        weights = {id(weight) for weight in self.weights}
+        return [variable for variable in self.variables if id(variable) not in weights]
+
+    def save_own_variables(self, store: dict) -> None:
+        super().save_own_variables(store)
+        for number, state in enumerate(self.random_states()):
+            store[f"random_state_{number}"] = state.numpy()
+
+    def load_own_variables(self, store: dict) -> None:
+        stored = dict(store.items())
+        for number, state in enumerate(self.random_states()):
+            name = f"random_state_{number}"
+            if name in stored:  # weights saved without dropout have fewer
+                state.assign(stored.pop(name))
+        super().load_own_variables(stored)
+
+    def get_config(self) -> dict:
+        layers = {"embed": self.embed, "hidden": self.hidden, "direct": self.direct}
+        layers |= {"head": self.prob, "objective": self.objective}
+        config = super().get_config()
+        config["order"] = self.order
+        config["boundary"] = self.boundary
+        for part, layer in layers.items():
+            config[part] = None if layer is None else _serialise(layer)
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict) -> "ContextNetwork":
+        config = dict(config)
+        for part in _PARTS:
+            if isinstance(config.get(part), dict):
+                config[part] = keras.saving.deserialize_keras_object(config[part])
+        if isinstance(config.get("dtype"), dict):
+            config["dtype"] = keras.saving.deserialize_keras_object(config["dtype"])
+        return cls(**config)
+
+
+def _check_arguments(arguments: dict) -> None:
+    """Refuse unknown arguments: options of layers are theirs."""
+    for name in sorted(arguments.keys() - _KERAS_ARGUMENTS):
+        raise InputError(
+            f"`{name}` must be left out: a network has no such argument. Received: {arguments[name]!r}. "
+            "Fix: give the option to a layer, such as ContextNetwork(hidden=DeepHidden(…))."
+        )
+
+
+def _build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:
+    """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a different model."""
+    if not layer.built:
+        layer.build(input_shape)
+        layer.built = True
+        return
+    built_for = (layer.get_build_config() or {}).get("input_shape") or input_shape
+    if built_for[-1] != input_shape[-1]:
+        raise InputError(
+            f"`layer` must be one for inputs of width {input_shape[-1]}. "
+            f"Received: {layer.name}, which has weights for width {built_for[-1]}. "
+            "Fix: give each model a layer of its own."
+        )
+
+
+def _serialise(layer: keras.layers.Layer) -> dict:
+    """Return a layer's configuration without its input shapes, since a network builds its layers."""
+    described = keras.saving.serialize_keras_object(layer)
+    described.pop("build_config", None)
+    return described
+
+
+def _make_zeros(symbol: keras.KerasTensor) -> np.ndarray:
+    return np.zeros((1, *symbol.shape[1:]), symbol.dtype)
+
+
+def _make_spec(symbol: keras.KerasTensor) -> keras.InputSpec:
+    return keras.InputSpec(shape=symbol.shape, dtype=symbol.dtype, name=symbol.name)
