@@ -96,9 +96,7 @@ class LinearScores(NamedTuple):
 
     def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
         kernel = self.kernel()
-        log_z, logit = linear_softmax(
-            self.features, kernel, self.bias, word_ids, self.training_dtype
-        )
+        log_z, logit = linear_softmax(self.features, kernel, self.bias, word_ids, self.training_dtype)
         return log_z, logit
 
     def expected_logit(self, distribution: Tensor) -> Tensor:

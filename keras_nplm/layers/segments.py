@@ -28,9 +28,7 @@ class Context(NamedTuple):
 class SegmentEmbedding(ConfiguredLayer):
     """Base class of context layers: the features x of all targets of a segment from the vectors of its words."""
 
-    def read_segments(
-        self, ids: Tensor, boundary: str, training: bool = False, sum_gradient: bool = True
-    ) -> Context:
+    def read_segments(self, ids: Tensor, boundary: str, training: bool = False, sum_gradient: bool = True) -> Context:
         """Read the T targets of each segment, int [S, n-1+T-1], with one lookup for each word.
 
         The words up to the last `</s>` before a target count as `<s>`; with boundary `"text"`, up to the last `<s>`.

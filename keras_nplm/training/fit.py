@@ -61,7 +61,9 @@ def fit_network(
     callbacks = [checkpoint]
     if is_chief(devices):
         if configuration.shortlist_size:
-            print(f"Perplexities of training are over the {model.prob.num_outputs:,} words of the list.", file=sys.stderr)
+            print(
+                f"Perplexities of training are over the {model.prob.num_outputs:,} words of the list.", file=sys.stderr
+            )
         language_model = LanguageModel(whole, vocabulary, encoded.tokenizer, configuration.boundary)
         chosen, default = dataclasses.asdict(configuration), dataclasses.asdict(Configuration())
         board = LanguageModelBoard(
@@ -113,7 +115,9 @@ def _divide_epoch(
     return batch_size, steps, executed
 
 
-def _build(configuration: Configuration, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy) -> ContextNetwork:
+def _build(
+    configuration: Configuration, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy
+) -> ContextNetwork:
     """Build and compile the model, initialised to the unigram distribution of the targets."""
     vocabulary_size = targets.counts.shape[1]
     # relative weights of the texts, 1 for the text with the smallest share: its counts enter as they are

@@ -34,8 +34,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import NPLM, DeepHidden, LanguageModel, NoiseContrastive, Vocabulary
+from keras_nplm import DeepHidden, LanguageModel, LinearHead, NoiseContrastive, Vocabulary
 from keras_nplm.cli.main import main
+from tests.networks import compose
 
 IDS, CORPUS = "corpus/test.00000.ids", "corpus/corpus.json"
 FILES = ["vocabulary.txt", "config.json", CORPUS, IDS, "ngrams.npz"]
@@ -68,8 +69,12 @@ def root(tmp_path_factory) -> Path:
     (root / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert run("ngram", "--train", root / "text.txt", *NGRAM, "--output", root / "ngram")[0] == 0
     size = len(WORDS) + 5
-    layers = dict(hidden=DeepHidden(4, residual_blocks=1), output=NoiseContrastive(size, num_sampled=3, rank=2))
-    network = NPLM(size, 3, embedding_dim=4, **layers)
+    network = compose(
+        size,
+        hidden=DeepHidden(4, residual_blocks=1, name="hidden"),
+        head=LinearHead(size, rank=2, name="prob"),
+        objective=NoiseContrastive(num_sampled=3),
+    )
     LanguageModel(network, Vocabulary([*WORDS, "."]), "words").save(root / "network")
     return root
 

@@ -8,13 +8,12 @@ from keras_nplm.data.tokenizers import STEPS, SUBWORDS, WORD_TOKENIZERS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import GROUPS, OPTIONS, check_option
 from keras_nplm.layers.deep_hidden import ACTIVATIONS
-from keras_nplm.layers.outputs import OUTPUTS
 from keras_nplm.training.distribution import STRATEGIES
 from keras_nplm.training.optimizers import OPTIMIZERS
 
 
 def test_choices_are_those_of_the_code():
-    code = dict(output_layer=OUTPUTS, activation=ACTIVATIONS, optimizer=OPTIMIZERS)
+    code = dict(activation=ACTIVATIONS, optimizer=OPTIMIZERS)
     code |= dict(boundary=BOUNDARIES, pieces_kind=PIECES_KINDS, normalise=STEPS, strategy=STRATEGIES)
     code |= dict(tokenizer=[*WORD_TOKENIZERS, SUBWORDS])
     assert {name: {*OPTIONS[name].choices} for name in code} == {name: {*choices} for name, choices in code.items()}

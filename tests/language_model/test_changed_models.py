@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, FullSoftmax, InputError, LanguageModel, Vocabulary, add_words
+from keras_nplm import NPLM, InputError, LanguageModel, LinearHead, Vocabulary, add_words
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
 from keras_nplm.models.dynamic.network import measure_mean_squares
 from keras_nplm.models.spelling import SpellingModel
+from tests.networks import compose
 
 LINES = ["the catfish sat on the mat", "the dog and the catfish sat", "on the dog"] * 3
 
@@ -27,7 +28,7 @@ def run_eagerly():
 
 def _build() -> LanguageModel:
     keras.utils.set_random_seed(1)
-    network = NPLM(9, 3, 4, 5, output=FullSoftmax(9, tied=True))
+    network = compose(9, 3, 4, 5, head=LinearHead(9, tied=True, name="prob"))
     general = LanguageModel(network, Vocabulary(["the", "cat", "sat", "on", "mat"]), "words")
     general.spelling = SpellingModel({"dog": 3, "catfish": 2, "zebra": 2, "mat": 1, "cat": 1})
     general.adaptation = object()

@@ -7,9 +7,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, AveragedContext, DeepHidden, FullSoftmax, LanguageModel, Vocabulary, add_words
+from keras_nplm import (
+    AveragedContext,
+    DeepHidden,
+    LanguageModel,
+    LinearHead,
+    PointerNetwork,
+    Vocabulary,
+    add_words,
+)
 from keras_nplm.cli.main import main
 from keras_nplm.language_model.new_word_weights import context_gradients
+from keras_nplm.models.networks.context_network import ContextNetwork
+from tests.networks import compose
 
 WORDS = ["the", "cat", "sat", "on", "mat", "."]
 V, N, M = len(WORDS) + 4, 4, 3
@@ -17,7 +27,7 @@ TEXT = ["the dog sat on the mat .", "", "the dog and the cat sat .", "on the dog
 NEW = {"dog": 4, "and": 2, "a": 1, "rug": 1}
 
 
-def _randomise(model: NPLM) -> NPLM:
+def _randomise(model: ContextNetwork) -> ContextNetwork:
     random = np.random.default_rng(1)
     for weight in model.trainable_weights:
         weight.assign(random.normal(0, 0.6, weight.shape))
@@ -25,9 +35,15 @@ def _randomise(model: NPLM) -> NPLM:
 
 
 def _build(boundary: str = "stream", direct_connections: bool = False, **output) -> LanguageModel:
-    options = dict(direct_connections=direct_connections, output=FullSoftmax(V, **output))
-    model = NPLM(V, order=N, embedding_dim=M, hidden_units=5, boundary=boundary, **options)
+    head = LinearHead(V, name="prob", **output)
+    model = compose(V, N, M, head=head, direct_connections=direct_connections, boundary=boundary)
     return LanguageModel(_randomise(model), Vocabulary(WORDS), "whitespace")
+
+
+def _stack_kernel(model: ContextNetwork) -> np.ndarray:
+    """Return [U W]."""
+    kernels = [model.prob.U] if model.direct is None else [model.prob.U, model.direct.W]
+    return np.concatenate([kernel.numpy() for kernel in kernels], axis=1)
 
 
 def _find_ngrams(boundary: str) -> list[tuple[tuple[int, ...], int, list[int]]]:
@@ -49,27 +65,27 @@ def test_expectation_is_the_papers_rule(boundary, options):
     language_model = _build(boundary, **options)
     model, grown = language_model.model, add_words(language_model, TEXT, rule="expectation")
     assert grown.vocabulary.words == [*language_model.vocabulary.words, *NEW]
-    C, kernel = model.embed.C.numpy(), model.prob.kernel.numpy()
+    C, kernel = model.embed.C.numpy(), _stack_kernel(model)
     for number in range(len(NEW)):
         contexts = [ngram[:-1] for ngram, word, _ in _find_ngrams(boundary) if word == number and any(ngram[:-1])]
         p = np.exp(model.next_log_probs(contexts))
         p[:, :4] = 0
         p = (p / p.sum(axis=1, keepdims=True)).mean(axis=0)
         np.testing.assert_allclose(grown.model.embed.C.numpy()[V + number], p @ C, atol=1e-5)
-        np.testing.assert_allclose(grown.model.prob.kernel.numpy()[V + number], p @ kernel, atol=1e-5)
+        np.testing.assert_allclose(_stack_kernel(grown.model)[V + number], p @ kernel, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        dict(order=8, context=AveragedContext(V, 3, averages_after=(1, 3)), direct_connections=True),
+        dict(order=8, embed=AveragedContext(V, 3, averages_after=(1, 3)), direct_connections=True),
         dict(order=3, hidden=DeepHidden(5, activation="gelu", residual_blocks=1, layer_norm=True)),
-        dict(order=6, pointer=True),
+        dict(order=6, kind=PointerNetwork),
     ],
 )
 def test_gradients_of_given_layers_equal_those_of_a_tape(options):
     """∂ ln P/∂C(w) of each word of a context, summed over the places where it stands."""
-    model, random = _randomise(NPLM(V, **dict(embedding_dim=3, hidden_units=5) | options)), np.random.default_rng(3)
+    model, random = _randomise(compose(V, embedding_dim=3, **options)), np.random.default_rng(3)
     contexts, targets = random.integers(1, V, (6, model.order - 1)), random.integers(1, V, 6)
     with tf.GradientTape() as tape:
         log_probs = tf.math.log(tf.gather(model(contexts), targets, batch_dims=1))
@@ -97,7 +113,7 @@ def test_likelihood_takes_one_step_up(boundary, options):
     steps = [np.linalg.solve(len(own) * fisher + prior, sum(own, np.zeros(M))) for own in gradients]
 
     inside = np.array([ngram[:-1] for ngram, _, _ in found])
-    features = np.asarray(model.prob.project_features(model.compute_features(inside))).astype(np.float64)
+    features = np.asarray(model.scores(inside).features).astype(np.float64)
     weights = np.exp(model.next_log_probs(inside)[:, 1])
     weights /= weights.sum()
     mean = weights @ features
@@ -106,12 +122,12 @@ def test_likelihood_takes_one_step_up(boundary, options):
     for number in range(len(NEW)):
         own = features[[word == number and any(ngram[:-1]) for ngram, word, _ in found]]
         rows.append(0.1 * len(own) / (len(own) + 2) * (own.mean(axis=0) - mean) / variance)
-    C, kernel = model.embed.C.numpy()[1], model.prob.kernel.numpy()[1]
+    C, kernel = model.embed.C.numpy()[1], _stack_kernel(model)[1]
     if options.get("tied"):
         np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + steps + np.array(rows), atol=1e-4)
     else:
         np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + np.array(steps), atol=1e-4)
-        np.testing.assert_allclose(grown.prob.kernel.numpy()[V:], kernel + np.array(rows), atol=1e-4)
+        np.testing.assert_allclose(_stack_kernel(grown)[V:], kernel + np.array(rows), atol=1e-4)
 
 
 @pytest.mark.parametrize("rule, boundary", [("expectation", "stream"), ("likelihood", "sentence")])

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, DynamicSettings, InputError, LanguageModel, Uniform, Vocabulary, add_words
+from keras_nplm import NPLM, AdaptiveHead, DynamicSettings, InputError, LanguageModel, Uniform, Vocabulary, add_words
+from tests.networks import compose
 
 WORDS = ["the", "cat", "sat", "on", "mat"]
 TEXT = ["the dog sat on the mat", "", "the dog and the cat sat", "on the dog", "a rug and the dog"]
@@ -38,7 +39,7 @@ _NETWORK_CALLS = [
     (_add(TEXT, words=["dog", "cat"]), "'cat' is already in the vocabulary"),
     (lambda model: add_words(_wrap(NPLM(9, boundary="stream")), ["cow"]), "'cow' has no word before it"),
     (_add(["the </s> dog"]), "reserved token </s>"),
-    (lambda model: add_words(_wrap(NPLM(9, output="adaptive")), TEXT), "a row for each"),
+    (lambda model: add_words(_wrap(compose(9, head=AdaptiveHead(9))), TEXT), "a row for each"),
     (lambda model: model.adapt([]), "2 lines"),
     (lambda model: model.evaluate(TEXT, ln_z=True, dynamic=DynamicSettings()), "`dynamic` must be False with `ln_z`"),
     (lambda model: LanguageModel(model.model, Vocabulary(["a"]), "words"), "of the model's size, 9. Received: 5 words"),

@@ -26,10 +26,10 @@ from keras_nplm import (
 from keras_nplm.models import ngrams
 from keras_nplm.models.dynamic import DynamicSettings
 from keras_nplm.models.networks.growth import check_growable
-from keras_nplm.models.ngrams.approximation import approximate
-from keras_nplm.models.ngrams.interpolation import fit_weights
 from keras_nplm.models.networks.network_file import check_memory
 from keras_nplm.models.networks.self_normalised import SelfNormalised
+from keras_nplm.models.ngrams.approximation import approximate
+from keras_nplm.models.ngrams.interpolation import fit_weights
 from keras_nplm.models.spelling import SpellingModel
 
 V = 9

@@ -6,18 +6,34 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, AveragedContext, DeepHidden, FullSoftmax, Hybrid, LanguageModel, Shortlist, Vocabulary
+from keras_nplm import (
+    NPLM,
+    AdaptiveHead,
+    AveragedContext,
+    ContextNetwork,
+    DeepHidden,
+    Hybrid,
+    HybridNetwork,
+    LanguageModel,
+    LinearHead,
+    NoiseContrastive,
+    PointerNetwork,
+    SampledSoftmax,
+    Shortlist,
+    Vocabulary,
+)
 from keras_nplm.models import ngrams
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.serving.graph_model import find_top_k
 from keras_nplm.serving.graphs import build_graph
 from keras_nplm.serving.signatures import ServingModule
+from tests.networks import compose, compose_energy
 
 WORDS = ["the", "cat", "sat", "on", "mat", ".", "a", "dog"]
 SIZE = len(WORDS) + 4
 FAST = ("full", "Kneser-Ney", "deleted interpolation", "class-based", "mixture by frequency", "short-list", "hybrid")
 LONG = ("sampled", "nce", "adaptive", "tied", "no hidden layer", "bfloat16", "deleted interpolation, paper", "mixture")
-LONG += ("float64", "averaged", "deep", "pointer", "short-list, outside output", "short-list of all words")
+LONG += ("float64", "averaged", "deep", "pointer", "short-list of all words")
 LONG += ("network of a short-list", "energy")
 _IDS = np.append(np.random.default_rng(0).choice([1, 3, *range(4, 11)], 600), 3).astype(np.int32)  # 3 ends a sentence
 
@@ -40,34 +56,58 @@ def _build_model(kind: str, boundary: str):
         models = [_build_model("no hidden layer", boundary), _build_model("deleted interpolation", boundary)]
         return Mixture(models, np.random.default_rng(0).dirichlet([1, 1], bins.number), bins)
     if kind == "hybrid":
-        network = _build_network(boundary, order=5, output="hybrid")
-        return Hybrid(network, _build_model("Kneser-Ney", boundary))
-    if kind.startswith("short-list"):
-        outside, size = "outside" in kind or "all" in kind, SIZE - 4 if "all" in kind else 4
-        network = _build_network(boundary, output=FullSoftmax(SIZE, shortlist_size=size, outside_output=outside))
-        background = _build_model("deleted interpolation" if "outside" in kind else "Kneser-Ney", boundary)
-        return Shortlist(network, background)
-    options = {
-        "network of a short-list": dict(order=3, hidden_units=5, output=FullSoftmax(SIZE, shortlist_size=4)),
-        "tied": dict(order=2, hidden_units=5, output=FullSoftmax(SIZE, tied=True)),
-        "no hidden layer": dict(order=3, hidden_units=0, direct_connections=True),
-        "bfloat16": dict(order=3, hidden_units=5, dtype="mixed_bfloat16"),
-        "pointer": dict(order=6, hidden_units=5, pointer=True),
-        "full": dict(order=4, hidden_units=5, direct_connections=True),
-        "float64": dict(order=3, hidden_units=5, dtype="float64"),
-        "averaged": dict(order=8, context=AveragedContext(SIZE, 6, averages_after=(1, 3)), direct_connections=True),
-        "deep": dict(order=3, hidden=DeepHidden(5, activation="silu", residual_blocks=2, layer_norm=True)),
-    }
-    network = _build_network(boundary, **(options.get(kind) or dict(order=4, hidden_units=5, output=kind)))
+        network = compose(SIZE, 5, 6, 100, kind=HybridNetwork, boundary=boundary)
+        return Hybrid(_randomise(network), _build_model("Kneser-Ney", boundary))
+    if kind == "short-list":
+        head = LinearHead(SIZE, num_outputs=8, name="prob")
+        network = compose(SIZE, 5, 6, 100, head=head, boundary=boundary)
+        return Shortlist(_randomise(network), _build_model("Kneser-Ney", boundary))
+    if kind == "short-list of all words":
+        head = LinearHead(SIZE, num_outputs=SIZE - 1, name="prob")
+        network = compose(SIZE, 5, 6, 100, head=head, boundary=boundary)
+        return Shortlist(_randomise(network), _build_model("deleted interpolation", boundary))
+    network = _randomise(_build_network(kind, boundary))
     if kind == "full":
         network.prob.b.assign(network.prob.b + 90)  # exp of such logits overflows
     return network
 
 
-def _build_network(boundary: str, **options) -> NPLM:
-    network = NPLM(SIZE, embedding_dim=6, boundary=boundary, **options)
-    random = np.random.default_rng(0)  # larger weights than the initial ones, so that probabilities differ
-    network.set_weights([random.normal(0, 0.7, w.shape) if w.dtype.kind == "f" else w for w in network.get_weights()])
+def _build_network(kind: str, boundary: str) -> ContextNetwork:
+    if kind == "full":
+        return NPLM(SIZE, 4, 6, 5, direct_connections=True, boundary=boundary)
+    if kind == "no hidden layer":
+        return NPLM(SIZE, 3, 6, hidden_units=0, direct_connections=True, boundary=boundary)
+    if kind == "bfloat16":
+        return NPLM(SIZE, 3, 6, 5, boundary=boundary, dtype="mixed_bfloat16")
+    if kind == "float64":
+        return NPLM(SIZE, 3, 6, 5, boundary=boundary, dtype="float64")
+    if kind == "network of a short-list":
+        return compose(SIZE, 3, 6, head=LinearHead(SIZE, num_outputs=8, name="prob"), boundary=boundary)
+    if kind == "tied":
+        return compose(SIZE, 2, 6, head=LinearHead(SIZE, tied=True, name="prob"), boundary=boundary)
+    if kind == "adaptive":
+        return compose(SIZE, 4, 6, head=AdaptiveHead(SIZE, name="prob"), boundary=boundary)
+    if kind == "energy":
+        return compose_energy(SIZE, 4, 6, boundary=boundary)
+    if kind == "sampled":
+        return compose(SIZE, 4, 6, objective=SampledSoftmax(), boundary=boundary)
+    if kind == "nce":
+        return compose(SIZE, 4, 6, objective=NoiseContrastive(), boundary=boundary)
+    if kind == "pointer":
+        return compose(SIZE, 6, 6, kind=PointerNetwork, boundary=boundary)
+    if kind == "averaged":
+        embed = AveragedContext(SIZE, 6, averages_after=(1, 3), name="embed")
+        return compose(SIZE, 8, 6, embed=embed, direct_connections=True, boundary=boundary)
+    assert kind == "deep"
+    hidden = DeepHidden(5, activation="silu", residual_blocks=2, layer_norm=True, name="hidden")
+    return compose(SIZE, 3, 6, hidden=hidden, boundary=boundary)
+
+
+def _randomise(network: ContextNetwork) -> ContextNetwork:
+    """Set larger weights than the initial ones, so that probabilities differ."""
+    random = np.random.default_rng(0)
+    for weight in network.trainable_weights:
+        weight.assign(random.normal(0, 0.7, weight.shape))
     return network
 
 

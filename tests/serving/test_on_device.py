@@ -5,10 +5,13 @@ import pytest
 
 from keras_nplm import (
     NPLM,
+    AdaptiveHead,
     AveragedContext,
     DeepHidden,
-    FullSoftmax,
     LanguageModel,
+    LinearHead,
+    NoiseContrastive,
+    PointerNetwork,
     Vocabulary,
     export_litert,
     export_onnx,
@@ -16,6 +19,7 @@ from keras_nplm import (
 from keras_nplm.cli.main import main
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.serving import on_device
+from tests.networks import compose, compose_energy
 
 V = 40
 CONTEXTS = np.array([[2, 2, 2], [4, 5, 6], [9, 20, 7], [0, 0, 5]], np.int32)
@@ -85,23 +89,38 @@ def test_a_file_scores_texts(boundary, ending, run, randomise, tmp_path, monkeyp
     assert np.isnan(run(path, **inputs)).tolist() == [False, True, True]
 
 
-NETWORKS = {
-    "direct connections": {"direct_connections": True},
-    "adaptive, 16 bits": {"output": "adaptive", "dtype": "mixed_bfloat16"},
-    "energy": {"output": "energy"},
-    "low rank": {"output": FullSoftmax(V, rank=3)},
-    "short-list with outside output": {"output": FullSoftmax(V, shortlist_size=20, outside_output=True)},
-    "pointer": {"pointer": True, "output": "nce"},
-    "averaged": {"context": AveragedContext(V, 6, averages_after=(1,))},
-    "deep": {"hidden": DeepHidden(5, activation="gelu", residual_blocks=1, layer_norm=True)},
-}
+def _build_network(kind):
+    if kind == "direct connections":
+        return NPLM(V, 4, 6, 5, direct_connections=True)
+    if kind == "adaptive, 16 bits":
+        head = AdaptiveHead(V, name="prob", dtype="mixed_bfloat16")
+        return compose(V, 4, 6, head=head, dtype="mixed_bfloat16")
+    if kind == "energy":
+        return compose_energy(V, 4, 6)
+    if kind == "low rank":
+        return compose(V, 4, 6, head=LinearHead(V, rank=3, name="prob"))
+    if kind == "short-list":
+        return compose(V, 4, 6, head=LinearHead(V, num_outputs=24, name="prob"))
+    if kind == "pointer":
+        return compose(V, 4, 6, kind=PointerNetwork, objective=NoiseContrastive())
+    if kind == "averaged":
+        return compose(V, 4, 6, embed=AveragedContext(V, 6, averages_after=(1,), name="embed"))
+    assert kind == "deep"
+    hidden = DeepHidden(5, activation="gelu", residual_blocks=1, layer_norm=True, name="hidden")
+    return compose(V, 4, 6, hidden=hidden)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("direct connections", "adaptive, 16 bits", "energy", "low rank"),
+        *("short-list", "pointer", "averaged", "deep"),
+    ],
+)
 def test_runtimes_give_the_numbers_of_every_network(kind, randomise, tmp_path, monkeypatch):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
-    model = randomise(NPLM(V, order=4, embedding_dim=6, hidden_units=5, **NETWORKS[kind]))
+    model = randomise(_build_network(kind))
     language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words", "sentence")
     monkeypatch.setattr(on_device, "_TILE", 16)
     rtol = 0.05 if model.dtype_policy.name == "mixed_bfloat16" else 1e-4
@@ -123,7 +142,7 @@ def test_runtimes_give_the_numbers_of_every_network(kind, randomise, tmp_path, m
 
 @pytest.mark.parametrize("signature", ["log_probs", "score"])
 def test_files_for_devices_have_no_loops(signature):
-    model = NPLM(V, order=3, embedding_dim=2, hidden_units=3, output="energy")
+    model = compose_energy(V, order=3, embedding_dim=2, hidden_units=3)
     language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words")
     module = on_device._DeviceModule(language_model, signature)
     operations = {operation.type for operation in module.function.get_concrete_function().graph.get_operations()}

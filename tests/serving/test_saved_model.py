@@ -11,9 +11,10 @@ from concurrent import futures
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, RunError, export_saved_model
+from keras_nplm import NoiseContrastive, RunError, TanhHidden, export_saved_model
 from keras_nplm.serving.graphs import build_graph
 from keras_nplm.serving.signatures import ServingModule
+from tests.networks import compose
 
 
 @functools.cache
@@ -44,7 +45,8 @@ print(predict(contexts=tf.constant(["The value of"]))["words"].numpy()[0, 0].dec
 
 
 def test_variables_of_training_are_not_saved(tmp_path):
-    model = NPLM(12, order=3, embedding_dim=2, hidden_units=5, dropout=0.1, output="nce", boundary="stream")
+    hidden = TanhHidden(5, dropout=0.1, name="hidden")
+    model = compose(12, 3, 2, hidden=hidden, objective=NoiseContrastive(), boundary="stream")
     path = tf.train.Checkpoint(graph=build_graph(model)).write(str(tmp_path / "variables"))
     weights = sorted(shape for name, shape in tf.train.list_variables(path) if shape)
     assert weights == sorted([[12, 2], [4, 5], [5], [12, 5], [12]])  # C, H, d, U, b; no noise distribution, no seeds

@@ -1,4 +1,4 @@
-"""A short text and small options, on which a run takes one or two seconds; Ctrl-C; local SGD computed by turns."""
+"""A short text and small options, on which a run takes one or two seconds; Ctrl-C."""
 
 import contextlib
 import dataclasses
@@ -7,11 +7,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-import keras_nplm.training.fit as fit
-from keras_nplm import Configuration, Corpus, EncodedCorpus, estimate, ngram_dataset, open_corpus, train
-from keras_nplm.training.targets import TrainingTargets
+from keras_nplm import Configuration, Corpus, estimate, open_corpus, train
 
 
 @pytest.fixture(scope="session")
@@ -103,34 +100,3 @@ def assert_same_weights(load_weights):
             np.testing.assert_array_equal(one, other)
 
     return compare
-
-
-@pytest.fixture
-def train_by_turns():
-    """A function that trains as several workers with local SGD, one after the other in this process."""
-
-    def train(configuration: Configuration, encoded: EncodedCorpus, workers: int) -> tuple[list, list]:
-        """Return the weights after one epoch and the variables of each worker before each average."""
-        targets, one = TrainingTargets.of(configuration, encoded), tf.distribute.get_strategy()
-        size, steps, _ = fit._divide_epoch(configuration, targets, one)
-        keras.utils.set_random_seed(configuration.seed)
-        model = fit._build(dataclasses.replace(configuration, average_every=1), targets, steps, one)
-        options = dict(seed=configuration.seed, boundary=configuration.boundary, first_epoch=0, drop_remainder=True)
-        batches = ngram_dataset(encoded.ids("train"), configuration.order, size, **options)
-        weights = [*model.trainable_weights, *(part for part in model.optimizer.variables if len(part.shape))]
-        held, train_step = [[variable.numpy() for variable in weights]] * workers, tf.function(model.train_step)
-        before = []
-        for update, (contexts, words) in enumerate(batches.take(steps).as_numpy_iterator(), 1):
-            held = list(held)
-            for worker, values in enumerate(held):
-                for variable, value in zip(weights, values, strict=True):
-                    variable.assign(value)
-                model.optimizer.iterations.assign(update - 1)
-                train_step((np.split(contexts, workers)[worker], np.split(words, workers)[worker]))
-                held[worker] = [variable.numpy() for variable in weights]
-            if update % configuration.average_every == 0 or update == steps:
-                before.append(held)
-                held = [[np.mean(parts, axis=0) for parts in zip(*held, strict=True)]] * workers
-        return held[0][: len(model.trainable_weights)], before
-
-    return train

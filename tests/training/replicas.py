@@ -10,7 +10,12 @@ import tensorflow as tf
 
 from keras_nplm import NPLM, LazyAdagrad, LazyAdam, LazySGD, ngram_dataset
 from keras_nplm.layers.averaged_context import AveragedContext
+from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.deep_hidden import DeepHidden
+from keras_nplm.layers.heads import AdaptiveHead, EnergyHead, Head, LinearHead
+from keras_nplm.layers.hidden import DirectConnection, TanhHidden
+from keras_nplm.layers.objectives import Likelihood, NoiseContrastive, Objective, SampledSoftmax
+from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.training.distribution import open_strategy
 
 SIZE, ORDER, BATCH = 60, 4, 64
@@ -34,18 +39,41 @@ def text(length: int) -> np.ndarray:
     return ids
 
 
-def fit(strategy: tf.distribute.Strategy, name: str) -> tuple[NPLM, dict]:
+def build_network(name: str) -> ContextNetwork:
+    if name.startswith("full"):
+        return NPLM(SIZE, ORDER, 8, 12, direct_connections=True)
+    if name == "adaptive":
+        return compose(AdaptiveHead(SIZE, name="prob"), Likelihood())
+    if name == "energy":
+        return compose(EnergyHead(SIZE, 12, name="prob"), SampledSoftmax())
+    if name == "modern":
+        hidden = DeepHidden(12, activation="gelu", residual_blocks=1, layer_norm=True)
+        return compose(
+            LinearHead(SIZE, name="prob"),
+            Likelihood(),
+            embed=AveragedContext(SIZE, 8, averages_after=(1,), name="embed"),
+            hidden=hidden,
+        )
+    objective = SampledSoftmax() if name == "sampled" else NoiseContrastive()
+    direct = DirectConnection(SIZE, name="direct")
+    return compose(LinearHead(SIZE, name="prob"), objective, direct=direct)
+
+
+def compose(head: Head, objective: Objective, **layers: keras.layers.Layer) -> ContextNetwork:
+    layers.setdefault("embed", ContextEmbedding(SIZE, 8, name="embed"))
+    if not isinstance(head, EnergyHead):
+        layers.setdefault("hidden", TanhHidden(12, name="hidden"))
+    return ContextNetwork(ORDER, head=head, objective=objective, **layers)
+
+
+def fit(strategy: tf.distribute.Strategy, name: str) -> tuple[ContextNetwork, dict]:
     """Fit on a text whose last batch has one n-gram for two replicas. Validate on an odd number of n-grams."""
     with strategy.scope():
         keras.utils.set_random_seed(3)
-        options = dict(output=name.partition(",")[0], direct_connections=name != "energy")
-        if name == "modern":
-            hidden = DeepHidden(12, activation="gelu", residual_blocks=1, layer_norm=True)
-            options = dict(context=AveragedContext(SIZE, 8, averages_after=(1,)), hidden=hidden)
-        model = NPLM(SIZE, ORDER, embedding_dim=8, hidden_units=12, **options)
+        model = build_network(name)
         model.compile(optimizer=RUNS[name](weight_decay=1e-3))
     ids, segment = text(BATCH * 15 + 1), 4 if "segments" in name else 1
-    model.prob.set_unigram(np.bincount(ids, minlength=SIZE))
+    model.set_unigram(np.bincount(ids, minlength=SIZE))
     train, held_out = (
         ngram_dataset(ids, ORDER, size, boundary="sentence", shuffle=size == BATCH, segment=segment)
         for ids, size in ((ids, BATCH), (text(331), 100))

@@ -64,7 +64,7 @@ PAPER = dict(residual_blocks=0, layer_norm=False, direct_connections=True, avera
         dict(pointer=True),
         dict(output_layer="energy"),
         dict(output_layer="adaptive", cutoffs="50,60,150"),
-        dict(shortlist_size=30, outside_output=True),
+        dict(shortlist_size=30),
     ],
 )
 def test_parameters_are_those_of_the_network(options):

@@ -1,7 +1,6 @@
 """Replicas and workers reach the weights of one device; a lost worker can be restarted."""
 
 import contextlib
-import dataclasses
 import json
 import os
 import signal
@@ -17,7 +16,7 @@ import pytest
 import tensorflow as tf
 
 import keras_nplm.training.distribution as distribution
-from keras_nplm import Configuration, EncodedCorpus, InputError
+from keras_nplm import InputError
 from keras_nplm.cli.main import main
 from keras_nplm.io.errors import RunError
 from keras_nplm.training.distribution import fail_if_worker_is_lost, open_strategy
@@ -98,7 +97,7 @@ def _train_together(text: Path, directory: Path, *options: str) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [(), ("--average-every", "8", "--weight-average", "0.9", "--dropout", "0.1")])
+@pytest.mark.parametrize("options", [(), ("--weight-average", "0.9", "--dropout", "0.1")])
 def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(
     text, tmp_path, tmp_path_factory, load_weights, assert_same_weights, options
 ):
@@ -116,25 +115,6 @@ def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(
         assert main(["train", "--train", str(text), "--output", str(tmp_path / "alone"), *OPTIONS.split()]) == 0
         for one, two in zip(load_weights(tmp_path / "alone"), load_weights(uninterrupted), strict=True):
             np.testing.assert_allclose(one, two, atol=2e-6)
-
-
-@pytest.mark.long
-def test_local_updates_of_two_workers_are_averaged(text, tmp_path, train_by_turns, load_weights):
-    """Each worker has a part of a small validation split."""
-    (tmp_path / "small.txt").write_text("the cat sat on a mat\n" * 5, encoding="utf-8")
-    held_out = f"--validation {tmp_path}/small.txt --test {tmp_path}/small.txt"
-    options = f"--average-every 7 --epochs 1 --boundary stream --optimizer adagrad --learning-rate 0.1 {held_out}"
-    directory = _train_together(text, tmp_path, *options.split())
-    assert "ran out of data" not in _log(tmp_path, 1)
-    metrics = json.loads((directory / "metrics.json").read_text())
-    assert metrics["history"][0]["validation_perplexity"] == pytest.approx(metrics["validation"]["perplexity"], 1e-5)
-    config = json.loads((directory / "config.json").read_text())
-    names = [field.name for field in dataclasses.fields(Configuration)]
-    configuration = Configuration(**{name: config[name] for name in names})
-    expected, before = train_by_turns(configuration, EncodedCorpus.load(directory / "corpus"), 2)
-    assert len(before) > 3 and any(np.abs(a - b).max() > 1e-4 for a, b in zip(*before[-1], strict=True))
-    for one, two in zip(expected, load_weights(directory), strict=True):
-        np.testing.assert_allclose(one, two, atol=2e-6)
 
 
 @pytest.mark.long

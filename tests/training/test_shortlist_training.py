@@ -23,7 +23,7 @@ def directory(tmp_path_factory, short_corpus, short_configuration, train_without
     path = tmp_path_factory.mktemp("shortlist") / "model"
     with contextlib.redirect_stderr(io.StringIO()) as error:
         train_without_report(dataclasses.replace(short_configuration, order=3, shortlist_size=10), short_corpus, path)
-    assert "of training are over the 14 outputs" in error.getvalue()
+    assert "of training are over the 14 words of the list" in error.getvalue()
     return path
 
 
@@ -48,7 +48,7 @@ def test_directory_holds_the_network_and_its_background(directory):
     metrics = json.loads((directory / "metrics.json").read_text())
     language_model = LanguageModel.load(directory)
     model, corpus = language_model.model, language_model.corpus
-    assert isinstance(model, Shortlist) and model.listed == 14 and not model.network.prob.outside_output
+    assert isinstance(model, Shortlist) and model.listed == 14
     assert isinstance(model.background, BackoffModel) and model.background.order == 3
     ids, size = corpus.ids("test"), model.vocabulary_size
     assert metrics["test"].items() >= evaluate(model, ids).items()
@@ -88,7 +88,7 @@ def test_options_that_do_not_fit_are_refused(directory, tmp_path, command, messa
 
 @pytest.mark.long
 def test_background_of_a_different_directory_is_copied(tmp_path, train_tiny, no_report):
-    flags = ["--outside-output", "--background", tmp_path / "bigram"]
+    flags = ["--background", tmp_path / "bigram"]
     status, _, error = train_tiny("--min-count", "21", *flags)
     assert status == 2 and "must have the same vocabulary as this training run" in error
     status, metrics, error = train_tiny(*flags)  # into the same directory
@@ -96,8 +96,8 @@ def test_background_of_a_different_directory_is_copied(tmp_path, train_tiny, no_
     language_model = LanguageModel.load(tmp_path / "tiny")
     contexts = np.array([[5], [7]])
     expected = LanguageModel.load(tmp_path / "bigram").model.next_log_probs(contexts)[:, 6:]
-    ratio = language_model.model.next_log_probs(contexts)[:, 6:] - expected  # P_N(outside) / (1 - P_S)
-    np.testing.assert_allclose(ratio, np.tile(ratio[:, :1], ratio.shape[1]), atol=1e-5)
+    of_other_words = language_model.model.next_log_probs(contexts)[:, 6:]
+    np.testing.assert_allclose(of_other_words, expected, atol=1e-6)
     shutil.rmtree(tmp_path / "bigram")
     status, same, error = train_tiny(*flags)  # the finished run does not need it
     assert status == 0 and same["test"] == metrics["test"], error
@@ -107,7 +107,10 @@ def test_background_of_a_different_directory_is_copied(tmp_path, train_tiny, no_
     "damage, message",
     [
         (lambda path: (path / "0" / "model.keras").unlink(), "model.keras does not exist: training"),
-        (lambda path: (path / "0" / "config.json").write_text('{"kind": "uniform"}'), "`network` must be an NPLM with"),
+        (
+            lambda path: (path / "0" / "config.json").write_text('{"kind": "uniform"}'),
+            "`network` must be a network of a short-list",
+        ),
         (lambda path: (path / "1").symlink_to((path / "1").rename(path / "real")), "1 is a symbolic link"),
     ],
 )

@@ -13,9 +13,21 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import metadata
 from tensorboard.util import tensor_util
 
-from keras_nplm import NPLM, Configuration, DeepHidden, InputError, LanguageModel, Vocabulary
-from keras_nplm.layers.outputs import FullSoftmax, NoiseContrastive
+from keras_nplm import (
+    NPLM,
+    Configuration,
+    ContextEmbedding,
+    DeepHidden,
+    InputError,
+    LanguageModel,
+    LinearHead,
+    NoiseContrastive,
+    TanhHidden,
+    Vocabulary,
+)
+from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.training.tensorboard import LanguageModelBoard
+from tests.networks import compose
 
 SIZE, ORDER = 40, 4
 WORDS = [f"w{i}" for i in range(SIZE - 4)]
@@ -34,19 +46,18 @@ def _values(directory: Path) -> dict[str, dict]:
     return values
 
 
-def _model(output="full", **options) -> NPLM:
+def _model(**options) -> ContextNetwork:
     keras.utils.set_random_seed(3)
-    options = dict(order=ORDER, embedding_dim=5, hidden_units=6, output=output) | options
-    model = NPLM(SIZE, **options)
+    model = compose(SIZE, ORDER, 5, 6, **options)
     model.compile(keras.optimizers.SGD(keras.optimizers.schedules.PolynomialDecay(0.5, 40, end_learning_rate=0.1)))
     return model
 
 
-def _board(model: NPLM, logs: Path, **options) -> LanguageModelBoard:
+def _board(model: ContextNetwork, logs: Path, **options) -> LanguageModelBoard:
     return LanguageModelBoard(logs, LanguageModel(model, Vocabulary(WORDS), "whitespace", "sentence"), **options)
 
 
-def _fit(model: NPLM, callbacks: list, **options) -> keras.callbacks.History:
+def _fit(model: ContextNetwork, callbacks: list, **options) -> keras.callbacks.History:
     ngrams = np.random.default_rng(1).integers(4, SIZE, (96, ORDER))
     data = ngrams[:, :-1], ngrams[:, -1]
     validation = tuple(part[:24] for part in data)
@@ -57,7 +68,10 @@ def _fit(model: NPLM, callbacks: list, **options) -> keras.callbacks.History:
 def test_resumed_training_continues_the_curves_of_keras(tmp_path):
     counts = np.random.default_rng(4).integers(0, 9, SIZE)
     counts[:4] = 1000  # special tokens are left out of the projector all the same
-    model = _model(hidden=DeepHidden(6, residual_blocks=1), output=FullSoftmax(SIZE, tied=True))
+    model = _model(
+        hidden=DeepHidden(6, residual_blocks=1, name="hidden"),
+        head=LinearHead(SIZE, tied=True, name="prob"),
+    )
     options = dict(batch_size=8, update_freq=5, hparams={"order": 4}, word_counts=counts, projector_words=20)
     first = _fit(model, [_board(model, tmp_path, **options)], epochs=1)
     second = _fit(model, [_board(model, tmp_path, **options)], initial_epoch=1)
@@ -94,8 +108,11 @@ def test_weights_that_are_not_finite_stop_nothing(tmp_path):
 def test_training_is_the_same_to_the_last_bit(tmp_path):
     states = []
     for watched in (False, True):
-        output = NoiseContrastive(SIZE, num_sampled=7, held_out_mass=0.1, seed=0)
-        model = _model(output, dropout=0.4, embedding_dropout=0.2)
+        model = _model(
+            embed=ContextEmbedding(SIZE, 5, dropout=0.2, name="embed"),
+            hidden=TanhHidden(6, dropout=0.4, name="hidden"),
+            objective=NoiseContrastive(num_sampled=7, held_out_mass=0.1, seed=0),
+        )
         options = dict(batch_size=8, hparams={"order": 4}, prompts=("", "w3 w5"))
         history = _fit(model, [_board(model, tmp_path, **options)] if watched else [], epochs=3).history
         variables = [*model.variables, *model.optimizer.variables, *model.random_states()]

@@ -20,8 +20,8 @@ from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Settings, declare_sp
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, Work, is_installed
 from keras_nplm.experiments.benchmark.networks import NCE, PAPER, VOCABULARY_SIZE
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.ngrams import kneser_ney, write_arpa
 from keras_nplm.models.networks.self_normalised import SelfNormalised
+from keras_nplm.models.ngrams import kneser_ney, write_arpa
 from keras_nplm.training.build import build_model
 from keras_nplm.training.sizes import compute_sizes
 

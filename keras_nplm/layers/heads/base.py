@@ -73,9 +73,7 @@ class Head(ConfiguredLayer):
     def add_matrix(self, name: str, shape: tuple[int, int]) -> keras.Variable:
         """Add a matrix with weight decay."""
         regularizer = l2_regularizer(self.weight_decay)
-        return self.add_weight(
-            name=name, shape=shape, initializer="glorot_uniform", regularizer=regularizer
-        )
+        return self.add_weight(name=name, shape=shape, initializer="glorot_uniform", regularizer=regularizer)
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.num_outputs)

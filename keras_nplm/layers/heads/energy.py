@@ -66,8 +66,7 @@ class EnergyHead(Head):
     ):
         if hidden_units < 1:
             raise InputError(
-                f"`hidden_units` must be 1 or more in EnergyHead. Received: {hidden_units}. "
-                "Fix: 100 is a usual value."
+                f"`hidden_units` must be 1 or more in EnergyHead. Received: {hidden_units}. Fix: 100 is a usual value."
             )
         super().__init__(vocabulary_size, weight_decay, **kwargs)
         self.supports_jit = False  # XLA is slower here, since it makes gradients dense
@@ -121,8 +120,7 @@ class EnergyHead(Head):
 
     def grow_from(self, smaller: "EnergyHead", rows: NewRows) -> None:
         raise InputError(
-            "`head` must have a row for each word to add words. Received: EnergyHead. "
-            "Fix: train with a LinearHead."
+            "`head` must have a row for each word to add words. Received: EnergyHead. Fix: train with a LinearHead."
         )
 
 

@@ -58,13 +58,9 @@ class LinearHead(Head):
         **kwargs: Any,
     ):
         if rank is not None and rank < 1:
-            raise InputError(
-                f"`rank` must be 1 or more, or None. Received: {rank}. Fix: give None for full rank."
-            )
+            raise InputError(f"`rank` must be 1 or more, or None. Received: {rank}. Fix: give None for full rank.")
         if rank is not None and tied:
-            raise InputError(
-                f"`rank` must be None if `tied`. Received: {rank}. Fix: a tied head has rank m."
-            )
+            raise InputError(f"`rank` must be None if `tied`. Received: {rank}. Fix: a tied head has rank m.")
         if num_outputs is not None and not 5 <= num_outputs <= vocabulary_size:
             raise InputError(
                 f"`num_outputs` must be 5 to {vocabulary_size}, or None. Received: {num_outputs}. "
@@ -148,8 +144,4 @@ class LinearHead(Head):
         """The variables by their names in a file: without C, which the context layer saves."""
         variables: dict[str, keras.Variable] = {}
         super().save_own_variables(variables)
-        return {
-            name: variable
-            for name, variable in variables.items()
-            if not self.tied or variable is not self.U
-        }
+        return {name: variable for name, variable in variables.items() if not self.tied or variable is not self.U}

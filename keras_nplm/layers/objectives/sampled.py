@@ -58,9 +58,7 @@ class SampledObjective(Objective):
         check_option("held_out_mass", held_out_mass)
         check_option("proposal", proposal)
         if num_sampled < 1:
-            raise InputError(
-                f"`num_sampled` must be 1 or more. Received: {num_sampled}. Fix: 256 is a usual value."
-            )
+            raise InputError(f"`num_sampled` must be 1 or more. Received: {num_sampled}. Fix: 256 is a usual value.")
         super().__init__(**kwargs)
         self.supports_jit = False  # XLA is slower here, since it makes gradients dense
         self.num_sampled = num_sampled
@@ -142,12 +140,8 @@ class _WordSampler:
     def __init__(self, layer: Objective, name: str, num_outputs: int):
         shape = (num_outputs,)
         # the rarest words come first, as float32 is finest near 0
-        self.cumulated = layer.add_weight(
-            name=f"{name}_cumulated", shape=shape, initializer="ones", dtype="float32"
-        )
-        self.words = layer.add_weight(
-            name=f"{name}_words", shape=shape, initializer="zeros", dtype="int32"
-        )
+        self.cumulated = layer.add_weight(name=f"{name}_cumulated", shape=shape, initializer="ones", dtype="float32")
+        self.words = layer.add_weight(name=f"{name}_words", shape=shape, initializer="zeros", dtype="int32")
 
     def assign(self, probabilities: np.ndarray) -> None:
         words = np.argsort(probabilities, kind="stable")

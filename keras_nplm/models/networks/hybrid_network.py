@@ -7,7 +7,6 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.scores import StoredScores
 from keras_nplm.models.networks.context_network import ContextNetwork
 

@@ -15,8 +15,6 @@ from keras_nplm.layers.ops import Tensor
 from keras_nplm.models.networks.context_network import ContextNetwork
 
 
-
-
 @keras.saving.register_keras_serializable("keras_nplm")
 class NPLM(ContextNetwork):
     """Neural probabilistic language model (NPLM) of Bengio, Ducharme, Vincent & Jauvin (2003).

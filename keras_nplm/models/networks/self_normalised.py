@@ -208,7 +208,9 @@ def _take_rows(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return table.take(ids, axis=0, mode="clip")
 
 
-def evaluate_with_ln_z(model: ContextNetwork, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None) -> dict:
+def evaluate_with_ln_z(
+    model: ContextNetwork, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
+) -> dict:
     """Return the figures of `evaluate`, and mean, standard deviation and mean absolute of ln Z, in one pass."""
     scores, exact, moments = SelfNormalised(model), LogProbSums(type(model).__name__), np.zeros(4)
     for ngrams in iterate_ngrams(model, ids, boundary):

@@ -1,0 +1,63 @@
+"""Small networks for tests, composed of layers: what is not given is the paper's."""
+
+from typing import Any
+
+import keras
+
+from keras_nplm.layers.context import ContextEmbedding
+from keras_nplm.layers.heads import Head, LinearHead
+from keras_nplm.layers.hidden import DirectConnection, TanhHidden
+from keras_nplm.layers.objectives import Likelihood, Objective
+from keras_nplm.models.networks.context_network import ContextNetwork
+
+
+def compose(
+    vocabulary_size: int,
+    order: int = 3,
+    embedding_dim: int = 4,
+    hidden_units: int = 5,
+    *,
+    kind: type[ContextNetwork] = ContextNetwork,
+    embed: ContextEmbedding | None = None,
+    hidden: keras.layers.Layer | None = None,
+    head: Head | None = None,
+    objective: Objective | None = None,
+    direct_connections: bool = False,
+    dtype: str | None = None,
+    **options: Any,
+) -> ContextNetwork:
+    """Return a network of one hidden layer, or with the given layers."""
+    head = head or LinearHead(vocabulary_size, name="prob", dtype=dtype)
+    direct = None
+    if direct_connections:
+        direct = DirectConnection(head.num_outputs, name="direct", dtype=dtype)
+    return kind(
+        order=order,
+        embed=embed or ContextEmbedding(vocabulary_size, embedding_dim, name="embed", dtype=dtype),
+        hidden=hidden or TanhHidden(hidden_units, name="hidden", dtype=dtype),
+        direct=direct,
+        head=head,
+        objective=objective or Likelihood(name="objective", dtype=dtype),
+        **options,
+    )
+
+
+def compose_energy(
+    vocabulary_size: int,
+    order: int = 3,
+    embedding_dim: int = 4,
+    hidden_units: int = 5,
+    objective: Objective | None = None,
+    **options: Any,
+) -> ContextNetwork:
+    """Return a network of the paper's section 5.1, whose head has the hidden layer."""
+    from keras_nplm.layers.heads import EnergyHead
+    from keras_nplm.layers.objectives import SampledSoftmax
+
+    return ContextNetwork(
+        order=order,
+        embed=ContextEmbedding(vocabulary_size, embedding_dim, name="embed"),
+        head=EnergyHead(vocabulary_size, hidden_units, name="prob"),
+        objective=objective or SampledSoftmax(name="objective"),
+        **options,
+    )
