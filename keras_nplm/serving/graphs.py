@@ -58,11 +58,6 @@ class NetworkGraph(GraphModel):
         network = self._network()
         return tf.nn.log_softmax(network.scores(context_ids).logits())
 
-    def next_log_probs_with(self, context_ids: tf.Tensor, log_q: tf.Tensor) -> tf.Tensor:
-        network = self._network()
-        inputs = {"contexts": context_ids, "log_q": tf.cast(log_q, tf.float32)}
-        return tf.nn.log_softmax(network.scores(inputs).logits())
-
     def most_probable(
         self, context_ids: tf.Tensor, first: int, k: int, fits: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -138,15 +133,23 @@ class HybridGraph(GraphModel):
 
     def __init__(self, model: Hybrid):
         super().__init__(model)
-        self.network, self.background = NetworkGraph(model.network), build_graph(model.background)
-        self.gain = [weight.value for weight in (model.network.g, model.network.v)]
+        self._network = lambda: model.network  # see `NetworkGraph`
+        self.background = build_graph(model.background)
+        contexts = tf.TensorSpec([None, model.network.order - 1], tf.int32)
+        log_q = tf.TensorSpec([None, self.vocabulary_size], tf.float32)
+        inference = tf.function(self._guide)
+        self.weights = list(inference.get_concrete_function(contexts, log_q).graph.variables)
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         return tf.gather(self.next_log_probs(context_ids), target_ids, batch_dims=1)
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         log_q = self.background.next_log_probs(cut_contexts(self.background, context_ids))
-        return self.network.next_log_probs_with(cut_contexts(self.network, context_ids), log_q)
+        return self._guide(cut_contexts(self._network(), context_ids), tf.cast(log_q, tf.float32))
+
+    def _guide(self, context_ids: tf.Tensor, log_q: tf.Tensor) -> tf.Tensor:
+        scores = self._network().scores({"contexts": context_ids, "log_q": log_q})
+        return tf.nn.log_softmax(scores.logits())
 
 
 _GRAPHS = {
