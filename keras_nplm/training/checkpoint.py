@@ -145,7 +145,7 @@ class Checkpoint(keras.callbacks.Callback):
         try:
             if self.chief:
                 if history[-1]["validation_perplexity"] < best:
-                    self._save_best()
+                    self.save_best()
                 write_json(self.directory / "history.json", {"epochs": history})
         finally:
             if self.average is not None:
@@ -171,7 +171,8 @@ class Checkpoint(keras.callbacks.Callback):
             "ngrams_per_second": round(self.steps * self.batch_size / training),
         }
 
-    def _save_best(self) -> None:
+    def save_best(self) -> None:
+        """Write the present weights as those of the trained model."""
         model = self.model
         if has_several_workers(self.devices):  # `model.save` would wait for the other workers; a copy does not
             model = NPLM.from_config(model.get_config())

@@ -6,6 +6,7 @@ import functools
 import sys
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.dataset import ngram_dataset
@@ -15,6 +16,8 @@ from keras_nplm.io.errors import was_caused_by
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import BACKGROUND, load_component
 from keras_nplm.layers.outputs import OUTPUTS
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.nplm import NPLM
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.checkpoint import Checkpoint
@@ -38,8 +41,11 @@ def fit_network(
     vocabulary: Vocabulary,
     directory: Path,
     devices: tf.distribute.Strategy,
-) -> None:
-    """Fit the network from the start or from the checkpoint `last.npz`; save checkpoints and the best epoch."""
+) -> int:
+    """Fit the network from the start or from the checkpoint `last.npz`; save checkpoints and the best epoch.
+
+    Returns the number of the best epoch, from 1; or 0 if the n-gram model inside the network is better than all epochs.
+    """
     batch_size, steps, executed = _divide_epoch(configuration, targets, devices)
     every = configuration.average_every
     limit = find_target_limit(configuration)
@@ -53,10 +59,11 @@ def fit_network(
     whole, open_training, open_validation = model, ngram_dataset, ngram_dataset
     if configuration.output_layer == "hybrid":
         from keras_nplm.models.hybrid import Hybrid
-        from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
+        from keras_nplm.models.jackknife import Jackknife, choose_folds, hybrid_dataset
 
         background = load_component(directory, BACKGROUND, {"boundary": configuration.boundary}, len(vocabulary))
-        jackknife = Jackknife(training_ids, len(vocabulary), background.order, configuration.boundary)
+        folds = choose_folds(training_ids, configuration.boundary)
+        jackknife = Jackknife(training_ids, len(vocabulary), background.order, configuration.boundary, folds)
         open_training = functools.partial(hybrid_dataset, model=jackknife)
         open_validation = functools.partial(hybrid_dataset, model=background)
         whole = Hybrid(model, background)
@@ -107,6 +114,27 @@ def fit_network(
             if not was_caused_by(interruption, tf.errors.OpError):  # a failed update may have changed some weights
                 checkpoint.save()
             raise
+    perplexities = [epoch["validation_perplexity"] for epoch in checkpoint.history]
+    best = int(np.argmin(perplexities))
+    if configuration.output_layer == "hybrid" and is_chief(devices):
+        if _keep_better(background, validation_ids, perplexities[best], checkpoint):
+            return 0
+    return best + 1
+
+
+def _keep_better(background: NextWordModel, ids: np.ndarray, perplexity: float, checkpoint: Checkpoint) -> bool:
+    """Replace the best epoch by a network that changes nothing, if the n-gram model alone is better on validation."""
+    alone = evaluate(background, ids)["perplexity"]
+    if perplexity <= alone:
+        return False
+    print(
+        f"Warning: no epoch is better than the n-gram model alone: validation perplexity {perplexity:.2f}, "
+        f"{alone:.2f} alone. The hybrid is the n-gram model. Fix: add text, or more --dropout.",
+        file=sys.stderr,
+    )
+    checkpoint.model.prob.forget_network()
+    checkpoint.save_best()
+    return True
 
 
 def _divide_epoch(

@@ -102,7 +102,7 @@ def train(
         the content of `metrics.json`, or `{}` at workers other than the chief: exact `validation` and `test` figures
         (see `evaluate`), `coverage` of a short-list, `parameters`, `predicted_types`, `best_epoch`, `seconds`,
         `cpu_seconds`, `training_cpu_seconds` (without validation), `ngrams_per_second`, `processor`, and `history`, the
-        figures of each epoch.
+        figures of each epoch. `best_epoch` is 0 if the n-gram model of a hybrid is better than all epochs.
 
     Raises:
         InputError: the directory holds a different run, or the text, an option or the strategy is invalid.
@@ -170,10 +170,10 @@ def _run(
     if chief and configuration.has_background:
         write_background(directory, configuration, encoded, vocabulary, background)
     keras.utils.set_random_seed(configuration.seed)  # here: the networks that `plan_minutes` times draw numbers, too
-    fit_network(configuration, encoded, targets, vocabulary, directory, devices)
+    best_epoch = fit_network(configuration, encoded, targets, vocabulary, directory, devices)
     if not chief:
         return {}
-    metrics = _evaluate(configuration, options, encoded, vocabulary, directory)
+    metrics = _evaluate(configuration, options, encoded, vocabulary, directory, best_epoch)
     write_json(directory / "metrics.json", metrics)
     (directory / "last.npz").unlink(missing_ok=True)
     _write_report(directory, metrics)
@@ -222,7 +222,12 @@ def _read_finished_run(directory: Path) -> dict:
 
 
 def _evaluate(
-    configuration: Configuration, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary, directory: Path
+    configuration: Configuration,
+    options: dict,
+    encoded: EncodedCorpus,
+    vocabulary: Vocabulary,
+    directory: Path,
+    best_epoch: int,
 ) -> dict:
     """Evaluate the best epoch on validation and test; sum up the history."""
     if configuration.interpolated:
@@ -242,11 +247,10 @@ def _evaluate(
         metrics |= {"weights": model.weights.round(6).tolist(), "components": [get_kind(part) for part in model.models]}
     network = find_network(model)
     history = read_history(directory / "history.json")
-    best = min(history, key=lambda epoch: epoch["validation_perplexity"])
     return metrics | {
         "parameters": network.count_params() - sum(weight.numpy().size for weight in network.non_trainable_weights),
         "predicted_types": len(vocabulary) - 3 + predicts_end(configuration.boundary),
-        "best_epoch": best["epoch"],
+        "best_epoch": best_epoch,
         **{name: round(sum(epoch[name] for epoch in history), 1) for name in _SECONDS},
         "processor": read_processor_name(),
         "ngrams_per_second": round(float(np.median([epoch["ngrams_per_second"] for epoch in history]))),

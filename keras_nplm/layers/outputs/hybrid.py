@@ -70,6 +70,13 @@ class HybridSoftmax(FullSoftmax):
         mean = ops.zeros_like(logit) if expected is None else ops.matmul(logits, expected)
         return ops.logsumexp(logits, axis=-1), logit, mean
 
+    def forget_network(self) -> None:
+        """Set the weights so that P is Q in every context."""
+        changing = self.kernel if self.P is None else self.P
+        for weight in (changing, self.b, self.v):
+            weight.assign(ops.zeros_like(weight))
+        self.g.assign(ops.ones_like(self.g))
+
     def initialise_from_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         """Do not change b: Q has the frequencies of the words."""
         super().initialise_from_unigram(np.ones_like(unigram), held_out)
