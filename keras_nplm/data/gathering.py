@@ -96,9 +96,7 @@ def build_pool_chunks(
     def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
         is_first = epoch == first_epoch if skipped else tf.constant(False)
 
-        def of_pool(
-            tokens: tf.Tensor, positions: tf.Tensor, numbers: tf.Tensor, pool: tf.Tensor
-        ) -> tf.data.Dataset:
+        def of_pool(tokens: tf.Tensor, positions: tf.Tensor, numbers: tf.Tensor, pool: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(is_first & (pool == first_pool), first_ngram, 0)
             pool_seed = make_key(seed, epoch, 1 + pool) if shuffle else None
             size = tf.size(positions)

@@ -81,8 +81,8 @@ class Jackknife:
     """Kneser-Ney models of a training text, each estimated without one of K parts of the text.
 
     The parts are consecutive, so that the topics of a part are as new to its model as those of a test text. They
-    consist of whole sentences: the model that predicts an n-gram has not seen its sentence. Only a text with fewer than
-    K sentences, such as a book on one line, is cut within sentences. Then the model has not seen the part of the n-gram.
+    consist of whole sentences: the model that predicts an n-gram has not seen its sentence. A text with fewer than K
+    sentences, such as a book on one line, is cut within sentences. Then the model has not seen the part of the n-gram.
     See `cut_text`.
 
     Args:

@@ -116,9 +116,9 @@ def fit_network(
             raise
     perplexities = [epoch["validation_perplexity"] for epoch in checkpoint.history]
     best = int(np.argmin(perplexities))
-    if configuration.output_layer == "hybrid" and is_chief(devices):
-        if _keep_better(background, validation_ids, perplexities[best], checkpoint):
-            return 0
+    has_choice = configuration.output_layer == "hybrid" and is_chief(devices)
+    if has_choice and _keep_better(background, validation_ids, perplexities[best], checkpoint):
+        return 0
     return best + 1
 
 

@@ -211,9 +211,7 @@ def test_a_jackknife_of_resampled_texts_is_that_of_the_joined_text():
     np.testing.assert_array_equal(resampled.starts, joined.starts)
     contexts = np.repeat(ids[None, :2], 5, axis=0)
     folds = np.arange(5)
-    np.testing.assert_array_equal(
-        resampled.next_log_probs(contexts, folds), joined.next_log_probs(contexts, folds)
-    )
+    np.testing.assert_array_equal(resampled.next_log_probs(contexts, folds), joined.next_log_probs(contexts, folds))
 
 
 TEXT = np.concatenate(_write_sentences([4] * 10))
