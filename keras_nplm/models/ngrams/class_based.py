@@ -67,6 +67,13 @@ class ClassBased(NextWordModel):
         return combine(np.stack([of_class, np.broadcast_to(self.uniform, of_class.shape)], axis=2), self._weights)
 
     @property
+    def uses_whole_contexts(self) -> bool:
+        return False
+
+    def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
+        return self.class_model.find_used_lengths(self.classes[context_ids])
+
+    @property
     def _weights(self) -> np.ndarray:
         return np.array([1 - self.uniform_weight, self.uniform_weight])
 

@@ -54,6 +54,13 @@ class DeletedInterpolation(NextWordModel):
         with np.errstate(divide="ignore"):
             return np.log(np.sum(weights * self.components(context_ids, target_ids), axis=1))
 
+    @property
+    def uses_whole_contexts(self) -> bool:
+        return False
+
+    def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
+        return self.bins.find_used_lengths(context_ids)
+
     def components(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return 1/|V'| and the relative frequency of each order, which the weights combine: float64 [B, n + 1]."""
         columns = [self.uniform[target_ids], self.unigrams[target_ids]]
