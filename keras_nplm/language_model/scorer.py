@@ -58,7 +58,8 @@ class Scorer:
         has_spaces = parse_tokenizer(language_model.tokenizer_name)[0] == CHARACTERS
         self._between = self.vocabulary.encode([SPACE] * has_spaces).tobytes()
         self._encode = WordCache(lambda word: self.encode_tokens(self.tokenize(check_text(word, "word")))).__getitem__
-        self._cut = operator.itemgetter(slice(-len(self._begin), None))
+        # of no ids, where a model of order 1 has no context
+        self._cut = operator.itemgetter(slice(-len(self._begin), None) if self._begin else slice(0))
 
     def begin(self) -> State:
         """Return the state at the beginning of a text."""
