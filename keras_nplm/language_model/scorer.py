@@ -52,12 +52,16 @@ class Scorer:
     """
 
     def __init__(self, language_model: "LanguageModel", model: NextWordModel):
-        self.model, self.vocabulary, self.tokenize = model, language_model.vocabulary, language_model.tokenize
+        self.vocabulary, self.tokenize = language_model.vocabulary, language_model.tokenize
         self.end_ids = EOS if predicts_end(language_model.boundary) else b""
         self._begin = language_model.first_context.tobytes()
         has_spaces = parse_tokenizer(language_model.tokenizer_name)[0] == CHARACTERS
         self._between = self.vocabulary.encode([SPACE] * has_spaces).tobytes()
         self._encode = WordCache(lambda word: self.encode_tokens(self.tokenize(check_text(word, "word")))).__getitem__
+        self._set_model(model)
+
+    def _set_model(self, model: NextWordModel) -> None:
+        self.model = model
         self._shortens = not model.uses_whole_contexts
         self._distances = np.arange(model.order - 1, 0, -1)  # from the word after a context to each of its words
 

@@ -106,12 +106,37 @@ class BackoffModel(NextWordModel):
         return flag_used_ngrams(self)
 
     def find_orders(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return the order of the longest listed n-gram that ends with each target, int [B]."""
+        """Return the order of the longest n-gram that ends with each target, int [B].
+
+        An n-gram counts if it is listed, or if a longer listed one ends with it, as in KenLM.
+        """
         orders = np.ones(len(target_ids), np.int64)
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
-            is_listed = find(self.keys[k], nodes * self.vocabulary_size + target_ids[rows]) >= 0
-            orders[rows[is_listed]] = k + 2
+            wanted = nodes * self.vocabulary_size + target_ids[rows]
+            counts = (find(self.keys[k], wanted) >= 0) | (find(self._unlisted_endings[k], wanted) >= 0)
+            orders[rows[counts]] = k + 2
         return orders
+
+    @functools.cached_property
+    def _unlisted_endings(self) -> list[np.ndarray]:
+        """For k = 2 … n, the sorted keys of n-grams that are not listed, though a longer listed one ends with them.
+
+        A pruned model has them: "a b c" is listed, "b c" is not. KenLM calls them blanks.
+        """
+        unlisted = [np.zeros(0, np.int64) for _ in self.keys]
+        for k in range(self.order, 2, -1):
+            longer = self.keys[k - 2], unlisted[k - 2]
+            found = [self._find_unlisted_endings(k, block) for keys in longer for block in iterate_blocks(keys)]
+            unlisted[k - 3] = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+            free_mapped_pages(self.keys[k - 2], _FREED_FROM)
+        return unlisted
+
+    def _find_unlisted_endings(self, k: int, keys: np.ndarray) -> np.ndarray:
+        """Return the keys of order k-1, without the listed ones, of n-grams of order k without their first words."""
+        nodes, words = np.divmod(keys, self.vocabulary_size)
+        parents = self.contexts.keys[k - 3][nodes] // self.vocabulary_size
+        endings = parents * self.vocabulary_size + words
+        return endings[find(self.keys[k - 3], endings) < 0]
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         log_probs = np.tile(self.unigrams, (len(context_ids), 1))
@@ -137,7 +162,7 @@ class BackoffModel(NextWordModel):
         γ(h) = (1 - sum_listed P(w | h)) / (1 - sum_listed P(w | h')),    sums in float64
         """
         model = cls(contexts, unigrams, keys, log_probs, [], boundary)
-        for k, number in enumerate(contexts.sizes, start=2):
+        for k, number in zip(range(2, len(keys) + 2), contexts.sizes, strict=False):
             nodes = keys[k - 2] // len(unigrams)
             above = backoff_mass(nodes, np.exp(log_probs[k - 2]), number)
             below = backoff_mass(nodes, np.exp(compute_backoff_log_probs(model, k)), number)
@@ -167,9 +192,12 @@ class BackoffModel(NextWordModel):
         refuse_unless(path, unigrams.ndim == 1 and all(array.dtype.kind == "f" for array in [unigrams, *log_probs]))
         blocks = itertools.chain.from_iterable(map(iterate_blocks, [unigrams, *log_probs]))
         refuse_unless(path, all((block <= _ROUNDING).all() for block in blocks))
-        check_tables(path, len(unigrams), contexts, log_probs, *tables["keys"])
-        shapes = [(len(unigrams),), *(keys.shape for keys in contexts)]
-        refuse_unless(path, tables["keys"] and [backoffs.shape for backoffs in tables["backoffs"]] == shapes)
+        if tables["keys"]:
+            check_tables(path, len(unigrams), contexts, log_probs, *tables["keys"])
+            shapes = [(len(unigrams),), *(keys.shape for keys in contexts)]
+            refuse_unless(path, [backoffs.shape for backoffs in tables["backoffs"]] == shapes)
+        else:
+            refuse_unless(path, not any((contexts, log_probs, tables["backoffs"])))
         refuse_unless(path, all(backoffs.dtype.kind == "f" for backoffs in tables["backoffs"]))
         return cls(ContextTrie(len(unigrams), tables.pop("contexts")), **tables, boundary=boundary)
 
