@@ -1,7 +1,8 @@
 """Incremental scoring: log-probabilities a few words at a time, with hashable states, as decoders need them."""
 
 import contextlib
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from keras_nplm.data.subwords import WordCache
 from keras_nplm.data.tokenizers import CHARACTERS, SPACE, parse_tokenizer
 from keras_nplm.data.vocabulary import check_reserved
 from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.mixture import Mixture
 
@@ -25,16 +27,18 @@ UNK, EOS = (np.int32(i).tobytes() for i in (UNK_ID, EOS_ID))
 _STARTS = tuple(np.int32(i).tobytes() for i in (PAD_ID, BOS_ID))  # the last id of a state at the beginning of a text
 
 
-class Scorer:
+class Scorer(Pickled):
     """Score a text a few words at a time, for beam search and other decoders; see `LanguageModel.scorer`.
 
         ln P(text) = sum_t ln P(words_t | state_{t-1}) + ln P(</s> | state_T),    state_0 = begin()
 
     A state holds the last n-1 token ids as bytes: hashable, comparable and picklable. Hypotheses with equal states have
     equal continuations: a decoder may recombine them. The states of n-gram models are minimal, as in KenLM: `<pad>`
-    stands for the words that no listed n-gram continues, so that after an unknown word all histories are one. However a text is cut into
-    calls at single spaces, its score is that of `LanguageModel.score`, up to rounding. A word of several tokens, such
-    as subwords, has the sum of their log-probabilities. An out-of-vocabulary word has ln P(<unk> | state). As in KenLM,
+    stands for the words that no listed n-gram continues, so that after an unknown word all histories are one.
+
+    A scorer can be pickled, also in `pool.map(scorer.score, …)`: by the path of its model directory, else by content.
+    However a text is cut into calls at single spaces, its score is that of `LanguageModel.score`, up to rounding. A
+    word of several tokens, such as subwords, has the sum of their log-probabilities. An out-of-vocabulary word has ln P(<unk> | state). As in KenLM,
     `word in scorer` tells whether it is in the vocabulary. Words must not be `<s>`, `</s>` or `<pad>`.
 
     Example:
@@ -51,19 +55,35 @@ class Scorer:
     (True, False)
     """
 
-    def __init__(self, language_model: "LanguageModel", model: NextWordModel):
+    def __init__(self, language_model: "LanguageModel", model: NextWordModel, origin: Origin | None = None):
         self.vocabulary, self.tokenize = language_model.vocabulary, language_model.tokenize
         self.end_ids = EOS if predicts_end(language_model.boundary) else b""
         self._begin = language_model.first_context.tobytes()
         has_spaces = parse_tokenizer(language_model.tokenizer_name)[0] == CHARACTERS
         self._between = self.vocabulary.encode([SPACE] * has_spaces).tobytes()
-        self._encode = WordCache(lambda word: self.encode_tokens(self.tokenize(check_text(word, "word")))).__getitem__
+        self._tokenizer_name = language_model.tokenizer_name
+        self._origin = origin
         self._set_model(model)
+        self._register()
 
     def _set_model(self, model: NextWordModel) -> None:
         self.model = model
         self._shortens = not model.uses_whole_contexts
         self._distances = np.arange(model.order - 1, 0, -1)  # from the word after a context to each of its words
+
+    def __getstate__(self) -> dict:
+        """Return the content, without what is made from it."""
+        left_out = ("tokenize", "_encode", "_token", "_origin")
+        return {name: value for name, value in self.__dict__.items() if name not in left_out}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self.tokenize = self.vocabulary.tokenizer(self._tokenizer_name)
+        self._register()
+
+    @functools.cached_property
+    def _encode(self) -> Callable[[str], bytes]:
+        return WordCache(lambda word: self.encode_tokens(self.tokenize(check_text(word, "word")))).__getitem__
 
     def begin(self) -> State:
         """Return the state at the beginning of a text."""
