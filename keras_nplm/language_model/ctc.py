@@ -67,6 +67,9 @@ class CtcLanguageModel:
         self.reset_params(**self.serializable_attrs)
         self._scorer = self.language_model.scorer(self.self_normalised)
 
+    def __getstate__(self) -> dict:
+        return {name: value for name, value in self.__dict__.items() if name != "_word_index"}
+
     @property
     def order(self) -> int:
         """The order of the language model."""

@@ -68,7 +68,6 @@ class Scorer(Pickled):
 
     def _set_model(self, model: NextWordModel) -> None:
         self.model = model
-        self._shortens = not model.uses_whole_contexts
         self._distances = np.arange(model.order - 1, 0, -1)  # from the word after a context to each of its words
 
     def __getstate__(self) -> dict:
@@ -80,6 +79,10 @@ class Scorer(Pickled):
         self.__dict__.update(state)
         self.tokenize = self.vocabulary.tokenizer(self._tokenizer_name)
         self._register()
+
+    @functools.cached_property
+    def _shortens(self) -> bool:
+        return not self.model.uses_whole_contexts
 
     @functools.cached_property
     def _encode(self) -> Callable[[str], bytes]:

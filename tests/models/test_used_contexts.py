@@ -74,21 +74,30 @@ def test_words_beyond_the_used_length_change_nothing(name, seed):
     # the length after a word is the same from the shortened context, and is that of the whole next context
     whole = np.concatenate([contexts[:, 1:], targets[:, None]], axis=1)
     np.testing.assert_array_equal(after, model.find_used_lengths(whole))
-    assert name == "mixture with a cache" or (model.order == 2 or (lengths < model.order - 1).any())
 
 
-def test_a_cache_in_a_mixture_keeps_whole_contexts():
+def test_ngram_models_use_few_words_of_unseen_contexts():
+    contexts = np.random.default_rng(0).integers(4, V, (50, 3)).astype(np.int32)
+    assert (KNESER_NEY.find_used_lengths(contexts) < 3).mean() > 0.3
+    assert (MODELS["pruned"].find_used_lengths(contexts) < 3).mean() > 0.8
+    mixed = MODELS["mixture"].find_used_lengths(contexts)
+    parts = [KNESER_NEY.find_used_lengths(contexts), DELETED.find_used_lengths(contexts[:, 1:])]
+    np.testing.assert_array_equal(mixed, np.max(parts, axis=0))
+
+
+def test_whole_contexts_are_kept_where_all_words_count():
     assert MODELS["mixture with a cache"].uses_whole_contexts
+    assert MODELS["contexts that are not listed"].uses_whole_contexts
     assert not MODELS["mixture by frequency"].uses_whole_contexts
 
 
-@pytest.mark.parametrize("name", ["kneser-ney", "mixture", "class-based", "contexts that are not listed"])
+@pytest.mark.parametrize("name", ["kneser-ney", "pruned", "mixture", "mixture by frequency"])
 def test_histories_before_an_unknown_word_are_one_state(name):
     scorer = LanguageModel(MODELS[name], VOCABULARY, "whitespace").scorer()
     text = [*VOCABULARY.words[4:], "w1 w2 w3", "w2 w2", ""]
     _, states = scorer.score_batch([scorer.begin()] * len(text), text)
     _, states = scorer.score_batch(states, ["w7"] * len(text))  # a known word that no text has seen
-    assert name == "contexts that are not listed" or len({*states}) == 1
+    assert len({*states}) == 1
 
 
 def test_states_are_as_many_as_those_of_kenlm(tmp_path):

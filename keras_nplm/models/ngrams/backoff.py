@@ -84,10 +84,12 @@ class BackoffModel(NextWordModel):
 
     @property
     def uses_whole_contexts(self) -> bool:
-        return False
+        return self._used_ngrams is None
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
         """As the base class: the longest context with a back-off weight, or with an n-gram that continues it."""
+        if self.uses_whole_contexts:
+            return super().find_used_lengths(context_ids)
         lengths = np.zeros(len(context_ids), np.int64)
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
             lengths[rows[find_used_nodes(self, k, nodes)]] = k + 1
@@ -96,7 +98,7 @@ class BackoffModel(NextWordModel):
     def log_prob_and_lengths(
         self, context_ids: np.ndarray, target_ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        if self._used_ngrams is None:
+        if self.uses_whole_contexts:
             return super().log_prob_and_lengths(context_ids, target_ids)
         lengths = np.empty(len(target_ids), np.int64)
         return self._log_prob(context_ids, target_ids, lengths), lengths
@@ -216,8 +218,9 @@ def find_used_nodes(model: BackoffModel, k: int, nodes: np.ndarray) -> np.ndarra
 def flag_used_ngrams(model: BackoffModel) -> list[np.ndarray] | None:
     """Flag the listed n-grams of orders 1 to n-1 that are used contexts: bool by their place, and a last False.
 
-    With these flags, the search for a probability also finds the used length of the context after the word. None: a
-    used context is not listed as an n-gram, or the tables are memory-mapped, and reading all of them takes long.
+    With these flags, the search for a probability also finds the used length of the context after the word. None: all
+    words of a context may count, as a used context is not listed as an n-gram, so that its own beginning may not be
+    used; or the tables are memory-mapped, and reading all of them would take long.
     """
     if any(map(is_mapped, model.keys)):
         return None

@@ -68,7 +68,7 @@ class ClassBased(NextWordModel):
 
     @property
     def uses_whole_contexts(self) -> bool:
-        return False
+        return self.class_model.uses_whole_contexts
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
         return self.class_model.find_used_lengths(self.classes[context_ids])
