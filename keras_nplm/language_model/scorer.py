@@ -12,7 +12,6 @@ from keras_nplm.data.ngram_arrays import gather_ngrams, predicts_end
 from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.data.subwords import WordCache
 from keras_nplm.data.tokenizers import CHARACTERS, SPACE, parse_tokenizer
-from keras_nplm.data.vocabulary import check_reserved
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.mixture import Mixture
@@ -35,7 +34,7 @@ class Scorer:
     Hypotheses with equal states have equal continuations: a decoder may recombine them. However a text is cut into
     calls at single spaces, its score is that of `LanguageModel.score`, up to rounding. A word of several tokens, such
     as subwords, has the sum of their log-probabilities. An out-of-vocabulary word has ln P(<unk> | state). As in KenLM,
-    `word in scorer` tells whether it is in the vocabulary. Words must not be `<s>`, `</s>` or `<pad>`.
+    `word in scorer` tells whether it is in the vocabulary. `<s>`, `</s>` and `<pad>` are out-of-vocabulary words.
 
     Example:
 
@@ -113,10 +112,8 @@ class Scorer:
         return self._between + ids if ids and state[-ID_BYTES:] not in _STARTS else ids
 
     def encode_tokens(self, tokens: list[str]) -> bytes:
-        """Return the ids of tokens, int32 each."""
-        if self.vocabulary.subwords is None:
-            check_reserved(tokens)
-        return self.vocabulary.encode(tokens).tobytes()
+        """Return the ids of tokens, int32 each. `<s>`, `</s>` and `<pad>` are out-of-vocabulary words."""
+        return self.vocabulary.encode_text(tokens).tobytes()
 
     def __contains__(self, word: str) -> bool:
         ids = self._encode(word)

@@ -40,7 +40,7 @@ def _resample(texts, **options):
         (lambda: check_ngrams([[4, 5]], [4], 4, 9), r"`context_ids` must be \[B, 3\]. Received: \[1, 2\]"),
         (lambda: check_ngrams([[4, 9]], [4, 5], 3, 9), "Ids must be 0 to 8. Received: 9"),
         (lambda: Vocabulary.build([["the"]], min_count=2), "No word occurs 2 times"),
-        (lambda: list(encode_batches([["a"], ["<pad>"]], Vocabulary(["a"]).encode, "text")), "reserved token <pad>"),
+        (lambda: list(encode_batches([["a"], ["<s>"]], Vocabulary(["a"]).encode, "text")), "reserved token <s>"),
         (lambda: Vocabulary(["the"]).encode(["the", "\udcff"]), "half a surrogate pair"),
         (lambda: SUBWORDS().tokenizer("words"), "needs the tokenizer `sentencepiece`"),
         (lambda: SUBWORDS().with_words(["new"]), "must be the pieces"),
