@@ -36,7 +36,7 @@ def _resample(texts, **options):
         (lambda: _resample([(IDS, np.nan)]), r"must be a number in \(0, 1\]"),
         (lambda: _resample([(IDS, 0.1)]), "A share of 0.1 of 2 n-grams must be at least one"),
         (lambda: _resample([(IDS, 1)], shuffle=False), "`shuffle` must be True for Resampled"),
-        (lambda: extract_ngrams(IDS, 1, "stream"), "`order` .* must be 2 or more"),
+        (lambda: extract_ngrams(IDS, 0, "stream"), "`order` .* must be 1 or more"),
         (lambda: check_ngrams([[4, 5]], [4], 4, 9), r"`context_ids` must be \[B, 3\]. Received: \[1, 2\]"),
         (lambda: check_ngrams([[4, 9]], [4, 5], 3, 9), "Ids must be 0 to 8. Received: 9"),
         (lambda: Vocabulary.build([["the"]], min_count=2), "No word occurs 2 times"),
