@@ -15,7 +15,7 @@ from keras_nplm.data.ngram_arrays import BOUNDARIES, has_documents, padding_id, 
 from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, load_forms, parse_tokenizer, uses_lemmas
-from keras_nplm.data.vocabulary import Vocabulary, check_reserved
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
@@ -424,10 +424,8 @@ class LanguageModel(Pickled):
 
     def encode_beginning(self, text: str) -> np.ndarray:
         """Return the context of the word after the beginning of a sentence, int32 [n-1]."""
-        tokens = self.tokenize(text)
-        if self.vocabulary.subwords is None:
-            check_reserved(tokens)
-        return np.concatenate([self.first_context, self.vocabulary.encode(tokens)])[len(tokens) :]
+        ids = self.vocabulary.encode_text(self.tokenize(text))
+        return np.concatenate([self.first_context, ids])[len(ids) :]
 
     def _find_rows(self, *words: str) -> list[int]:
         return word_vectors.find_rows([check_text(word, "word") for word in words], self.vocabulary, self.tokenize)

@@ -12,7 +12,6 @@ from keras_nplm.data.ngram_arrays import gather_ngrams, predicts_end
 from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.data.subwords import WordCache
 from keras_nplm.data.tokenizers import CHARACTERS, SPACE, parse_tokenizer
-from keras_nplm.data.vocabulary import check_reserved
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.models.base import NextWordModel
@@ -32,14 +31,20 @@ class Scorer(Pickled):
 
         ln P(text) = sum_t ln P(words_t | state_{t-1}) + ln P(</s> | state_T),    state_0 = begin()
 
-    A state holds the last n-1 token ids as bytes: hashable, comparable and picklable. Hypotheses with equal states have
-    equal continuations: a decoder may recombine them. The states of n-gram models are minimal, as in KenLM: `<pad>`
-    stands for the words that no listed n-gram continues, so that after an unknown word all histories are one.
+    A state holds the last n-1 token ids as bytes: hashable, comparable and picklable. Hypotheses
+    with equal states have equal continuations: a decoder may recombine them. The states of n-gram
+    models are minimal, as in KenLM: `<pad>` stands for the words that no listed n-gram continues,
+    so that after an unknown word all histories are one.
 
-    A scorer can be pickled, also in `pool.map(scorer.score, …)`: by the path of its model directory, else by content.
-    However a text is cut into calls at single spaces, its score is that of `LanguageModel.score`, up to rounding. A
-    word of several tokens, such as subwords, has the sum of their log-probabilities. An out-of-vocabulary word has ln P(<unk> | state). As in KenLM,
-    `word in scorer` tells whether it is in the vocabulary. Words must not be `<s>`, `</s>` or `<pad>`.
+    However a text is cut into calls at single spaces, its score is that of `LanguageModel.score`,
+    up to rounding. A word of several tokens, such as subwords, has the sum of their
+    log-probabilities. An out-of-vocabulary word has ln P(<unk> | state). As in KenLM,
+    `word in scorer` tells whether it is in the vocabulary. `<s>`, `</s>` and `<pad>` are
+    out-of-vocabulary words.
+
+    A scorer can be pickled, also in `pool.map(scorer.score, …)`: by the path of its model
+    directory, else by content. In a process made by fork it runs in NumPy; adaptive, short-list
+    and hybrid outputs refuse to run there.
 
     Example:
 
@@ -167,10 +172,8 @@ class Scorer(Pickled):
         return self._between + ids if ids and state[-ID_BYTES:] not in _STARTS else ids
 
     def encode_tokens(self, tokens: list[str]) -> bytes:
-        """Return the ids of tokens, int32 each."""
-        if self.vocabulary.subwords is None:
-            check_reserved(tokens)
-        return self.vocabulary.encode(tokens).tobytes()
+        """Return the ids of tokens, int32 each. `<s>`, `</s>` and `<pad>` are out-of-vocabulary words."""
+        return self.vocabulary.encode_text(tokens).tobytes()
 
     def __contains__(self, word: str) -> bool:
         ids = self._encode(word)

@@ -108,6 +108,7 @@ def class_based(
         order: n, 2 or more.
         boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
     """
+    check_argument("order", order >= 2, "2 or more", order, "estimate unigrams by Kneser-Ney smoothing.")
     ids, classes = convert_ids(ids), convert_ids(classes, "classes")
     vocabulary_size, num_classes = len(classes), int(classes.max()) + 1
     counts = np.bincount(ids[ids != BOS_ID], minlength=vocabulary_size)
