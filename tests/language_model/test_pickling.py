@@ -14,6 +14,8 @@ import pytest
 from keras_nplm import (
     NPLM,
     CtcLanguageModel,
+    DeepHidden,
+    EnergyOutput,
     FullSoftmax,
     Hybrid,
     InputError,
@@ -76,8 +78,8 @@ BUILDERS = {
     "subwords": _subwords,
     "network": lambda: _words(_network()),
     "pointer": lambda: _words(_network(pointer=True)),
-    "residual blocks": lambda: _words(_network(residual_blocks=1)),
-    "energy": lambda: _words(_network(output="energy")),
+    "residual blocks": lambda: _words(_network(hidden=DeepHidden(4, residual_blocks=1))),
+    "energy": lambda: _words(_network(output=EnergyOutput(V, hidden_units=4))),
     "short-list": lambda: _words(_shortlist()),
     "hybrid": lambda: _words(Hybrid(_network(output="hybrid"), _kneser_ney())),
     "mixture": lambda: _words(Mixture([_network(), _kneser_ney(), UnigramCache(V, length=9)], [0.4, 0.3, 0.3])),
@@ -105,8 +107,12 @@ def score_lines(language_model) -> list[float]:
     return [score.log_prob for score in language_model.score(LINES[:3])]
 
 
+FAST = ("kneser-ney", "characters", "subwords", "network")
+EACH = [pytest.param(name, marks=[] if name in FAST else pytest.mark.long) for name in BUILDERS]
+
+
 @pytest.mark.parametrize("where", ["by content", "by path"])
-@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize("name", EACH)
 def test_a_pickled_model_gives_the_same_scores(name, where, tmp_path):
     language_model = build(name)
     if where == "by path":
