@@ -72,6 +72,12 @@ class State:
 
     ids: bytes = b""
 
+    def __copy__(self) -> "State":
+        return State(self.ids)
+
+    def __deepcopy__(self, memo: dict) -> "State":
+        return State(self.ids)
+
 
 class FullScoreReturn(NamedTuple):
     """The score of a word, log10 P; the order of its n-gram; whether it is out of the vocabulary."""
