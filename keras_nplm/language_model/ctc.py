@@ -138,9 +138,7 @@ class CtcLanguageModel:
         write_json(Path(filepath) / _ATTRIBUTES, {**self.serializable_attrs, "self_normalised": self.self_normalised})
 
     @classmethod
-    def load_from_dir(
-        cls, filepath: str | os.PathLike, unigram_encoding: str | None = None
-    ) -> "CtcLanguageModel":
+    def load_from_dir(cls, filepath: str | os.PathLike, unigram_encoding: str | None = None) -> "CtcLanguageModel":
         """Load a language model that `save_to_dir` wrote."""
         from keras_nplm.language_model.language_model import LanguageModel
 

@@ -32,7 +32,7 @@ _MARKERS = {BOS: np.int32(BOS_ID).tobytes(), EOS: scorer.EOS}
 
 
 class LoadMethod:
-    """How KenLM reads a binary file. Here it changes nothing: an ARPA file is read, tables of a directory are mapped."""
+    """How KenLM reads a binary file. Here it changes nothing: there are no binary files."""
 
     LAZY = 0
     POPULATE_OR_LAZY = 1

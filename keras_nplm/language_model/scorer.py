@@ -132,11 +132,10 @@ class Scorer(Pickled):
             return log_probs.astype(np.float64), after
         last_of_each = np.cumsum(lengths) // ID_BYTES - 1
         ends = zip(states, lengths, last_of_each.tolist(), strict=True)
-        return np.bincount(owners, log_probs, len(paths)), [after[last] if size else state for state, size, last in ends]
+        sums = np.bincount(owners, log_probs, len(paths))
+        return sums, [after[last] if size else state for state, size, last in ends]
 
-    def _pack_next_states(
-        self, contexts: np.ndarray, targets: np.ndarray, used: np.ndarray | None
-    ) -> list[State]:
+    def _pack_next_states(self, contexts: np.ndarray, targets: np.ndarray, used: np.ndarray | None) -> list[State]:
         """Return the state after each n-gram; `used`, if given, are the numbers of its last words that count."""
         after = np.empty(contexts.shape, np.int32)
         after[:, :-1] = contexts[:, 1:]

@@ -62,9 +62,7 @@ class NextWordModel:
         """
         return np.full(len(context_ids), self.order - 1)
 
-    def log_prob_and_lengths(
-        self, context_ids: np.ndarray, target_ids: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def log_prob_and_lengths(self, context_ids: np.ndarray, target_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ln P(target | context), float [B], and `find_used_lengths` of the contexts after the targets.
 
         Ids are checked, as those of `_log_prob`. A model that finds both in one search overrides this method.

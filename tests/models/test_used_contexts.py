@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import LanguageModel, Mixture, Vocabulary, class_based, deleted_interpolation, kneser_ney, read_arpa
-from keras_nplm import Uniform, UnigramCache, write_arpa
+from keras_nplm import (
+    LanguageModel,
+    Mixture,
+    Uniform,
+    UnigramCache,
+    Vocabulary,
+    class_based,
+    deleted_interpolation,
+    kneser_ney,
+    read_arpa,
+    write_arpa,
+)
 from keras_nplm.data.special_ids import PAD_ID, UNK_ID
 from keras_nplm.language_model import kenlm
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams, prune

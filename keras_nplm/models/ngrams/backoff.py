@@ -95,9 +95,7 @@ class BackoffModel(NextWordModel):
             lengths[rows[find_used_nodes(self, k, nodes)]] = k + 1
         return lengths
 
-    def log_prob_and_lengths(
-        self, context_ids: np.ndarray, target_ids: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def log_prob_and_lengths(self, context_ids: np.ndarray, target_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.uses_whole_contexts:
             return super().log_prob_and_lengths(context_ids, target_ids)
         lengths = np.empty(len(target_ids), np.int64)
