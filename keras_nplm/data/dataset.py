@@ -92,7 +92,7 @@ def ngram_dataset(
     >>> len(ngram_dataset(lines, order=3, batch_size=5, vocabulary=vocabulary))
     2
     """
-    check_boundary(order, boundary)
+    check_boundary(order, boundary, least_order=2)
     if vocabulary is not None:
         ids = encode_lines(ids, vocabulary, tokenizer, boundary)
     elif not isinstance(ids, ShardedIds | Resampled):

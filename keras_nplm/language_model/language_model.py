@@ -1,5 +1,6 @@
 """LanguageModel: a trained model with its vocabulary and tokenizer; text in, probabilities and words out."""
 
+import dataclasses
 import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +15,7 @@ from keras_nplm.data.ngram_arrays import BOUNDARIES, has_documents, padding_id, 
 from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, load_forms, parse_tokenizer, uses_lemmas
-from keras_nplm.data.vocabulary import Vocabulary, check_reserved
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
@@ -26,6 +27,7 @@ from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, sav
 from keras_nplm.language_model.evaluation import evaluate_text, make_learner
 from keras_nplm.language_model.generation import generate_text
 from keras_nplm.language_model.model_files import find_network, get_kind, load_model, save_model
+from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores, rank_lists
 from keras_nplm.language_model.rescoring.nbest import NBestList
@@ -40,7 +42,10 @@ if TYPE_CHECKING:
     from keras_nplm.models.nplm import NPLM
 
 
-class LanguageModel:
+CORPUS_FILE = "corpus/corpus.json"
+
+
+class LanguageModel(Pickled):
     """A language model with its vocabulary and tokenizer: score, complete, generate and rescore text.
 
     Args:
@@ -82,6 +87,30 @@ class LanguageModel:
         self.boundary = resolve_boundary([model], boundary) or "sentence"
         self.adaptation: Adaptation | None = None
         self._readers: dict[str, functools.partial] = {}  # of the parts of a model directory, read when first used
+        self._register()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute. From then on the model is not the one that was loaded: it is pickled by content."""
+        super().__setattr__(name, value)
+        if "_token" in self.__dict__:
+            self.__dict__["_origin"] = None
+            self._register()
+
+    def _find_origin(self) -> Origin | None:
+        is_as_loaded = self._origin is not None and digest_weights(self.model) == self._loaded_weights
+        return self._origin if is_as_loaded else None
+
+    def __getstate__(self) -> dict:
+        """Return the content, without what is made from it. `spelling` and `dynamics` are read from their files."""
+        left_out = ("tokenize", "_token", "_origin", "_readers", "word_index", "_dynamics")
+        state = {name: value for name, value in self.__dict__.items() if name not in left_out}
+        corpus = {name: read for name, read in self._readers.items() if name == CORPUS_FILE}
+        return state | {"spelling": self.spelling, "_dynamics": self._dynamics, "_readers": corpus}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self.tokenize = self.vocabulary.tokenizer(self.tokenizer_name)
+        self._register()
 
     def __repr__(self) -> str:
         return (
@@ -100,7 +129,9 @@ class LanguageModel:
         Raises:
             InputError: the directory is missing, incomplete or damaged, or its files belong to different models.
         """
-        directory = fetch(directory)
+        path = directory
+        directory = fetch(path)
+        origin = Origin.read(cls.load, path, self_normalised) if directory.is_dir() else None
         config, vocabulary = read_description(directory)
         try:
             model = load_model(directory, config, len(vocabulary))
@@ -111,13 +142,15 @@ class LanguageModel:
             raise InputError(f"The files of {directory} do not match each other: {error}. Fix: retrain.") from error
         directory = Path(directory).absolute()
         readers = {
-            "corpus/corpus.json": functools.partial(load_encoded_corpus, directory, len(vocabulary)),
+            CORPUS_FILE: functools.partial(load_encoded_corpus, directory, len(vocabulary)),
             SPELLING_FILE: functools.partial(SpellingModel.load, directory / SPELLING_FILE),
             DYNAMICS_FILE: functools.partial(load_dynamics, directory, model),
         }
         if self_normalised:
             del readers[DYNAMICS_FILE]
         language_model._readers = {name: read for name, read in readers.items() if (directory / name).is_file()}
+        # not set as attributes, which would mean that the model has changed
+        language_model.__dict__.update(_origin=origin, _loaded_weights=digest_weights(model))
         return language_model
 
     @classmethod
@@ -154,7 +187,7 @@ class LanguageModel:
     @functools.cached_property
     def corpus(self) -> EncodedCorpus | None:
         """The encoded training corpus. None: the model was not trained from one."""
-        return self._read("corpus/corpus.json")
+        return self._read(CORPUS_FILE)
 
     @functools.cached_property
     def spelling(self) -> SpellingModel | None:
@@ -283,7 +316,12 @@ class LanguageModel:
         weights. Adaptive, short-list and hybrid outputs run compiled graphs. `self_normalised` takes the logits of an
         NPLM as log-probabilities, as in `load`. Dynamic evaluation is off.
         """
-        return Scorer(self, (self_normalise if self_normalised else convert_to_arrays)(self.model))
+        convert = self_normalise if self_normalised else convert_to_arrays
+        origin = self._find_origin()
+        if origin is not None:
+            self_normalised |= origin.self_normalised
+            origin = dataclasses.replace(origin, load=_load_scorer, self_normalised=self_normalised)
+        return Scorer(self, convert(self.model), origin)
 
     def rescore(
         self, lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, *, name: str = FEATURE_NAME
@@ -386,13 +424,16 @@ class LanguageModel:
 
     def encode_beginning(self, text: str) -> np.ndarray:
         """Return the context of the word after the beginning of a sentence, int32 [n-1]."""
-        tokens = self.tokenize(text)
-        if self.vocabulary.subwords is None:
-            check_reserved(tokens)
-        return np.concatenate([self.first_context, self.vocabulary.encode(tokens)])[len(tokens) :]
+        ids = self.vocabulary.encode_text(self.tokenize(text))
+        return np.concatenate([self.first_context, ids])[len(ids) :]
 
     def _find_rows(self, *words: str) -> list[int]:
         return word_vectors.find_rows([check_text(word, "word") for word in words], self.vocabulary, self.tokenize)
+
+
+def _load_scorer(path: str, self_normalised: bool) -> Scorer:
+    """Load the scorer of a model directory, for a pickle."""
+    return LanguageModel.load(path, self_normalised).scorer()
 
 
 def _pair_words(words: list[str], neighbours: np.ndarray, cosines: np.ndarray) -> list[tuple[str, float]]:

@@ -1,8 +1,8 @@
 """Incremental scoring: log-probabilities a few words at a time, with hashable states, as decoders need them."""
 
 import contextlib
-import operator
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +12,8 @@ from keras_nplm.data.ngram_arrays import gather_ngrams, predicts_end
 from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.data.subwords import WordCache
 from keras_nplm.data.tokenizers import CHARACTERS, SPACE, parse_tokenizer
-from keras_nplm.data.vocabulary import check_reserved
 from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.mixture import Mixture
 
@@ -26,16 +26,25 @@ UNK, EOS = (np.int32(i).tobytes() for i in (UNK_ID, EOS_ID))
 _STARTS = tuple(np.int32(i).tobytes() for i in (PAD_ID, BOS_ID))  # the last id of a state at the beginning of a text
 
 
-class Scorer:
+class Scorer(Pickled):
     """Score a text a few words at a time, for beam search and other decoders; see `LanguageModel.scorer`.
 
         ln P(text) = sum_t ln P(words_t | state_{t-1}) + ln P(</s> | state_T),    state_0 = begin()
 
-    A state holds the last n-1 token ids, all that the model can use, as bytes: hashable, comparable and picklable.
-    Hypotheses with equal states have equal continuations: a decoder may recombine them. However a text is cut into
-    calls at single spaces, its score is that of `LanguageModel.score`, up to rounding. A word of several tokens, such
-    as subwords, has the sum of their log-probabilities. An out-of-vocabulary word has ln P(<unk> | state). As in KenLM,
-    `word in scorer` tells whether it is in the vocabulary. Words must not be `<s>`, `</s>` or `<pad>`.
+    A state holds the last n-1 token ids as bytes: hashable, comparable and picklable. Hypotheses
+    with equal states have equal continuations: a decoder may recombine them. The states of n-gram
+    models are minimal, as in KenLM: `<pad>` stands for the words that no listed n-gram continues,
+    so that after an unknown word all histories are one.
+
+    However a text is cut into calls at single spaces, its score is that of `LanguageModel.score`,
+    up to rounding. A word of several tokens, such as subwords, has the sum of their
+    log-probabilities. An out-of-vocabulary word has ln P(<unk> | state). As in KenLM,
+    `word in scorer` tells whether it is in the vocabulary. `<s>`, `</s>` and `<pad>` are
+    out-of-vocabulary words.
+
+    A scorer can be pickled, also in `pool.map(scorer.score, …)`: by the path of its model
+    directory, else by content. In a process made by fork it runs in NumPy; adaptive, short-list
+    and hybrid outputs refuse to run there.
 
     Example:
 
@@ -51,14 +60,38 @@ class Scorer:
     (True, False)
     """
 
-    def __init__(self, language_model: "LanguageModel", model: NextWordModel):
-        self.model, self.vocabulary, self.tokenize = model, language_model.vocabulary, language_model.tokenize
+    def __init__(self, language_model: "LanguageModel", model: NextWordModel, origin: Origin | None = None):
+        self.vocabulary, self.tokenize = language_model.vocabulary, language_model.tokenize
         self.end_ids = EOS if predicts_end(language_model.boundary) else b""
         self._begin = language_model.first_context.tobytes()
         has_spaces = parse_tokenizer(language_model.tokenizer_name)[0] == CHARACTERS
         self._between = self.vocabulary.encode([SPACE] * has_spaces).tobytes()
-        self._encode = WordCache(lambda word: self.encode_tokens(self.tokenize(check_text(word, "word")))).__getitem__
-        self._cut = operator.itemgetter(slice(-len(self._begin), None))
+        self._tokenizer_name = language_model.tokenizer_name
+        self._origin = origin
+        self._set_model(model)
+        self._register()
+
+    def _set_model(self, model: NextWordModel) -> None:
+        self.model = model
+        self._distances = np.arange(model.order - 1, 0, -1)  # from the word after a context to each of its words
+
+    def __getstate__(self) -> dict:
+        """Return the content, without what is made from it."""
+        left_out = ("tokenize", "_encode", "_token", "_origin")
+        return {name: value for name, value in self.__dict__.items() if name not in left_out}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self.tokenize = self.vocabulary.tokenizer(self._tokenizer_name)
+        self._register()
+
+    @functools.cached_property
+    def _shortens(self) -> bool:
+        return not self.model.uses_whole_contexts
+
+    @functools.cached_property
+    def _encode(self) -> Callable[[str], bytes]:
+        return WordCache(lambda word: self.encode_tokens(self.tokenize(check_text(word, "word")))).__getitem__
 
     def begin(self) -> State:
         """Return the state at the beginning of a text."""
@@ -77,17 +110,43 @@ class Scorer:
 
     def score_encoded(self, states: Sequence[State], ids: Sequence[bytes]) -> tuple[np.ndarray, list[State]]:
         """Return the same for words as `encode` returns them: for decoders that encode each word once."""
-        lengths, order = [*map(len, ids)], len(self._begin) // ID_BYTES + 1
-        paths = [state + word for state, word in zip(states, ids, strict=True)]
-        are_tokens = lengths.count(ID_BYTES) == len(lengths)
+        lengths = [*map(len, ids)]
+        order = len(self._begin) // ID_BYTES + 1
+        are_tokens = lengths.count(ID_BYTES) == len(lengths) == len(states)
         if are_tokens:
-            ngrams = np.frombuffer(b"".join(paths), np.int32).reshape(len(paths), order)
+            contexts = np.frombuffer(b"".join(states), np.int32).reshape(len(states), order - 1)
+            targets = np.frombuffer(b"".join(ids), np.int32)
         else:
+            paths = [state + word for state, word in zip(states, ids, strict=True)]
             tokens, positions, owners = arrange_paths(paths, ids)
             ngrams = gather_ngrams(tokens, positions, order)
-        log_probs = self.model._log_prob(ngrams[:, :-1], ngrams[:, -1])  # the ids of states need no check
-        sums = log_probs.astype(np.float64) if are_tokens else np.bincount(owners, log_probs, len(paths))
-        return sums, [*map(self._cut, paths)]
+            contexts = ngrams[:, :-1]
+            targets = ngrams[:, -1]
+        if self._shortens:
+            log_probs, used = self.model.log_prob_and_lengths(contexts, targets)
+        else:  # the ids of states need no check
+            log_probs = self.model._log_prob(contexts, targets)
+            used = None
+        after = self._pack_next_states(contexts, targets, used)
+        if are_tokens:
+            return log_probs.astype(np.float64), after
+        last_of_each = np.cumsum(lengths) // ID_BYTES - 1
+        ends = zip(states, lengths, last_of_each.tolist(), strict=True)
+        sums = np.bincount(owners, log_probs, len(paths))
+        return sums, [after[last] if size else state for state, size, last in ends]
+
+    def _pack_next_states(self, contexts: np.ndarray, targets: np.ndarray, used: np.ndarray | None) -> list[State]:
+        """Return the state after each n-gram; `used`, if given, are the numbers of its last words that count."""
+        after = np.empty(contexts.shape, np.int32)
+        after[:, :-1] = contexts[:, 1:]
+        after[:, -1:] = targets[:, None]
+        if used is not None:
+            if self._between:  # the last token tells `encode` that the text has begun
+                used = np.maximum(used, 1)
+            after *= self._distances <= used[:, None]  # the rest is <pad>, 0
+        packed = after.tobytes()
+        size = len(self._begin)
+        return [packed[start : start + size] for start in range(0, len(packed), size or 1)] or [b""] * len(targets)
 
     def score_ids(self, context_ids: np.ndarray, target_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ln P(token | context), float [B], and the next contexts: for decoders that keep a beam in arrays.
@@ -112,10 +171,8 @@ class Scorer:
         return self._between + ids if ids and state[-ID_BYTES:] not in _STARTS else ids
 
     def encode_tokens(self, tokens: list[str]) -> bytes:
-        """Return the ids of tokens, int32 each."""
-        if self.vocabulary.subwords is None:
-            check_reserved(tokens)
-        return self.vocabulary.encode(tokens).tobytes()
+        """Return the ids of tokens, int32 each. `<s>`, `</s>` and `<pad>` are out-of-vocabulary words."""
+        return self.vocabulary.encode_text(tokens).tobytes()
 
     def __contains__(self, word: str) -> bool:
         ids = self._encode(word)

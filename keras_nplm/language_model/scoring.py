@@ -86,4 +86,4 @@ def _join_paths(context: bytearray, ids: Sequence[bytes], begin: State) -> Itera
     """Yield the path of each sentence of a text: the state after the sentences before, and its ids."""
     for one in ids:
         yield (path := bytes(context) + one)
-        context[:] = path[-len(context) :] if one else begin
+        context[:] = path[len(path) - len(begin) :] if one else begin

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.data.segments import join_contexts
+from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.models.base import NextWordModel, row_blocks
 
@@ -102,4 +103,9 @@ class NetworkProbabilities(NextWordModel):
         signature += [tf.TensorSpec([None], tf.int32)] * vectors
         signature += [tf.TensorSpec([None, self.vocabulary_size], tf.float32)] * matrices
         function = tf.function(function, input_signature=signature)
-        return lambda *arrays: function(*map(tf.convert_to_tensor, arrays)).numpy()
+
+        def run(*arrays: np.ndarray) -> np.ndarray:
+            refuse_after_fork(type(self).__name__)
+            return function(*map(tf.convert_to_tensor, arrays)).numpy()
+
+        return run

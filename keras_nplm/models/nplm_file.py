@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.files import check_is_file, check_json_size, open_archive, parse_json
+from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.layers.averaged_context import AveragedContext
 from keras_nplm.layers.context import ContextEmbedding
@@ -33,6 +34,7 @@ _MAX_CONFIG = 1 << 16  # bytes of config.json and of metadata.json; a network of
 def load_network(path: Path) -> NPLM:
     """Load a network, not compiled. Keras creates objects of the classes and sizes that a file names: it is checked."""
     check_is_file(path)
+    refuse_after_fork(str(path))
     try:
         with open_archive(path) as archive:
             if sorted(archive.namelist()) != _PARTS:

@@ -1,5 +1,6 @@
 """Estimate n-gram models and import ARPA files (`keras-nplm ngram`), without Keras or TensorFlow."""
 
+import dataclasses
 import os
 import sys
 import time
@@ -16,7 +17,7 @@ from keras_nplm.data.tokenizers import add_steps, split_words
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import NUMBER, check_fields, write_json
-from keras_nplm.io.options import check_option
+from keras_nplm.io.options import OPTIONS, check_option
 from keras_nplm.io.remote import display_url, fetch, open_output, upload
 from keras_nplm.language_model.directory import lock_new_directory, lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
@@ -29,6 +30,7 @@ from keras_nplm.training.prepare import prepare_directory
 
 METHODS = ("kneser-ney", "deleted-interpolation", "class-based")
 NUM_CLASSES = 500
+NGRAM_ORDER = dataclasses.replace(OPTIONS["order"], least=1, default=5)
 _CLASSES_FILE = "word_classes.tsv"
 
 
@@ -57,7 +59,7 @@ def estimate(
         method: `"kneser-ney"`, `"deleted-interpolation"` or `"class-based"`.
         corpus: the text.
         directory: the model directory. It must be absent, or hold a run with the same options.
-        order: n, 2 or more.
+        order: n, 1 or more; 2 or more unless `method` is `"kneser-ney"`.
         boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
         vocabulary_scope: the splits in which words are counted: `"train"` or `"corpus"` (all splits).
         min_count: rarer words become `<unk>`.
@@ -78,8 +80,12 @@ def estimate(
     kind = "back-off" if method == "kneser-ney" else method
     options = {"kind": kind, "method": method, "order": order, "boundary": boundary} | text
     options |= _check_method(method, num_classes, word_classes, paper_bins)
-    for name in ("order", "boundary", *text):
+    NGRAM_ORDER.check(order)
+    for name in ("boundary", *text):
         check_option(name, options[name])
+    if method != METHODS[0]:
+        fix = f"give 2 or more, or --method {METHODS[0]}, which estimates unigrams."
+        check_argument("order", order >= 2, f"2 or more with the method {method}", order, fix)
     with open_output(directory, resume=True) as local, lock_run(local):
         encoded, vocabulary = prepare_directory(local, corpus, options, boundary=boundary, **text)
         if (local / "metrics.json").exists():
