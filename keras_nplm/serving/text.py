@@ -58,9 +58,9 @@ class TextGraph(tf.Module):
         return self._tokenize(decode_texts(texts))
 
     def ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Return the token ids of lines of text: string [B] to int32 [B, (T)]."""
+        """Return the token ids of texts: string [B] to int32 [B, (T)]."""
         if self._has_subwords:
-            return self._encode(_begin_words(_strip_line_ends(decode_texts(texts))))
+            return self._encode(_begin_words(decode_texts(texts)))
         return tf.ragged.map_flat_values(self.look_up, self.split(texts))
 
     def _ids_of_ends(self, ends: tf.Tensor, is_cut: tf.Tensor) -> tf.RaggedTensor:
@@ -113,9 +113,8 @@ class TextGraph(tf.Module):
         A blank sentence has no predicted token.
         """
         number = tf.size(sentences)
-        if self._has_subwords:  # other tokenizers find no token in white space
-            sentences = tf.where(_is_blank(decode_texts(sentences)), "", sentences)
-        ids = self.ids(sentences)
+        # the other tokenizers find no token in a line end or a blank line
+        ids = self.ids(_clean_lines(sentences) if self._has_subwords else sentences)
         parts = [tf.RaggedTensor.from_tensor(tf.fill([number, order - 1], padding_id(self.boundary))), ids]
         if predicts_end(self.boundary):
             parts.append(_repeat_token(EOS_ID, ids.row_lengths() > 0))  # a blank text is no sentence
@@ -156,14 +155,9 @@ def _begin_words(texts: tf.Tensor) -> tf.Tensor:
     return tf.where(texts == "", "", tf.strings.join([" ", texts]))
 
 
-def _is_blank(texts: tf.Tensor) -> tf.Tensor:
-    """Return which texts are white space alone, bool [B]."""
-    return tf.strings.regex_full_match(texts, f"[{character_ranges(str.isspace)}]*")
-
-
-def _strip_line_ends(texts: tf.Tensor) -> tf.Tensor:
-    """Return texts without line ends at their ends, as lines of a file are read."""
-    return tf.strings.regex_replace(texts, r"[\r\n]+$", "", replace_global=False)
+def _clean_lines(texts: tf.Tensor) -> tf.Tensor:
+    """Return lines without the line ends at their ends; blank lines are empty."""
+    return tf.strings.regex_replace(texts, f"(?:^[{character_ranges(str.isspace)}]+|[\\r\\n]+)$", "")
 
 
 def _append_space(characters: tf.RaggedTensor, texts: tf.Tensor) -> tf.RaggedTensor:
