@@ -31,12 +31,8 @@ def add(command: AddCommand) -> None:
     help = "Adapt a network to a text: a personal model from a general one, by fine-tuning with early stopping."
     parser = command("adapt", _adapt, _show_adapt, help)
     add_directory(parser)
-    add_files(
-        parser,
-        "--text",
-        "text files or globs, one sentence per line, in the order of their writing; - for standard input",
-        True,
-    )
+    help = "text files or globs, one sentence per line, in the order of their writing, or - for standard input"
+    add_files(parser, "--text", help, True)
     for option in (HELD_OUT, EPOCHS, SEED):
         add_flag(parser, option)
     add_output(parser)

@@ -38,9 +38,8 @@ def add(command: flags.AddCommand) -> None:
     source = evaluate.add_mutually_exclusive_group()
     splits = ("train", "validation", "test")
     source.add_argument("--split", choices=splits, default="test", help="split of the corpus (default: test)")
-    flags.add_files(
-        source, "--text", "text files or globs, one sentence per line, or - for standard input, instead of a split"
-    )
+    help = "text files or globs, one sentence per line, or - for standard input, instead of a split"
+    flags.add_files(source, "--text", help)
     flags.add_switch(evaluate, "--ln-z", "report log Z; a self-normalised network has log Z close to 0")
     help = "also evaluate a copy that learns from the text as it reads, with settings tuned on validation text"
     flags.add_switch(evaluate, "--dynamic", help)
@@ -66,12 +65,8 @@ def add(command: flags.AddCommand) -> None:
 
     generate = command("generate", _generate, _show_generate, "Generate text: sample word after word from the model.")
     flags.add_directory(generate, has_preset=True)
-    generate.add_argument(
-        "--prompt",
-        metavar="TEXT",
-        default="",
-        help="text to continue; after a space at its end a new word begins (default: none)",
-    )
+    help = "text to continue; after a space at its end a new word begins (default: none)"
+    generate.add_argument("--prompt", metavar="TEXT", default="", help=help)
     for option in (_NUM_WORDS, _SEED, _TEMPERATURE):
         flags.add_flag(generate, option)
     flags.add_flag(generate, _DRAW_FROM, shown="all words")

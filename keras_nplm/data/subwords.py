@@ -15,11 +15,11 @@ import numpy as np
 
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.tokenizers import SPACE, continue_line, name_piece
-from keras_nplm.io.text import WHITE_SPACE
 from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.files import check_is_file, identify_content, replace_file
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.remote import display_url
+from keras_nplm.io.text import WHITE_SPACE
 
 PIECES = OPTIONS["pieces"].default
 PIECES_KINDS = OPTIONS["pieces_kind"].choices  # in the order of SentencePiece's numbers
