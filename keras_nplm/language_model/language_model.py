@@ -14,7 +14,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import BOUNDARIES, has_documents, padding_id, predicts_end
 from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.special_ids import EOS_ID, SPECIALS
-from keras_nplm.data.tokenizers import WORD_TOKENIZERS, load_forms, parse_tokenizer, uses_lemmas
+from keras_nplm.data.tokenizers import WORD_TOKENIZERS, load_forms, parse_tokenizer, split_beginning, uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError, check_argument
@@ -280,9 +280,13 @@ class LanguageModel(Pickled):
     ) -> Iterator[SentenceScore]:
         """Iterate over the log-probabilities of sentences; see `keras_nplm.language_model.scoring.score_sentences`.
 
+        A line end at the end of a sentence is no part of it. Elsewhere it is white space, or a character of subwords.
+        A blank sentence has 0 tokens and the log-probability 0, as `evaluate` and training skip blank lines.
+
         `min_log_prob` is a lower bound of ln P of one n-gram. `dynamic`: a copy of the model learns from each sentence
-        before it scores the next; see `evaluate`. With the boundary `"text"` the sentences are one text, and an empty
-        one ends a document; but `alone`, each is a text of its own.
+        before it scores the next; see `evaluate`. With the boundary `"text"` the sentences are one text, and a blank
+        one ends a document. With `alone` each is a text of its own, such as a hypothesis of an N-best list. Then
+        a blank one has ln P(</s>), too: the hypothesis that nothing was said.
         """
         return self._score(sentences, dynamic, alone, min_log_prob=min_log_prob)
 
@@ -304,6 +308,7 @@ class LanguageModel(Pickled):
         lines = check_lines(sentences, "sentences")
         scorer = Scorer(self, make_learner(self, dynamic)[1] if dynamic else self.model)
         options["in_order"] = bool(dynamic)
+        options["scores_blank"] = alone
         if has_documents(self.boundary) and not alone:
             options["context"] = bytearray(scorer.begin())
         batches = batch_by_size(lines, BATCH_CHARACTERS)
@@ -339,7 +344,8 @@ class LanguageModel(Pickled):
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Return the most probable next words with P(w | context); `<unk>` is left out.
 
-        The last n-1 tokens of the context count. A model of subwords returns whole words.
+        The last n-1 tokens of the context count. A model of subwords returns whole words. White space at the end of the
+        context begins a new word: after `"of "` a model of characters returns the first letters of words.
         """
         return completion.find_next_words(self, context, top_k)
 
@@ -364,14 +370,15 @@ class LanguageModel(Pickled):
         """Generate text: continue a prompt with words sampled from P(w | context).
 
         Args:
-            prompt: the text to continue; may be empty.
+            prompt: the text to continue; may be empty. After white space at its end a new word begins.
             num_words: number of words, or of the characters of a character model, 1 to 1,000,000.
             seed: random seed, 0 or more.
             temperature: P is raised to the power 1/temperature and normalised; 0 takes the most probable word.
             top_k: sample from this many most probable words, characters or subwords. Default: all.
 
         Returns:
-            the words separated by spaces, or the text of characters or subwords. Each sentence is a line.
+            the text after the prompt: words separated by spaces, or the text of characters or subwords, which may
+            begin within a word or with a space. Each sentence is a line.
         """
         return generate_text(self, prompt, num_words, seed=seed, temperature=temperature, top_k=top_k)
 
@@ -423,8 +430,9 @@ class LanguageModel(Pickled):
         return np.full(self.model.order - 1, padding_id(self.boundary), np.int32)
 
     def encode_beginning(self, text: str) -> np.ndarray:
-        """Return the context of the word after the beginning of a sentence, int32 [n-1]."""
-        ids = self.vocabulary.encode_text(self.tokenize(text))
+        """Return the context of the word after the beginning of a sentence, int32 [n-1]; see `split_beginning`."""
+        tokens = split_beginning(text, self.tokenizer_name, self.tokenize)
+        ids = self.vocabulary.encode_text(tokens)
         return np.concatenate([self.first_context, ids])[len(ids) :]
 
     def _find_rows(self, *words: str) -> list[int]:

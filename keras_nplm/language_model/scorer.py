@@ -37,7 +37,8 @@ class Scorer(Pickled):
     so that after an unknown word all histories are one.
 
     However a text is cut into calls at single spaces, its score is that of `LanguageModel.score`,
-    up to rounding. A word of several tokens, such as subwords, has the sum of their
+    up to rounding; the space may be given with the word before it or after it. Characters have a
+    token for it, so that after `"of "` the next word begins. A word of several tokens, such as subwords, has the sum of their
     log-probabilities. An out-of-vocabulary word has ln P(<unk> | state). As in KenLM,
     `word in scorer` tells whether it is in the vocabulary. `<s>`, `</s>` and `<pad>` are
     out-of-vocabulary words.
@@ -66,6 +67,7 @@ class Scorer(Pickled):
         self._begin = language_model.first_context.tobytes()
         has_spaces = parse_tokenizer(language_model.tokenizer_name)[0] == CHARACTERS
         self._between = self.vocabulary.encode([SPACE] * has_spaces).tobytes()
+        self._is_space_known = self._between not in (b"", UNK)
         self._tokenizer_name = language_model.tokenizer_name
         self._origin = origin
         self._set_model(model)
@@ -104,7 +106,7 @@ class Scorer(Pickled):
 
     def score_batch(self, states: Sequence[State], words: Sequence[str]) -> tuple[np.ndarray, list[State]]:
         """Return ln P of one word after each state, float64 [B], and the B states after these words."""
-        if self._between:
+        if self._between or self.vocabulary.subwords is not None:
             return self.score_encoded(states, [self.encode(*pair) for pair in zip(states, words, strict=True)])
         return self.score_encoded(states, [*map(self._encode, words)])
 
@@ -141,7 +143,8 @@ class Scorer(Pickled):
         after[:, :-1] = contexts[:, 1:]
         after[:, -1:] = targets[:, None]
         if used is not None:
-            if self._between:  # the last token tells `encode` that the text has begun
+            if self._between or self.vocabulary.subwords is not None:
+                # the last token tells `encode` that the text has begun
                 used = np.maximum(used, 1)
             after *= self._distances <= used[:, None]  # the rest is <pad>, 0
         packed = after.tobytes()
@@ -166,9 +169,33 @@ class Scorer(Pickled):
         return float(self.score_encoded([state], [self.end_ids])[0][0])
 
     def encode(self, state: State, word: str) -> bytes:
-        """Return the token ids of a word, int32 each. A model of characters has a token for the space before it."""
+        """Return the token ids of a word after a state, int32 each: of characters with the space between two words.
+
+        White space at an end of the word is the space to its neighbour, and not given twice.
+        """
+        last = state[-ID_BYTES:]
+        if self.vocabulary.subwords is not None:
+            return self._encode(self._strip_spaces(word, last in _STARTS))
         ids = self._encode(word)
-        return self._between + ids if ids and state[-ID_BYTES:] not in _STARTS else ids
+        if not self._between:
+            return ids
+        has_space = last in _STARTS or (self._is_space_known and last == self._between)
+        if not ids:
+            return self._between if word and self._is_space_known and not has_space else b""
+        before = b"" if has_space else self._between
+        after = self._between if self._is_space_known and word[-1].isspace() else b""
+        return before + ids + after
+
+    def _strip_spaces(self, word: str, is_first: bool) -> str:
+        """Remove the spaces that the `▁` of subwords stands for: that to the word before, and that to the next one."""
+        check_text(word, "word")
+        if not is_first:
+            word = word.removeprefix(" ")
+        return word.rstrip(self.vocabulary.subwords.blanks)
+
+    def split_line(self, line: str) -> list[str]:
+        """Split a line into tokens. A blank line has none: it is no sentence, as in training and in `evaluate`."""
+        return [] if self.vocabulary.subwords is not None and line.isspace() else self.tokenize(line)
 
     def encode_tokens(self, tokens: list[str]) -> bytes:
         """Return the ids of tokens, int32 each. `<s>`, `</s>` and `<pad>` are out-of-vocabulary words."""
