@@ -31,8 +31,8 @@ class Vocabulary:
     """The vocabulary of a model: words and their ids.
 
     Ids 0 to 3 are `<pad>` (the mask), `<unk>` (any out-of-vocabulary word), `<s>` and `</s>` (before and after a
-    sentence). Texts to train or evaluate on hold no `<s>` and no `</s>`. In other text these are out-of-vocabulary words,
-    and `<pad>` is one in every text.
+    sentence). Texts to train or evaluate on hold no `<s>` and no `</s>`. In other text these are out-of-vocabulary
+    words, and `<pad>` is one in every text.
 
     Args:
         words: the words from id 4 on, usually the most frequent first.

@@ -79,7 +79,7 @@ def _sample_sentences(
         is_new = token == EOS_ID or pieces is None or bool(pieces.begins[pieces.last[context[-1]], token])
         if number == num_words and is_new:
             break
-        context = np.append(context[1:], token).astype(np.int32)
+        context = np.append(context, token)[1:].astype(np.int32)
         if token == EOS_ID:
             context = context if crosses_sentences(language_model.boundary) else language_model.first_context
             sentences.append([])

@@ -78,6 +78,7 @@ class LanguageModel(Pickled):
         check_argument("tokenizer_name", has_words, "one with `+lemmas` for a vocabulary of lemmas", tokenizer_name)
         size, words = getattr(model, "vocabulary_size", len(vocabulary)), len(vocabulary)
         check_argument("vocabulary", size == words, f"of the model's size, {size}", f"{words} words", "pass its own.")
+        check_order(getattr(model, "order", 2), tokenizer_name)
         self.model = model
         self.vocabulary = vocabulary
         self.tokenizer_name = tokenizer_name
@@ -442,6 +443,12 @@ class LanguageModel(Pickled):
 def _load_scorer(path: str, self_normalised: bool) -> Scorer:
     """Load the scorer of a model directory, for a pickle."""
     return LanguageModel.load(path, self_normalised).scorer()
+
+
+def check_order(order: int, tokenizer_name: str) -> None:
+    """Refuse unigrams of characters or subwords: where words begin depends on the token before."""
+    fits = order > 1 or parse_tokenizer(tokenizer_name)[0] in WORD_TOKENIZERS
+    check_argument("order", fits, f"2 or more with the tokenizer {tokenizer_name}", order, "give 2 or more, or words.")
 
 
 def _pair_words(words: list[str], neighbours: np.ndarray, cosines: np.ndarray) -> list[tuple[str, float]]:

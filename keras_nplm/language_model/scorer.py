@@ -157,7 +157,7 @@ class Scorer(Pickled):
         `context_ids` are states as int32 [B, n-1], such as `np.frombuffer(state, np.int32)`; `target_ids` int32 [B].
         """
         log_probs = self.model.log_prob(context_ids, target_ids)
-        return log_probs, np.concatenate([context_ids[:, 1:], target_ids[:, None]], axis=1)
+        return log_probs, np.concatenate([context_ids, target_ids[:, None]], axis=1)[:, 1:]
 
     def next_log_probs(self, states: Sequence[State]) -> np.ndarray:
         """Return ln P(token | state) of every token of the vocabulary, float [B, |V|]: `vocabulary.words` by id."""

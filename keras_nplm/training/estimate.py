@@ -20,7 +20,7 @@ from keras_nplm.io.files import NUMBER, check_fields, write_json
 from keras_nplm.io.options import OPTIONS, check_option
 from keras_nplm.io.remote import display_url, fetch, open_output, upload
 from keras_nplm.language_model.directory import lock_new_directory, lock_run, read_metrics, remove_config_if_refused
-from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.language_model import LanguageModel, check_order
 from keras_nplm.language_model.model_files import NGRAMS_FILE, save_model
 from keras_nplm.models import ngrams
 from keras_nplm.models.base import NextWordModel
@@ -81,6 +81,7 @@ def estimate(
     options = {"kind": kind, "method": method, "order": order, "boundary": boundary} | text
     options |= _check_method(method, num_classes, word_classes, paper_bins)
     NGRAM_ORDER.check(order)
+    check_order(order, corpus.tokenizer)
     for name in ("boundary", *text):
         check_option(name, options[name])
     if method != METHODS[0]:

@@ -91,7 +91,7 @@ pytestmark = pytest.mark.long  # one process with torch, for all
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory):
     if not is_installed("torch"):
-        pytest.skip("torch is not installed (extra [benchmark])")
+        pytest.skip("torch is not installed: it takes gigabytes (extra [benchmark])")
     path = tmp_path_factory.mktemp("torch") / "figures.npz"
     recipe = quality.choose_recipe("LSTM", 3000) | SIZES | {"embedding_dropout": 0.0, "weight_dropout": 0.0}
     program = f"V, WIDTH, TOKENS, RECIPE = {V}, {WIDTH}, {TOKENS}, {recipe}\n{PROGRAM}"

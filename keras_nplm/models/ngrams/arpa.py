@@ -47,8 +47,9 @@ _AS_WRITTEN = _Scale(1.0, -np.inf)
 def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabulary) -> None:
     """Write a back-off n-gram model as an ARPA file, gzipped if the name ends in `.gz`, in bounded memory.
 
-    Probabilities are written as log10, in 7 digits. The highest orders are left out if they have no n-gram. Every file lists `<s>`, `</s>` and each word of a listed n-gram, as
-    readers need them; those without a probability get -99. In a model with the boundary `"stream"` that is `</s>`, too.
+    Probabilities are written as log10, in 7 digits. The highest orders are left out if they have no n-gram.
+    Every file lists `<s>`, `</s>` and each word of a listed n-gram, as readers need them; those without a probability
+    get -99. In a model with the boundary `"stream"` that is `</s>`, too.
     Other readers begin each line after `<s>`, so they score a model of the boundary `"text"` without the lines before.
 
     Raises:
