@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -74,13 +75,19 @@ def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
 
 
 @contextlib.contextmanager
-def remove_config_if_refused(directory: Path, unless: Path | None = None) -> Iterator[None]:
-    """Delete `config.json` if the block raises an InputError, unless a file such as a checkpoint exists."""
+def remove_config_if_refused(directory: Path, unless: Collection[str] = ()) -> Iterator[None]:
+    """Delete `config.json` if the block raises an InputError, so that the next try may have other options.
+
+    What the refused run wrote beside the corpus goes, too. Nothing is deleted if one of the files `unless` exists:
+    they hold finished work, such as a checkpoint.
+    """
     try:
         yield
     except InputError:
-        if unless is None or not unless.exists():
+        if not any((directory / name).exists() for name in unless):
             (directory / "config.json").unlink(missing_ok=True)
+            for name in ("components", "logs"):
+                shutil.rmtree(directory / name, ignore_errors=True)
         raise
 
 

@@ -12,7 +12,6 @@ from keras_nplm.data.special_ids import SPECIALS
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
-from keras_nplm.language_model.directory import remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import BACKGROUND, NETWORK, component_directory, save_component
 from keras_nplm.models.base import NextWordModel
@@ -35,15 +34,13 @@ def write_background(
 
     It is copied from the model directory `source`. Without one, a Kneser-Ney model is estimated from the training
     split: of order `ngram_order`, or in a hybrid or a mixture of the lowest from which on validation gains little.
-    `config.json` is removed if this raises InputError.
     """
     if (component_directory(directory, BACKGROUND) / "config.json").exists():
         return
-    with remove_config_if_refused(directory):
-        largest = len(vocabulary) - len(SPECIALS)
-        size, wanted = configuration.shortlist_size, f"1 to {largest}, the number of words in the vocabulary"
-        check_argument("shortlist_size", size is None or size <= largest, wanted, size)
-        model = _load(source, configuration, encoded, vocabulary) if source else _estimate(configuration, encoded)
+    largest = len(vocabulary) - len(SPECIALS)
+    size, wanted = configuration.shortlist_size, f"1 to {largest}, the number of words in the vocabulary"
+    check_argument("shortlist_size", size is None or size <= largest, wanted, size)
+    model = _load(source, configuration, encoded, vocabulary) if source else _estimate(configuration, encoded)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})
     save_component(directory, BACKGROUND, model)  # its config.json last: its presence says that the model is complete
 

@@ -88,7 +88,7 @@ def estimate(
             check_fields(local / "metrics.json", metrics, {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER})
             return metrics
         began = time.perf_counter(), time.process_time()
-        with remove_config_if_refused(local, unless=local / _CLASSES_FILE):
+        with remove_config_if_refused(local, unless=[_CLASSES_FILE]):
             model = _estimate_and_save(local, options, encoded, vocabulary)
         spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
         metrics = evaluate_splits(model, encoded, load_spelling(local)) | {"ngrams": model.num_ngrams}

@@ -39,7 +39,7 @@ def fit_network(
     directory: Path,
     devices: tf.distribute.Strategy,
 ) -> None:
-    """Fit the network from the start or from the checkpoint `last.npz`; save checkpoints and the best epoch."""
+    """Fit the network from the start or from the last checkpoint; save checkpoints and the best epoch."""
     batch_size, steps, executed = _divide_epoch(configuration, targets, devices)
     every = configuration.average_every
     limit = find_target_limit(configuration)
@@ -61,7 +61,7 @@ def fit_network(
         open_validation = functools.partial(hybrid_dataset, model=background)
         whole = Hybrid(model, background)
     unit = devices.num_replicas_in_sync * segment  # Keras needs a first batch with equal parts
-    validation_batch = max(1, min(VALIDATION_BATCH, len(validation_ids) // 2) // unit) * unit
+    validation_batch = fit_batch(VALIDATION_BATCH, len(validation_ids) // 2, unit)
     build_validation = functools.partial(open_validation, validation_ids, shuffle=False, segment=segment, **ngrams)
     callbacks = [checkpoint]
     if is_chief(devices):
@@ -109,6 +109,11 @@ def fit_network(
             raise
 
 
+def fit_batch(batch_size: int, ngrams: int, unit: int) -> int:
+    """Return the largest batch that a text of so many n-grams fills: a multiple of the unit, at least one unit."""
+    return max(1, min(batch_size, ngrams) // unit) * unit
+
+
 def _divide_epoch(
     configuration: Configuration, targets: TrainingTargets, devices: tf.distribute.Strategy
 ) -> tuple[int, int, int]:
@@ -118,7 +123,7 @@ def _divide_epoch(
     """
     replicas, ngrams, every = devices.num_replicas_in_sync, targets.ngrams_per_epoch, configuration.average_every
     unit = replicas * configuration.segment
-    batch_size = min(configuration.batch_size, max(unit, ngrams - ngrams % unit))
+    batch_size = fit_batch(configuration.batch_size, ngrams, unit)
     steps = max(1, ngrams // batch_size)
     is_sampled, outputs = OUTPUTS[configuration.output_layer].is_sampled, targets.counts.shape[1]
     if not (is_sampled or outputs < _SHORT_SOFTMAX) or (replicas > 1 and every == 1):
@@ -131,6 +136,18 @@ def _divide_epoch(
     return batch_size, steps - steps % executed, executed
 
 
+def _fit_rate(configuration: Configuration, targets: TrainingTargets) -> Configuration:
+    """Lower the rate of SGD for a text that does not fill a batch: each n-gram keeps its share of an update.
+
+    The rate is that of a mean over `batch_size` n-grams. The mean over two would move the weights as far, and training
+    would diverge. Adagrad and Adam divide by the size of the gradient.
+    """
+    share = targets.ngrams_per_epoch / configuration.batch_size
+    if share >= 1 or configuration.optimizer != "sgd":
+        return configuration
+    return dataclasses.replace(configuration, learning_rate=configuration.learning_rate * share)
+
+
 def _build(configuration: Configuration, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy) -> NPLM:
     """Build and compile the model, initialised to the unigram distribution of the targets."""
     vocabulary_size = targets.counts.shape[1]
@@ -139,7 +156,7 @@ def _build(configuration: Configuration, targets: TrainingTargets, steps: int, d
     with devices.scope() if configuration.average_every == 1 else contextlib.nullcontext():
         model = build_model(configuration, vocabulary_size)
         model.set_unigram(weights @ targets.counts, configuration.min_count)
-        optimizer = build_optimizer(configuration, steps)
+        optimizer = build_optimizer(_fit_rate(configuration, targets), steps)
         optimizer.exclude_from_weight_decay(var_list=model.biases)
         model.compile(optimizer)
         model.optimizer.build(model.trainable_variables)

@@ -23,7 +23,7 @@ from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
 from keras_nplm.io.lock import LockedError
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.processor import read_processor_name
-from keras_nplm.io.remote import display_url, fetch, open_output
+from keras_nplm.io.remote import CHECKPOINTS, display_url, fetch, open_output
 from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import (
@@ -43,7 +43,7 @@ from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS, AdaptiveConfiguration
 from keras_nplm.training.background import write_background
-from keras_nplm.training.checkpoint import read_history
+from keras_nplm.training.checkpoint import read_history, remove_checkpoints
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import broadcast_from_chief, fail_if_worker_is_lost, is_chief, open_strategy
 from keras_nplm.training.fit import fit_network
@@ -78,8 +78,9 @@ def train(
         corpus/           the encoded text
         logs/             TensorBoard
 
-    An unfinished run also has the checkpoint `last.npz`, written every ten minutes, after each epoch and on Ctrl-C. The
-    same call resumes from it. On the same number of devices it reaches the same weights, bit for bit.
+    An unfinished run also has the checkpoint `last.npz`, written every ten minutes, after each epoch and on Ctrl-C, and
+    the one before, `previous.npz`. The same call resumes from `last.npz`, or if it is damaged or absent from
+    `previous.npz`. On the same number of devices it reaches the same weights, bit for bit.
 
     With a short-list (`configuration.shortlist_size`) the model is a `Shortlist`. `components/0` holds the network and
     `components/1` the background model, which predicts all other words. Default: a Kneser-Ney model of the same text.
@@ -165,17 +166,18 @@ def _run(
     if chief and not requested.given.keys() >= set(CHOSEN_OPTIONS):
         tokens = encoded.count_tokens_per_epoch(configuration.boundary)
         print(requested.describe(configuration, tokens, encoded.vocabulary_size), file=sys.stderr)
-    with remove_config_if_refused(directory, unless=directory / "last.npz"):
+    with remove_config_if_refused(directory, unless=("history.json", *CHECKPOINTS)):
         targets = TrainingTargets.of(configuration, encoded)
-    if chief and configuration.has_background:
-        write_background(directory, configuration, encoded, vocabulary, background)
-    keras.utils.set_random_seed(configuration.seed)  # here: the networks that `plan_minutes` times draw numbers, too
-    fit_network(configuration, encoded, targets, vocabulary, directory, devices)
+        if chief and configuration.has_background:
+            write_background(directory, configuration, encoded, vocabulary, background)
+        # here: the networks that `plan_minutes` times draw numbers, too
+        keras.utils.set_random_seed(configuration.seed)
+        fit_network(configuration, encoded, targets, vocabulary, directory, devices)
     if not chief:
         return {}
     metrics = _evaluate(configuration, options, encoded, vocabulary, directory)
     write_json(directory / "metrics.json", metrics)
-    (directory / "last.npz").unlink(missing_ok=True)
+    remove_checkpoints(directory)
     _write_report(directory, metrics)
     return metrics
 
@@ -210,12 +212,12 @@ def _prepare(
 
 
 def _read_finished_run(directory: Path) -> dict:
-    """Read metrics.json. If the process was killed after it: remove last.npz, write report.html."""
+    """Read metrics.json. If the process was killed after it: remove the checkpoints, write report.html."""
     metrics = read_metrics(directory)
     wanted = dict(parameters=int, best_epoch=int, seconds=NUMBER, cpu_seconds=NUMBER, ngrams_per_second=int)
     check_fields(directory / "metrics.json", metrics, wanted)
     with contextlib.suppress(OSError):  # of a read-only file system
-        (directory / "last.npz").unlink()
+        remove_checkpoints(directory)
     if not (directory / "report.html").exists():
         _write_report(directory, metrics)
     return metrics
