@@ -22,7 +22,7 @@ from keras_nplm.io.text import check_is_file, explain_read_errors, read_text
 
 NUMBER = (int, float)
 MAX_JSON_BYTES = 1 << 24  # of a JSON file; the largest lists the shards of a corpus, about 5 MB for a terabyte of text
-_RESTORE = "Fix: restore the file, or run the command that wrote it again."
+_RESTORE = "Fix: restore the file, or remove the whole output of the command that wrote it, and run it again."
 _TEMPORARY = re.compile(r"\..+\.\d+(\.[^.]+)?")  # the names that `replace_file` writes to
 _BLOCK = 1 << 20  # numbers that are written or checked at a time
 _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", dict: "an object"}

@@ -247,9 +247,10 @@ class LanguageModel:
     ) -> Iterator[SentenceScore]:
         """Iterate over the log-probabilities of sentences; see `keras_nplm.language_model.scoring.score_sentences`.
 
-        `min_log_prob` is a lower bound of ln P of one n-gram. `dynamic`: a copy of the model learns from each sentence
-        before it scores the next; see `evaluate`. With the boundary `"text"` the sentences are one text, and an empty
-        one ends a document; but `alone`, each is a text of its own.
+        `min_log_prob` is a lower bound of ln P of one n-gram. `dynamic`: a copy of the model learns after each chunk of
+        tokens and at the end of each sentence, before it scores the next. See `evaluate`, whose chunks cross sentences.
+        With the boundary `"text"` the sentences are one text, and an empty one ends a document; but `alone`, each is a
+        text of its own.
         """
         return self._score(sentences, dynamic, alone, min_log_prob=min_log_prob)
 
@@ -270,9 +271,10 @@ class LanguageModel:
     ) -> Iterator[Any]:
         lines = check_lines(sentences, "sentences")
         scorer = Scorer(self, make_learner(self, dynamic)[1] if dynamic else self.model)
-        options["in_order"] = bool(dynamic)
         if has_documents(self.boundary) and not alone:
             options["context"] = bytearray(scorer.begin())
+        if dynamic:
+            return _score_and_learn(scorer, lines, options)
         batches = batch_by_size(lines, BATCH_CHARACTERS)
         return (score for batch in batches for score in score_sentences(scorer, batch, **options))
 
@@ -393,6 +395,13 @@ class LanguageModel:
 
     def _find_rows(self, *words: str) -> list[int]:
         return word_vectors.find_rows([check_text(word, "word") for word in words], self.vocabulary, self.tokenize)
+
+
+def _score_and_learn(scorer: Scorer, lines: Iterable[str], options: dict[str, Any]) -> Iterator[Any]:
+    """Iterate over the scores of lines under a model that learns from each before it scores the next."""
+    for line in lines:
+        yield from score_sentences(scorer, [line], in_order=True, **options)
+        scorer.model.learn_rest()
 
 
 def _pair_words(words: list[str], neighbours: np.ndarray, cosines: np.ndarray) -> list[tuple[str, float]]:

@@ -50,6 +50,9 @@ class NextWordModel:
         counts[:, :-1] &= context_ids[:, 1:] != BOS_ID
         return 1 + np.count_nonzero(counts, axis=1)
 
+    def learn_rest(self) -> None:
+        """Learn from the last predicted words, which fill no chunk. A model that does not learn does nothing."""
+
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) of every word w in nats, float [B, |V|]; exp of a row sums to 1."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)

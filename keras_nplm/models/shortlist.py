@@ -23,6 +23,10 @@ class NetworkWithBackground(NextWordModel):
         self.vocabulary_size = network.vocabulary_size
         self.boundary = resolve_boundary([network, background])
 
+    def learn_rest(self) -> None:
+        self.network.learn_rest()
+        self.background.learn_rest()
+
 
 class Shortlist(NetworkWithBackground):
     """Language model of a network over a short-list of frequent words, and a background model for the other words.

@@ -12,6 +12,7 @@ from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import was_caused_by
+from keras_nplm.language_model.directory import explain_damage
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import BACKGROUND, load_component
 from keras_nplm.layers.outputs import OUTPUTS
@@ -23,7 +24,7 @@ from keras_nplm.training.distribution import distribute_parts, is_chief, shard_b
 from keras_nplm.training.local_updates import LocalUpdates
 from keras_nplm.training.report import choose_prompts
 from keras_nplm.training.targets import TrainingTargets, find_target_limit
-from keras_nplm.training.tensorboard import LanguageModelBoard
+from keras_nplm.training.tensorboard import LanguageModelBoard, remove_steps
 
 VALIDATION_BATCH = 1024
 _MAX_STEPS_PER_EXECUTION = 32  # a short update takes about as long as the overhead of Keras per execution
@@ -44,7 +45,9 @@ def fit_network(
     every = configuration.average_every
     limit = find_target_limit(configuration)
     ngrams = dict(order=configuration.order, boundary=configuration.boundary, targets_below=limit)
-    training_ids, validation_ids = encoded.for_training(), encoded.ids("validation")
+    with explain_damage(directory):
+        training_ids = encoded.for_training()
+        validation_ids = encoded.ids("validation")
     model = _build(configuration, targets, steps, devices)
     model.steps_per_execution = executed
     local = LocalUpdates(model, devices, every, steps) if every > 1 else None
@@ -55,7 +58,9 @@ def fit_network(
         from keras_nplm.models.hybrid import Hybrid
         from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
 
-        background = load_component(directory, BACKGROUND, {"boundary": configuration.boundary}, len(vocabulary))
+        with explain_damage(directory):
+            config = {"boundary": configuration.boundary}
+            background = load_component(directory, BACKGROUND, config, len(vocabulary))
         jackknife = Jackknife(training_ids, len(vocabulary), background.order, configuration.boundary)
         open_training = functools.partial(hybrid_dataset, model=jackknife)
         open_validation = functools.partial(hybrid_dataset, model=background)
@@ -67,6 +72,7 @@ def fit_network(
     if is_chief(devices):
         if configuration.shortlist_size:
             print(f"Perplexities of training are over the {model.prob.num_outputs:,} outputs.", file=sys.stderr)
+        remove_steps(directory / "logs", first=checkpoint.position[0])
         language_model = LanguageModel(whole, vocabulary, encoded.tokenizer, configuration.boundary)
         chosen, default = dataclasses.asdict(configuration), dataclasses.asdict(Configuration())
         board = LanguageModelBoard(

@@ -19,6 +19,7 @@ from keras_nplm.training.fit import VALIDATION_BATCH, fit_batch
 
 _MEASURED_IDS, _UPDATES, _TIMED_UPDATES, _SECONDS = 50_000, 16, 4096, 1.0  # updates of a call, at most, CPU seconds
 _LEAST_EFFORT, _PLANS = 0.05, 3
+_MOST_EFFORT = 100.0  # a text of a few words is trained in no time, and a larger network would only fill the memory
 _EVALUATIONS = 3  # after training: validation for the weights of a mixture, validation and test
 
 
@@ -42,7 +43,10 @@ def plan_minutes(
         epochs = (deadline - time.process_time() - end) / epoch
         if 0.8 < epochs / chosen.epochs < 1.25:
             break
-        effort = max(effort * epochs / chosen.epochs, _LEAST_EFFORT)
+        wanted = min(max(effort * epochs / chosen.epochs, _LEAST_EFFORT), _MOST_EFFORT)
+        if wanted == effort:
+            break
+        effort = wanted
     if epochs < 1:
         needed = math.ceil(10 * (requested.minutes + (1 - epochs) * epoch / 60)) / 10
         fix = "give more, or train on a part of the text."

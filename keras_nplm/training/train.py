@@ -24,7 +24,7 @@ from keras_nplm.io.lock import LockedError
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.processor import read_processor_name
 from keras_nplm.io.remote import CHECKPOINTS, display_url, fetch, open_output
-from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
+from keras_nplm.language_model.directory import explain_damage, lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import (
     BACKGROUND,
@@ -150,24 +150,28 @@ def _run(
         if requested.minutes is None:
             configuration = requested.choose(*counts, **units)
         elif (directory / "config.json").exists():  # the plan of the run to resume
-            configuration = _build_configuration(read_json(directory / "config.json"), **requested.given)
+            with explain_damage(directory):
+                configuration = _build_configuration(read_json(directory / "config.json"), **requested.given)
         else:
             configuration = plan_minutes(requested, encoded, counts, started, **units)
         options = dataclasses.asdict(configuration) | {"kind": configuration.kind}
         return options if background is None else options | {"background": display_url(background)}
 
     directory, encoded, vocabulary = _prepare(requested.before_counting, choose, corpus, directory, devices)
-    options = read_json(directory / "config.json")
-    configuration = _build_configuration(options)
+    with explain_damage(directory):
+        options = read_json(directory / "config.json")
+        configuration = _build_configuration(options)
     (is_finished,) = broadcast_from_chief(devices, [np.array((directory / "metrics.json").exists())])
     if is_finished:
         print(f"The run in {display_url(directory)} is finished: reading its metrics.json.", file=sys.stderr)
-        return _read_finished_run(directory) if chief else {}
+        with explain_damage(directory):
+            return _read_finished_run(directory) if chief else {}
     if chief and not requested.given.keys() >= set(CHOSEN_OPTIONS):
         tokens = encoded.count_tokens_per_epoch(configuration.boundary)
         print(requested.describe(configuration, tokens, encoded.vocabulary_size), file=sys.stderr)
     with remove_config_if_refused(directory, unless=("history.json", *CHECKPOINTS)):
-        targets = TrainingTargets.of(configuration, encoded)
+        with explain_damage(directory):
+            targets = TrainingTargets.of(configuration, encoded)
         if chief and configuration.has_background:
             write_background(directory, configuration, encoded, vocabulary, background)
         # here: the networks that `plan_minutes` times draw numbers, too
@@ -184,7 +188,10 @@ def _run(
 
 def _build_configuration(options: dict, **given: object) -> Configuration:
     """Return the configuration in `config.json`, with the given options in place of its own."""
-    return Configuration(**({field.name: options[field.name] for field in dataclasses.fields(Configuration)} | given))
+    names = [field.name for field in dataclasses.fields(Configuration)]
+    if missing := [name for name in names if name not in options]:
+        raise InputError(f"`config.json` must have the fields {', '.join(missing)}. Received: none of them.")
+    return Configuration(**({name: options[name] for name in names} | given))
 
 
 def _prepare(
@@ -228,10 +235,13 @@ def _evaluate(
 ) -> dict:
     """Evaluate the best epoch on validation and test; sum up the history."""
     if configuration.interpolated:
-        parts = [load_component(directory, number, options, len(vocabulary)) for number in (NETWORK, BACKGROUND)]
+        with explain_damage(directory):
+            parts = [load_component(directory, number, options, len(vocabulary)) for number in (NETWORK, BACKGROUND)]
         save_weights(directory, fit_mixture(parts, encoded.ids("validation")))
-    model = load_model(directory, options, len(vocabulary))  # as users load it: the last digit of weights may differ
-    splits, spelling = ("validation", "test"), load_spelling(directory)
+    with explain_damage(directory):
+        model = load_model(directory, options, len(vocabulary))  # as users load it: last digits of weights may differ
+        spelling = load_spelling(directory)
+    splits = ("validation", "test")
     is_normalised = configuration.output_layer == "nce" or configuration.self_normalisation
     measure = evaluate
     if isinstance(model, NPLM) and is_normalised:

@@ -1,5 +1,6 @@
 """Dynamic evaluation of a network: it learns from the words that it has predicted."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,6 +64,12 @@ class DynamicNPLM(NextWordModel):
         first = max(held - whole, 0)  # pending n-grams before it were returned by an earlier call
         parts.append(self._learner.predict(self._pending[first:]))
         return np.concatenate(parts)[held - first :]
+
+    def learn_rest(self) -> None:
+        """Take a step on the n-grams of a chunk that is not whole: a smaller one, each n-gram counts 1/B."""
+        if len(self._pending):
+            self._learner.learn_part(self._pending)
+            self._pending = self._pending[:0]
 
     _log_prob = NetworkProbabilities._log_prob
     next_output_log_probs = NextWordModel._next_log_probs  # refused: the weights have read on since
@@ -160,6 +167,22 @@ class _Learner:
 
         return learn
 
+    def learn_part(self, ngrams: np.ndarray) -> None:
+        """Take a step on the n-grams of a part of a chunk."""
+        if self._weights:
+            self._graph_of_part(tf.constant(ngrams[:, :-1], tf.int32), tf.constant(ngrams[:, -1], tf.int32))
+
+    @functools.cached_property
+    def _graph_of_part(self) -> Callable:
+        contexts, chunk = tf.TensorSpec([None, self._network.order - 1], tf.int32), self._settings.chunk
+
+        @tf.function(input_signature=[contexts, tf.TensorSpec([None], tf.int32)])
+        def learn(contexts: tf.Tensor, outputs: tf.Tensor) -> None:
+            share = tf.size(outputs) / chunk  # of the mean over a whole chunk
+            self._update(_log_prob_and_gradients(self._network, self._weights, contexts, outputs, share)[1])
+
+        return learn
+
     def _update(self, gradients: list) -> None:
         """Take a step along the gradients."""
         for weight, rate, squares, gradient in zip(self._weights, self._rates, self._squares, gradients, strict=True):
@@ -188,14 +211,19 @@ def _cut_chunks(network: NPLM, ngrams: np.ndarray, chunk: int) -> tuple[np.ndarr
 
 
 def _log_prob_and_gradients(
-    network: NPLM, weights: Sequence[keras.Variable], contexts: Any, outputs: Any
+    network: NPLM, weights: Sequence[keras.Variable], contexts: Any, outputs: Any, share: Any = None
 ) -> tuple[Any, list]:
-    """Return ln P of outputs, and the gradients of the mean of -ln P. Sparse ones have distinct rows."""
+    """Return ln P of outputs, and the gradients of the mean of -ln P, or of a share of it.
+
+    Sparse gradients have distinct rows.
+    """
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         for weight in weights:
             tape.watch(weight.value)
         likelihoods = network.prob.negative_log_likelihood(network.features(contexts), outputs)
         loss = ops.mean(likelihoods)
+        if share is not None:
+            loss *= ops.cast(share, loss.dtype)
     gradients = tape.gradient(loss, [weight.value for weight in weights])
     if network.prob.uses_embedding:  # C has a sparse part from the context and a dense one from the output
         gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
