@@ -263,7 +263,13 @@ def test_run_with_a_damaged_file_resumes_to_the_same_weights(
     assert not list(directory.glob("*.npz"))
 
 
-NEEDED = ["config.json", "vocabulary.txt", "corpus/corpus.json", "corpus/train.00000.ids", "corpus/validation.00000.ids"]
+NEEDED = [
+    "config.json",
+    "vocabulary.txt",
+    "corpus/corpus.json",
+    "corpus/train.00000.ids",
+    "corpus/validation.00000.ids",
+]
 
 
 @pytest.mark.parametrize("names", [["last.npz", "previous.npz"], ["model.keras"], *([name] for name in NEEDED)])

@@ -145,7 +145,8 @@ class _Learner:
         shape = contexts.shape[1:]
         if shape not in self._graphs:
             self._graphs[shape] = self._compile(shape)
-        return np.asarray(self._graphs[shape](contexts, outputs)).reshape(-1)
+        tensors = tf.constant(contexts, tf.int32), tf.constant(outputs, tf.int32)
+        return self._graphs[shape](*tensors).numpy().reshape(-1)
 
     def _compile(self, shape: tuple[int, int]) -> Callable:
         """Compile the steps on chunks of contexts, or of one segment, of a shape."""
@@ -165,7 +166,7 @@ class _Learner:
             _, results = tf.while_loop(lambda i, _: i < number, step, (0, results), parallel_iterations=1)
             return results.stack()
 
-        return learn
+        return learn.get_concrete_function()
 
     def learn_part(self, ngrams: np.ndarray) -> None:
         """Take a step on the n-grams of a part of a chunk."""
@@ -181,7 +182,7 @@ class _Learner:
             share = tf.size(outputs) / chunk  # of the mean over a whole chunk
             self._update(_log_prob_and_gradients(self._network, self._weights, contexts, outputs, share)[1])
 
-        return learn
+        return learn.get_concrete_function()
 
     def _update(self, gradients: list) -> None:
         """Take a step along the gradients."""
