@@ -19,7 +19,7 @@ _SEGMENT = 64  # of them in a segment
 _LONG_ORDER = 16  # of contexts that are joined to segments
 
 
-class _graph_property(functools.cached_property):  # noqa: N801
+class _graph_property(functools.cached_property):
     """A cached property that is computed once, also if several threads read it first at the same time."""
 
     _lock = threading.RLock()
