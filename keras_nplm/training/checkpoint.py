@@ -218,11 +218,11 @@ class Checkpoint(keras.callbacks.Callback):
         """Write `last.npz`, but not between an epoch and its entry in the history, nor of weights not finite."""
         if self.began_at is None or (self.local is not None and self.at_average is None):
             return
-        if self.local is None and self.average is not None:
-            self._update_average()  # an interruption may have come between an update and its average
         updates, state = self.at_average or (self._count_updates(), self._state())
         is_finite = all(np.isfinite(weight.numpy()).all() for weight in state["weights"])
         if updates // self.steps == len(self.history) and is_finite:
+            if self.local is None and self.average is not None:
+                self._update_average()  # an interruption may have come between an update and its average
             self._write_state(self.spent + _read_clocks() - self.began_at, state)
 
     def _write_state(self, spent: np.ndarray, state: Mapping[str, Sequence]) -> None:

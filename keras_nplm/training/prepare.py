@@ -26,7 +26,7 @@ from keras_nplm.language_model.directory import (
     load_encoded_corpus,
     load_vocabulary,
 )
-from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
+from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
 
 _COUNT_RECORD = Path("corpus", "counted.json")  # until all is encoded: the text and options that vocabulary.txt is of
 _CONTENT = re.compile(r" \(\d+ bytes, crc32 [0-9a-f]{8}\)")  # of a file in the name of a corpus
@@ -154,6 +154,7 @@ def _load_prepared(directory: Path, corpus: Corpus, record: str, options: dict) 
     with explain_damage(directory):
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
         encoded = load_encoded_corpus(directory, len(vocabulary))
+        load_spelling(directory)  # checked now, and not after the last epoch
         for split in SPLITS:  # their sizes; the checksums are verified as the ids are read
             encoded.shards(split)
     return encoded, vocabulary

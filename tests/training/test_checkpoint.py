@@ -266,6 +266,7 @@ def test_run_with_a_damaged_file_resumes_to_the_same_weights(
 NEEDED = [
     "config.json",
     "vocabulary.txt",
+    "spelling.tsv",
     "corpus/corpus.json",
     "corpus/train.00000.ids",
     "corpus/validation.00000.ids",
@@ -287,6 +288,19 @@ def test_damage_beyond_repair_names_the_directory_to_remove(
     shutil.rmtree(directory)  # as the error says
     with interrupted_after(Checkpoint, "on_train_batch_end"):
         train(options, short_corpus, directory)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_background_is_written_again(tmp_path, short_corpus, options, interrupted_after, damage, capsys):
+    configuration = dataclasses.replace(options, epochs=2, interpolated=True)
+    with interrupted_after(Checkpoint, "on_epoch_end"):
+        train(configuration, short_corpus, tmp_path / "model")
+    path = tmp_path / "model" / "components" / "1" / "ngrams.npz"
+    whole = path.read_bytes()
+    damage(path)
+    train(configuration, short_corpus, tmp_path / "model")
+    assert path.read_bytes() == whole and "The n-gram model is written again." in capsys.readouterr().err
 
 
 def test_a_full_disk_keeps_both_checkpoints(tmp_path, monkeypatch, short_corpus, options, interrupted):
