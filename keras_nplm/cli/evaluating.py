@@ -52,7 +52,7 @@ def add(command: flags.AddCommand) -> None:
     flags.add_switch(score, "--self-normalised", flags.SELF_NORMALISED)
     help = "print a line per token: token, log-probability, n-gram order or <unk>, number of the sentence"
     flags.add_switch(score, "--tokens", help)
-    flags.add_switch(score, "--dynamic", "a copy of the model learns from each sentence before it scores the next")
+    flags.add_switch(score, "--dynamic", "a copy of the model learns from each sentence before the next is scored")
     help = "text file, one sentence per line, or - for standard input (default: standard input)"
     score.add_argument("file", metavar="FILE", nargs="?", help=help)
 

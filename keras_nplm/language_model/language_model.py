@@ -284,10 +284,11 @@ class LanguageModel(Pickled):
         A line end at the end of a sentence is no part of it. Elsewhere it is white space, or a character of subwords.
         A blank sentence has 0 tokens and the log-probability 0, as `evaluate` and training skip blank lines.
 
-        `min_log_prob` is a lower bound of ln P of one n-gram. `dynamic`: a copy of the model learns from each sentence
-        before it scores the next; see `evaluate`. With the boundary `"text"` the sentences are one text, and a blank
-        one ends a document. With `alone` each is a text of its own, such as a hypothesis of an N-best list. Then
-        a blank one has ln P(</s>), too: the hypothesis that nothing was said.
+        `min_log_prob` is a lower bound of ln P of one n-gram. `dynamic`: a copy of the model learns after each chunk of
+        tokens and at the end of each sentence, before it scores the next. See `evaluate`, whose chunks cross sentences.
+        With the boundary `"text"` the sentences are one text, and a blank one ends a document. With `alone` each is a
+        text of its own, such as a hypothesis of an N-best list. Then a blank one has ln P(</s>), too: the hypothesis
+        that nothing was said.
         """
         return self._score(sentences, dynamic, alone, min_log_prob=min_log_prob)
 
@@ -308,10 +309,11 @@ class LanguageModel(Pickled):
     ) -> Iterator[Any]:
         lines = check_lines(sentences, "sentences")
         scorer = Scorer(self, make_learner(self, dynamic)[1] if dynamic else self.model)
-        options["in_order"] = bool(dynamic)
         options["scores_blank"] = alone
         if has_documents(self.boundary) and not alone:
             options["context"] = bytearray(scorer.begin())
+        if dynamic:
+            return _score_and_learn(scorer, lines, options)
         batches = batch_by_size(lines, BATCH_CHARACTERS)
         return (score for batch in batches for score in score_sentences(scorer, batch, **options))
 
@@ -449,6 +451,13 @@ def check_order(order: int, tokenizer_name: str) -> None:
     """Refuse unigrams of characters or subwords: where words begin depends on the token before."""
     fits = order > 1 or parse_tokenizer(tokenizer_name)[0] in WORD_TOKENIZERS
     check_argument("order", fits, f"2 or more with the tokenizer {tokenizer_name}", order, "give 2 or more, or words.")
+
+
+def _score_and_learn(scorer: Scorer, lines: Iterable[str], options: dict[str, Any]) -> Iterator[Any]:
+    """Iterate over the scores of lines under a model that learns from each before it scores the next."""
+    for line in lines:
+        yield from score_sentences(scorer, [line], in_order=True, **options)
+        scorer.model.learn_rest()
 
 
 def _pair_words(words: list[str], neighbours: np.ndarray, cosines: np.ndarray) -> list[tuple[str, float]]:

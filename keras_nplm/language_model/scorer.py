@@ -38,8 +38,9 @@ class Scorer(Pickled):
 
     However a text is cut into calls at single spaces, its score is that of `LanguageModel.score`,
     up to rounding; the space may be given with the word before it or after it. Characters have a
-    token for it, so that after `"of "` the next word begins. A word of several tokens, such as subwords, has the sum of their
-    log-probabilities. An out-of-vocabulary word has ln P(<unk> | state). As in KenLM,
+    token for it, so that after `"of "` the next word begins. A word of several tokens, such as
+    subwords, has the sum of their log-probabilities. An out-of-vocabulary word has
+    ln P(<unk> | state). As in KenLM,
     `word in scorer` tells whether it is in the vocabulary. `<s>`, `</s>` and `<pad>` are
     out-of-vocabulary words.
 

@@ -70,6 +70,9 @@ class NextWordModel:
         after = np.concatenate([context_ids, target_ids[:, None]], axis=1)[:, 1:]
         return self._log_prob(context_ids, target_ids), self.find_used_lengths(after)
 
+    def learn_rest(self) -> None:
+        """Learn from the last predicted words, which fill no chunk. A model that does not learn does nothing."""
+
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) of every word w in nats, float [B, |V|]; exp of a row sums to 1."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)

@@ -1,7 +1,9 @@
 """Probabilities of a network, exactly normalised, from arrays to arrays by compiled graphs."""
 
 import functools
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +18,18 @@ from keras_nplm.models.base import NextWordModel, row_blocks
 _CONTEXTS = 512  # contexts that the compiled network receives at a time
 _SEGMENT = 64  # of them in a segment
 _LONG_ORDER = 16  # of contexts that are joined to segments
+
+
+class _graph_property(functools.cached_property):
+    """A cached property that is computed once, also if several threads read it first at the same time."""
+
+    _lock = threading.RLock()
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        with self._lock:  # only until the value is cached
+            if instance is not None and self.attrname in vars(instance):
+                return vars(instance)[self.attrname]
+            return super().__get__(instance, owner)
 
 
 class NetworkProbabilities(NextWordModel):
@@ -69,20 +83,20 @@ class NetworkProbabilities(NextWordModel):
         outside = np.full((len(log_probs), self.vocabulary_size - listed), -np.inf, log_probs.dtype)
         return np.concatenate([log_probs[:, :listed], outside], axis=1) if outside.shape[1] else log_probs
 
-    @functools.cached_property
+    @_graph_property
     def _graph_features(self) -> Callable:
         dtype = self.prob.accumulator_dtype
         return self._compiled(lambda context_ids: ops.cast(self.features_of(self.embed(context_ids)), dtype), 0)
 
-    @functools.cached_property
+    @_graph_property
     def _graph_log_probs(self) -> Callable:
         return self._compiled(lambda context_ids: self.prob.log_probs(self.features(context_ids)), 0)
 
-    @functools.cached_property
+    @_graph_property
     def _graph_log_prob(self) -> Callable:
         return self._compiled(lambda context_ids, *ids: self.prob.log_prob(self.features(context_ids), *ids), 2)
 
-    @functools.cached_property
+    @_graph_property
     def _graph_segment_log_prob(self) -> Callable:
         return self._compiled(lambda ids, outputs: self.prob.log_prob(self.features(ids), outputs), 1, _SEGMENT)
 
@@ -90,7 +104,7 @@ class NetworkProbabilities(NextWordModel):
         """Return ln P(w | context) of a hybrid output, float [B, |V|], from contexts and ln Q, float [B, |V|]."""
         return self._graph_hybrid(context_ids, log_probs)
 
-    @functools.cached_property
+    @_graph_property
     def _graph_hybrid(self) -> Callable:
         def compute(context_ids: Tensor, log_probs: Tensor) -> Tensor:
             return self.prob.log_probs(self.features((context_ids, log_probs)))
@@ -102,10 +116,12 @@ class NetworkProbabilities(NextWordModel):
         signature = [tf.TensorSpec([None, self.order - 2 + segment], tf.int32)]
         signature += [tf.TensorSpec([None], tf.int32)] * vectors
         signature += [tf.TensorSpec([None, self.vocabulary_size], tf.float32)] * matrices
-        function = tf.function(function, input_signature=signature)
+        # the one graph of all shapes: calls of the `tf.function` would compare types, and count a trace per network
+        graph = tf.function(function, input_signature=signature).get_concrete_function()
 
-        def run(*arrays: np.ndarray) -> np.ndarray:
+        def call(*arrays: np.ndarray) -> np.ndarray:
             refuse_after_fork(type(self).__name__)
-            return function(*map(tf.convert_to_tensor, arrays)).numpy()
+            tensors = [tf.convert_to_tensor(array, spec.dtype) for array, spec in zip(arrays, signature, strict=True)]
+            return graph(*tensors).numpy()
 
-        return run
+        return call

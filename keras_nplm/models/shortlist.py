@@ -36,6 +36,10 @@ class NetworkWithBackground(NextWordModel):
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
         return find_longest_used([self.network, self.background], context_ids)
 
+    def learn_rest(self) -> None:
+        self.network.learn_rest()
+        self.background.learn_rest()
+
 
 class Shortlist(NetworkWithBackground):
     """Language model of a network over a short-list of frequent words, and a background model for the other words.

@@ -15,11 +15,17 @@ from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import add_steps, split_words
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError, check_argument, drop_fix
 from keras_nplm.io.files import NUMBER, check_fields, write_json
 from keras_nplm.io.options import OPTIONS, check_option
 from keras_nplm.io.remote import display_url, fetch, open_output, upload
-from keras_nplm.language_model.directory import lock_new_directory, lock_run, read_metrics, remove_config_if_refused
+from keras_nplm.language_model.directory import (
+    explain_damage,
+    lock_new_directory,
+    lock_run,
+    read_metrics,
+    remove_config_if_refused,
+)
 from keras_nplm.language_model.language_model import LanguageModel, check_order
 from keras_nplm.language_model.model_files import NGRAMS_FILE, save_model
 from keras_nplm.models import ngrams
@@ -91,11 +97,13 @@ def estimate(
         encoded, vocabulary = prepare_directory(local, corpus, options, boundary=boundary, **text)
         if (local / "metrics.json").exists():
             print(f"The run in {display_url(local)} is finished: reading its metrics.json.", file=sys.stderr)
-            metrics = read_metrics(local)
-            check_fields(local / "metrics.json", metrics, {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER})
+            with explain_damage(local):
+                metrics = read_metrics(local)
+                wanted = {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER}
+                check_fields(local / "metrics.json", metrics, wanted)
             return metrics
         began = time.perf_counter(), time.process_time()
-        with remove_config_if_refused(local, unless=local / _CLASSES_FILE):
+        with remove_config_if_refused(local, unless=[_CLASSES_FILE]):
             model = _estimate_and_save(local, options, encoded, vocabulary)
         spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
         metrics = evaluate_splits(model, encoded, load_spelling(local)) | {"ngrams": model.num_ngrams}
@@ -144,7 +152,11 @@ def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, v
 
 def _find_classes(path: Path, ids: np.ndarray, vocabulary: Vocabulary, boundary: str, num_classes: int) -> np.ndarray:
     """Run the exchange algorithm from the start or from the classes saved at `path`, and save its result there."""
-    start = ngrams.load_classes(path, vocabulary) if path.exists() else None
+    start = None
+    try:
+        start = ngrams.load_classes(path, vocabulary) if path.exists() else None
+    except InputError as error:
+        print(f"{drop_fix(error)} The search for classes begins again.", file=sys.stderr)
 
     def save_sweep(classes: np.ndarray, moved: int) -> None:
         ngrams.save_classes(path, classes, vocabulary)

@@ -13,6 +13,7 @@ from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import was_caused_by
+from keras_nplm.language_model.directory import explain_damage
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import BACKGROUND, load_component
 from keras_nplm.layers.outputs import OUTPUTS
@@ -26,7 +27,7 @@ from keras_nplm.training.distribution import distribute_parts, is_chief, shard_b
 from keras_nplm.training.local_updates import LocalUpdates
 from keras_nplm.training.report import choose_prompts
 from keras_nplm.training.targets import TrainingTargets, find_target_limit
-from keras_nplm.training.tensorboard import LanguageModelBoard
+from keras_nplm.training.tensorboard import LanguageModelBoard, remove_steps
 
 VALIDATION_BATCH = 1024
 _MAX_STEPS_PER_EXECUTION = 32  # a short update takes about as long as the overhead of Keras per execution
@@ -42,7 +43,7 @@ def fit_network(
     directory: Path,
     devices: tf.distribute.Strategy,
 ) -> int:
-    """Fit the network from the start or from the checkpoint `last.npz`; save checkpoints and the best epoch.
+    """Fit the network from the start or from the last checkpoint; save checkpoints and the best epoch.
 
     Returns the number of the best epoch, from 1; or 0 if the n-gram model inside the network is better than all epochs.
     """
@@ -50,7 +51,9 @@ def fit_network(
     every = configuration.average_every
     limit = find_target_limit(configuration)
     ngrams = dict(order=configuration.order, boundary=configuration.boundary, targets_below=limit)
-    training_ids, validation_ids = encoded.for_training(), encoded.ids("validation")
+    with explain_damage(directory):
+        training_ids = encoded.for_training()
+        validation_ids = encoded.ids("validation")
     model = _build(configuration, targets, steps, devices)
     model.steps_per_execution = executed
     local = LocalUpdates(model, devices, every, steps) if every > 1 else None
@@ -61,19 +64,22 @@ def fit_network(
         from keras_nplm.models.hybrid import Hybrid
         from keras_nplm.models.jackknife import Jackknife, choose_folds, hybrid_dataset
 
-        background = load_component(directory, BACKGROUND, {"boundary": configuration.boundary}, len(vocabulary))
+        with explain_damage(directory):
+            config = {"boundary": configuration.boundary}
+            background = load_component(directory, BACKGROUND, config, len(vocabulary))
         folds = choose_folds(training_ids, configuration.boundary)
         jackknife = Jackknife(training_ids, len(vocabulary), background.order, configuration.boundary, folds)
         open_training = functools.partial(hybrid_dataset, model=jackknife)
         open_validation = functools.partial(hybrid_dataset, model=background)
         whole = Hybrid(model, background)
     unit = devices.num_replicas_in_sync * segment  # Keras needs a first batch with equal parts
-    validation_batch = max(1, min(VALIDATION_BATCH, len(validation_ids) // 2) // unit) * unit
+    validation_batch = fit_batch(VALIDATION_BATCH, len(validation_ids) // 2, unit)
     build_validation = functools.partial(open_validation, validation_ids, shuffle=False, segment=segment, **ngrams)
     callbacks = [checkpoint]
     if is_chief(devices):
         if configuration.shortlist_size:
             print(f"Perplexities of training are over the {model.prob.num_outputs:,} outputs.", file=sys.stderr)
+        remove_steps(directory / "logs", first=checkpoint.position[0])
         language_model = LanguageModel(whole, vocabulary, encoded.tokenizer, configuration.boundary)
         chosen, default = dataclasses.asdict(configuration), dataclasses.asdict(Configuration())
         board = LanguageModelBoard(
@@ -137,6 +143,11 @@ def _keep_better(background: NextWordModel, ids: np.ndarray, perplexity: float, 
     return True
 
 
+def fit_batch(batch_size: int, ngrams: int, unit: int) -> int:
+    """Return the largest batch that a text of so many n-grams fills: a multiple of the unit, at least one unit."""
+    return max(1, min(batch_size, ngrams) // unit) * unit
+
+
 def _divide_epoch(
     configuration: Configuration, targets: TrainingTargets, devices: tf.distribute.Strategy
 ) -> tuple[int, int, int]:
@@ -146,7 +157,7 @@ def _divide_epoch(
     """
     replicas, ngrams, every = devices.num_replicas_in_sync, targets.ngrams_per_epoch, configuration.average_every
     unit = replicas * configuration.segment
-    batch_size = min(configuration.batch_size, max(unit, ngrams - ngrams % unit))
+    batch_size = fit_batch(configuration.batch_size, ngrams, unit)
     steps = max(1, ngrams // batch_size)
     is_sampled, outputs = OUTPUTS[configuration.output_layer].is_sampled, targets.counts.shape[1]
     if not (is_sampled or outputs < _SHORT_SOFTMAX) or (replicas > 1 and every == 1):
@@ -159,6 +170,18 @@ def _divide_epoch(
     return batch_size, steps - steps % executed, executed
 
 
+def _fit_rate(configuration: Configuration, targets: TrainingTargets) -> Configuration:
+    """Lower the rate of SGD for a text that does not fill a batch: each n-gram keeps its share of an update.
+
+    The rate is that of a mean over `batch_size` n-grams. The mean over two would move the weights as far, and training
+    would diverge. Adagrad and Adam divide by the size of the gradient.
+    """
+    share = targets.ngrams_per_epoch / configuration.batch_size
+    if share >= 1 or configuration.optimizer != "sgd":
+        return configuration
+    return dataclasses.replace(configuration, learning_rate=configuration.learning_rate * share)
+
+
 def _build(configuration: Configuration, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy) -> NPLM:
     """Build and compile the model, initialised to the unigram distribution of the targets."""
     vocabulary_size = targets.counts.shape[1]
@@ -167,7 +190,7 @@ def _build(configuration: Configuration, targets: TrainingTargets, steps: int, d
     with devices.scope() if configuration.average_every == 1 else contextlib.nullcontext():
         model = build_model(configuration, vocabulary_size)
         model.set_unigram(weights @ targets.counts, configuration.min_count)
-        optimizer = build_optimizer(configuration, steps)
+        optimizer = build_optimizer(_fit_rate(configuration, targets), steps)
         optimizer.exclude_from_weight_decay(var_list=model.biases)
         model.compile(optimizer)
         model.optimizer.build(model.trainable_variables)

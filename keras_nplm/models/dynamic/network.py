@@ -1,5 +1,6 @@
 """Dynamic evaluation of a network: it learns from the words that it has predicted."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,6 +64,12 @@ class DynamicNPLM(NextWordModel):
         first = max(held - whole, 0)  # pending n-grams before it were returned by an earlier call
         parts.append(self._learner.predict(self._pending[first:]))
         return np.concatenate(parts)[held - first :]
+
+    def learn_rest(self) -> None:
+        """Take a step on the n-grams of a chunk that is not whole: a smaller one, each n-gram counts 1/B."""
+        if len(self._pending):
+            self._learner.learn_part(self._pending)
+            self._pending = self._pending[:0]
 
     _log_prob = NetworkProbabilities._log_prob
     next_output_log_probs = NextWordModel._next_log_probs  # refused: the weights have read on since
@@ -138,7 +145,8 @@ class _Learner:
         shape = contexts.shape[1:]
         if shape not in self._graphs:
             self._graphs[shape] = self._compile(shape)
-        return np.asarray(self._graphs[shape](contexts, outputs)).reshape(-1)
+        tensors = tf.constant(contexts, tf.int32), tf.constant(outputs, tf.int32)
+        return self._graphs[shape](*tensors).numpy().reshape(-1)
 
     def _compile(self, shape: tuple[int, int]) -> Callable:
         """Compile the steps on chunks of contexts, or of one segment, of a shape."""
@@ -158,7 +166,23 @@ class _Learner:
             _, results = tf.while_loop(lambda i, _: i < number, step, (0, results), parallel_iterations=1)
             return results.stack()
 
-        return learn
+        return learn.get_concrete_function()
+
+    def learn_part(self, ngrams: np.ndarray) -> None:
+        """Take a step on the n-grams of a part of a chunk."""
+        if self._weights:
+            self._graph_of_part(tf.constant(ngrams[:, :-1], tf.int32), tf.constant(ngrams[:, -1], tf.int32))
+
+    @functools.cached_property
+    def _graph_of_part(self) -> Callable:
+        contexts, chunk = tf.TensorSpec([None, self._network.order - 1], tf.int32), self._settings.chunk
+
+        @tf.function(input_signature=[contexts, tf.TensorSpec([None], tf.int32)])
+        def learn(contexts: tf.Tensor, outputs: tf.Tensor) -> None:
+            share = tf.size(outputs) / chunk  # of the mean over a whole chunk
+            self._update(_log_prob_and_gradients(self._network, self._weights, contexts, outputs, share)[1])
+
+        return learn.get_concrete_function()
 
     def _update(self, gradients: list) -> None:
         """Take a step along the gradients."""
@@ -188,14 +212,19 @@ def _cut_chunks(network: NPLM, ngrams: np.ndarray, chunk: int) -> tuple[np.ndarr
 
 
 def _log_prob_and_gradients(
-    network: NPLM, weights: Sequence[keras.Variable], contexts: Any, outputs: Any
+    network: NPLM, weights: Sequence[keras.Variable], contexts: Any, outputs: Any, share: Any = None
 ) -> tuple[Any, list]:
-    """Return ln P of outputs, and the gradients of the mean of -ln P. Sparse ones have distinct rows."""
+    """Return ln P of outputs, and the gradients of the mean of -ln P, or of a share of it.
+
+    Sparse gradients have distinct rows.
+    """
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         for weight in weights:
             tape.watch(weight.value)
         likelihoods = network.prob.negative_log_likelihood(network.features(contexts), outputs)
         loss = ops.mean(likelihoods)
+        if share is not None:
+            loss *= ops.cast(share, loss.dtype)
     gradients = tape.gradient(loss, [weight.value for weight in weights])
     if network.prob.uses_embedding:  # C has a sparse part from the context and a dense one from the output
         gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
