@@ -13,7 +13,7 @@ from keras_nplm.data.ngram_arrays import check_ngrams
 from keras_nplm.data.segments import join_contexts
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import NextWordModel, row_blocks
-from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
+from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings, add_static
 from keras_nplm.models.network_probabilities import NetworkProbabilities
 from keras_nplm.models.nplm import NPLM
 
@@ -23,13 +23,13 @@ _CHUNKS = 64  # chunks in a call of the compiled network: Ctrl-C is noticed betw
 class DynamicNPLM(NextWordModel):
     """Dynamic evaluation of a network: predict a chunk of the text, take a step on it, go on.
 
-        P_c(w | h) = P(w | h; θ_c),    g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t; θ_c)
+        P_c(w | h) = (1 - σ) P(w | h; θ_c) + σ P(w | h; θ_0),    g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t; θ_c)
         θ_{c+1} = θ_c - η f s g_c,    s = 1, or s = mean(r) / max(r, ε mean(r)) with the rule "rms"
 
-    θ_0 are the trained weights, η the rate, f the factor of a group of weights, and r the root of the mean square of
-    each component of the gradient in training. ε is 1, and 0.1 for the biases of the output. `log_prob` reads the text:
-    its n-grams must be consecutive, and each call continues after the call before. The network that is given stays as
-    it is.
+    θ_0 are the trained weights, σ the static share, η the rate, f the factor of a group of weights, and r the root of
+    the mean square of each component of the gradient in training. ε is 1, and 0.1 for the biases of the output.
+    `log_prob` reads the text: its n-grams must be consecutive, and each call continues after the call before. The
+    network that is given stays as it is.
 
     Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network based language model;
     Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural sequence models.
@@ -40,6 +40,7 @@ class DynamicNPLM(NextWordModel):
         rms = settings.rule == "rms"
         check_argument("mean_squares", not rms or mean_squares is not None, "given with `rule='rms'`", None, "measure.")
         self.network = copy_network(network)
+        self._trained = network
         self.settings = settings
         self.order, self.vocabulary_size, self.boundary = network.order, network.vocabulary_size, network.boundary
         self.prob = network.prob
@@ -63,7 +64,11 @@ class DynamicNPLM(NextWordModel):
         parts = [self._learner.learn(chunks[rows], chunk) for rows in blocks]
         first = max(held - whole, 0)  # pending n-grams before it were returned by an earlier call
         parts.append(self._learner.predict(self._pending[first:]))
-        return np.concatenate(parts)[held - first :]
+        log_probs = np.concatenate(parts)[held - first :]
+        share = self.settings.static_share if self.settings.rate else 0.0  # without steps both networks are equal
+        if not share:
+            return log_probs
+        return add_static(log_probs, self._trained.output_log_prob(context_ids, output_ids), share)
 
     def learn_rest(self) -> None:
         """Take a step on the n-grams of a chunk that is not whole: a smaller one, each n-gram counts 1/B."""
