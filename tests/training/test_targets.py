@@ -24,7 +24,7 @@ def _encode(directory, sizes: list[int], share: float):
 
 
 @pytest.mark.parametrize("segment", [1, 4, 8])
-@pytest.mark.parametrize("sizes", [[40], [33, 41, 57, 49], [64, 100, 100, 100, 100, 100]], ids=len)
+@pytest.mark.parametrize("sizes", [[40], [33, 41, 57, 49], [41, 145, 145, 145, 145, 145, 145]], ids=len)
 @pytest.mark.parametrize("share", [0.13, 0.5])
 def test_each_epoch_has_a_batch_for_each_update(tmp_path, sizes, share, segment):
     encoded = _encode(tmp_path, sizes, share)
