@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.io.errors import check_argument
+from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.io.options import check_option
 from keras_nplm.layers.build import build_context, build_hidden, build_output
 from keras_nplm.layers.context import ContextEmbedding
@@ -118,6 +119,7 @@ class NPLM(LikelihoodTraining, NetworkProbabilities, keras.Model):
         others = dict(hidden_units=hidden_units, weight_decay=weight_decay, boundary=boundary)
         for option, value in (sizes | shares | others).items():
             check_option(option, value)
+        refuse_after_fork("NPLM")  # where a pickle or a file of a network is read, too
         check_keyword_arguments(kwargs)
         super().__init__(name=name, **kwargs)
         policy = self.dtype_policy.name

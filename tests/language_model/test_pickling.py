@@ -245,6 +245,7 @@ def test_a_pool_by_fork_uses_the_models_that_it_inherits(arpa):
         assert [score for score, _ in scores] == [ctc.score(state, word)[0] for word in ("cat", "new")]
 
 
+@pytest.mark.long
 def test_a_graph_of_tensorflow_in_a_fork_is_refused_not_waited_for(tmp_path):
     build("network").save(tmp_path / "model")
     language_model = LanguageModel.load(tmp_path / "model")

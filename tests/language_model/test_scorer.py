@@ -71,6 +71,14 @@ def test_self_normalised_scores_are_those_of_a_model_loaded_so(tmp_path):
     assert (log_prob, contexts.tobytes()) == (pytest.approx(0, abs=1e-5), state)
 
 
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_an_empty_word_is_in_no_vocabulary_and_changes_nothing(tokenizer):
+    scorer = MODELS[tokenizer, "sentence"].scorer()
+    assert "" not in scorer and "the" in scorer
+    _, state = scorer.score(scorer.begin(), "the")
+    assert scorer.score(state, "") == (0.0, state)
+
+
 def test_invalid_words_and_models_are_refused():
     language_model = MODELS["whitespace", "sentence"]
     scorer = language_model.scorer()
