@@ -48,6 +48,7 @@ def prepare_directory(
             with explain_damage(directory):
                 read_json(directory / "config.json")
                 encoded = EncodedCorpus.load(directory / "corpus")
+                _check_sizes(encoded)
         prepared = _load_prepared(directory, corpus, "config.json", choose(encoded) | corpus.describe())
         if not (directory / "metrics.json").exists():
             print(f"Resuming the run in {display_url(directory)}.", file=sys.stderr)
@@ -155,6 +156,11 @@ def _load_prepared(directory: Path, corpus: Corpus, record: str, options: dict) 
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
         encoded = load_encoded_corpus(directory, len(vocabulary))
         load_spelling(directory)  # checked now, and not after the last epoch
-        for split in SPLITS:  # their sizes; the checksums are verified as the ids are read
-            encoded.shards(split)
+        _check_sizes(encoded)
     return encoded, vocabulary
+
+
+def _check_sizes(encoded: EncodedCorpus) -> None:
+    """Refuse shards of other sizes than recorded. Their checksums are verified as the ids are read."""
+    for split in SPLITS:
+        encoded.shards(split)
