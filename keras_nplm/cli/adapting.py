@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_files, add_flag, add_output
-from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
+from keras_nplm.data.corpora.text_files import read_files
 from keras_nplm.data.unusual_text import warn_of_tokens
 from keras_nplm.io.files import write_json
 from keras_nplm.io.options import Option
@@ -31,7 +31,8 @@ def add(command: AddCommand) -> None:
     help = "Adapt a network to a text: a personal model from a general one, by fine-tuning with early stopping."
     parser = command("adapt", _adapt, _show_adapt, help)
     add_directory(parser)
-    add_files(parser, "--text", "text files or globs, one sentence per line, in the order of their writing", True)
+    help = "text files or globs, one sentence per line, in the order of their writing, or - for standard input"
+    add_files(parser, "--text", help, True)
     for option in (HELD_OUT, EPOCHS, SEED):
         add_flag(parser, option)
     add_output(parser)
@@ -39,7 +40,7 @@ def add(command: AddCommand) -> None:
     help = "Add out-of-vocabulary words to a network from a text that has them, without training."
     parser = command("add-words", _add_words, _show_add_words, help)
     add_directory(parser)
-    add_files(parser, "--text", "text files or globs with the new words", True)
+    add_files(parser, "--text", "text files or globs with the new words; - for standard input", True)
     help = "words to add (default: all out-of-vocabulary words of the text)"
     parser.add_argument("--words", metavar="W", nargs="+", help=help)
     for option in (_MIN_COUNT, _RULE, _PRIOR_TOKENS):
@@ -51,7 +52,7 @@ def add(command: AddCommand) -> None:
 def _open(options: argparse.Namespace) -> Iterator[tuple[Path, LanguageModel, list[str]]]:
     """Lock the output directory within the block; yield it, the network and the lines of the text."""
     with open_output(options.output) as target, lock_new_directory(target):
-        lines = list(read_lines(expand_patterns(options.text)))
+        lines = list(read_files(options.text))
         language_model = LanguageModel.load(options.directory)
         yield target, language_model, list(warn_of_tokens(language_model.tokenizer_name)(lines))
 

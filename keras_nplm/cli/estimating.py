@@ -8,7 +8,7 @@ from keras_nplm.cli.printing import print_splits
 from keras_nplm.io.options import Option
 from keras_nplm.models.caches import LENGTH
 from keras_nplm.training.configuration import Configuration
-from keras_nplm.training.estimate import METHODS, NUM_CLASSES, estimate, import_arpa
+from keras_nplm.training.estimate import METHODS, NGRAM_ORDER, NUM_CLASSES, estimate, import_arpa
 from keras_nplm.training.mix import mix
 
 _HELP = "estimation method; kneser-ney sorts counts on the disk of --output, the others need them in memory"
@@ -37,18 +37,20 @@ def _add_ngram_flags(parser: argparse.ArgumentParser) -> None:
     help = "vocabulary.txt of a model to mix the ARPA file with (default: the words of the ARPA file)"
     arpa.add_argument("--vocabulary", metavar="FILE", help=help)
     groups = dict.fromkeys(("data", "model"), flags.add_corpus_flags(parser))
-    names = ["order", *flags.TEXT_OPTIONS]
-    flags.add_configuration_flags(parser, names, groups=groups, order=Configuration().ngram_order)
+    flags.add_flag(groups["model"], NGRAM_ORDER, default=None, shown=Configuration().ngram_order)
+    flags.add_configuration_flags(parser, flags.TEXT_OPTIONS, groups=groups)
 
 
 def _ngram(options: argparse.Namespace) -> dict:
-    configuration = flags.read_configuration(options)
+    # The order of an n-gram model may be 1: it is no order of a network
+    of_text = argparse.Namespace(**{**vars(options), "order": None})
+    configuration = flags.read_configuration(of_text)
     if options.arpa:
         result = _import_arpa(options, configuration)
     else:
         flags.check_left_out(options, ["vocabulary"], "without `--arpa`", "give `--arpa`.")
         corpus = flags.open_named_corpus(options)
-        configuration = flags.read_configuration(options, corpus)
+        configuration = flags.read_configuration(of_text, corpus)
 
         result = estimate(
             options.method,

@@ -10,16 +10,15 @@ from pathlib import Path
 
 from keras_nplm.cli import flags
 from keras_nplm.cli.printing import format_figures
-from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
+from keras_nplm.data.corpora.text_files import read_files, read_lines
 from keras_nplm.data.special_ids import UNK
-from keras_nplm.data.tokenizers import get_separator, uses_subwords
+from keras_nplm.data.tokenizers import ends_with_space, get_separator
 from keras_nplm.data.unusual_text import warn_of_tokens
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import OPTIONS, Option
 from keras_nplm.io.paths import check_output_path
 from keras_nplm.io.remote import display_url, upload
-from keras_nplm.io.text import escape_controls
-from keras_nplm.io.text import read_lines as read_stream
+from keras_nplm.io.text import STANDARD_INPUT, escape_controls
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.presets import find_preset
@@ -39,20 +38,22 @@ def add(command: flags.AddCommand) -> None:
     source = evaluate.add_mutually_exclusive_group()
     splits = ("train", "validation", "test")
     source.add_argument("--split", choices=splits, default="test", help="split of the corpus (default: test)")
-    flags.add_files(source, "--text", "text files or globs, one sentence per line, instead of a split")
+    help = "text files or globs, one sentence per line, or - for standard input, instead of a split"
+    flags.add_files(source, "--text", help)
     flags.add_switch(evaluate, "--ln-z", "report log Z; a self-normalised network has log Z close to 0")
     help = "also evaluate a copy that learns from the text as it reads, with settings tuned on validation text"
     flags.add_switch(evaluate, "--dynamic", help)
 
     score = command("score", _score, _show_score, "Compute log-probabilities of sentences, in nats.")
     score.description += " Prints a line per sentence: log-probability, tokens, out-of-vocabulary tokens."
+    score.description += " A blank line is no sentence: it has 0 tokens."
     score.description += " A model of the boundary text sees the lines before, up to a blank one."
     flags.add_directory(score)
     flags.add_switch(score, "--self-normalised", flags.SELF_NORMALISED)
     help = "print a line per token: token, log-probability, n-gram order or <unk>, number of the sentence"
     flags.add_switch(score, "--tokens", help)
-    flags.add_switch(score, "--dynamic", "a copy of the model learns from each sentence before it scores the next")
-    help = "text file, one sentence per line (default: standard input)"
+    flags.add_switch(score, "--dynamic", "a copy of the model learns from each sentence before the next is scored")
+    help = "text file, one sentence per line, or - for standard input (default: standard input)"
     score.add_argument("file", metavar="FILE", nargs="?", help=help)
 
     complete = command("complete", _complete, _show_complete, "Print the most probable next words of a context.")
@@ -64,14 +65,15 @@ def add(command: flags.AddCommand) -> None:
 
     generate = command("generate", _generate, _show_generate, "Generate text: sample word after word from the model.")
     flags.add_directory(generate, has_preset=True)
-    generate.add_argument("--prompt", metavar="TEXT", default="", help="text to continue (default: none)")
+    help = "text to continue; after a space at its end a new word begins (default: none)"
+    generate.add_argument("--prompt", metavar="TEXT", default="", help=help)
     for option in (_NUM_WORDS, _SEED, _TEMPERATURE):
         flags.add_flag(generate, option)
     flags.add_flag(generate, _DRAW_FROM, shown="all words")
 
 
 def _evaluate(options: argparse.Namespace) -> dict:
-    text = _read_first(read_lines(expand_patterns(options.text))) if options.text else options.split
+    text = _read_first(read_files(options.text)) if options.text else options.split
     model = LanguageModel.load(options.directory)
     if options.text:
         text = warn_of_tokens(model.tokenizer_name)(text)
@@ -114,8 +116,8 @@ def _show_evaluate(result: dict) -> None:
 def _score(options: argparse.Namespace) -> dict:
     if options.self_normalised:
         flags.check_left_out(options, ["dynamic"], "with `--self-normalised`", "leave one of them out.")
-    lines = read_lines([Path(options.file)]) if options.file else read_stream("standard input", sys.stdin.buffer)
-    lines = _read_first(lines)
+    is_stream = options.file in (None, STANDARD_INPUT)
+    lines = _read_first(read_files([STANDARD_INPUT]) if is_stream else read_lines([Path(options.file)]))
     model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
     if options.dynamic:
         _ensure_dynamics(model, Path(options.directory))
@@ -173,11 +175,15 @@ def _generate(options: argparse.Namespace) -> dict:
     model = LanguageModel.load(options.directory or _find_reference())
     given = {name: getattr(options, name) for name in ("seed", "temperature", "top_k")}
     text = model.generate(options.prompt, options.num_words, **given)
-    between, prompt = get_separator(model.tokenizer_name), options.prompt
-    if not between:  # as the tokenizer reads it
-        prompt = prompt.rstrip(" ") if uses_subwords(model.tokenizer_name) else " ".join(prompt.split())
-    whole = f"{prompt}{between}{text}".strip()
+    whole = _continue_prompt(options.prompt, text, model.tokenizer_name)
     return {"prompt": options.prompt, "text": text, "whole": whole}
+
+
+def _continue_prompt(prompt: str, text: str, tokenizer_name: str) -> str:
+    """Return a prompt as it was given, and the text generated after it, without white space at its end."""
+    text = text.rstrip()
+    has_space = not prompt or ends_with_space(prompt, tokenizer_name) or not text or text[0].isspace()
+    return f"{prompt}{'' if has_space else get_separator(tokenizer_name)}{text}"
 
 
 def _show_generate(result: dict) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_switch, check_left_out
-from keras_nplm.data.corpora.text_files import expand_patterns, read_lines
+from keras_nplm.data.corpora.text_files import read_files
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.options import OPTIONS, Option
@@ -57,7 +57,7 @@ def add(command: AddCommand) -> None:
     parser.add_argument("--signature", choices=("log_probs", "score"), help=help)
     arpa = parser.add_argument_group("arpa", "A model other than Kneser-Ney is approximated by a back-off model.")
     add_flag(arpa, _ORDER, shown=f"{ORDER} or the model's")
-    help = "text files or globs whose n-grams are listed (default: the training text)"
+    help = "text files or globs whose n-grams are listed, or - for standard input (default: the training text)"
     arpa.add_argument("--text", metavar="FILE", nargs="+", help=help)
     add_flag(arpa, _MIN_COUNT, shown=MIN_EXPECTED_COUNT)
     add_flag(arpa, _PRUNE)
@@ -117,7 +117,7 @@ def _build_backoff_model(options: argparse.Namespace, language_model: LanguageMo
 
 def _read_ids(options: argparse.Namespace, language_model: LanguageModel) -> np.ndarray:
     if options.text:
-        lines, name = read_lines(expand_patterns(options.text)), language_model.tokenizer_name
+        lines, name = read_files(options.text), language_model.tokenizer_name
         return encode_lines(lines, language_model.vocabulary, name, language_model.boundary)
     if not language_model.corpus:
         raise InputError(

@@ -95,6 +95,8 @@ def _show_train(result: dict) -> None:
         return
     best, epochs = result["best_epoch"], len(result["history"])
     early = f" of {epochs}. Fix: fewer --epochs or more --dropout, so that training ends with its best."
+    # the n-gram model of a hybrid is better than all epochs
+    early = f" of {epochs}: the n-gram model alone is better" if best == 0 else early
     print(
         f"trained {result['parameters']:,} parameters: {result['seconds']} s, {result['cpu_seconds']} CPU s, "
         f"{result['ngrams_per_second']:,} n-grams/s, best epoch {best}{early if 4 * best < 3 * epochs else ''}"

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_nplm.data.arguments import convert_ids, fold_seed
 from keras_nplm.data.gathering import build_chunks, build_pool_chunks, draw_offset, gather_segments, make_key
-from keras_nplm.data.ngram_arrays import check_boundary, ngram_positions
+from keras_nplm.data.ngram_arrays import check_boundary, find_targets, ngram_positions
 from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.segments import segment_positions
 from keras_nplm.data.shards import ShardedIds, encode_lines
@@ -36,7 +36,7 @@ def ngram_dataset(
     part: tuple[int, int] = (0, 1),
     most_batches: int | None = None,
     segment: int = 1,
-    folds: int | None = None,
+    folds: np.ndarray | Sequence[int] | None = None,
 ) -> tf.data.Dataset:
     """Build a tf.data dataset of shuffled n-gram batches: (context_ids int32 [B, n-1], target_ids int32 [B]).
 
@@ -45,8 +45,8 @@ def ngram_dataset(
     permutation, and the same seed the same epochs. `tf.train.Checkpoint(iterator=iter(dataset))` restores the place
     within an epoch. With `first_epoch` the next epochs follow as they would have.
 
-    With `segment` T the batches are B/T segments: ({"segments": int32 [B/T, n-1+T-1]}, target_ids int32 [B/T, T]). A segment is T
-    consecutive targets with the n-1 words before the first, so that neighbours share their context. Segments begin at
+    With `segment` T the batches are B/T segments: ({"segments": int32 [B/T, n-1+T-1]}, target_ids int32 [B/T, T]).
+    A segment is T consecutive targets with the n-1 words before the first: neighbours share their context. They begin at
     other places in each of T epochs. A place without a target is `<pad>`: before and after the text, and where
     `targets_below` skips a word. With boundary `"sentence"` the text keeps its `</s>`, which ends the context, and with
     `"text"` the `<s>` of its documents.
@@ -72,8 +72,9 @@ def ngram_dataset(
             each n-gram once. Of ids in memory, part w of a batch is its w-th N-th. Of shards a worker reads its own.
         most_batches: limit of the batches in an epoch, with `drop_remainder`. Default: no limit.
         segment: T, the targets of a segment. B must be a multiple of T and of the number of parts. Default: 1, n-grams.
-        folds: K. Add the fold of each n-gram: ((context_ids, folds int32 [B]), target_ids). N-gram i of N in the order
-            of the text is in fold floor(i K / N); see `Jackknife`. For ids in memory, without segments.
+        folds: int [K-1], increasing: how many n-grams of the text come before each part but the first; see
+            `Jackknife.starts`. Add the part of each n-gram: ((context_ids, folds int32 [B]), target_ids). All n-grams
+            of the text count, also those that `targets_below` skips. For ids in memory, without segments.
 
     Returns:
         a dataset whose `cardinality()` is the number of batches in an epoch (infinite with `first_epoch`).
@@ -91,7 +92,7 @@ def ngram_dataset(
     >>> len(ngram_dataset(lines, order=3, batch_size=5, vocabulary=vocabulary))
     2
     """
-    check_boundary(order, boundary)
+    check_boundary(order, boundary, least_order=2)
     if vocabulary is not None:
         ids = encode_lines(ids, vocabulary, tokenizer, boundary)
     elif not isinstance(ids, ShardedIds | Resampled):
@@ -107,8 +108,7 @@ def ngram_dataset(
             "`part` must be (w, N) with 0 <= w < N, and `batch_size` a multiple of N times `segment`. "
             f"Received: {part}, {batch_size}, {segment}."
         )
-    if folds and (segment > 1 or isinstance(ids, ShardedIds | Resampled)):
-        raise InputError("`folds` requires ids in memory, without `segment`. Received: shards or segments.")
+    starts = None if folds is None else _convert_folds(folds, ids, boundary, targets_below, segment)
     batch_size //= segment  # from here on segments are the units; n-grams are segments of one target
     pools, listed = None, targets_below if segment == 1 else None
     if isinstance(ids, ShardedIds | Resampled):
@@ -135,12 +135,14 @@ def ngram_dataset(
     skipped = first_batch * local_size  # n-grams of this part to skip in the first epoch
     chunk = max(1, _CHUNK // (local_size * segment)) * local_size
 
-    def gather(epoch: tf.Tensor, tokens: tf.Tensor, positions: tf.Tensor | None) -> Callable:
+    def gather(
+        epoch: tf.Tensor, tokens: tf.Tensor, positions: tf.Tensor | None, numbers: tf.Tensor | None = None
+    ) -> Callable:
         offset = draw_offset(segment, seed, epoch) if shuffle and segment > 1 else 0
         gather_places = functools.partial(gather_segments, tokens, positions, offset, order, segment, targets_below)
         if segment > 1:
             return _name_segments(gather_places)
-        return _add_folds(gather_places, folds, number) if folds else gather_places
+        return gather_places if starts is None else _add_folds(gather_places, starts, numbers)
 
     if pools:
         chunks = build_pool_chunks(pools, gather, chunk, shuffle, seed, first_epoch, skipped)
@@ -192,13 +194,38 @@ def _name_segments(gather: Callable) -> Callable:
     return gather_named
 
 
-def _add_folds(gather: Callable, folds: int, number: int) -> Callable:
-    """Return a function of places that adds the fold of each n-gram to its context."""
+def _convert_folds(
+    folds: np.ndarray | Sequence[int],
+    ids: np.ndarray | ShardedIds | Resampled,
+    boundary: str,
+    targets_below: int | None,
+    segment: int,
+) -> np.ndarray:
+    """Return how many n-grams of an epoch come before each part but the first, int32 [K-1]."""
+    texts = ids.texts if isinstance(ids, Resampled) else [ids]
+    if segment > 1 or not all(isinstance(text, np.ndarray) for text in texts):
+        raise InputError("`folds` requires ids in memory, without `segment`. Received: shards or segments.")
+    starts = np.asarray(folds)
+    if starts.ndim != 1 or starts.dtype.kind not in "iu" or not (np.diff(starts, prepend=0) >= 0).all():
+        raise InputError(f"`folds` must be increasing numbers of n-grams. Received: {folds}. Fix: `Jackknife.starts`.")
+    if targets_below is not None:
+        targets = np.concatenate([text[find_targets(text, boundary)] for text in texts])
+        is_used = targets < targets_below
+        starts = np.append(0, np.cumsum(is_used))[np.minimum(starts, len(targets))]
+    return starts.astype(np.int32)
+
+
+def _add_folds(gather: Callable, starts: np.ndarray, numbers: tf.Tensor | None) -> Callable:
+    """Return a function of places that adds the fold of each n-gram to its context.
+
+    `numbers` are the n-grams of the text that are at the places. Without them the places are these numbers.
+    """
+    starts = tf.constant(starts)
 
     def gather_with_folds(place: tf.Tensor) -> tuple:
         context_ids, target_ids = gather(place)
-        fold = tf.cast(place, tf.int64) * folds // number
-        return (context_ids, tf.cast(fold, tf.int32)), target_ids
+        number = place if numbers is None else tf.gather(numbers, place)
+        return (context_ids, tf.searchsorted(starts, number, side="right")), target_ids
 
     return gather_with_folds
 

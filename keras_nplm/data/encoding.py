@@ -43,7 +43,7 @@ def encode_sentences(
         boundary: with `"text"` an empty sentence ends a document, and becomes `<s>`; else it is skipped.
 
     Raises:
-        InputError: a sentence holds a reserved token (`<pad>`, `<s>` or `</s>`).
+        InputError: a sentence holds a reserved token (`<s>` or `</s>`).
 
     Example:
 

@@ -81,21 +81,27 @@ def build_chunks(
 def build_pool_chunks(
     pools: Pools, gather: Callable, chunk: int, shuffle: bool, seed: int, first_epoch: int | None, skipped: int
 ) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """Return a function from an epoch to its chunks of n-grams, pool after pool. The next pool is read in advance."""
+    """Return a function from an epoch to its chunks of n-grams, pool after pool. The next pool is read in advance.
+
+    `gather` gets the epoch, and of a pool the tokens, the positions and the numbers of its n-grams (`Pools`).
+    """
     first_pool, first_ngram = pools.place(skipped) if skipped else (0, 0)
 
-    def load(epoch: tf.Tensor, pool: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def load(epoch: tf.Tensor, pool: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         tokens, positions = tf.numpy_function(pools.load, [epoch, pool], (tf.int32, tf.int32))
-        return tf.ensure_shape(tokens, [None]), tf.ensure_shape(positions, [None]), pool
+        numbers = tf.numpy_function(pools.number_ngrams, [epoch, pool], tf.int32)
+        tokens, positions, numbers = (tf.ensure_shape(array, [None]) for array in (tokens, positions, numbers))
+        return tokens, positions, numbers, pool
 
     def chunks(epoch: tf.Tensor) -> tf.data.Dataset:
         is_first = epoch == first_epoch if skipped else tf.constant(False)
 
-        def of_pool(tokens: tf.Tensor, positions: tf.Tensor, pool: tf.Tensor) -> tf.data.Dataset:
+        def of_pool(tokens: tf.Tensor, positions: tf.Tensor, numbers: tf.Tensor, pool: tf.Tensor) -> tf.data.Dataset:
             first = tf.where(is_first & (pool == first_pool), first_ngram, 0)
             pool_seed = make_key(seed, epoch, 1 + pool) if shuffle else None
             size = tf.size(positions)
-            return build_chunks(gather(epoch, tokens, positions), chunk, first, size, size, pool_seed)
+            gather_places = gather(epoch, tokens, positions, numbers)
+            return build_chunks(gather_places, chunk, first, size, size, pool_seed)
 
         numbers = tf.data.Dataset.range(tf.where(is_first, tf.cast(first_pool, tf.int64), 0), pools.count)
         return numbers.map(functools.partial(load, epoch)).prefetch(1).flat_map(of_pool)

@@ -86,9 +86,10 @@ def arrange_ngrams(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndarr
     return tokens, positions
 
 
-def check_boundary(order: int, boundary: str) -> None:
-    if order < 2:
-        raise InputError(f"`order` (n) must be 2 or more: a context has n-1 words. Received: {order}.")
+def check_boundary(order: int, boundary: str, least_order: int = 1) -> None:
+    """Check the order of n-grams and the boundary. A network has an order of 2 or more, an n-gram model of 1."""
+    if order < least_order:
+        raise InputError(f"`order` (n) must be {least_order} or more: a context has n-1 words. Received: {order}.")
     if boundary not in BOUNDARIES:
         raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
 
@@ -116,7 +117,7 @@ def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: i
     for ids in map(convert_ids, parts):
         tokens, positions = arrange_ngrams(ids, order, boundary)
         tokens[: order - 1] = context
-        context = tokens[1 - order :].copy()
+        context = tokens[len(tokens) - (order - 1) :].copy()
         is_empty, start = is_empty and not len(positions), 0
         while start < len(positions):
             some = positions[start : start + size - len(held)]

@@ -22,7 +22,7 @@ def segment_positions(ids: np.ndarray, order: int, boundary: str, segment: int) 
     >>> [tokens[i - 2 : i + 4].tolist() for i in positions]
     [[-3, -3, 7, 8, 3, 9], [3, 9, 3, -1, -1, -1]]
     """
-    check_boundary(order, boundary)
+    check_boundary(order, boundary, least_order=2)
     ids, fill = convert_ids(ids), padding_id(boundary)
     words = np.where(ids == BOS_ID, ~BOS_ID, ids) if predicts_end(boundary) else ids[ids != EOS_ID]
     if not len(words):

@@ -34,6 +34,8 @@ class Blocks:
             sums = [np.add.reduceat(targets, firsts, dtype=np.int64) for targets, firsts in parts]
             self.ngrams = np.concatenate([np.zeros(0, np.int64), *sums])
         self.ngrams = count_segments(self.ngrams, segment)
+        # of each block, how many n-grams of the text come before it
+        self.before = np.cumsum(self.ngrams) - self.ngrams
         if not self.ngrams.sum():
             raise InputError("The text has no word to predict. Fix: add text.")
 
@@ -122,14 +124,29 @@ class Pools:
     def load(self, epoch: int, pool: int) -> tuple[np.ndarray, np.ndarray]:
         """Read a pool of an epoch: tokens int32 and positions int32, as `ngram_positions` arranges them."""
         tokens, positions, size = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], 0
-        for number, text in enumerate(self._texts):
-            rows = slice_rows(self._select_blocks(number, epoch), self._starts[pool, number], self._stops[pool, number])
+        for text, rows in zip(self._texts, self._select_rows(epoch, pool), strict=True):
             for block, first, stop in rows.tolist():
                 block_tokens, block_positions = text.load(block)
                 tokens.append(block_tokens)
                 positions.append((block_positions[first:stop] + size).astype(np.int32))
                 size += len(block_tokens)
         return np.concatenate(tokens, dtype=np.int32), np.concatenate(positions)
+
+    def number_ngrams(self, epoch: int, pool: int) -> np.ndarray:
+        """Number the n-grams of a pool, in the order of `load`, by their places in the joined texts, int32 [N]."""
+        numbers = [np.zeros(0, np.int32)]
+        before = 0
+        for text, rows in zip(self._texts, self._select_rows(epoch, pool), strict=True):
+            for block, first, stop in rows.tolist():
+                start = before + text.before[block]
+                numbers.append(np.arange(start + first, start + stop, dtype=np.int32))
+            before += text.ngrams.sum()
+        return np.concatenate(numbers)
+
+    def _select_rows(self, epoch: int, pool: int) -> list[np.ndarray]:
+        """Return, for each text, rows of (block, first n-gram, n-gram after the last) that a pool has."""
+        bounds = zip(self._starts[pool], self._stops[pool], strict=True)
+        return [slice_rows(self._select_blocks(text, epoch), *bound) for text, bound in enumerate(bounds)]
 
 
 def divide_evenly(sizes: np.ndarray, workers: int) -> np.ndarray:

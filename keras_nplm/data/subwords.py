@@ -19,6 +19,7 @@ from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.files import check_is_file, identify_content, replace_file
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.remote import display_url
+from keras_nplm.io.text import WHITE_SPACE
 
 PIECES = OPTIONS["pieces"].default
 PIECES_KINDS = OPTIONS["pieces_kind"].choices  # in the order of SentencePiece's numbers
@@ -43,6 +44,7 @@ class Subwords:
 
     A line is split at each space, and the words are encoded one by one. A word begins with `▁`, and characters without
     a piece are spelled in bytes, such as `<0xE2>`. Thus no `<unk>` occurs, and `decode` restores each line exactly.
+    Other white space, also a line end within a text, is a character of a word.
 
     Args:
         model: the bytes of a `.model` file of SentencePiece, unigram or BPE, with byte fallback. Its normalisation is
@@ -166,6 +168,15 @@ class Subwords:
             if is_symbol or is_split or piece.type == types.NORMAL:
                 listed.append((piece.piece, ids, score, is_symbol))
         return listed
+
+    @functools.cached_property
+    def blanks(self) -> str:
+        """The white space after which a word begins: spaces, and what no piece has, such as line ends.
+
+        At the end of a prompt it is not encoded, since the `▁` of the next word stands for it.
+        """
+        known = {*continue_line([name for name in self.words if name not in _BYTE_NAMES])} - {" "}
+        return "".join(character for character in WHITE_SPACE if character not in known)
 
     @functools.cached_property
     def _names(self) -> list[str]:

@@ -91,6 +91,20 @@ def split_characters(line: str) -> list[str]:
     return list(SPACE.join(line.split()))
 
 
+def split_beginning(text: str, tokenizer_name: str, tokenize: Callable[[str], list[str]]) -> list[str]:
+    """Split the beginning of a line into tokens, such as a prompt: white space at its end counts.
+
+    At the end of a line white space is no token. Here the next word follows, so between characters it is a `▁`.
+    White space at the beginning of a line is no token.
+
+    >>> split_beginning("of ", "characters", split_characters), split_beginning("of ", "words", split_words)
+    (['o', 'f', '▁'], ['of'])
+    """
+    tokens = tokenize(text)
+    is_characters = parse_tokenizer(tokenizer_name)[0] == CHARACTERS
+    return [*tokens, SPACE] if is_characters and tokens and ends_with_space(text, tokenizer_name) else tokens
+
+
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "words": split_words,
     "whitespace": split_fields,
@@ -107,6 +121,12 @@ def join_tokens(tokens: Sequence[str], name: str) -> str:
         return continue_line(tokens).removeprefix(" ")
     line = get_separator(name).join(tokens)
     return line if get_separator(name) else line.replace(SPACE, " ")
+
+
+def ends_with_space(text: str, name: str) -> bool:
+    """Return whether a text ends with white space of the tokenizer `name`; a no-break space is a word of some."""
+    split = split_fields if parse_tokenizer(name)[0] == "whitespace" else str.split
+    return bool(text) and not split(text[-1])
 
 
 def get_separator(name: str) -> str:

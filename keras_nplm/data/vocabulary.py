@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_sentences, convert_ids
 from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path, read_forms, write_forms
-from keras_nplm.data.special_ids import BOS, EOS, PAD, SPECIALS, UNK, UNK_ID, check_ids
+from keras_nplm.data.special_ids import BOS, EOS, EOS_ID, PAD, SPECIALS, UNK, UNK_ID, check_ids
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
@@ -24,14 +24,15 @@ if typing.TYPE_CHECKING:
 
 _WORDS_AT_A_TIME = 1 << 18  # that `from_counts` selects from
 _SHOWN = 5  # words in the repr of a vocabulary
-_RESERVED = (PAD, BOS, EOS)  # tokens that text must not contain
+_MARKERS = (BOS, EOS)  # tokens that a text to train or evaluate on must not contain
 
 
 class Vocabulary:
     """The vocabulary of a model: words and their ids.
 
     Ids 0 to 3 are `<pad>` (the mask), `<unk>` (any out-of-vocabulary word), `<s>` and `</s>` (before and after a
-    sentence). Of these special tokens only `<unk>` may occur in text.
+    sentence). Texts to train or evaluate on hold no `<s>` and no `</s>`. In other text these are out-of-vocabulary
+    words, and `<pad>` is one in every text.
 
     Args:
         words: the words from id 4 on, usually the most frequent first.
@@ -145,6 +146,7 @@ class Vocabulary:
             check_reserved(some)
             types += len(some)
             some.pop(UNK, None)
+            some.pop(PAD, None)
             kept += [(-count, word) for word, count in some.items() if count >= min_count]
             if max_size is not None:
                 kept = sorted(kept)[:max_size]
@@ -207,10 +209,10 @@ class Vocabulary:
 
     @functools.cached_property
     def _ids(self) -> dict[str, int]:
-        return {word: i for i, word in enumerate(self.words)}
+        return {word: i for i, word in enumerate(self.words) if word != PAD}
 
     def encode(self, tokens: Sequence[str]) -> np.ndarray:
-        """Look up the ids of tokens, int32 [T]. An out-of-vocabulary token is `<unk>`."""
+        """Look up the ids of tokens, int32 [T]. An out-of-vocabulary token is `<unk>`, and so is `<pad>`."""
         if not isinstance(tokens, list):
             tokens = list(check_lines(tokens, "tokens"))
         try:
@@ -225,6 +227,12 @@ class Vocabulary:
                 raise InputError("Text must be valid UTF-8. Received: half a surrogate pair.") from error
         return ids
 
+    def encode_text(self, tokens: Sequence[str]) -> np.ndarray:
+        """Look up the ids of the tokens of a text, in which `<s>` and `</s>` are out-of-vocabulary words, too."""
+        ids = self.encode(tokens)
+        ids[ids <= EOS_ID] = UNK_ID
+        return ids
+
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Return the words of ids."""
         ids = convert_ids(ids)
@@ -233,8 +241,11 @@ class Vocabulary:
 
 
 def check_reserved(tokens: Iterable[str]) -> None:
-    """Check that text holds no `<pad>`, `<s>` or `</s>`: only this package inserts them, as in KenLM."""
-    for token in _RESERVED:
+    """Check that a text to train or evaluate on holds no `<s>` or `</s>`: only this package inserts them, as `lmplz`.
+
+    A text with markers would have other n-grams and another perplexity.
+    """
+    for token in _MARKERS:
         if token in tokens:
             raise InputError(
                 f"The text holds the reserved token {token}: each line is a sentence, without markers. Fix: remove it, "

@@ -19,7 +19,10 @@ _FIGURES = ("seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One model of a report. Its command gets `--corpus brown`, and `--config brown` if it names no configuration."""
+    """One model of a report. Its command gets `--corpus brown`, and `--config brown` if it names no configuration.
+
+    In a command `{study}` stands for the directory that has `rows/`.
+    """
 
     name: str  # of its directory below `rows/`
     title: str  # in the table
@@ -87,8 +90,9 @@ def is_made(row: Row, directory: Path) -> bool:
 
 def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
     model = directory / "rows" / row.name
-    command = [sys.executable, "-m", "keras_nplm", *row.arguments, "--output", str(model)]
-    command += ["--data-dir", data_dir] if data_dir else []
+    arguments = [argument.replace("{study}", str(directory)) for argument in row.arguments]
+    command = [sys.executable, "-m", "keras_nplm", *arguments, "--output", str(model)]
+    command += ["--data-dir", data_dir] if data_dir and "--corpus" in arguments else []
     environment = os.environ | {"TF_NUM_INTRAOP_THREADS": str(threads), "TF_NUM_INTEROP_THREADS": "1"}
     with open(f"{model}.log", "ab") as log:
         status = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False).returncode

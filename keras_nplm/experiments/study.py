@@ -21,6 +21,7 @@ class Study:
     tables: Sequence[Table] = ()
     rows: Sequence[Row] = ()  # the models that it needs
     measure: Callable | None = None  # of the directory of `rows/`; default: all rows, in the first table
+    write_texts: Callable | None = None  # that rows read; of the directory of `rows/` and of that of brown.zip, or None
 
     def split_text(self) -> tuple[str, str]:
         title, _, text = self.text.partition("\n")
@@ -59,6 +60,8 @@ def make_study(
     for row in rows:
         check_argument("rows", row in names, f"names of {', '.join(names)}", repr(row))
     with lock_directory(directory):
+        if study.write_texts:
+            study.write_texts(directory, data_dir)
         make_rows([row for row in study.rows if row.name in (rows or names)], directory, jobs, data_dir)
         report = study.report(directory)
         write_json(path.with_suffix(".json"), report)

@@ -64,10 +64,21 @@ def _find_member(path: str | os.PathLike, member: zipfile.ZipInfo) -> int:
     return member.header_offset + len(header) + sum(np.frombuffer(header[-4:], "<u2").tolist())
 
 
-def free_mapped_pages(array: np.ndarray, least_bytes: int = 0) -> None:
-    """Drop the pages of a mapped array from this process's memory, if it has at least `least_bytes`."""
+def is_mapped(array: np.ndarray) -> bool:
+    """Return whether an array is memory-mapped from a file."""
+    return isinstance(_find_base(array), mmap.mmap)
+
+
+def _find_base(array: np.ndarray) -> object:
+    """Return the object that owns the memory of an array."""
     base: object = array
     while isinstance(base, np.ndarray):
         base = base.base
+    return base
+
+
+def free_mapped_pages(array: np.ndarray, least_bytes: int = 0) -> None:
+    """Drop the pages of a mapped array from this process's memory, if it has at least `least_bytes`."""
+    base = _find_base(array)
     if isinstance(base, mmap.mmap) and len(base) >= least_bytes and hasattr(base, "madvise"):
         base.madvise(mmap.MADV_DONTNEED)

@@ -32,6 +32,11 @@ def summarize_error(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200] or type(error).__name__
 
 
+def drop_fix(error: Exception) -> str:
+    """Return the message of an error without its remedy, where a different one helps."""
+    return str(error).partition(" Fix: ")[0]
+
+
 def shorten_value(value: object) -> str:
     """`repr` of a value, cut after 60 characters."""
     text = repr(value)

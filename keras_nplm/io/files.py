@@ -22,15 +22,18 @@ from keras_nplm.io.text import check_is_file, explain_read_errors, read_text
 
 NUMBER = (int, float)
 MAX_JSON_BYTES = 1 << 24  # of a JSON file; the largest lists the shards of a corpus, about 5 MB for a terabyte of text
-_RESTORE = "Fix: restore the file, or run the command that wrote it again."
+_RESTORE = "Fix: restore the file, or remove the whole output of the command that wrote it, and run it again."
 _TEMPORARY = re.compile(r"\..+\.\d+(\.[^.]+)?")  # the names that `replace_file` writes to
 _BLOCK = 1 << 20  # numbers that are written or checked at a time
 _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", dict: "an object"}
 
 
 @contextlib.contextmanager
-def replace_file(path: str | os.PathLike) -> Iterator[Path]:
-    """Write a file atomically: yield a temporary path with its suffix, and rename it to `path` without an error."""
+def replace_file(path: str | os.PathLike, keep: Path | None = None) -> Iterator[Path]:
+    """Write a file atomically: yield a temporary path with its suffix, and rename it to `path` without an error.
+
+    The old file is renamed to `keep`, if given, when the new one is complete.
+    """
     path = Path(path)
     check_output_path(path)
     if not path.name or (path.exists() and not path.is_file()):
@@ -41,6 +44,8 @@ def replace_file(path: str | os.PathLike) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         check_locks(path)
+        if keep is not None and path.exists():
+            os.replace(path, keep)
         os.replace(temporary, path)
     except OSError as error:
         raise output_error(path, error, "Its old content, if any, is unchanged.") from error
@@ -108,12 +113,14 @@ def _is_number(value: float) -> bool:
     return not (isinstance(value, bool) or huge or value != value)
 
 
-def write_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np.ndarray]]) -> None:
-    """Write named arrays, and lists of arrays, to `path` (.npz, uncompressed)."""
+def write_arrays(
+    path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np.ndarray]], keep: Path | None = None
+) -> None:
+    """Write named arrays, and lists of arrays, to `path` (.npz, uncompressed); see `replace_file` for `keep`."""
     named = {}
     for name, value in arrays.items():
         named |= {f"{name}.{i}": array for i, array in enumerate(value)} if isinstance(value, list) else {name: value}
-    with replace_file(path) as temporary, open_archive_to_write(temporary) as write:
+    with replace_file(path, keep) as temporary, open_archive_to_write(temporary) as write:
         for name, array in named.items():
             array = np.asarray(array)
             write(name, array.dtype, array.shape, iterate_blocks(array))

@@ -90,7 +90,7 @@ class Option:
         kind = "" if self.choices or self.is_list or self._has_type(value) else _NAMES[self.type]
         wanted = ", ".join(filter(None, [kind, self.range, "or None" * self.optional]))
         example = self.default if self.example is None else self.example
-        fix = f"give a value such as {example!r}."
+        fix = "leave it out." if example is None else f"give a value such as {example!r}."
         check_argument(argument or self.name, False, wanted, shorten_value(value), fix)
 
 
@@ -166,7 +166,7 @@ minutes float? none 0..: minutes of one core for the run, which choose the optio
 seed int 1 0..2147483647: random seed of initial weights, dropout, samples and the order of n-grams
 """
 _EXAMPLES = dict(cutoffs="2000,7000", max_size=20_000, tokens=1_000_000, vocabulary_size=10_000) | dict(
-    normalise="lower", output_rank=50, shortlist_size=2000
+    normalise="lower", output_rank=50, shortlist_size=2000, minutes=30.0
 )
 
 

@@ -26,7 +26,7 @@ _STORES = {  # library, which raises an error where a download is cut short; and
 }
 _SHOWN_BYTES = 1 << 20  # a larger download is announced
 _LAST = ("config.json", "metrics.json")  # they say that the other files are complete
-_CHECKPOINT = "last.npz"  # only the run itself reads it
+CHECKPOINTS = ("last.npz", "previous.npz")  # the newest first; only the run itself reads them
 _OUTPUTS: dict[str, tuple[str, dict]] = {}  # by local directory: its URL, and the states of files as they are there
 
 
@@ -64,7 +64,8 @@ def fetch(path: str | os.PathLike) -> Path:
     with _explain_errors(url, "read"):
         described = filesystem.info(url)
         listed = {"": described} if described["type"] == "file" else _list_files(filesystem, url)
-        listed.pop(_CHECKPOINT, None)
+        for name in CHECKPOINTS:
+            listed.pop(name, None)
         stale = {name: info for name, info in listed.items() if not _is_current(copy / name, info)}
         if (size := sum(info["size"] for info in stale.values())) > _SHOWN_BYTES:
             print(f"Downloading {url} ({size / 1e6:,.1f} MB) to {find_cache()}.", file=sys.stderr)
@@ -160,8 +161,12 @@ def _upload_changes(url: str, states: dict[str, tuple], local: Path) -> None:
     found = {name: _read_state(local / name) for name in names if "/." not in f"/{name}"}
     changed = [name for name, state in found.items() if states.get(name) != state]
     with _explain_errors(url, "write"):
+        renamed = {state: name for name, state in states.items()}
         for name in sorted(changed, key=lambda name: (name.rpartition("/")[2] in _LAST, found[name])):
-            filesystem.put_file(str(local / name), f"{url}/{name}")
+            if found[name] in renamed:  # `last.npz` was renamed to `previous.npz`: the store copies it
+                filesystem.cp_file(f"{url}/{renamed[found[name]]}", f"{url}/{name}")
+            else:
+                filesystem.put_file(str(local / name), f"{url}/{name}")
             states[name] = found[name]
         for name in states.keys() - found.keys():
             filesystem.rm_file(f"{url}/{name}")

@@ -21,7 +21,9 @@ from typing import Any, BinaryIO
 
 from keras_nplm.io.errors import InputError, import_extra
 
+STANDARD_INPUT = "-"  # in place of the name of a file that is read once
 SPACES = " \t\r\n"  # between the words of a file format, as in KenLM: any other character may be in a word
+WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))  # all characters that `str.isspace` knows
 MAX_LINE_BYTES = 1 << 24  # of text; a line needs up to 25 times its size in memory, once it is tokenised
 _BUFFER = 1 << 17  # bytes of text that are handed on at a time
 _ARCHIVES = {
@@ -53,8 +55,10 @@ def explain_read_errors(path: str | os.PathLike) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or error
-        raise InputError(f"Cannot read {path}: {reason}. Fix: check the name and its permissions.") from error
+        reason, fix = error.strerror or error, "check the name and its permissions."
+        if str(path) == STANDARD_INPUT:
+            fix = "save standard input to a file, since this file is read more than once."
+        raise InputError(f"Cannot read {path}: {reason}. Fix: {fix}") from error
 
 
 def read_text(path: str | os.PathLike) -> str:

@@ -13,6 +13,7 @@ from keras_nplm.data.special_ids import EOS, EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import SPACE, lower, parse_tokenizer, spell_piece
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import check_argument
+from keras_nplm.io.text import WHITE_SPACE
 from keras_nplm.models.base import NextWordModel
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ SCALE = 1 << 20  # log-probabilities are multiples of its inverse, so that equal
 _NO_SPACES = re.compile(  # Thai, Lao, Tibetan, Myanmar, Khmer, kana, Chinese characters
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]"
 )
-_WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
 # What a text ends with: nothing, a letter, a different character, a space; then: no space may come before the word.
 _OPEN, _LETTER, _OTHER, AFTER_SPACE, NO_SPACE = range(5)
 
@@ -103,7 +103,7 @@ class WordPieces:
         self.begins[:, :first] = False
         self.begins[:NO_SPACE, EOS_ID] = True
         self.index = PrefixIndex(self.texts, first)
-        self.blanks = " " if vocabulary.subwords is not None else _WHITE_SPACE + SPACE
+        self.blanks = WHITE_SPACE + SPACE if vocabulary.subwords is None else vocabulary.subwords.blanks
 
     def find_compatible(self, prefix: bytes) -> np.ndarray:
         """Return whose texts begin with `prefix`, or are the beginning of it: bool [|V|]."""

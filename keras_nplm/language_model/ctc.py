@@ -1,31 +1,45 @@
 """Beam search for CTC, as in speech recognition: a language model for the decoder of pyctcdecode."""
 
 import dataclasses
+import functools
+import math
+import numbers
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_nplm.data.prefixes import PrefixIndex
+from keras_nplm.data.special_ids import PAD_ID
 from keras_nplm.io.errors import check_argument
-from keras_nplm.language_model.scorer import State
+from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
+from keras_nplm.language_model.scorer import ID_BYTES, State
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
 
+_LN10 = math.log(10)
 _LONG = 6  # letters of a word from which the offset of an unknown word grows, as in pyctcdecode
+_ATTRIBUTES = "attrs.json"  # of a saved language model, as in pyctcdecode
+_MODEL = "model"  # the model directory in it
 
 
 @dataclasses.dataclass(repr=False)
 class CtcLanguageModel:
-    """Language model for the beam search of pyctcdecode, with the interface of its `AbstractLanguageModel`.
+    """Language model for the beam search of pyctcdecode, with the interface of its `LanguageModel`.
 
-        score(word | state) = α ln P(word | state) + β + offset of an out-of-vocabulary word
+        score(word | state) = α (ln P(word | state) + offset ln 10) + β;    offset 0 for words of the vocabulary
 
-    The last word's score includes α ln P(</s>). KenLM is not needed.
+    The last word's score includes α ln P(</s>). Scores are those of pyctcdecode over the same model in KenLM, so that
+    α, β and the offset that were tuned there are right here. One score differs: an empty word, of a text that ends
+    in a space, is no unknown word, but only the end. KenLM is not needed.
 
     Args:
         language_model: a `LanguageModel`.
         alpha: α, the weight of the language model.
         beta: β, a bonus for each word.
-        unk_score_offset: added to an out-of-vocabulary word, and to a partial word with which no word begins.
+        unk_score_offset: log10, added to ln P of an out-of-vocabulary word; not weighed by α and without ln 10, the
+            score of a partial word with which no word begins.
+        score_boundary: whether a text begins after `<s>` and ends in `</s>`. False: its first state is no context.
         self_normalised: whether the logits of a network are log-probabilities; see `LanguageModel.load`.
 
     Example:
@@ -35,7 +49,9 @@ class CtcLanguageModel:
     >>> language_model.score_partial_token("val"), language_model.score_partial_token("vbl")
     (0.0, -10.0)
 
-    Use: `BeamSearchDecoderCTC(Alphabet.build_alphabet(labels), language_model).decode(logits)`.
+    Use: `BeamSearchDecoderCTC(Alphabet.build_alphabet(labels), language_model).decode(logits)`. After
+    `decoder.save_to_dir(path)`, `CtcLanguageModel.load_from_dir(f"{path}/language_model")` is the language model of a
+    new decoder. `BeamSearchDecoderCTC.load_from_dir` itself reads no language model but KenLM's.
     """
 
     language_model: "LanguageModel"
@@ -43,33 +59,96 @@ class CtcLanguageModel:
     beta: float = 1.5
     unk_score_offset: float = -10.0
     self_normalised: bool = False
+    score_boundary: bool = True
+
+    JSON_ATTRS = ("alpha", "beta", "unk_score_offset", "score_boundary")
 
     def __post_init__(self) -> None:
-        self.order = self.language_model.model.order
+        self.reset_params(**self.serializable_attrs)
         self._scorer = self.language_model.scorer(self.self_normalised)
 
+    def __getstate__(self) -> dict:
+        return {name: value for name, value in self.__dict__.items() if name != "_word_index"}
+
+    @property
+    def order(self) -> int:
+        """The order of the language model."""
+        return self._scorer.model.order
+
+    @property
+    def serializable_attrs(self) -> dict[str, Any]:
+        """The parameters that `save_to_dir` writes."""
+        return {name: getattr(self, name) for name in self.JSON_ATTRS}
+
     def reset_params(self, **params: Any) -> None:
-        """Set `alpha`, `beta` or `unk_score_offset`."""
+        """Set `alpha`, `beta`, `unk_score_offset` or `score_boundary`. None leaves a parameter as it is."""
         for name, value in params.items():
-            check_argument(name, name in ("alpha", "beta", "unk_score_offset"), "left out", value)
-            setattr(self, name, value)
+            check_argument(name, name in self.JSON_ATTRS, "left out", value)
+            is_bool = isinstance(value, bool)
+            if name == "score_boundary":
+                check_argument(name, is_bool or value is None, "True or False", repr(value))
+            else:
+                is_number = isinstance(value, numbers.Real) and not is_bool and not math.isnan(value)
+                check_argument(name, is_number or value is None, "a number", repr(value))
+        for name, value in params.items():
+            if value is not None:
+                setattr(self, name, value)
 
     def get_start_state(self) -> State:
         """Return the state at the beginning of a text."""
-        return self._scorer.begin()
+        begin = self._scorer.begin()
+        if self.score_boundary:
+            return begin
+        return PAD_ID.to_bytes(ID_BYTES, "little") * (len(begin) // ID_BYTES)
 
     def score_partial_token(self, partial_token: str) -> float:
         """Return 0 for the beginning of a word of the vocabulary, else the offset, which grows with the length."""
-        *_, last = self._scorer.tokenize(partial_token)
-        index = self.language_model.word_index
-        if not isinstance(index, PrefixIndex) or index.find(last):
+        tokens = self._scorer.tokenize(partial_token)
+        index = self._word_index
+        if not tokens or index is None or index.find(tokens[-1]):
             return 0.0
         return self.unk_score_offset * max(1, len(partial_token) / _LONG)
 
+    @functools.cached_property
+    def _word_index(self) -> PrefixIndex | None:
+        index = self.language_model.word_index
+        return index if isinstance(index, PrefixIndex) else None
+
     def score(self, prev_state: State, word: str, is_last_word: bool = False) -> tuple[float, State]:
-        """Return the score of a word and the state after it. An empty word, at the end of a text, scores 0."""
+        """Return the score of a word and the state after it. An empty word, at the end of a text, has only the end."""
         log_prob, state = self._scorer.score(prev_state, word)
-        if is_last_word:
+        bonus = 0.0
+        if word:
+            bonus = self.beta
+            if word not in self._scorer:
+                log_prob += self.unk_score_offset * _LN10
+        if is_last_word and self.score_boundary:
             log_prob += self._scorer.end(state)
-        offset = self.beta + (word not in self._scorer) * self.unk_score_offset if word else 0.0
-        return self.alpha * log_prob + offset, state
+        return self.alpha * log_prob + bonus, state
+
+    def save_to_dir(self, filepath: str | os.PathLike, unigram_encoding: str | None = None) -> None:
+        """Save the language model and its parameters to a directory, which `load_from_dir` reads.
+
+        `BeamSearchDecoderCTC.save_to_dir` calls it. `unigram_encoding` is pyctcdecode's: all files are UTF-8.
+
+        Raises:
+            InputError: the directory already holds a model, or models of this class cannot be saved.
+        """
+        self.language_model.save(Path(filepath) / _MODEL)
+        write_json(Path(filepath) / _ATTRIBUTES, {**self.serializable_attrs, "self_normalised": self.self_normalised})
+
+    @classmethod
+    def load_from_dir(cls, filepath: str | os.PathLike, unigram_encoding: str | None = None) -> "CtcLanguageModel":
+        """Load a language model that `save_to_dir` wrote."""
+        from keras_nplm.language_model.language_model import LanguageModel
+
+        path = Path(filepath) / _ATTRIBUTES
+        attributes = read_json(path)
+        names = ("alpha", "beta", "unk_score_offset")
+        flags = ("score_boundary", "self_normalised")
+        check_fields(path, attributes, dict.fromkeys(names, NUMBER))
+        for name in flags:
+            value = attributes.get(name)
+            check_argument(name, isinstance(value, bool), f"true or false in {path}", repr(value))
+        options = {name: attributes[name] for name in (*names, *flags)}
+        return cls(LanguageModel.load(Path(filepath) / _MODEL), **options)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers import uses_lemmas, uses_subwords
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, RunError, check_argument
+from keras_nplm.io.errors import InputError, RunError, check_argument, drop_fix
 from keras_nplm.io.files import NUMBER, check_fields, is_temporary, read_json, remove_temporary_files
 from keras_nplm.io.lock import LOCK_NAME, lock_directory
 from keras_nplm.io.paths import check_output_path
@@ -74,14 +75,30 @@ def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
 
 
 @contextlib.contextmanager
-def remove_config_if_refused(directory: Path, unless: Path | None = None) -> Iterator[None]:
-    """Delete `config.json` if the block raises an InputError, unless a file such as a checkpoint exists."""
+def remove_config_if_refused(directory: Path, unless: Collection[str] = ()) -> Iterator[None]:
+    """Delete `config.json` if the block raises an InputError, so that the next try may have other options.
+
+    What the refused run wrote beside the corpus goes, too. Nothing is deleted if one of the files `unless` exists:
+    they hold finished work, such as a checkpoint.
+    """
     try:
         yield
     except InputError:
-        if unless is None or not unless.exists():
+        if not any((directory / name).exists() for name in unless):
             (directory / "config.json").unlink(missing_ok=True)
+            for name in ("components", "logs"):
+                shutil.rmtree(directory / name, ignore_errors=True)
         raise
+
+
+@contextlib.contextmanager
+def explain_damage(directory: Path) -> Iterator[None]:
+    """Name the directory to remove if the block, which reads what an earlier call wrote there, raises an InputError."""
+    try:
+        yield
+    except InputError as error:
+        fix = f"Fix: restore the file, or remove {directory} and run the same command again."
+        raise InputError(f"The run in {directory} is damaged. {drop_fix(error)} {fix}") from error
 
 
 @contextlib.contextmanager

@@ -33,6 +33,7 @@ def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None
     check_fields(path, content, {"settings": dict, "static": NUMBER, "dynamic": NUMBER, "tokens": int, "tried": int})
     if content.get("weights") not in (None, digest_weights(model)):
         return None
+    content["settings"].setdefault("static_share", 0.0)  # files of earlier versions lack it
     wanted = {one.name: NUMBER if one.type is float else one.type for one in dataclasses.fields(DynamicSettings)}
     check_fields(path, content["settings"], wanted)
     settings = DynamicSettings(**{name: content["settings"][name] for name in wanted})

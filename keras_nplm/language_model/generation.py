@@ -9,8 +9,9 @@ import numpy as np
 from keras_nplm.data.arguments import check_text
 from keras_nplm.data.ngram_arrays import crosses_sentences
 from keras_nplm.data.special_ids import EOS_ID
-from keras_nplm.data.tokenizers import continue_line, join_tokens
+from keras_nplm.data.tokenizers import continue_line, ends_with_space, join_tokens
 from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.language_model.completion import AFTER_SPACE, NO_SPACE, WordPieces
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
@@ -28,23 +29,44 @@ def generate_text(
     check_argument("temperature", 0 <= temperature < np.inf, "0 or more", temperature)
     check_argument("top_k", top_k is None or top_k >= 1, "1 or more", top_k)
     check_argument("seed", seed >= 0, "0 or more", seed)
-    has_pieces = language_model.vocabulary.subwords is not None
-    prompt = prompt.rstrip(" ") if has_pieces else prompt
-    context = language_model.encode_beginning(prompt)
+    subwords = language_model.vocabulary.subwords
+    before = prompt if subwords is None else prompt.rstrip(subwords.blanks)
+    context = language_model.encode_beginning(before)
+    first_ids = _list_first_ids(language_model, prompt, before)
     sample = functools.partial(_sample, random=np.random.default_rng(seed), temperature=temperature, top_k=top_k)
-    ids = _sample_sentences(language_model, context, num_words, sample)
+    ids = _sample_sentences(language_model, context, first_ids, num_words, sample)
     lines = [language_model.vocabulary.decode(np.array(sentence)) for sentence in ids]
     joined = [join_tokens(line, language_model.tokenizer_name) for line in lines]
-    if has_pieces and len(language_model.tokenize(prompt)):
-        joined[0] = continue_line(lines[0])
+    if subwords is not None and before and before == prompt:
+        joined[0] = continue_line(lines[0])  # with the space before a new word
     return "\n".join(joined)
 
 
+def _list_first_ids(language_model: "LanguageModel", prompt: str, before: str) -> np.ndarray:
+    """List the ids that may follow a prompt: after white space at its end, those that begin a word.
+
+    `before` is the prompt as it is encoded. A `▁` of characters is encoded, and one of subwords is still to come.
+    """
+    proposed = language_model.proposed_ids
+    is_encoded = prompt == before
+    begins_word = not is_encoded or ends_with_space(prompt, language_model.tokenizer_name)
+    if not begins_word or not language_model.tokenize(before):
+        return proposed
+    pieces = language_model.word_index
+    if not isinstance(pieces, WordPieces):
+        return proposed
+    return proposed[pieces.begins[NO_SPACE if is_encoded else AFTER_SPACE, proposed]]
+
+
 def _sample_sentences(
-    language_model: "LanguageModel", context: np.ndarray, num_words: int, sample: Callable[[np.ndarray], int]
+    language_model: "LanguageModel",
+    context: np.ndarray,
+    first_ids: np.ndarray,
+    num_words: int,
+    sample: Callable[[np.ndarray], int],
 ) -> list[list[int]]:
-    """Sample the ids of words after a context, one list per sentence."""
-    model, candidates = language_model.scorer().model, language_model.proposed_ids
+    """Sample the ids of words after a context, one list per sentence. The first is one of `first_ids`."""
+    model, candidates = language_model.scorer().model, first_ids
     pieces = None if language_model.vocabulary.subwords is None else language_model.word_index
     sentences, number, tokens = [[]], 0, 0
     most = _MOST_TOKENS * num_words
@@ -53,10 +75,11 @@ def _sample_sentences(
             break
         log_probs = model.next_log_probs(context[None])[0, candidates].astype(np.float64)
         token = int(candidates[sample(log_probs)])
+        candidates = language_model.proposed_ids
         is_new = token == EOS_ID or pieces is None or bool(pieces.begins[pieces.last[context[-1]], token])
         if number == num_words and is_new:
             break
-        context = np.append(context[1:], token).astype(np.int32)
+        context = np.append(context, token)[1:].astype(np.int32)
         if token == EOS_ID:
             context = context if crosses_sentences(language_model.boundary) else language_model.first_context
             sentences.append([])

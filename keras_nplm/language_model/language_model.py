@@ -1,5 +1,6 @@
 """LanguageModel: a trained model with its vocabulary and tokenizer; text in, probabilities and words out."""
 
+import dataclasses
 import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,8 +14,8 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import BOUNDARIES, has_documents, padding_id, predicts_end
 from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.special_ids import EOS_ID, SPECIALS
-from keras_nplm.data.tokenizers import WORD_TOKENIZERS, load_forms, parse_tokenizer, uses_lemmas
-from keras_nplm.data.vocabulary import Vocabulary, check_reserved
+from keras_nplm.data.tokenizers import WORD_TOKENIZERS, load_forms, parse_tokenizer, split_beginning, uses_lemmas
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
@@ -26,6 +27,7 @@ from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, sav
 from keras_nplm.language_model.evaluation import evaluate_text, make_learner
 from keras_nplm.language_model.generation import generate_text
 from keras_nplm.language_model.model_files import find_network, get_kind, load_model, save_model
+from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores, rank_lists
 from keras_nplm.language_model.rescoring.nbest import NBestList
@@ -40,7 +42,10 @@ if TYPE_CHECKING:
     from keras_nplm.models.networks.context_network import ContextNetwork
 
 
-class LanguageModel:
+CORPUS_FILE = "corpus/corpus.json"
+
+
+class LanguageModel(Pickled):
     """A language model with its vocabulary and tokenizer: score, complete, generate and rescore text.
 
     Args:
@@ -73,6 +78,7 @@ class LanguageModel:
         check_argument("tokenizer_name", has_words, "one with `+lemmas` for a vocabulary of lemmas", tokenizer_name)
         size, words = getattr(model, "vocabulary_size", len(vocabulary)), len(vocabulary)
         check_argument("vocabulary", size == words, f"of the model's size, {size}", f"{words} words", "pass its own.")
+        check_order(getattr(model, "order", 2), tokenizer_name)
         self.model = model
         self.vocabulary = vocabulary
         self.tokenizer_name = tokenizer_name
@@ -82,6 +88,30 @@ class LanguageModel:
         self.boundary = resolve_boundary([model], boundary) or "sentence"
         self.adaptation: Adaptation | None = None
         self._readers: dict[str, functools.partial] = {}  # of the parts of a model directory, read when first used
+        self._register()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute. From then on the model is not the one that was loaded: it is pickled by content."""
+        super().__setattr__(name, value)
+        if "_token" in self.__dict__:
+            self.__dict__["_origin"] = None
+            self._register()
+
+    def _find_origin(self) -> Origin | None:
+        is_as_loaded = self._origin is not None and digest_weights(self.model) == self._loaded_weights
+        return self._origin if is_as_loaded else None
+
+    def __getstate__(self) -> dict:
+        """Return the content, without what is made from it. `spelling` and `dynamics` are read from their files."""
+        left_out = ("tokenize", "_token", "_origin", "_readers", "word_index", "_dynamics")
+        state = {name: value for name, value in self.__dict__.items() if name not in left_out}
+        corpus = {name: read for name, read in self._readers.items() if name == CORPUS_FILE}
+        return state | {"spelling": self.spelling, "_dynamics": self._dynamics, "_readers": corpus}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self.tokenize = self.vocabulary.tokenizer(self.tokenizer_name)
+        self._register()
 
     def __repr__(self) -> str:
         return (
@@ -100,7 +130,9 @@ class LanguageModel:
         Raises:
             InputError: the directory is missing, incomplete or damaged, or its files belong to different models.
         """
-        directory = fetch(directory)
+        path = directory
+        directory = fetch(path)
+        origin = Origin.read(cls.load, path, self_normalised) if directory.is_dir() else None
         config, vocabulary = read_description(directory)
         try:
             model = load_model(directory, config, len(vocabulary))
@@ -111,13 +143,15 @@ class LanguageModel:
             raise InputError(f"The files of {directory} do not match each other: {error}. Fix: retrain.") from error
         directory = Path(directory).absolute()
         readers = {
-            "corpus/corpus.json": functools.partial(load_encoded_corpus, directory, len(vocabulary)),
+            CORPUS_FILE: functools.partial(load_encoded_corpus, directory, len(vocabulary)),
             SPELLING_FILE: functools.partial(SpellingModel.load, directory / SPELLING_FILE),
             DYNAMICS_FILE: functools.partial(load_dynamics, directory, model),
         }
         if self_normalised:
             del readers[DYNAMICS_FILE]
         language_model._readers = {name: read for name, read in readers.items() if (directory / name).is_file()}
+        # not set as attributes, which would mean that the model has changed
+        language_model.__dict__.update(_origin=origin, _loaded_weights=digest_weights(model))
         return language_model
 
     @classmethod
@@ -154,7 +188,7 @@ class LanguageModel:
     @functools.cached_property
     def corpus(self) -> EncodedCorpus | None:
         """The encoded training corpus. None: the model was not trained from one."""
-        return self._read("corpus/corpus.json")
+        return self._read(CORPUS_FILE)
 
     @functools.cached_property
     def spelling(self) -> SpellingModel | None:
@@ -247,9 +281,14 @@ class LanguageModel:
     ) -> Iterator[SentenceScore]:
         """Iterate over the log-probabilities of sentences; see `keras_nplm.language_model.scoring.score_sentences`.
 
-        `min_log_prob` is a lower bound of ln P of one n-gram. `dynamic`: a copy of the model learns from each sentence
-        before it scores the next; see `evaluate`. With the boundary `"text"` the sentences are one text, and an empty
-        one ends a document; but `alone`, each is a text of its own.
+        A line end at the end of a sentence is no part of it. Elsewhere it is white space, or a character of subwords.
+        A blank sentence has 0 tokens and the log-probability 0, as `evaluate` and training skip blank lines.
+
+        `min_log_prob` is a lower bound of ln P of one n-gram. `dynamic`: a copy of the model learns after each chunk of
+        tokens and at the end of each sentence, before it scores the next. See `evaluate`, whose chunks cross sentences.
+        With the boundary `"text"` the sentences are one text, and a blank one ends a document. With `alone` each is a
+        text of its own, such as a hypothesis of an N-best list. Then a blank one has ln P(</s>), too: the hypothesis
+        that nothing was said.
         """
         return self._score(sentences, dynamic, alone, min_log_prob=min_log_prob)
 
@@ -270,9 +309,11 @@ class LanguageModel:
     ) -> Iterator[Any]:
         lines = check_lines(sentences, "sentences")
         scorer = Scorer(self, make_learner(self, dynamic)[1] if dynamic else self.model)
-        options["in_order"] = bool(dynamic)
+        options["scores_blank"] = alone
         if has_documents(self.boundary) and not alone:
             options["context"] = bytearray(scorer.begin())
+        if dynamic:
+            return _score_and_learn(scorer, lines, options)
         batches = batch_by_size(lines, BATCH_CHARACTERS)
         return (score for batch in batches for score in score_sentences(scorer, batch, **options))
 
@@ -283,7 +324,12 @@ class LanguageModel:
         weights. Adaptive, short-list and hybrid outputs run compiled graphs. `self_normalised` takes the logits of an
         NPLM as log-probabilities, as in `load`. Dynamic evaluation is off.
         """
-        return Scorer(self, (self_normalise if self_normalised else convert_to_arrays)(self.model))
+        convert = self_normalise if self_normalised else convert_to_arrays
+        origin = self._find_origin()
+        if origin is not None:
+            self_normalised |= origin.self_normalised
+            origin = dataclasses.replace(origin, load=_load_scorer, self_normalised=self_normalised)
+        return Scorer(self, convert(self.model), origin)
 
     def rescore(
         self, lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, *, name: str = FEATURE_NAME
@@ -301,7 +347,8 @@ class LanguageModel:
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Return the most probable next words with P(w | context); `<unk>` is left out.
 
-        The last n-1 tokens of the context count. A model of subwords returns whole words.
+        The last n-1 tokens of the context count. A model of subwords returns whole words. White space at the end of the
+        context begins a new word: after `"of "` a model of characters returns the first letters of words.
         """
         return completion.find_next_words(self, context, top_k)
 
@@ -326,14 +373,15 @@ class LanguageModel:
         """Generate text: continue a prompt with words sampled from P(w | context).
 
         Args:
-            prompt: the text to continue; may be empty.
+            prompt: the text to continue; may be empty. After white space at its end a new word begins.
             num_words: number of words, or of the characters of a character model, 1 to 1,000,000.
             seed: random seed, 0 or more.
             temperature: P is raised to the power 1/temperature and normalised; 0 takes the most probable word.
             top_k: sample from this many most probable words, characters or subwords. Default: all.
 
         Returns:
-            the words separated by spaces, or the text of characters or subwords. Each sentence is a line.
+            the text after the prompt: words separated by spaces, or the text of characters or subwords, which may
+            begin within a word or with a space. Each sentence is a line.
         """
         return generate_text(self, prompt, num_words, seed=seed, temperature=temperature, top_k=top_k)
 
@@ -385,14 +433,31 @@ class LanguageModel:
         return np.full(self.model.order - 1, padding_id(self.boundary), np.int32)
 
     def encode_beginning(self, text: str) -> np.ndarray:
-        """Return the context of the word after the beginning of a sentence, int32 [n-1]."""
-        tokens = self.tokenize(text)
-        if self.vocabulary.subwords is None:
-            check_reserved(tokens)
-        return np.concatenate([self.first_context, self.vocabulary.encode(tokens)])[len(tokens) :]
+        """Return the context of the word after the beginning of a sentence, int32 [n-1]; see `split_beginning`."""
+        tokens = split_beginning(text, self.tokenizer_name, self.tokenize)
+        ids = self.vocabulary.encode_text(tokens)
+        return np.concatenate([self.first_context, ids])[len(ids) :]
 
     def _find_rows(self, *words: str) -> list[int]:
         return word_vectors.find_rows([check_text(word, "word") for word in words], self.vocabulary, self.tokenize)
+
+
+def _load_scorer(path: str, self_normalised: bool) -> Scorer:
+    """Load the scorer of a model directory, for a pickle."""
+    return LanguageModel.load(path, self_normalised).scorer()
+
+
+def check_order(order: int, tokenizer_name: str) -> None:
+    """Refuse unigrams of characters or subwords: where words begin depends on the token before."""
+    fits = order > 1 or parse_tokenizer(tokenizer_name)[0] in WORD_TOKENIZERS
+    check_argument("order", fits, f"2 or more with the tokenizer {tokenizer_name}", order, "give 2 or more, or words.")
+
+
+def _score_and_learn(scorer: Scorer, lines: Iterable[str], options: dict[str, Any]) -> Iterator[Any]:
+    """Iterate over the scores of lines under a model that learns from each before it scores the next."""
+    for line in lines:
+        yield from score_sentences(scorer, [line], in_order=True, **options)
+        scorer.model.learn_rest()
 
 
 def _pair_words(words: list[str], neighbours: np.ndarray, cosines: np.ndarray) -> list[tuple[str, float]]:

@@ -1,8 +1,8 @@
 """Incremental scoring: log-probabilities a few words at a time, with hashable states, as decoders need them."""
 
 import contextlib
-import operator
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +12,8 @@ from keras_nplm.data.ngram_arrays import gather_ngrams, predicts_end
 from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.data.subwords import WordCache
 from keras_nplm.data.tokenizers import CHARACTERS, SPACE, parse_tokenizer
-from keras_nplm.data.vocabulary import check_reserved
 from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.mixture import Mixture
 
@@ -26,16 +26,27 @@ UNK, EOS = (np.int32(i).tobytes() for i in (UNK_ID, EOS_ID))
 _STARTS = tuple(np.int32(i).tobytes() for i in (PAD_ID, BOS_ID))  # the last id of a state at the beginning of a text
 
 
-class Scorer:
+class Scorer(Pickled):
     """Score a text a few words at a time, for beam search and other decoders; see `LanguageModel.scorer`.
 
         ln P(text) = sum_t ln P(words_t | state_{t-1}) + ln P(</s> | state_T),    state_0 = begin()
 
-    A state holds the last n-1 token ids, all that the model can use, as bytes: hashable, comparable and picklable.
-    Hypotheses with equal states have equal continuations: a decoder may recombine them. However a text is cut into
-    calls at single spaces, its score is that of `LanguageModel.score`, up to rounding. A word of several tokens, such
-    as subwords, has the sum of their log-probabilities. An out-of-vocabulary word has ln P(<unk> | state). As in KenLM,
-    `word in scorer` tells whether it is in the vocabulary. Words must not be `<s>`, `</s>` or `<pad>`.
+    A state holds the last n-1 token ids as bytes: hashable, comparable and picklable. Hypotheses
+    with equal states have equal continuations: a decoder may recombine them. The states of n-gram
+    models are minimal, as in KenLM: `<pad>` stands for the words that no listed n-gram continues,
+    so that after an unknown word all histories are one.
+
+    However a text is cut into calls at single spaces, its score is that of `LanguageModel.score`,
+    up to rounding; the space may be given with the word before it or after it. Characters have a
+    token for it, so that after `"of "` the next word begins. A word of several tokens, such as
+    subwords, has the sum of their log-probabilities. An out-of-vocabulary word has
+    ln P(<unk> | state). As in KenLM,
+    `word in scorer` tells whether it is in the vocabulary. `<s>`, `</s>` and `<pad>` are
+    out-of-vocabulary words.
+
+    A scorer can be pickled, also in `pool.map(scorer.score, …)`: by the path of its model
+    directory, else by content. In a process made by fork it runs in NumPy; adaptive, short-list
+    and hybrid outputs refuse to run there.
 
     Example:
 
@@ -51,14 +62,39 @@ class Scorer:
     (True, False)
     """
 
-    def __init__(self, language_model: "LanguageModel", model: NextWordModel):
-        self.model, self.vocabulary, self.tokenize = model, language_model.vocabulary, language_model.tokenize
+    def __init__(self, language_model: "LanguageModel", model: NextWordModel, origin: Origin | None = None):
+        self.vocabulary, self.tokenize = language_model.vocabulary, language_model.tokenize
         self.end_ids = EOS if predicts_end(language_model.boundary) else b""
         self._begin = language_model.first_context.tobytes()
         has_spaces = parse_tokenizer(language_model.tokenizer_name)[0] == CHARACTERS
         self._between = self.vocabulary.encode([SPACE] * has_spaces).tobytes()
-        self._encode = WordCache(lambda word: self.encode_tokens(self.tokenize(check_text(word, "word")))).__getitem__
-        self._cut = operator.itemgetter(slice(-len(self._begin), None))
+        self._is_space_known = self._between not in (b"", UNK)
+        self._tokenizer_name = language_model.tokenizer_name
+        self._origin = origin
+        self._set_model(model)
+        self._register()
+
+    def _set_model(self, model: NextWordModel) -> None:
+        self.model = model
+        self._distances = np.arange(model.order - 1, 0, -1)  # from the word after a context to each of its words
+
+    def __getstate__(self) -> dict:
+        """Return the content, without what is made from it."""
+        left_out = ("tokenize", "_encode", "_token", "_origin")
+        return {name: value for name, value in self.__dict__.items() if name not in left_out}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self.tokenize = self.vocabulary.tokenizer(self._tokenizer_name)
+        self._register()
+
+    @functools.cached_property
+    def _shortens(self) -> bool:
+        return not self.model.uses_whole_contexts
+
+    @functools.cached_property
+    def _encode(self) -> Callable[[str], bytes]:
+        return WordCache(lambda word: self.encode_tokens(self.tokenize(check_text(word, "word")))).__getitem__
 
     def begin(self) -> State:
         """Return the state at the beginning of a text."""
@@ -71,23 +107,50 @@ class Scorer:
 
     def score_batch(self, states: Sequence[State], words: Sequence[str]) -> tuple[np.ndarray, list[State]]:
         """Return ln P of one word after each state, float64 [B], and the B states after these words."""
-        if self._between:
+        if self._between or self.vocabulary.subwords is not None:
             return self.score_encoded(states, [self.encode(*pair) for pair in zip(states, words, strict=True)])
         return self.score_encoded(states, [*map(self._encode, words)])
 
     def score_encoded(self, states: Sequence[State], ids: Sequence[bytes]) -> tuple[np.ndarray, list[State]]:
         """Return the same for words as `encode` returns them: for decoders that encode each word once."""
-        lengths, order = [*map(len, ids)], len(self._begin) // ID_BYTES + 1
-        paths = [state + word for state, word in zip(states, ids, strict=True)]
-        are_tokens = lengths.count(ID_BYTES) == len(lengths)
+        lengths = [*map(len, ids)]
+        order = len(self._begin) // ID_BYTES + 1
+        are_tokens = lengths.count(ID_BYTES) == len(lengths) == len(states)
         if are_tokens:
-            ngrams = np.frombuffer(b"".join(paths), np.int32).reshape(len(paths), order)
+            contexts = np.frombuffer(b"".join(states), np.int32).reshape(len(states), order - 1)
+            targets = np.frombuffer(b"".join(ids), np.int32)
         else:
+            paths = [state + word for state, word in zip(states, ids, strict=True)]
             tokens, positions, owners = arrange_paths(paths, ids)
             ngrams = gather_ngrams(tokens, positions, order)
-        log_probs = self.model._log_prob(ngrams[:, :-1], ngrams[:, -1])  # the ids of states need no check
-        sums = log_probs.astype(np.float64) if are_tokens else np.bincount(owners, log_probs, len(paths))
-        return sums, [*map(self._cut, paths)]
+            contexts = ngrams[:, :-1]
+            targets = ngrams[:, -1]
+        if self._shortens:
+            log_probs, used = self.model.log_prob_and_lengths(contexts, targets)
+        else:  # the ids of states need no check
+            log_probs = self.model._log_prob(contexts, targets)
+            used = None
+        after = self._pack_next_states(contexts, targets, used)
+        if are_tokens:
+            return log_probs.astype(np.float64), after
+        last_of_each = np.cumsum(lengths) // ID_BYTES - 1
+        ends = zip(states, lengths, last_of_each.tolist(), strict=True)
+        sums = np.bincount(owners, log_probs, len(paths))
+        return sums, [after[last] if size else state for state, size, last in ends]
+
+    def _pack_next_states(self, contexts: np.ndarray, targets: np.ndarray, used: np.ndarray | None) -> list[State]:
+        """Return the state after each n-gram; `used`, if given, are the numbers of its last words that count."""
+        after = np.empty(contexts.shape, np.int32)
+        after[:, :-1] = contexts[:, 1:]
+        after[:, -1:] = targets[:, None]
+        if used is not None:
+            if self._between or self.vocabulary.subwords is not None:
+                # the last token tells `encode` that the text has begun
+                used = np.maximum(used, 1)
+            after *= self._distances <= used[:, None]  # the rest is <pad>, 0
+        packed = after.tobytes()
+        size = len(self._begin)
+        return [packed[start : start + size] for start in range(0, len(packed), size or 1)] or [b""] * len(targets)
 
     def score_ids(self, context_ids: np.ndarray, target_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ln P(token | context), float [B], and the next contexts: for decoders that keep a beam in arrays.
@@ -95,7 +158,7 @@ class Scorer:
         `context_ids` are states as int32 [B, n-1], such as `np.frombuffer(state, np.int32)`; `target_ids` int32 [B].
         """
         log_probs = self.model.log_prob(context_ids, target_ids)
-        return log_probs, np.concatenate([context_ids[:, 1:], target_ids[:, None]], axis=1)
+        return log_probs, np.concatenate([context_ids, target_ids[:, None]], axis=1)[:, 1:]
 
     def next_log_probs(self, states: Sequence[State]) -> np.ndarray:
         """Return ln P(token | state) of every token of the vocabulary, float [B, |V|]: `vocabulary.words` by id."""
@@ -107,15 +170,37 @@ class Scorer:
         return float(self.score_encoded([state], [self.end_ids])[0][0])
 
     def encode(self, state: State, word: str) -> bytes:
-        """Return the token ids of a word, int32 each. A model of characters has a token for the space before it."""
+        """Return the token ids of a word after a state, int32 each: of characters with the space between two words.
+
+        White space at an end of the word is the space to its neighbour, and not given twice.
+        """
+        last = state[-ID_BYTES:]
+        if self.vocabulary.subwords is not None:
+            return self._encode(self._strip_spaces(word, last in _STARTS))
         ids = self._encode(word)
-        return self._between + ids if ids and state[-ID_BYTES:] not in _STARTS else ids
+        if not self._between:
+            return ids
+        has_space = last in _STARTS or (self._is_space_known and last == self._between)
+        if not ids:
+            return self._between if word and self._is_space_known and not has_space else b""
+        before = b"" if has_space else self._between
+        after = self._between if self._is_space_known and word[-1].isspace() else b""
+        return before + ids + after
+
+    def _strip_spaces(self, word: str, is_first: bool) -> str:
+        """Remove the spaces that the `▁` of subwords stands for: that to the word before, and that to the next one."""
+        check_text(word, "word")
+        if not is_first:
+            word = word.removeprefix(" ")
+        return word.rstrip(self.vocabulary.subwords.blanks)
+
+    def split_line(self, line: str) -> list[str]:
+        """Split a line into tokens. A blank line has none: it is no sentence, as in training and in `evaluate`."""
+        return [] if self.vocabulary.subwords is not None and line.isspace() else self.tokenize(line)
 
     def encode_tokens(self, tokens: list[str]) -> bytes:
-        """Return the ids of tokens, int32 each."""
-        if self.vocabulary.subwords is None:
-            check_reserved(tokens)
-        return self.vocabulary.encode(tokens).tobytes()
+        """Return the ids of tokens, int32 each. `<s>`, `</s>` and `<pad>` are out-of-vocabulary words."""
+        return self.vocabulary.encode_text(tokens).tobytes()
 
     def __contains__(self, word: str) -> bool:
         ids = self._encode(word)
@@ -133,7 +218,7 @@ def arrange_paths(paths: Sequence[bytes], ids: Sequence[bytes]) -> tuple[np.ndar
 
 
 def self_normalise(model: NextWordModel) -> NextWordModel:
-    """Return a network whose logits are log-probabilities; see `keras_nplm.models.networks.self_normalised.SelfNormalised`."""
+    """Return a network whose logits are log-probabilities; see `SelfNormalised`."""
     kind, fix = getattr(model, "kind", None), "leave `self_normalised` out."
     wanted = "an NPLM, which has logits, to be self-normalised"
     check_argument("model", kind in ("nplm", "self-normalised"), wanted, type(model).__name__, fix)

@@ -44,21 +44,23 @@ def score_sentences(
     in_order: bool = False,
     by_token: bool = False,
     context: bytearray | None = None,
+    scores_blank: bool = False,
 ) -> list[SentenceScore] | list[list[TokenScore]]:
     """Return the log-probability of each sentence, or of its tokens; without `context` each sentence is a text.
 
         ln P(sentence) = sum_t ln P(w_t | w_{t-n+1} … w_{t-1})
 
     An n-gram that occurs several times is evaluated once, but with `in_order` where it stands, for a model that learns.
-    With the boundary `"stream"`, a sentence without words has 0 tokens and the log-probability 0.
-    A `context` is the state before the sentences of one text, and then that after them. An empty sentence resets it.
+    A blank sentence is none: it has 0 tokens and the log-probability 0. But with `scores_blank` it has ln P(</s>), if
+    the model predicts `</s>`. A `context` is the state before the sentences of one text, and then that after them. A
+    blank sentence resets it.
 
     Reference: Schwenk (2007), Continuous space language models, section 4.2.
     """
     model, number = scorer.model, len(sentences)
-    texts = [*map(scorer.tokenize, sentences)]
+    texts = [*map(scorer.split_line, sentences)]
     flat = io.BytesIO(scorer.encode_tokens([*itertools.chain.from_iterable(texts)]))
-    ends = (scorer.end_ids if len(text) or context is None else b"" for text in texts)
+    ends = (scorer.end_ids if text or scores_blank else b"" for text in texts)
     ids = [flat.read(ID_BYTES * len(text)) + end for text, end in zip(texts, ends, strict=True)]
     paths = [scorer.begin() + one for one in ids] if context is None else [*_join_paths(context, ids, scorer.begin())]
     tokens, positions, owners = arrange_paths(paths, ids)
@@ -86,4 +88,4 @@ def _join_paths(context: bytearray, ids: Sequence[bytes], begin: State) -> Itera
     """Yield the path of each sentence of a text: the state after the sentences before, and its ids."""
     for one in ids:
         yield (path := bytes(context) + one)
-        context[:] = path[-len(context) :] if one else begin
+        context[:] = path[len(path) - len(begin) :] if one else begin

@@ -50,6 +50,29 @@ class NextWordModel:
         counts[:, :-1] &= context_ids[:, 1:] != BOS_ID
         return 1 + np.count_nonzero(counts, axis=1)
 
+    @property
+    def uses_whole_contexts(self) -> bool:
+        """Whether every word of a context counts, as in a network. If not, `find_used_lengths` tells which."""
+        return True
+
+    def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
+        """Return the number of last words of each context that count, int [B], for checked int32 [B, n-1].
+
+        Contexts that end in the same such words have the same probabilities, now and after any further words.
+        """
+        return np.full(len(context_ids), self.order - 1)
+
+    def log_prob_and_lengths(self, context_ids: np.ndarray, target_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return ln P(target | context), float [B], and `find_used_lengths` of the contexts after the targets.
+
+        Ids are checked, as those of `_log_prob`. A model that finds both in one search overrides this method.
+        """
+        after = np.concatenate([context_ids, target_ids[:, None]], axis=1)[:, 1:]
+        return self._log_prob(context_ids, target_ids), self.find_used_lengths(after)
+
+    def learn_rest(self) -> None:
+        """Learn from the last predicted words, which fill no chunk. A model that does not learn does nothing."""
+
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) of every word w in nats, float [B, |V|]; exp of a row sums to 1."""
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
@@ -85,6 +108,18 @@ def row_blocks(num_rows: int, block_size: int) -> Iterator[slice]:
 def cut_contexts(model: NextWordModel, context_ids: np.ndarray) -> np.ndarray:
     """Return the last n-1 words of each context, for a model of a lower order than the contexts."""
     return context_ids[:, context_ids.shape[1] - (model.order - 1) :]
+
+
+def use_whole_contexts(models: Sequence[NextWordModel]) -> bool:
+    """Return whether every word of a context counts where models predict together."""
+    longest = max(model.order for model in models)
+    return any(model.order == longest and model.uses_whole_contexts for model in models)
+
+
+def find_longest_used(models: Sequence[NextWordModel], context_ids: np.ndarray) -> np.ndarray:
+    """Return the number of last words of each context that count in one of the models, int [B]."""
+    lengths = [model.find_used_lengths(cut_contexts(model, context_ids)) for model in models]
+    return np.max(lengths, axis=0)
 
 
 def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = None) -> str | None:

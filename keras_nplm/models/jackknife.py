@@ -8,8 +8,10 @@ import tensorflow as tf
 
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.ngram_arrays import find_targets
+from keras_nplm.data.resampling import Resampled
+from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.special_ids import EOS_ID
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
@@ -18,23 +20,89 @@ FOLDS = 5
 _ROWS = 2048  # n-grams whose log-probabilities are looked up together, at least a batch
 
 
+def check_training_text(ids: np.ndarray | ShardedIds | Resampled, boundary: str) -> None:
+    """Refuse a text that has no jackknife: one that is not in memory, or that has fewer than two n-grams."""
+    if not all(isinstance(text, np.ndarray) for text in _list_texts(ids)):
+        fix = "Fix: choose another output layer, such as --output-layer full."
+        raise InputError(f"`ids` must be a text in memory for a jackknife. Received: {type(ids).__name__}. {fix}")
+    number = _count_ngrams(ids, boundary)
+    if number < 2:
+        raise InputError(f"`ids` must have 2 n-grams or more for a jackknife. Received: {number}. Fix: add text.")
+
+
+def choose_folds(ids: np.ndarray | Resampled, boundary: str) -> int:
+    """Choose K of the jackknife of a training text: 5, or the number of its n-grams if it has fewer."""
+    return min(FOLDS, _count_ngrams(ids, boundary))
+
+
+def _list_texts(ids: np.ndarray | ShardedIds | Resampled) -> list[np.ndarray | ShardedIds]:
+    return ids.texts if isinstance(ids, Resampled) else [ids]
+
+
+def _count_ngrams(ids: np.ndarray | Resampled, boundary: str) -> int:
+    return sum(np.count_nonzero(find_targets(text, boundary)) for text in _list_texts(ids))
+
+
+def cut_text(ids: np.ndarray, boundary: str, folds: int) -> np.ndarray:
+    """Cut a text into K consecutive parts of about equal numbers of n-grams. Return K-1 places in the ids, increasing.
+
+    Cut k is the first end of a sentence with k N / K of N n-grams or more before it, if each part then has a sentence,
+    otherwise the nearest end with which each has one. An end without words before it, as of a blank line, is none. A
+    text with fewer sentences than parts is cut between any two n-grams.
+
+    Example:
+
+    >>> cut_text(np.array([4, 5, 3, 6, 3, 4, 5, 6, 4, 5, 3], np.int32), "sentence", folds=2)
+    array([5])
+    >>> cut_text(np.array([4, 5, 6, 4, 5, 3], np.int32), "sentence", folds=2)
+    array([3])
+    """
+    is_target = find_targets(ids, boundary)
+    ngrams = np.cumsum(is_target)
+    number = ngrams[-1]
+    words = np.cumsum(is_target & (ids != EOS_ID))
+    ends = np.flatnonzero(ids == EOS_ID)
+    # the first end after each number of words, without those before the first and after the last word
+    _, distinct = np.unique(words[ends], return_index=True)
+    ends = ends[distinct]
+    ends = ends[(words[ends] > 0) & (words[ends] < words[-1])]
+    if len(ends) < folds - 1:
+        ends = np.flatnonzero(is_target)[:-1]
+    parts = np.arange(folds - 1)
+    wanted = -(-(parts + 1) * number // folds)
+    chosen = np.searchsorted(ngrams[ends], wanted)
+    # each cut comes after the one before it, and leaves an end for each that follows
+    chosen = np.maximum.accumulate(chosen - parts) + parts
+    chosen = np.minimum(chosen, len(ends) - (folds - 1) + parts)
+    return ends[chosen] + 1
+
+
 class Jackknife:
     """Kneser-Ney models of a training text, each estimated without one of K parts of the text.
 
-    N-gram i of N in the order of the text is in fold floor(i K / N). Part k has the sentences that begin in fold k. The
-    parts are consecutive, so that the topics of a part are as new to its model as those of a test text.
+    The parts are consecutive, so that the topics of a part are as new to its model as those of a test text. They
+    consist of whole sentences: the model that predicts an n-gram has not seen its sentence. A text with fewer than K
+    sentences, such as a book on one line, is cut within sentences. Then the model has not seen the part of the n-gram.
+    See `cut_text`.
 
     Args:
-        ids: int32 [T], each sentence closed by `</s>`.
+        ids: int32 [T], each sentence closed by `</s>`; or several texts, as `Resampled`, which are joined.
         vocabulary_size: |V|.
         order: n of the models.
         boundary: `"sentence"`, `"text"` or `"stream"`.
-        folds: K, 2 or more.
+        folds: K, 2 or more, and at most the number of n-grams.
+
+    Attributes:
+        models: the K models.
+        starts: int64 [K-1], how many n-grams come before each part but the first.
+        number: N, how many n-grams the text has.
 
     Example:
 
     >>> ids = np.array([4, 5, 3] * 10 + [6, 5, 3] * 10, np.int32)
     >>> jackknife = Jackknife(ids, vocabulary_size=7, order=2, folds=2)
+    >>> jackknife.starts
+    array([30])
     >>> np.exp(jackknife.next_log_probs(np.array([[6], [6]]), np.array([0, 1])))[:, 5].round(2)
     array([0.89, 0.27], dtype=float32)
 
@@ -42,24 +110,37 @@ class Jackknife:
     """
 
     def __init__(
-        self, ids: np.ndarray, vocabulary_size: int, order: int, boundary: str = "sentence", folds: int = FOLDS
+        self,
+        ids: np.ndarray | Resampled,
+        vocabulary_size: int,
+        order: int,
+        boundary: str = "sentence",
+        folds: int = FOLDS,
     ):
-        kind, fix = type(ids).__name__, "choose another output layer, such as --output-layer full."
-        check_argument("ids", isinstance(ids, np.ndarray), "one text in memory", kind, fix)
         check_argument("folds", folds >= 2, "2 or more", folds, "each model leaves one part out.")
-        is_target = find_targets(ids, boundary)
-        number = int(is_target.sum())
-        check_argument("ids", number >= folds, f"{folds} n-grams or more", number, "add text.")
-        ends = np.append(np.flatnonzero(ids == EOS_ID) + 1, len(ids))
-        starts = -(-np.arange(1, folds) * number // folds)  # n-grams before each fold
-        cuts = [0, *ends[np.searchsorted(np.cumsum(is_target)[ends - 1], starts)], len(ids)]
-        self.order, self.vocabulary_size = order, vocabulary_size
+        check_training_text(ids, boundary)
+        ids = np.concatenate(_list_texts(ids))
+        self.number = _count_ngrams(ids, boundary)
+        check_argument("ids", self.number >= folds, f"{folds} n-grams or more", self.number, "add text.")
+        cuts = cut_text(ids, boundary, folds)
+        self.starts = np.cumsum(find_targets(ids, boundary))[cuts - 1]
+        self.order = order
+        self.vocabulary_size = vocabulary_size
+        self.boundary = boundary
         self.models: list[BackoffModel] = []
         with open_progress("Estimating n-gram models", total=folds, unit=" models") as progress:
-            for first, last in itertools.pairwise(cuts):
+            for first, last in itertools.pairwise([0, *cuts, len(ids)]):
                 others = np.concatenate([ids[:first], ids[last:]])
-                self.models.append(kneser_ney(others if len(others) else ids, vocabulary_size, order, boundary))
+                self.models.append(kneser_ney(others, vocabulary_size, order, boundary))
                 progress.update(1)
+
+    def check_text(self, ids: np.ndarray | Resampled, boundary: str) -> None:
+        """Refuse a text, or a boundary, that is not the one of the models: its n-grams would be in other parts."""
+        check_argument("boundary", boundary == self.boundary, f"that of the Jackknife, {self.boundary}", boundary)
+        check_training_text(ids, boundary)
+        number = _count_ngrams(ids, boundary)
+        fix = "for any other text give the n-gram model itself."
+        check_argument("ids", number == self.number, f"the text of the Jackknife, {self.number} n-grams", number, fix)
 
     def next_log_probs(self, context_ids: np.ndarray, folds: np.ndarray) -> np.ndarray:
         """Return ln Q(w | context), float32 [B, |V|], of contexts, each by the model without its fold, int [B]."""
@@ -71,12 +152,12 @@ class Jackknife:
 
 
 def hybrid_dataset(
-    ids: np.ndarray, model: Jackknife | NextWordModel, order: int, batch_size: int, **options: Any
+    ids: np.ndarray | Resampled, model: Jackknife | NextWordModel, order: int, batch_size: int, **options: Any
 ) -> tf.data.Dataset:
     """Build n-gram batches with ln Q for a `HybridNetwork`: ({"contexts", "log_q"}, target_ids).
 
     Args:
-        ids: int32 [T], each sentence closed by `</s>`.
+        ids: int32 [T], each sentence closed by `</s>`; or several texts with shares, as `Resampled`.
         model: for training a `Jackknife` of the text; for any other text the n-gram model itself.
         order: n of the network.
         batch_size: B.
@@ -95,7 +176,10 @@ def hybrid_dataset(
     >>> model.compile("adam")
     >>> history = model.fit(dataset, shuffle=False, verbose=0)
     """
-    folds = len(model.models) if isinstance(model, Jackknife) else None
+    folds = None
+    if isinstance(model, Jackknife):
+        model.check_text(ids, options.get("boundary", "sentence"))
+        folds = model.starts
     widest = max(order, model.order)
 
     def look_up(context_ids: np.ndarray, *folds: np.ndarray) -> np.ndarray:

@@ -6,7 +6,13 @@ import numpy as np
 
 from keras_nplm.data.ngram_arrays import BOUNDARIES, extract_ngrams, predicted_ids
 from keras_nplm.io.errors import check_argument
-from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary
+from keras_nplm.models.base import (
+    NextWordModel,
+    cut_contexts,
+    find_longest_used,
+    resolve_boundary,
+    use_whole_contexts,
+)
 from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.ngrams.interpolation import FrequencyBins, combine, fit_weights, is_distribution
 
@@ -30,6 +36,13 @@ class Uniform(NextWordModel):
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         return self._log_probs[target_ids]
+
+    @property
+    def uses_whole_contexts(self) -> bool:
+        return False
+
+    def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
+        return np.zeros(len(context_ids), np.int64)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         return np.tile(self._log_probs, (len(context_ids), 1))
@@ -83,6 +96,14 @@ class Mixture(NextWordModel):
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         parts = [model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.models]
         return combine(np.stack(parts, axis=1), self.weights[self.find_bins(context_ids)])
+
+    @property
+    def uses_whole_contexts(self) -> bool:
+        return use_whole_contexts(self.models)
+
+    def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
+        lengths = find_longest_used(self.models, context_ids)
+        return np.maximum(lengths, self.bins.find_used_lengths(context_ids)) if self.bins else lengths
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         parts = [model.next_log_probs(cut_contexts(model, context_ids)) for model in self.models]

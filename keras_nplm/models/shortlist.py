@@ -6,7 +6,13 @@ import numpy as np
 
 from keras_nplm.data.ngram_arrays import check_ngrams, find_targets
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.models.base import NextWordModel, cut_contexts, resolve_boundary
+from keras_nplm.models.base import (
+    NextWordModel,
+    cut_contexts,
+    find_longest_used,
+    resolve_boundary,
+    use_whole_contexts,
+)
 from keras_nplm.models.ngrams.mass import build_mass
 
 
@@ -22,6 +28,17 @@ class NetworkWithBackground(NextWordModel):
         self.order = max(network.order, background.order)
         self.vocabulary_size = network.vocabulary_size
         self.boundary = resolve_boundary([network, background])
+
+    @property
+    def uses_whole_contexts(self) -> bool:
+        return use_whole_contexts([self.network, self.background])
+
+    def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
+        return find_longest_used([self.network, self.background], context_ids)
+
+    def learn_rest(self) -> None:
+        self.network.learn_rest()
+        self.background.learn_rest()
 
 
 class Shortlist(NetworkWithBackground):

@@ -103,7 +103,7 @@ class MixtureGraph(GraphModel):
         return combine_log_probs(parts, [weight[:, None] for weight in self._find_weights(context_ids)])
 
     def _find_weights(self, context_ids: tf.Tensor) -> list[tf.Tensor]:
-        bins = self.bins.find_bins(context_ids) if self.bins else tf.zeros_like(context_ids[:, 0])
+        bins = self.bins.find_bins(context_ids) if self.bins else tf.zeros(tf.shape(context_ids)[:1], tf.int32)
         return tf.unstack(tf.gather(self.weights, bins), axis=1)
 
 

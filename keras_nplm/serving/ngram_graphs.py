@@ -45,6 +45,8 @@ class TrieGraph(tf.Module):
 
     def walk(self, context_ids: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """Return for the last 1, 2, … words of each context: whether they are known [B], and their number [B]."""
+        if not context_ids.shape[1]:
+            return []
         words = tf.cast(context_ids, tf.int64)
         nodes = words[:, -1]
         known = nodes != PAD_ID
@@ -101,7 +103,8 @@ class FrequencyBinsGraph(tf.Module):
     def find_bins(self, context_ids: tf.Tensor) -> tf.Tensor:
         steps = zip(self.contexts.walk(context_ids), self.counts, strict=False)
         counts = [tf.where(known, tf.gather(table, nodes), 0) for (known, nodes), table in steps]
-        counts += [tf.zeros_like(counts[0])] * (len(self.counts) - len(counts))
+        no_counts = tf.zeros(tf.shape(context_ids)[:1], tf.int64)
+        counts += [no_counts] * (len(self.counts) - len(counts))
         frequency, dropped = counts[-1], tf.zeros_like(counts[-1])  # words dropped from the front of the context
         if self.back_off:
             for length, shorter in enumerate(counts[-2::-1], start=1):

@@ -25,7 +25,8 @@ _CONTEXT_IDS += "(`<s>`) if the model reads sentences and with 0 (`<pad>`) if it
 DOCUMENTATION = {
     "predict_next": {
         "": "The k most probable next words with their probabilities, in descending order. `<unk>` is never returned.",
-        "contexts": "texts of any length, of which the last n-1 tokens are read; an empty text is the start of a text",
+        "contexts": "texts of any length, of which the last n-1 tokens are read; an empty text is the start of a text; "
+        "after white space at the end a new word begins",
         "words": "next words; empty strings where `probabilities` is NaN",
         "probabilities": "P(word | context), normalised over the whole vocabulary; NaN if the last "
         "{max_text_length:,} bytes of a longer text do not hold n-1 tokens",
@@ -39,8 +40,8 @@ DOCUMENTATION = {
     },
     "score": {
         "": "The log-probability of each sentence, independent of the other sentences.",
-        "sentences": "texts of at most {max_text_length:,} bytes (UTF-8); an empty text has `log_prob` 0 and 0 tokens "
-        "if the model does not predict `</s>`",
+        "sentences": "texts of at most {max_text_length:,} bytes (UTF-8), one line each, with or without its line end; "
+        "a blank text has `log_prob` 0 and 0 tokens",
         "log_prob": "sum of ln P(token | context) over the tokens of the sentence, in nats; NaN, with 0 tokens, if "
         "the text is longer than {max_text_length:,} bytes",
         "tokens": "number of predicted tokens, including `</s>` if the model predicts it",
@@ -161,9 +162,8 @@ class ServingModule(tf.Module):
         order, is_short = self.model.order, tf.strings.length(sentences) <= self.max_text_length
         ids, places, rows = self.text.ngrams(tf.where(is_short, sentences, ""), order)
         log_prob = self._log_prob(lambda block: gather_ngrams(ids, places[block], order), tf.size(places), tf.float64)
-        is_predicted = tf.gather(is_short, rows)  # not so the </s> of a text that is too long
         is_unknown = tf.cast(tf.gather(ids, places) == UNK_ID, tf.int32)
-        columns = {"log_prob": log_prob, "tokens": tf.cast(is_predicted, tf.int32), "unk_tokens": is_unknown}
+        columns = {"log_prob": log_prob, "tokens": tf.ones_like(is_unknown), "unk_tokens": is_unknown}
         sums = {name: tf.math.unsorted_segment_sum(c, rows, tf.size(sentences)) for name, c in columns.items()}
         return sums | {"log_prob": tf.where(is_short, tf.cast(sums["log_prob"], tf.float32), _NAN)}
 

@@ -24,6 +24,9 @@ class TextGraph(tf.Module):
 
     TensorFlow's RE2 knows a different Unicode, so the regular expressions list the letters of this Python. Bytes that
     are not UTF-8 become U+FFFD. `<pad>`, `<s>` and `</s>` in a text become `<unk>`, since an error fails a whole batch.
+
+    A text is one line. A line end at its end is no part of it, and a text without tokens is blank: no sentence. A line
+    end elsewhere is white space between words and characters, and a character of subwords, as in Python.
     """
 
     def __init__(self, vocabulary: Vocabulary, tokenizer_name: str, boundary: str):
@@ -40,6 +43,7 @@ class TextGraph(tf.Module):
         else:  # one copy of the tables of the tokenizer
             self._tokenize = tf.function(_build_tokenizer(tokenizer_name), [texts], autograph=False)
         self._partial_token = _match_partial_token(tokenizer_name)
+        self._has_characters = parse_tokenizer(tokenizer_name)[0] == CHARACTERS
         ids = {word: number for number, word in enumerate(vocabulary.words) if number >= len(SPECIALS)}
         ids |= {form: ids[word] for form, word in (vocabulary.forms or {}).items()}
         entries = tf.lookup.KeyValueTensorInitializer([*ids], [*ids.values()], tf.string, tf.int64)
@@ -64,7 +68,10 @@ class TextGraph(tf.Module):
         whole = tf.strings.regex_replace(ends, self._partial_token, "", replace_global=False)
         if self._has_subwords:
             return self._encode(tf.where(is_cut, whole, _begin_words(ends)))
-        return tf.ragged.map_flat_values(self.look_up, self._tokenize(tf.where(is_cut, whole, ends)))
+        tokens = self._tokenize(tf.where(is_cut, whole, ends))
+        if self._has_characters:
+            tokens = _append_space(tokens, ends)
+        return tf.ragged.map_flat_values(self.look_up, tokens)
 
     def contexts(self, texts: tf.Tensor, order: int, max_length: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the last n-1 tokens of texts, int32 [B, n-1], and whether they lie in the last `max_length` bytes.
@@ -101,11 +108,16 @@ class TextGraph(tf.Module):
         return tf.gather(padded, tf.where(inside, places + 1, 0))
 
     def ngrams(self, sentences: tf.Tensor, order: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Return ids int32 [T], the places of predicted tokens in them, int64 [N], and the tokens' sentences [N]."""
-        ids, number = self.ids(sentences), tf.size(sentences)
+        """Return ids int32 [T], the places of predicted tokens in them, int64 [N], and the tokens' sentences [N].
+
+        A blank sentence has no predicted token.
+        """
+        number = tf.size(sentences)
+        # the other tokenizers find no token in a line end or a blank line
+        ids = self.ids(_clean_lines(sentences) if self._has_subwords else sentences)
         parts = [tf.RaggedTensor.from_tensor(tf.fill([number, order - 1], padding_id(self.boundary))), ids]
         if predicts_end(self.boundary):
-            parts.append(tf.RaggedTensor.from_tensor(tf.fill([number, 1], EOS_ID)))
+            parts.append(_repeat_token(EOS_ID, ids.row_lengths() > 0))  # a blank text is no sentence
         padded = tf.concat(parts, axis=1)
         places = tf.ragged.range(padded.row_starts() + (order - 1), padded.row_limits())
         return padded.flat_values, places.flat_values, places.value_rowids()
@@ -141,6 +153,23 @@ def _match_partial_token(tokenizer_name: str) -> str:
 def _begin_words(texts: tf.Tensor) -> tf.Tensor:
     """Return texts with a space before the first word, as before each other word."""
     return tf.where(texts == "", "", tf.strings.join([" ", texts]))
+
+
+def _clean_lines(texts: tf.Tensor) -> tf.Tensor:
+    """Return lines without the line ends at their ends; blank lines are empty."""
+    return tf.strings.regex_replace(texts, f"(?:^[{character_ranges(str.isspace)}]+|[\\r\\n]+)$", "")
+
+
+def _append_space(characters: tf.RaggedTensor, texts: tf.Tensor) -> tf.RaggedTensor:
+    """Return the characters of texts, string [B, (T)], with a `▁` after those that end with white space."""
+    has_space = tf.strings.regex_full_match(texts, f"(?s).*[{character_ranges(str.isspace)}]")
+    return tf.concat([characters, _repeat_token(SPACE, has_space & (characters.row_lengths() > 0))], axis=1)
+
+
+def _repeat_token(token: str | int, is_in_row: tf.Tensor) -> tf.RaggedTensor:
+    """Return rows of one token where `is_in_row`, bool [B], and of none elsewhere."""
+    lengths = tf.cast(is_in_row, tf.int64)
+    return tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(lengths)], token), lengths, validate=False)
 
 
 def _build_tokenizer(tokenizer_name: str) -> Callable[[tf.Tensor], tf.RaggedTensor]:

@@ -1,6 +1,7 @@
 """The n-gram model beside a network: background model of a short-list, or part of a hybrid or a mixture."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,19 @@ import numpy as np
 from keras_nplm.data.encoding import EncodedCorpus
 from keras_nplm.data.special_ids import SPECIALS
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError, check_argument, drop_fix
 from keras_nplm.io.files import write_json
-from keras_nplm.language_model.directory import remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.language_model.model_files import BACKGROUND, NETWORK, component_directory, save_component
+from keras_nplm.language_model.model_files import (
+    BACKGROUND,
+    NETWORK,
+    component_directory,
+    load_component,
+    save_component,
+)
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate, log_probs
+from keras_nplm.models.jackknife import check_training_text
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.training.configuration import Configuration
 
@@ -31,19 +38,23 @@ def write_background(
     vocabulary: Vocabulary,
     source: str | os.PathLike | None = None,
 ) -> None:
-    """Write the n-gram model beside a network before the first epoch, unless the model directory has it.
+    """Write the n-gram model beside a network before the first epoch, unless the model directory has a whole one.
 
     It is copied from the model directory `source`. Without one, a Kneser-Ney model is estimated from the training
     split: of order `ngram_order`, or in a hybrid or a mixture of the lowest from which on validation gains little.
-    `config.json` is removed if this raises InputError.
     """
     if (component_directory(directory, BACKGROUND) / "config.json").exists():
-        return
-    with remove_config_if_refused(directory):
-        largest = len(vocabulary) - len(SPECIALS)
-        size, wanted = configuration.shortlist_size, f"1 to {largest}, the number of words in the vocabulary"
-        check_argument("shortlist_size", size is None or size <= largest, wanted, size)
-        model = _load(source, configuration, encoded, vocabulary) if source else _estimate(configuration, encoded)
+        try:
+            load_component(directory, BACKGROUND, {"boundary": configuration.boundary}, len(vocabulary))
+            return
+        except InputError as error:
+            print(f"{drop_fix(error)} The n-gram model is written again.", file=sys.stderr)
+    largest = len(vocabulary) - len(SPECIALS)
+    size, wanted = configuration.shortlist_size, f"1 to {largest}, the number of words in the vocabulary"
+    check_argument("shortlist_size", size is None or size <= largest, wanted, size)
+    if configuration.output_layer == "hybrid":
+        check_training_text(encoded.for_training(), configuration.boundary)
+    model = _load(source, configuration, encoded, vocabulary) if source else _estimate(configuration, encoded)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})
     save_component(directory, BACKGROUND, model)  # its config.json last: its presence says that the model is complete
 

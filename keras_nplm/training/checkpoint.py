@@ -1,6 +1,9 @@
 """Checkpoints of a training run: history, best epoch, early stopping, and a state to resume from bit for bit."""
 
+import json
+import sys
 import time
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -8,10 +11,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.files import NUMBER, check_fields, read_arrays, read_json, replace_file, write_arrays, write_json
+from keras_nplm.io.errors import InputError, RunError, drop_fix, summarize_error
+from keras_nplm.io.files import (
+    NUMBER,
+    check_fields,
+    parse_json,
+    read_arrays,
+    read_json,
+    replace_file,
+    write_arrays,
+    write_json,
+)
 from keras_nplm.io.lock import check_locks
-from keras_nplm.io.remote import upload
+from keras_nplm.io.remote import CHECKPOINTS, upload
 from keras_nplm.language_model.model_files import NETWORK, component_directory
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.replicas import has_several_workers
@@ -25,7 +37,11 @@ UPDATES_PER_CHECK = 50  # reading the loss waits for the device
 
 def read_history(path: Path) -> list[dict]:
     """Read the figures of each epoch from `history.json`."""
-    history = read_json(path)
+    return _check_history(path, read_json(path))
+
+
+def _check_history(path: Path, history: dict) -> list[dict]:
+    """Check the fields of a history, and return its epochs."""
     check_fields(path, history, {"epochs": list})
     figures = ("validation_perplexity", "seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second")
     for epoch in history["epochs"]:
@@ -33,12 +49,20 @@ def read_history(path: Path) -> list[dict]:
     return history["epochs"]
 
 
+def remove_checkpoints(directory: Path) -> None:
+    """Remove the checkpoints of a finished run."""
+    for name in CHECKPOINTS:
+        (directory / name).unlink(missing_ok=True)
+
+
 class Checkpoint(keras.callbacks.Callback):
     """Callback that saves checkpoints, the history and the best epoch, resumes from them, and stops early.
 
     `last.npz` holds the weights, their moving average, the states of the random generators, the variables of the
-    optimiser, and within an epoch the metrics. Files are replaced atomically, `history.json` before `last.npz`. A run
-    killed between the two leaves one epoch too many in the history: the number of updates in `last.npz` reveals it.
+    optimiser, the history, and within an epoch the metrics. It is written whole under a temporary name. Then the old
+    `last.npz` becomes `previous.npz`. If `last.npz` is damaged or absent, the run resumes from `previous.npz`.
+
+    `history.json` is for readers. A run resumes from the history in its checkpoint, and writes the file again.
 
     With several workers the chief alone reads and writes files. Its state is broadcast to all workers at the start.
     """
@@ -55,7 +79,8 @@ class Checkpoint(keras.callbacks.Callback):
         super().__init__()
         self.set_model(model)
         self.directory = directory
-        self.last_path = directory / "last.npz"
+        self.last_path, self.previous_path = (directory / name for name in CHECKPOINTS)
+        self.is_last_whole = False  # a damaged file does not replace a whole `previous.npz`
         self.best_path = directory / "model.keras"
         if configuration.has_background:
             self.best_path = component_directory(directory, NETWORK) / "model.keras"
@@ -67,6 +92,7 @@ class Checkpoint(keras.callbacks.Callback):
         self.spent = np.zeros(2)  # seconds and CPU seconds of training in an unfinished epoch, before its resumption
         self.unfinished_metrics: list[np.ndarray] = []  # metric variables of an unfinished epoch
         self.average = WeightAverage(model, configuration.weight_average) if configuration.weight_average else None
+        self.began_at: np.ndarray | None = None  # None: no epoch has begun, and there is nothing new to save
         self.saved_at = time.monotonic()
         self._resume()
 
@@ -128,12 +154,14 @@ class Checkpoint(keras.callbacks.Callback):
         try:
             if self.chief:
                 if history[-1]["validation_perplexity"] < best:
-                    self._save_best()
+                    self.save_best()
                 write_json(self.directory / "history.json", {"epochs": history})
         finally:
             if self.average is not None:
                 self.average.swap()
-        self.history, self.spent = history, np.zeros(2)  # before this line `save` writes nothing
+        self.spent = np.zeros(2)
+        self.began_at = _read_clocks()
+        self.history = history  # before this line `save` writes nothing
         self._write_state(self.spent, self._state())
         self.model.stop_training = self.is_done
 
@@ -154,7 +182,8 @@ class Checkpoint(keras.callbacks.Callback):
             "ngrams_per_second": round(self.steps * self.batch_size / training),
         }
 
-    def _save_best(self) -> None:
+    def save_best(self) -> None:
+        """Write the present weights as those of the trained model."""
         model = self.model
         if has_several_workers(self.devices):  # `model.save` would wait for the other workers; a copy does not
             model = type(model).from_config(model.get_config())
@@ -164,21 +193,29 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _check_finite(self, figure: str, value: float, place: str) -> None:
         if not np.isfinite(value):
-            raise RunError(f"The {figure} became {value} {place}. Fix: lower --learning-rate.")
+            fix = f"Fix: lower --learning-rate, and choose a new --output or remove {self.directory}."
+            raise RunError(f"The {figure} became {value} {place}. {fix}")
 
     # The state to resume from
 
     def save(self) -> None:
         """Write `last.npz`, but not between an epoch and its entry in the history, nor of weights not finite."""
+        if self.began_at is None:
+            return
         updates, state = self._count_updates(), self._state()
         is_finite = all(np.isfinite(weight.numpy()).all() for weight in state["weights"])
         if updates // self.steps == len(self.history) and is_finite:
+            if self.average is not None:
+                self._update_average()  # an interruption may have come between an update and its average
             self._write_state(self.spent + _read_clocks() - self.began_at, state)
 
     def _write_state(self, spent: np.ndarray, state: Mapping[str, Sequence]) -> None:
         if self.chief:
             arrays = {name: [variable.numpy() for variable in part] for name, part in state.items()}
-            write_arrays(self.last_path, arrays | {"spent": spent})
+            arrays["spent"] = spent
+            arrays["history"] = np.frombuffer(json.dumps({"epochs": self.history}).encode(), np.uint8)
+            write_arrays(self.last_path, arrays, keep=self.previous_path if self.is_last_whole else None)
+            self.is_last_whole = True
             upload(self.directory)
         self.saved_at = time.monotonic()
 
@@ -192,33 +229,65 @@ class Checkpoint(keras.callbacks.Callback):
         return state
 
     def _resume(self) -> None:
-        """Restore `last.npz` and `history.json`, on all workers."""
+        """Restore the last whole checkpoint, on all workers."""
         state = self._state()
         metrics = state.pop("metrics", [])
-        if self.chief and self.last_path.exists():
+        if self.chief:
             self._restore(state, metrics)
         if has_several_workers(self.devices):
             self._broadcast([variable for part in state.values() for variable in part])
 
     def _restore(self, state: dict[str, list[keras.Variable]], metrics: list[keras.Variable]) -> None:
-        stored = read_arrays(self.last_path, ["spent"], [*state, "metrics"])
+        """Restore `last.npz`, or `previous.npz` where it is damaged or absent."""
+        reasons = []
+        for path in (self.last_path, self.previous_path):
+            if not path.exists():
+                continue
+            try:
+                stored = self._read_checkpoint(path, state)
+            except InputError as error:
+                reasons.append(drop_fix(error))
+                continue
+            self._assign(stored, state, metrics)
+            self.is_last_whole = path == self.last_path
+            if not self.is_last_whole:
+                epoch, step = self.position
+                place = f"{path.name}, after update {step:,} of epoch {epoch + 1}"
+                print(f"{' '.join(reasons) or 'last.npz is absent.'} Resuming from {place}.", file=sys.stderr)
+            return
+        if reasons:
+            fix = f"Fix: restore one of its checkpoints, or remove {self.directory} to train from the beginning."
+            raise InputError(f"The run in {self.directory} cannot resume. {' '.join(reasons)} {fix}")
+
+    def _read_checkpoint(self, path: Path, state: Mapping[str, Sequence[keras.Variable]]) -> dict:
+        """Read a checkpoint, and refuse one that is damaged or of a different network."""
+        stored = read_arrays(path, ["spent", "history"], [*state, "metrics"])
         for name, variables in state.items():
             shapes = [tuple(variable.shape) for variable in variables]
-            self._check_match([array.shape for array in stored[name]] == shapes, "this model's weight shapes")
+            self._check_match(path, [array.shape for array in stored[name]] == shapes, "this model's weight shapes")
+        stored["history"] = _check_history(path, parse_json(path, stored["history"].tobytes().decode()))
+        finished = int(stored["optimizer"][0]) // self.steps
+        is_match = finished == len(stored["history"]) <= self.epochs and stored["spent"].shape == (2,)
+        self._check_match(path, is_match, "the epochs of this run")
+        if finished:
+            _check_whole(self.best_path)
+        return stored
+
+    def _assign(self, stored: dict, state: dict[str, list[keras.Variable]], metrics: list[keras.Variable]) -> None:
+        """Take over the content of a checkpoint, and write its history to `history.json`."""
+        for name, variables in state.items():
             for variable, array in zip(variables, stored[name], strict=True):
                 variable.assign(array)
-        finished, step = self.position
-        history = read_history(self.directory / "history.json") if finished else []
-        is_match = 0 <= finished <= min(self.epochs, len(history)) and stored["spent"].shape == (2,)
-        self._check_match(is_match, "history.json")
-        self.history, self.spent = history[:finished], stored["spent"]
+        self.history, self.spent = stored["history"], stored["spent"]
         is_same = [array.shape for array in stored["metrics"]] == [tuple(metric.shape) for metric in metrics]
+        _, step = self.position
         self.unfinished_metrics = stored["metrics"] if step and is_same else []
+        if self.history:
+            write_json(self.directory / "history.json", {"epochs": self.history})
 
-    def _check_match(self, holds: bool, expected: str) -> None:
+    def _check_match(self, path: Path, holds: bool, expected: str) -> None:
         if not holds:
-            fix = "Fix: delete it to restart training."
-            raise InputError(f"Checkpoint {self.last_path} does not match {expected}. {fix}")
+            raise InputError(f"Checkpoint {path} does not match {expected}.")
 
     def _broadcast(self, variables: list[keras.Variable]) -> None:
         """Copy the chief's variables and validation perplexities to all workers."""
@@ -230,6 +299,17 @@ class Checkpoint(keras.callbacks.Callback):
             variable.assign(value)
         if not self.chief:
             self.history = [{"validation_perplexity": p} for p in perplexities[np.isfinite(perplexities)].tolist()]
+
+
+def _check_whole(path: Path) -> None:
+    """Refuse a `.keras` file that is absent or damaged: the best epoch of a run to resume."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except (OSError, zipfile.BadZipFile, EOFError) as error:
+        raise InputError(f"{path}, the best epoch, is absent or damaged: {summarize_error(error)}.") from error
+    if damaged:
+        raise InputError(f"{path}, the best epoch, is damaged: wrong checksum of {damaged}.")
 
 
 def _read_clocks() -> np.ndarray:

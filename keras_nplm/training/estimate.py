@@ -1,5 +1,6 @@
 """Estimate n-gram models and import ARPA files (`keras-nplm ngram`), without Keras or TensorFlow."""
 
+import dataclasses
 import os
 import sys
 import time
@@ -14,12 +15,18 @@ from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import add_steps, split_words
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError, check_argument, drop_fix
 from keras_nplm.io.files import NUMBER, check_fields, write_json
-from keras_nplm.io.options import check_option
+from keras_nplm.io.options import OPTIONS, check_option
 from keras_nplm.io.remote import display_url, fetch, open_output, upload
-from keras_nplm.language_model.directory import lock_new_directory, lock_run, read_metrics, remove_config_if_refused
-from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.directory import (
+    explain_damage,
+    lock_new_directory,
+    lock_run,
+    read_metrics,
+    remove_config_if_refused,
+)
+from keras_nplm.language_model.language_model import LanguageModel, check_order
 from keras_nplm.language_model.model_files import NGRAMS_FILE, save_model
 from keras_nplm.models import ngrams
 from keras_nplm.models.base import NextWordModel
@@ -29,6 +36,7 @@ from keras_nplm.training.prepare import prepare_directory
 
 METHODS = ("kneser-ney", "deleted-interpolation", "class-based")
 NUM_CLASSES = 500
+NGRAM_ORDER = dataclasses.replace(OPTIONS["order"], least=1, default=5)
 _CLASSES_FILE = "word_classes.tsv"
 
 
@@ -57,7 +65,7 @@ def estimate(
         method: `"kneser-ney"`, `"deleted-interpolation"` or `"class-based"`.
         corpus: the text.
         directory: the model directory. It must be absent, or hold a run with the same options.
-        order: n, 2 or more.
+        order: n, 1 or more; 2 or more unless `method` is `"kneser-ney"`.
         boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
         vocabulary_scope: the splits in which words are counted: `"train"` or `"corpus"` (all splits).
         min_count: rarer words become `<unk>`.
@@ -78,17 +86,24 @@ def estimate(
     kind = "back-off" if method == "kneser-ney" else method
     options = {"kind": kind, "method": method, "order": order, "boundary": boundary} | text
     options |= _check_method(method, num_classes, word_classes, paper_bins)
-    for name in ("order", "boundary", *text):
+    NGRAM_ORDER.check(order)
+    check_order(order, corpus.tokenizer)
+    for name in ("boundary", *text):
         check_option(name, options[name])
+    if method != METHODS[0]:
+        fix = f"give 2 or more, or --method {METHODS[0]}, which estimates unigrams."
+        check_argument("order", order >= 2, f"2 or more with the method {method}", order, fix)
     with open_output(directory, resume=True) as local, lock_run(local):
         encoded, vocabulary = prepare_directory(local, corpus, options, boundary=boundary, **text)
         if (local / "metrics.json").exists():
             print(f"The run in {display_url(local)} is finished: reading its metrics.json.", file=sys.stderr)
-            metrics = read_metrics(local)
-            check_fields(local / "metrics.json", metrics, {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER})
+            with explain_damage(local):
+                metrics = read_metrics(local)
+                wanted = {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER}
+                check_fields(local / "metrics.json", metrics, wanted)
             return metrics
         began = time.perf_counter(), time.process_time()
-        with remove_config_if_refused(local, unless=local / _CLASSES_FILE):
+        with remove_config_if_refused(local, unless=[_CLASSES_FILE]):
             model = _estimate_and_save(local, options, encoded, vocabulary)
         spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
         metrics = evaluate_splits(model, encoded, load_spelling(local)) | {"ngrams": model.num_ngrams}
@@ -137,7 +152,11 @@ def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, v
 
 def _find_classes(path: Path, ids: np.ndarray, vocabulary: Vocabulary, boundary: str, num_classes: int) -> np.ndarray:
     """Run the exchange algorithm from the start or from the classes saved at `path`, and save its result there."""
-    start = ngrams.load_classes(path, vocabulary) if path.exists() else None
+    start = None
+    try:
+        start = ngrams.load_classes(path, vocabulary) if path.exists() else None
+    except InputError as error:
+        print(f"{drop_fix(error)} The search for classes begins again.", file=sys.stderr)
 
     def save_sweep(classes: np.ndarray, moved: int) -> None:
         ngrams.save_classes(path, classes, vocabulary)

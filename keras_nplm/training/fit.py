@@ -6,14 +6,18 @@ import functools
 import sys
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import was_caused_by
+from keras_nplm.language_model.directory import explain_damage
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import BACKGROUND, load_component
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.checkpoint import Checkpoint
@@ -21,7 +25,7 @@ from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import distribute_parts, is_chief, shard_batches
 from keras_nplm.training.report import choose_prompts
 from keras_nplm.training.targets import TrainingTargets, find_target_limit
-from keras_nplm.training.tensorboard import LanguageModelBoard
+from keras_nplm.training.tensorboard import LanguageModelBoard, remove_steps
 
 VALIDATION_BATCH = 1024
 _MAX_STEPS_PER_EXECUTION = 32  # a short update takes about as long as the overhead of Keras per execution
@@ -35,12 +39,17 @@ def fit_network(
     vocabulary: Vocabulary,
     directory: Path,
     devices: tf.distribute.Strategy,
-) -> None:
-    """Fit the network from the start or from the checkpoint `last.npz`; save checkpoints and the best epoch."""
+) -> int:
+    """Fit the network from the start or from the last checkpoint; save checkpoints and the best epoch.
+
+    Returns the number of the best epoch, from 1; or 0 if the n-gram model inside the network is better than all epochs.
+    """
     batch_size, steps, executed = _divide_epoch(configuration, targets, devices)
     limit = find_target_limit(configuration)
     ngrams = dict(order=configuration.order, boundary=configuration.boundary, targets_below=limit)
-    training_ids, validation_ids = encoded.for_training(), encoded.ids("validation")
+    with explain_damage(directory):
+        training_ids = encoded.for_training()
+        validation_ids = encoded.ids("validation")
     model = _build(configuration, targets, steps, devices)
     model.steps_per_execution = executed
     checkpoint = Checkpoint(model, directory, configuration, steps, batch_size, devices)
@@ -48,15 +57,18 @@ def fit_network(
     whole, open_training, open_validation = model, ngram_dataset, ngram_dataset
     if configuration.output_layer == "hybrid":
         from keras_nplm.models.hybrid import Hybrid
-        from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
+        from keras_nplm.models.jackknife import Jackknife, choose_folds, hybrid_dataset
 
-        background = load_component(directory, BACKGROUND, {"boundary": configuration.boundary}, len(vocabulary))
-        jackknife = Jackknife(training_ids, len(vocabulary), background.order, configuration.boundary)
+        with explain_damage(directory):
+            config = {"boundary": configuration.boundary}
+            background = load_component(directory, BACKGROUND, config, len(vocabulary))
+        folds = choose_folds(training_ids, configuration.boundary)
+        jackknife = Jackknife(training_ids, len(vocabulary), background.order, configuration.boundary, folds)
         open_training = functools.partial(hybrid_dataset, model=jackknife)
         open_validation = functools.partial(hybrid_dataset, model=background)
         whole = Hybrid(model, background)
     unit = devices.num_replicas_in_sync * segment  # Keras needs a first batch with equal parts
-    validation_batch = max(1, min(VALIDATION_BATCH, len(validation_ids) // 2) // unit) * unit
+    validation_batch = fit_batch(VALIDATION_BATCH, len(validation_ids) // 2, unit)
     build_validation = functools.partial(open_validation, validation_ids, shuffle=False, segment=segment, **ngrams)
     callbacks = [checkpoint]
     if is_chief(devices):
@@ -64,6 +76,7 @@ def fit_network(
             print(
                 f"Perplexities of training are over the {model.prob.num_outputs:,} words of the list.", file=sys.stderr
             )
+        remove_steps(directory / "logs", first=checkpoint.position[0])
         language_model = LanguageModel(whole, vocabulary, encoded.tokenizer, configuration.boundary)
         chosen, default = dataclasses.asdict(configuration), dataclasses.asdict(Configuration())
         board = LanguageModelBoard(
@@ -98,6 +111,32 @@ def fit_network(
             if not was_caused_by(interruption, tf.errors.OpError):  # a failed update may have changed some weights
                 checkpoint.save()
             raise
+    perplexities = [epoch["validation_perplexity"] for epoch in checkpoint.history]
+    best = int(np.argmin(perplexities))
+    has_choice = configuration.output_layer == "hybrid" and is_chief(devices)
+    if has_choice and _keep_better(background, validation_ids, perplexities[best], checkpoint):
+        return 0
+    return best + 1
+
+
+def _keep_better(background: NextWordModel, ids: np.ndarray, perplexity: float, checkpoint: Checkpoint) -> bool:
+    """Replace the best epoch by a network that changes nothing, if the n-gram model alone is better on validation."""
+    alone = evaluate(background, ids)["perplexity"]
+    if perplexity <= alone:
+        return False
+    print(
+        f"Warning: no epoch is better than the n-gram model alone: validation perplexity {perplexity:.2f}, "
+        f"{alone:.2f} alone. The hybrid is the n-gram model. Fix: add text, or more --dropout.",
+        file=sys.stderr,
+    )
+    checkpoint.model.forget_network()
+    checkpoint.save_best()
+    return True
+
+
+def fit_batch(batch_size: int, ngrams: int, unit: int) -> int:
+    """Return the largest batch that a text of so many n-grams fills: a multiple of the unit, at least one unit."""
+    return max(1, min(batch_size, ngrams) // unit) * unit
 
 
 def _divide_epoch(
@@ -106,7 +145,7 @@ def _divide_epoch(
     """Return n-grams per batch, a multiple of the replicas; updates per epoch; and updates per execution of `fit`."""
     replicas, ngrams = devices.num_replicas_in_sync, targets.ngrams_per_epoch
     unit = replicas * configuration.segment
-    batch_size = min(configuration.batch_size, max(unit, ngrams - ngrams % unit))
+    batch_size = fit_batch(configuration.batch_size, ngrams, unit)
     steps = max(1, ngrams // batch_size)
     is_short = configuration.is_sampled or targets.counts.shape[1] < _SHORT_SOFTMAX
     if not is_short or replicas > 1:
@@ -125,7 +164,7 @@ def _build(
     with devices.scope():
         model = build_model(configuration, vocabulary_size)
         model.set_unigram(weights @ targets.counts, configuration.min_count)
-        optimizer = build_optimizer(configuration, steps)
+        optimizer = build_optimizer(_fit_rate(configuration, targets), steps)
         optimizer.exclude_from_weight_decay(var_list=model.biases)
         model.compile(optimizer)
         model.optimizer.build(model.trainable_variables)

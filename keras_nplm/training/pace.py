@@ -4,21 +4,22 @@ import dataclasses
 import functools
 import math
 import time
-
-import numpy as np
+from collections.abc import Callable
 
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.ngram_arrays import find_targets
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
 from keras_nplm.training.adaptive_default import AdaptiveConfiguration
 from keras_nplm.training.background import MAX_ORDER
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.configuration import Configuration
-from keras_nplm.training.fit import VALIDATION_BATCH
+from keras_nplm.training.fit import VALIDATION_BATCH, fit_batch
 
 _MEASURED_IDS, _UPDATES, _TIMED_UPDATES, _SECONDS = 50_000, 16, 4096, 1.0  # updates of a call, at most, CPU seconds
 _LEAST_EFFORT, _PLANS = 0.05, 3
+_MOST_EFFORT = 100.0  # a text of a few words is trained in no time, and a larger network would only fill the memory
 _EVALUATIONS = 3  # after training: validation for the weights of a mixture, validation and test
 
 
@@ -42,7 +43,10 @@ def plan_minutes(
         epochs = (deadline - time.process_time() - end) / epoch
         if 0.8 < epochs / chosen.epochs < 1.25:
             break
-        effort = max(effort * epochs / chosen.epochs, _LEAST_EFFORT)
+        wanted = min(max(effort * epochs / chosen.epochs, _LEAST_EFFORT), _MOST_EFFORT)
+        if wanted == effort:
+            break
+        effort = wanted
     if epochs < 1:
         needed = math.ceil(10 * (requested.minutes + (1 - epochs) * epoch / 60)) / 10
         fix = "give more, or train on a part of the text."
@@ -62,21 +66,24 @@ def _measure(configuration: Configuration, encoded: EncodedCorpus, ngrams: int) 
     model = build_model(configuration, size)
     model.compile(build_optimizer(configuration, _TIMED_UPDATES), steps_per_execution=_UPDATES)
     given = dict(order=configuration.order, boundary=configuration.boundary, segment=configuration.segment)
-    batch_size = min(configuration.batch_size, len(ids) // (2 * _UPDATES) // given["segment"] * given["segment"])
+    number = int(find_targets(ids, configuration.boundary).sum())
+    batch_size = fit_batch(configuration.batch_size, number, configuration.segment)
+    validation_batch = fit_batch(VALIDATION_BATCH, number, configuration.segment)
     training = open_dataset(ids, batch_size=batch_size, drop_remainder=True, first_epoch=0, **given)
-    held_out = open_dataset(ids, batch_size=VALIDATION_BATCH, **given).take(_UPDATES).cache()
-    seconds, done = [], []
-    for run in (
-        lambda: model.fit(training, steps_per_epoch=_UPDATES, verbose=0, shuffle=False),
-        lambda: model.evaluate(held_out, verbose=0),
-    ):
-        run()  # compiles
-        start, number = time.process_time(), 0
-        while number == 0 or (time.process_time() - start < _SECONDS and number < _TIMED_UPDATES):
-            run()
-            number += _UPDATES
-        seconds.append(time.process_time() - start)
-        done.append(number)
-    update, validation = np.divide(seconds, done)
-    validation *= encoded.splits["validation"]["tokens"] / VALIDATION_BATCH
+    held_out = open_dataset(ids, batch_size=validation_batch, **given).take(_UPDATES).cache()
+    batches = min(_UPDATES, -(-number // validation_batch))
+    fit = functools.partial(model.fit, training, steps_per_epoch=_UPDATES, verbose=0, shuffle=False)
+    update = _time(fit, _UPDATES)
+    validation = _time(functools.partial(model.evaluate, held_out, verbose=0), batches)
+    validation *= encoded.splits["validation"]["tokens"] / validation_batch
     return update * ngrams / batch_size + validation, _EVALUATIONS * validation
+
+
+def _time(run: Callable[[], object], steps: int) -> float:
+    """Return the CPU seconds of a step of a function that takes so many: a mean over about a second."""
+    run()  # compiles
+    start, number = time.process_time(), 0
+    while number == 0 or (time.process_time() - start < _SECONDS and number < _TIMED_UPDATES):
+        run()
+        number += steps
+    return (time.process_time() - start) / number

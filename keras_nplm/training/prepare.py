@@ -20,8 +20,13 @@ from keras_nplm.io.files import read_json, remove_temporary_files, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path, is_remote
 from keras_nplm.io.remote import display_url, upload
-from keras_nplm.language_model.directory import check_output_directory, load_encoded_corpus, load_vocabulary
-from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
+from keras_nplm.language_model.directory import (
+    check_output_directory,
+    explain_damage,
+    load_encoded_corpus,
+    load_vocabulary,
+)
+from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
 
 _COUNT_RECORD = Path("corpus", "counted.json")  # until all is encoded: the text and options that vocabulary.txt is of
 _CONTENT = re.compile(r" \(\d+ bytes, crc32 [0-9a-f]{8}\)")  # of a file in the name of a corpus
@@ -38,7 +43,12 @@ def prepare_directory(
     """
     choose = options if callable(options) else lambda _: options
     if (directory / "config.json").exists():
-        encoded = EncodedCorpus.load(directory / "corpus") if callable(options) else None
+        encoded = None
+        if callable(options):
+            with explain_damage(directory):
+                read_json(directory / "config.json")
+                encoded = EncodedCorpus.load(directory / "corpus")
+                _check_sizes(encoded)
         prepared = _load_prepared(directory, corpus, "config.json", choose(encoded) | corpus.describe())
         if not (directory / "metrics.json").exists():
             print(f"Resuming the run in {display_url(directory)}.", file=sys.stderr)
@@ -104,7 +114,7 @@ def _count_and_encode(
     splits, text = SPLITS if vocabulary_scope == "corpus" else ("train",), describe_text(corpus)
     described = {name: value for name, value in corpus.describe().items() if name != "corpus"}
     record, path = described | options | {"splits": list(splits)} | text, directory / _COUNT_RECORD
-    if text and path.exists() and read_json(path) == record:
+    if text and path.exists() and _is_record(path, record):
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
     else:
         path.unlink(missing_ok=True)
@@ -113,6 +123,14 @@ def _count_and_encode(
         if text:
             write_json(path, record)
     return encode_corpus(corpus, vocabulary, directory / "corpus", boundary), vocabulary
+
+
+def _is_record(path: Path, record: dict) -> bool:
+    """Whether a file holds a record. A damaged one does not."""
+    try:
+        return read_json(path) == record
+    except InputError:
+        return False
 
 
 def _complete(directory: Path, corpus: Corpus, encoded: EncodedCorpus, record: str, options: dict) -> None:
@@ -125,7 +143,8 @@ def _complete(directory: Path, corpus: Corpus, encoded: EncodedCorpus, record: s
 
 def _load_prepared(directory: Path, corpus: Corpus, record: str, options: dict) -> tuple[EncodedCorpus, Vocabulary]:
     """Load a complete preparation; refuse one with other options, or of a text that has changed."""
-    recorded = read_json(directory / record)
+    with explain_damage(directory):
+        recorded = read_json(directory / record)
     if recorded != options:
         differing = sorted(name for name in recorded.keys() | options.keys() if recorded.get(name) != options.get(name))
         fix = f"Fix: choose a different --output, or remove {directory}."
@@ -133,5 +152,15 @@ def _load_prepared(directory: Path, corpus: Corpus, record: str, options: dict) 
         if differing == ["corpus"] and before == now:
             raise InputError(f"The text files of the run in {directory} have changed since it began. {fix}")
         raise InputError(f"{directory} holds a run with other options: {', '.join(differing)}. {fix}")
-    vocabulary = load_vocabulary(directory, corpus.tokenizer)
-    return load_encoded_corpus(directory, len(vocabulary)), vocabulary
+    with explain_damage(directory):
+        vocabulary = load_vocabulary(directory, corpus.tokenizer)
+        encoded = load_encoded_corpus(directory, len(vocabulary))
+        load_spelling(directory)  # checked now, and not after the last epoch
+        _check_sizes(encoded)
+    return encoded, vocabulary
+
+
+def _check_sizes(encoded: EncodedCorpus) -> None:
+    """Refuse shards of other sizes than recorded. Their checksums are verified as the ids are read."""
+    for split in SPLITS:
+        encoded.shards(split)

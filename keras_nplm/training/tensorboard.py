@@ -11,7 +11,9 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from keras import ops
+from tensorboard.compat.proto import event_pb2
 from tensorboard.plugins.hparams import api as hp
 
 from keras_nplm.data.special_ids import SPECIALS
@@ -180,6 +182,28 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         for name, text in ("metadata.tsv", "\n".join(lines) + "\n"), ("projector_config.pbtxt", _PROJECTOR):
             with replace_file(os.path.join(self._train_dir, name)) as temporary:
                 temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def remove_steps(log_dir: Path, first: int) -> None:
+    """Remove the figures of step `first` and later ones from TensorBoard logs: a resumed run writes them again.
+
+    A file that was cut off keeps its whole records.
+    """
+    for path in sorted(log_dir.glob("*/events.out.tfevents.*")):
+        kept, is_changed = [], False
+        try:
+            for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+                event = event_pb2.Event.FromString(record)
+                if event.HasField("summary") and event.step >= first:
+                    is_changed = True
+                else:
+                    kept.append(record)
+        except (tf.errors.OpError, DecodeError):
+            is_changed = True
+        if is_changed:
+            with replace_file(path) as temporary, tf.io.TFRecordWriter(str(temporary)) as writer:
+                for record in kept:
+                    writer.write(record)
 
 
 def _name_tags(values: dict[str, float]) -> dict[str, float]:

@@ -23,8 +23,8 @@ from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
 from keras_nplm.io.lock import LockedError
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.processor import read_processor_name
-from keras_nplm.io.remote import display_url, fetch, open_output
-from keras_nplm.language_model.directory import lock_run, read_metrics, remove_config_if_refused
+from keras_nplm.io.remote import CHECKPOINTS, display_url, fetch, open_output
+from keras_nplm.language_model.directory import explain_damage, lock_run, read_metrics, remove_config_if_refused
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import (
     BACKGROUND,
@@ -43,7 +43,7 @@ from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS, AdaptiveConfiguration
 from keras_nplm.training.background import write_background
-from keras_nplm.training.checkpoint import read_history
+from keras_nplm.training.checkpoint import read_history, remove_checkpoints
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import broadcast_from_chief, fail_if_worker_is_lost, is_chief, open_strategy
 from keras_nplm.training.fit import fit_network
@@ -77,8 +77,9 @@ def train(
         corpus/           the encoded text
         logs/             TensorBoard
 
-    An unfinished run also has the checkpoint `last.npz`, written every ten minutes, after each epoch and on Ctrl-C. The
-    same call resumes from it. On the same number of devices it reaches the same weights, bit for bit.
+    An unfinished run also has the checkpoint `last.npz`, written every ten minutes, after each epoch and on Ctrl-C, and
+    the one before, `previous.npz`. The same call resumes from `last.npz`, or if it is damaged or absent from
+    `previous.npz`. On the same number of devices it reaches the same weights, bit for bit.
 
     With a short-list (`configuration.shortlist_size`) the model is a `Shortlist`. `components/0` holds the network and
     `components/1` the background model, which predicts all other words. Default: a Kneser-Ney model of the same text.
@@ -101,7 +102,7 @@ def train(
         the content of `metrics.json`, or `{}` at workers other than the chief: exact `validation` and `test` figures
         (see `evaluate`), `coverage` of a short-list, `parameters`, `predicted_types`, `best_epoch`, `seconds`,
         `cpu_seconds`, `training_cpu_seconds` (without validation), `ngrams_per_second`, `processor`, and `history`, the
-        figures of each epoch.
+        figures of each epoch. `best_epoch` is 0 if the n-gram model of a hybrid is better than all epochs.
 
     Raises:
         InputError: the directory holds a different run, or the text, an option or the strategy is invalid.
@@ -146,40 +147,48 @@ def _run(
         if requested.minutes is None:
             configuration = requested.choose(*counts, **units)
         elif (directory / "config.json").exists():  # the plan of the run to resume
-            configuration = _build_configuration(read_json(directory / "config.json"), **requested.given)
+            with explain_damage(directory):
+                configuration = _build_configuration(read_json(directory / "config.json"), **requested.given)
         else:
             configuration = plan_minutes(requested, encoded, counts, started, **units)
         options = dataclasses.asdict(configuration) | {"kind": configuration.kind}
         return options if background is None else options | {"background": display_url(background)}
 
     directory, encoded, vocabulary = _prepare(requested.before_counting, choose, corpus, directory, devices)
-    options = read_json(directory / "config.json")
-    configuration = _build_configuration(options)
+    with explain_damage(directory):
+        options = read_json(directory / "config.json")
+        configuration = _build_configuration(options)
     (is_finished,) = broadcast_from_chief(devices, [np.array((directory / "metrics.json").exists())])
     if is_finished:
         print(f"The run in {display_url(directory)} is finished: reading its metrics.json.", file=sys.stderr)
-        return _read_finished_run(directory) if chief else {}
+        with explain_damage(directory):
+            return _read_finished_run(directory) if chief else {}
     if chief and not requested.given.keys() >= set(CHOSEN_OPTIONS):
         tokens = encoded.count_tokens_per_epoch(configuration.boundary)
         print(requested.describe(configuration, tokens, encoded.vocabulary_size), file=sys.stderr)
-    with remove_config_if_refused(directory, unless=directory / "last.npz"):
-        targets = TrainingTargets.of(configuration, encoded)
-    if chief and configuration.has_background:
-        write_background(directory, configuration, encoded, vocabulary, background)
-    keras.utils.set_random_seed(configuration.seed)  # here: the networks that `plan_minutes` times draw numbers, too
-    fit_network(configuration, encoded, targets, vocabulary, directory, devices)
+    with remove_config_if_refused(directory, unless=("history.json", *CHECKPOINTS)):
+        with explain_damage(directory):
+            targets = TrainingTargets.of(configuration, encoded)
+        if chief and configuration.has_background:
+            write_background(directory, configuration, encoded, vocabulary, background)
+        # here: the networks that `plan_minutes` times draw numbers, too
+        keras.utils.set_random_seed(configuration.seed)
+        best_epoch = fit_network(configuration, encoded, targets, vocabulary, directory, devices)
     if not chief:
         return {}
-    metrics = _evaluate(configuration, options, encoded, vocabulary, directory)
+    metrics = _evaluate(configuration, options, encoded, vocabulary, directory, best_epoch)
     write_json(directory / "metrics.json", metrics)
-    (directory / "last.npz").unlink(missing_ok=True)
+    remove_checkpoints(directory)
     _write_report(directory, metrics)
     return metrics
 
 
 def _build_configuration(options: dict, **given: object) -> Configuration:
     """Return the configuration in `config.json`, with the given options in place of its own."""
-    return Configuration(**({field.name: options[field.name] for field in dataclasses.fields(Configuration)} | given))
+    names = [field.name for field in dataclasses.fields(Configuration)]
+    if missing := [name for name in names if name not in options]:
+        raise InputError(f"`config.json` must have the fields {', '.join(missing)}. Received: none of them.")
+    return Configuration(**({name: options[name] for name in names} | given))
 
 
 def _prepare(
@@ -207,26 +216,34 @@ def _prepare(
 
 
 def _read_finished_run(directory: Path) -> dict:
-    """Read metrics.json. If the process was killed after it: remove last.npz, write report.html."""
+    """Read metrics.json. If the process was killed after it: remove the checkpoints, write report.html."""
     metrics = read_metrics(directory)
     wanted = dict(parameters=int, best_epoch=int, seconds=NUMBER, cpu_seconds=NUMBER, ngrams_per_second=int)
     check_fields(directory / "metrics.json", metrics, wanted)
     with contextlib.suppress(OSError):  # of a read-only file system
-        (directory / "last.npz").unlink()
+        remove_checkpoints(directory)
     if not (directory / "report.html").exists():
         _write_report(directory, metrics)
     return metrics
 
 
 def _evaluate(
-    configuration: Configuration, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary, directory: Path
+    configuration: Configuration,
+    options: dict,
+    encoded: EncodedCorpus,
+    vocabulary: Vocabulary,
+    directory: Path,
+    best_epoch: int,
 ) -> dict:
     """Evaluate the best epoch on validation and test; sum up the history."""
     if configuration.interpolated:
-        parts = [load_component(directory, number, options, len(vocabulary)) for number in (NETWORK, BACKGROUND)]
+        with explain_damage(directory):
+            parts = [load_component(directory, number, options, len(vocabulary)) for number in (NETWORK, BACKGROUND)]
         save_weights(directory, fit_mixture(parts, encoded.ids("validation")))
-    model = load_model(directory, options, len(vocabulary))  # as users load it: the last digit of weights may differ
-    splits, spelling = ("validation", "test"), load_spelling(directory)
+    with explain_damage(directory):
+        model = load_model(directory, options, len(vocabulary))  # as users load it: last digits of weights may differ
+        spelling = load_spelling(directory)
+    splits = ("validation", "test")
     is_normalised = configuration.output_layer == "nce" or configuration.self_normalisation
     measure = evaluate
     if isinstance(model, ContextNetwork) and is_normalised:
@@ -239,11 +256,10 @@ def _evaluate(
         metrics |= {"weights": model.weights.round(6).tolist(), "components": [get_kind(part) for part in model.models]}
     network = find_network(model)
     history = read_history(directory / "history.json")
-    best = min(history, key=lambda epoch: epoch["validation_perplexity"])
     return metrics | {
         "parameters": network.count_params() - sum(weight.numpy().size for weight in network.non_trainable_weights),
         "predicted_types": len(vocabulary) - 3 + predicts_end(configuration.boundary),
-        "best_epoch": best["epoch"],
+        "best_epoch": best_epoch,
         **{name: round(sum(epoch[name] for epoch in history), 1) for name in _SECONDS},
         "processor": read_processor_name(),
         "ngrams_per_second": round(float(np.median([epoch["ngrams_per_second"] for epoch in history]))),

@@ -22,17 +22,29 @@ class WeightAverage:
     def __init__(self, model: keras.Model, momentum: float):
         self.weights = model.trainable_weights
         self.momentum = momentum
-        self.variables = [tf.Variable(weight.numpy(), trainable=False) for weight in self.weights]
+        self.averages = [tf.Variable(weight.numpy(), trainable=False) for weight in self.weights]
+        self.updates = tf.Variable(0, trainable=False, dtype=tf.int64)  # of training, at the last call of `update`
+        self.variables = [self.updates, *self.averages]
 
     def update(self, updates: int, interval: int) -> None:
-        """Add the present weights, after so many updates in all, to the average of one call per `interval` updates."""
+        """Add the present weights, after so many updates in all, to the average of one call per `interval` updates.
+
+        A second call after the same update does nothing. One graph does it all: an interruption comes before or after.
+        """
         keep = self.momentum**interval if updates > interval else 0.0
-        for average, weight in zip(self.variables, self.weights, strict=True):
-            average.assign(keep * average + (1 - keep) * tf.convert_to_tensor(weight.value))
+        self._update_in_graph(tf.constant(updates, tf.int64), tf.constant(keep, tf.float64))
+
+    @tf.function
+    def _update_in_graph(self, updates: tf.Tensor, keep: tf.Tensor) -> None:
+        if updates != self.updates:
+            for average, weight in zip(self.averages, self.weights, strict=True):
+                share = tf.cast(keep, average.dtype)
+                average.assign(share * average + (1 - share) * tf.convert_to_tensor(weight.value))
+            self.updates.assign(updates)
 
     def swap(self) -> None:
         """Exchange the values of weights and average."""
-        for average, weight in zip(self.variables, self.weights, strict=True):
+        for average, weight in zip(self.averages, self.weights, strict=True):
             value = weight.numpy()
             weight.assign(average.numpy())
             average.assign(value)

@@ -54,11 +54,38 @@ def test_complete_and_generate_with_a_network(trained, capsys):
     assert generate[0] == generate[1] and len(generate[0].split()) == 10
 
 
-def test_score_reads_standard_input(ngram_directory, capsys, monkeypatch):
+@pytest.mark.parametrize("file", [[], ["-"]], ids=["no file", "-"])
+def test_score_reads_standard_input(ngram_directory, capsys, monkeypatch, file):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the cat sat\n\nzyzzyva\n")))
-    rows = [line.split("\t") for line in _run(capsys, "score", ngram_directory).splitlines()]
-    assert [row[1:] for row in rows] == [["4", "0"], ["1", "0"], ["2", "1"]]
-    assert all(float(row[0]) < 0 for row in rows)
+    rows = [line.split("\t") for line in _run(capsys, "score", ngram_directory, *file).splitlines()]
+    assert [row[1:] for row in rows] == [["4", "0"], ["0", "0"], ["2", "1"]]  # a blank line is no sentence
+    assert [float(row[0]) < 0 for row in rows] == [True, False, True]
+
+
+def test_evaluate_reads_standard_input_as_score_does(ngram_directory, capsys, monkeypatch):
+    def run(*arguments):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the cat sat\n\n  \nthe dog\n")))
+        return json.loads(_run(capsys, *arguments, "--json"))
+
+    figures = run("evaluate", ngram_directory, "--text", "-")
+    scores = run("score", ngram_directory, "-")["sentences"]
+    assert sum(score["log_prob"] for score in scores) == pytest.approx(figures["log_prob"], rel=1e-5)
+    assert sum(score["tokens"] for score in scores) == figures["tokens"] == 7
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param("train --train - --output new", id="train"),
+        pytest.param("ngram --train - --output new", id="ngram"),
+        pytest.param("rescore {model} -", id="rescore"),
+        pytest.param("evaluate {model} --text - other.txt", id="evaluate, two files"),
+    ],
+)
+def test_standard_input_in_place_of_a_file_is_refused(ngram_directory, capsys, arguments):
+    words = arguments.format(model=ngram_directory).split()
+    assert main(words) == 2
+    assert "save standard input to a file" in capsys.readouterr().err
 
 
 def test_score_lists_tokens(ngram_directory, capsys, monkeypatch):
@@ -68,11 +95,11 @@ def test_score_lists_tokens(ngram_directory, capsys, monkeypatch):
 
     rows = [line.split("\t") for line in run().splitlines()]
     sentences = json.loads(run("--json"))["sentences"]
-    assert [(row[0], row[3]) for row in rows] == [("the", "1"), ("zyzzyva", "1"), ("</s>", "1"), ("</s>", "2")]
+    assert [(row[0], row[3]) for row in rows] == [("the", "1"), ("zyzzyva", "1"), ("</s>", "1")]
     assert rows[1][2] == "<unk>" and 1 <= int(rows[0][2]) <= 2
     tokens = [token for sentence in sentences for token in sentence]
     assert [f"{token['log_prob']:.4f}" for token in tokens] == [row[1] for row in rows]
-    assert [token["is_unknown"] for token in tokens] == [False, True, False, False]
+    assert [token["is_unknown"] for token in tokens] == [False, True, False]
 
 
 def test_a_runtime_failure_has_status_1(tmp_path, text, capsys, monkeypatch):

@@ -132,7 +132,7 @@ def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypa
 @pytest.mark.long
 def test_quality_trains_a_model_in_its_process(tmp_path):
     if not contenders.is_installed("torch"):
-        pytest.skip("torch is not installed (extra [benchmark])")
+        pytest.skip("torch is not installed: it takes gigabytes (extra [benchmark])")
     text = tmp_path / "text.txt"
     text.write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 30)
     corpus = open_corpus(train=[str(text)], validation=[str(text)], test=[str(text)])

@@ -16,6 +16,7 @@ from keras_nplm.experiments.benchmark.contenders import is_installed
 V, WIDTH, TOKENS = 30, 16, 24
 SIZES = dict(width=WIDTH, batch=2, length=6, cutoffs=[10, 20], dropout=0.0, rate=0.03, steps=200)
 PROGRAM = """
+import dataclasses
 import sys
 import numpy as np
 import torch
@@ -64,6 +65,8 @@ scales = [mean / root.clamp(min=mean * (0.1 if bias else 1)) for root, bias in z
 result["rms expected"] = learn(model, 1, take_step(dict.fromkeys(("embed", "body", "output", "biases"), 0.05), scales))
 groups = DynamicSettings(3, 0.5, embedding=2.0, hidden=0.5, biases=4.0)
 result["dynamic"] = read_text(model, text, groups)
+result["static"] = read_text(model, text)
+result["shared"] = read_text(model, text, dataclasses.replace(groups, static_share=0.3))
 result["rms"] = read_text(model, text, DynamicSettings(1, 0.05, "rms"), squares)
 rates = dict(embed=1.0, body=0.25, output=0.5, biases=2.0)
 result["groups"] = learn(model, 3, take_step(rates, [1] * len(scales)))
@@ -91,7 +94,7 @@ pytestmark = pytest.mark.long  # one process with torch, for all
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory):
     if not is_installed("torch"):
-        pytest.skip("torch is not installed (extra [benchmark])")
+        pytest.skip("torch is not installed: it takes gigabytes (extra [benchmark])")
     path = tmp_path_factory.mktemp("torch") / "figures.npz"
     recipe = quality.choose_recipe("LSTM", 3000) | SIZES | {"embedding_dropout": 0.0, "weight_dropout": 0.0}
     program = f"V, WIDTH, TOKENS, RECIPE = {V}, {WIDTH}, {TOKENS}, {recipe}\n{PROGRAM}"
@@ -104,6 +107,8 @@ def figures(tmp_path_factory):
 def test_dynamic_evaluation_takes_steps_by_group(figures):
     assert figures["rms"] == pytest.approx(figures["rms expected"], abs=1e-3)
     assert figures["dynamic"] == pytest.approx(figures["groups"], abs=1e-4)
+    expected = np.log(0.7 * np.exp(figures["dynamic"]) + 0.3 * np.exp(figures["static"]))
+    assert figures["shared"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_training_takes_its_steps_and_tuning_finds_others(figures):

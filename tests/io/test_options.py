@@ -1,7 +1,11 @@
 """The table of options."""
 
+import ast
+import re
+
 import pytest
 
+from keras_nplm.cli.main import build_parser
 from keras_nplm.data.ngram_arrays import BOUNDARIES
 from keras_nplm.data.subwords import PIECES_KINDS
 from keras_nplm.data.tokenizers import STEPS, SUBWORDS, WORD_TOKENIZERS
@@ -24,6 +28,20 @@ def test_defaults_and_examples_are_accepted():
         assert option.group in GROUPS
         assert option.example is None or option.accepts(option.example)
         assert option.accepts(option.default) or option.name == "vocabulary_size"  # which has no default
+
+
+def test_every_error_proposes_a_value_that_is_accepted():
+    """The flags of all commands, each with a value below its range or of no kind."""
+    for command, parser in build_parser()._subparsers._group_actions[0].choices.items():
+        for option in parser.get_default("checked"):
+            wrong = "no such value" if option.choices or option.is_list else -1e9 if option.type is float else -1
+            if option.type is bool or option.accepts(wrong):
+                continue
+            with pytest.raises(InputError) as caught:
+                option.check(wrong)
+            proposed = re.search(r"Fix: give a value such as (.*)\.$", str(caught.value))
+            assert proposed, f"{command}: {caught.value}"
+            assert option.accepts(ast.literal_eval(proposed[1])), f"{command}: {caught.value}"
 
 
 @pytest.mark.parametrize(

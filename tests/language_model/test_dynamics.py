@@ -1,15 +1,19 @@
 """Dynamic evaluation of model directories: settings in files, figures side by side, scores in order, the commands."""
 
 import dataclasses
+import json
 import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_nplm import DynamicSettings, LanguageModel, encode_sentences
 from keras_nplm.cli.main import main
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.language_model.dynamics import save_dynamics
 from keras_nplm.models.dynamic import TunedDynamics, make_dynamic
+from keras_nplm.models.dynamic.network import copy_network
 from keras_nplm.models.evaluation import log_probs
 
 SETTINGS = DynamicSettings(chunk=16, rate=0.3)
@@ -22,6 +26,18 @@ def directory(model_directory, tmp_path_factory):
     shutil.copytree(model_directory, copy)
     save_dynamics(copy, TunedDynamics(SETTINGS, None, 100.0, 90.0, 1000, 3))
     return copy
+
+
+def test_settings_of_earlier_versions_have_no_static_share(directory, tmp_path):
+    copy = tmp_path / "model"
+    shutil.copytree(directory, copy)
+    content = json.loads((copy / "dynamic.json").read_text())
+    del content["settings"]["static_share"]
+    (copy / "dynamic.json").write_text(json.dumps(content))
+    assert LanguageModel.load(copy).dynamics.settings == SETTINGS
+    shared = dataclasses.replace(SETTINGS, static_share=0.3)
+    save_dynamics(copy, TunedDynamics(shared, None, 100.0, 90.0, 1000, 3))
+    assert LanguageModel.load(copy).dynamics.settings == shared
 
 
 def test_dynamic_figures_stand_beside_static_ones(directory):
@@ -46,6 +62,25 @@ def test_scores_depend_on_the_sentences_before(directory):
     dynamic = [score.log_prob for score in language_model.score(sentences, dynamic=True)]
     assert dynamic[:2] == pytest.approx(static[:2], rel=1e-5) and dynamic[-1] > dynamic[1] + 1
     assert [score.log_prob for score in language_model.score(sentences)] == static
+
+
+def test_each_sentence_is_learnt_before_the_next_is_scored(directory):
+    """A chunk of 16 tokens is longer than a sentence. The oracle takes the steps of formula (θ - η g) one by one."""
+    language_model = LanguageModel.load(directory)
+    sentences = ["the value of the name"] * 3
+    scores = [score.log_prob for score in language_model.score(sentences, dynamic=SETTINGS)]
+    oracle = copy_network(language_model.network)
+    ids = encode_sentences([sentences[0].split()], language_model.vocabulary)
+    ngrams = extract_ngrams(ids, oracle.order, oracle.boundary)
+    for score in scores:
+        with tf.GradientTape() as tape:
+            log_prob = oracle.prob.log_prob(oracle.features(ngrams[:, :-1]), ngrams[:, -1])
+            loss = -tf.reduce_sum(log_prob) / SETTINGS.chunk
+        assert score == pytest.approx(float(tf.reduce_sum(log_prob)), rel=1e-4)
+        weights = [weight.value for weight in oracle.trainable_weights]
+        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+            weight.assign_sub(SETTINGS.rate * tf.convert_to_tensor(gradient))
+    assert scores == sorted(scores) and scores[1] > scores[0] + 0.1
 
 
 def test_commands_label_dynamic_figures(directory, capsys, tmp_path):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from keras_nplm import NPLM, InputError, KenlmModel, LanguageModel, Vocabulary, kneser_ney, write_arpa
 from keras_nplm.data.shards import encode_lines
+from keras_nplm.data.special_ids import PAD_ID
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.language_model import kenlm
 
@@ -39,13 +40,18 @@ def test_any_cut_at_spaces_gives_the_score_of_the_text(tokenizer, boundary, word
     for start in range(0, len(words), size):
         log_prob, state = scorer.score(pickle.loads(pickle.dumps(state)), " ".join(words[start : start + size]))
         total += log_prob
-    [score] = language_model.score([" ".join(words)])
+    [score] = language_model.score([" ".join(words)], alone=True)  # also of no words
     [tokens] = language_model.score_tokens([" ".join(words)])
     assert total + scorer.end(state) == pytest.approx(score.log_prob, abs=1e-4)
-    assert sum(token.log_prob for token in tokens) == pytest.approx(score.log_prob, abs=1e-4)
-    assert [sum(token.is_unknown for token in tokens), len(tokens)] == [score.unk_tokens, score.tokens]
+    if words:  # a blank line has no tokens
+        assert sum(token.log_prob for token in tokens) == pytest.approx(score.log_prob, abs=1e-4)
+        assert [sum(token.is_unknown for token in tokens), len(tokens)] == [score.unk_tokens, score.tokens]
     assert all(word in scorer for word in words) == (score.unk_tokens == 0)
-    assert state == language_model.encode_beginning(" ".join(words)).tobytes()
+    full = language_model.encode_beginning(" ".join(words))
+    shortened = np.frombuffer(state, np.int32)
+    assert np.isin(shortened, [PAD_ID, *full]).all() and len(shortened) == len(full)
+    distributions = language_model.model.next_log_probs(np.stack([full, shortened]))
+    np.testing.assert_array_equal(distributions[0], distributions[1])
 
 
 def test_self_normalised_scores_are_those_of_a_model_loaded_so(tmp_path):
@@ -65,11 +71,17 @@ def test_self_normalised_scores_are_those_of_a_model_loaded_so(tmp_path):
     assert (log_prob, contexts.tobytes()) == (pytest.approx(0, abs=1e-5), state)
 
 
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_an_empty_word_is_in_no_vocabulary_and_changes_nothing(tokenizer):
+    scorer = MODELS[tokenizer, "sentence"].scorer()
+    assert "" not in scorer and "the" in scorer
+    _, state = scorer.score(scorer.begin(), "the")
+    assert scorer.score(state, "") == (0.0, state)
+
+
 def test_invalid_words_and_models_are_refused():
     language_model = MODELS["whitespace", "sentence"]
     scorer = language_model.scorer()
-    with pytest.raises(InputError, match="reserved token </s>"):
-        scorer.score(scorer.begin(), "</s>")
     with pytest.raises(InputError, match="`word` must be one string"):
         scorer.score(scorer.begin(), 5)
     with pytest.raises(InputError, match=r"an NPLM, which has logits, .* Received: BackoffModel\. Fix: leave"):

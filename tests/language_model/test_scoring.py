@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from keras_nplm import LanguageModel
+from keras_nplm import LanguageModel, Vocabulary, kneser_ney
+from keras_nplm.data.shards import encode_lines
+from keras_nplm.data.subwords import Subwords
+from keras_nplm.language_model.rescoring import NBestList
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.spelling import SpellingModel
 
@@ -65,5 +68,36 @@ def test_each_distinct_ngram_is_evaluated_once(build_ngram_model, boundary, star
     texts = ["the cat sat on a mat", "the cat sat on the mat", "a cat", "", "mat"]
     list(language_model.score(texts * 2))
     ids = [[*start, *original.vocabulary.encode(text.split()).tolist(), *end] for text in texts]
+    ids = [row for row, text in zip(ids, texts, strict=True) if text]  # a blank line is no sentence
     expected = {tuple(row[i : i + 3]) for row in ids for i in range(len(row) - 2)}
     assert sorted(evaluated) == sorted(expected)
+
+
+@pytest.mark.parametrize("boundary", ["sentence", "text", "stream"])
+@pytest.mark.parametrize("tokenizer", ["words", "whitespace", "characters", "sentencepiece"])
+def test_blank_lines_are_no_sentences_as_in_evaluate(tokenizer, boundary):
+    lines = ["the cat sat", "", "the cat", " \t", "cat the\n", "\n", "\u3000", "  ", "sat"]
+    if tokenizer == "sentencepiece":
+        vocabulary = Vocabulary.from_subwords(Subwords.train(lines * 9, 300))
+    else:
+        vocabulary = Vocabulary.build(lines, tokenizer=tokenizer)
+    ids = encode_lines(lines * 9, vocabulary, tokenizer, boundary)
+    model = LanguageModel(kneser_ney(ids, len(vocabulary), 3, boundary), vocabulary, tokenizer, boundary)
+    scores = list(model.score(lines))
+    figures = model.evaluate(lines)
+    assert len(scores) == len(lines)
+    assert sum(score.tokens for score in scores) == figures["tokens"]
+    if boundary != "stream":  # `evaluate` reads a stream as one sentence
+        assert sum(score.log_prob for score in scores) == pytest.approx(figures["log_prob"], rel=1e-5)
+    blank = [score for score, line in zip(scores, lines, strict=True) if not line.strip(" \t\n")]
+    assert {(score.log_prob, score.tokens) for score in blank} == {(0.0, 0)}
+    assert [len(tokens) for tokens in model.score_tokens(lines)] == [score.tokens for score in scores]
+
+
+def test_an_empty_hypothesis_is_no_blank_line(build_ngram_model):
+    language_model = build_ngram_model("sentence")
+    expected = language_model.model.next_log_probs(language_model.first_context[None])[0, 3]
+    [alone] = language_model.score([""], alone=True)
+    assert (alone.log_prob, alone.tokens) == (pytest.approx(expected), 1)
+    [rescored] = language_model.rescore([NBestList("0", ["", "the cat"])])
+    assert rescored.features["nplm"][rescored.texts.index("")] == pytest.approx(expected)

@@ -73,6 +73,18 @@ def test_the_smallest_sufficient_share_is_chosen(network, fitted):
     assert result.after == pytest.approx(perplexities[enough[0]], rel=1e-5)
 
 
+@pytest.mark.parametrize("quarter, share", [(101.9, 0.25), (102.1, 0.5)])
+def test_a_share_within_two_percent_of_the_best_is_enough(network, monkeypatch, quarter, share):
+    perplexities = {0.25: quarter, 0.5: 101.0, 0.75: 100.0, 1.0: 100.5}
+
+    def measure(fitting, weights, share):
+        return 200.0 if weights is fitting.trained else perplexities[share]
+
+    monkeypatch.setattr(adaptation._Fitting, "measure", measure)
+    _, result = adapt_network(network, NEW, HELD_OUT, epochs=1)
+    assert (result.share, result.after) == (share, perplexities[share])
+
+
 def test_rates_follow_the_best_epoch(fitted):
     """The best epoch is the first: a third of the rate is tried. It is the last: three times the rate."""
     _, runs = fitted

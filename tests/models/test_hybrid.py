@@ -1,4 +1,4 @@
-"""Hybrids: the formula and its gradient, the jackknife, training by `fit`, adaptation, and the model directory."""
+"""Hybrids: the formula and its gradient, training by `fit`, adaptation, and the model directory."""
 
 import json
 
@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, Hybrid, InputError, Jackknife, LanguageModel, hybrid_dataset, kneser_ney, ngram_dataset
+from keras_nplm import NPLM, Hybrid, InputError, Jackknife, LanguageModel, hybrid_dataset, kneser_ney
 from keras_nplm.cli.main import main
-from keras_nplm.data.ngram_arrays import extract_ngrams, find_targets
+from keras_nplm.layers.outputs.hybrid import HybridSoftmax
+from keras_nplm.layers.pointer import Features
 from keras_nplm.models.adaptation import adapt_network
 from keras_nplm.models.evaluation import evaluate
 
@@ -29,8 +30,8 @@ def _text(sentences: int, seed: int = 0) -> np.ndarray:
     return np.array(ids, np.int32)
 
 
-def _network(dtype="float32", **options) -> NPLM:
-    network = NPLM(V, order=3, embedding_dim=3, hidden_units=4, output="hybrid", dtype=dtype, **options)
+def _network(dtype="float32", output="hybrid", **options) -> NPLM:
+    network = NPLM(V, order=3, embedding_dim=3, hidden_units=4, output=output, dtype=dtype, **options)
     for weight in network.trainable_weights:
         weight.assign(np.random.default_rng(1).normal(0, 0.5, weight.shape))
     return network
@@ -61,24 +62,29 @@ def test_loss_and_gradient_are_those_of_the_formula(options):
         np.testing.assert_allclose(actual, wanted, rtol=1e-7, atol=1e-12)
 
 
-@pytest.mark.parametrize("boundary", ["sentence", "stream", "text"])
-def test_each_ngram_is_looked_up_in_the_model_without_its_part(boundary):
-    ids, order, folds = _text(40), 3, 4
-    if boundary == "text":
-        ids = np.insert(ids, np.flatnonzero(ids == 3)[::5] + 1, 2)  # documents
-    jackknife = Jackknife(ids, V, 2, boundary, folds)
-    batches = list(hybrid_dataset(ids, jackknife, order, 7, boundary=boundary, shuffle=False).as_numpy_iterator())
-    contexts, log_q = (np.concatenate([inputs[i] for inputs, _ in batches]) for i in range(2))
-    expected = extract_ngrams(ids, order, boundary)
-    np.testing.assert_array_equal(np.c_[contexts, np.concatenate([targets for _, targets in batches])], expected)
-    sentences = np.split(ids, np.flatnonzero(ids == 3)[:-1] + 1)
-    sizes = [np.count_nonzero(find_targets(sentence, boundary)) for sentence in sentences]
-    begins = (np.cumsum(sizes) - sizes) * folds // len(expected)  # the fold in which each sentence begins
-    for i, context in enumerate(contexts):
-        own = i * folds // len(contexts)
-        others = [sentence for sentence, fold in zip(sentences, begins, strict=True) if fold != own]
-        model = kneser_ney(np.concatenate(others), V, 2, boundary)
-        np.testing.assert_array_equal(log_q[i], model.next_log_probs(context[None, 1:])[0])
+COUNTS = np.array([0, 1, 0, 50, 900, 30, 10, 5, 3])  # of a text in which one word is frequent
+
+
+def test_training_starts_from_the_ngram_model():
+    """Q has the frequencies of the words: the biases have not, so that they do not count twice."""
+    output = HybridSoftmax(V)
+    output.build((6, 3))
+    output.set_unigram(COUNTS)
+    q = RNG.dirichlet(np.ones(V), 6)
+    features = Features(np.zeros((6, 3), np.float32), log_probs=np.log(q).astype(np.float32))
+    np.testing.assert_allclose(output(features), q, rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"rank": 2}, {"tied": True}], ids=str)
+def test_a_hybrid_without_its_network_is_the_ngram_model(options):
+    network = _network(output=HybridSoftmax(V, **options))
+    background = kneser_ney(_text(30), V, 2)
+    contexts = RNG.integers(4, V, (6, 2))
+    hybrid = Hybrid(network, background)
+    expected = background.next_log_probs(contexts[:, 1:])
+    assert np.abs(hybrid.next_log_probs(contexts) - expected)[:, 4:].max() > 0.1
+    network.prob.forget_network()
+    np.testing.assert_allclose(hybrid.next_log_probs(contexts)[:, 3:], expected[:, 3:], atol=1e-5)
 
 
 def test_shuffled_batches_resume_with_the_same_log_probs():
@@ -133,9 +139,6 @@ def test_a_directory_is_trained_on_characters(tmp_path, capsys):
     [
         (lambda: Hybrid(NPLM(V), kneser_ney(_text(5), V, 2)), "hybrid output"),
         (lambda: Hybrid(_network(), kneser_ney(_text(5), V + 1, 2)), "one vocabulary"),
-        (lambda: Jackknife(_text(5), V, 2, folds=1), "2 or more"),
-        (lambda: Jackknife(np.array([4, 3], np.int32), V, 2), "add text"),
-        (lambda: ngram_dataset(_text(5), 3, 4, folds=3, segment=2), "folds"),
     ],
 )
 def test_misuse_is_refused(call, words):

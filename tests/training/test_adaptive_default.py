@@ -136,6 +136,20 @@ def test_minutes_choose_width_pointer_and_epochs(tmp_path, short_text, monkeypat
     assert many.pointer and many.hidden_units > default.hidden_units and many.epochs > default.epochs
 
 
+@pytest.mark.parametrize(
+    "effort, given, epochs",
+    [
+        # 8 epochs of the default, times the root of the effort
+        pytest.param(4.0, {"pointer": False}, 16, id="no pointer"),
+        pytest.param(2.8, {}, 11, id="a pointer in sentences takes 1.4 times as long"),
+        pytest.param(2.0, {"boundary": "text"}, 11, id="a pointer in a text is in its default"),
+        pytest.param(0.01, {}, 1, id="at least one"),
+    ],
+)
+def test_epochs_grow_with_the_root_of_the_effort(effort, given, epochs):
+    assert choose_configuration(60_000, 2_000, effort=effort, **given).epochs == epochs
+
+
 @pytest.mark.usefixtures("no_report")
 def test_a_text_of_ten_tokens_is_trained(tmp_path):
     (tmp_path / "text.txt").write_text("a b a b\nb a b a\na b\n", encoding="utf-8")

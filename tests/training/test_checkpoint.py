@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -126,13 +127,14 @@ def test_runs_of_every_output_resume_from_kills_at_random_renames(
 def build_checkpoint(tmp_path, short_configuration):
     """A function from the updates of an epoch and options to the checkpoint of a tiny model as training begins."""
 
-    def build(steps: int, **options) -> Checkpoint:
+    def build(steps: int, begins: bool = True, **options) -> Checkpoint:
         model = NPLM(9, order=3, embedding_dim=2, hidden_units=3)
         model.compile("sgd")
         configuration, devices = dataclasses.replace(short_configuration, **options), tf.distribute.get_strategy()
         checkpoint = Checkpoint(model, tmp_path, configuration, steps, batch_size=4, devices=devices)
         checkpoint.on_train_begin()
-        checkpoint.on_epoch_begin(0)
+        if begins:
+            checkpoint.on_epoch_begin(0)
         return checkpoint
 
     return build
@@ -217,17 +219,153 @@ def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, opt
     assert not any(path.exists() for path in left)
 
 
-def test_checkpoint_that_does_not_match_is_refused(tmp_path, monkeypatch, short_corpus, options, killed):
-    monkeypatch.setattr(Checkpoint, "is_done", True)  # a run that is not refused ends
-    shutil.copytree(killed, directory := tmp_path / "model")
-    history = (directory / "history.json").read_text()
-    (directory / "history.json").write_text('{"epochs": []}')
-    with pytest.raises(InputError, match="last.npz does not match history.json"):
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory, short_corpus, options, train_without_report, interrupted_after) -> Path:
+    """The directory of a run that was interrupted in its third epoch: it has two checkpoints."""
+    directory = tmp_path_factory.mktemp("interrupted") / "model"
+    with interrupted_after(Checkpoint, "on_train_batch_end", lambda checkpoint: checkpoint.position == (2, 8)):
+        train_without_report(options, short_corpus, directory)
+    return directory
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _halve(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def _garble(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 64] = bytes(byte ^ 0xFF for byte in content[middle : middle + 64])
+    path.write_bytes(content)
+
+
+_LONG = [pytest.param(damage, marks=pytest.mark.long) for damage in (_empty, _garble, Path.unlink)]
+DAMAGES = [_halve, *_LONG]
+
+
+@pytest.mark.parametrize("name", ["last.npz", "history.json"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_run_with_a_damaged_file_resumes_to_the_same_weights(
+    tmp_path, short_corpus, options, whole, interrupted, assert_same_weights, capsys, name, damage
+):
+    shutil.copytree(interrupted, directory := tmp_path / "model")
+    damage(directory / name)
+    resumed = train(options, short_corpus, directory)
+    assert [epoch["epoch"] for epoch in resumed["history"]] == [1, 2, 3]
+    assert resumed["test"] == json.loads((whole / "metrics.json").read_text())["test"]
+    assert_same_weights(whole, directory)
+    is_announced = "Resuming from previous.npz, after update 0 of epoch 3." in capsys.readouterr().err
+    assert is_announced == (name == "last.npz")
+    assert not list(directory.glob("*.npz"))
+
+
+NEEDED = [
+    "config.json",
+    "vocabulary.txt",
+    "spelling.tsv",
+    "corpus/corpus.json",
+    "corpus/train.00000.ids",
+    "corpus/validation.00000.ids",
+]
+
+
+@pytest.mark.parametrize("names", [["last.npz", "previous.npz"], ["model.keras"], *([name] for name in NEEDED)])
+@pytest.mark.parametrize("damage", [_halve, pytest.param(_empty, marks=pytest.mark.long)])
+def test_damage_beyond_repair_names_the_directory_to_remove(
+    tmp_path, short_corpus, options, interrupted, names, damage
+):
+    shutil.copytree(interrupted, directory := tmp_path / "model")
+    for name in names:
+        damage(directory / name)
+    before = sorted(path.name for path in directory.rglob("*") if path.name != ".lock")
+    with pytest.raises(InputError, match=f"The run in {directory} .* Fix: restore .*, or remove {directory} "):
         train(options, short_corpus, directory)
-    (directory / "history.json").write_text(history)
+    assert sorted(path.name for path in directory.rglob("*") if path.name != ".lock") == before
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_background_is_written_again(tmp_path, short_corpus, options, interrupted_after, damage, capsys):
+    configuration = dataclasses.replace(options, epochs=2, interpolated=True)
+    with interrupted_after(Checkpoint, "on_epoch_end"):
+        train(configuration, short_corpus, tmp_path / "model")
+    path = tmp_path / "model" / "components" / "1" / "ngrams.npz"
+    whole = path.read_bytes()
+    damage(path)
+    train(configuration, short_corpus, tmp_path / "model")
+    assert path.read_bytes() == whole and "The n-gram model is written again." in capsys.readouterr().err
+
+
+def test_a_full_disk_keeps_both_checkpoints(tmp_path, monkeypatch, short_corpus, options, interrupted):
+    shutil.copytree(interrupted, directory := tmp_path / "model")
+    contents = {name: (directory / name).read_bytes() for name in ("last.npz", "previous.npz")}
+
+    @contextlib.contextmanager
+    def fail(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        yield
+
+    monkeypatch.setattr("keras_nplm.io.files.open_archive_to_write", fail)
+    with pytest.raises(RunError, match="Cannot write .*last.npz: No space left on device"):
+        train(options, short_corpus, directory)
+    assert contents == {name: (directory / name).read_bytes() for name in contents}
+
+
+def test_a_damaged_checkpoint_does_not_replace_a_whole_one(build_checkpoint):
+    checkpoint = build_checkpoint(9)
+    for updates in (1, 2):
+        checkpoint.model.optimizer.iterations.assign(updates)
+        checkpoint.save()
+    _halve(checkpoint.last_path)
+    resumed = build_checkpoint(9)
+    assert resumed.position == (0, 1)
+    previous = resumed.previous_path.read_bytes()
+    resumed.save()
+    assert resumed.previous_path.read_bytes() == previous
+
+
+def test_an_interruption_before_the_first_epoch_saves_nothing(build_checkpoint):
+    checkpoint = build_checkpoint(9, begins=False)
+    checkpoint.save()
+    assert not checkpoint.last_path.exists()
+
+
+def test_an_average_that_is_due_is_saved(build_checkpoint):
+    """Ctrl-C after an update, before `on_train_batch_end` of it."""
+    averages = []
+    for is_called in (True, False):
+        checkpoint = build_checkpoint(99, weight_average=0.99)
+        checkpoint.model.optimizer.iterations.assign(32)
+        checkpoint.model.prob.b.assign(np.full(9, 5.0))
+        if is_called:
+            checkpoint.on_train_batch_end(31, {"loss": 1.0})
+        checkpoint.save()
+        resumed = build_checkpoint(99, weight_average=0.99)
+        resumed.save()  # the average of this update is not taken twice
+        averages.append([average.numpy() for average in resumed.average.averages])
+        checkpoint.last_path.unlink()
+        checkpoint.previous_path.unlink()
+    assert any((average == 5.0).all() for average in averages[0])
+    for one, other in zip(*averages, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_checkpoint_that_does_not_match_is_refused(tmp_path, monkeypatch, short_corpus, options, interrupted):
+    monkeypatch.setattr(Checkpoint, "is_done", True)  # a run that is not refused ends
+    shutil.copytree(interrupted, directory := tmp_path / "model")
+    (directory / "previous.npz").unlink()
     with np.load(directory / "last.npz") as stored:
         arrays = dict(stored)
     name = next(name for name in sorted(arrays) if name.startswith("weights"))
+    history = np.frombuffer(b'{"epochs": []}', np.uint8)
+    np.savez(directory / "last.npz", **arrays | {"history": history})
+    with pytest.raises(InputError, match="last.npz does not match the epochs of this run"):
+        train(options, short_corpus, directory)
     np.savez(directory / "last.npz", **arrays | {name: arrays[name][:-1]})
     with pytest.raises(InputError, match="last.npz does not match this model's weight shapes"):
         train(options, short_corpus, directory)

@@ -58,8 +58,7 @@ def test_invalid_options_are_refused(
 ):
     output = tmp_path / "model"
     if call is _TRAIN:
-        configuration = dict(average_every=options.pop("average_every", 1))
-        call = functools.partial(train, AdaptiveConfiguration(configuration), short_corpus, output)
+        call = functools.partial(train, AdaptiveConfiguration({}), short_corpus, output)
     elif call is _ESTIMATE:
         call = functools.partial(estimate, **{"method": "kneser-ney", "corpus": short_corpus, "directory": output})
     elif call is mix:

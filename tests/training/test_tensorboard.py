@@ -9,7 +9,9 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.compat.proto import event_pb2
 from tensorboard.plugins.hparams import metadata
 from tensorboard.util import tensor_util
 
@@ -24,9 +26,11 @@ from keras_nplm import (
     NoiseContrastive,
     TanhHidden,
     Vocabulary,
+    train,
 )
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.training.tensorboard import LanguageModelBoard
+from keras_nplm.training.checkpoint import Checkpoint
+from keras_nplm.training.tensorboard import LanguageModelBoard, remove_steps
 from tests.networks import compose
 
 SIZE, ORDER = 40, 4
@@ -139,11 +143,61 @@ def test_continuations_are_escaped_for_markdown(tmp_path):
     assert "<strong>*a* <b></strong>" in html.unescape(page)
 
 
+def _write_steps(logs: Path, steps: range) -> None:
+    for run in ("train", "validation"):
+        with tf.summary.create_file_writer(str(logs / run)).as_default():
+            for step in steps:
+                tf.summary.scalar("perplexity", 9.0 - step, step=step)
+
+
+def _list_steps(logs: Path) -> list[int]:
+    """The steps of all records of a run, as they stand in its files."""
+    steps = []
+    for path in logs.glob("events.out.tfevents.*"):
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            event = event_pb2.Event.FromString(record)
+            steps += [event.step for value in event.summary.value if value.tag == "perplexity"]
+    return sorted(steps)
+
+
+@pytest.mark.parametrize("cut", [0, 9], ids=["whole", "cut off"])
+def test_a_resumed_run_has_each_step_once(tmp_path, cut):
+    """Epochs 1 and 2 are repeated: the run was killed before their checkpoint. `cut` bytes of its logs are lost."""
+    _write_steps(tmp_path, range(3))
+    for path in tmp_path.glob("*/events.*"):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size - cut])
+    remove_steps(tmp_path, first=1)
+    assert _list_steps(tmp_path / "train") == [0]
+    _write_steps(tmp_path, range(1, 3))
+    for run in ("train", "validation"):
+        assert _list_steps(tmp_path / run) == [0, 1, 2]
+        assert _values(tmp_path / run)["perplexity"] == {0: 9.0, 1: 8.0, 2: 7.0}
+
+
+@pytest.mark.long
+def test_a_run_killed_between_logs_and_checkpoint_has_each_step_once(
+    tmp_path, monkeypatch, short_corpus, short_configuration
+):
+    class Killed(BaseException):
+        pass
+
+    def kill(checkpoint, epoch, logs=None):
+        raise Killed
+
+    configuration = dataclasses.replace(short_configuration, epochs=2)
+    with monkeypatch.context() as context, pytest.raises(Killed):
+        context.setattr(Checkpoint, "on_epoch_end", kill)
+        train(configuration, short_corpus, tmp_path / "model")
+    assert _list_steps(tmp_path / "model" / "logs" / "train") == [0]
+    train(configuration, short_corpus, tmp_path / "model")
+    for run in ("train", "validation"):
+        assert _list_steps(tmp_path / "model" / "logs" / run) == [0, 1]
+
+
 def test_misuse_is_refused_before_training(tmp_path):
     for options, message in (
         ({"word_counts": np.ones(3)}, r"`word_counts` must be of shape \[40\]"),
         ({"prompts": "The value"}, "`prompts` must be a list of texts"),
-        ({"prompts": ["<s>"]}, "reserved token"),
         ({"num_words": 0}, "`num_words` must be 1 to"),
     ):
         with pytest.raises(InputError, match=message):

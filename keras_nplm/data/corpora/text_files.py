@@ -4,6 +4,7 @@ import dataclasses
 import glob
 import itertools
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import fetch_files
+from keras_nplm.io.text import STANDARD_INPUT
+from keras_nplm.io.text import read_lines as read_stream
 
 
 def expand_patterns(patterns: Sequence[str]) -> list[Path]:
@@ -26,6 +29,9 @@ def expand_patterns(patterns: Sequence[str]) -> list[Path]:
             found = [Path(pattern)]  # a pipe, too; `open_text` refuses what it cannot read
             if not os.path.lexists(pattern):
                 found = [path for path in map(Path, sorted(glob.glob(pattern, recursive=True))) if path.is_file()]
+        if not found and pattern == STANDARD_INPUT:
+            fix = "save standard input to a file, since a corpus is read more than once."
+            raise InputError(f"The text must be in files. Received: {pattern} (standard input). Fix: {fix}")
         if not found:
             raise InputError(f"No such text file: {pattern}. Fix: check the name (or pattern) and the directory.")
         paths.update(dict.fromkeys(found))
@@ -35,6 +41,13 @@ def expand_patterns(patterns: Sequence[str]) -> list[Path]:
 def read_lines(paths: Sequence[Path]) -> Iterator[str]:
     """Read the lines of UTF-8 files, plain or compressed; see `open_text` and `decode_lines`."""
     return itertools.chain.from_iterable(map(read_range, paths))
+
+
+def read_files(patterns: Sequence[str]) -> Iterator[str]:
+    """Read the lines of the files that names and globs match, or of standard input if the only name is `-`."""
+    if list(patterns) == [STANDARD_INPUT]:
+        return read_stream("standard input", sys.stdin.buffer)
+    return read_lines(expand_patterns(patterns))
 
 
 @dataclasses.dataclass(frozen=True)

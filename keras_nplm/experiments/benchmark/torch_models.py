@@ -26,7 +26,7 @@ from keras_nplm.experiments.benchmark.contenders import Contender
 from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.files import write_json
 from keras_nplm.io.processor import read_processor_name
-from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
+from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings, add_static
 from keras_nplm.models.dynamic.tuning import STILL, find_settings
 from keras_nplm.models.dynamic.tuning import TOKENS as TUNING_TOKENS
 from keras_nplm.models.ngrams.interpolation import combine, fit_weights
@@ -201,7 +201,9 @@ def read_text(
     for log_probs in _read_chunks(learner, ids, settings.chunk):
         parts.append(log_probs.detach().double().numpy())
         take_step(-log_probs.mean())
-    return np.concatenate(parts)
+    if not settings.static_share:
+        return np.concatenate(parts)
+    return add_static(np.concatenate(parts), read_text(model, ids), settings.static_share)
 
 
 @torch.no_grad()

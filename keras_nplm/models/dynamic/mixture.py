@@ -35,6 +35,12 @@ class DynamicMixture(NextWordModel):
             if hasattr(model, "reset"):
                 model.reset()
 
+    def learn_rest(self) -> None:
+        """Move the weights by the n-grams of a chunk that is not whole, and let the models learn from theirs."""
+        self._weights.move()
+        for model in self.mixture.models:
+            model.learn_rest()
+
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         bins = self.mixture.find_bins(context_ids)
         return self._weights.combine(self.part_log_probs(context_ids, target_ids), bins)
@@ -73,6 +79,11 @@ class FollowingWeights:
         np.add.at(self._moves, bins[possible], shares - weights[possible])
         self._held += len(total)
         if self._held == self._chunk:
-            self.weights += self._rate / self._chunk * self._moves
-            self._moves[:], self._held = 0, 0
+            self.move()
         return total
+
+    def move(self) -> None:
+        """Move the weights by the n-grams since the last move."""
+        self.weights += self._rate / self._chunk * self._moves
+        self._moves[:] = 0
+        self._held = 0

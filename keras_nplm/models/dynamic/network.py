@@ -1,5 +1,6 @@
 """Dynamic evaluation of a network: it learns from the words that it has predicted."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from keras_nplm.data.segments import join_contexts
 from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.ops import list_biases
 from keras_nplm.models.base import NextWordModel, row_blocks
-from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
+from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings, add_static
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 
@@ -23,13 +24,13 @@ _CHUNKS = 64  # chunks in a call of the compiled network: Ctrl-C is noticed betw
 class DynamicNPLM(NextWordModel):
     """Dynamic evaluation of a network: predict a chunk of the text, take a step on it, go on.
 
-        P_c(w | h) = P(w | h; θ_c),    g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t; θ_c)
+        P_c(w | h) = (1 - σ) P(w | h; θ_c) + σ P(w | h; θ_0),    g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t; θ_c)
         θ_{c+1} = θ_c - η f s g_c,    s = 1, or s = mean(r) / max(r, ε mean(r)) with the rule "rms"
 
-    θ_0 are the trained weights, η the rate, f the factor of a group of weights, and r the root of the mean square of
-    each component of the gradient in training. ε is 1, and 0.1 for the biases of the output. `log_prob` reads the text:
-    its n-grams must be consecutive, and each call continues after the call before. The network that is given stays as
-    it is.
+    θ_0 are the trained weights, σ the static share, η the rate, f the factor of a group of weights, and r the root of
+    the mean square of each component of the gradient in training. ε is 1, and 0.1 for the biases of the output.
+    `log_prob` reads the text: its n-grams must be consecutive, and each call continues after the call before. The
+    network that is given stays as it is.
 
     Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network based language model;
     Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural sequence models.
@@ -44,6 +45,7 @@ class DynamicNPLM(NextWordModel):
         rms = settings.rule == "rms"
         check_argument("mean_squares", not rms or mean_squares is not None, "given with `rule='rms'`", None, "measure.")
         self.network = copy_network(network)
+        self._trained = network
         self.settings = settings
         self.order, self.vocabulary_size, self.boundary = network.order, network.vocabulary_size, network.boundary
         self.prob = network.prob
@@ -67,7 +69,17 @@ class DynamicNPLM(NextWordModel):
         parts = [self._learner.learn(chunks[rows], chunk) for rows in blocks]
         first = max(held - whole, 0)  # pending n-grams before it were returned by an earlier call
         parts.append(self._learner.predict(self._pending[first:]))
-        return np.concatenate(parts)[held - first :]
+        log_probs = np.concatenate(parts)[held - first :]
+        share = self.settings.static_share if self.settings.rate else 0.0  # without steps both networks are equal
+        if not share:
+            return log_probs
+        return add_static(log_probs, self._trained.output_log_prob(context_ids, output_ids), share)
+
+    def learn_rest(self) -> None:
+        """Take a step on the n-grams of a chunk that is not whole: a smaller one, each n-gram counts 1/B."""
+        if len(self._pending):
+            self._learner.learn_part(self._pending)
+            self._pending = self._pending[:0]
 
     _log_prob = NetworkProbabilities._log_prob
     next_output_log_probs = NextWordModel._next_log_probs  # refused: the weights have read on since
@@ -148,7 +160,8 @@ class _Learner:
         [(name, ids)] = inputs.items()
         if name not in self._graphs:
             self._graphs[name] = self._compile(name, ids.shape[1:])
-        return np.asarray(self._graphs[name](ids, outputs)).reshape(-1)
+        tensors = tf.constant(ids, tf.int32), tf.constant(outputs, tf.int32)
+        return self._graphs[name](*tensors).numpy().reshape(-1)
 
     def _compile(self, name: str, shape: tuple[int, int]) -> Callable:
         """Compile the steps on chunks of contexts, or of one segment, of a shape."""
@@ -168,7 +181,23 @@ class _Learner:
             _, results = tf.while_loop(lambda i, _: i < number, step, (0, results), parallel_iterations=1)
             return results.stack()
 
-        return learn
+        return learn.get_concrete_function()
+
+    def learn_part(self, ngrams: np.ndarray) -> None:
+        """Take a step on the n-grams of a part of a chunk."""
+        if self._weights:
+            self._graph_of_part(tf.constant(ngrams[:, :-1], tf.int32), tf.constant(ngrams[:, -1], tf.int32))
+
+    @functools.cached_property
+    def _graph_of_part(self) -> Callable:
+        contexts, chunk = tf.TensorSpec([None, self._network.order - 1], tf.int32), self._settings.chunk
+
+        @tf.function(input_signature=[contexts, tf.TensorSpec([None], tf.int32)])
+        def learn(contexts: tf.Tensor, outputs: tf.Tensor) -> None:
+            share = tf.size(outputs) / chunk  # of the mean over a whole chunk
+            self._update(_log_prob_and_gradients(self._network, self._weights, contexts, outputs, share)[1])
+
+        return learn.get_concrete_function()
 
     def _update(self, gradients: list) -> None:
         """Take a step along the gradients."""
@@ -191,7 +220,7 @@ class _Learner:
 
 
 def _cut_chunks(network: ContextNetwork, ngrams: np.ndarray, chunk: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the inputs of each chunk, contexts [C, chunk, n-1] or a segment if all follow each other, and the outputs."""
+    """Return the inputs of each chunk, contexts or a segment if all follow each other, and the outputs."""
     outputs = ngrams[:, -1].reshape(-1, chunk)
     segments, follows = join_contexts(ngrams[:, :-1], chunk, network.boundary)
     if follows.all():
@@ -200,15 +229,24 @@ def _cut_chunks(network: ContextNetwork, ngrams: np.ndarray, chunk: int) -> tupl
 
 
 def _log_prob_and_gradients(
-    network: ContextNetwork, weights: Sequence[keras.Variable], inputs: dict[str, Any], outputs: Any
+    network: ContextNetwork,
+    weights: Sequence[keras.Variable],
+    inputs: dict[str, Any],
+    outputs: Any,
+    share: Any = None,
 ) -> tuple[Any, list]:
-    """Return ln P of outputs, and the gradients of the mean of -ln P. Sparse ones have distinct rows."""
+    """Return ln P of outputs, and the gradients of the mean of -ln P, or of a share of it.
+
+    Sparse gradients have distinct rows.
+    """
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         for weight in weights:
             tape.watch(weight.value)
         log_z, logit = network.scores(inputs).for_training(outputs)
         likelihoods = log_z - logit
         loss = ops.mean(likelihoods)
+        if share is not None:
+            loss *= ops.cast(share, loss.dtype)
     gradients = tape.gradient(loss, [weight.value for weight in weights])
     if network.prob.uses_embedding:  # C has a sparse part from the context and a dense one from the output
         gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]

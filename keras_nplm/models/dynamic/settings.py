@@ -3,6 +3,8 @@
 import dataclasses
 import math
 
+import numpy as np
+
 from keras_nplm.io.errors import check_argument
 
 RULES = ("sgd", "rms")
@@ -22,6 +24,8 @@ class DynamicSettings:
             square in training.
         embedding, hidden, output, biases: float, factors of the rate for C, for the hidden layer, for the matrices of
             the output layer and for its biases. Weights with the factor 0 do not move.
+        static_share: float in [0, 1), σ, share of the trained network, which takes no steps, in the probabilities. A
+            copy that follows the text in large steps forgets some of the training text; the trained network does not.
         mixture_rate: float in [0, 1), ρ, how fast the weights of a mixture follow the text.
     """
 
@@ -32,6 +36,7 @@ class DynamicSettings:
     hidden: float = 1.0
     output: float = 1.0
     biases: float = 1.0
+    static_share: float = 0.0
     mixture_rate: float = 0.0
 
     def __post_init__(self) -> None:
@@ -39,7 +44,8 @@ class DynamicSettings:
         check_argument("rule", self.rule in RULES, f"one of {', '.join(RULES)}", self.rule, fix)
         for name in ("rate", *GROUPS):
             check_argument(name, 0 <= getattr(self, name) < math.inf, "0 or more", getattr(self, name), fix)
-        check_argument("mixture_rate", 0 <= self.mixture_rate < 1, "in [0, 1)", self.mixture_rate, fix)
+        for name in ("static_share", "mixture_rate"):
+            check_argument(name, 0 <= getattr(self, name) < 1, "in [0, 1)", getattr(self, name), fix)
         check_argument("chunk", self.chunk >= 1, "1 or more", self.chunk, fix)
 
     @property
@@ -55,4 +61,11 @@ class DynamicSettings:
             parts += [f"rate {self.rate:.3g}", f"rule {self.rule}"]
             factors = {group: getattr(self, group) for group in GROUPS}
             parts += [f"{group} {factor:.3g} times" for group, factor in factors.items() if factor != 1]
+            parts += [f"static share {self.static_share:.3g}"] if self.static_share else []
         return ", ".join(parts + ([f"mixture rate {self.mixture_rate:.3g}"] if self.mixture_rate else []))
+
+
+def add_static(log_probs: np.ndarray, static_log_probs: np.ndarray, share: float) -> np.ndarray:
+    """Return ln P of n-grams from those of a copy that learns and of the trained network, which has a share of P."""
+    dtype = log_probs.dtype
+    return np.logaddexp(log_probs + np.log1p(-share), static_log_probs + np.log(share)).astype(dtype)

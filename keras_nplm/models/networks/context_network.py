@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.io.options import check_option
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads import Head
@@ -54,8 +55,8 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
         embed: a context layer, such as `ContextEmbedding(…)` or `AveragedContext(…)`.
         head: the layer that scores the words, such as `LinearHead(…)`. It is the attribute `prob`.
         objective: what training minimises, such as `Likelihood()` or `NoiseContrastive()`.
-        hidden: the hidden layer, such as `TanhHidden(…)`, `DeepHidden(…)` or any Keras layer from [B, w] to [B, h]. None:
-            the features are x, for a head with a hidden layer of its own.
+        hidden: the hidden layer, such as `TanhHidden(…)`, `DeepHidden(…)` or any Keras layer from [B, w] to [B, h].
+            None: the features are x, for a head with a hidden layer of its own.
         direct: `DirectConnection(…)`, or None for no direct connections.
         boundary: `"sentence"`, `"text"` or `"stream"`, how text is cut into n-grams; see `ngram_dataset`. It is saved
             with the model, for `evaluate`.
@@ -94,6 +95,7 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
         name: str | None = None,
         **kwargs: Any,
     ):
+        refuse_after_fork(type(self).__name__)  # where a pickle or a file of a network is read, too
         check_option("order", order)
         check_option("boundary", boundary)
         _check_arguments(kwargs)

@@ -74,6 +74,15 @@ class HybridNetwork(ContextNetwork):
     def set_head_unigram(self, unigram: np.ndarray) -> None:
         """Leave b at 0: Q has the frequencies of the words."""
 
+    def forget_network(self) -> None:
+        """Set the weights so that P is Q in every context."""
+        changing = self.prob.U if self.prob.P is None else self.prob.P
+        for weight in (changing, self.prob.b, self.v):
+            weight.assign(ops.zeros_like(weight))
+        if self.direct is not None:
+            self.direct.W.assign(ops.zeros_like(self.direct.W))
+        self.g.assign(ops.ones_like(self.g))
+
     def describe_inputs(self) -> dict:
         log_q = keras.KerasTensor((None, self.vocabulary_size), "float32", name="log_q")
         return {"contexts": super().describe_inputs(), "log_q": log_q}

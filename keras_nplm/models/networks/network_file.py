@@ -13,6 +13,7 @@ import numpy as np
 
 from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.files import check_is_file, check_json_size, open_archive, parse_json
+from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.models.networks.context_network import ContextNetwork
 
 _WEIGHTS = "model.weights.h5"
@@ -25,6 +26,7 @@ _MAX_CONFIG = 1 << 16  # bytes of config.json and of metadata.json; a network of
 def load_network(path: Path) -> ContextNetwork:
     """Load a network, not compiled. Keras creates objects of the classes and sizes that a file names: it is checked."""
     check_is_file(path)
+    refuse_after_fork(str(path))
     try:
         with open_archive(path) as archive:
             if sorted(archive.namelist()) != _PARTS:

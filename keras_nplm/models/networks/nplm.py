@@ -23,8 +23,8 @@ class NPLM(ContextNetwork):
         y = b + U tanh(d + H x) (+ W x)                           hidden, prob; direct: W is optional
         P(w_t = i | context) = exp(y_i) / sum_j exp(y_j)
 
-    Training maximises the penalised log-likelihood: `compile(optimizer=…)` needs no loss. Weight decay λ/2 |θ|² is on C,
-    H, U and W, never on the biases b and d. What goes beyond the paper is composed: see `ContextNetwork`, which has
+    Training maximises the penalised log-likelihood: `compile(optimizer=…)` needs no loss. Weight decay λ/2 |θ|² is on
+    C, H, U and W, never on the biases b and d. What goes beyond the paper is composed: see `ContextNetwork`, which has
     inputs, logs and all methods.
 
     Free parameters: |V| (1 + n m + h) + h (1 + (n-1) m) with direct connections.

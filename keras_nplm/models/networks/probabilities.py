@@ -1,7 +1,9 @@
 """Probabilities of a network, exactly normalised, from arrays to arrays by compiled graphs."""
 
 import functools
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -9,6 +11,7 @@ from keras import ops
 
 from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.data.segments import join_contexts
+from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.scores import compute_log_prob
 from keras_nplm.models.base import NextWordModel, row_blocks
@@ -17,6 +20,18 @@ _CONTEXTS = 512  # contexts that the compiled network receives at a time
 _SEGMENT = 64  # of them in a segment
 _IDS = tf.TensorSpec([None], tf.int32)
 _LONG_ORDER = 16  # of contexts that are joined to segments
+
+
+class _graph_property(functools.cached_property):
+    """A cached property that is computed once, also if several threads read it first at the same time."""
+
+    _lock = threading.RLock()
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        with self._lock:  # only until the value is cached
+            if instance is not None and self.attrname in vars(instance):
+                return vars(instance)[self.attrname]
+            return super().__get__(instance, owner)
 
 
 class NetworkProbabilities(NextWordModel):
@@ -70,28 +85,28 @@ class NetworkProbabilities(NextWordModel):
         outside = np.full((len(log_probs), self.vocabulary_size - listed), -np.inf, log_probs.dtype)
         return np.concatenate([log_probs[:, :listed], outside], axis=1) if outside.shape[1] else log_probs
 
-    @functools.cached_property
+    @_graph_property
     def _graph_features(self) -> Callable:
         def compute_features(context_ids: Tensor) -> Tensor:
             return ops.cast(self.features(self.read(context_ids)), self.prob.accumulator_dtype)
 
         return self._compile(compute_features, [self._context_spec()])
 
-    @functools.cached_property
+    @_graph_property
     def _graph_log_probs(self) -> Callable:
         def compute_log_probs(context_ids: Tensor) -> Tensor:
             return ops.log_softmax(self.scores(context_ids).logits())
 
         return self._compile(compute_log_probs, [self._context_spec()])
 
-    @functools.cached_property
+    @_graph_property
     def _graph_log_prob(self) -> Callable:
         def compute(context_ids: Tensor, word_ids: Tensor, places: Tensor) -> Tensor:
             return compute_log_prob(self.scores(context_ids), word_ids, places)
 
         return self._compile(compute, [self._context_spec(), _IDS, _IDS])
 
-    @functools.cached_property
+    @_graph_property
     def _graph_segment_log_prob(self) -> Callable:
         def compute(segments: Tensor, word_ids: Tensor) -> Tensor:
             return compute_log_prob(self.scores({"segments": segments}), word_ids)
@@ -103,7 +118,7 @@ class NetworkProbabilities(NextWordModel):
         """Return ln P(w | context) of a `HybridNetwork`, float [B, |V|], from contexts and ln Q, float [B, |V|]."""
         return self._graph_hybrid(context_ids, log_q)
 
-    @functools.cached_property
+    @_graph_property
     def _graph_hybrid(self) -> Callable:
         def compute(context_ids: Tensor, log_q: Tensor) -> Tensor:
             return ops.log_softmax(self.scores({"contexts": context_ids, "log_q": log_q}).logits())
@@ -116,9 +131,12 @@ class NetworkProbabilities(NextWordModel):
 
     def _compile(self, function: Callable, signature: list[tf.TensorSpec]) -> Callable:
         """Return `function` of tensors as a graph from arrays to an array."""
-        graph = tf.function(function, input_signature=signature)
+        # the one graph of all shapes: calls of the `tf.function` would compare types, and count a trace per network
+        graph = tf.function(function, input_signature=signature).get_concrete_function()
 
         def compute(*arrays: np.ndarray) -> np.ndarray:
-            return graph(*map(tf.convert_to_tensor, arrays)).numpy()
+            refuse_after_fork(type(self).__name__)
+            tensors = [tf.convert_to_tensor(array, spec.dtype) for array, spec in zip(arrays, signature, strict=True)]
+            return graph(*tensors).numpy()
 
         return compute

@@ -1,5 +1,6 @@
 """Self-normalised scoring: logits as log-probabilities, a few lookups and one dot product per n-gram."""
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 
@@ -159,48 +160,61 @@ class ArrayNetwork(SelfNormalised):
 
 def _copy_transform(hidden: TanhHidden) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function from d + H x to the features of a hidden layer, with its present weights."""
-    activate, norm = _ACTIVATIONS[hidden.activation], _copy_norm(getattr(hidden, "norm", None))
     blocks = getattr(hidden, "blocks", ())
     blocks = [(_copy_norm(block.norm), _float32(block.H), _float32(block.d)) for block in blocks]
+    # a partial function, unlike one within this function, can be pickled
+    return functools.partial(_transform, hidden.activation, blocks, _copy_norm(getattr(hidden, "norm", None)))
 
-    def transform(z: np.ndarray) -> np.ndarray:
-        a = activate(z)
-        for normalise, H, d in blocks:
-            a = a + activate(normalise(a) @ H + d)
-        return norm(a)
 
-    return transform
+def _transform(activation: str, blocks: list, norm: Callable[[np.ndarray], np.ndarray], z: np.ndarray) -> np.ndarray:
+    activate = _ACTIVATIONS[activation]
+    a = activate(z)
+    for normalise, H, d in blocks:
+        a = a + activate(normalise(a) @ H + d)
+    return norm(a)
 
 
 def _copy_norm(norm: keras.layers.LayerNormalization | None) -> Callable[[np.ndarray], np.ndarray]:
     if norm is None:
-        return lambda a: a
-    gamma, beta, epsilon = _float32(norm.gamma), _float32(norm.beta), norm.epsilon
+        return _keep
+    return functools.partial(_normalise, _float32(norm.gamma), _float32(norm.beta), norm.epsilon)
+
+
+def _keep(a: np.ndarray) -> np.ndarray:
+    return a
+
+
+def _normalise(gamma: np.ndarray, beta: np.ndarray, epsilon: float, a: np.ndarray) -> np.ndarray:
     total, units = np.add.reduce, np.float32(len(gamma))  # a product may warn of numbers that it does not use
-
-    def normalise(a: np.ndarray) -> np.ndarray:
-        centred = a - total(a, axis=1, keepdims=True) / units
-        return centred / np.sqrt(total(centred * centred, axis=1, keepdims=True) / units + epsilon) * gamma + beta
-
-    return normalise
+    centred = a - total(a, axis=1, keepdims=True) / units
+    return centred / np.sqrt(total(centred * centred, axis=1, keepdims=True) / units + epsilon) * gamma + beta
 
 
 def _copy_pointer(pointer: Pointer, words: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """Return a function from features and contexts to the weights of the contexts' words, float32 [B, n-1]."""
-    Q, R, v, u, r = (_float32(weight) for weight in (pointer.Q, pointer.R, pointer.v, pointer.u, pointer.r))
+    weights = [_float32(weight) for weight in (pointer.Q, pointer.R, pointer.v, pointer.u, pointer.r)]
+    return functools.partial(_weigh_copies, words, *weights)
 
-    def weigh(features: np.ndarray, context_ids: np.ndarray) -> np.ndarray:
-        vectors = words[context_ids]
-        z = u + np.matmul(vectors, (v + features @ Q)[:, :, None])[:, :, 0]
-        z[:, 1:] += np.matmul(vectors[:, :-1], (features @ R)[:, :, None])[:, :, 0]
-        matched, first = True, len(r)
-        for k, score in enumerate(r, start=1):
-            matched = matched & (context_ids[:, first - k : -k] == context_ids[:, -k, None])
-            z[:, first:] += score * matched
-        is_copied = (context_ids != PAD_ID) & (context_ids != BOS_ID)
-        return is_copied / (1 + np.exp(-np.maximum(z, _LOWEST)))
 
-    return weigh
+def _weigh_copies(
+    words: np.ndarray,
+    Q: np.ndarray,
+    R: np.ndarray,
+    v: np.ndarray,
+    u: np.ndarray,
+    r: np.ndarray,
+    features: np.ndarray,
+    context_ids: np.ndarray,
+) -> np.ndarray:
+    vectors = words[context_ids]
+    z = u + np.matmul(vectors, (v + features @ Q)[:, :, None])[:, :, 0]
+    z[:, 1:] += np.matmul(vectors[:, :-1], (features @ R)[:, :, None])[:, :, 0]
+    matched, first = True, len(r)
+    for k, score in enumerate(r, start=1):
+        matched = matched & (context_ids[:, first - k : -k] == context_ids[:, -k, None])
+        z[:, first:] += score * matched
+    is_copied = (context_ids != PAD_ID) & (context_ids != BOS_ID)
+    return is_copied / (1 + np.exp(-np.maximum(z, _LOWEST)))
 
 
 def _take_rows(table: np.ndarray, ids: np.ndarray) -> np.ndarray:

@@ -1,15 +1,17 @@
 """ARPA files: the text format of back-off n-gram models, as KenLM and SRILM read and write it."""
 
 import gzip
+import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from keras_nplm.data.special_ids import BOS, BOS_ID, EOS, EOS_ID, PAD_ID, SPECIALS, UNK, UNK_ID
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import open_text
 from keras_nplm.models.base import row_blocks
@@ -24,13 +26,30 @@ _ROUNDING = 0.01  # relative, by which the probabilities after a context may sum
 _DIGITS = 1e-3  # the same for what a back-off weight multiplies: some tools write four digits
 _BLOCK = 1 << 16  # n-grams that are written at a time
 _UNK = "<UNK>"  # as some tools write <unk>
+_NO_UNK = -100.0  # KenLM's log10 P of out-of-vocabulary words where a file has no <unk>
+
+
+class _Scale(NamedTuple):
+    """The logarithm of a model's tables: ln = factor * log10. A log10 of `zero` or less is of probability 0."""
+
+    factor: float
+    zero: float
+
+    def convert(self, log10_probs: np.ndarray) -> np.ndarray:
+        scaled = log10_probs * self.factor
+        return np.where(log10_probs <= self.zero, -np.inf, scaled).astype(np.float32)
+
+
+_NATURAL = _Scale(float(_LN10), _LOG10_ZERO)
+_AS_WRITTEN = _Scale(1.0, -np.inf)
 
 
 def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabulary) -> None:
     """Write a back-off n-gram model as an ARPA file, gzipped if the name ends in `.gz`, in bounded memory.
 
-    Probabilities are written as log10, in 7 digits. Every file lists `<s>`, `</s>` and each word of a listed n-gram, as
-    readers need them; those without a probability get -99. In a model with the boundary `"stream"` that is `</s>`, too.
+    Probabilities are written as log10, in 7 digits. The highest orders are left out if they have no n-gram.
+    Every file lists `<s>`, `</s>` and each word of a listed n-gram, as readers need them; those without a probability
+    get -99. In a model with the boundary `"stream"` that is `</s>`, too.
     Other readers begin each line after `<s>`, so they score a model of the boundary `"text"` without the lines before.
 
     Raises:
@@ -46,23 +65,44 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
         for block in row_blocks(len(keys), _BLOCK):
             is_listed[model.ngrams(order, block)] = True
     unigrams = np.flatnonzero(is_listed)
+    numbers = [len(unigrams), *map(len, model.keys)]
+    highest = _find_highest_order(model)
+    if highest == 1:
+        # KenLM refuses a file of 1-grams alone, and reads one whose order 2 is empty
+        highest, numbers = 2, [len(unigrams), 0]
     opener = gzip.open if Path(path).suffix.lower() == ".gz" else open
     with replace_file(path) as temporary, opener(temporary, "wt", encoding="utf-8", newline="\n") as file:
         file.write("\\data\\\n")
-        for order, number in enumerate([len(unigrams), *map(len, model.keys)], start=1):
+        for order, number in enumerate(numbers[:highest], start=1):
             file.write(f"ngram {order}={number}\n")
-        for order in range(1, model.order + 1):
+        for order in range(1, highest + 1):
             file.write(f"\n\\{order}-grams:\n")
-            for block in row_blocks(len(unigrams) if order == 1 else len(model.keys[order - 2]), _BLOCK):
+            for block in row_blocks(numbers[order - 1], _BLOCK):
                 ids, log_probs = unigrams[block, None], model.unigrams[unigrams[block]]
                 if order > 1:
                     ids, log_probs = model.ngrams(order, block), model.log_probs[order - 2][block]
                 columns = [_format_log10(log_probs), map(" ".join, words[ids].tolist())]
-                if order < model.order:
-                    nodes = model.contexts.find_nodes(ids)
-                    columns.append(_format_log10(np.where(nodes < 0, 0, model.backoffs[order - 1][nodes])))
+                if order < min(highest, model.order):
+                    columns.append(_format_log10(_find_backoffs(model, ids)))
                 file.writelines(map("{}\n".format, map("\t".join, zip(*columns, strict=True))))
         file.write("\n\\end\\\n")
+
+
+def _find_highest_order(model: BackoffModel) -> int:
+    """Return the order up to which a model must be written: above it are no n-grams, and no weights that count."""
+    order = model.order
+    while order > 1 and not len(model.keys[order - 2]) and not model.backoffs[order - 2].any():
+        order -= 1
+    return order
+
+
+def _find_backoffs(model: BackoffModel, ids: np.ndarray) -> np.ndarray:
+    """Return ln γ of contexts, int [N, length]: 0 for those that no n-gram continues."""
+    nodes = model.contexts.find_nodes(ids)
+    backoffs = np.zeros(len(ids), np.float32)
+    is_known = nodes >= 0
+    backoffs[is_known] = model.backoffs[ids.shape[1] - 1][nodes[is_known]]
+    return backoffs
 
 
 def _format_log10(log_probs: np.ndarray) -> Iterator[str]:
@@ -81,7 +121,7 @@ def read_arpa(
         path: the file.
         vocabulary: the vocabulary whose ids the words get. A word of the vocabulary that is not in the file gets the
             probability of the file's `<unk>`, as in KenLM. With `lmplz --vocab_pad |V|` the sum is 1. Default: the
-            words of the file, in its order.
+            words of the file, in its order. A word `<pad>` of the file is left out: in text it is unknown.
         boundary: `"sentence"`, `"text"` or `"stream"`, how the training text was cut into n-grams. Default:
             `"sentence"` if the file gives `</s>` a probability, else `"stream"`.
 
@@ -97,54 +137,110 @@ def read_arpa(
         numbers = read_header(lines)
         words = SPECIALS if vocabulary is None else vocabulary.words
         place = {word: i for i, word in enumerate(words)} | {_UNK: UNK_ID}
-        unigrams = read_section(lines, 1, numbers[0], len(numbers), place, adds_words=vocabulary is None)
+        new_ids = itertools.count(len(SPECIALS)) if vocabulary is None else None
+        unigrams = read_section(lines, 1, numbers[0], len(numbers), place, new_ids)
         if vocabulary is None:
             vocabulary = Vocabulary([word for word, i in place.items() if i >= len(SPECIALS)])
+        lines.refuse_repeated(unigrams, unigrams.ids[:, 0], vocabulary.words)
+        unigrams = _leave_out_padding(unigrams)
         size, ids = len(vocabulary), unigrams.ids[:, 0]
-        lines.refuse_repeated(unigrams, ids, vocabulary.words)
         log_prob = np.full(size, -np.inf)
-        log_prob[ids] = unigrams.log10_probs * _LN10
+        log_prob[ids] = unigrams.log10_probs
         missing = np.setdiff1d(np.arange(size), [*ids, PAD_ID, BOS_ID, EOS_ID])
         log_prob[missing] = log_prob[UNK_ID]
         log_prob[[PAD_ID, BOS_ID]] = -np.inf
         backoff = np.zeros(size)
-        backoff[ids] = unigrams.log10_backoffs * _LN10
-        sections = [read_section(lines, k, n, len(numbers), place) for k, n in enumerate(numbers[1:], start=2)]
+        backoff[ids] = unigrams.log10_backoffs
+        sections = [
+            _leave_out_padding(read_section(lines, k, number, len(numbers), place))
+            for k, number in enumerate(numbers[1:], start=2)
+        ]
         lines.expect("\\end\\")
-        if not sections:  # a context has a word at least, which an order of 1 never sees
-            sections = [Section(np.zeros(0, np.int64), np.zeros((0, 2), np.int32), np.zeros(0), np.zeros(0))]
-        model = _build(lines, vocabulary, log_prob, backoff, sections, boundary)
+        # An empty highest order counts only if there are back-off weights below it
+        while sections and not len(sections[-1].ids) and not [unigrams, *sections][-2].log10_backoffs.any():
+            sections.pop()
+
+        def refuse_repeated(section: Section, keys: np.ndarray) -> None:
+            lines.refuse_repeated(section, keys, vocabulary.words)
+
+        model = _build(_NATURAL, log_prob, backoff, sections, boundary, refuse_repeated)
         if any((section.log10_backoffs > 0).any() for section in (unigrams, *sections)):
             _refuse_large_backoffs(lines, model, [unigrams, *sections[:-1]], vocabulary.words)
         return model, vocabulary
 
 
+def read_arpa_as_written(path: str | os.PathLike) -> tuple[BackoffModel, dict[str, int]]:
+    """Read an ARPA file with the numbers that KenLM has: log10, float32, whether they are a distribution or not.
+
+    Unlike `read_arpa`, numbers at and below -99 are kept. All words but `<unk>` have ids from 4 on: `<s>`, `</s>` and
+    `<pad>` are words like others, also inside a sentence. `<unk>` has id 1. It has -100 if the file does not list it.
+    An n-gram that is listed twice counts as it is listed first.
+
+    Returns:
+        the model, whose log-probabilities and back-off weights are log10; and the ids of the words.
+
+    Raises:
+        InputError: the file is absent, not UTF-8 or malformed (the error names the line), or lists no `<s>` or `</s>`.
+    """
+    with open_text(path) as file:
+        lines = ArpaLines(Path(path), file)
+        numbers = read_header(lines)
+        place = {UNK: UNK_ID, _UNK: UNK_ID}
+        unigrams = read_section(lines, 1, numbers[0], len(numbers), place, itertools.count(len(SPECIALS)))
+        for word in (BOS, EOS):
+            if word not in place:
+                fix = f"add the 1-gram, such as -99 {word}, or read the file by `keras-nplm ngram --arpa`."
+                raise InputError(f"The 1-grams must list {word}, as KenLM needs it. Received: {path}. Fix: {fix}")
+        sections = [
+            read_section(lines, k, number, len(numbers), place) for k, number in enumerate(numbers[1:], start=2)
+        ]
+        lines.expect("\\end\\")
+    # From the last line to the first, so that the first one counts. Of <unk> and <UNK> the last one counts.
+    ids = unigrams.ids[::-1, 0]
+    last_unk = np.flatnonzero(ids == UNK_ID)[:1]
+    log_prob = np.full(max(place.values()) + 1, -np.inf)
+    backoff = np.zeros(len(log_prob))
+    log_prob[UNK_ID] = _NO_UNK
+    for table, column in ((log_prob, unigrams.log10_probs[::-1]), (backoff, unigrams.log10_backoffs[::-1])):
+        table[ids] = column
+        table[ids[last_unk]] = column[last_unk]
+    return _build(_AS_WRITTEN, log_prob, backoff, sections, "stream"), place
+
+
+def _leave_out_padding(section: Section) -> Section:
+    """Leave out n-grams with the word `<pad>`: its id is that of the mask, so that no context can hold it."""
+    kept = (section.ids != PAD_ID).all(axis=1)
+    return Section(*(column[kept] for column in section))
+
+
 def _build(
-    lines: ArpaLines,
-    vocabulary: Vocabulary,
-    log_prob: np.ndarray,
-    backoff: np.ndarray,
+    scale: _Scale,
+    log10_prob: np.ndarray,
+    log10_backoff: np.ndarray,
     sections: Sequence[Section],
     boundary: str | None,
+    refuse_repeated: Callable[[Section, np.ndarray], None] | None = None,
 ) -> BackoffModel:
-    """Build the model from unigrams, and from the section of each order from 2 on."""
-    size = len(vocabulary)
-    keys, log_probs, backoffs = [], [], [backoff.astype(np.float32)]
+    """Build the model from the unigrams by id, and from the section of each order from 2 on."""
+    size = len(log10_prob)
+    keys, log_probs = [], []
+    backoffs = [(log10_backoff * scale.factor).astype(np.float32)] if sections else []
     # an n-gram below the highest order may be a context, the beginning of an n-gram must be one
     possible = [section.ids for section in sections[:-1]] + [section.ids[:, :-1] for section in sections]
     trie = ContextTrie.from_contexts(size, possible, len(sections))
     for k, section in enumerate(sections, start=2):
         ids = section.ids
         key = trie.find_nodes(ids[:, :-1]) * size + ids[:, -1]
-        lines.refuse_repeated(section, key, vocabulary.words)
-        by_key = np.argsort(key)
-        keys.append(key[by_key])
-        log_probs.append(_from_log10(section.log10_probs)[by_key])
+        if refuse_repeated is not None:
+            refuse_repeated(section, key)
+        distinct, first = np.unique(key, return_index=True)
+        keys.append(distinct)
+        log_probs.append(scale.convert(section.log10_probs)[first])
         if k <= len(sections):
             values = np.zeros(trie.sizes[k - 1], np.float32)
-            values[trie.find_nodes(ids)] = section.log10_backoffs * _LN10
+            values[trie.find_nodes(ids[first])] = section.log10_backoffs[first] * scale.factor
             backoffs.append(values)
-    return BackoffModel(trie, _from_log10(log_prob / _LN10), keys, log_probs, backoffs, boundary)
+    return BackoffModel(trie, scale.convert(log10_prob), keys, log_probs, backoffs, boundary)
 
 
 def _refuse_large_backoffs(
@@ -167,7 +263,3 @@ def _refuse_large_backoffs(
             total = mass.masses[k - 1][nodes][np.argmax(too_large)]
             expected = f"a back-off with which the probabilities after {context!r} sum to 1, not {total:.3g}"
             raise lines.error(section.numbers[row], expected, f"{section.log10_backoffs[row]:g}")
-
-
-def _from_log10(log10_probs: np.ndarray) -> np.ndarray:
-    return np.where(log10_probs <= _LOG10_ZERO, -np.inf, log10_probs * _LN10).astype(np.float32)

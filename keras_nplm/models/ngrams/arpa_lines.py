@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -108,9 +108,14 @@ def read_header(lines: ArpaLines) -> list[int]:
 
 
 def read_section(
-    lines: ArpaLines, order: int, number: int, highest: int, place: dict[str, int], adds_words: bool = False
+    lines: ArpaLines,
+    order: int,
+    number: int,
+    highest: int,
+    place: dict[str, int],
+    new_ids: Iterator[int] | None = None,
 ) -> Section:
-    r"""Read the n-grams under `\ORDER-grams:`; `place` has the ids of words, with `adds_words` also of new ones."""
+    r"""Read the n-grams under `\ORDER-grams:`. `place` has the ids of words; new words get the `new_ids`, if any."""
     lines.expect(f"\\{order}-grams:")
     optional = "" if order == highest else " and perhaps log10 back-off"
     expected = f"log10 probability, {order} word{'s' * (order > 1)}{optional}"
@@ -126,8 +131,8 @@ def read_section(
         for i, row in rows.items():
             if len(row) not in (order + 1, order + 2):
                 raise lines.error(i, expected, " ".join(row))
-            if adds_words:
-                place.setdefault(row[1], len(place) - 1)
+            if new_ids and row[1] not in place:
+                place[row[1]] = next(new_ids)
         sections.append(_parse_rows(lines, rows, order, order == highest, place))
         left -= len(rows)
     if lines.peek() and not lines.peek().startswith("\\"):

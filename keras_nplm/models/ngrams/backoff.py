@@ -1,13 +1,14 @@
 """Back-off n-gram model: the form of ARPA files and of interpolated Kneser-Ney smoothing."""
 
 import dataclasses
+import functools
 import itertools
 import os
 
 import numpy as np
 
 from keras_nplm.data.special_ids import EOS_ID
-from keras_nplm.io.arrays import free_mapped_pages
+from keras_nplm.io.arrays import free_mapped_pages, is_mapped
 from keras_nplm.io.files import check_is_file, iterate_blocks, read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams.tables import ContextTrie, check_tables, find, find_followers, refuse_unless
@@ -62,24 +63,80 @@ class BackoffModel(NextWordModel):
         """The number of listed n-grams of each order."""
         return [int(np.isfinite(self.unigrams).sum()), *map(len, self.keys)]
 
-    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+    def _log_prob(
+        self, context_ids: np.ndarray, target_ids: np.ndarray, lengths: np.ndarray | None = None
+    ) -> np.ndarray:
+        """As the base class. `lengths`, if given, receive the used lengths of the contexts after the targets."""
         log_prob = self.unigrams[target_ids]
+        if lengths is not None:
+            lengths[:] = self._used_ngrams[0][target_ids]
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
             place = find(self.keys[k], nodes * self.vocabulary_size + target_ids[rows])
             backed_off = log_prob[rows] + self.backoffs[k][nodes]
             log_prob[rows] = (
                 np.where(place < 0, backed_off, self.log_probs[k][place]) if len(self.keys[k]) else backed_off
             )
+            if lengths is not None and k + 1 < len(self._used_ngrams):
+                # place -1, of an n-gram that is not listed, is that of the last flag, which is False
+                lengths[rows[self._used_ngrams[k + 1][place]]] = k + 2
             free_mapped_pages(self.keys[k], _FREED_FROM)
         return log_prob
 
+    @property
+    def uses_whole_contexts(self) -> bool:
+        return self._used_ngrams is None
+
+    def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
+        """As the base class: the longest context with a back-off weight, or with an n-gram that continues it."""
+        if self.uses_whole_contexts:
+            return super().find_used_lengths(context_ids)
+        lengths = np.zeros(len(context_ids), np.int64)
+        for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
+            lengths[rows[find_used_nodes(self, k, nodes)]] = k + 1
+        return lengths
+
+    def log_prob_and_lengths(self, context_ids: np.ndarray, target_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self.uses_whole_contexts:
+            return super().log_prob_and_lengths(context_ids, target_ids)
+        lengths = np.empty(len(target_ids), np.int64)
+        return self._log_prob(context_ids, target_ids, lengths), lengths
+
+    @functools.cached_property
+    def _used_ngrams(self) -> list[np.ndarray] | None:
+        return flag_used_ngrams(self)
+
     def find_orders(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return the order of the longest listed n-gram that ends with each target, int [B]."""
+        """Return the order of the longest n-gram that ends with each target, int [B].
+
+        An n-gram counts if it is listed, or if a longer listed one ends with it, as in KenLM.
+        """
         orders = np.ones(len(target_ids), np.int64)
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
-            is_listed = find(self.keys[k], nodes * self.vocabulary_size + target_ids[rows]) >= 0
-            orders[rows[is_listed]] = k + 2
+            wanted = nodes * self.vocabulary_size + target_ids[rows]
+            counts = (find(self.keys[k], wanted) >= 0) | (find(self._unlisted_endings[k], wanted) >= 0)
+            orders[rows[counts]] = k + 2
         return orders
+
+    @functools.cached_property
+    def _unlisted_endings(self) -> list[np.ndarray]:
+        """For k = 2 … n, the sorted keys of n-grams that are not listed, though a longer listed one ends with them.
+
+        A pruned model has them: "a b c" is listed, "b c" is not. KenLM calls them blanks.
+        """
+        unlisted = [np.zeros(0, np.int64) for _ in self.keys]
+        for k in range(self.order, 2, -1):
+            longer = self.keys[k - 2], unlisted[k - 2]
+            found = [self._find_unlisted_endings(k, block) for keys in longer for block in iterate_blocks(keys)]
+            unlisted[k - 3] = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+            free_mapped_pages(self.keys[k - 2], _FREED_FROM)
+        return unlisted
+
+    def _find_unlisted_endings(self, k: int, keys: np.ndarray) -> np.ndarray:
+        """Return the keys of order k-1, without the listed ones, of n-grams of order k without their first words."""
+        nodes, words = np.divmod(keys, self.vocabulary_size)
+        parents = self.contexts.keys[k - 3][nodes] // self.vocabulary_size
+        endings = parents * self.vocabulary_size + words
+        return endings[find(self.keys[k - 3], endings) < 0]
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         log_probs = np.tile(self.unigrams, (len(context_ids), 1))
@@ -105,7 +162,7 @@ class BackoffModel(NextWordModel):
         γ(h) = (1 - sum_listed P(w | h)) / (1 - sum_listed P(w | h')),    sums in float64
         """
         model = cls(contexts, unigrams, keys, log_probs, [], boundary)
-        for k, number in enumerate(contexts.sizes, start=2):
+        for k, number in zip(range(2, len(keys) + 2), contexts.sizes, strict=False):
             nodes = keys[k - 2] // len(unigrams)
             above = backoff_mass(nodes, np.exp(log_probs[k - 2]), number)
             below = backoff_mass(nodes, np.exp(compute_backoff_log_probs(model, k)), number)
@@ -135,11 +192,52 @@ class BackoffModel(NextWordModel):
         refuse_unless(path, unigrams.ndim == 1 and all(array.dtype.kind == "f" for array in [unigrams, *log_probs]))
         blocks = itertools.chain.from_iterable(map(iterate_blocks, [unigrams, *log_probs]))
         refuse_unless(path, all((block <= _ROUNDING).all() for block in blocks))
-        check_tables(path, len(unigrams), contexts, log_probs, *tables["keys"])
-        shapes = [(len(unigrams),), *(keys.shape for keys in contexts)]
-        refuse_unless(path, tables["keys"] and [backoffs.shape for backoffs in tables["backoffs"]] == shapes)
+        if tables["keys"]:
+            check_tables(path, len(unigrams), contexts, log_probs, *tables["keys"])
+            shapes = [(len(unigrams),), *(keys.shape for keys in contexts)]
+            refuse_unless(path, [backoffs.shape for backoffs in tables["backoffs"]] == shapes)
+        else:
+            refuse_unless(path, not any((contexts, log_probs, tables["backoffs"])))
         refuse_unless(path, all(backoffs.dtype.kind == "f" for backoffs in tables["backoffs"]))
         return cls(ContextTrie(len(unigrams), tables.pop("contexts")), **tables, boundary=boundary)
+
+
+def find_used_nodes(model: BackoffModel, k: int, nodes: np.ndarray) -> np.ndarray:
+    """Return which contexts of k + 1 words, by number, have a back-off weight or a listed n-gram, bool [N]."""
+    keys = model.keys[k]
+    if not len(keys):
+        return model.backoffs[k][nodes] != 0
+    place = np.searchsorted(keys, nodes * model.vocabulary_size)
+    place[place == len(keys)] = 0
+    has_followers = keys[place] // model.vocabulary_size == nodes
+    return has_followers | (model.backoffs[k][nodes] != 0)
+
+
+def flag_used_ngrams(model: BackoffModel) -> list[np.ndarray] | None:
+    """Flag the listed n-grams of orders 1 to n-1 that are used contexts: bool by their place, and a last False.
+
+    With these flags, the search for a probability also finds the used length of the context after the word. None: all
+    words of a context may count, as a used context is not listed as an n-gram, so that its own beginning may not be
+    used; or the tables are memory-mapped, and reading all of them would take long.
+    """
+    if any(map(is_mapped, model.keys)):
+        return None
+    size = model.vocabulary_size
+    if model.order == 1:
+        return [np.zeros(size, bool)]
+    flags = [find_used_nodes(model, 0, np.arange(size))]
+    first = last = np.arange(size)  # of each context: the number of its words but the last, and its last word
+    for k, keys in enumerate(model.contexts.keys, start=1):
+        parents, oldest = np.divmod(keys, size)
+        last = last[parents]
+        first = oldest if k == 1 else find(model.contexts.keys[k - 2], first[parents] * size + oldest)
+        places = find(model.keys[k - 1], first * size + last)
+        is_used = find_used_nodes(model, k, np.arange(len(keys)))
+        if (places[is_used] < 0).any():
+            return None
+        flags.append(np.zeros(len(model.keys[k - 1]) + 1, bool))
+        flags[k][places[is_used]] = True
+    return flags
 
 
 def compute_backoff_log_probs(model: BackoffModel, k: int, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:

@@ -67,6 +67,13 @@ class ClassBased(NextWordModel):
         return combine(np.stack([of_class, np.broadcast_to(self.uniform, of_class.shape)], axis=2), self._weights)
 
     @property
+    def uses_whole_contexts(self) -> bool:
+        return self.class_model.uses_whole_contexts
+
+    def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
+        return self.class_model.find_used_lengths(self.classes[context_ids])
+
+    @property
     def _weights(self) -> np.ndarray:
         return np.array([1 - self.uniform_weight, self.uniform_weight])
 
@@ -101,6 +108,7 @@ def class_based(
         order: n, 2 or more.
         boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
     """
+    check_argument("order", order >= 2, "2 or more", order, "estimate unigrams by Kneser-Ney smoothing.")
     ids, classes = convert_ids(ids), convert_ids(classes, "classes")
     vocabulary_size, num_classes = len(classes), int(classes.max()) + 1
     counts = np.bincount(ids[ids != BOS_ID], minlength=vocabulary_size)

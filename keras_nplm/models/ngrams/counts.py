@@ -37,8 +37,10 @@ def count_ngrams(ids: np.ndarray, vocabulary_size: int, order: int, boundary: st
     """Count the n-grams of orders 1 to n of a text: the longest are sorted, without a loop over n-grams."""
     tokens, positions = ngram_positions(ids, order, boundary)
     ngrams = gather_ngrams(tokens, positions, order)
-    contexts, longer = sort_ngrams(ngrams[ngrams[:, -2] != PAD_ID], 0, vocabulary_size)
     words, counts = np.unique(ngrams[:, -1].astype(np.int64), return_counts=True)
+    if order == 1:
+        return NgramCounts(ContextTrie(vocabulary_size, []), [words], [counts], [counts], [np.zeros(0, np.int64)])
+    contexts, longer = sort_ngrams(ngrams[ngrams[:, -2] != PAD_ID], 0, vocabulary_size)
     num_preceding = np.bincount(longer[0].words, minlength=vocabulary_size)[words]
     return NgramCounts(
         ContextTrie(vocabulary_size, [level.parents * vocabulary_size + level.oldest for level in contexts]),

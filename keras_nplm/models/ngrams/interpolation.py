@@ -88,6 +88,11 @@ class FrequencyBins:
         level = np.ceil(-np.log((1 + frequency) / self.frequencies.tokens))
         return np.maximum(level, 0).astype(np.int64) + length * self.bins_per_length
 
+    def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
+        """Return the length of the longest seen ending of each context, int64 [B]: the bin depends on no other word."""
+        is_seen = self.frequencies.look_up(context_ids) > 0
+        return np.max(is_seen * np.arange(1, is_seen.shape[1] + 1), axis=1, initial=0)
+
     def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:
         """Return the arrays that `load` reads, by name: for the file of a model."""
         contexts, counts = self.frequencies.contexts, self.frequencies.counts

@@ -25,7 +25,7 @@ def kneser_ney(
     Args:
         ids: int32 [T], each sentence closed by `</s>`.
         vocabulary_size: |V|.
-        order: n, 2 or more.
+        order: n, 1 or more. At 1, discounted counts are interpolated with the uniform distribution, as by `lmplz -o 1`.
         boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
         predicted: the ids of V'. Default: `<unk>`, the words, and `</s>` where the boundary is `"sentence"`.
 
@@ -41,7 +41,7 @@ def kneser_ney(
     lower = np.zeros(vocabulary_size)
     lower[predicted] = 1 / len(predicted)
     keys, log_probs, backoffs = [], [], []
-    for k, num_contexts in enumerate([1, *counts.contexts.sizes], start=1):
+    for k, num_contexts in zip(range(1, order + 1), [1, *counts.contexts.sizes], strict=False):
         a = counts.continuation_counts[k - 1]
         discounts = estimate_discounts(np.bincount(np.minimum(a, 5), minlength=6))
         discounted, gamma = discount(a, counts.nodes(k), num_contexts, discounts)

@@ -38,7 +38,8 @@ def kneser_ney_on_disk(
             column.close()
         with open_archive_to_write(temporary) as write:
             write("unigrams", np.dtype(np.float32), (vocabulary_size,), [tables.unigrams])
-            write("backoffs.0", np.dtype(np.float32), (vocabulary_size,), [tables.first_backoffs])
+            if order > 1:
+                write("backoffs.0", np.dtype(np.float32), (vocabulary_size,), [tables.first_backoffs])
             of_orders = {"contexts": counts.contexts, "keys": counts.keys[1:], "log_probs": tables.log_probs}
             for name, table in (of_orders | {"backoffs": tables.backoffs}).items():
                 for i, column in enumerate(table, start=name == "backoffs"):

@@ -24,7 +24,7 @@ class BackoffMass:
         self._contexts = model.contexts
         self.empty = float(np.exp(model.unigrams[chosen], dtype=np.float64).sum())
         self.masses: list[np.ndarray] = []
-        for k, num_contexts in enumerate(model.contexts.sizes):
+        for k, num_contexts in zip(range(len(model.keys)), model.contexts.sizes, strict=False):
             is_chosen = chosen[model.keys[k] % size]
             nodes, parents = model.keys[k][is_chosen] // size, model.contexts.parents(k + 1)
             lower = compute_backoff_log_probs(model, k + 2, is_chosen)

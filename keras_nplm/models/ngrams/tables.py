@@ -62,8 +62,12 @@ class ContextTrie:
             else:
                 valid = (words != PAD_ID) & (context_ids[rows, 1 - length] != BOS_ID)
                 rows = rows[valid]
+                if not len(rows):  # shortened contexts end here, without a search
+                    return
                 nodes = find(self.keys[length - 2], nodes[valid] * self.vocabulary_size + words[valid])
-                rows, nodes = rows[nodes >= 0], nodes[nodes >= 0]
+                is_known = nodes >= 0
+                rows = rows[is_known]
+                nodes = nodes[is_known]
             if not len(rows):
                 return
             yield rows, nodes

@@ -1,5 +1,7 @@
 """Dynamic evaluation of networks against a plain loop, and what must hold for every output layer."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -73,6 +75,18 @@ def test_sgd_is_the_plain_loop(factors):
     static = _read(model, NGRAMS)
     assert np.allclose(static[:4], expected[:4], atol=1e-5)
     assert np.abs(static - expected)[4:].max() > 0.1
+
+
+@pytest.mark.parametrize("cuts", [(), (3, 4, 30)])
+def test_the_trained_network_keeps_a_share_of_the_probability(cuts):
+    model = _network()
+    settings = DynamicSettings(chunk=4, rate=0.7)
+    learned, trained = _read(DynamicNPLM(model, settings), NGRAMS), _read(model, NGRAMS)
+    shared = DynamicNPLM(model, dataclasses.replace(settings, static_share=0.3))
+    expected = np.log(0.7 * np.exp(learned) + 0.3 * np.exp(trained))
+    assert np.allclose(_read(shared, NGRAMS, cuts), expected, atol=1e-5)
+    still = DynamicNPLM(model, DynamicSettings(rate=0, static_share=0.3))
+    assert np.array_equal(_read(still, NGRAMS), _read(DynamicNPLM(model, DynamicSettings(rate=0)), NGRAMS))
 
 
 def test_a_tied_matrix_is_of_the_embedding():

@@ -1,5 +1,6 @@
 """The search of settings on perplexities that are known functions of them."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -39,14 +40,59 @@ def _find(rule: str = "rms", best_rate: float = 0.2, chunks: dict | None = None)
 )
 def test_chunk_is_chosen_by_its_worth(chunks, chunk):
     best = _find(chunks=chunks)
-    assert best.chunk == chunk and best.rate == pytest.approx(0.2 * math.sqrt(chunk / 32), rel=0.2)
+    assert best.chunk == chunk and abs(math.log2(best.rate / (0.2 * math.sqrt(chunk / 32)))) <= 0.51
 
 
 @pytest.mark.parametrize("rule", ["sgd", "rms"])
 @pytest.mark.parametrize("rate", [0.00625, 0.2, 12.8])
 def test_rates_are_found(rule, rate):
     best = _find(rule, rate)
-    assert best.rule == rule and abs(math.log2(best.rate / rate)) <= 0.26  # the grid has steps of √2
+    assert best.rule == rule and abs(math.log2(best.rate / rate)) <= 0.51  # the grid has steps of 2
+
+
+def _read_two_kinds(settings: DynamicSettings) -> np.ndarray:
+    """Return ln P of tokens that repeat, which larger steps predict better, and of others, which they forget."""
+    repeated = np.arange(1000) % 5 < 3
+    if not settings.rate:
+        return np.log(np.where(repeated, 0.002, 0.01))
+    speed = settings.rate / math.sqrt(settings.chunk)
+    learnt = min(0.02 * speed, 0.05)
+    forgotten = 0.01 / (1 + 20 * speed**2)
+    return np.log(np.where(repeated, 0.002 + learnt, forgotten))
+
+
+def test_a_share_of_the_trained_network_allows_larger_steps():
+    def measure(settings: DynamicSettings) -> float:
+        shared = dataclasses.replace(settings, static_share=0.0)
+        learned, trained = np.exp(_read_two_kinds(shared)), np.exp(_read_two_kinds(DynamicSettings(rate=0)))
+        mixed = (1 - settings.static_share) * learned + settings.static_share * trained
+        return float(np.exp(-np.mean(np.log(mixed))))
+
+    best, measured = find_settings(_read_two_kinds, "rms")
+    assert measured[best] == pytest.approx(measure(best), rel=1e-9)
+    rates = [best.rate * 2.0**step for step in range(-6, 7)]
+    grid = [dataclasses.replace(best, rate=rate, static_share=share) for rate in rates for share in np.arange(4) / 10]
+    assert measured[best] == pytest.approx(min(map(measure, grid)), rel=1e-9)
+    alone = [each for each in grid if each.static_share == 0]
+    assert best.static_share > 0 and best.rate > min(alone, key=measure).rate
+    assert measured[best] < 0.97 * min(map(measure, alone))
+
+
+@pytest.mark.parametrize("chunks, readings", [({16: 0.9}, 5), ({64: 0.9}, 6)])
+def test_a_search_reads_the_text_at_most_six_times(chunks, readings):
+    asked = []
+
+    def read(settings: DynamicSettings) -> np.ndarray:
+        asked.append(settings)
+        if not settings.rate:
+            return np.full(9, -math.log(100))
+        distance = math.log2(settings.rate / (0.7 * math.sqrt(settings.chunk / 32)))
+        return np.full(9, -math.log(50 * (1 + 0.05 * distance**2) * chunks.get(settings.chunk, 1)))
+
+    best, _ = find_settings(read, "rms")
+    assert [best.chunk] == [*chunks]
+    assert len(asked) == len(set(asked)) == readings
+    assert not any(settings.static_share for settings in asked)  # a share needs no reading of its own
 
 
 def test_no_step_is_a_candidate():

@@ -1,0 +1,169 @@
+"""White space at the end of a prompt is given, and the next word begins: next words, text, scorers, commands."""
+
+import json
+
+import numpy as np
+import pytest
+
+from keras_nplm import CtcLanguageModel, LanguageModel, Vocabulary, kneser_ney
+from keras_nplm.cli.main import main
+from keras_nplm.data.shards import encode_lines
+from keras_nplm.data.subwords import Subwords
+
+LINES = ["red cats", "red dogs", "redder cats", "redder dogs"] * 60
+BLANKS = [" ", "  ", "\t", "\xa0", "\n", "\r\n", "\u3000", " \t"]
+TOKENIZERS = ["words", "whitespace", "characters", "sentencepiece"]
+
+
+def _build(tokenizer: str) -> LanguageModel:
+    if tokenizer == "sentencepiece":
+        vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300))
+    else:
+        vocabulary = Vocabulary.build(LINES, tokenizer=tokenizer)
+    ids = encode_lines(LINES, vocabulary, tokenizer, "sentence")
+    return LanguageModel(kneser_ney(ids, len(vocabulary), 5, "sentence"), vocabulary, tokenizer)
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, LanguageModel]:
+    return {tokenizer: _build(tokenizer) for tokenizer in TOKENIZERS}
+
+
+@pytest.fixture(scope="module")
+def directories(models, tmp_path_factory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("models")
+    for tokenizer, model in models.items():
+        model.save(folder / tokenizer)
+    return {tokenizer: str(folder / tokenizer) for tokenizer in models}
+
+
+def _next_characters(model: LanguageModel, context: list[str]) -> np.ndarray:
+    """Return P of each token after characters, by the model alone."""
+    ids = model.vocabulary.encode(["<s>", *context])[-4:]
+    return np.exp(model.model.next_log_probs(ids[None])[0])
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+def test_next_characters_begin_a_word_after_white_space(models, blank):
+    model = models["characters"]
+    expected = _next_characters(model, [*"red▁"])
+    found = model.next_words(f"red{blank}", 3)
+    assert {word for word, _ in found[:2]} == {"c", "d"}
+    for word, probability in found:
+        assert probability == pytest.approx(expected[model.vocabulary.words.index(word)])
+    assert model.next_words("red", 1)[0][0] == "▁"
+
+
+@pytest.mark.parametrize("tokenizer", ["words", "whitespace", "sentencepiece"])
+@pytest.mark.parametrize("blank", [" ", "   ", "\n", "\t"])
+def test_next_words_after_white_space_are_whole_words(models, tokenizer, blank):
+    found = models[tokenizer].next_words(f"red{blank}", 2)
+    assert {word for word, _ in found} == {"cats", "dogs"}
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_prompts_of_white_space_begin_a_text(models, tokenizer):
+    model = models[tokenizer]
+    for prompt in (" ", "  ", "\n"):
+        assert model.next_words(prompt, 3) == model.next_words("", 3)
+        assert model.complete_prefix(prompt, 3) == model.complete_prefix("", 3)
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_every_word_completes_an_empty_prefix_after_a_space(models, tokenizer):
+    words = [word for word, _ in models[tokenizer].complete_prefix("red ", 2)]
+    assert sorted(words) == ["cats", "dogs"]
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize("prompt", ["", " ", "red", "red ", "red  ", " red", "red\t", "red\n", "red\xa0"])
+def test_generated_text_continues_the_prompt_as_given(directories, capsys, tokenizer, prompt):
+    arguments = ["--num-words", "5", "--temperature", "0", "--prompt", prompt]
+    assert main(["generate", directories[tokenizer], *arguments, "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)["whole"]
+    assert whole.startswith(prompt)
+    rest = whole.removeprefix(prompt).partition("\n")[0]
+    assert "  " not in rest
+    # a no-break space is part of a word of `whitespace`
+    is_word = (tokenizer, prompt) == ("whitespace", "red\xa0")
+    if not prompt.strip() or (prompt[-1].isspace() and not is_word):
+        assert rest.startswith(("cats", "dogs") if prompt.strip() else "red")
+    elif rest:
+        assert rest.startswith((" cats", " dogs", "der"))
+
+
+@pytest.mark.parametrize("tokenizer", ["characters", "sentencepiece"])
+def test_sampled_text_after_a_space_never_doubles_it(models, tokenizer):
+    model = models[tokenizer]
+    texts = [model.generate("red ", 1, seed=seed, temperature=5.0) for seed in range(60)]
+    assert not any(text.startswith((" ", "\u2581")) for text in texts)
+    assert len({*texts}) > 5
+    if tokenizer == "sentencepiece":
+        # without the space a piece of the same word may follow
+        assert any(not text.startswith((" ", "\n")) for text in map(_sample_after_word(model), range(60)))
+
+
+def _sample_after_word(model: LanguageModel):
+    def sample(seed: int) -> str:
+        return model.generate("red", 1, seed=seed, temperature=5.0)
+
+    return sample
+
+
+CUTS = [
+    ["red", "cats"],
+    ["red ", "cats"],
+    ["red", " cats"],
+    ["red", " ", "cats"],
+    ["red ", " ", "cats"],
+    ["", "red", "", "cats"],
+]
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize("words", CUTS, ids=map(str, CUTS))
+def test_a_space_given_with_either_word_is_scored_once(models, tokenizer, words):
+    scorer = models[tokenizer].scorer()
+    [whole] = models[tokenizer].score(["red cats"])
+    state, total = scorer.begin(), 0.0
+    for word in words:
+        log_prob, state = scorer.score(state, word)
+        total += log_prob
+    assert total + scorer.end(state) == pytest.approx(whole.log_prob, abs=1e-5)
+
+
+def test_a_state_after_a_space_predicts_the_next_word(models):
+    model = models["characters"]
+    scorer = model.scorer()
+    log_prob, state = scorer.score(scorer.begin(), "red ")
+    expected = _next_characters(model, [*"red▁"])
+    np.testing.assert_allclose(np.exp(scorer.next_log_probs([state])[0]), expected, rtol=1e-5)
+    without, before = scorer.score(scorer.begin(), "red")
+    space = model.vocabulary.words.index("▁")
+    assert log_prob - without == pytest.approx(scorer.next_log_probs([before])[0, space], abs=1e-5)
+    batch, states = scorer.score_batch([state, before], ["cats", "cats"])
+    assert states[0] == states[1]
+    assert batch[0] + log_prob == pytest.approx(batch[1] + without, abs=1e-5)
+
+
+def test_characters_without_spaces_have_no_space_in_states():
+    vocabulary = Vocabulary([*"ab"])
+    ids = encode_lines(["ab", "ba"] * 9, vocabulary, "characters", "sentence")
+    model = LanguageModel(kneser_ney(ids, len(vocabulary), 3, "sentence"), vocabulary, "characters")
+    scorer = model.scorer()
+    [whole] = model.score(["ab ☃ b"])
+    for words in (["ab", "☃", "b"], ["ab ", "☃ ", "b"]):
+        state, total = scorer.begin(), 0.0
+        for word in words:
+            log_prob, state = scorer.score(state, word)
+            total += log_prob
+        assert total + scorer.end(state) == pytest.approx(whole.log_prob, abs=1e-5)
+
+
+def test_decoders_may_give_the_space_with_the_word(models):
+    model = CtcLanguageModel(models["characters"], alpha=1.0, beta=0.0, unk_score_offset=0.0)
+    totals = []
+    for first in ("red", "red "):
+        log_prob, state = model.score(model.get_start_state(), first)
+        totals.append(log_prob + model.score(state, "cats", is_last_word=True)[0])
+    assert totals[0] == pytest.approx(totals[1], abs=1e-5)

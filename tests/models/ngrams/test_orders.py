@@ -1,0 +1,183 @@
+"""N-gram models of order 1, and orders without an n-gram: longer than every sentence, or pruned away."""
+
+import numpy as np
+import pytest
+
+from keras_nplm import InputError, KenlmModel, LanguageModel, Vocabulary, evaluate
+from keras_nplm.data.shards import encode_lines
+from keras_nplm.models.mixture import Uniform, fit_mixture
+from keras_nplm.models.ngrams import (
+    BackoffModel,
+    ContextFrequencies,
+    FrequencyBins,
+    class_based,
+    count_ngrams,
+    deleted_interpolation,
+    kneser_ney,
+    prune,
+    read_arpa,
+    write_arpa,
+)
+from keras_nplm.models.ngrams.approximation import approximate, fit_unigrams
+
+LINES = ["a b", "b c a", "c", "a", "b b a c"] * 4
+VOCABULARY = Vocabulary.build(LINES, tokenizer="whitespace")
+SIZE = len(VOCABULARY)
+HIGH = 9  # longer than the sentences
+CLASSES = np.array([0, 1, 2, 3, 4, 5, 4], np.int32)
+
+
+def _encode(boundary="sentence"):
+    return encode_lines(LINES, VOCABULARY, "whitespace", boundary)
+
+
+IDS = _encode()
+
+
+def _prune_all(order):
+    model = kneser_ney(IDS, SIZE, order)
+    return prune(model, max_ngrams=model.num_ngrams[0])
+
+
+def _approximate():
+    model = approximate(kneser_ney(IDS, SIZE, HIGH), IDS, HIGH, "sentence")
+    return fit_unigrams(prune(model, 1e-2), model.unigrams)
+
+
+def _mix(order):
+    bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(IDS, SIZE, HIGH)))
+    return fit_mixture([kneser_ney(IDS, SIZE, order), Uniform(SIZE, "sentence")], IDS, bins=bins)
+
+
+MODELS = [
+    pytest.param(lambda: kneser_ney(IDS, SIZE, HIGH), id="kneser-ney of order 9"),
+    pytest.param(lambda: kneser_ney(IDS, SIZE, 1), id="kneser-ney of order 1"),
+    pytest.param(lambda: prune(kneser_ney(IDS, SIZE, HIGH), 1e-2), id="pruned"),
+    pytest.param(lambda: _prune_all(3), id="pruned to unigrams"),
+    pytest.param(lambda: _prune_all(1), id="order 1, pruned"),
+    pytest.param(_approximate, id="approximated"),
+    pytest.param(lambda: deleted_interpolation(IDS, IDS, SIZE, HIGH), id="deleted interpolation"),
+    pytest.param(lambda: class_based(IDS, IDS, CLASSES, HIGH), id="class-based"),
+    pytest.param(lambda: _mix(HIGH), id="mixed by frequency"),
+    pytest.param(lambda: _mix(1), id="order 1, mixed by frequency"),
+]
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_models_with_empty_orders_are_distributions(build):
+    model = build()
+    contexts = np.random.default_rng(0).choice([0, 1, 2, 4, 5, 6], (40, model.order - 1))
+    log_probs = model.next_log_probs(contexts)
+    np.testing.assert_allclose(np.exp(log_probs, dtype=np.float64).sum(axis=1), 1, atol=1e-5)
+    targets = np.random.default_rng(1).choice([1, 3, 4, 5, 6], 40)
+    np.testing.assert_allclose(model.log_prob(contexts, targets), log_probs[np.arange(40), targets], atol=1e-5)
+    assert 1 < evaluate(model, IDS)["perplexity"] < SIZE
+
+
+@pytest.mark.parametrize("build", [MODELS[0], MODELS[1], MODELS[3], MODELS[6], MODELS[9]])
+def test_served_graphs_have_empty_orders(build):
+    tf = pytest.importorskip("tensorflow")
+    from keras_nplm.serving.graphs import build_graph
+
+    model = build()
+    graph = build_graph(model)
+    contexts = np.random.default_rng(0).choice([0, 1, 2, 4, 5, 6], (20, model.order - 1)).astype(np.int32)
+    targets = np.random.default_rng(1).choice([1, 3, 4, 5, 6], 20).astype(np.int32)
+    found = graph.log_prob(tf.constant(contexts), tf.constant(targets))
+    np.testing.assert_allclose(found, model.log_prob(contexts, targets), atol=1e-5)
+    found = graph.next_log_probs(tf.constant(contexts))
+    np.testing.assert_allclose(np.exp(found), np.exp(model.next_log_probs(contexts)), atol=1e-6)
+
+
+ARPA_MODELS = MODELS[:6]
+
+
+@pytest.mark.parametrize("build", ARPA_MODELS)
+def test_written_files_have_the_orders_with_ngrams(tmp_path, build):
+    model = build()
+    write_arpa(tmp_path / "model.arpa", model, VOCABULARY)
+    text = (tmp_path / "model.arpa").read_text()
+    header = [line for line in text.splitlines() if line.startswith("ngram ")]
+    orders = max(2, sum(number > 0 for number in model.num_ngrams))  # KenLM refuses 1-grams alone
+    assert len(header) == orders
+    assert text.count("-grams:") == orders
+    read, _ = read_arpa(tmp_path / "model.arpa", VOCABULARY)
+    assert read.num_ngrams == [number for number in model.num_ngrams if number]
+    texts = ["b c a x", "a", "", "c c c c c c c c c"]
+    expected = [score.log_prob for score in LanguageModel(model, VOCABULARY, "whitespace").score(texts)]
+    found = [score.log_prob for score in LanguageModel(read, VOCABULARY, "whitespace").score(texts)]
+    assert found == pytest.approx(expected, rel=1e-5)
+    ours = KenlmModel(tmp_path / "model.arpa")
+    assert [ours.score(text) * np.log(10) for text in texts] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("build", ARPA_MODELS)
+def test_kenlm_reads_the_written_files(tmp_path, build):
+    real = pytest.importorskip("kenlm", reason="kenlm is not installed: pip install kenlm")
+    model = build()
+    write_arpa(tmp_path / "model.arpa", model, VOCABULARY)
+    theirs = real.Model(str(tmp_path / "model.arpa"))
+    texts = ["b c a x", "a", "", "c c c c c c c c c"]
+    expected = [score.log_prob for score in LanguageModel(model, VOCABULARY, "whitespace").score(texts)]
+    assert [theirs.score(text) * np.log(10) for text in texts] == pytest.approx(expected, rel=1e-5)
+
+
+def test_back_off_weights_below_an_empty_order_count(tmp_path):
+    lines = ["\\data\\", "ngram 1=4", "ngram 2=1", "ngram 3=0", "", "\\1-grams:"]
+    lines += ["-1\t<unk>", "-99\t<s>", "-0.5\t</s>", "-0.3\ta\t-0.1", "", "\\2-grams:", "-0.2\ta a\t-0.7"]
+    (tmp_path / "model.arpa").write_text("\n".join([*lines, "", "\\3-grams:", "", "\\end\\", ""]))
+    model, vocabulary = read_arpa(tmp_path / "model.arpa")
+    assert model.log_prob([[4, 4]], [3])[0] == pytest.approx(np.log(10) * (-0.5 - 0.1 - 0.7), abs=1e-5)
+    write_arpa(tmp_path / "again.arpa", model, vocabulary)
+    again, _ = read_arpa(tmp_path / "again.arpa", vocabulary)
+    assert again.log_prob([[4, 4]], [3]) == pytest.approx(model.log_prob([[4, 4]], [3]))
+
+
+@pytest.mark.parametrize("boundary", ["sentence", "stream", "text"])
+def test_unigrams_are_discounted_counts_and_the_uniform_distribution(boundary):
+    ids = _encode(boundary)
+    targets = ids[ids != 3] if boundary == "stream" else ids
+    counts = np.bincount(targets, minlength=SIZE)
+    # discounts of 0.5, 1 and 1.5: too few words to estimate them
+    discounts = np.choose(np.minimum(counts, 3), [0, 0.5, 1, 1.5])
+    predicted = [i for i in range(SIZE) if i in (1, 4, 5, 6) or (i == 3 and boundary != "stream")]
+    expected = (counts - discounts) / counts.sum()
+    expected[predicted] += discounts.sum() / counts.sum() / len(predicted)
+    model = kneser_ney(ids, SIZE, 1, boundary)
+    np.testing.assert_allclose(np.exp(model.next_log_probs(np.zeros((1, 0), np.int32)))[0], expected, atol=1e-6)
+
+
+def test_models_of_order_1_are_saved_and_loaded(tmp_path):
+    model = kneser_ney(IDS, SIZE, 1)
+    model.save(tmp_path / "ngrams.npz")
+    loaded = BackoffModel.load(tmp_path / "ngrams.npz", "sentence")
+    np.testing.assert_array_equal(loaded.unigrams, model.unigrams)
+    assert loaded.order == 1
+
+
+def test_text_is_scored_and_continued_by_unigrams():
+    language_model = LanguageModel(kneser_ney(IDS, SIZE, 1), VOCABULARY, "whitespace")
+    scorer = language_model.scorer()
+    state = scorer.begin()
+    total = 0.0
+    for word in ["a", "x", "c"]:
+        log_prob, state = scorer.score(state, word)
+        total += log_prob
+        assert state == b""
+    [score] = language_model.score(["a x c"])
+    assert total + scorer.end(state) == pytest.approx(score.log_prob)
+    assert score.log_prob == pytest.approx(sum(map(float, language_model.model.unigrams[[4, 1, 6, 3]])), abs=1e-5)
+    [tokens] = language_model.score_tokens(["a x c"])
+    assert [token.order for token in tokens] == [1, 1, 1, 1]
+    assert language_model.next_words("a", 3) == language_model.next_words("", 3)
+    assert len(language_model.generate("a", 5).split()) >= 5
+
+
+def test_other_methods_refuse_order_1():
+    with pytest.raises(InputError, match="`order` must be 2 or more"):
+        deleted_interpolation(IDS, IDS, SIZE, 1)
+    with pytest.raises(InputError, match="`order` must be 2 or more"):
+        class_based(IDS, IDS, CLASSES, 1)
+    letters = Vocabulary(list("abc"))
+    with pytest.raises(InputError, match="2 or more with the tokenizer characters"):
+        LanguageModel(kneser_ney(np.array([4, 5, 6, 3]), len(letters), 1), letters, "characters")

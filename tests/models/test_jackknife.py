@@ -1,0 +1,244 @@
+"""The jackknife: no n-gram is predicted by a model that has seen its sentence, or its part of a text on few lines."""
+
+import functools
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import InputError, Jackknife, Resampled, hybrid_dataset, kneser_ney, ngram_dataset
+from keras_nplm.data.ngram_arrays import BOUNDARIES, extract_ngrams, find_targets
+
+V = 9
+EOS, BOS = 3, 2
+FEW = settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+SENTENCES = st.lists(st.integers(1, 12), min_size=1, max_size=14)
+
+
+def _write_sentences(lengths: list[int], seed: int = 0) -> list[np.ndarray]:
+    """Sentences of random words with the given numbers of words."""
+    rng = np.random.default_rng(seed)
+    return [np.append(rng.integers(4, V, length), EOS).astype(np.int32) for length in lengths]
+
+
+def _count(ids: np.ndarray, boundary: str) -> int:
+    return int(np.count_nonzero(find_targets(ids, boundary)))
+
+
+def _number_by_first_ngram(sentences: list[np.ndarray], boundary: str, folds: int) -> list[int]:
+    """The part of each sentence: the fold, of equal numbers of n-grams, in which its first n-gram is."""
+    sizes = [_count(sentence, boundary) for sentence in sentences]
+    return [sum(sizes[:i]) * folds // sum(sizes) for i in range(len(sizes))]
+
+
+def _read_in_order(ids, jackknife: Jackknife, order: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
+    """The n-grams of a text in its order, and ln Q of all words after each context."""
+    dataset = hybrid_dataset(ids, jackknife, order, 7, boundary=boundary, shuffle=False)
+    batches = list(dataset.as_numpy_iterator())
+    ngrams = np.concatenate([np.c_[contexts, targets] for (contexts, _), targets in batches])
+    return ngrams, np.concatenate([log_q for (_, log_q), _ in batches])
+
+
+def _check_log_probs(pieces: list[np.ndarray], parts: list[int], boundary: str, folds: int, order: int = 3) -> None:
+    """ln Q of each n-gram is that of a Kneser-Ney model of the text without the pieces of the same part."""
+    ids = np.concatenate(pieces)
+    jackknife = Jackknife(ids, V, order - 1, boundary, folds)
+    ngrams, log_q = _read_in_order(ids, jackknife, order, boundary)
+    np.testing.assert_array_equal(ngrams, extract_ngrams(ids, order, boundary))
+    own = np.repeat(parts, [_count(piece, boundary) for piece in pieces])
+    for part in range(folds):
+        others = [piece for piece, other in zip(pieces, parts, strict=True) if other != part]
+        model = kneser_ney(np.concatenate(others), V, order - 1, boundary)
+        rows = own == part
+        np.testing.assert_array_equal(log_q[rows], model.next_log_probs(ngrams[rows][:, 1:-1]))
+
+
+@FEW
+@given(lengths=SENTENCES, boundary=st.sampled_from(BOUNDARIES), folds=st.integers(2, 5))
+def test_a_sentence_is_in_the_part_in_which_it_begins(lengths, boundary, folds):
+    sentences = _write_sentences(lengths)
+    parts = _number_by_first_ngram(sentences, boundary, folds)
+    assume(set(parts) == set(range(folds)))
+    if boundary == "text":  # documents
+        sentences[::3] = [np.append(np.int32(BOS), sentence) for sentence in sentences[::3]]
+    _check_log_probs(sentences, parts, boundary, folds)
+
+
+@FEW
+@given(length=st.integers(6, 40), lines=st.integers(1, 4), boundary=st.sampled_from(BOUNDARIES))
+def test_fewer_sentences_than_parts_are_cut_between_ngrams(length, lines, boundary):
+    ids = np.concatenate(_write_sentences([length] * lines))
+    places = np.flatnonzero(find_targets(ids, boundary))
+    folds = 5
+    # part k has the n-grams i with floor(i K / N) = k
+    parts = np.arange(len(places)) * folds // len(places)
+    ends = [int(places[parts == part][-1]) + 1 for part in range(folds - 1)]
+    _check_log_probs(np.split(ids, ends), list(range(folds)), boundary, folds)
+
+
+@FEW
+@given(lengths=SENTENCES, long=st.integers(0, 13), boundary=st.sampled_from(BOUNDARIES), folds=st.integers(2, 5))
+def test_a_sentence_longer_than_all_others_is_one_part(lengths, long, boundary, folds):
+    assume(folds <= len(lengths))
+    lengths[long % len(lengths)] = 200
+    ids = np.concatenate(_write_sentences(lengths))
+    jackknife = Jackknife(ids, V, 2, boundary, folds)
+    ends = np.cumsum([length + (boundary != "stream") for length in lengths])
+    assert set(jackknife.starts) <= set(ends)
+    sizes = np.diff([0, *jackknife.starts, ends[-1]])
+    assert len(sizes) == folds == len(jackknife.models) and (sizes > 0).all()
+
+
+def test_parts_have_about_equal_numbers_of_ngrams():
+    lengths = np.random.default_rng(1).integers(3, 30, 300)
+    ids = np.concatenate(_write_sentences(list(lengths)))
+    starts = Jackknife(ids, V, 2, folds=5).starts
+    sizes = np.diff([0, *starts, len(ids)])
+    assert sizes.max() - sizes.min() <= 2 * lengths.max()
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_blank_lines_are_no_sentences(boundary):
+    line = _write_sentences([60])[0]
+    blank = np.full(9, EOS, np.int32)
+    for text in ([blank, line], [line, blank], [blank, line, blank, line]):
+        ids = np.concatenate(text)
+        number = _count(ids, boundary)
+        sizes = np.diff([0, *Jackknife(ids, V, 2, boundary).starts, number])
+        assert sizes.max() - sizes.min() <= 1
+    lines = [line, blank, line, blank, line, line, line]
+    starts = Jackknife(np.concatenate(lines), V, 2, boundary).starts
+    ends = np.cumsum([_count(ids, boundary) for ids in lines])
+    assert set(starts) <= {ends[0], ends[2], ends[4], ends[5]} and len(set(starts)) == 4
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("lines", [1, 7, 150])
+def test_random_letters_have_the_log_probs_of_chance(boundary, lines):
+    rng = np.random.default_rng(0)
+    letters = 26
+    length = 6000 // lines
+    sentences = [np.append(rng.integers(4, 4 + letters, length - 7 * (i % 3)), EOS) for i in range(lines)]
+    ids = np.concatenate(sentences).astype(np.int32)
+    jackknife = Jackknife(ids, 4 + letters, 3, boundary)
+    ngrams, log_q = _read_in_order(ids, jackknife, 3, boundary)
+    targets = ngrams[:, -1]
+    of_target = log_q[np.arange(len(targets)), targets]
+    for part in np.array_split(of_target[targets != EOS], 10):
+        assert letters < np.exp(-part.mean()) < 33
+
+
+# Each word occurs once. So a model which has not seen the target gives it the probability of any unseen word.
+
+WORDS = 60
+
+
+def _write_distinct_words(boundary: str, lines: int) -> np.ndarray:
+    words = np.random.default_rng(2).permutation(np.arange(4, 4 + WORDS))
+    parts = [np.append(part, EOS) for part in np.array_split(words, lines)]
+    if boundary == "text":
+        parts[lines // 2] = np.append(BOS, parts[lines // 2])
+    return np.concatenate(parts).astype(np.int32)
+
+
+def _check_targets_are_unseen(dataset) -> list[int]:
+    """Return the targets of a dataset that are words, after a check that the model has not seen them."""
+    seen = []
+    for (_, log_q), targets in dataset.as_numpy_iterator():
+        words = np.flatnonzero(targets != EOS)
+        unseen = log_q[words][:, 4:].min(axis=1)
+        np.testing.assert_array_equal(log_q[words, targets[words]], unseen)
+        assert (log_q[words][:, 4:].max(axis=1) > unseen).all()
+        seen += targets[words].tolist()
+    return seen
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("lines", [1, 20])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="shuffled"),
+        pytest.param({"shuffle": False}, id="in-order"),
+        pytest.param({"drop_remainder": True}, id="drop-remainder"),
+        pytest.param({"targets_below": 40}, id="targets-below"),
+        pytest.param({"part": (1, 2)}, id="second-worker"),
+        pytest.param({"part": (1, 4), "drop_remainder": True, "seed": 3}, id="second-of-four"),
+    ],
+)
+def test_no_target_has_been_seen(boundary, lines, options):
+    ids = _write_distinct_words(boundary, lines)
+    jackknife = Jackknife(ids, 4 + WORDS, 3, boundary)
+    dataset = hybrid_dataset(ids, jackknife, 4, 16, boundary=boundary, **options)
+    seen = _check_targets_are_unseen(dataset)
+    assert len(set(seen)) == len(seen) > 0
+
+
+@pytest.mark.parametrize("lines", [1, 20])
+def test_no_target_has_been_seen_after_resuming_within_an_epoch(lines):
+    ids = _write_distinct_words("sentence", lines)
+    jackknife = Jackknife(ids, 4 + WORDS, 3)
+    options = dict(seed=5, drop_remainder=True, first_epoch=1)
+    whole = hybrid_dataset(ids, jackknife, 4, 8, **options).take(15)
+    resumed = hybrid_dataset(ids, jackknife, 4, 8, first_batch=3, **options).take(12)
+    expected = _check_targets_are_unseen(whole)
+    actual = _check_targets_are_unseen(resumed)
+    assert actual == expected[-len(actual) :]
+
+
+@pytest.mark.parametrize(
+    "boundary, part, below", [("sentence", (0, 1), None), ("stream", (1, 2), None), ("text", (0, 1), 40)]
+)
+def test_no_target_of_resampled_texts_has_been_seen(monkeypatch, boundary, part, below):
+    monkeypatch.setattr("keras_nplm.data.shuffling.ARRAY_BLOCK", 7)
+    monkeypatch.setattr("keras_nplm.data.shuffling.POOL", 11)
+    ids = _write_distinct_words(boundary, 20)
+    ends = np.flatnonzero(ids == EOS) + 1
+    texts = Resampled([(ids[: ends[4]], 1.0), (ids[ends[4] : ends[9]], 0.3), (ids[ends[9] :], 0.6)])
+    jackknife = Jackknife(texts, 4 + WORDS, 3, boundary)
+    options = dict(boundary=boundary, part=part, targets_below=below, first_epoch=0, drop_remainder=True)
+    seen = _check_targets_are_unseen(hybrid_dataset(texts, jackknife, 4, 16, **options).take(20))
+    # several epochs: not only of the text that is whole in each epoch
+    assert len(set(seen)) > 20
+
+
+def test_a_jackknife_of_resampled_texts_is_that_of_the_joined_text():
+    ids = _write_distinct_words("sentence", 20)
+    end = int(np.flatnonzero(ids == EOS)[7]) + 1
+    joined = Jackknife(ids, 4 + WORDS, 3)
+    resampled = Jackknife(Resampled([(ids[:end], 1.0), (ids[end:], 0.5)]), 4 + WORDS, 3)
+    np.testing.assert_array_equal(resampled.starts, joined.starts)
+    contexts = np.repeat(ids[None, :2], 5, axis=0)
+    folds = np.arange(5)
+    np.testing.assert_array_equal(resampled.next_log_probs(contexts, folds), joined.next_log_probs(contexts, folds))
+
+
+TEXT = np.concatenate(_write_sentences([4] * 10))
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        pytest.param(functools.partial(Jackknife, TEXT, V, 2, folds=1), "2 or more", id="one part"),
+        pytest.param(functools.partial(Jackknife, TEXT[-1:], V, 2, folds=2), "2 n-grams or more", id="one n-gram"),
+        pytest.param(functools.partial(Jackknife, TEXT[-2:], V, 2), "5 n-grams or more.*add text", id="two n-grams"),
+        pytest.param(functools.partial(Jackknife, list(TEXT), V, 2), "in memory", id="a list"),
+        pytest.param(
+            functools.partial(hybrid_dataset, TEXT[:20], Jackknife(TEXT, V, 2), 3, 4),
+            "50 n-grams.*Received: 20",
+            id="another text",
+        ),
+        pytest.param(
+            functools.partial(hybrid_dataset, TEXT, Jackknife(TEXT, V, 2), 3, 4, boundary="text"),
+            "`boundary` must be that of the Jackknife, sentence",
+            id="another boundary",
+        ),
+        pytest.param(functools.partial(ngram_dataset, TEXT, 3, 4, folds=[5, 3]), "`folds`", id="folds that decrease"),
+        pytest.param(functools.partial(ngram_dataset, TEXT, 3, 4, folds=3), "`folds`", id="a number of folds"),
+        pytest.param(functools.partial(ngram_dataset, TEXT, 3, 4, folds=[3], segment=2), "folds", id="segments"),
+    ],
+)
+def test_misuse_is_refused(call, words):
+    with pytest.raises(InputError, match=words):
+        call()

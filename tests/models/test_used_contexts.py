@@ -1,0 +1,150 @@
+"""States of n-gram models hold only the words that count: as many as in KenLM, with the same continuations."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import (
+    LanguageModel,
+    Mixture,
+    Uniform,
+    UnigramCache,
+    Vocabulary,
+    class_based,
+    deleted_interpolation,
+    kneser_ney,
+    read_arpa,
+    write_arpa,
+)
+from keras_nplm.data.special_ids import PAD_ID, UNK_ID
+from keras_nplm.language_model import kenlm
+from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams, prune
+from keras_nplm.models.ngrams.backoff import BackoffModel
+from keras_nplm.models.ngrams.tables import ContextTrie
+
+V = 12
+VOCABULARY = Vocabulary([f"w{i}" for i in range(V - 4)])
+TEXT = np.random.default_rng(0).choice([1, 4, 4, 4, 5, 6, 7, 8, 9], 300).astype(np.int32)
+TEXT[6::7] = 3
+KNESER_NEY = kneser_ney(TEXT, V, 4)
+DELETED = deleted_interpolation(TEXT, TEXT[::-1], V, 3)
+CLASSES = np.array([0, 4, 2, 3, 4, 5, 5, 6, 6, 7, 7, 7], np.int32)
+BINS = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(TEXT, V, 3)))
+WEIGHTS = np.random.default_rng(0).dirichlet([1] * 2, BINS.number)
+
+
+def _random_tables(seed: int) -> BackoffModel:
+    """Return a model of random n-grams whose contexts are not listed as n-grams, as pruning may leave them."""
+    rng = np.random.default_rng(seed)
+    ngrams = {k: np.unique(rng.integers(4, V, (9, k)), axis=0) for k in (2, 3, 4)}
+    contexts = [ngrams[k][:, :-1] for k in (3, 4)]
+    trie = ContextTrie.from_contexts(V, contexts, 3)
+    keys = [np.unique(trie.find_nodes(ngrams[k][:, :-1]) * V + ngrams[k][:, -1]) for k in (2, 3, 4)]
+    log_probs = [rng.uniform(-3, -1, len(key)).astype(np.float32) for key in keys]
+    backoffs = [rng.uniform(-1, 0, size) * rng.integers(0, 2, size) for size in trie.sizes]
+    unigrams = rng.uniform(-4, -2, V).astype(np.float32)
+    return BackoffModel(trie, unigrams, keys, log_probs, [part.astype(np.float32) for part in backoffs], "sentence")
+
+
+MODELS = {
+    "kneser-ney": KNESER_NEY,
+    "pruned": prune(KNESER_NEY, 1e-3),
+    "contexts that are not listed": _random_tables(0),
+    "contexts that are not listed, again": _random_tables(1),
+    "deleted interpolation": DELETED,
+    "deleted interpolation of the paper": dataclasses.replace(
+        DELETED, bins=FrequencyBins(DELETED.bins.frequencies, False), weights=DELETED.weights[: BINS.bins_per_length]
+    ),
+    "class-based": class_based(TEXT, TEXT[::-1], CLASSES, 3),
+    "uniform": Uniform(V),
+    "mixture": Mixture([KNESER_NEY, DELETED], [0.5, 0.5]),
+    "mixture by frequency": Mixture([KNESER_NEY, Uniform(V)], WEIGHTS, BINS),
+    "mixture with a cache": Mixture([KNESER_NEY, UnigramCache(V, "sentence", 3, 6)], [0.5, 0.5]),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 1 << 30))
+def test_words_beyond_the_used_length_change_nothing(name, seed):
+    model = MODELS[name]
+    rng = np.random.default_rng(seed)
+    contexts = rng.choice([1, *range(4, V)], (20, model.order - 1)).astype(np.int32)
+    contexts[:5, : model.order // 2] = 2  # after the beginning of a sentence
+    targets = rng.integers(4, V, 20).astype(np.int32)
+    lengths = model.find_used_lengths(contexts)
+    is_used = np.arange(model.order - 1, 0, -1) <= lengths[:, None]
+    shortened = np.where(is_used, contexts, PAD_ID).astype(np.int32)
+    np.testing.assert_array_equal(model.next_log_probs(shortened), model.next_log_probs(contexts))
+    log_probs, after = model.log_prob_and_lengths(shortened, targets)
+    np.testing.assert_array_equal(log_probs, model._log_prob(contexts, targets))
+    # the length after a word is the same from the shortened context, and is that of the whole next context
+    whole = np.concatenate([contexts[:, 1:], targets[:, None]], axis=1)
+    np.testing.assert_array_equal(after, model.find_used_lengths(whole))
+
+
+def test_ngram_models_use_few_words_of_unseen_contexts():
+    contexts = np.random.default_rng(0).integers(4, V, (50, 3)).astype(np.int32)
+    assert (KNESER_NEY.find_used_lengths(contexts) < 3).mean() > 0.3
+    assert (MODELS["pruned"].find_used_lengths(contexts) < 3).mean() > 0.8
+    mixed = MODELS["mixture"].find_used_lengths(contexts)
+    parts = [KNESER_NEY.find_used_lengths(contexts), DELETED.find_used_lengths(contexts[:, 1:])]
+    np.testing.assert_array_equal(mixed, np.max(parts, axis=0))
+
+
+def test_whole_contexts_are_kept_where_all_words_count():
+    assert MODELS["mixture with a cache"].uses_whole_contexts
+    assert MODELS["contexts that are not listed"].uses_whole_contexts
+    assert not MODELS["mixture by frequency"].uses_whole_contexts
+
+
+@pytest.mark.parametrize("name", ["kneser-ney", "pruned", "mixture", "mixture by frequency"])
+def test_histories_before_an_unknown_word_are_one_state(name):
+    scorer = LanguageModel(MODELS[name], VOCABULARY, "whitespace").scorer()
+    text = [*VOCABULARY.words[4:], "w1 w2 w3", "w2 w2", ""]
+    _, states = scorer.score_batch([scorer.begin()] * len(text), text)
+    _, states = scorer.score_batch(states, ["w7"] * len(text))  # a known word that no text has seen
+    assert len({*states}) == 1
+
+
+def test_states_are_as_many_as_those_of_kenlm(tmp_path):
+    real = pytest.importorskip("kenlm", reason="kenlm is not installed")
+    rng = np.random.default_rng(5)
+    for number, model in enumerate((KNESER_NEY, MODELS["pruned"])):
+        path = tmp_path / f"{number}.arpa"
+        write_arpa(path, model, VOCABULARY)
+        read, vocabulary = read_arpa(path)
+        scorer = LanguageModel(read, vocabulary, "whitespace").scorer()
+        ours, theirs = kenlm.Model(path), real.Model(str(path))
+        seen = {}
+        kinds = {"scorer": set(), "ours": set(), "theirs": set()}
+        for _ in range(40):
+            state = scorer.begin()
+            pair = kenlm.State(), real.State()
+            ours.BeginSentenceWrite(pair[0])
+            theirs.BeginSentenceWrite(pair[1])
+            for word in rng.choice([*VOCABULARY.words[4:], "new"], 12).tolist():
+                _, state = scorer.score(state, word)
+                after = kenlm.State(), real.State()
+                ours.BaseScore(pair[0], word, after[0])
+                theirs.BaseScore(pair[1], word, after[1])
+                pair = after
+                # states that are equal in one are equal in the others
+                assert seen.setdefault(pair[1], (state, pair[0])) == (state, pair[0])
+                kinds["scorer"].add(state)
+                kinds["ours"].add(pair[0])
+                kinds["theirs"].add(pair[1])
+        numbers = {name: len(states) for name, states in kinds.items()}
+        assert len({*numbers.values()}) == 1 and 20 < numbers["theirs"] < 480, numbers
+
+
+def test_arrays_of_ids_and_words_of_many_tokens_have_states_of_one_width():
+    scorer = LanguageModel(KNESER_NEY, VOCABULARY, "whitespace").scorer()
+    _, states = scorer.score_batch([scorer.begin()] * 3, ["w1 w2 new w3 w4", "", "w1"])
+    assert {len(state) for state in states} == {len(scorer.begin())}
+    assert states[1] == scorer.begin()
+    contexts = np.frombuffer(states[0], np.int32)
+    assert UNK_ID not in contexts or contexts[0] != PAD_ID

@@ -1,0 +1,159 @@
+"""Served texts are read as in Python: white space, control characters, line ends, blank lines, invalid bytes."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_nplm import LanguageModel, Vocabulary, kneser_ney
+from keras_nplm.data.shards import encode_lines
+from keras_nplm.data.special_ids import BOS_ID, EOS_ID
+from keras_nplm.data.subwords import Subwords
+from keras_nplm.data.tokenizers import split_beginning
+from keras_nplm.serving.signatures import ServingModule
+from keras_nplm.serving.text import TextGraph
+
+ORDER = 3
+LINES = [
+    "the cat sat, on the mat",
+    "Ab 12 a-b 3rd 1,000",
+    "a\xa0b:\u3000c é a_b a'b",
+    "▁ a b c",
+] * 9
+TOKENIZERS = [
+    "words",
+    "whitespace",
+    "characters",
+    "sentencepiece",
+    "words+lower+numbers",
+    "characters+lower",
+    "sentencepiece+lower",
+]
+CONTROLS = [chr(code) for code in (*range(0x21), *range(0x7F, 0xA1))]
+SPACES = ["\u1680", "\u180e", *map(chr, range(0x2000, 0x2010)), "\u2028", "\u2029", "\u202f"]
+SPACES += ["\u205f", "\u2060", "\u3000", "\ufeff"]
+MARKS = ["▁", "\ufffd", "\ufe0f", "\u0301", "\u202e", "👩\u200d🔬", "\U000e0001", "İ", "ß"]
+PATTERNS = ["{0}the", "th{0}e cat", "the{0}", "the {0}", "the{0}cat", "{0}", "{0}{0} a{0} {0}"]
+TEXTS = [pattern.format(odd) for odd in (*CONTROLS, *SPACES, *MARKS) for pattern in PATTERNS]
+TEXTS += ["", "a\r\n", "\r\na", "a\n\nb\n", "a\r\nb \r\n", "a \n", "a\n ", " \n ", "\t\n", "<unk>"]
+TEXTS += ["the <unk> ", "x" * 3000, "the" + " " * 500, " " * 500 + "the", "the " * 50]
+INVALID = [b"\xed\xa0\x80a", b"a\xc0\x80\n", b"\xf4\x90\x80\x80 ", b"a\xe2\x82 b", b"\xc2", b"\xff "]
+MARKERS = ["<s>", "a </s> b", "<pad>\n", "<s><unk>"]
+
+
+@functools.cache
+def _build_vocabulary(tokenizer: str) -> Vocabulary:
+    if tokenizer.startswith("sentencepiece"):
+        return Vocabulary.from_subwords(Subwords.train(LINES, 330))
+    return Vocabulary.build(LINES, tokenizer=tokenizer)
+
+
+@functools.cache
+def _build_model(tokenizer: str, boundary: str) -> LanguageModel:
+    vocabulary = _build_vocabulary(tokenizer)
+    ids = encode_lines(LINES, vocabulary, tokenizer, boundary)
+    model = kneser_ney(ids, len(vocabulary), ORDER, boundary)
+    return LanguageModel(model, vocabulary, tokenizer, boundary)
+
+
+def _encode_each(texts: list[str], vocabulary: Vocabulary, tokenizer: str) -> list[list[int]]:
+    """Encode lines as training does: the ids of each with `</s>`, and none of a blank line."""
+    ids = encode_lines(texts, vocabulary, tokenizer, "text")
+    ends = np.flatnonzero((ids == EOS_ID) | (ids == BOS_ID)) + 1  # `<s>` stands for a blank line
+    lines = np.split(ids, ends)[: len(texts)]
+    return [line[line != BOS_ID].tolist() for line in lines]
+
+
+def _check_ids(tokenizer: str, texts: list[str]) -> None:
+    """Compare the predicted tokens of lines, and the contexts after prompts, with those of Python."""
+    vocabulary = _build_vocabulary(tokenizer)
+    graph = TextGraph(vocabulary, tokenizer, "sentence")
+    served = tf.constant([text.encode() for text in texts])
+    flat, places, rows = graph.ngrams(served, ORDER)
+    targets = tf.RaggedTensor.from_value_rowids(tf.gather(flat, places), rows, nrows=len(texts))
+    expected_ids = _encode_each(texts, vocabulary, tokenizer)
+    for text, ids, expected in zip(texts, targets.to_list(), expected_ids, strict=True):
+        assert ids == expected, repr(text)
+    contexts, _ = graph.contexts(served, ORDER, 1 << 16)
+    tokenize = vocabulary.tokenizer(tokenizer)
+    for text, ids in zip(texts, contexts.numpy().tolist(), strict=True):
+        tokens = split_beginning(text, tokenizer, tokenize)
+        expected = [BOS_ID, BOS_ID, *vocabulary.encode(tokens).tolist()][1 - ORDER :]
+        assert ids == expected, repr(text)
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_odd_texts_have_the_ids_of_training(tokenizer):
+    _check_ids(tokenizer, TEXTS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_each_character_has_the_ids_of_training(tokenizer):
+    characters = [chr(code) for code in range(0x3001)]
+    _check_ids(tokenizer, [f"{one}ab cd{one}ef gh{one}" for one in characters])
+    _check_ids(tokenizer, [pattern.format(one) for one in characters for pattern in ("{0}", "ab {0}")])
+
+
+@pytest.mark.parametrize(
+    "tokenizer, boundary",
+    [
+        ("sentencepiece", "sentence"),
+        ("words", "stream"),
+        pytest.param("words", "sentence", marks=pytest.mark.long),
+        pytest.param("whitespace", "sentence", marks=pytest.mark.long),
+        pytest.param("characters", "sentence", marks=pytest.mark.long),
+        pytest.param("sentencepiece", "text", marks=pytest.mark.long),
+    ],
+)
+def test_served_scores_of_odd_texts_are_those_of_python(tokenizer, boundary):
+    language_model = _build_model(tokenizer, boundary)
+    texts = [*map(str.encode, TEXTS), *INVALID]
+    if boundary == "text":
+        texts = texts[::9]
+    decoded = [text.decode("utf-8", "replace") for text in texts]
+    scores = language_model.score(decoded)
+    if boundary == "text":  # the served signature knows no text before
+        scores = [next(language_model.score([text])) for text in decoded]
+    served = ServingModule(language_model).signatures()["score"](sentences=tf.constant(texts))
+    for place, expected in enumerate(scores):
+        found = [served[name][place].numpy() for name in ("tokens", "unk_tokens", "log_prob")]
+        numbers = [expected.tokens, expected.unk_tokens, expected.log_prob]
+        assert found == pytest.approx(numbers, rel=1e-4, abs=1e-4), repr(texts[place])
+
+
+def test_markers_in_served_text_are_unknown_words():
+    language_model = _build_model("whitespace", "sentence")
+    served = ServingModule(language_model).signatures()["score"](sentences=tf.constant(MARKERS))
+    expected = language_model.score(["<unk>", "a <unk> b", "<unk>", "<unk>"])
+    for log_prob, score in zip(served["log_prob"].numpy(), expected, strict=True):
+        assert log_prob == pytest.approx(score.log_prob, abs=1e-4)
+
+
+PROMPTS = ["", " ", "the", "the ", "the  ", "the\t", "the\xa0", "the\n", "the\r\n", "the\u3000", " the"]
+PROMPTS += ["the cat", "the cat ", "\n", "a\x1c", "a\x85 ", "a,", "a, ", "☃ ", "▁", "a▁", "the\u200b"]
+
+
+def _check_words(tokenizer: str, name: str, argument: str) -> None:
+    """Compare the probabilities that a signature returns after each prompt with those of Python."""
+    language_model = _build_model(tokenizer, "sentence")
+    predict = language_model.next_words if name == "predict_next" else language_model.complete_prefix
+    function = ServingModule(language_model, top_k=3).signatures()[name]
+    served = function(**{argument: tf.constant(PROMPTS)})["probabilities"].numpy()
+    for prompt, probabilities in zip(PROMPTS, served, strict=True):
+        expected = [probability for _, probability in predict(prompt, 3)]
+        expected += [0.0] * (3 - len(expected))
+        message = f"{name} of {prompt!r}"
+        np.testing.assert_allclose(probabilities, expected, 1e-3, 1e-7, err_msg=message)
+
+
+def test_served_characters_after_odd_prompts_are_those_of_python():
+    _check_words("characters", "predict_next", "contexts")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize("name, argument", [("predict_next", "contexts"), ("complete_prefix", "texts")])
+def test_served_words_after_odd_prompts_are_those_of_python(tokenizer, name, argument):
+    _check_words(tokenizer, name, argument)

@@ -1,0 +1,174 @@
+"""Training of hybrids: never worse than the n-gram model inside, on any layout; small and resampled texts."""
+
+import itertools
+import json
+import pydoc_data.topics
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_nplm import Configuration, Hybrid, LanguageModel, kneser_ney, open_corpus
+from keras_nplm.cli.main import main
+from keras_nplm.data.encoding import count_vocabulary, encode_corpus
+from keras_nplm.language_model.model_files import BACKGROUND, load_component
+from keras_nplm.models.evaluation import evaluate
+from keras_nplm.training.background import write_background
+
+SMALL = "--order 5 --embedding-dim 4 --hidden-units 8 --averages-after 3 --batch-size 64 --min-count 1"
+LAYOUTS = {"one line": 1, "five lines": 5, "short lines": 600}
+
+
+@pytest.fixture
+def train_characters(tmp_path, no_report) -> Callable[..., tuple[int, Path]]:
+    """A function that trains on characters of texts by split, and returns the exit status and the directory."""
+
+    def run(texts: dict[str, list[str]], flags: str = SMALL) -> tuple[int, Path]:
+        files = []
+        for split, lines in texts.items():
+            path = tmp_path / f"{split}.txt"
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            files += [f"--{split}", str(path)]
+        output = tmp_path / "model"
+        options = ["--token", "character", "--output-layer", "hybrid", *flags.split(), "--json"]
+        return main(["train", *files, *options, "--output", str(output)]), output
+
+    return run
+
+
+def _measure_alone(directory: Path, split: str) -> float:
+    """The perplexity of the n-gram model inside a hybrid."""
+    language_model = LanguageModel.load(directory)
+    assert isinstance(language_model.model, Hybrid)
+    return evaluate(language_model.model.background, language_model.corpus.ids(split))["perplexity"]
+
+
+def test_a_network_that_only_harms_is_left_out(train_characters, capsys):
+    """Its rate is far too high for a text that has nothing to learn."""
+    rng = np.random.default_rng(0)
+    texts = {split: ["".join(rng.choice([*"abcdef"], 300))] for split in ("train", "validation", "test")}
+    status, directory = train_characters(texts, f"{SMALL} --epochs 2 --optimizer adam --learning-rate 1")
+    assert status == 0
+    captured = capsys.readouterr()
+    assert "no epoch is better than the n-gram model alone" in captured.err
+    metrics = json.loads((directory / "metrics.json").read_text())
+    assert metrics["best_epoch"] == 0
+    assert min(epoch["validation_perplexity"] for epoch in metrics["history"]) > metrics["validation"]["perplexity"]
+    for split in ("validation", "test"):
+        assert metrics[split]["perplexity"] == pytest.approx(_measure_alone(directory, split), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "lines, flags",
+    [
+        pytest.param(["a"], "", id="a letter"),
+        pytest.param(["a", "b"], "", id="two lines of a letter"),
+        pytest.param(["ab"], "--boundary stream", id="a stream of two letters"),
+    ],
+)
+def test_texts_with_fewer_ngrams_than_parts_are_trained(train_characters, lines, flags):
+    status, directory = train_characters(
+        {"train": lines, "validation": ["abab", "ba"], "test": ["ab"]}, f"{SMALL} --epochs 1 {flags}"
+    )
+    assert status == 0 and (directory / "metrics.json").exists()
+
+
+def test_a_refused_text_leaves_nothing_that_refuses_the_next_try(train_characters, capsys):
+    held_out = {"validation": ["abab"], "test": ["ab"]}
+    flags = f"{SMALL} --epochs 1 --boundary stream"
+    status, directory = train_characters({"train": ["a"], **held_out}, flags)
+    assert status == 2
+    assert "2 n-grams or more" in capsys.readouterr().err
+    assert not (directory / "config.json").exists()
+    status, _ = train_characters({"train": ["abcab"], **held_out}, flags)
+    assert status == 0
+
+
+def test_resampled_characters_have_a_hybrid_by_default(train_characters, tmp_path):
+    rng = np.random.default_rng(1)
+    lines = ["".join(rng.choice([*"abc"], 20)) for _ in range(40)]
+    web = tmp_path / "web.txt"
+    web.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    texts = {"train": lines[:10], "validation": lines[:4], "test": lines[4:8]}
+    status, directory = train_characters(texts, f"{SMALL} --epochs 2 --resample 0.5 {web}")
+    assert status == 0
+    for split in ("validation", "test"):
+        metrics = json.loads((directory / "metrics.json").read_text())
+        assert metrics[split]["perplexity"] <= _measure_alone(directory, split) * 1.02
+
+
+def _choose_order(perplexities: dict[int, float]) -> int:
+    """The lowest order after which one more word of context gains less than a thousandth."""
+    for order in sorted(perplexities):
+        longer = perplexities.get(order + 1)
+        if longer is None or longer > perplexities[order] * 0.999:
+            return order
+    raise AssertionError("no order")
+
+
+def _write_text(kind: str, rng: np.random.Generator) -> list[str]:
+    """Lines in which an order longer than 2 gains nothing, a little, or much after one that gains nothing."""
+    if kind == "random":
+        return ["".join(rng.choice([*"abcd"], 30)) for _ in range(60)]
+    if kind == "chain":
+        letters, lines = "abcdef", []
+        for _ in range(120):
+            place = rng.integers(6, size=2).tolist()
+            for _ in range(25):
+                step = rng.choice([1, 2, 3], p=[0.6, 0.3, 0.1])
+                place.append((place[-1] + int(step)) % 6)
+            lines.append("".join(letters[i] for i in place))
+        return lines
+    # which of two letters follows depends on the letter some places before, a little or much
+    places, agreement, length = {"weak": (2, 0.516, 800), "skip": (3, 0.95, 25)}[kind]
+    lines = []
+    for _ in range(100):
+        bits = rng.integers(2, size=3).tolist()
+        for _ in range(length):
+            bits.append(bits[-places] if rng.random() < agreement else 1 - bits[-places])
+        lines.append("".join("xy"[bit] for bit in bits))
+    return lines
+
+
+@pytest.mark.parametrize("kind", ["random", "chain", "weak", "skip"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_order_inside_is_the_lowest_that_gains_little(tmp_path, kind, seed):
+    lines = _write_text(kind, np.random.default_rng(seed))
+    files = {}
+    for split, part in (("train", lines[::2]), ("validation", lines[1::2]), ("test", lines[:3])):
+        path = tmp_path / f"{split}.txt"
+        path.write_text("\n".join(part), encoding="utf-8")
+        files[split] = [str(path)]
+    corpus = open_corpus(**files, tokenizer="characters")
+    vocabulary = count_vocabulary(corpus, ["train"], min_count=1, max_size=None)
+    encoded = encode_corpus(corpus, vocabulary, tmp_path / "corpus")
+    perplexities = {}
+    for order in range(2, 8):
+        model = kneser_ney(encoded.ids("train"), encoded.vocabulary_size, order)
+        perplexities[order] = evaluate(model, encoded.ids("validation"))["perplexity"]
+    write_background(tmp_path, Configuration(output_layer="hybrid", order=7), encoded, vocabulary)
+    background = load_component(tmp_path, BACKGROUND, {"boundary": "sentence"}, len(vocabulary))
+    assert background.order == _choose_order(perplexities)
+    if kind == "weak":  # one more word gains, yet less than a thousandth
+        assert background.order == 2 and perplexities[3] < perplexities[2]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_no_layout_of_a_text_makes_a_hybrid_worse_than_kneser_ney(train_characters, layout):
+    words = " ".join(pydoc_data.topics.topics.values()).split()
+    text = " ".join(words)[:60_000]
+    bounds = {"train": (0, 48_000), "validation": (48_000, 54_000), "test": (54_000, 60_000)}
+    lines = LAYOUTS[layout]
+    texts = {}
+    for split, (start, stop) in bounds.items():
+        places = np.linspace(start, stop, 1 + max(1, lines * (stop - start) // 48_000)).astype(int)
+        texts[split] = [text[a:b] for a, b in itertools.pairwise(places)]
+    status, directory = train_characters(texts, "--epochs 2 --hidden-units 60 --batch-size 128")
+    assert status == 0
+    metrics = json.loads((directory / "metrics.json").read_text())
+    # an honest jackknife lets the network gain 2% and more; a leak loses 20%
+    for split in ("validation", "test"):
+        assert metrics[split]["perplexity"] < 0.98 * _measure_alone(directory, split)
+    assert metrics["best_epoch"] > 0

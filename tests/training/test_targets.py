@@ -1,0 +1,50 @@
+"""Targets of training: an epoch has as many updates as its dataset has batches, with shares and segments too."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_nplm import Configuration, ngram_dataset, open_corpus
+from keras_nplm.data.encoding import count_vocabulary, encode_corpus
+from keras_nplm.training.fit import _divide_epoch
+from keras_nplm.training.targets import TrainingTargets
+
+
+def _encode(directory, sizes: list[int], share: float):
+    """Encode texts with these numbers of tokens, the first whole, the others with a share."""
+    files = []
+    for number, size in enumerate(sizes):
+        path = directory / f"{number}.txt"
+        path.write_text(" ".join(f"w{i % 9}" for i in range(size - 1)) + "\n", encoding="utf-8")
+        files.append(str(path))
+    resample = [(share, [file]) for file in files[1:]]
+    corpus = open_corpus(train=files[:1], resample=resample, validation=files[:1], test=files[:1])
+    vocabulary = count_vocabulary(corpus, ["train"], min_count=1, max_size=None)
+    return encode_corpus(corpus, vocabulary, directory / "corpus")
+
+
+@pytest.mark.parametrize("segment", [1, 4, 8])
+@pytest.mark.parametrize("sizes", [[40], [33, 41, 57, 49], [41, 145, 145, 145, 145, 145, 145]], ids=len)
+@pytest.mark.parametrize("share", [0.13, 0.5])
+def test_each_epoch_has_a_batch_for_each_update(tmp_path, sizes, share, segment):
+    encoded = _encode(tmp_path, sizes, share)
+    configuration = Configuration(order=3, segment=segment, batch_size=segment)
+    targets = TrainingTargets.of(configuration, encoded)
+    batch_size, steps, _ = _divide_epoch(configuration, targets, tf.distribute.get_strategy())
+    options = dict(segment=segment, drop_remainder=True)
+    batches = len(ngram_dataset(encoded.for_training(), 3, batch_size, **options))
+    assert batches >= steps
+    # at most the rounding of each share to segments is lost
+    tokens = sizes[0] + share * sum(sizes[1:])
+    rounded = segment * (len(sizes) - 1)
+    assert steps * batch_size > tokens - rounded - len(sizes) - batch_size
+    if len(sizes) == 1:
+        assert targets.ngrams_per_epoch == sizes[0]
+
+
+def test_counts_of_targets_are_those_of_each_text(tmp_path):
+    sizes = [33, 41, 57]
+    targets = TrainingTargets.of(Configuration(order=3), _encode(tmp_path, sizes, 0.5))
+    np.testing.assert_array_equal(targets.counts.sum(axis=1), sizes)
+    np.testing.assert_array_equal(targets.shares, [1.0, 0.5, 0.5])
+    assert targets.ngrams_per_epoch == 33 + round(0.5 * 41) + round(0.5 * 57)
