@@ -46,8 +46,8 @@ def ngram_dataset(
     within an epoch. With `first_epoch` the next epochs follow as they would have.
 
     With `segment` T the batches are B/T segments: ({"segments": int32 [B/T, n-1+T-1]}, target_ids int32 [B/T, T]).
-    A segment is T consecutive targets with the n-1 words before the first: neighbours share their context. They begin at
-    other places in each of T epochs. A place without a target is `<pad>`: before and after the text, and where
+    A segment is T consecutive targets with the n-1 words before the first: neighbours share their context. Segments
+    begin at other places in each of T epochs. A place without a target is `<pad>`: before and after the text, and where
     `targets_below` skips a word. With boundary `"sentence"` the text keeps its `</s>`, which ends the context, and with
     `"text"` the `<s>` of its documents.
 

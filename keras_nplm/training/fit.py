@@ -154,6 +154,18 @@ def _divide_epoch(
     return batch_size, steps, executed
 
 
+def _fit_rate(configuration: Configuration, targets: TrainingTargets) -> Configuration:
+    """Lower the rate of SGD for a text that does not fill a batch: each n-gram keeps its share of an update.
+
+    The rate is that of a mean over `batch_size` n-grams. The mean over two would move the weights as far, and training
+    would diverge. Adagrad and Adam divide by the size of the gradient.
+    """
+    share = targets.ngrams_per_epoch / configuration.batch_size
+    if share >= 1 or configuration.optimizer != "sgd":
+        return configuration
+    return dataclasses.replace(configuration, learning_rate=configuration.learning_rate * share)
+
+
 def _build(
     configuration: Configuration, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy
 ) -> ContextNetwork:
