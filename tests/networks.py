@@ -39,9 +39,7 @@ def make_hiddens(dtype: str, decay: float) -> dict[str, keras.layers.Layer | Non
     options = dict(weight_decay=decay, name="hidden", dtype=dtype)
     return {
         "tanh": TanhHidden(H, **options),
-        "deep": DeepHidden(
-            H, activation="gelu", residual_blocks=2, layer_norm=True, **options
-        ),
+        "deep": DeepHidden(H, activation="gelu", residual_blocks=2, layer_norm=True, **options),
         "silu": DeepHidden(H, activation="silu", residual_blocks=1, **options),
         "relu": DeepHidden(H, activation="relu", layer_norm=True, **options),
         "of Keras": keras.layers.Dense(H, activation="relu", name="hidden", dtype=dtype),
@@ -193,5 +191,6 @@ def add_log_q(network: ContextNetwork, inputs: dict) -> dict:
         number = len(inputs["contexts"])
     q = np.random.default_rng(4).dirichlet(np.full(V, 0.3), number)
     q[:, [PAD_ID, BOS_ID]] = 0
+    q /= q.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore"):
         return {**inputs, "log_q": np.log(q)}
