@@ -25,20 +25,14 @@ from keras_nplm.layers.ops import ConfiguredLayer, NewRows
 
 V = 30  # words
 W = 6  # features
-CONTEXT = dict(
-    vocabulary_size=V, embedding_dim=3, weight_decay=0.3, word_dropout=0.1, dropout=0.4
-)
+CONTEXT = dict(vocabulary_size=V, embedding_dim=3, weight_decay=0.3, word_dropout=0.1, dropout=0.4)
 SAMPLED = dict(
     num_sampled=8, proposal="log-uniform", held_out_mass=0.1, self_normalisation=0.2, seed=3
 )
 LAYERS = [
     pytest.param(ContextEmbedding, CONTEXT, id="ContextEmbedding"),
-    pytest.param(
-        AveragedContext, dict(averages_after=(2, 4), **CONTEXT), id="AveragedContext"
-    ),
-    pytest.param(
-        TanhHidden, dict(hidden_units=5, weight_decay=0.3, dropout=0.2), id="TanhHidden"
-    ),
+    pytest.param(AveragedContext, dict(averages_after=(2, 4), **CONTEXT), id="AveragedContext"),
+    pytest.param(TanhHidden, dict(hidden_units=5, weight_decay=0.3, dropout=0.2), id="TanhHidden"),
     pytest.param(
         DeepHidden,
         dict(
@@ -192,7 +186,7 @@ def test_a_layer_that_depends_on_the_vocabulary_must_say_how_it_grows():
 
 
 def test_residual_blocks_must_not_be_negative():
-    with pytest.raises(InputError, match="`residual_blocks` must be 0 or more"):
+    with pytest.raises(InputError, match="`residual_blocks` must be 0 to 1,023. Received: -1"):
         DeepHidden(5, residual_blocks=-1)
 
 

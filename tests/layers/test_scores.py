@@ -157,10 +157,9 @@ def test_training_and_evaluation_have_one_gradient(make):
     """`for_training` has a gradient of its own; `logits` that of TensorFlow."""
     scores = make()
     linear = scores.scores if isinstance(scores, CopyScores) else scores
-    if isinstance(linear, LinearScores):
-        variables = [*linear.kernels, linear.bias]
-    else:
-        variables = linear.head.trainable_weights
+    is_linear = isinstance(linear, LinearScores)
+    of_linear = [*linear.kernels, linear.bias] if is_linear else []
+    variables = of_linear or linear.head.trainable_weights
     values = [variable.value for variable in variables]
     upstream = np.linspace(1, 2, B).astype(np.float32)
     with tf.GradientTape() as tape:

@@ -24,7 +24,7 @@ def build_head(**options) -> EnergyHead:
 
 def test_energies_are_those_of_the_formula():
     head = build_head()
-    y = head(FEATURES)
+    y = head(FEATURES).numpy()
     words = C.copy()
     words[0] = 0  # `<pad>`
     for row, word in np.ndindex(9, V):

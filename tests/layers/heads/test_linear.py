@@ -29,7 +29,7 @@ def test_a_tied_head_has_C_as_its_rows_and_does_not_own_it():
     np.testing.assert_allclose(y, FEATURES @ head.P.numpy() @ C.numpy().T, atol=1e-5)
     stored: dict = {}
     head.save_own_variables(stored)
-    sizes = sorted(np.shape(value) for value in stored.values())
+    sizes = sorted(tuple(value.shape) for value in stored.values())
     assert sizes == [(6, 3), (V,)]
 
 
