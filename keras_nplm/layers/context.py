@@ -43,7 +43,13 @@ class ContextEmbedding(SegmentEmbedding):
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """
 
-    options = ("vocabulary_size", "embedding_dim", "weight_decay", "word_dropout", "dropout")
+    options: tuple[str, ...] = (
+        "vocabulary_size",
+        "embedding_dim",
+        "weight_decay",
+        "word_dropout",
+        "dropout",
+    )
 
     def __init__(
         self,

@@ -51,12 +51,13 @@ def all_energies(contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True) 
 
 
 def _all_energies_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
-    (upstream,), (contexts, words, v) = upstream, inputs
+    of_energies = upstream[0]  # [B, |V|]
+    contexts, words, v = inputs
 
     def add(i: Tensor, of_contexts: Tensor, of_words: Tensor, of_v: Tensor) -> tuple[Tensor, ...]:
         a = tf.tanh(words + contexts[i])  # [|V|, h]
-        slope = (1 - tf.square(a)) * upstream[i, :, None]
-        of_v += tf.linalg.matvec(a, upstream[i], transpose_a=True)
+        slope = (1 - tf.square(a)) * of_energies[i, :, None]
+        of_v += tf.linalg.matvec(a, of_energies[i], transpose_a=True)
         return i + 1, of_contexts.write(i, tf.reduce_sum(slope, axis=0)), of_words + slope, of_v
 
     number = tf.shape(contexts)[0]

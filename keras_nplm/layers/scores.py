@@ -74,7 +74,7 @@ class LinearScores(NamedTuple):
         """Return K, [outputs, w]."""
         if len(self.kernels) == 1:
             return self.kernels[0]
-        if not self.kernels:  # of a network without a hidden layer, before W is added
+        if not self.kernels:  # biases alone
             return ops.zeros((self.bias.shape[0], 0), self.features.dtype)
         return ops.concatenate([self._cast(kernel) for kernel in self.kernels], axis=1)
 
@@ -109,6 +109,8 @@ class LinearScores(NamedTuple):
 
     def _kernel_rows(self, word_ids: Tensor) -> Tensor:
         """Return the rows of K of some words, float [k, w], with sparse gradients."""
+        if not self.kernels:  # biases alone
+            return ops.zeros((ops.shape(word_ids)[0], 0), self.features.dtype)
         blocks = [self._cast(rows(kernel, word_ids)) for kernel in self.kernels]
         return blocks[0] if len(blocks) == 1 else ops.concatenate(blocks, axis=-1)
 

@@ -45,7 +45,9 @@ def linear_softmax(
     tables, biases = tf.split(table, sizes), tf.split(bias, sizes)
 
     def exponentials(shift: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
-        tiles, z, weighted = [], [], []
+        tiles: list[Tensor] = []
+        z: list[Tensor] = []
+        weighted: list[Tensor] = []
         for table, bias in zip(tables, biases, strict=True):
             with tf.control_dependencies(z[-1:] + weighted[-1:]):  # one tile after the other, while each is in cache
                 logits = _logits(low, table, bias)
@@ -99,7 +101,7 @@ def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
     bias = tf.cast(_as_tensor(bias), features.dtype)
     sizes = _tiles(features, kernel)
     tiles = list(zip(tf.split(kernel, sizes), tf.split(bias, sizes), strict=True))
-    sums = []
+    sums: list[Tensor] = []
     for table, offset in tiles:
         with tf.control_dependencies(sums[-1:]):
             logits = _logits(features, table, offset)

@@ -9,13 +9,14 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import AveragedContext, ContextEmbedding
+from keras_nplm import AveragedContext, ContextEmbedding, InputError
 from keras_nplm.layers.lookup import rows, sum_repeated_rows
 
-V, M = 11, 3
+V = 11  # words
+M = 3  # components of a word vector
 
 
-def _contexts(order: int, size: int = 7) -> np.ndarray:
+def make_contexts(order: int, size: int = 7) -> np.ndarray:
     contexts = np.random.default_rng(1).integers(1, V, (size, order - 1)).astype(np.int32)
     contexts[0, 0] = 0
     return contexts
@@ -24,7 +25,8 @@ def _contexts(order: int, size: int = 7) -> np.ndarray:
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_embedding_is_a_linear_layer_on_one_hot_vectors_without_padding(padded, compiled):
-    embed, contexts = ContextEmbedding(V, M), _contexts(5)
+    embed = ContextEmbedding(V, M)
+    contexts = make_contexts(5)
     contexts[0, 0] = 0 if padded else 1
     plain = embed(contexts)
     upstream = np.random.default_rng(2).normal(size=(len(contexts), 4 * M)).astype(np.float32)
@@ -32,31 +34,44 @@ def test_embedding_is_a_linear_layer_on_one_hot_vectors_without_padding(padded, 
     def step(contexts):
         with tf.GradientTape() as tape:
             x = embed(contexts, training=True)
-        return x, tf.convert_to_tensor(tape.gradient(x, embed.C.value, output_gradients=tf.constant(upstream)))
+        gradient = tape.gradient(x, embed.C.value, output_gradients=tf.constant(upstream))
+        return x, tf.convert_to_tensor(gradient)
 
-    x, gradient = (tf.function(step) if compiled else step)(tf.constant(contexts))
+    run = tf.function(step) if compiled else step
+    x, gradient = run(tf.constant(contexts))
     one_hot = np.eye(V)[contexts] * (contexts != 0)[..., None]  # [B, n-1, V]
-    for found in (plain, x):
-        np.testing.assert_allclose(found, (one_hot @ embed.C.numpy()).reshape(len(contexts), -1), rtol=1e-6)
+    expected = (one_hot @ embed.C.numpy()).reshape(len(contexts), -1)
+    np.testing.assert_allclose(plain, expected, rtol=1e-6)
+    np.testing.assert_allclose(x, expected, rtol=1e-6)
     expected = np.einsum("bnv,bnm->vm", one_hot, upstream.reshape(len(contexts), 4, M))
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("embed", [ContextEmbedding(V, M), AveragedContext(V, M, averages_after=(2,))])
+@pytest.mark.parametrize(
+    "embed",
+    [
+        pytest.param(ContextEmbedding(V, M), id="concatenated"),
+        pytest.param(AveragedContext(V, M, averages_after=(2,)), id="averaged"),
+    ],
+)
 def test_id_outside_the_vocabulary_gives_nan(embed, training):
-    contexts = _contexts(8, size=6)
-    contexts[1, 0], contexts[2, -1] = V, -1
+    contexts = make_contexts(8, size=6)
+    contexts[1, 0] = V
+    contexts[2, -1] = -1
     found = embed(contexts, training=training).numpy()
     assert np.isnan(found).any(axis=1).tolist() == [False, True, True, False, False, False]
 
 
-def _x_by_spans(C, context, averages_after):
-    """x of one context, span by span as the formula has it, oldest span first."""
+def compute_x(C: np.ndarray, context: np.ndarray, averages_after: list[int]) -> np.ndarray:
+    """Return x of one context, span by span as the formula has it, oldest span first."""
     back = [C[word] * (word != 0) for word in context[::-1]]  # the nearest word first
-    near, ends = averages_after[0], [*averages_after, len(back)]
-    spans = [np.sum(back[a:b], axis=0) / np.sqrt(b - a) for a, b in itertools.pairwise(ends)]
-    return np.concatenate([*spans[::-1], *back[:near][::-1]])
+    ends = [*averages_after, len(back)]
+    spans = []
+    for start, end in itertools.pairwise(ends):
+        spans.insert(0, np.sum(back[start:end], axis=0) / np.sqrt(end - start))
+    near = averages_after[0]
+    return np.concatenate([*spans, *back[:near][::-1]])
 
 
 @settings(max_examples=15, deadline=None)
@@ -65,21 +80,41 @@ def test_far_words_are_averaged_in_spans(data):
     number = data.draw(st.integers(1, 12))
     edges = sorted(data.draw(st.sets(st.integers(0, number - 1), min_size=1, max_size=4)))
     embed = AveragedContext(V, M, averages_after=edges)
-    contexts = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, V, (5, number)).astype(np.int32)
-    x, C = np.asarray(embed(contexts)), embed.C.numpy()
-    np.testing.assert_allclose(x, [_x_by_spans(C, context, edges) for context in contexts], atol=1e-6)
-    assert embed.num_single_words(number) == edges[0] and ContextEmbedding(V, M).num_single_words(8) == 8
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    contexts = rng.integers(0, V, (5, number)).astype(np.int32)
+    x = np.asarray(embed(contexts))
+    C = embed.C.numpy()
+    expected = [compute_x(C, context, edges) for context in contexts]
+    np.testing.assert_allclose(x, expected, atol=1e-6)
+    assert embed.num_single_words(number) == edges[0]
     assert embed.compute_output_shape((None, number)) == (None, x.shape[1])
+    # the same by position: the block of x that each word adds to, and its scale
+    block, scale = embed.position_spans(number)
+    by_position = np.zeros((5, x.shape[1] // M, M))
+    for place in range(number):
+        vectors = C[contexts[:, place]] * (contexts[:, place, None] != 0)
+        by_position[:, block[place]] += scale[place] * vectors
+    np.testing.assert_allclose(by_position.reshape(5, -1), x, atol=1e-6)
+
+
+def test_all_words_of_a_concatenated_context_are_single():
+    assert ContextEmbedding(V, M).num_single_words(8) == 8
 
 
 @pytest.mark.parametrize("option", ["word_dropout", "dropout"])
 def test_dropout_leaves_out_whole_words_or_components(option):
     keras.utils.set_random_seed(0)
-    embed, contexts = ContextEmbedding(V, M, **{option: 0.5}), np.full((50, 40), 5, np.int32)
-    ratio = embed(contexts, training=True).numpy().reshape(50, 40, M) / embed.C.numpy()[5]
-    assert set(np.unique(ratio.round(4))) == {0.0, 2.0} and 0.4 < (ratio > 0).mean() < 0.6
-    assert ((ratio > 0) == (ratio[:, :, :1] > 0)).all() == (option == "word_dropout")
-    np.testing.assert_array_equal(embed(contexts), np.tile(embed.C.numpy()[5], (50, 40)))  # not outside training
+    embed = ContextEmbedding(V, M, **{option: 0.5})
+    contexts = np.full((50, 40), 5, np.int32)
+    x = embed(contexts, training=True).numpy()
+    ratio = x.reshape(50, 40, M) / embed.C.numpy()[5]
+    assert set(np.unique(ratio.round(4))) == {0.0, 2.0}
+    kept = ratio > 0
+    assert 0.4 < kept.mean() < 0.6
+    whole_words = (kept == kept[:, :, :1]).all()
+    assert whole_words == (option == "word_dropout")
+    plain = embed(contexts)  # not in training
+    np.testing.assert_array_equal(plain, np.tile(embed.C.numpy()[5], (50, 40)))
 
 
 @pytest.mark.parametrize("sum_gradient", [False, True])
@@ -97,8 +132,40 @@ def test_rows_have_a_sparse_gradient_and_ids_are_clipped(sum_gradient):
 
 @pytest.mark.parametrize("jit", [False, True])
 def test_repeated_rows_are_summed(jit):
-    ids, values = np.array([7, 3, 7, 0, 7], np.int32), np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
-    distinct, sums = tf.function(sum_repeated_rows, jit_compile=jit)(tf.constant(ids), tf.constant(values))
+    ids = np.array([7, 3, 7, 0, 7], np.int32)
+    values = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
+    run = tf.function(sum_repeated_rows, jit_compile=jit)
+    distinct, sums = run(tf.constant(ids), tf.constant(values))
     assert sorted(distinct.numpy()) == [0, 3, 7]
     for row, found in zip(distinct.numpy(), sums.numpy(), strict=True):
         np.testing.assert_allclose(found, values[ids == row].sum(axis=0), rtol=1e-6)
+
+
+def test_averages_must_rise():
+    with pytest.raises(InputError, match="`averages_after` must rise from 0"):
+        AveragedContext(V, M, averages_after=(-1,))
+
+
+def test_averages_must_not_be_left_out():
+    with pytest.raises(InputError, match="`averages_after` must be one number or more"):
+        AveragedContext(V, M, averages_after=())
+
+
+def test_averages_must_begin_within_the_context():
+    with pytest.raises(InputError, match="`averages_after` must be below 4"):
+        AveragedContext(V, M, averages_after=(1, 4)).build((None, 4))
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (5, 5), (4,), (2, 2, 4)])
+def test_a_context_has_the_words_that_the_layer_was_built_for(shape):
+    embed = ContextEmbedding(V, M)
+    embed.build((None, 4))
+    with pytest.raises(InputError, match=r"`context_ids` must be \[B, 4\]"):
+        embed.read(np.ones(shape, np.int32))
+
+
+def test_a_segment_has_the_words_before_one_target_at_least():
+    embed = ContextEmbedding(V, M)
+    embed.build((None, 4))
+    with pytest.raises(InputError, match="`segments` must be .* 4 words or more"):
+        embed.read_segments(np.ones((2, 3), np.int32), "sentence")

@@ -10,20 +10,33 @@ from keras_nplm.layers.energy_ops import all_energies, energies, energy_log_norm
 H = 5
 
 
-def _random(*shapes) -> list[np.ndarray]:
+def make_arrays(contexts: int, words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return random contexts z, words t and v."""
     rng = np.random.default_rng(0)
-    return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    z = rng.normal(size=(contexts, H)).astype(np.float32)
+    t = rng.normal(size=(words, H)).astype(np.float32)
+    v = rng.normal(size=H).astype(np.float32)
+    return z, t, v
 
 
-@pytest.mark.parametrize("size, scales", [(40, (1, 1)), (700, (30, 30)), (40, (50, 1)), (40, (1, 50))])
-def test_log_normaliser_in_blocks(size, scales):
-    """One tile and several, a block that is not full, and hidden units whose exponentials would overflow."""
-    contexts, words, v, b = _random((19, H), (size, H), H, size)
-    contexts, words = contexts * np.float32(scales[0]), words * np.float32(scales[1])
+@pytest.mark.parametrize(
+    "size, scale_of_contexts, scale_of_words",
+    [
+        pytest.param(40, 1, 1, id="one tile of words, and a block that is not full"),
+        pytest.param(700, 30, 30, id="two tiles, of great numbers"),
+        pytest.param(40, 50, 1, id="exponentials of contexts would overflow"),
+        pytest.param(40, 1, 50, id="exponentials of words would overflow"),
+    ],
+)
+def test_log_normaliser_in_blocks(size, scale_of_contexts, scale_of_words):
+    contexts, words, v = make_arrays(19, size)
+    contexts *= np.float32(scale_of_contexts)
+    words *= np.float32(scale_of_words)
+    b = np.random.default_rng(1).normal(size=size).astype(np.float32)
     logits = np.tanh(contexts[:, None].astype(np.float64) + words) @ v + b
-    weights = [keras.Variable(value, autocast=False) for value in (v, b)]
+    weights = [keras.Variable(v, autocast=False), keras.Variable(b, autocast=False)]
     found = energy_log_normaliser(tf.constant(contexts), tf.constant(words), *weights)
-    np.testing.assert_allclose(found, np.log(np.exp(logits).sum(axis=1)), rtol=1e-5, atol=2e-5)
+    np.testing.assert_allclose(found, np.logaddexp.reduce(logits, axis=1), rtol=1e-5, atol=2e-5)
     contexts[3, 2] = np.nan
     found = energy_log_normaliser(tf.constant(contexts), tf.constant(words), *weights)
     assert np.flatnonzero(np.isnan(found)).tolist() == [3]
@@ -31,15 +44,39 @@ def test_log_normaliser_in_blocks(size, scales):
 
 def test_energies_of_few_words_with_a_v_of_each_context():
     """As dropout of hidden units gives it."""
-    z, t, v = _random((7, H), (40, H), (7, H))
+    z, t, _ = make_arrays(7, 40)
+    v = np.random.default_rng(1).normal(size=(7, H)).astype(np.float32)
     expected = np.einsum("ijk,ik->ij", np.tanh(z[:, None] + t), v)
-    np.testing.assert_allclose(energies(*map(tf.constant, (z, t, v))), expected, rtol=1e-4, atol=1e-5)
+    found = energies(tf.constant(z), tf.constant(t), tf.constant(v))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_energies_of_all_words_and_their_gradient():
+    z, t, v = make_arrays(4, 40)
+    upstream = np.random.default_rng(2).normal(size=(4, 40)).astype(np.float32)
+    inputs = [tf.constant(array) for array in (z, t, v)]
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        found = all_energies(*inputs)
+    gradients = tape.gradient(found, inputs, output_gradients=tf.constant(upstream))
+    a = np.tanh(z[:, None] + t)  # [B, |V|, h]
+    slope = (1 - a**2) * upstream[:, :, None]
+    np.testing.assert_allclose(found, a @ v, atol=1e-5)
+    np.testing.assert_allclose(gradients[0], slope.sum(axis=1) * v, atol=1e-4)
+    np.testing.assert_allclose(gradients[1], slope.sum(axis=0) * v, atol=1e-4)
+    np.testing.assert_allclose(gradients[2], np.einsum("ij,ijk->k", upstream, a), atol=1e-4)
 
 
 def test_energies_without_a_loop():
     """Several tiles of words, one not full; some runtimes have no loops."""
-    z, t, v = map(tf.constant, _random((3, H), (1500, H), H))
-    unrolled = tf.function(lambda contexts: all_energies(contexts, t, v, loop=False))
-    np.testing.assert_allclose(unrolled(z), all_energies(z, t, v), atol=1e-5)
-    operations = {operation.type for operation in unrolled.get_concrete_function(z).graph.get_operations()}
-    assert not operations & {"While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall"}
+    z, t, v = (tf.constant(array) for array in make_arrays(3, 1500))
+
+    @tf.function
+    def compute(contexts):
+        return all_energies(contexts, t, v, loop=False)
+
+    np.testing.assert_allclose(compute(z), all_energies(z, t, v), atol=1e-5)
+    graph = compute.get_concrete_function(z).graph
+    operations = {operation.type for operation in graph.get_operations()}
+    loops = {"While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall"}
+    assert not operations & loops

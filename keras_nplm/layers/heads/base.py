@@ -23,7 +23,7 @@ class Head(ConfiguredLayer):
         weight_decay: float, the paper's weight decay on the matrices. Biases have none.
     """
 
-    options = ("vocabulary_size", "weight_decay")
+    options: tuple[str, ...] = ("vocabulary_size", "weight_decay")
     uses_embedding = False  # whether the head needs the matrix C of the context; see `tie`
     has_word_rows = False  # whether it has a row for each word: for W, a pointer, and new words
 
@@ -51,14 +51,15 @@ class Head(ConfiguredLayer):
     def tie(self, embedding: keras.Variable) -> None:
         """Use the matrix C, [|V|, m], of the context layer. Called before `build`."""
 
-    def check_tied(self, embedding: object) -> None:
-        """Refuse to build a head that needs the matrix C before `tie` is called."""
+    def check_tied(self, embedding: Tensor | None) -> Tensor:
+        """Return what `tie` has stored. Refuse to build a head that needs C before `tie` is called."""
         if embedding is None:
             name = type(self).__name__
             raise InputError(
                 f"`{name}` must have the matrix C to be built. Received: none. "
                 "Fix: pass it to a network, as `ContextNetwork(head=…)`."
             )
+        return embedding
 
     def get_build_config(self) -> dict | None:
         # Keras would build the layer when it is deserialised, before `tie`

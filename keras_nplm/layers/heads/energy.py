@@ -1,5 +1,6 @@
 """Energy head of the paper's section 5.1: the hidden layer sees the context and one word."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -73,16 +74,20 @@ class EnergyHead(Head):
         self.hidden_units = hidden_units
         self.dropout = dropout
         self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
-        self._embedding = None
+        self._embedding: Callable[[], keras.Variable] | None = None
 
     def tie(self, embedding: keras.Variable) -> None:
         # in a list or as an attribute, Keras would save it here, too
         self._embedding = lambda: embedding
 
+    @property
+    def embedding(self) -> keras.Variable:
+        """C, [|V|, m]."""
+        return self.check_tied(self._embedding)()
+
     def build(self, input_shape: tuple) -> None:
-        self.check_tied(self._embedding)
         self.context_width = input_shape[-1]
-        joined_width = self.context_width + self._embedding().shape[1]
+        joined_width = self.context_width + self.embedding.shape[1]
         self.H = self.add_matrix("H", (joined_width, self.hidden_units))
         # Around d = 0 tanh is linear: contexts and words would not interact
         start_of_d = keras.initializers.RandomUniform(-2, 2)
@@ -103,10 +108,10 @@ class EnergyHead(Head):
     def embed_words(self, word_ids: Tensor | None = None) -> Tensor:
         """Return t = H_w C(w), float [k, h] for word ids [k], or [|V|, h] for all; 0 for `<pad>`."""
         if word_ids is None:
-            vectors = ops.convert_to_tensor(self._embedding())
+            vectors = ops.convert_to_tensor(self.embedding)
             word_ids = ops.arange(self.vocabulary_size)
         else:
-            vectors = rows(self._embedding(), word_ids)
+            vectors = rows(self.embedding, word_ids)
         vectors = ops.cast(vectors, self.accumulator_dtype)
         is_word = ops.cast(ops.not_equal(word_ids, PAD_ID), vectors.dtype)
         return ops.matmul(vectors * ops.expand_dims(is_word, -1), self.H[self.context_width :])

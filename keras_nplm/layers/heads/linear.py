@@ -76,8 +76,8 @@ class LinearHead(Head):
         self.tied = tied
         self.uses_embedding = tied
         self._num_outputs = num_outputs
-        self.U = None
-        self.P = None
+        self.U: keras.Variable | None = None
+        self.P: keras.Variable | None = None
 
     @property
     def num_outputs(self) -> int:
@@ -90,8 +90,8 @@ class LinearHead(Head):
     def build(self, input_shape: tuple) -> None:
         width = input_shape[-1]
         if self.tied:
-            self.check_tied(self.U)
-            self.P = self.add_matrix("P", (width, self.U.shape[1]))
+            C = self.check_tied(self.U)
+            self.P = self.add_matrix("P", (width, C.shape[1]))
         elif self.rank:
             self.P = self.add_matrix("P", (width, self.rank))
             self.U = self.add_matrix("U", (self.num_outputs, self.rank))

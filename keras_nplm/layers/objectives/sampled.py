@@ -79,7 +79,7 @@ class SampledObjective(Objective):
         num_outputs = scores_shape[-1]
         self.noise = _WordSampler(self, "noise", num_outputs)
         self.log_q = self.add_weight(name="log_q", shape=(num_outputs,), initializer="zeros")
-        self.held_out = None
+        self.held_out: _WordSampler | None = None
         if self.held_out_mass:
             self.held_out = _WordSampler(self, "held_out", num_outputs)
         is_predicted = np.ones(num_outputs)
@@ -89,8 +89,8 @@ class SampledObjective(Objective):
             self.held_out.assign(is_predicted / is_predicted.sum())
 
     def losses(self, scores: Scores, target_ids: Tensor) -> Losses:
-        if self.held_out_mass:
-            target_ids = self._replace_by_held_out(target_ids)
+        if self.held_out is not None:
+            target_ids = self._replace_at_random(target_ids, self.held_out)
         sampled_ids = self.noise.draw(self._draw_strata(self.num_sampled))
         sampled = scores.logits_of(sampled_ids, offset=-self._log_expected(sampled_ids))  # [B, k]
         target = scores.logit(target_ids) - self._log_expected(target_ids)
@@ -109,7 +109,7 @@ class SampledObjective(Objective):
     def grow_from(self, smaller: "SampledObjective", rows: NewRows) -> None:
         of_old_words = smaller.noise.probabilities() * (1 - rows.frequencies.sum())
         self._propose(np.append(of_old_words, rows.frequencies))
-        if self.held_out is not None:
+        if self.held_out is not None and smaller.held_out is not None:
             held_out = append_held_out(smaller.held_out.probabilities(), len(rows.b))
             self.held_out.assign(held_out)
 
@@ -122,9 +122,10 @@ class SampledObjective(Objective):
         within = keras.random.uniform((number,), seed=self.seed_generator)
         return (ops.arange(number, dtype="float32") + within) / number
 
-    def _replace_by_held_out(self, target_ids: Tensor) -> Tensor:
+    def _replace_at_random(self, target_ids: Tensor, held_out: "_WordSampler") -> Tensor:
+        """Return the targets, with held-out words in place of a share ε of them."""
         shape = ops.shape(target_ids)
-        words = self.held_out.draw(keras.random.uniform(shape, seed=self.seed_generator))
+        words = held_out.draw(keras.random.uniform(shape, seed=self.seed_generator))
         draws = keras.random.uniform(shape, seed=self.seed_generator)
         return ops.where(draws < self.held_out_mass, words, target_ids)
 

@@ -288,11 +288,12 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
             store[f"random_state_{number}"] = state.numpy()
 
     def load_own_variables(self, store: dict) -> None:
-        stored = {name: store[name] for name in store.keys()}  # noqa: SIM118, a store of Keras is no dictionary
+        stored = {name: store[name] for name in store.keys()}  # noqa: SIM118  (a store of Keras is no dictionary)
         for number, state in enumerate(self.random_states()):
             name = f"random_state_{number}"
             if name in stored:  # weights saved without dropout have fewer
-                state.assign(stored.pop(name))
+                state.assign(stored[name])
+        stored = {name: value for name, value in stored.items() if not name.startswith("random_state_")}
         super().load_own_variables(stored)
 
     def get_config(self) -> dict:

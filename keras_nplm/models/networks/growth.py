@@ -7,6 +7,9 @@ from keras_nplm.layers.ops import NewRows
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.hybrid_network import HybridNetwork
 
+# the layers with a row for each word, and their option that says how many
+_WORD_OPTIONS = {"embed": "vocabulary_size", "direct": "units", "head": "vocabulary_size"}
+
 
 def check_growable(model: object) -> None:
     """Refuse a model that words cannot be added to."""
@@ -37,15 +40,14 @@ def grow(model: ContextNetwork, rows: NewRows) -> ContextNetwork:
 
 
 def _resize(config: dict, size: int) -> dict:
-    """Return the configuration of a network or a layer for |V| = `size`."""
+    """Return the configuration of a network for |V| = `size`."""
     resized = dict(config)
-    if "vocabulary_size" in resized:
+    if "vocabulary_size" in config:  # of an `NPLM`, whose layers follow from its sizes
         resized["vocabulary_size"] = size
-    if resized.get("units") is not None:  # of `DirectConnection`
-        resized["units"] = size
-    for part, layer in config.items():
-        if isinstance(layer, dict) and isinstance(layer.get("config"), dict):
-            resized[part] = {**layer, "config": _resize(layer["config"], size)}
+    for part, option in _WORD_OPTIONS.items():
+        layer = config.get(part)
+        if layer is not None:
+            resized[part] = {**layer, "config": {**layer["config"], option: size}}
     return resized
 
 

@@ -1,0 +1,196 @@
+"""Small networks of every layer, head and objective, by name, with random weights."""
+
+import keras
+import numpy as np
+
+from keras_nplm.data.special_ids import BOS_ID, PAD_ID
+from keras_nplm.layers.averaged_context import AveragedContext
+from keras_nplm.layers.context import ContextEmbedding
+from keras_nplm.layers.deep_hidden import DeepHidden
+from keras_nplm.layers.heads import AdaptiveHead, EnergyHead, Head, LinearHead
+from keras_nplm.layers.hidden import DirectConnection, NoHidden, TanhHidden
+from keras_nplm.layers.objectives import Likelihood, NoiseContrastive, Objective, SampledSoftmax
+from keras_nplm.layers.pointer import Pointer
+from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.hybrid_network import HybridNetwork
+from keras_nplm.models.networks.nplm import NPLM
+from keras_nplm.models.networks.pointer_network import PointerNetwork
+
+V = 30  # words
+N = 8  # order
+M = 3  # components of a word vector
+H = 5  # hidden units
+B = 12  # n-grams of a batch
+SHORT_LIST = 20  # outputs of a head of the most frequent words
+
+
+def make_embeds(dtype: str, decay: float) -> dict[str, ContextEmbedding]:
+    """Return every context layer, by name."""
+    options = dict(weight_decay=decay, name="embed", dtype=dtype)
+    return {
+        "concatenated": ContextEmbedding(V, M, **options),
+        "averaged": AveragedContext(V, M, averages_after=(2, 4), **options),
+        "averaged, no near word": AveragedContext(V, M, averages_after=(0,), **options),
+    }
+
+
+def make_hiddens(dtype: str, decay: float) -> dict[str, keras.layers.Layer | None]:
+    """Return every hidden layer, by name."""
+    options = dict(weight_decay=decay, name="hidden", dtype=dtype)
+    return {
+        "tanh": TanhHidden(H, **options),
+        "deep": DeepHidden(H, activation="gelu", residual_blocks=2, layer_norm=True, **options),
+        "silu": DeepHidden(H, activation="silu", residual_blocks=1, **options),
+        "relu": DeepHidden(H, activation="relu", layer_norm=True, **options),
+        "of Keras": keras.layers.Dense(H, activation="relu", name="hidden", dtype=dtype),
+        "without units": NoHidden(name="hidden", dtype=dtype),
+        "none": None,
+    }
+
+
+def make_heads(dtype: str, decay: float) -> dict[str, Head]:
+    """Return every head, by name."""
+    options = dict(weight_decay=decay, name="prob", dtype=dtype)
+    return {
+        "linear": LinearHead(V, **options),
+        "low rank": LinearHead(V, rank=2, **options),
+        "tied": LinearHead(V, tied=True, **options),
+        "short-list": LinearHead(V, num_outputs=SHORT_LIST, **options),
+        # `<s>` and `</s>` are a cluster
+        "adaptive": AdaptiveHead(V, cutoffs=(2, 4, 16), **options),
+        "energy": EnergyHead(V, hidden_units=H, **options),
+    }
+
+
+def make_objectives(dtype: str) -> dict[str, Objective]:
+    """Return every objective, by name."""
+    sampled = dict(num_sampled=8, seed=3, dtype=dtype)
+    return {
+        "likelihood": Likelihood(dtype=dtype),
+        "likelihood, held out": Likelihood(0.2, self_normalisation=0.1, dtype=dtype),
+        "sampled": SampledSoftmax(self_normalisation=0.3, **sampled),
+        "sampled, held out": SampledSoftmax(held_out_mass=0.2, proposal="log-uniform", **sampled),
+        "nce": NoiseContrastive(**sampled),
+        "nce, held out": NoiseContrastive(held_out_mass=0.2, self_normalisation=0.1, **sampled),
+    }
+
+
+HEADS = list(make_heads("float32", 0.0))
+OBJECTIVES = list(make_objectives("float32"))
+KINDS = {"network": ContextNetwork, "pointer": PointerNetwork, "hybrid": HybridNetwork}
+
+
+def list_networks() -> dict[str, dict]:
+    """Return the choices of `build_network` that make each network, by its name."""
+    networks = {"paper": dict(kind="paper"), "paper, no hidden layer": dict(kind="paper, h=0")}
+    for embed in make_embeds("float32", 0.0):
+        networks[f"embed {embed}"] = dict(embed=embed, direct=True)
+    for hidden in ("deep", "silu", "relu", "of Keras"):
+        networks[f"hidden {hidden}"] = dict(hidden=hidden)
+    networks["hidden without units"] = dict(hidden="without units", direct=True)
+    networks["hidden none"] = dict(hidden="none")
+    for head in HEADS:
+        for objective in OBJECTIVES:
+            hidden = "none" if head == "energy" else "tanh"
+            networks[f"{head} / {objective}"] = dict(hidden=hidden, head=head, objective=objective)
+    for head in ("linear", "low rank", "tied", "short-list"):
+        networks[f"pointer {head}"] = dict(kind="pointer", head=head, embed="averaged")
+    for objective in ("likelihood, held out", "sampled", "nce, held out"):
+        networks[f"pointer / {objective}"] = dict(kind="pointer", objective=objective)
+    networks["pointer, direct"] = dict(kind="pointer", direct=True, hidden="deep")
+    networks["hybrid"] = dict(kind="hybrid", embed="averaged")
+    networks["hybrid, direct / held out"] = dict(
+        kind="hybrid", direct=True, objective="likelihood, held out"
+    )
+    networks["hybrid adaptive / nce"] = dict(kind="hybrid", head="adaptive", objective="nce")
+    return networks
+
+
+NETWORKS = list_networks()
+
+
+def build_network(name: str, dtype: str = "float32", boundary: str = "stream") -> ContextNetwork:
+    """Return a new network of `NETWORKS` with random weights, and with weight decay if it may have one."""
+    network = compose(dtype=dtype, boundary=boundary, **NETWORKS[name])
+    rng = np.random.default_rng(0)
+    for weight in network.trainable_weights:
+        weight.assign(rng.normal(0, 0.6, weight.shape))
+    return network
+
+
+def compose(
+    dtype: str,
+    boundary: str,
+    kind: str = "network",
+    embed: str = "concatenated",
+    hidden: str = "tanh",
+    head: str = "linear",
+    objective: str = "likelihood",
+    direct: bool = False,
+) -> ContextNetwork:
+    """Return a network of parts by their names."""
+    if kind.startswith("paper"):
+        hidden_units = 0 if kind == "paper, h=0" else H
+        return NPLM(
+            V,
+            order=N,
+            embedding_dim=M,
+            hidden_units=hidden_units,
+            direct_connections=not hidden_units,
+            weight_decay=0.1,
+            boundary=boundary,
+            dtype=dtype,
+        )
+    chosen = make_objectives(dtype)[objective]
+    decay = 0.0 if chosen.is_sampled else 0.1
+    scorer = make_heads(dtype, decay)[head]
+    options = {}
+    if direct:
+        options["direct"] = DirectConnection(
+            scorer.num_outputs, weight_decay=decay, name="direct", dtype=dtype
+        )
+    if kind == "pointer":
+        options["pointer"] = Pointer(weight_decay=decay, name="pointer", dtype=dtype)
+    return KINDS[kind](
+        order=N,
+        embed=make_embeds(dtype, decay)[embed],
+        hidden=make_hiddens(dtype, decay)[hidden],
+        head=scorer,
+        objective=chosen,
+        boundary=boundary,
+        **options,
+    )
+
+
+def make_contexts(number: int = B) -> np.ndarray:
+    """Return contexts, int32 [number, n-1], with repeated words, `<pad>`, `<s>` and a rare word."""
+    contexts = np.random.default_rng(1).integers(3, 9, (number, N - 1)).astype(np.int32)
+    contexts[::4, 0] = PAD_ID
+    contexts[1::4, 1] = BOS_ID
+    contexts[5, 2] = V - 1
+    contexts[2, :3] = contexts[2, 4:]  # a phrase that the context repeats
+    return contexts
+
+
+def make_targets(network: ContextNetwork, contexts: np.ndarray) -> np.ndarray:
+    """Return targets that the head scores, int32 [B]: some repeat words of their contexts."""
+    targets = np.random.default_rng(2).integers(1, V, len(contexts)).astype(np.int32)
+    targets[:3] = 4, 9, 20
+    targets[3:7] = contexts[3:7, 2]
+    return np.minimum(targets, network.prob.num_outputs - 1)
+
+
+def add_log_q(network: ContextNetwork, inputs: dict) -> dict:
+    """Return named inputs with ln Q of each target, if the network has an n-gram model inside."""
+    if not isinstance(network, HybridNetwork):
+        return inputs
+    if "segments" in inputs:
+        segments = inputs["segments"]
+        number = len(segments) * (segments.shape[1] - N + 2)
+    else:
+        number = len(inputs["contexts"])
+    q = np.random.default_rng(4).dirichlet(np.full(V, 0.3), number)
+    q[:, [PAD_ID, BOS_ID]] = 0
+    q /= q.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        return {**inputs, "log_q": np.log(q)}

@@ -1,0 +1,148 @@
+"""Negative samples: how often words are sampled, the proposal, held-out words as targets."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import InputError, LinearHead, NoiseContrastive, SampledSoftmax
+from keras_nplm.layers.objectives.base import smooth_unigram
+from keras_nplm.layers.objectives.sampled import SampledObjective
+from keras_nplm.layers.ops import NewRows
+
+V = 30
+
+
+def build(
+    num_outputs: int = V, kind: type[SampledObjective] = SampledSoftmax, **options
+) -> SampledObjective:
+    objective = kind(**options)
+    objective.build((None, num_outputs))
+    return objective
+
+
+def start(objective: SampledObjective, counts: np.ndarray, min_count: int = 1) -> None:
+    mass = objective.held_out_mass
+    unigram, held_out = smooth_unigram(counts, len(counts), min_count, mass)
+    objective.set_unigram(unigram, held_out)
+
+
+def draw(objective: SampledObjective) -> np.ndarray:
+    """Return the negative samples of the next step."""
+    strata = objective._draw_strata(objective.num_sampled)
+    return np.asarray(objective.noise.draw(strata))
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.integers(0, 1000), st.integers(1, 400))
+def test_words_are_sampled_as_often_as_the_proposal_says(seed, k):
+    """One word per stratum: a word comes k Q(w) times, up to the strata that it shares."""
+    objective = build(num_sampled=k, seed=seed)
+    counts = np.random.default_rng(seed).integers(0, 50, V)
+    counts[:5] = 0, 3, 0, 0, 1
+    start(objective, counts)
+    often = np.bincount(draw(objective), minlength=V)
+    expected = k * np.exp(objective.log_q.numpy().astype(np.float64))
+    assert often.sum() == k
+    assert np.all(np.abs(often - expected) < 2.01)
+    assert often[0] == often[2] == 0  # <pad> and <s> are never predicted
+
+
+def test_the_unigram_proposal_is_the_frequency():
+    objective = build(8, num_sampled=4, seed=0)
+    counts = np.array([0, 5, 0, 9, 1, 7, 3, 2])
+    start(objective, counts)
+    np.testing.assert_allclose(np.exp(objective.log_q.numpy()), counts / 27, atol=1e-6)
+
+
+def test_the_log_uniform_proposal_is_by_rank():
+    objective = build(8, num_sampled=4, proposal="log-uniform", seed=0)
+    start(objective, np.array([0, 5, 0, 9, 1, 7, 0, 2]))
+    expected = np.zeros(8)
+    for rank, word in enumerate([3, 5, 1, 7, 4, 6]):  # by frequency
+        expected[word] = np.log((rank + 2) / (rank + 1))
+    found = np.exp(objective.log_q.numpy())
+    np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-6)
+
+
+def test_before_the_unigram_start_the_proposal_is_log_uniform_by_id():
+    objective = build(8, num_sampled=4)
+    expected = np.zeros(8)
+    for rank, word in enumerate([1, 3, 4, 5, 6, 7]):
+        expected[word] = np.log((rank + 2) / (rank + 1))
+    found = np.exp(objective.log_q.numpy())
+    np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [SampledSoftmax, NoiseContrastive])
+def test_targets_are_replaced_by_held_out_words(kind):
+    objective = build(kind=kind, num_sampled=8, held_out_mass=0.2, seed=3)
+    counts = np.full(V, 5)
+    counts[20:] = 0
+    start(objective, counts, min_count=4)
+    targets = np.full(20_000, 4, np.int32)
+    replaced = np.asarray(objective._replace_at_random(targets, objective.held_out))
+    assert np.mean(replaced != 4) == pytest.approx(0.2, abs=0.01)
+    assert set(replaced) == {4, *range(20, V)}
+
+
+def test_a_seed_gives_the_same_samples_and_each_step_others():
+    one = build(num_sampled=64, seed=5)
+    other = build(num_sampled=64, seed=5)
+    first = draw(one)
+    np.testing.assert_array_equal(draw(other), first)
+    assert draw(one).tolist() != first.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "mixed_bfloat16", "float64"])
+def test_ids_and_probabilities_are_exact_in_half_precision(dtype):
+    size = 5000  # bfloat16 has no ids above 256
+    objective = build(size, num_sampled=2000, dtype=dtype, seed=0)
+    counts = np.ones(size)
+    start(objective, counts)
+    samples = draw(objective)
+    assert samples.max() > 4900
+    assert len(np.unique(samples)) > 1500
+    assert objective.log_q.dtype == ("float64" if dtype == "float64" else "float32")
+
+
+def test_distributions_grow_with_the_vocabulary():
+    counts = np.array([0, 5, 0, 3, 9, 7, 5, 4, 4, 2, 1, 1, 0, 0])
+    size = len(counts)
+    options = dict(kind=NoiseContrastive, num_sampled=8, held_out_mass=0.2, seed=1)
+    small = build(size, **options)
+    start(small, counts, min_count=4)
+    grown = build(size + 3, **options)
+    shares = np.array([0.05, 0.02, 0.01])
+    grown.grow_from(small, NewRows(np.ones((3, 3)), np.ones((3, 5)), np.ones(3), shares))
+    before = np.exp(small.log_q.numpy())
+    after = np.exp(grown.log_q.numpy())
+    np.testing.assert_allclose(after[size:], shares, rtol=1e-4)
+    np.testing.assert_allclose(after[4:size], before[4:] * 0.92, rtol=1e-3)
+    # min_count 4 less the count; a new word has the greatest share
+    held_out = np.array([0, 0, 0, 1, 0, 0, 0, 0, 0, 2, 3, 3, 4, 4, 4, 4, 4])
+    held_out = held_out / held_out.sum()
+    uniform = (np.arange(100_000, dtype=np.float32) + 0.5) / 100_000
+    for sampler, expected in ((grown.noise, after), (grown.held_out, held_out)):
+        sampled = np.bincount(np.asarray(sampler.draw(uniform)), minlength=size + 3)
+        np.testing.assert_allclose(sampled / 100_000, expected, atol=1e-4)
+
+
+def test_at_least_one_word_is_sampled():
+    with pytest.raises(InputError, match="`num_sampled` must be 1 or more"):
+        SampledSoftmax(num_sampled=0)
+
+
+def test_a_proposal_is_one_of_two():
+    with pytest.raises(InputError, match="`proposal` must be one of unigram, log-uniform"):
+        NoiseContrastive(proposal="bigram")
+
+
+def test_held_out_mass_is_a_share():
+    with pytest.raises(InputError, match=r"`held_out_mass` must be in \[0, 1\)"):
+        NoiseContrastive(held_out_mass=1.0)
+
+
+def test_a_head_with_weight_decay_is_refused():
+    with pytest.raises(InputError, match="`weight_decay` must be 0 with NoiseContrastive"):
+        NoiseContrastive().check_head(LinearHead(V, weight_decay=0.1))

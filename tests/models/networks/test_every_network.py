@@ -1,0 +1,541 @@
+"""What every network keeps, whatever its layers, head and objective; see `tests.every_network`.
+
+The formulas are in `tests.formulas`, in NumPy.
+"""
+
+import functools
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_nplm.data.ngram_arrays import context_end
+from keras_nplm.io.errors import InputError
+from keras_nplm.layers.ops import ConfiguredLayer, NewRows
+from keras_nplm.layers.scores import compute_log_prob
+from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.growth import grow
+from keras_nplm.models.networks.network_file import load_network
+from keras_nplm.models.networks.pointer_network import PointerNetwork
+from keras_nplm.models.networks.self_normalised import SelfNormalised
+from tests.formulas import Formulas, log_softmax, wide
+from tests.every_network import (
+    NETWORKS,
+    B,
+    H,
+    M,
+    N,
+    V,
+    add_log_q,
+    build_network,
+    make_contexts,
+    make_targets,
+)
+
+T = 4  # targets of a segment
+ROWS = np.arange(B)
+of_every_network = pytest.mark.parametrize("name", NETWORKS)
+
+
+def mark_pairs_long() -> list:
+    """Return the names of networks. Those of two parts that others have, too, are for the long tests."""
+    names = []
+    for name in NETWORKS:
+        head, _, objective = name.partition(" / ")
+        is_new = head == "linear" or objective in ("", "likelihood")
+        names.append(name if is_new else pytest.param(name, marks=pytest.mark.long))
+    return names
+
+
+of_every_part = pytest.mark.parametrize("name", mark_pairs_long())
+# each layer once: these tests do not depend on the objective
+of_every_scorer = pytest.mark.parametrize(
+    "name", [name for name in NETWORKS if "/" not in name or "/ likelihood" in name]
+)
+
+
+@functools.cache
+def build(name: str, dtype: str = "float32", boundary: str = "stream") -> ContextNetwork:
+    """Return a network that tests share and do not change."""
+    return build_network(name, dtype, boundary)
+
+
+def make_inputs(network: ContextNetwork) -> dict:
+    return add_log_q(network, {"contexts": make_contexts()})
+
+
+def test_every_registered_layer_and_network_is_among_them():
+    seen: set[type] = set()
+    for name in NETWORKS:
+        network = build(name)
+        seen.add(type(network))
+        for layer in network._flatten_layers():
+            seen.add(type(layer))
+    registered = keras.saving.get_custom_objects()
+    for name, kind in registered.items():
+        is_part = isinstance(kind, type) and issubclass(kind, (ConfiguredLayer, ContextNetwork))
+        if name.startswith("keras_nplm>") and is_part:
+            assert kind in seen, f"tests/networks.py must have a network with {kind.__name__}"
+
+
+# Probabilities
+
+
+@of_every_scorer
+def test_rows_of_probabilities_sum_to_1_and_are_those_of_the_formula(name):
+    network = build(name)
+    inputs = make_inputs(network)
+    probabilities = network(inputs).numpy()
+    assert probabilities.shape == (B, network.prob.num_outputs)
+    assert probabilities.shape == network.compute_output_shape({"contexts": (B, N - 1)})
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+    expected = np.exp(log_softmax(Formulas(network).logits(inputs)))
+    np.testing.assert_allclose(probabilities, expected, rtol=2e-4, atol=1e-7)
+
+
+@of_every_scorer
+def test_log_prob_is_that_of_the_distribution_at_the_target(name):
+    network = build(name)
+    inputs = make_inputs(network)
+    targets = make_targets(network, inputs["contexts"])
+    expected = log_softmax(Formulas(network).logits(inputs))
+    scores = network.scores(inputs)
+    found = compute_log_prob(scores, targets)
+    np.testing.assert_allclose(found, expected[ROWS, targets], atol=2e-4)
+    places = ROWS[::-1].copy()
+    found = compute_log_prob(scores, targets, places)
+    np.testing.assert_allclose(found, expected[places, targets], atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pointer short-list",
+        pytest.param("paper", marks=pytest.mark.long),
+        pytest.param("adaptive / likelihood", marks=pytest.mark.long),
+    ],
+)
+def test_arrays_go_through_compiled_graphs(name):
+    network = build(name)
+    contexts = make_contexts()
+    targets = make_targets(network, contexts)
+    outputs = network.prob.num_outputs
+    expected = log_softmax(Formulas(network).logits({"contexts": contexts}))
+    found = network.next_log_probs(contexts)
+    np.testing.assert_allclose(found[:, :outputs], expected, atol=2e-4)
+    assert np.isneginf(found[:, outputs:]).all()
+    found = network.log_prob(contexts, targets)
+    np.testing.assert_allclose(found, expected[ROWS, targets], atol=2e-4)
+
+
+# Precision
+
+# float32: see the tests above
+TOLERANCES = {"float64": 1e-7, "bfloat16": 0.25, "mixed_bfloat16": 0.25}
+of_half_precision = pytest.mark.parametrize(
+    "name",
+    [
+        "paper",
+        "embed averaged",
+        "hidden deep",
+        "low rank / nce",
+        "tied / sampled",
+        "adaptive / likelihood",
+        "energy / sampled",
+        "pointer, direct",
+        "hybrid",
+    ],
+)
+
+
+@of_half_precision
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_scores_have_float32_at_least_whatever_the_precision(name, dtype):
+    network = build(name, dtype)
+    inputs = make_inputs(network)
+    accumulator = "float64" if dtype == "float64" else "float32"
+    scores = network.scores(inputs)
+    log_z = scores.log_z()
+    assert log_z.dtype.name == accumulator
+    y = scores.logits()
+    assert y.dtype.name == accumulator
+    expected = log_softmax(Formulas(network).logits(inputs))
+    log_probs = wide(y) - wide(log_z)[:, None]
+    np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), 1, atol=1e-5)
+    likely = expected > -5
+    np.testing.assert_allclose(log_probs[likely], expected[likely], atol=TOLERANCES[dtype])
+
+
+@of_half_precision
+@pytest.mark.parametrize(
+    "dtype", ["mixed_bfloat16", pytest.param("bfloat16", marks=pytest.mark.long)]
+)
+def test_half_precision_trains(name, dtype):
+    network = build_network(name, dtype)
+    inputs = make_inputs(network)
+    targets = make_targets(network, inputs["contexts"])
+    network.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    before = network.test_on_batch(inputs, targets, return_dict=True)["loss"]
+    for _ in range(3):
+        network.train_on_batch(inputs, targets)
+    after = network.test_on_batch(inputs, targets, return_dict=True)["loss"]
+    assert after < before
+
+
+# Training
+
+
+def draw_words(network: ContextNetwork, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the targets and negative samples of the next step: those that the step will draw."""
+    objective = network.objective
+    if not objective.is_sampled:
+        return targets, None
+    state = objective.seed_generator.state
+    before = state.numpy()
+    if objective.held_out_mass:
+        targets = objective._replace_at_random(targets, objective.held_out).numpy()
+    samples = objective.noise.draw(objective._draw_strata(objective.num_sampled)).numpy()
+    state.assign(before)
+    return targets, samples
+
+
+def take_step(network: ContextNetwork, inputs: dict, targets: np.ndarray) -> list[np.ndarray]:
+    """Return the gradient by each weight, from a step of plain SGD with the learning rate 1."""
+    before = [weight.numpy() for weight in network.trainable_weights]
+    network.compile(keras.optimizers.SGD(1.0), run_eagerly=True)
+    network.train_on_batch(inputs, targets)
+    pairs = zip(before, network.trainable_weights, strict=True)
+    return [old - weight.numpy() for old, weight in pairs]
+
+
+@of_every_part
+def test_a_training_step_has_the_gradient_of_the_loss_by_finite_differences(name):
+    network = build_network(name, "float64")
+    inputs = make_inputs(network)
+    targets = make_targets(network, inputs["contexts"])
+    trained_targets, samples = draw_words(network, targets)
+    rng = np.random.default_rng(5)
+    directions = []
+    differences = []
+    for weight in network.trainable_weights:
+        value = wide(weight)
+        direction = rng.normal(size=value.shape)
+        losses = []
+        for sign in (1, -1):
+            changed = {id(weight): value + sign * 1e-6 * direction}
+            loss = Formulas(network, changed).loss(inputs, trained_targets, samples)
+            losses.append(loss)
+        directions.append(direction)
+        differences.append((losses[0] - losses[1]) / 2e-6)
+    paths = [weight.path for weight in network.trainable_weights]
+    gradients = take_step(network, inputs, targets)
+    for path, gradient, direction, expected in zip(
+        paths, gradients, directions, differences, strict=True
+    ):
+        found = np.sum(gradient * direction)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7, err_msg=path)
+
+
+@of_every_network
+def test_the_losses_are_those_of_the_formula(name):
+    network = build(name)
+    inputs = make_inputs(network)
+    targets = make_targets(network, inputs["contexts"])
+    trained_targets, samples = draw_words(network, targets)
+    expected = Formulas(network).losses(inputs, trained_targets, samples)
+    scores = network.scores(inputs, training=True)
+    found = network.objective.losses(scores, targets)
+    np.testing.assert_allclose(found.loss, expected, rtol=2e-4, atol=1e-4)
+    if found.negative_log_likelihood is not None:
+        log_probs = log_softmax(Formulas(network).logits(inputs))
+        wanted = -log_probs[ROWS, targets]
+        np.testing.assert_allclose(found.negative_log_likelihood, wanted, rtol=2e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"{head} / {kind}"
+        for head in ("linear", "low rank", "energy")
+        for kind in ("sampled", "nce")
+    ],
+)
+def test_a_sampled_step_touches_the_rows_of_few_words_only(name):
+    network = build(name)
+    contexts = make_contexts()
+    targets = make_targets(network, contexts)
+    touched, samples = draw_words(network, targets)
+    tables = [network.embed.C, network.prob.b]
+    if hasattr(network.prob, "U"):
+        tables.append(network.prob.U)
+    with tf.GradientTape() as tape:
+        scores = network.scores(contexts, training=True)
+        losses = network.objective.losses(scores, targets).loss
+    gradients = tape.gradient(losses, [table.value for table in tables])
+    for gradient in gradients:
+        assert isinstance(gradient, tf.IndexedSlices)
+    of_words = {*touched.tolist(), *samples.tolist()}
+    for gradient in gradients[1:]:
+        assert {*gradient.indices.numpy().tolist()} == of_words
+
+
+@pytest.mark.parametrize(
+    "name", ["paper", "adaptive / likelihood", "energy / nce", "pointer linear"]
+)
+def test_ids_out_of_range_are_refused(name):
+    network = build_network(name)
+    contexts = make_contexts()
+    targets = make_targets(network, contexts)
+    network.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    for wrong in (network.prob.num_outputs, -1):
+        wrong_targets = targets.copy()
+        wrong_targets[3] = wrong
+        with pytest.raises(tf.errors.InvalidArgumentError, match="`target_ids` must be 0 to"):
+            network.train_on_batch(contexts, wrong_targets)
+
+
+# Segments
+
+
+def make_segments(boundary: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return segments, the targets of each, [S, T], and the same contexts, [S T, n-1]."""
+    words = np.random.default_rng(3).integers(4, 9, (3, N - 1 + T)).astype(np.int32)
+    end = context_end(boundary)
+    if end is not None:
+        words[np.random.default_rng(4).random(words.shape) < 0.15] = end
+        words[0, :3] = 2
+    else:
+        words[0, :3] = 0
+    windows = np.lib.stride_tricks.sliding_window_view(words[:, :-1], N - 1, axis=1)
+    contexts = windows.reshape(-1, N - 1).copy()
+    if end is not None:
+        for context in contexts:
+            last = np.max(np.flatnonzero(context == end), initial=-1)
+            context[: last + 1] = 2
+    targets = words[:, N - 1 :].copy()
+    targets[targets == 2] = 0
+    return words[:, :-1], targets, contexts
+
+
+OF_BOUNDARIES = ["paper", "embed averaged", "pointer linear", "pointer short-list", "hybrid"]
+
+
+@pytest.mark.parametrize(
+    "name, boundary",
+    [
+        *itertools.product(OF_BOUNDARIES, ["stream", "sentence", "text"]),
+        ("embed averaged, no near word", "sentence"),
+        ("embed concatenated", "sentence"),
+        ("hidden none", "sentence"),
+        ("adaptive / likelihood", "sentence"),
+        ("energy / likelihood", "sentence"),
+        ("pointer tied", "sentence"),
+        ("pointer, direct", "sentence"),
+        ("hybrid, direct / held out", "sentence"),
+    ],
+)
+def test_segments_have_the_probabilities_of_their_windows(name, boundary):
+    network = build(name, boundary=boundary)
+    segments, _, contexts = make_segments(boundary)
+    of_segments = add_log_q(network, {"segments": segments})
+    of_contexts = add_log_q(network, {"contexts": contexts})
+    found = network(of_segments)
+    assert found.shape == (len(segments), T, network.prob.num_outputs)
+    expected = network(of_contexts).numpy().reshape(found.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "name, boundary",
+    [
+        ("embed averaged", "sentence"),
+        ("hidden deep", "stream"),
+        ("adaptive / likelihood", "sentence"),
+        ("energy / sampled", "sentence"),
+        ("pointer short-list", "sentence"),
+        ("pointer / likelihood, held out", "stream"),
+        ("pointer / sampled", "text"),
+        ("hybrid", "sentence"),
+    ],
+)
+def test_a_step_on_segments_is_one_on_their_windows_that_have_a_target(name, boundary):
+    segments, targets, contexts = make_segments(boundary)
+    targets[0, 1] = 0  # as at the end of a text
+    is_target = targets.reshape(-1) > 0
+    network = build_network(name, "float64", boundary)
+    inputs = add_log_q(network, {"segments": segments})
+    found = take_step(network, inputs, targets)
+    network = build_network(name, "float64", boundary)
+    windows = {"contexts": contexts[is_target]}
+    if "log_q" in inputs:
+        windows["log_q"] = inputs["log_q"][is_target]
+    expected = take_step(network, windows, targets.reshape(-1)[is_target])
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+
+
+# Files
+
+
+def assert_same(network: ContextNetwork, other: ContextNetwork) -> None:
+    """Compare class, configuration, weights and scores, exactly."""
+    assert type(other) is type(network)
+    assert other.get_config() == network.get_config()
+    assert not other.compiled
+    for one, copy in zip(network.weights, other.weights, strict=True):
+        assert copy.path == one.path
+        assert copy.dtype == one.dtype
+        np.testing.assert_array_equal(copy.numpy(), one.numpy())
+    inputs = make_inputs(network)
+    expected = network.scores(inputs).logits()
+    np.testing.assert_array_equal(other.scores(inputs).logits(), expected)
+
+
+@of_every_scorer
+def test_a_clone_is_the_same_network(name):
+    network = build(name)
+    clone = keras.models.clone_model(network)
+    clone.set_weights(network.get_weights())
+    assert_same(network, clone)
+
+
+@of_every_part
+def test_a_file_makes_the_same_network(name, tmp_path):
+    network = build(name)
+    path = tmp_path / "model.keras"
+    network.save(path)
+    if name == "hidden of Keras":
+        with pytest.raises(InputError, match="must hold layers of keras_nplm, or layers that the"):
+            load_network(path)
+        loaded = keras.models.load_model(path)
+    else:
+        loaded = load_network(path)
+    assert_same(network, loaded)
+    states = zip(network.random_states(), loaded.random_states(), strict=True)
+    for one, copy in states:
+        np.testing.assert_array_equal(copy.numpy(), one.numpy())
+
+
+# New words
+
+NO_NEW_WORDS = {
+    "hybrid": "`model` must be a network alone .* Received: HybridNetwork",
+    "adaptive": "`head` must have a row for each word .* Received: AdaptiveHead",
+    "energy": "`head` must have a row for each word .* Received: EnergyHead",
+    "short-list": "`num_outputs` must be .* Received: 20",
+}
+
+
+def find_refusal(name: str) -> str | None:
+    """Return why words cannot be added to a network; None if they can."""
+    for part, refusal in NO_NEW_WORDS.items():
+        if part in name:
+            return refusal
+    return None
+
+
+def make_rows(network: ContextNetwork) -> NewRows:
+    """Return the weights of two new words."""
+    rng = np.random.default_rng(6)
+    head = network.prob
+    C = rng.normal(size=(2, M))
+    kernels = [np.zeros((2, 0))]
+    if head.uses_embedding:
+        kernels.append(C)
+    elif head.U is not None:
+        kernels.append(rng.normal(size=(2, head.U.shape[1])))
+    if network.direct is not None:
+        kernels.append(rng.normal(size=(2, network.direct.W.shape[1])))
+    kernel = np.concatenate(kernels, axis=1)
+    return NewRows(C, kernel, rng.normal(size=2), np.array([0.05, 0.02]))
+
+
+@of_every_scorer
+def test_words_are_added_or_refused_by_name(name):
+    network = build(name)
+    refusal = find_refusal(name)
+    if refusal is not None:
+        with pytest.raises(InputError, match=refusal):
+            grow(network, NewRows(np.zeros((2, M)), np.zeros((2, H)), np.zeros(2), np.ones(2) / 9))
+        return
+    rows = make_rows(network)
+    grown = grow(network, rows)
+    contexts = make_contexts()
+    inputs = {"contexts": contexts}
+    y = grown.scores(contexts).logits().numpy()
+    assert y.shape == (B, V + 2)
+    np.testing.assert_allclose(y, Formulas(grown).logits(inputs), rtol=1e-4, atol=1e-4)
+    # the old words keep their logits
+    np.testing.assert_allclose(y[:, :V], network.scores(contexts).logits(), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(grown.embed.C.numpy()[V:], rows.C, rtol=1e-6)
+    np.testing.assert_allclose(grown.prob.b.numpy()[V:], rows.b, rtol=1e-6)
+    for old, new in zip(network.trainable_weights, grown.trainable_weights, strict=True):
+        np.testing.assert_array_equal(new.numpy()[: old.shape[0]], old.numpy())
+    contexts[:, 1] = V + 1  # a context of a new word
+    expected = Formulas(grown).logits({"contexts": contexts})
+    np.testing.assert_allclose(grown.scores(contexts).logits(), expected, rtol=1e-4, atol=1e-4)
+
+
+# Logits as log-probabilities
+
+
+@of_every_scorer
+def test_self_normalised_scores_are_the_logits_or_are_refused(name):
+    network = build(name)
+    is_refused = any(part in name for part in ("adaptive", "short-list", "hybrid", "of Keras"))
+    if is_refused:
+        with pytest.raises(
+            InputError, match="`model` must be a network of TanhHidden or DeepHidden"
+        ):
+            SelfNormalised(network)
+        return
+    scores = SelfNormalised(network)
+    contexts = make_contexts(30)  # by the tables as a whole; a few contexts by rows
+    targets = make_targets(network, contexts)
+    y = Formulas(network).logits({"contexts": contexts})
+    wanted = y[np.arange(30), targets]
+    np.testing.assert_allclose(scores.log_prob(contexts, targets), wanted, atol=1e-4)
+    few = scores.log_prob(contexts[:3], targets[:3])
+    np.testing.assert_allclose(few, wanted[:3], atol=1e-4)
+    np.testing.assert_allclose(scores.next_log_probs(contexts), log_softmax(y), atol=1e-4)
+
+
+# The unigram start
+
+
+@of_every_part
+def test_a_network_starts_as_the_unigram_model(name):
+    if "hybrid" in name:
+        pytest.skip("a hybrid starts as its n-gram model: see below")
+    network = build_network(name)
+    for weight in network.trainable_weights:
+        weight.assign(np.zeros(weight.shape))
+    counts = np.random.default_rng(0).integers(1, 50, V)
+    counts[:4] = 0, 7, 0, 0
+    network.set_unigram(counts)
+    outputs = network.prob.num_outputs
+    counts = counts[:outputs]
+    p = counts / counts.sum()
+    mass = network.objective.held_out_mass
+    q = (np.arange(outputs) > 3).astype(float)
+    q[1] = 1
+    p = (1 - mass) * p + mass * q / q.sum()
+    inputs = make_inputs(network)
+    if isinstance(network, PointerNetwork):
+        network.pointer.u.assign(np.full(N - 1, -100))
+    probabilities = network(inputs).numpy()
+    np.testing.assert_allclose(probabilities[0], p, rtol=1e-4, atol=1e-9)
+    np.testing.assert_allclose(probabilities[-1], p, rtol=1e-4, atol=1e-9)
+
+
+def test_a_hybrid_starts_as_its_ngram_model():
+    network = build_network("hybrid")
+    for weight in network.trainable_weights:
+        weight.assign(np.zeros(weight.shape))
+    network.g.assign([1.0])
+    network.set_unigram(np.arange(1, V + 1))
+    inputs = make_inputs(network)
+    q = np.exp(inputs["log_q"])
+    np.testing.assert_allclose(network(inputs), q, rtol=1e-4, atol=1e-9)
