@@ -99,9 +99,7 @@ def list_networks() -> dict[str, dict]:
         networks[f"pointer / {objective}"] = dict(kind="pointer", objective=objective)
     networks["pointer, direct"] = dict(kind="pointer", direct=True, hidden="deep")
     networks["hybrid"] = dict(kind="hybrid", embed="averaged")
-    networks["hybrid, direct / held out"] = dict(
-        kind="hybrid", direct=True, objective="likelihood, held out"
-    )
+    networks["hybrid, direct / held out"] = dict(kind="hybrid", direct=True, objective="likelihood, held out")
     networks["hybrid adaptive / nce"] = dict(kind="hybrid", head="adaptive", objective="nce")
     return networks
 
@@ -146,9 +144,7 @@ def compose(
     scorer = make_heads(dtype, decay)[head]
     options = {}
     if direct:
-        options["direct"] = DirectConnection(
-            scorer.num_outputs, weight_decay=decay, name="direct", dtype=dtype
-        )
+        options["direct"] = DirectConnection(scorer.num_outputs, weight_decay=decay, name="direct", dtype=dtype)
     if kind == "pointer":
         options["pointer"] = Pointer(weight_decay=decay, name="pointer", dtype=dtype)
     return KINDS[kind](

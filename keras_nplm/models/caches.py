@@ -156,9 +156,10 @@ class ContinuousCache(_Cache):
 
         P(w | context) = sum_i exp(θ h_t · h_i) [w_{t-i} = w] / sum_i exp(θ h_t · h_i),    i = 1 … L
 
-    h_i are the features of a network (`ContextNetwork.features`) after the n-1 words before w_{t-i}, and h_t after the
-    last n-1 words. The sums run over the words that can be predicted, as in `NgramCache`. The window has L + n-1 words, so that each cached word has its whole context. The features of n-grams in text order are
-    computed once per word of the text, not per word of each window.
+    h_i are the features of a network (`ContextNetwork.features`) after the n-1 words before w_{t-i}, and h_t after
+    the last n-1 words. The sums run over the words that can be predicted, as in `NgramCache`. The window has L +
+    n-1 words, so that each cached word has its whole context. The features of n-grams in text order are computed
+    once per word of the text, not per word of each window.
 
     Args:
         network: the NPLM whose features are compared. Its vocabulary and boundary are those of the cache.

@@ -36,9 +36,7 @@ def compute_in_numpy(
 
 
 @pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.long)])
-@pytest.mark.parametrize(
-    "whole", [pytest.param(0, id="tiles"), pytest.param(1 << 22, id="one tile")]
-)
+@pytest.mark.parametrize("whole", [pytest.param(0, id="tiles"), pytest.param(1 << 22, id="one tile")])
 @pytest.mark.parametrize(
     "size, shift",
     [
@@ -85,9 +83,7 @@ def test_half_precision_is_that_of_the_products_alone():
 
 @pytest.mark.parametrize("size", [32, 7])
 @pytest.mark.parametrize("alpha", [0.0, 0.3])
-@pytest.mark.parametrize(
-    "shift", [0, 21, 300, -300], ids=["moderate", "large", "overflow", "underflow"]
-)
+@pytest.mark.parametrize("shift", [0, 21, 300, -300], ids=["moderate", "large", "overflow", "underflow"])
 def test_losses_of_samples_and_their_gradients(shift, alpha, size):
     """Of NCE with self-normalisation, weighted by row. Moderate: products of factors are in range."""
     s = np.random.default_rng(0).normal(0, 1.5, (B, size)).astype(np.float32)

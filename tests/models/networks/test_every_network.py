@@ -20,7 +20,6 @@ from keras_nplm.models.networks.growth import grow
 from keras_nplm.models.networks.network_file import load_network
 from keras_nplm.models.networks.pointer_network import PointerNetwork
 from keras_nplm.models.networks.self_normalised import SelfNormalised
-from tests.formulas import Formulas, log_softmax, wide
 from tests.every_network import (
     NETWORKS,
     B,
@@ -33,6 +32,7 @@ from tests.every_network import (
     make_contexts,
     make_targets,
 )
+from tests.formulas import Formulas, log_softmax, wide
 
 T = 4  # targets of a segment
 ROWS = np.arange(B)
@@ -77,7 +77,7 @@ def test_every_registered_layer_and_network_is_among_them():
     for name, kind in registered.items():
         is_part = isinstance(kind, type) and issubclass(kind, (ConfiguredLayer, ContextNetwork))
         if name.startswith("keras_nplm>") and is_part:
-            assert kind in seen, f"tests/networks.py must have a network with {kind.__name__}"
+            assert kind in seen, f"tests/every_network.py must have a network with {kind.__name__}"
 
 
 # Probabilities
@@ -169,9 +169,7 @@ def test_scores_have_float32_at_least_whatever_the_precision(name, dtype):
 
 
 @of_half_precision
-@pytest.mark.parametrize(
-    "dtype", ["mixed_bfloat16", pytest.param("bfloat16", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", pytest.param("bfloat16", marks=pytest.mark.long)])
 def test_half_precision_trains(name, dtype):
     network = build_network(name, dtype)
     inputs = make_inputs(network)
@@ -231,9 +229,7 @@ def test_a_training_step_has_the_gradient_of_the_loss_by_finite_differences(name
         differences.append((losses[0] - losses[1]) / 2e-6)
     paths = [weight.path for weight in network.trainable_weights]
     gradients = take_step(network, inputs, targets)
-    for path, gradient, direction, expected in zip(
-        paths, gradients, directions, differences, strict=True
-    ):
+    for path, gradient, direction, expected in zip(paths, gradients, directions, differences, strict=True):
         found = np.sum(gradient * direction)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7, err_msg=path)
 
@@ -256,11 +252,7 @@ def test_the_losses_are_those_of_the_formula(name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        f"{head} / {kind}"
-        for head in ("linear", "low rank", "energy")
-        for kind in ("sampled", "nce")
-    ],
+    [f"{head} / {kind}" for head in ("linear", "low rank", "energy") for kind in ("sampled", "nce")],
 )
 def test_a_sampled_step_touches_the_rows_of_few_words_only(name):
     network = build(name)
@@ -281,9 +273,7 @@ def test_a_sampled_step_touches_the_rows_of_few_words_only(name):
         assert {*gradient.indices.numpy().tolist()} == of_words
 
 
-@pytest.mark.parametrize(
-    "name", ["paper", "adaptive / likelihood", "energy / nce", "pointer linear"]
-)
+@pytest.mark.parametrize("name", ["paper", "adaptive / likelihood", "energy / nce", "pointer linear"])
 def test_ids_out_of_range_are_refused(name):
     network = build_network(name)
     contexts = make_contexts()
@@ -486,9 +476,7 @@ def test_self_normalised_scores_are_the_logits_or_are_refused(name):
     network = build(name)
     is_refused = any(part in name for part in ("adaptive", "short-list", "hybrid", "of Keras"))
     if is_refused:
-        with pytest.raises(
-            InputError, match="`model` must be a network of TanhHidden or DeepHidden"
-        ):
+        with pytest.raises(InputError, match="`model` must be a network of TanhHidden or DeepHidden"):
             SelfNormalised(network)
         return
     scores = SelfNormalised(network)
