@@ -90,6 +90,8 @@ class Option:
         kind = "" if self.choices or self.is_list or self._has_type(value) else _NAMES[self.type]
         wanted = ", ".join(filter(None, [kind, self.range, "or None" * self.optional]))
         example = self.default if self.example is None else self.example
+        if example is None and self.choices:
+            example = self.choices[0]
         fix = "leave it out." if example is None else f"give a value such as {example!r}."
         check_argument(argument or self.name, False, wanted, shorten_value(value), fix)
 

@@ -42,7 +42,7 @@ def test_an_ngram_model_of_subwords_answers_in_words(model, capsys):
     assert "我们" in "".join(_run(capsys, "complete", model, "我们可以 ")["我们可以 "])
     generated = _run(capsys, "generate", model, "--prompt", "the cat ", "--num-words", 9)
     assert generated["whole"].startswith("the cat ") and "▁" not in generated["whole"]
-    assert generated["whole"] == ("the cat" + generated["text"]).strip()
+    assert generated["whole"] == ("the cat " + generated["text"]).rstrip()
     figures = _run(capsys, "evaluate", model, "--text", model.parent / "text.txt")
     scores = _run(capsys, "score", model, model.parent / "text.txt")["sentences"]
     assert figures["log_prob"] == pytest.approx(sum(score["log_prob"] for score in scores), rel=1e-6)

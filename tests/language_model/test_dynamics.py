@@ -60,7 +60,7 @@ def test_scores_depend_on_the_sentences_before(directory):
     sentences = ["the value of the name", "a function returns it"] * 8
     static = [score.log_prob for score in language_model.score(sentences)]
     dynamic = [score.log_prob for score in language_model.score(sentences, dynamic=True)]
-    assert dynamic[:2] == pytest.approx(static[:2], rel=1e-5) and dynamic[-1] > dynamic[1] + 1
+    assert dynamic[0] == pytest.approx(static[0], rel=1e-5) and dynamic[-1] > dynamic[1] + 1
     assert [score.log_prob for score in language_model.score(sentences)] == static
 
 

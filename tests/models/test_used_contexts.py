@@ -66,6 +66,16 @@ MODELS = {
 }
 
 
+def test_a_back_off_weight_alone_makes_a_context_count():
+    weights = [np.zeros(size, np.float32) for size in KNESER_NEY.contexts.sizes]
+    weights[0][11] = -0.3  # of a word that no listed n-gram follows
+    model = dataclasses.replace(KNESER_NEY, backoffs=weights)
+    contexts = np.array([[4, 4, 11]], np.int32)
+    assert (model.find_used_lengths(contexts).tolist(), KNESER_NEY.find_used_lengths(contexts).tolist()) == ([1], [0])
+    _, after = model.log_prob_and_lengths(contexts[:, [0, 0, 1]], contexts[:, 2])
+    assert after.tolist() == [1]
+
+
 @pytest.mark.parametrize("name", MODELS)
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 1 << 30))
