@@ -133,23 +133,9 @@ class LinearHead(Head):
         config["num_outputs"] = self._num_outputs
         return config
 
-    def save_own_variables(self, store: dict) -> None:
-        for name, variable in self._list_stored().items():
-            store[name] = variable
-
-    def load_own_variables(self, store: dict) -> None:
+    def list_own_variables(self) -> list[keras.Variable]:
+        """Return the variables of this layer in a file: without C, which the context layer saves."""
+        variables = super().list_own_variables()
         if not self.tied:
-            super().load_own_variables(store)
-            return
-        for name, variable in self._list_stored().items():
-            variable.assign(store[name])
-
-    def _list_stored(self) -> dict[str, keras.Variable]:
-        """The variables by their names in a file: without C, which the context layer saves."""
-        variables: dict[str, keras.Variable] = {}
-        super().save_own_variables(variables)
-        return {
-            name: variable
-            for name, variable in variables.items()
-            if not self.tied or variable is not self.U
-        }
+            return variables
+        return [variable for variable in variables if variable is not self.U]

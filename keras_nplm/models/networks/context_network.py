@@ -280,18 +280,25 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
         weights = {id(weight) for weight in self.weights}
         return [variable for variable in self.variables if id(variable) not in weights]
 
-    def save_own_variables(self, store: dict) -> None:
-        super().save_own_variables(store)
+    def save_own_variables(self, store: Any) -> None:
+        for variable in self._list_own_variables():
+            store[variable.name] = variable
         for number, state in enumerate(self.random_states()):
             store[f"random_state_{number}"] = state.numpy()
 
-    def load_own_variables(self, store: dict) -> None:
-        stored = dict(store.items())
+    def load_own_variables(self, store: Any) -> None:
+        for variable in self._list_own_variables():
+            variable.assign(store[variable.name])
         for number, state in enumerate(self.random_states()):
             name = f"random_state_{number}"
-            if name in stored:  # weights saved without dropout have fewer
-                state.assign(stored.pop(name))
-        super().load_own_variables(stored)
+            if name in store:  # weights saved without dropout have fewer
+                state.assign(store[name])
+
+    def _list_own_variables(self) -> list[keras.Variable]:
+        """Return the weights that no layer has, such as g and v of a `HybridNetwork`."""
+        numbered: dict[str, keras.Variable] = {}
+        super().save_own_variables(numbered)
+        return list(numbered.values())
 
     def get_config(self) -> dict:
         layers = {"embed": self.embed, "hidden": self.hidden, "direct": self.direct}
