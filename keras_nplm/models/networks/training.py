@@ -51,8 +51,15 @@ class ObjectiveTraining:
         replicas = tf.distribute.has_strategy() or self.distribute_strategy.num_replicas_in_sync > 1
         if jit_compile == "auto" and (replicas or not tf.config.list_logical_devices("GPU")):
             jit_compile = False
-        options |= dict(metrics=metrics, weighted_metrics=weighted_metrics, jit_compile=jit_compile)
-        super().compile(optimizer, loss, **options)
+        # Keras takes an empty list for metrics that it has to build
+        super().compile(
+            optimizer,
+            loss,
+            metrics=metrics or None,
+            weighted_metrics=weighted_metrics or None,
+            jit_compile=jit_compile,
+            **options,
+        )
         if replicas:
             check_replicable(self)
 

@@ -277,16 +277,17 @@ def test_one_hot_targets_need_their_loss():
 # Inputs that are wrong
 
 
-@pytest.mark.parametrize("wrong", [V, -1])
 @pytest.mark.parametrize(
-    "kind, loss",
+    "kind, loss, wrong, run_eagerly",
     [
-        pytest.param(NPLM, None, id="own loss"),
-        pytest.param(NPLM, "sparse_categorical_crossentropy", id="compiled loss"),
-        pytest.param(Flatter, None, id="own call"),
+        pytest.param(NPLM, None, V, True, id="own loss"),
+        pytest.param(NPLM, None, -1, True, id="own loss, negative"),
+        pytest.param(NPLM, "sparse_categorical_crossentropy", V, True, id="compiled loss"),
+        pytest.param(NPLM, "sparse_categorical_crossentropy", V, False, id="compiled loss, graph"),
+        pytest.param(NPLM, "sparse_categorical_crossentropy", -1, True, id="compiled, negative"),
+        pytest.param(Flatter, None, V, True, id="own call"),
     ],
 )
-@pytest.mark.parametrize("run_eagerly", [True, False])
 def test_ids_out_of_range_stop_training(kind, loss, wrong, run_eagerly):
     model = build_nplm(kind)
     model.compile("sgd", loss, run_eagerly=run_eagerly)
