@@ -1,7 +1,8 @@
 """The base class of objectives: what training minimises, from the scores of a batch and its targets."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 
 from keras_nplm.data.special_ids import EOS_ID, UNK_ID
@@ -35,7 +36,7 @@ class Objective(ConfiguredLayer):
     def set_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         """Take p and q of `smooth_unigram`, float [outputs] each."""
 
-    def add_weight(self, *args, **kwargs):
+    def add_weight(self, *args: Any, **kwargs: Any) -> keras.Variable:
         """Add a weight that is not trained, of `accumulator_dtype` unless a dtype is given."""
         kwargs.setdefault("dtype", self.accumulator_dtype)
         return super().add_weight(*args, trainable=False, autocast=False, **kwargs)

@@ -1,7 +1,7 @@
 """ContextNetwork: a next-word network of layers, a `keras.Model`: what it reads, how it scores, what it minimises."""
 
 import os
-from typing import Any
+from typing import Any, cast
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ from keras_nplm.layers.hidden import DirectConnection
 from keras_nplm.layers.objectives import Objective
 from keras_nplm.layers.objectives.base import smooth_unigram
 from keras_nplm.layers.ops import NewRows, Tensor, list_biases
-from keras_nplm.layers.scores import Scores
+from keras_nplm.layers.scores import LinearScores, Scores
 from keras_nplm.layers.segments import Context
 from keras_nplm.models.networks.metrics import Perplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
@@ -81,6 +81,8 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
     """
 
     kind = "nplm"  # in config.json of a model directory
+    built: bool
+    boundary: str
 
     def __init__(
         self,
@@ -100,6 +102,7 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
         kwargs.setdefault("dtype", head.dtype_policy)
         super().__init__(name=name, **kwargs)
         self.order = order
+        self.vocabulary_size = embed.vocabulary_size
         self.boundary = boundary
         self.embed = embed
         self.hidden = hidden
@@ -158,11 +161,6 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
         """Build what a subclass adds, for features [B, h]."""
 
     @property
-    def vocabulary_size(self) -> int:
-        """|V|, special tokens included."""
-        return self.embed.vocabulary_size
-
-    @property
     def embedding_dim(self) -> int:
         """m, the number of components of a word vector."""
         return self.embed.embedding_dim
@@ -189,7 +187,10 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
     def score(self, context: Context, features: Tensor, training: bool = False) -> Scores:
         """Return the scores of the words, y = b + U a (+ W x)."""
         scores = self.prob.scores(features, training)
-        return scores if self.direct is None else self.direct.add(scores, context.x)
+        if self.direct is None:
+            return scores
+        # `_check_layers` refuses W beside a head of other scores
+        return self.direct.add(cast(LinearScores, scores), context.x)
 
     def scores(self, inputs: Any, training: bool = False, sum_gradient: bool = True) -> Scores:
         """Return the scores of the words for inputs."""

@@ -18,8 +18,8 @@ from keras_nplm.models.networks.replicas import average_over_replicas, check_rep
 _FIX_TARGETS = "encode the text with the model's vocabulary; for a short-list use ngram_dataset(targets_below=…)."
 
 
-class ObjectiveTraining:
-    """Mixin of a `keras.Model` that trains by an objective of its own, such as the penalised log-likelihood.
+class ObjectiveTraining(keras.Model):
+    """Base class of a Keras model that trains by an objective of its own, such as the penalised log-likelihood.
 
         loss = 1/B sum_t objective(y_t, w_t) + λ/2 |θ|²
 

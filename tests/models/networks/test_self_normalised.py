@@ -59,6 +59,14 @@ def build_no_hidden_layer():
     return randomise(NPLM(V, 3, 4, 0, direct_connections=True))
 
 
+def build_head_of_x():
+    return build_network(hidden=None)
+
+
+def build_head_of_x_and_direct():
+    return build_network(hidden=None, direct=DirectConnection(V, name="direct"))
+
+
 def build_tied_no_hidden_layer():
     return build_network(
         order=3,
@@ -109,6 +117,8 @@ BUILDERS = [
     build_paper,
     build_bigram,
     build_no_hidden_layer,
+    build_head_of_x,
+    build_head_of_x_and_direct,
     build_tied_no_hidden_layer,
     build_low_rank,
     build_tanh_block,
