@@ -196,7 +196,7 @@ def test_orders_of_one_word(tmp_path):
     with refuses("`order`"):
         ngrams.kneser_ney(TEXT, V, 1)
     with refuses("`order`"):
-        ngrams.kneser_ney_on_disk(tmp_path, lambda: iter([TEXT]), 6, V, 1)
+        ngrams.kneser_ney_on_disk(tmp_path / "model", lambda: iter([TEXT]), 6, V, 1)
 
 
 def test_texts_without_words():

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from keras_nplm.io.errors import InputError
@@ -276,6 +277,17 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
             input_signature = [keras.tree.map_structure(_make_spec, self.describe_inputs())]
         super().export(filepath, *args, input_signature=input_signature, **kwargs)
 
+    @property
+    def _default_save_signature(self) -> Any:
+        """The function that `tf.saved_model.save` and `export` serve: of ids, where Keras would take floats."""
+        spec = keras.tree.map_structure(_make_tensor_spec, self.describe_inputs())
+
+        @tf.function(input_signature=[spec])
+        def serving_default(inputs: Any) -> Tensor:
+            return self(inputs)
+
+        return serving_default
+
     def random_states(self) -> list[keras.Variable]:
         """Return the states of the random number generators of dropout and of negative samples."""
         weights = {id(weight) for weight in self.weights}
@@ -355,6 +367,10 @@ def _serialise(layer: keras.layers.Layer) -> dict:
 
 def _make_zeros(symbol: keras.KerasTensor) -> np.ndarray:
     return np.zeros((1, *symbol.shape[1:]), symbol.dtype)
+
+
+def _make_tensor_spec(symbol: keras.KerasTensor) -> tf.TensorSpec:
+    return tf.TensorSpec(symbol.shape, symbol.dtype, name=symbol.name)
 
 
 def _make_spec(symbol: keras.KerasTensor) -> keras.InputSpec:

@@ -113,7 +113,6 @@ def test_export_of_a_hybrid_has_named_inputs(tmp_path):
 
 def test_tensorflow_saves_a_network(tmp_path):
     model = build_nplm()
-    model(CONTEXTS)
     tf.saved_model.save(model, tmp_path / "saved")
     serve = tf.saved_model.load(tmp_path / "saved").signatures["serving_default"]
     [rows] = serve(tf.constant(CONTEXTS)).values()
