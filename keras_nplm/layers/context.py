@@ -100,10 +100,11 @@ class ContextEmbedding(SegmentEmbedding):
         """Refuse a known width other than n-1. An unknown width, of tf.data, is checked when the graph runs."""
         size = self.context_size
         shape = context_ids.shape
-        rank = getattr(shape, "rank", len(shape))
-        if rank == 2 and shape[1] == size:
+        # TensorFlow has shapes of an unknown rank, which have no length
+        has_rank = getattr(shape, "rank", 2) is not None
+        if has_rank and len(shape) == 2 and shape[1] == size:
             return context_ids
-        if rank is not None and (rank != 2 or shape[1] is not None):
+        if has_rank and (len(shape) != 2 or shape[1] is not None):
             raise InputError(
                 f"`context_ids` must be [B, {size}]. Received: {list(shape)}. "
                 "Fix: give the n-1 words before the target."

@@ -67,6 +67,24 @@ class ConfiguredLayer(keras.layers.Layer):
                 )
             weight.assign(old)
 
+    def list_own_variables(self) -> list[keras.Variable]:
+        """Return the variables that a file stores for this layer, without those of its sub-layers."""
+        numbered: dict[str, keras.Variable] = {}
+        super().save_own_variables(numbered)
+        return list(numbered.values())
+
+    def save_own_variables(self, store: Any) -> None:
+        """Store each weight under its letter; Keras would number them."""
+        for variable in self.list_own_variables():
+            store[variable.name] = variable
+
+    def load_own_variables(self, store: Any) -> None:
+        variables = {variable.name: variable for variable in self.list_own_variables()}
+        if sorted(store.keys()) != sorted(variables):
+            raise ValueError(f"{self.path} must have the weights {sorted(variables)}. Received: {sorted(store.keys())}.")
+        for name, variable in variables.items():
+            variable.assign(store[name])
+
     def get_config(self) -> dict:
         names = [name for kind in reversed(type(self).__mro__) for name in vars(kind).get("options", ())]
         return super().get_config() | {name: getattr(self, name) for name in names}

@@ -37,7 +37,8 @@ class SegmentEmbedding(ConfiguredLayer):
         if width is None or width < self.context_size:
             raise InputError(
                 f"`segments` must be [S, n-1+T-1], {self.context_size} words or more, of a width that tf.data knows. "
-                f"Received: {list(ids.shape)}. Fix: use `ngram_dataset(segment=…)`."
+                f"Received: {list(ids.shape)}. "
+                "Fix: use `ngram_dataset(segment=…)`, and call `compile` before segments of another length."
             )
         ids = ops.pad(ops.cast(ids, "int32"), [[0, 0], [1, 0]], constant_values=BOS_ID)
         vectors = self.drop_words(self.vectors(ids, training, sum_gradient), training=training)

@@ -241,7 +241,7 @@ def set_weights(make: Callable[[h5py.Group], object]) -> Callable[[dict], None]:
     def change(parts: dict) -> None:
         file = io.BytesIO(parts["model.weights.h5"])
         with h5py.File(file, "r+") as stored:
-            del stored["embed/vars/0"]
+            del stored["embed/vars/C"]
             make(stored["embed/vars"])
         parts["model.weights.h5"] = file.getvalue()
 

@@ -25,9 +25,15 @@ def network() -> NPLM:
 @pytest.fixture(scope="module")
 def fitted(network) -> tuple:
     """The result of `adapt_network`, and its training runs."""
-    runs, fit = [], adaptation._Fitting.run
+    runs = []
+    fit = adaptation._Fitting.run
+
+    def run_and_record(fitting, rate):
+        runs.append(fit(fitting, rate))
+        return runs[-1]
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adaptation._Fitting, "run", lambda *args: runs.append(fit(*args)) or runs[-1])
+        patch.setattr(adaptation._Fitting, "run", run_and_record)
         return adapt_network(network, NEW, HELD_OUT, epochs=3, seed=1), runs
 
 

@@ -88,9 +88,15 @@ def test_cache_is_the_weighted_share_of_its_words(kind, contexts, boundary):
 
 
 def test_features_of_a_text_are_computed_once_per_word(monkeypatch):
-    network, asked = _network("stream"), []
+    network = _network("stream")
+    asked = []
     compute = NPLM.compute_features
-    monkeypatch.setattr(NPLM, "compute_features", lambda self, ids: asked.append(len(ids)) or compute(self, ids))
+
+    def compute_and_count(self, ids):
+        asked.append(len(ids))
+        return compute(self, ids)
+
+    monkeypatch.setattr(NPLM, "compute_features", compute_and_count)
     ngrams = extract_ngrams(np.random.default_rng(2).integers(4, V, 300), 50 + N, "stream")
     cache, results = ContinuousCache(network, 1.0, 50), []
     for tokens in (400, 1 << 15):  # in pieces, and whole

@@ -13,14 +13,20 @@ from hypothesis import strategies as st
 import keras_nplm.models.base as base
 from keras_nplm import (
     NPLM,
+    ContextEmbedding,
+    ContextNetwork,
     ContinuousCache,
-    FullSoftmax,
     Hybrid,
+    HybridNetwork,
     InputError,
     LanguageModel,
+    Likelihood,
+    LinearHead,
     Mixture,
     NgramCache,
+    PointerNetwork,
     Shortlist,
+    TanhHidden,
     Uniform,
     UnigramCache,
     Vocabulary,
@@ -56,17 +62,41 @@ def _text(seed: int, boundary: str, tokens: int = 400) -> np.ndarray:
     return np.append(ids, 3).astype(np.int32)
 
 
-def _network(boundary, **options):
-    network = NPLM(V, order=3, embedding_dim=3, hidden_units=4, boundary=boundary, **options)
+def _randomise(network):
     rng = np.random.default_rng(0)
     for weight in network.trainable_weights:
         weight.assign(rng.normal(0, 0.5, weight.shape))
     return network
 
 
-def _shortlist(boundary, outside, background):
-    output = FullSoftmax(V, shortlist_size=3, outside_output=outside)
-    return Shortlist(_network(boundary, output=output), build(background, boundary))
+def _build_nplm(boundary):
+    return _randomise(NPLM(V, order=3, embedding_dim=3, hidden_units=4, boundary=boundary))
+
+
+def _build_network(kind, boundary, num_outputs=None):
+    return _randomise(
+        kind(
+            order=3,
+            embed=ContextEmbedding(V, 3, name="embed"),
+            hidden=TanhHidden(4, name="hidden"),
+            head=LinearHead(V, num_outputs=num_outputs, name="prob"),
+            objective=Likelihood(),
+            boundary=boundary,
+        )
+    )
+
+
+def _build_pointer(boundary):
+    return _build_network(PointerNetwork, boundary)
+
+
+def _build_shortlist(boundary):
+    network = _build_network(ContextNetwork, boundary, num_outputs=7)
+    return Shortlist(network, build("kneser-ney", boundary))
+
+
+def _build_hybrid(boundary):
+    return Hybrid(_build_network(HybridNetwork, boundary), build("kneser-ney", boundary))
 
 
 def _reread(boundary):
@@ -84,11 +114,10 @@ def _mixture(boundary, binned=False):
 
 
 BUILDERS = {
-    "nplm": _network,
-    "pointer": lambda boundary: _network(boundary, pointer=True),
-    "short-list": lambda boundary: _shortlist(boundary, False, "kneser-ney"),
-    "short-list with an outside output": lambda boundary: _shortlist(boundary, True, "interpolation"),
-    "hybrid": lambda boundary: Hybrid(_network(boundary, output="hybrid"), build("kneser-ney", boundary)),
+    "nplm": _build_nplm,
+    "pointer": _build_pointer,
+    "short-list": _build_shortlist,
+    "hybrid": _build_hybrid,
     "kneser-ney": lambda boundary: kneser_ney(_text(1, boundary), V, 4, boundary),
     "interpolation": lambda boundary: deleted_interpolation(_text(1, boundary), _text(2, boundary), V, 3, boundary),
     "class-based": lambda boundary: class_based(_text(1, boundary), _text(2, boundary), CLASSES, 3, boundary),

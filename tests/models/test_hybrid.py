@@ -7,10 +7,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, Hybrid, InputError, Jackknife, LanguageModel, hybrid_dataset, kneser_ney
+from keras_nplm import (
+    NPLM,
+    ContextEmbedding,
+    DirectConnection,
+    Hybrid,
+    HybridNetwork,
+    InputError,
+    Jackknife,
+    LanguageModel,
+    Likelihood,
+    LinearHead,
+    TanhHidden,
+    hybrid_dataset,
+    kneser_ney,
+)
 from keras_nplm.cli.main import main
-from keras_nplm.layers.outputs.hybrid import HybridSoftmax
-from keras_nplm.layers.pointer import Features
 from keras_nplm.models.adaptation import adapt_network
 from keras_nplm.models.evaluation import evaluate
 
@@ -30,60 +42,89 @@ def _text(sentences: int, seed: int = 0) -> np.ndarray:
     return np.array(ids, np.int32)
 
 
-def _network(dtype="float32", output="hybrid", **options) -> NPLM:
-    network = NPLM(V, order=3, embedding_dim=3, hidden_units=4, output=output, dtype=dtype, **options)
+def _build_network(order=3, m=3, h=4, dtype="float32", has_direct=False) -> HybridNetwork:
+    return HybridNetwork(
+        order=order,
+        embed=ContextEmbedding(V, m, name="embed", dtype=dtype),
+        hidden=TanhHidden(h, name="hidden", dtype=dtype),
+        direct=DirectConnection(V, name="direct", dtype=dtype) if has_direct else None,
+        head=LinearHead(V, name="prob", dtype=dtype),
+        objective=Likelihood(dtype=dtype),
+    )
+
+
+def _randomise(network):
     for weight in network.trainable_weights:
         weight.assign(np.random.default_rng(1).normal(0, 0.5, weight.shape))
     return network
 
 
-@pytest.mark.parametrize("options", [{}, {"direct_connections": True}])
-def test_loss_and_gradient_are_those_of_the_formula(options):
-    network, contexts, targets = _network("float64", **options), RNG.integers(4, V, (6, 2)), RNG.integers(3, V, 6)
+@pytest.mark.parametrize("has_direct", [False, True])
+def test_loss_and_gradient_are_those_of_the_formula(has_direct):
+    network = _randomise(_build_network(dtype="float64", has_direct=has_direct))
+    contexts = RNG.integers(4, V, (6, 2))
+    targets = RNG.integers(3, V, 6)
     log_q = np.log(RNG.dirichlet(np.ones(V), 6))
     x = network.embed.C.numpy()[contexts].reshape(6, -1)
-    hidden = np.tanh(x @ network.hidden.H.numpy() + network.hidden.d.numpy())
-    features = np.concatenate([hidden, x], axis=1) if options else hidden
-    weights = [getattr(network.prob, name) for name in ("kernel", "b", "g", "v")]
-    kernel, b, g, v = (weight.numpy() for weight in weights)
-    y = features @ kernel.T + b + (g + features @ v)[:, None] * log_q
+    a = np.tanh(x @ network.hidden.H.numpy() + network.hidden.d.numpy())
+    U, b = network.prob.U, network.prob.b
+    g, v = network.g, network.v
+    gain = g.numpy() + a @ v.numpy()
+    y = a @ U.numpy().T + b.numpy() + gain[:, None] * log_q
+    if has_direct:
+        y += x @ network.direct.W.numpy().T
     p = np.exp(y - y.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    inputs = tf.constant(contexts, tf.int32), tf.constant(log_q)
+    inputs = {"contexts": tf.constant(contexts, tf.int32), "log_q": tf.constant(log_q)}
     np.testing.assert_allclose(network(inputs), p, rtol=1e-9)
     with tf.GradientTape() as tape:
-        loss = keras.ops.mean(network.prob.training_loss(network.features(inputs), targets)[0])
+        losses = network.objective.losses(network.scores(inputs, training=True), targets)
+        loss = keras.ops.mean(losses.loss)
     np.testing.assert_allclose(loss, -np.log(p[np.arange(6), targets]).mean(), rtol=1e-9)
     d_y = (p - np.eye(V)[targets]) / 6
     d_gain = (d_y * log_q).sum(axis=1)
-    expected = [d_y.T @ features, d_y.sum(axis=0), [d_gain.sum()], d_gain @ features]
-    gradients = tape.gradient(loss, weights)
-    for actual, wanted in zip(gradients, expected, strict=True):
-        np.testing.assert_allclose(actual, wanted, rtol=1e-7, atol=1e-12)
+    expected = [(U, d_y.T @ a), (b, d_y.sum(axis=0)), (g, [d_gain.sum()]), (v, d_gain @ a)]
+    if has_direct:
+        expected.append((network.direct.W, d_y.T @ x))
+    gradients = tape.gradient(loss, [weight for weight, _ in expected])
+    for gradient, (weight, wanted) in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(
+            gradient, wanted, rtol=1e-7, atol=1e-12, err_msg=weight.name
+        )
 
 
-COUNTS = np.array([0, 1, 0, 50, 900, 30, 10, 5, 3])  # of a text in which one word is frequent
+def test_training_starts_at_the_ngram_model():
+    """g is 1, b and v are 0, also after the unigram start, which Q makes superfluous."""
+    network = _build_network()
+    network.set_unigram(np.arange(V))
+    network.prob.U.assign(np.zeros(network.prob.U.shape))
+    q = RNG.dirichlet(np.ones(V), 6).astype(np.float32)
+    inputs = {"contexts": RNG.integers(4, V, (6, 2)), "log_q": np.log(q)}
+    np.testing.assert_allclose(network(inputs), q, rtol=1e-5)
 
 
-def test_training_starts_from_the_ngram_model():
-    """Q has the frequencies of the words: the biases have not, so that they do not count twice."""
-    output = HybridSoftmax(V)
-    output.build((6, 3))
-    output.set_unigram(COUNTS)
-    q = RNG.dirichlet(np.ones(V), 6)
-    features = Features(np.zeros((6, 3), np.float32), log_probs=np.log(q).astype(np.float32))
-    np.testing.assert_allclose(output(features), q, rtol=1e-5)
+def test_a_network_without_its_ngram_model_is_refused():
+    network = _build_network()
+    contexts = RNG.integers(4, V, (6, 2))
+    with pytest.raises(InputError, match='must be {"contexts": …, "log_q": …}'):
+        network(contexts)
+    with pytest.raises(InputError, match=r"Received: \['contexts'\]"):
+        network({"contexts": contexts})
+    with pytest.raises(InputError, match="ask a `Hybrid` of this network"):
+        network.log_prob(contexts, contexts[:, 0])
 
 
 @pytest.mark.parametrize("options", [{}, {"rank": 2}, {"tied": True}], ids=str)
 def test_a_hybrid_without_its_network_is_the_ngram_model(options):
-    network = _network(output=HybridSoftmax(V, **options))
+    embed = ContextEmbedding(V, 3, name="embed")
+    head = LinearHead(V, name="prob", **options)
+    network = _randomise(HybridNetwork(3, embed, head, Likelihood(), TanhHidden(4, name="hidden")))
     background = kneser_ney(_text(30), V, 2)
     contexts = RNG.integers(4, V, (6, 2))
     hybrid = Hybrid(network, background)
     expected = background.next_log_probs(contexts[:, 1:])
     assert np.abs(hybrid.next_log_probs(contexts) - expected)[:, 4:].max() > 0.1
-    network.prob.forget_network()
+    network.forget_network()
     np.testing.assert_allclose(hybrid.next_log_probs(contexts)[:, 3:], expected[:, 3:], atol=1e-5)
 
 
@@ -95,15 +136,18 @@ def test_shuffled_batches_resume_with_the_same_log_probs():
     resumed = hybrid_dataset(ids, jackknife, first_epoch=1, first_batch=4, **options).take(5).as_numpy_iterator()
     for (inputs, targets), (wanted_inputs, wanted) in zip(resumed, whole[4:], strict=True):
         np.testing.assert_array_equal(targets, wanted)
-        assert inputs[0].shape == (8, 2) and all(map(np.array_equal, inputs, wanted_inputs))
+        assert inputs["contexts"].shape == (8, 2)
+        np.testing.assert_array_equal(inputs["contexts"], wanted_inputs["contexts"])
+        np.testing.assert_array_equal(inputs["log_q"], wanted_inputs["log_q"])
 
 
 def test_it_learns_what_the_ngram_model_does_not_know():
-    ids, test, keras_seed = _text(300), _text(60, seed=9), 3
-    keras.utils.set_random_seed(keras_seed)
+    ids = _text(300)
+    test = _text(60, seed=9)
+    keras.utils.set_random_seed(3)
     background = kneser_ney(ids, V, 2)
-    network = NPLM(V, order=4, embedding_dim=4, hidden_units=16, output="hybrid")
-    network.prob.set_unigram(np.bincount(ids, minlength=V))
+    network = _build_network(order=4, m=4, h=16)
+    network.set_unigram(np.bincount(ids, minlength=V))
     network.compile(keras.optimizers.Adam(0.01))
     start = evaluate(Hybrid(network, background), test)["perplexity"]
     assert start == pytest.approx(evaluate(background, test)["perplexity"], rel=0.1)
@@ -134,13 +178,16 @@ def test_a_directory_is_trained_on_characters(tmp_path, capsys):
     assert figures["perplexity"] == pytest.approx(metrics["test"]["perplexity"], rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (lambda: Hybrid(NPLM(V), kneser_ney(_text(5), V, 2)), "hybrid output"),
-        (lambda: Hybrid(_network(), kneser_ney(_text(5), V + 1, 2)), "one vocabulary"),
-    ],
-)
-def test_misuse_is_refused(call, words):
-    with pytest.raises(InputError, match=words):
-        call()
+def test_a_hybrid_needs_a_hybrid_network():
+    with pytest.raises(InputError, match="must be a HybridNetwork. Received: NPLM"):
+        Hybrid(NPLM(V), kneser_ney(_text(5), V, 2))
+
+
+def test_a_hybrid_needs_one_vocabulary():
+    with pytest.raises(InputError, match="one vocabulary"):
+        Hybrid(_build_network(), kneser_ney(_text(5), V + 1, 2))
+
+
+def test_a_hybrid_needs_one_boundary():
+    with pytest.raises(InputError, match="one `boundary`"):
+        Hybrid(_build_network(), kneser_ney(_text(5), V, 2, "stream"))

@@ -1,4 +1,4 @@
-"""Refusals of language models: a call, and words of its message."""
+"""What language models refuse, by the name of the argument and with a fix."""
 
 import gzip
 
@@ -8,13 +8,22 @@ import pytest
 
 from keras_nplm import (
     NPLM,
+    AdaptiveHead,
     AveragedContext,
     ContextEmbedding,
+    ContextNetwork,
     ContinuousCache,
-    FullSoftmax,
+    DirectConnection,
+    EnergyHead,
+    HybridNetwork,
     InputError,
+    Likelihood,
+    LinearHead,
     Mixture,
     NgramCache,
+    NoiseContrastive,
+    PointerNetwork,
+    SampledSoftmax,
     Shortlist,
     TanhHidden,
     Uniform,
@@ -35,139 +44,299 @@ from keras_nplm.models.spelling import SpellingModel
 V = 9
 TEXT = np.array([4, 5, 4, 5, 6, 3], np.int32)
 EMPTY = np.array([3], np.int32)
-CLASSES = np.array([0, 4, 2, 3, 4, 5, 1, 5, 5], np.int32)  # word 6 has no class
+# word 6 has no class
+CLASSES = np.array([0, 4, 2, 3, 4, 5, 1, 5, 5], np.int32)
 MODEL = ngrams.kneser_ney(TEXT, V, 3, "stream")
 UNIFORM = Uniform(V, "stream")
-BINS = ngrams.FrequencyBins(ngrams.ContextFrequencies.from_counts(ngrams.count_ngrams(TEXT, V, 2, "stream")))
-LISTED = {"output": lambda: FullSoftmax(V, shortlist_size=3)}
-FACTORS = "`factors` must be a list of at most 16 numbers from 1 to 1,000,000"
-CONTEXTS, TARGETS = np.full((4, 2), 5, np.int32), np.full(4, 5, np.int32)
-LOGITS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-SHARES = "`weights` must be 0 or more and sum to 1"
 
 
-def _cache(**options):
-    return lambda path: NgramCache(V, "stream", **options)
+def refuses(message):
+    return pytest.raises(InputError, match=message)
 
 
-def _read_classes(text):
-    return lambda path: ngrams.load_classes(_write(path, text.encode()), Vocabulary(["the", "cat"]))
+# Networks
 
 
-def _network(size=V, hidden="tanh", output=lambda: "full"):
-    return NPLM(size, 3, 2, 3, hidden=hidden, output=output(), boundary="stream")
+def build_network(kind=ContextNetwork, **options):
+    layers = dict(
+        order=3,
+        embed=ContextEmbedding(V, 2, name="embed"),
+        hidden=TanhHidden(3, name="hidden"),
+        head=LinearHead(V, name="prob"),
+        objective=Likelihood(),
+        boundary="stream",
+    )
+    layers.update(options)
+    return kind(**layers)
 
 
-class _Logits(NPLM):
-    def call(self, context_ids, training=False):
-        return keras.ops.log(super().call(context_ids, training=training))
+def build_listed():
+    return build_network(head=LinearHead(V, num_outputs=7, name="prob"))
 
 
-def _fit(*data, loss=None, kind=NPLM):
-    def call(path):
-        model = kind(V, 3, 2, 3)
-        model.compile("sgd", loss, run_eagerly=True)
-        model.fit(*data, verbose=0)
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(hidden_units=0), "`hidden_units` must be 1 or more without direct connections"),
+        (dict(dropout=1.0), r"`dropout` must be in \[0, 1\)"),
+        (dict(weight_decay=-1e-3), "`weight_decay` must be"),
+        (dict(order=1), "`order` must be"),
+        (dict(boundary="line"), "`boundary` must be one of sentence, text, stream"),
+        (dict(dtype="float16"), "`dtype` must be float32, .* Received: float16"),
+        (dict(dtype="mixed_float16"), "`dtype` must be float32, .* Received: float16"),
+        (dict(output="nce"), r"`output` must be left out: .* Fix: .*ContextNetwork\(hidden="),
+        (dict(averages_after=2), "`averages_after` must be left out: .* Received: 2. Fix"),
+    ],
+)
+def test_options_of_nplm(options, message):
+    with refuses(message):
+        NPLM(V, **options)
 
-    return call
+
+def test_layers_of_two_vocabularies():
+    with refuses("`head` must have the .* of `embed`, 9. Received: 10. Fix: give both the same"):
+        build_network(head=LinearHead(V + 1, name="prob"))
 
 
-def _share_layers(path):
-    output = FullSoftmax(V, name="prob")
-    NPLM(V, 3, 2, 8, output=output)
-    NPLM(V, 3, 4, 8, output=output)  # its features have the same width
-    NPLM(V, 3, 2, 9, output=output)
+def test_direct_connections_to_fewer_words():
+    with refuses("`direct` must have the outputs of `head`, 9. Received: 7. Fix"):
+        build_network(direct=DirectConnection(7))
 
 
-def _write(path, content):
+@pytest.mark.parametrize("head", [AdaptiveHead, EnergyHead])
+def test_direct_connections_to_a_head_without_rows(head):
+    with refuses(f"`direct` must be None with {head.__name__}, which has no W"):
+        build_network(head=head(V), direct=DirectConnection(V))
+
+
+@pytest.mark.parametrize("head", [AdaptiveHead, EnergyHead])
+def test_a_pointer_to_a_head_without_rows(head):
+    message = f"`head` must have a row for each word with a pointer. Received: {head.__name__}"
+    with refuses(message):
+        build_network(PointerNetwork, head=head(V))
+
+
+def test_an_ngram_model_inside_a_shortlist():
+    with refuses("`head` must score all 9 words with an n-gram model inside. Received: 7"):
+        build_network(HybridNetwork, head=LinearHead(V, num_outputs=7))
+
+
+@pytest.mark.parametrize("objective", [NoiseContrastive, SampledSoftmax])
+def test_weight_decay_of_a_head_with_negative_samples(objective):
+    with refuses(f"`weight_decay` must be 0 with {objective.__name__}. Received: 0.1"):
+        build_network(head=LinearHead(V, weight_decay=0.1), objective=objective())
+
+
+def test_averages_beyond_the_context():
+    with refuses("`averages_after` must be below 4"):
+        build_network(order=5, embed=AveragedContext(V, 2, averages_after=(4,)))
+
+
+def test_a_layer_that_has_weights_of_another_width():
+    head = LinearHead(V, name="prob")
+    build_network(head=head)
+    # another context, but features of the same width
+    build_network(head=head, embed=ContextEmbedding(V, 4))
+    with refuses("`layer` must be one for inputs of width 5. Received: prob, .* width 3. Fix"):
+        build_network(head=head, hidden=TanhHidden(5))
+
+
+def test_counts_of_another_vocabulary():
+    with refuses(r"`counts` must be \[9\]. Received: \[8\]. Fix"):
+        build_network().set_unigram(np.ones(8))
+
+
+def test_self_normalised_scores_without_logits_of_all_words():
+    with refuses("logits of all words, .* AdaptiveHead"):
+        SelfNormalised(build_network(head=AdaptiveHead(V)))
+    with refuses("logits of all words, .*LinearHead of 7 words"):
+        SelfNormalised(build_listed())
+    with refuses("TanhHidden or DeepHidden, .*: Dense"):
+        SelfNormalised(build_network(hidden=keras.layers.Dense(3)))
+    with refuses("`model` must be a network of TanhHidden"):
+        SelfNormalised(build_network(HybridNetwork))
+
+
+@pytest.mark.parametrize("head", [AdaptiveHead, EnergyHead])
+def test_new_words_for_a_head_without_rows(head):
+    with refuses(f"a row for each word .*: {head.__name__}"):
+        check_growable(build_network(head=head(V)))
+
+
+def test_new_words_for_a_shortlist():
+    with refuses("`num_outputs` must be .*, 9, to add words. Received: 7"):
+        check_growable(build_listed())
+
+
+def test_new_words_for_a_network_with_an_ngram_model():
+    with refuses("`model` must be a network alone .* Received: HybridNetwork"):
+        check_growable(build_network(HybridNetwork))
+
+
+def test_a_network_larger_than_the_memory():
+    message = "must fit into .* bytes of memory. Received: 1,000,000,000,000,000 weights"
+    with refuses(message):
+        check_memory(10**15)
+
+
+def test_negative_rates_of_dynamic_evaluation():
+    with refuses("`rate` must be 0 or more"):
+        DynamicSettings(rate=-1)
+
+
+# N-gram models
+
+
+def write(path, content):
     path.write_bytes(content)
     return path
 
 
-OPTIONS = [
-    ({"hidden_units": 0}, "`hidden_units` must be 1 or more without direct connections"),
-    ({"hidden": None}, "`hidden_units` must be 1 or more without direct connections"),
-    ({"dropout": 1.0}, r"`dropout` must be in \[0, 1\)"),
-    ({"weight_decay": -1e-3}, "`weight_decay` must be"),
-    ({"boundary": "line"}, "`boundary` must be one of sentence, text, stream"),
-    ({"dtype": "mixed_float16"}, "`dtype` must be float32, .* Received: mixed_float16"),
-    ({"output": "hierarchical"}, "`output` must be one of full, sampled, nce, adaptive, energy"),
-    ({"output": "nce", "weight_decay": 1e-4}, "`weight_decay` must be 0 with a sampled output"),
-    ({"hidden": "sigmoid"}, "`hidden` must be one of tanh, relu, gelu, silu"),
-    ({"context": "averaged"}, "`context` must be 'concatenated' or a context layer"),
-    ({"order": 5, "context": AveragedContext(V, 2, averages_after=(4,))}, "`averages_after` must be below 4"),
-    ({"hidden": TanhHidden(4), "dropout": 0.1}, "`dropout` must be 0 if `hidden` is a layer"),
-    ({"context": ContextEmbedding(V, 2), "word_dropout": 0.1}, "`word_dropout` must be 0 if `context` is a layer"),
-    ({"context": ContextEmbedding(V, 2), "embedding_dropout": 0.1}, "`embedding_dropout` must be 0 if `context`"),
-    ({"averages_after": 2}, r"`averages_after` must be left out: .* Received: 2. Fix: see help\(NPLM\)"),
-]
-CALLS = [
-    (lambda path: ngrams.kneser_ney(TEXT, V, 1), "`order`"),
-    (lambda path: ngrams.kneser_ney(EMPTY, V, 3, "stream"), "no word to predict"),
-    (lambda path: ngrams.kneser_ney_on_disk(path, lambda: iter([TEXT]), 6, V, 1), "`order`"),
-    (lambda path: ngrams.class_based(TEXT, TEXT, CLASSES, 3), "Received: 1 words of the text have no class"),
-    (lambda path: ngrams.exchange_classes(TEXT, V, 4), "`num_classes` must be 1 to 3"),
-    (lambda path: ngrams.exchange_classes(TEXT, V, 1, start=CLASSES), "`start` must be 1 classes or fewer"),
-    (_read_classes("the\t0\ncat\tone\n"), "line 2: expected a word, a tab and the number"),
-    (_read_classes("a\t0\n"), "must have classes of words in the vocabulary"),
-    (lambda path: fit_weights(np.array([[0.0, 0.0], [-np.inf, -np.inf]])), "token 1 has probability 0 in every model"),
-    (lambda path: ngrams.class_based(TEXT, EMPTY, np.maximum(CLASSES, 4), 2, "stream"), "no word to predict"),
-    (lambda path: ngrams.prune(MODEL, -1e-9), "`threshold` must be 0 or more. Received"),
-    (lambda path: ngrams.prune(MODEL, max_ngrams=5), "`max_ngrams` must be 6 or more, the number of unigrams"),
-    (lambda path: approximate(MODEL, TEXT, 4), "`order` must be 2 to 3, the order of the model. Received: 4"),
-    (lambda path: approximate(MODEL, TEXT, 3, min_expected_count=0), "`min_expected_count` must be above 0. Received"),
-    (lambda path: ngrams.read_arpa(_write(path, "\\data\\".encode("utf-16"))), "not UTF-8"),
-    (lambda path: ngrams.read_arpa(_write(path, gzip.compress(b"\\data\\" * 99)[:-20])), "is not a whole gzip archive"),
-    (lambda path: ngrams.write_arpa(path, MODEL, Vocabulary(["the"])), "`vocabulary` must be of 9 words, .*: 5"),
-    (lambda path: Mixture([UNIFORM], [1.0]), "two models or more"),
-    (lambda path: Mixture([UNIFORM, Uniform(V)], [0.5, 0.5]), "must have one `boundary`. Received: stream, sentence"),
-    (lambda path: Mixture([UNIFORM, Uniform(8, "stream")], [0.5, 0.5]), "one vocabulary"),
-    (lambda path: Mixture([UNIFORM] * 2, [0.5, 0.6]), SHARES),
-    (lambda path: Mixture([UNIFORM] * 2, [0.2, 0.3, 0.5]), "`weights` must be 2 numbers. Received: 3"),
-    (lambda path: Mixture([Uniform(V + 1)] * 2, np.ones((BINS.number, 2)) / 2, BINS), "`bins` must be of 10 words"),
-    (lambda path: fit_mixture([UNIFORM] * 2, TEXT, "sentence"), "`boundary` must be 'stream'"),
-    (lambda path: evaluate(UNIFORM, iter([])), "no word to predict"),
-    (lambda path: Shortlist(_network(), MODEL), "`network` must be an NPLM with a short-list. Received: NPLM"),
-    (
-        lambda path: Shortlist(_network(**LISTED), Uniform(8, "stream")),
-        "one vocabulary .* vocabularies of .9, 8. words",
-    ),
-    (lambda path: Shortlist(_network(**LISTED), Uniform(V)), "must have one `boundary`. Received: stream, sentence"),
-    (lambda path: SelfNormalised(_network(output=lambda: "adaptive")), "logits of all words, .* AdaptiveSoftmax"),
-    (lambda path: SelfNormalised(_network(**LISTED)), "logits of all words, .*shortlist_size=3"),
-    (lambda path: SelfNormalised(_network(hidden=keras.layers.Dense(3))), "TanhHidden or DeepHidden, .*: Dense"),
-    *(
-        (lambda path, name=name: check_growable(_network(output=lambda: name)), f"a row for each word .*: {kind}")
-        for name, kind in (("adaptive", "AdaptiveSoftmax"), ("energy", "EnergyOutput"))
-    ),
-    (lambda path: check_growable(_network(**LISTED)), "`shortlist_size` must be None to add words. Received: 3"),
-    (lambda path: check_memory(10**15), "must fit into .* bytes of memory. Received: 1,000,000,000,000,000 weights"),
-    (lambda path: UnigramCache(V, "book"), "`boundary` must be one of stream, sentence, text. Received: 'book'"),
-    (_cache(decay=0.5), "`decay` must be 1 or more. Received: 0.5"),
-    (_cache(length=0), "`length` must be 1 to 65,535. Received: 0"),
-    *((_cache(factors=f), FACTORS) for f in ((2, 0.5), ["2"], (1e200,), (10**400,), (True,), (2,) * 17)),
-    (lambda path: ContinuousCache(UNIFORM), "`network` must be an NPLM. Received: Uniform"),
-    (lambda path: DynamicSettings(rate=-1), "`rate` must be 0 or more"),
-    (lambda path: SpellingModel({}), "needs words of 1 character or more"),
-    (_fit(CONTEXTS), r"`y` must be one array of ids .* Fix: pass fit\(contexts, targets\)"),
-    (_fit({"context_ids": CONTEXTS}, TARGETS), r"`x` must be one array of ids .* Fix: pass fit"),
-    (_fit(CONTEXTS, np.eye(V)[TARGETS]), r"`y` must be \[B\] or \[B, 1\] ids.*categorical_crossentropy"),
-    (_fit(CONTEXTS, TARGETS, loss=LOGITS), "`from_logits` must be False. .* the model returns probabilities"),
-    (_share_layers, "`layer` must be one for inputs of width 9. Received: prob, .* width 8. Fix"),
-    *(
-        (lambda path, shape=shape: _network()(np.zeros(shape, np.int32)), r"`context_ids` must be \[B, 2\]. Rec.* Fix")
-        for shape in ((2, 1), (2,), (1, 2, 2))
-    ),
-    *((lambda path, options=options: NPLM(**{"vocabulary_size": V} | options), words) for options, words in OPTIONS),
-]
+def test_orders_of_one_word(tmp_path):
+    with refuses("`order`"):
+        ngrams.kneser_ney(TEXT, V, 1)
+    with refuses("`order`"):
+        ngrams.kneser_ney_on_disk(tmp_path / "model", lambda: iter([TEXT]), 6, V, 1)
 
 
-@pytest.mark.parametrize("number", range(len(CALLS)))
-def test_wrong_arguments_are_refused(tmp_path, number):
-    call, message = CALLS[number]
-    with pytest.raises(InputError, match=message):
-        call(tmp_path / "input")
+def test_texts_without_words():
+    with refuses("no word to predict"):
+        ngrams.kneser_ney(EMPTY, V, 3, "stream")
+    with refuses("no word to predict"):
+        ngrams.class_based(TEXT, EMPTY, np.maximum(CLASSES, 4), 2, "stream")
+    with refuses("no word to predict"):
+        evaluate(UNIFORM, iter([]))
 
 
-def test_a_subclass_that_returns_logits_may_have_a_loss_of_logits():
-    _fit(CONTEXTS, TARGETS, loss=LOGITS, kind=_Logits)(None)
+def test_classes_that_do_not_fit_the_text():
+    with refuses("Received: 1 words of the text have no class"):
+        ngrams.class_based(TEXT, TEXT, CLASSES, 3)
+    with refuses("`num_classes` must be 1 to 3"):
+        ngrams.exchange_classes(TEXT, V, 4)
+    with refuses("`start` must be 1 classes or fewer"):
+        ngrams.exchange_classes(TEXT, V, 1, start=CLASSES)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("the\t0\ncat\tone\n", "line 2: expected a word, a tab and the number"),
+        ("a\t0\n", "must have classes of words in the vocabulary"),
+    ],
+)
+def test_files_of_classes(text, message, tmp_path):
+    path = write(tmp_path / "classes", text.encode())
+    with refuses(message):
+        ngrams.load_classes(path, Vocabulary(["the", "cat"]))
+
+
+def test_a_token_of_probability_0_in_every_model():
+    with refuses("token 1 has probability 0 in every model"):
+        fit_weights(np.array([[0.0, 0.0], [-np.inf, -np.inf]]))
+
+
+def test_limits_of_pruning():
+    with refuses("`threshold` must be 0 or more. Received"):
+        ngrams.prune(MODEL, -1e-9)
+    with refuses("`max_ngrams` must be 6 or more, the number of unigrams"):
+        ngrams.prune(MODEL, max_ngrams=5)
+
+
+def test_limits_of_approximation():
+    with refuses("`order` must be 2 to 3, the order of the model. Received: 4"):
+        approximate(MODEL, TEXT, 4)
+    with refuses("`min_expected_count` must be above 0. Received"):
+        approximate(MODEL, TEXT, 3, min_expected_count=0)
+
+
+def test_arpa_files(tmp_path):
+    with refuses("not UTF-8"):
+        ngrams.read_arpa(write(tmp_path / "utf-16", "\\data\\".encode("utf-16")))
+    cut = gzip.compress(b"\\data\\" * 99)[:-20]
+    with refuses("is not a whole gzip archive"):
+        ngrams.read_arpa(write(tmp_path / "cut", cut))
+    with refuses("`vocabulary` must be of 9 words, .*: 5"):
+        ngrams.write_arpa(tmp_path / "model", MODEL, Vocabulary(["the"]))
+
+
+# Models of several models
+
+
+def test_parts_of_a_mixture():
+    with refuses("two models or more"):
+        Mixture([UNIFORM], [1.0])
+    with refuses("must have one `boundary`. Received: stream, sentence"):
+        Mixture([UNIFORM, Uniform(V)], [0.5, 0.5])
+    with refuses("one vocabulary"):
+        Mixture([UNIFORM, Uniform(8, "stream")], [0.5, 0.5])
+    with refuses("`boundary` must be 'stream'"):
+        fit_mixture([UNIFORM, UNIFORM], TEXT, "sentence")
+
+
+@pytest.mark.parametrize("weights", [[0.5, 0.6], [-0.5, 1.5], [np.nan, 1.0]])
+def test_weights_of_a_mixture(weights):
+    with refuses("`weights` must be 0 or more and sum to 1"):
+        Mixture([UNIFORM, UNIFORM], weights)
+
+
+def test_the_number_of_weights_of_a_mixture():
+    with refuses("`weights` must be 2 numbers. Received: 3"):
+        Mixture([UNIFORM, UNIFORM], [0.2, 0.3, 0.5])
+
+
+def test_bins_of_another_vocabulary():
+    counts = ngrams.count_ngrams(TEXT, V, 2, "stream")
+    bins = ngrams.FrequencyBins(ngrams.ContextFrequencies.from_counts(counts))
+    larger = Uniform(V + 1)
+    with refuses("`bins` must be of 10 words"):
+        Mixture([larger, larger], np.ones((bins.number, 2)) / 2, bins)
+
+
+def test_parts_of_a_shortlist():
+    with refuses("`network` must be a network of a short-list. Received: ContextNetwork. Fix"):
+        Shortlist(build_network(), MODEL)
+    with refuses("one vocabulary .* vocabularies of .9, 8. words"):
+        Shortlist(build_listed(), Uniform(8, "stream"))
+    with refuses("must have one `boundary`. Received: stream, sentence"):
+        Shortlist(build_listed(), Uniform(V))
+
+
+# Caches and spelling
+
+
+def test_the_boundary_of_a_cache():
+    with refuses("`boundary` must be one of stream, sentence, text. Received: 'book'"):
+        UnigramCache(V, "book")
+
+
+def test_ranges_of_a_cache():
+    with refuses("`decay` must be 1 or more. Received: 0.5"):
+        NgramCache(V, "stream", decay=0.5)
+    with refuses("`length` must be 1 to 65,535. Received: 0"):
+        NgramCache(V, "stream", length=0)
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [
+        pytest.param((2, 0.5), id="below 1"),
+        pytest.param(["2"], id="a string"),
+        pytest.param((1e200,), id="large"),
+        pytest.param((10**400,), id="beyond float64"),
+        pytest.param((True,), id="a bool"),
+        pytest.param((2,) * 17, id="too many"),
+    ],
+)
+def test_factors_of_a_cache(factors):
+    with refuses("`factors` must be a list of at most 16 numbers from 1 to 1,000,000"):
+        NgramCache(V, "stream", factors=factors)
+
+
+def test_a_continuous_cache_of_no_network():
+    with refuses("`network` must be an NPLM. Received: Uniform"):
+        ContinuousCache(UNIFORM)
+
+
+def test_a_spelling_model_of_no_words():
+    with refuses("needs words of 1 character or more"):
+        SpellingModel({})

@@ -7,15 +7,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, Mixture, Shortlist, Uniform
+from keras_nplm import (
+    ContextEmbedding,
+    ContextNetwork,
+    Likelihood,
+    LinearHead,
+    Mixture,
+    Shortlist,
+    TanhHidden,
+    Uniform,
+)
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.layers.outputs import FullSoftmax
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
 from keras_nplm.models.ngrams.tables import ContextTrie
 
 V, LISTED = 13, 8  # ids 4 to 7 are the words of the list
-both_forms = pytest.mark.parametrize("outside_output", [False, True])
 
 
 def _text(seed: int, number: int = 400) -> np.ndarray:
@@ -24,10 +31,16 @@ def _text(seed: int, number: int = 400) -> np.ndarray:
     return np.append(ids, 3).astype(np.int32)
 
 
-def _network(order: int, outside_output: bool, size: int = LISTED - 4, **options) -> NPLM:
+def _network(order: int, boundary: str = "stream", size: int = V, listed: int = LISTED):
     keras.utils.set_random_seed(1)
-    output = FullSoftmax(V, shortlist_size=size, outside_output=outside_output)
-    model = NPLM(V, order, embedding_dim=3, hidden_units=4, **dict(output=output, boundary="stream") | options)
+    model = ContextNetwork(
+        order=order,
+        embed=ContextEmbedding(size, 3, name="embed"),
+        hidden=TanhHidden(4, name="hidden"),
+        head=LinearHead(size, num_outputs=listed, name="prob"),
+        objective=Likelihood(),
+        boundary=boundary,
+    )
     rng = np.random.default_rng(0)
     for weight in model.trainable_weights:
         weight.assign(rng.normal(0, 0.7, weight.shape))
@@ -52,17 +65,12 @@ def _contexts(order: int, number: int = 120) -> np.ndarray:
 
 def _predict_plainly(model: Shortlist, context_ids: np.ndarray) -> np.ndarray:
     """Return P of every word by the formulas."""
-    network, background = model.network, model.background
-    p_n = _predict_outputs(network, context_ids[:, context_ids.shape[1] - network.order + 1 :])
-    p = np.exp(background.next_log_probs(context_ids[:, context_ids.shape[1] - background.order + 1 :]), dtype=float)
+    of_network = context_ids[:, context_ids.shape[1] - model.network.order + 1 :]
+    of_background = context_ids[:, context_ids.shape[1] - model.background.order + 1 :]
+    p = np.exp(model.background.next_log_probs(of_background), dtype=float)
     share = p[:, :LISTED].sum(axis=1, keepdims=True)
-    p[:, :LISTED] = p_n[:, :LISTED] * (1 if network.prob.outside_output else share)
-    p[:, LISTED:] *= p_n[:, LISTED:] / (1 - share) if network.prob.outside_output else 1
+    p[:, :LISTED] = np.asarray(model.network(of_network)) * share
     return p
-
-
-def _predict_outputs(network: NPLM, context_ids: np.ndarray) -> np.ndarray:
-    return np.exp(network.next_output_log_probs(context_ids), dtype=float)
 
 
 def _check(model: Shortlist, contexts: np.ndarray, expected: np.ndarray) -> None:
@@ -73,25 +81,22 @@ def _check(model: Shortlist, contexts: np.ndarray, expected: np.ndarray) -> None
     np.testing.assert_allclose(np.exp(one_by_one).reshape(-1, size), expected, rtol=1e-5, atol=1e-9)
 
 
-@both_forms
 @pytest.mark.parametrize(
     "background, boundary", [("kneser-ney-2", "stream"), ("mixture", "stream"), ("kneser-ney-4", "sentence")]
 )
-def test_probabilities_follow_the_formulas_and_sum_to_1(background, boundary, outside_output):
-    model = Shortlist(_network(3, outside_output, boundary=boundary), _background(background, boundary))
+def test_probabilities_follow_the_formulas_and_sum_to_1(background, boundary):
+    model = Shortlist(_network(3, boundary), _background(background, boundary))
     assert model.order == max(3, model.background.order)
     contexts = _contexts(model.order)
     _check(model, contexts, _predict_plainly(model, contexts))
 
 
-@both_forms
-def test_list_has_all_mass_if_the_background_leaves_none(outside_output):
+def test_list_has_all_mass_if_the_background_leaves_none():
     """In the context 5 alone of a bigram model: all of its mass is on id 4."""
     unigrams = np.log(np.array([0, 0.2, 0, 0, 0.3, 0.1, 0.3, 0.1]) + 1e-300).astype(np.float32)
     nothing = np.full(8, -np.inf, np.float32)
     model = BackoffModel(ContextTrie(8, []), unigrams, [np.array([5 * 8 + 4])], [np.zeros(1, np.float32)], [nothing])
-    output = FullSoftmax(8, shortlist_size=2, outside_output=outside_output)
-    shortlist = Shortlist(NPLM(8, 2, embedding_dim=2, hidden_units=2, output=output), model)
+    shortlist = Shortlist(_network(2, "sentence", size=8, listed=6), model)
     assert shortlist.outside_mass(np.array([[5]])).tolist() == [0]
     _check(shortlist, np.array([[5]]), np.exp(shortlist.next_log_probs([[5]])))
 
@@ -109,17 +114,16 @@ class _RoundedAboveOne(NextWordModel):
         return np.tile(self._p, (len(context_ids), 1))
 
 
-@both_forms
-def test_outside_mass_rounded_above_1_gives_probabilities(outside_output):
-    model = Shortlist(_network(2, outside_output), _RoundedAboveOne())
+def test_outside_mass_rounded_above_1_gives_probabilities():
+    model = Shortlist(_network(2), _RoundedAboveOne())
     assert model.outside_mass(np.array([[5]])).tolist() == [1]
     p = np.exp(model.next_log_probs([[5]]))
-    assert outside_output or p[0, :LISTED].tolist() == [0] * LISTED
+    assert p[0, :LISTED].tolist() == [0] * LISTED
     _check(model, np.array([[5]]), p)
 
 
 def test_target_without_an_output_stops_training():
-    model = _network(3, False)
+    model = _network(3)
     model.compile(optimizer="sgd", run_eagerly=True)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"`target_ids` must be 0 to 7.*targets_below="):
         model.fit(np.array([[4, 5]]), np.array([LISTED]), verbose=0)

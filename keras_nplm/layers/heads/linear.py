@@ -58,9 +58,13 @@ class LinearHead(Head):
         **kwargs: Any,
     ):
         if rank is not None and rank < 1:
-            raise InputError(f"`rank` must be 1 or more, or None. Received: {rank}. Fix: give None for full rank.")
+            raise InputError(
+                f"`rank` must be 1 or more, or None. Received: {rank}. Fix: give None for full rank."
+            )
         if rank is not None and tied:
-            raise InputError(f"`rank` must be None if `tied`. Received: {rank}. Fix: a tied head has rank m.")
+            raise InputError(
+                f"`rank` must be None if `tied`. Received: {rank}. Fix: a tied head has rank m."
+            )
         if num_outputs is not None and not 5 <= num_outputs <= vocabulary_size:
             raise InputError(
                 f"`num_outputs` must be 5 to {vocabulary_size}, or None. Received: {num_outputs}. "
@@ -76,8 +80,8 @@ class LinearHead(Head):
         self.tied = tied
         self.uses_embedding = tied
         self._num_outputs = num_outputs
-        self.U: keras.Variable | None = None
-        self.P: keras.Variable | None = None
+        self.U = None
+        self.P = None
 
     @property
     def num_outputs(self) -> int:
@@ -90,8 +94,8 @@ class LinearHead(Head):
     def build(self, input_shape: tuple) -> None:
         width = input_shape[-1]
         if self.tied:
-            C = self.check_tied(self.U)
-            self.P = self.add_matrix("P", (width, C.shape[1]))
+            self.check_tied(self.U)
+            self.P = self.add_matrix("P", (width, self.U.shape[1]))
         elif self.rank:
             self.P = self.add_matrix("P", (width, self.rank))
             self.U = self.add_matrix("U", (self.num_outputs, self.rank))
@@ -129,19 +133,9 @@ class LinearHead(Head):
         config["num_outputs"] = self._num_outputs
         return config
 
-    def save_own_variables(self, store: dict) -> None:
-        for name, variable in self._list_stored().items():
-            store[name] = variable
-
-    def load_own_variables(self, store: dict) -> None:
+    def list_own_variables(self) -> list[keras.Variable]:
+        """Return the variables of this layer in a file: without C, which the context layer saves."""
+        variables = super().list_own_variables()
         if not self.tied:
-            super().load_own_variables(store)
-            return
-        for name, variable in self._list_stored().items():
-            variable.assign(store[name])
-
-    def _list_stored(self) -> dict[str, keras.Variable]:
-        """The variables by their names in a file: without C, which the context layer saves."""
-        variables: dict[str, keras.Variable] = {}
-        super().save_own_variables(variables)
-        return {name: variable for name, variable in variables.items() if not self.tied or variable is not self.U}
+            return variables
+        return [variable for variable in variables if variable is not self.U]

@@ -1,10 +1,11 @@
 """ContextNetwork: a next-word network of layers, a `keras.Model`: what it reads, how it scores, what it minimises."""
 
 import os
-from typing import Any
+from typing import Any, cast
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from keras_nplm.io.errors import InputError
@@ -16,7 +17,7 @@ from keras_nplm.layers.hidden import DirectConnection
 from keras_nplm.layers.objectives import Objective
 from keras_nplm.layers.objectives.base import smooth_unigram
 from keras_nplm.layers.ops import NewRows, Tensor, list_biases
-from keras_nplm.layers.scores import Scores
+from keras_nplm.layers.scores import LinearScores, Scores
 from keras_nplm.layers.segments import Context
 from keras_nplm.models.networks.metrics import Perplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
@@ -82,6 +83,8 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
     """
 
     kind = "nplm"  # in config.json of a model directory
+    built: bool
+    boundary: str
 
     def __init__(
         self,
@@ -102,6 +105,7 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
         kwargs.setdefault("dtype", head.dtype_policy)
         super().__init__(name=name, **kwargs)
         self.order = order
+        self.vocabulary_size = embed.vocabulary_size
         self.boundary = boundary
         self.embed = embed
         self.hidden = hidden
@@ -160,11 +164,6 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
         """Build what a subclass adds, for features [B, h]."""
 
     @property
-    def vocabulary_size(self) -> int:
-        """|V|, special tokens included."""
-        return self.embed.vocabulary_size
-
-    @property
     def embedding_dim(self) -> int:
         """m, the number of components of a word vector."""
         return self.embed.embedding_dim
@@ -191,7 +190,10 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
     def score(self, context: Context, features: Tensor, training: bool = False) -> Scores:
         """Return the scores of the words, y = b + U a (+ W x)."""
         scores = self.prob.scores(features, training)
-        return scores if self.direct is None else self.direct.add(scores, context.x)
+        if self.direct is None:
+            return scores
+        # `_check_layers` refuses W beside a head of other scores
+        return self.direct.add(cast(LinearScores, scores), context.x)
 
     def scores(self, inputs: Any, training: bool = False, sum_gradient: bool = True) -> Scores:
         """Return the scores of the words for inputs."""
@@ -277,24 +279,41 @@ class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
             input_signature = [keras.tree.map_structure(_make_spec, self.describe_inputs())]
         super().export(filepath, *args, input_signature=input_signature, **kwargs)
 
+    @property
+    def _default_save_signature(self) -> Any:
+        """The function that `tf.saved_model.save` and `export` serve: of ids, where Keras would take floats."""
+        spec = keras.tree.map_structure(_make_tensor_spec, self.describe_inputs())
+
+        @tf.function(input_signature=[spec])
+        def serving_default(inputs: Any) -> Tensor:
+            return self(inputs)
+
+        return serving_default
+
     def random_states(self) -> list[keras.Variable]:
         """Return the states of the random number generators of dropout and of negative samples."""
         weights = {id(weight) for weight in self.weights}
         return [variable for variable in self.variables if id(variable) not in weights]
 
-    def save_own_variables(self, store: dict) -> None:
-        super().save_own_variables(store)
+    def save_own_variables(self, store: Any) -> None:
+        for variable in self._list_own_variables():
+            store[variable.name] = variable
         for number, state in enumerate(self.random_states()):
             store[f"random_state_{number}"] = state.numpy()
 
-    def load_own_variables(self, store: dict) -> None:
-        stored = {name: store[name] for name in store.keys()}  # noqa: SIM118  (a store of Keras is no dictionary)
+    def load_own_variables(self, store: Any) -> None:
+        for variable in self._list_own_variables():
+            variable.assign(store[variable.name])
         for number, state in enumerate(self.random_states()):
             name = f"random_state_{number}"
-            if name in stored:  # weights saved without dropout have fewer
-                state.assign(stored[name])
-        stored = {name: value for name, value in stored.items() if not name.startswith("random_state_")}
-        super().load_own_variables(stored)
+            if name in store:  # weights saved without dropout have fewer
+                state.assign(store[name])
+
+    def _list_own_variables(self) -> list[keras.Variable]:
+        """Return the weights that no layer has, such as g and v of a `HybridNetwork`."""
+        numbered: dict[str, keras.Variable] = {}
+        super().save_own_variables(numbered)
+        return list(numbered.values())
 
     def get_config(self) -> dict:
         layers = {"embed": self.embed, "hidden": self.hidden, "direct": self.direct}
@@ -350,6 +369,10 @@ def _serialise(layer: keras.layers.Layer) -> dict:
 
 def _make_zeros(symbol: keras.KerasTensor) -> np.ndarray:
     return np.zeros((1, *symbol.shape[1:]), symbol.dtype)
+
+
+def _make_tensor_spec(symbol: keras.KerasTensor) -> tf.TensorSpec:
+    return tf.TensorSpec(symbol.shape, symbol.dtype, name=symbol.name)
 
 
 def _make_spec(symbol: keras.KerasTensor) -> keras.InputSpec:

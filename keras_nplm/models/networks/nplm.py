@@ -54,6 +54,8 @@ class NPLM(ContextNetwork):
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), A neural probabilistic language model, JMLR 3, equation 1.
     """
 
+    hidden: keras.layers.Layer
+
     def __init__(
         self,
         vocabulary_size: int,
@@ -81,20 +83,20 @@ class NPLM(ContextNetwork):
                 "`hidden_units` must be 1 or more without direct connections. Received: 0. "
                 "Fix: or pass `direct_connections=True`."
             )
-        options = dict(weight_decay=weight_decay, dtype=kwargs.get("dtype"))
-        hidden = NoHidden(name="hidden", dtype=kwargs.get("dtype"))
+        dtype = kwargs.get("dtype")
+        hidden: keras.layers.Layer = NoHidden(name="hidden", dtype=dtype)
         if hidden_units:
-            hidden = TanhHidden(hidden_units, dropout=dropout, name="hidden", **options)
+            hidden = TanhHidden(hidden_units, weight_decay, dropout, name="hidden", dtype=dtype)
         direct = None
         if direct_connections:
-            direct = DirectConnection(vocabulary_size, name="direct", **options)
+            direct = DirectConnection(vocabulary_size, weight_decay, name="direct", dtype=dtype)
         super().__init__(
             order,
-            embed=ContextEmbedding(vocabulary_size, embedding_dim, name="embed", **options),
+            embed=ContextEmbedding(vocabulary_size, embedding_dim, weight_decay, name="embed", dtype=dtype),
             hidden=hidden,
             direct=direct,
-            head=LinearHead(vocabulary_size, name="prob", **options),
-            objective=Likelihood(name="objective", dtype=kwargs.get("dtype")),
+            head=LinearHead(vocabulary_size, weight_decay, name="prob", dtype=dtype),
+            objective=Likelihood(name="objective", dtype=dtype),
             name=name,
             **kwargs,
         )

@@ -42,8 +42,8 @@ class PointerNetwork(ContextNetwork):
     """
 
     def __init__(self, *args: Any, pointer: Pointer | None = None, **kwargs: Any):
-        # before Keras tracks attributes: `build` needs it
-        self._given_pointer = pointer
+        # `build` needs it. As an attribute Keras would list it before the other layers
+        self._get_given_pointer = lambda: pointer
         super().__init__(*args, **kwargs)
 
     def build_parts(self, features_shape: tuple) -> None:
@@ -52,7 +52,8 @@ class PointerNetwork(ContextNetwork):
                 f"`head` must have a row for each word with a pointer. Received: {type(self.prob).__name__}. "
                 "Fix: choose a LinearHead."
             )
-        self.pointer = self._given_pointer or Pointer(name="pointer", dtype=self.prob.dtype_policy)
+        given = self._get_given_pointer()
+        self.pointer = given or Pointer(name="pointer", dtype=self.prob.dtype_policy)
         if not self.pointer.built:
             self.pointer.build(features_shape, (None, self.order - 1, self.embedding_dim))
             self.pointer.built = True

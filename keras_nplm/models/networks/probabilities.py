@@ -12,8 +12,10 @@ from keras import ops
 from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.data.segments import join_contexts
 from keras_nplm.io.forks import refuse_after_fork
+from keras_nplm.layers.heads import Head
 from keras_nplm.layers.ops import Tensor
-from keras_nplm.layers.scores import compute_log_prob
+from keras_nplm.layers.scores import Scores, compute_log_prob
+from keras_nplm.layers.segments import Context
 from keras_nplm.models.base import NextWordModel, row_blocks
 
 _CONTEXTS = 512  # contexts that the compiled network receives at a time
@@ -37,6 +39,12 @@ class _graph_property(functools.cached_property):
 class NetworkProbabilities(NextWordModel):
     """Mixin of a network with `read`, `features`, `scores` and `prob`."""
 
+    boundary: str
+    prob: Head
+    read: Callable[..., Context]
+    features: Callable[..., Tensor]
+    scores: Callable[..., Scores]
+
     def compute_features(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the features of contexts [B, n-1] as an array, float [B, w], without copies; evaluated in blocks."""
         return self._in_blocks(self._graph_features, context_ids)
@@ -44,7 +52,9 @@ class NetworkProbabilities(NextWordModel):
     def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
         """Return ln P(word | context), float [B], in nats, of words that the head scores."""
         outputs = self.prob.num_outputs
-        context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
+        size = self.vocabulary_size
+        context_ids, checked_ids = check_ngrams(context_ids, output_ids, self.order, size, outputs)
+        output_ids = np.asarray(checked_ids)
         result = np.zeros(len(output_ids), self.prob.accumulator_dtype)
         rest = np.arange(len(output_ids))
         if self.order > _LONG_ORDER:  # contexts that follow each other, as in a text, share the look-up of their words
@@ -60,8 +70,9 @@ class NetworkProbabilities(NextWordModel):
         for first in range(0, len(contexts), _CONTEXTS):
             begin, end = np.searchsorted(which, [first, first + _CONTEXTS], sorter=by_context)
             some = by_context[begin:end]
-            block = contexts[first : first + _CONTEXTS], output_ids[rest[some]], which[some] - first
-            result[rest[some]] = self._graph_log_prob(*block)
+            block_contexts = contexts[first : first + _CONTEXTS]
+            places = which[some] - first
+            result[rest[some]] = self._graph_log_prob(block_contexts, output_ids[rest[some]], places)
         return result
 
     def next_output_log_probs(self, context_ids: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import keras
 import numpy as np
@@ -45,41 +46,57 @@ class SelfNormalised(NextWordModel):
     sections 2.4 and 2.5.
     """
 
-    kind = "self-normalised"
+    kind: str | None = "self-normalised"
+    tables: np.ndarray  # T_k, [positions, |V|, h], of a network with a hidden layer
+    table: np.ndarray  # the table of each position, int [n-1]
+    targets: np.ndarray  # the table of the target, [|V|, h], of an energy head
+    v: np.ndarray  # [h], of an energy head
+    kernel: np.ndarray  # [U W], [|V|, w], of every other head
+    C: np.ndarray  # [|V|, m], of a network with x in the features
 
     def __init__(self, model: ContextNetwork):
-        energy = isinstance(model.prob, EnergyHead)
-        hidden = model.prob if energy else model.hidden
+        self.is_energy = isinstance(model.prob, EnergyHead)
+        hidden = model.prob if self.is_energy else model.hidden
         self._check_layers(model, hidden)
-        if isinstance(hidden, NoHidden):
-            hidden = None
-        self.order, self.vocabulary_size, self.boundary = model.order, model.vocabulary_size, model.boundary
+        self.has_hidden = hidden is not None and not isinstance(hidden, NoHidden)
+        # how often x is in the features: as the input of the head, and for W
+        self.times_x = 0 if self.is_energy else int(hidden is None) + int(model.direct is not None)
+        self.order = model.order
+        self.vocabulary_size = model.vocabulary_size
+        self.boundary = model.boundary
         self.block, self.scale = model.embed.position_spans(model.order - 1)
         self.b = _float32(model.prob.b)
         words = _float32(model.embed.C)
         words[0] = 0  # <pad> adds a zero vector
         pointer = getattr(model, "pointer", None)
         self.weigh_copies = None if pointer is None else _copy_pointer(pointer, words)
-        self.tables = self.targets = self.v = self.kernel = None
-        if hidden is not None:
-            blocks = _float32(hidden.H).reshape(-1, model.embedding_dim, hidden.hidden_units)
-            self.tables = words @ blocks  # [n-1, |V|, h]; with the energy output one more, of the target
-        if energy:
-            self.tables, self.targets = self.tables[:-1], self.tables[-1]
+        if self.has_hidden:
+            self._make_tables(hidden, words)
+        if self.is_energy:
             self.v = _float32(model.prob.v)
         else:
-            blocks = [] if model.direct is None else [_float32(model.direct.W)]
-            self.kernel = np.concatenate([_float32(model.prob.full_kernel()), *blocks], axis=1)
-            self.transform = None if hidden is None else _copy_transform(hidden)
-        if self.tables is not None:  # positions of one block of x with one scale share a table
-            pairs, self.table = np.unique([self.block, self.scale], axis=1, return_inverse=True)
-            blocks, scales = pairs
-            self.tables = self.tables[blocks.astype(int)] * scales.astype(np.float32)[:, None, None]
-            is_last = self.table == self.table[-1]
-            self.tables[self.table[-1]] += _float32(hidden.d) / np.count_nonzero(is_last)  # z includes d
-        self.C = words if model.direct is not None or hidden is None else None
+            direct = [] if model.direct is None else [_float32(model.direct.W)]
+            self.kernel = np.concatenate([_float32(model.prob.full_kernel()), *direct], axis=1)
+            if self.has_hidden:
+                self.transform = _copy_transform(cast(TanhHidden, hidden))
+        if self.times_x:
+            self.C = words
         # f of the pointer: the features of the head, without x of the direct connections
         self.pointer_width = model.prob.full_kernel().shape[1] if model.prob.has_word_rows else None
+
+    def _make_tables(self, hidden: Tensor, words: np.ndarray) -> None:
+        """Compute T_k of each position; positions of one block of x with one scale share a table."""
+        m = words.shape[1]
+        # [blocks, |V|, h]; with an energy head the last one is of the target
+        products = words @ _float32(hidden.H).reshape(-1, m, hidden.hidden_units)
+        if self.is_energy:
+            self.targets = products[-1]
+        pairs, self.table = np.unique([self.block, self.scale], axis=1, return_inverse=True)
+        blocks, scales = pairs
+        self.tables = products[blocks.astype(int)] * scales.astype(np.float32)[:, None, None]
+        # z includes d: a share of it with each position of the last table
+        is_last = self.table == self.table[-1]
+        self.tables[self.table[-1]] += _float32(hidden.d) / np.count_nonzero(is_last)
 
     @staticmethod
     def _check_layers(model: ContextNetwork, hidden: keras.layers.Layer) -> None:
@@ -98,7 +115,7 @@ class SelfNormalised(NextWordModel):
         return np.concatenate([self._score(context_ids[block], target_ids[block]) for block in blocks])
 
     def _score(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        if self.v is not None:
+        if self.is_energy:
             z = self._before_tanh(context_ids) + self.targets[target_ids]
             return np.tanh(z) @ self.v + self.b[target_ids]
         features = self.features(context_ids)
@@ -110,7 +127,7 @@ class SelfNormalised(NextWordModel):
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) for every word w, normalised, since all logits are computed."""
-        if self.v is not None:
+        if self.is_energy:
             contexts = self._before_tanh(context_ids)
             logits = np.empty((len(contexts), self.vocabulary_size), np.float32)
             for row, context in zip(logits, contexts, strict=True):  # |V| h tanh per pass of the loop
@@ -130,15 +147,16 @@ class SelfNormalised(NextWordModel):
 
     def features(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the features of the output layer, float32 [B, w]."""
-        features = []
-        if self.tables is not None:
+        features = [np.zeros((len(context_ids), 0), np.float32)]
+        if self.has_hidden:
             features.append(self.transform(self._before_tanh(context_ids)))
-        if self.C is not None:
+        if self.times_x:
             x = np.zeros((len(context_ids), self.block.max() + 1, self.C.shape[1]), np.float32)
             for column, block, scale in zip(context_ids.T, self.block, self.scale, strict=True):
                 x[:, block] += scale * self.C[column]
-            features.append(x.reshape(len(x), x.shape[1] * x.shape[2]))
-        return features[0] if len(features) == 1 else np.concatenate(features, axis=1)
+            features += [x.reshape(len(x), x.shape[1] * x.shape[2])] * self.times_x
+        # one part is not copied: a lookup takes microseconds
+        return features[1] if len(features) == 2 else np.concatenate(features, axis=1)
 
     def _before_tanh(self, context_ids: np.ndarray) -> np.ndarray:
         """Return d + H x, float32 [B, h]; for the energy output the part of the context."""

@@ -15,8 +15,11 @@ from keras_nplm.models.networks.metrics import negative_log_likelihoods
 from keras_nplm.models.networks.replicas import average_over_replicas, check_replicable, has_several_workers
 
 
-class ObjectiveTraining:
-    """Mixin of a `keras.Model` that trains by an objective of its own, such as the penalised log-likelihood.
+_FIX_TARGETS = "encode the text with the model's vocabulary; for a short-list use ngram_dataset(targets_below=…)."
+
+
+class ObjectiveTraining(keras.Model):
+    """Base class of a Keras model that trains by an objective of its own, such as the penalised log-likelihood.
 
         loss = 1/B sum_t objective(y_t, w_t) + λ/2 |θ|²
 
@@ -48,8 +51,15 @@ class ObjectiveTraining:
         replicas = tf.distribute.has_strategy() or self.distribute_strategy.num_replicas_in_sync > 1
         if jit_compile == "auto" and (replicas or not tf.config.list_logical_devices("GPU")):
             jit_compile = False
-        options |= dict(metrics=metrics, weighted_metrics=weighted_metrics, jit_compile=jit_compile)
-        super().compile(optimizer, loss, **options)
+        # Keras takes an empty list for metrics that it has to build
+        super().compile(
+            optimizer,
+            loss,
+            metrics=metrics or None,
+            weighted_metrics=weighted_metrics or None,
+            jit_compile=jit_compile,
+            **options,
+        )
         if replicas:
             check_replicable(self)
 
@@ -81,13 +91,11 @@ class ObjectiveTraining:
         """Return the loss of a batch, its number of n-grams, and the scores or probabilities that give the loss."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         is_segments = isinstance(x, dict) and "segments" in x
+        x = self._check_input_ids(x)
         if not self._trains_on_scores():
             return self._compute_step_of_call(x, y, sample_weight, is_segments, training)
         target_ids = self._flatten_targets(y, is_segments)
-        ids = next(iter(keras.tree.flatten(x))) if not isinstance(x, dict) else x.get("segments", x.get("contexts"))
-        _assert_in_range("context_ids", ids, self.vocabulary_size, "encode the text with the model's vocabulary.")
-        fix = "encode the text with the model's vocabulary; for a short-list use ngram_dataset(targets_below=…)."
-        _assert_in_range("target_ids", target_ids, self.prob.num_outputs, fix)
+        target_ids = _check_range("target_ids", target_ids, self.prob.num_outputs, _FIX_TARGETS)
         target_ids, known = clip_ids(target_ids, self.prob.num_outputs)
         scores = self.scores(x, training=training, sum_gradient=False)  # `complete_gradients` sums them
         if training:
@@ -115,19 +123,33 @@ class ObjectiveTraining:
                 f"`loss` must be the model's own for segments. Received: {self.loss}. "
                 "Fix: leave `loss` out, or give contexts [B, n-1]."
             )
+        if y is None:
+            raise _refuse_targets(y)
         outputs = self(x, training=training)
+        if not _is_one_per_output(y, outputs):
+            y = _check_range("target_ids", y, outputs.shape[-1], _FIX_TARGETS)
         loss = self.compute_loss(x, y, outputs, sample_weight, training=training)
         return loss, ops.shape(y)[0], outputs
 
+    def _check_input_ids(self, x: Any) -> Any:
+        """Return the inputs of a batch, whose ids are checked when they are used."""
+        fix = "encode the text with the model's vocabulary."
+        if not isinstance(x, dict):
+            return _check_range("context_ids", x, self.vocabulary_size, fix)
+        checked = dict(x)
+        for name in ("contexts", "segments"):
+            if name in x:
+                checked[name] = _check_range("context_ids", x[name], self.vocabulary_size, fix)
+        return checked
+
     def _flatten_targets(self, y: Tensor, is_segments: bool) -> Tensor:
         """Return the target ids of a batch, [B]; refuse targets that are no ids."""
-        shape = tf.TensorShape(getattr(y, "shape", None))
-        if y is None or shape.rank not in (None, 1, 2) or (shape.rank == 2 and not is_segments and shape[1] != 1):
-            received = type(y).__name__ if shape.rank is None else shape.as_list()
-            raise InputError(
-                f"`y` must be [B] or [B, 1] ids. Received: {received}. "
-                "Fix: give ids, or pass loss='categorical_crossentropy' to compile for one-hot targets."
-            )
+        if y is None:
+            raise _refuse_targets(y)
+        shape = tf.TensorShape(y.shape)
+        is_row = shape.rank == 2 and shape[1] != 1  # of a segment, or one-hot
+        if shape.rank not in (None, 1, 2) or (is_row and not is_segments):
+            raise _refuse_targets(y)
         return ops.reshape(y, (-1,))
 
     def compute_loss(
@@ -196,11 +218,30 @@ def clip_ids(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return ops.clip(ids, 0, size - 1), ops.where(known, 1.0, float("nan"))
 
 
-def _assert_in_range(argument: str, ids: Tensor, size: int, fix: str) -> None:
-    """Stop a step on ids out of range, whose loss would be NaN. XLA removes assertions: there the loss is NaN."""
+def _check_range(argument: str, ids: Tensor, size: int, fix: str) -> Tensor:
+    """Return ids that stop a step if they are out of range: its loss would be NaN. XLA removes assertions."""
     ids = tf.convert_to_tensor(ids)
-    ids = tf.cast(ids, tf.int64) if ids.dtype.is_integer else ids  # |V| may be beyond the range of a small type
-    least, greatest = tf.reduce_min(ids), tf.reduce_max(ids)
+    # |V| may be beyond the range of a small type
+    wide_ids = tf.cast(ids, tf.int64) if ids.dtype.is_integer else ids
+    least = tf.reduce_min(wide_ids)
+    greatest = tf.reduce_max(wide_ids)
+    in_range = tf.logical_and(least >= 0, greatest < tf.cast(size, wide_ids.dtype))
     text = f"`{argument}` must be 0 to {size - 1}. Fix: {fix} Received:"
-    in_range = tf.logical_and(least >= 0, greatest < tf.cast(size, greatest.dtype))
-    tf.debugging.Assert(in_range, [text, least, "to", greatest])
+    assertion = tf.debugging.Assert(in_range, [text, least, "to", greatest])
+    # eagerly there is no operation to wait for
+    with tf.control_dependencies([] if assertion is None else [assertion]):
+        return tf.identity(ids)
+
+
+def _is_one_per_output(y: Tensor, outputs: Tensor) -> bool:
+    """Return whether targets are one-hot or a distribution, [B, outputs], and no ids."""
+    shape = tf.TensorShape(y.shape)
+    return shape.rank == 2 and shape[1] != 1 and shape[1] == outputs.shape[-1]
+
+
+def _refuse_targets(y: Any) -> InputError:
+    received = "None" if y is None else list(y.shape)
+    return InputError(
+        f"`y` must be [B] or [B, 1] ids. Received: {received}. Fix: give ids, as fit(contexts, target_ids), "
+        "or pass loss='categorical_crossentropy' to compile for one-hot targets."
+    )

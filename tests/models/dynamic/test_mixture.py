@@ -3,8 +3,19 @@
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, Mixture, Shortlist, Uniform, kneser_ney, ngram_dataset
-from keras_nplm.layers.outputs import FullSoftmax
+from keras_nplm import (
+    NPLM,
+    ContextEmbedding,
+    ContextNetwork,
+    Likelihood,
+    LinearHead,
+    Mixture,
+    Shortlist,
+    TanhHidden,
+    Uniform,
+    kneser_ney,
+    ngram_dataset,
+)
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic, tune_dynamic
 from keras_nplm.models.dynamic.mixture import DynamicMixture
 from keras_nplm.models.dynamic.tuning import find_networks
@@ -47,16 +58,22 @@ def test_weights_follow_the_text(cuts):
     assert np.array_equal(dynamic.weights, start)
 
 
-def _network(**options) -> NPLM:
-    model = NPLM(V, 3, 4, 5, **options)
+def _randomise(model):
     rng = np.random.default_rng(0)
     for weight in model.trainable_weights:
         weight.assign(rng.normal(0, 0.5, weight.shape))
     return model
 
 
+def _build_listed() -> ContextNetwork:
+    embed = ContextEmbedding(V, 4, name="embed")
+    head = LinearHead(V, num_outputs=6, name="prob")
+    return _randomise(ContextNetwork(3, embed, head, Likelihood(), TanhHidden(5, name="hidden")))
+
+
 def test_networks_learn_within_mixtures_and_short_lists():
-    network, listed = _network(), _network(output=FullSoftmax(V, shortlist_size=2))
+    network = _randomise(NPLM(V, 3, 4, 5))
+    listed = _build_listed()
     shortlist = Shortlist(listed, kneser_ney(TEXT, V, 2))
     mixture = Mixture([network, shortlist, Uniform(V)], [0.4, 0.4, 0.2])
     assert find_networks(mixture) == [network, listed]

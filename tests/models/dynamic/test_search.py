@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM
-from keras_nplm.layers.outputs import FullSoftmax
+from keras_nplm import ContextEmbedding, ContextNetwork, Likelihood, LinearHead, TanhHidden
 from keras_nplm.models.dynamic import DynamicSettings, tuning
 from keras_nplm.models.dynamic.network import measure_mean_squares
 from keras_nplm.models.dynamic.tuning import find_settings
@@ -100,13 +99,19 @@ def test_no_step_is_a_candidate():
     assert find_settings(lambda settings: np.full(9, np.nan if settings.rate else -1.0), "sgd")[0].rate == 0
 
 
-@pytest.mark.parametrize("outside", [False, True])
-def test_mean_squares_of_a_short_list_are_those_of_its_outputs(outside):
-    network = NPLM(9, 3, 2, 3, output=FullSoftmax(9, shortlist_size=2, outside_output=outside), boundary="stream")
+def test_mean_squares_of_a_short_list_are_those_of_its_outputs():
+    network = ContextNetwork(
+        order=3,
+        embed=ContextEmbedding(9, 2, name="embed"),
+        hidden=TanhHidden(3, name="hidden"),
+        head=LinearHead(9, num_outputs=6, name="prob"),
+        objective=Likelihood(),
+        boundary="stream",
+    )
     text = np.random.default_rng(0).integers(4, 9, 300).astype(np.int32)
-    ngrams = np.lib.stride_tricks.sliding_window_view(np.concatenate([[0, 0], text]), 3).astype(np.int32)
-    if outside:
-        ngrams[:, -1] = np.minimum(ngrams[:, -1], 6)
-    expected = measure_mean_squares(network, ngrams[ngrams[:, -1] < 6 + outside], 32)
-    for square, wanted in zip(tuning._measure(network, text, "stream"), expected, strict=True):
+    padded = np.concatenate([[0, 0], text]).astype(np.int32)
+    ngrams = np.lib.stride_tricks.sliding_window_view(padded, 3)
+    expected = measure_mean_squares(network, ngrams[ngrams[:, -1] < 6], 32)
+    found = tuning._measure(network, text, "stream")
+    for square, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(square, wanted, rtol=1e-5)

@@ -1,0 +1,135 @@
+"""Networks that are trained and dropped leave nothing behind: searches, adapting servers."""
+
+import gc
+import weakref
+
+import keras
+import numpy as np
+import pytest
+from tensorflow.python.framework import ops as tf_ops
+
+from keras_nplm import (
+    NPLM,
+    AdaptiveHead,
+    AveragedContext,
+    ContextEmbedding,
+    ContextNetwork,
+    DeepHidden,
+    EnergyHead,
+    Likelihood,
+    LinearHead,
+    NoiseContrastive,
+    PointerNetwork,
+    SampledSoftmax,
+    TanhHidden,
+)
+from keras_nplm.models.adaptation import adapt_network
+from keras_nplm.models.dynamic.network import (
+    DynamicNPLM,
+    DynamicSettings,
+    measure_mean_squares,
+)
+
+ORDER, M, H = 5, 5, 6
+
+
+def build_half(size):
+    options = dict(direct_connections=True, weight_decay=0.1, dtype="mixed_bfloat16")
+    return NPLM(size, ORDER, M, H, **options)
+
+
+def build_tiles(size):
+    embed = ContextEmbedding(size, M, word_dropout=0.1, name="embed")
+    objective = Likelihood(held_out_mass=0.1, self_normalisation=0.1)
+    return ContextNetwork(ORDER, embed, LinearHead(size), objective, TanhHidden(H))
+
+
+def build_nce(size):
+    embed = ContextEmbedding(size, M, name="embed")
+    objective = NoiseContrastive(num_sampled=9, self_normalisation=0.1)
+    return ContextNetwork(ORDER, embed, LinearHead(size), objective, TanhHidden(H))
+
+
+def build_pointer(size):
+    embed = ContextEmbedding(size, M, name="embed")
+    head = LinearHead(size, tied=True)
+    objective = SampledSoftmax(num_sampled=9)
+    return PointerNetwork(ORDER, embed, head, objective, TanhHidden(H))
+
+
+def build_adaptive(size):
+    embed = ContextEmbedding(size, M, name="embed")
+    hidden = DeepHidden(H, residual_blocks=1, layer_norm=True)
+    return ContextNetwork(ORDER, embed, AdaptiveHead(size), Likelihood(), hidden)
+
+
+def build_energy(size):
+    embed = AveragedContext(size, M, averages_after=(2,), name="embed")
+    head = EnergyHead(size, hidden_units=H, dropout=0.1)
+    return ContextNetwork(ORDER, embed, head, SampledSoftmax())
+
+
+def make_ngrams(size):
+    rng = np.random.default_rng(0)
+    return rng.integers(4, size, (32, ORDER)).astype("int32")
+
+
+def train_and_drop(network):
+    """Train and read with a network, and return references to what must be freed."""
+    ngrams = make_ngrams(network.vocabulary_size)
+    contexts, targets = ngrams[:, :-1], ngrams[:, -1]
+    network.compile("adam")
+    network.fit(contexts, targets, verbose=0)
+    network.log_prob(contexts, targets)
+    dynamic = DynamicNPLM(network, DynamicSettings(chunk=8))
+    dynamic.log_prob(contexts, targets)
+    return refer_to([network, dynamic.network])
+
+
+def use_in_every_way_and_drop(network, directory):
+    """As `train_and_drop`; also adapt, export, predict, and train with a loss."""
+    ngrams = make_ngrams(network.vocabulary_size)
+    contexts, targets = ngrams[:, :-1], ngrams[:, -1]
+    references = train_and_drop(network)
+    squares = measure_mean_squares(network, ngrams, 8)
+    dynamic = DynamicNPLM(network, DynamicSettings(rule="rms", chunk=8), squares)
+    dynamic.log_prob(contexts, targets)
+    adapted, _ = adapt_network(network, targets, targets, epochs=1)
+    network.predict(contexts, verbose=0)
+    network.next_log_probs(contexts)
+    network.export(directory / f"{network.vocabulary_size}", verbose=False)
+    network.compile("sgd", loss="sparse_categorical_crossentropy")
+    data = (contexts, targets)
+    network.fit(*data, validation_data=data, batch_size=16, verbose=0)
+    return references + refer_to([dynamic.network, adapted])
+
+
+def refer_to(networks):
+    references = [weakref.ref(network) for network in networks]
+    return references + [weakref.ref(network.embed.C) for network in networks]
+
+
+def assert_freed(references):
+    keras.backend.clear_session()
+    gc.collect()
+    assert [reference() for reference in references] == [None] * len(references)
+
+
+def test_a_dropped_network_is_freed():
+    train_and_drop(build_nce(30))
+    registered = len(tf_ops._gradient_registry.list())
+    keras.backend.clear_session()
+    assert_freed(train_and_drop(build_nce(31)))
+    assert len(tf_ops._gradient_registry.list()) == registered
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "build", [build_half, build_tiles, build_pointer, build_adaptive, build_energy]
+)
+def test_a_network_used_in_every_way_is_freed(build, tmp_path):
+    use_in_every_way_and_drop(build(30), tmp_path)
+    registered = len(tf_ops._gradient_registry.list())
+    keras.backend.clear_session()
+    assert_freed(use_in_every_way_and_drop(build(31), tmp_path))
+    assert len(tf_ops._gradient_registry.list()) == registered

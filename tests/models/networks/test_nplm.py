@@ -1,0 +1,248 @@
+"""NPLM computes equation 1 of the paper, has its gradients, and shows the paper's letters."""
+
+import h5py
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_nplm import NPLM, ContextEmbedding, ContextNetwork, DeepHidden, Likelihood, LinearHead
+
+V = 11
+SHAPES = [
+    pytest.param(dict(order=5, embedding_dim=3, hidden_units=4), id="hidden"),
+    pytest.param(
+        dict(order=5, embedding_dim=3, hidden_units=4, direct_connections=True), id="hidden, W"
+    ),
+    pytest.param(
+        dict(order=3, embedding_dim=6, hidden_units=0, direct_connections=True), id="W alone"
+    ),
+    pytest.param(
+        dict(order=2, embedding_dim=1, hidden_units=1, direct_connections=True), id="bigram"
+    ),
+]
+
+
+def build_nplm(shape, **options):
+    model = NPLM(V, **shape, **options)
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(0, 0.5, weight.shape))
+    return model
+
+
+def make_batch(order, size=7):
+    rng = np.random.default_rng(1)
+    contexts = rng.integers(1, V, (size, order - 1)).astype(np.int32)
+    contexts[0, 0] = 0
+    contexts[2] = contexts[2, 0]  # one word fills a context
+    return contexts, rng.integers(1, V, size).astype(np.int32)
+
+
+# The oracle: equation 1 word by word, and its gradient by the chain rule, in float64
+
+
+def read_letters(model):
+    """Return the weights by the paper's letters and in the paper's shapes."""
+    letters = {
+        "C": model.embed.C.numpy(),
+        "b": model.prob.b.numpy(),
+        "U": np.zeros((V, 0)),
+        "W": np.zeros((V, (model.order - 1) * model.embedding_dim)),
+        "H": np.zeros((0, (model.order - 1) * model.embedding_dim)),
+        "d": np.zeros(0),
+    }
+    if model.hidden.hidden_units:
+        letters["U"] = model.prob.U.numpy()
+        letters["H"] = model.hidden.H.numpy().T
+        letters["d"] = model.hidden.d.numpy()
+    if model.direct is not None:
+        letters["W"] = model.direct.W.numpy()
+    return {name: array.astype(np.float64) for name, array in letters.items()}
+
+
+def compute_equation_1(letters, context):
+    """Return x, a and P(· | context)."""
+    x = np.concatenate([letters["C"][word] * (word != 0) for word in context])
+    a = np.tanh(letters["d"] + letters["H"] @ x)
+    y = letters["b"] + letters["W"] @ x + letters["U"] @ a
+    return x, a, np.exp(y) / np.exp(y).sum()
+
+
+def compute_gradients(letters, contexts, targets, weight_decay):
+    """Return the gradient of 1/B sum_t -ln P(w_t) + λ/2 |C, H, U, W|² by each letter."""
+    gradients = {name: np.zeros_like(array) for name, array in letters.items()}
+    m = letters["C"].shape[1]
+    for context, target in zip(contexts, targets, strict=True):
+        x, a, p = compute_equation_1(letters, context)
+        d_y = (p - (np.arange(V) == target)) / len(contexts)
+        d_o = (1 - a**2) * (letters["U"].T @ d_y)
+        d_x = letters["W"].T @ d_y + letters["H"].T @ d_o
+        gradients["b"] += d_y
+        gradients["U"] += np.outer(d_y, a)
+        gradients["W"] += np.outer(d_y, x)
+        gradients["d"] += d_o
+        gradients["H"] += np.outer(d_o, x)
+        for k, word in enumerate(context):
+            if word != 0:
+                gradients["C"][word] += d_x[k * m : (k + 1) * m]
+    for name in "CHUW":
+        gradients[name] += weight_decay * letters[name]
+    return gradients
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_probabilities_are_those_of_equation_1(shape):
+    model = build_nplm(shape)
+    contexts, targets = make_batch(shape["order"])
+    letters = read_letters(model)
+    expected = np.stack([compute_equation_1(letters, context)[2] for context in contexts])
+    np.testing.assert_allclose(model(contexts), expected, rtol=1e-5)
+    np.testing.assert_allclose(model.predict(contexts, verbose=0), expected, rtol=1e-5)
+    np.testing.assert_allclose(model.next_log_probs(contexts), np.log(expected), rtol=1e-5)
+    chosen = np.log(expected[np.arange(len(targets)), targets])
+    np.testing.assert_allclose(model.log_prob(contexts, targets), chosen, rtol=1e-5)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_step_follows_the_gradient_of_the_penalised_likelihood(shape, weight_decay):
+    model = build_nplm(shape, weight_decay=weight_decay)
+    contexts, targets = make_batch(shape["order"])
+    before = read_letters(model)
+    expected = compute_gradients(before, contexts, targets, weight_decay)
+    if model.direct is None:
+        expected["W"][:] = 0
+    model.compile(keras.optimizers.SGD(1.0), run_eagerly=True)
+    model.train_on_batch(contexts, targets)
+    after = read_letters(model)
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(before[name] - after[name], gradient, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_number_of_parameters_is_that_of_the_paper(shape):
+    n, m, h = shape["order"], shape["embedding_dim"], shape["hidden_units"]
+    expected = V * m + V * (1 + h) + h * (1 + (n - 1) * m)
+    if shape.get("direct_connections"):
+        expected += V * (n - 1) * m
+    assert NPLM(V, **shape).count_params() == expected
+
+
+# The paper's letters can be seen
+
+
+def list_datasets(path):
+    """Return the names of the weights in a weight file, by layer: "embed/C"."""
+    names = []
+
+    def add(name, item):
+        if isinstance(item, h5py.Dataset):
+            names.append(name)
+
+    with h5py.File(path) as file:
+        file.visititems(add)
+    return names
+
+
+def test_summary_and_weights_show_the_letters():
+    model = build_nplm(dict(order=3, embedding_dim=2, hidden_units=4, direct_connections=True))
+    lines = []
+    model.summary(print_fn=lines.append)
+    summary = "\n".join(lines)
+    for layer in ("embed", "hidden", "direct", "prob"):
+        assert f"{layer} (" in summary
+    assert f"{model.count_params():,}" in summary
+    paths = {"/".join(weight.path.split("/")[-2:]) for weight in model.trainable_weights}
+    assert paths == {"embed/C", "hidden/H", "hidden/d", "direct/W", "prob/U", "prob/b"}
+
+
+@pytest.mark.parametrize(
+    "direct_connections, letters",
+    [
+        pytest.param(True, {"C", "H", "d", "U", "W", "b"}, id="with W"),
+        pytest.param(False, {"C", "H", "d", "U", "b"}, id="without W"),
+    ],
+)
+def test_the_file_has_one_weight_for_each_letter(direct_connections, letters, tmp_path):
+    model = NPLM(V, 3, 2, 4, direct_connections=direct_connections)
+    model.save_weights(tmp_path / "network.weights.h5")
+    names = [name.split("/")[-1] for name in list_datasets(tmp_path / "network.weights.h5")]
+    assert sorted(names) == sorted(letters)
+
+
+def test_pretrained_vectors_stay_in_a_network():
+    embed = ContextEmbedding(V, 3, name="embed")
+    embed.build((None, 3))
+    vectors = np.random.default_rng(0).normal(size=(V, 3)).astype(np.float32)
+    embed.C.assign(vectors)
+    networks = [
+        ContextNetwork(4, embed, LinearHead(V, name="prob"), Likelihood(), DeepHidden(5))
+        for _ in range(2)
+    ]
+    assert networks[0].embed.C is networks[1].embed.C
+    assert len(embed.weights) == 1
+    np.testing.assert_array_equal(embed.C, vectors)
+
+
+# The hidden layer may be another one
+
+
+def activate(name, z):
+    if name == "tanh":
+        return np.tanh(z)
+    if name == "relu":
+        return np.maximum(z, 0)
+    if name == "silu":
+        return z / (1 + np.exp(-z))
+    # GELU, approximated with tanh, as in Keras
+    return 0.5 * z * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)))
+
+
+def normalise(a, norm):
+    if norm is None:
+        return a
+    return norm.gamma.numpy() * (a - a.mean()) / np.sqrt(a.var() + 1e-3) + norm.beta.numpy()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(dict(activation="tanh"), id="as the paper"),
+        pytest.param(dict(activation="relu", residual_blocks=1), id="a block"),
+        pytest.param(dict(activation="gelu", layer_norm=True), id="normalised"),
+        pytest.param(dict(activation="silu", residual_blocks=2, layer_norm=True), id="deep"),
+    ],
+)
+def test_a_deep_network_is_its_formula(options):
+    embed = ContextEmbedding(V, 3, name="embed")
+    head = LinearHead(V, name="prob")
+    model = ContextNetwork(3, embed, head, Likelihood(), DeepHidden(4, **options))
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(0, 0.6, weight.shape))
+    contexts = rng.integers(0, V, (7, 2)).astype(np.int32)
+    hidden = model.hidden
+    for context, found in zip(contexts, model(contexts).numpy(), strict=True):
+        x = np.concatenate([embed.C.numpy()[word] * (word != 0) for word in context])
+        a = activate(hidden.activation, hidden.d.numpy() + x @ hidden.H.numpy())
+        for block in hidden.blocks:
+            z = block.d.numpy() + normalise(a, block.norm) @ block.H.numpy()
+            a = a + activate(hidden.activation, z)
+        y = head.b.numpy() + head.U.numpy() @ normalise(a, hidden.norm)
+        np.testing.assert_allclose(found, np.exp(y) / np.exp(y).sum(), rtol=2e-4)
+
+
+def test_gradients_of_call_and_of_training_are_equal():
+    """`call` computes equation 1 in the open; `fit` uses the tiled softmax."""
+    model = build_nplm(dict(order=4, embedding_dim=3, hidden_units=5, direct_connections=True))
+    contexts, targets = make_batch(4)
+    with tf.GradientTape() as tape:
+        chosen = tf.gather(model(contexts, training=True), targets, batch_dims=1)
+        loss = -tf.reduce_mean(tf.math.log(chosen))
+    weights = [weight.value for weight in model.trainable_weights]
+    of_call = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, weights)]
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model.objective.losses(model.scores(contexts), targets).loss)
+    for gradient, wanted in zip(tape.gradient(loss, weights), of_call, strict=True):
+        np.testing.assert_allclose(tf.convert_to_tensor(gradient), wanted, atol=1e-6)

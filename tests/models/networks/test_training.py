@@ -1,0 +1,458 @@
+"""Training: losses, logs, sample weights, what is never computed, the user's own loss and call."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_nplm.layers.softmax as softmax
+from keras_nplm import (
+    NPLM,
+    ContextEmbedding,
+    ContextNetwork,
+    EnergyHead,
+    InputError,
+    LazySGD,
+    Likelihood,
+    LinearHead,
+    NoiseContrastive,
+    SampledSoftmax,
+    TanhHidden,
+    ngram_dataset,
+)
+
+V, ORDER, M, H = 11, 4, 3, 5
+
+
+def randomise(model):
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(0, 0.5, weight.shape))
+    return model
+
+
+def build_nplm(kind=NPLM, **options):
+    return randomise(kind(V, ORDER, M, H, direct_connections=True, **options))
+
+
+def build_network(objective, hidden=None):
+    return randomise(
+        ContextNetwork(
+            order=ORDER,
+            embed=ContextEmbedding(V, M, name="embed"),
+            hidden=hidden or TanhHidden(H, name="hidden"),
+            head=LinearHead(V, name="prob"),
+            objective=objective,
+        )
+    )
+
+
+def make_batch(size=7):
+    rng = np.random.default_rng(1)
+    contexts = rng.integers(1, V, (size, ORDER - 1)).astype(np.int32)
+    contexts[0, 0] = 0
+    return contexts, rng.integers(1, V, size).astype(np.int32)
+
+
+def find_step(model, contexts, targets, **options):
+    """Return the gradient by each weight, from an update of plain SGD with learning rate 1."""
+    before = [weight.numpy() for weight in model.trainable_weights]
+    model.compile(keras.optimizers.SGD(1.0), run_eagerly=True, **options)
+    model.train_on_batch(contexts, targets)
+    pairs = zip(model.trainable_weights, before, strict=True)
+    return [value - weight.numpy() for weight, value in pairs]
+
+
+def find_gradients(model, compute_loss):
+    """Return the dense gradient of a loss by each weight."""
+    with tf.GradientTape() as tape:
+        loss = compute_loss()
+    gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
+    return [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
+
+
+def assert_close(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-6)
+
+
+# What is minimised
+
+
+def test_held_out_mass_and_self_normalisation_are_in_the_loss():
+    """(1-ε) (-ln P(t)) + ε sum_w q(w) (-ln P(w)) + α (ln Z)², from the logits of all words."""
+    model = build_network(Likelihood(held_out_mass=0.2, self_normalisation=0.3))
+    contexts, targets = make_batch()
+    counts = np.arange(V)
+    model.objective.set_unigram(counts / counts.sum(), counts / counts.sum())
+
+    def compute_loss():
+        y = model.prob(model.hidden(model.embed(contexts)))
+        log_z = tf.reduce_logsumexp(y, axis=1)
+        log_p = y - log_z[:, None]
+        of_target = tf.gather(log_p, targets, batch_dims=1)
+        of_held_out = tf.linalg.matvec(log_p, tf.constant(counts / counts.sum(), tf.float32))
+        return tf.reduce_mean(-0.8 * of_target - 0.2 * of_held_out + 0.3 * log_z**2)
+
+    expected = find_gradients(model, compute_loss)
+    assert_close(find_step(model, contexts, targets), expected)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(
+            dict(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=False)), id="a loss"
+        ),
+        pytest.param(dict(metrics=["accuracy"]), id="a metric"),
+    ],
+)
+def test_a_loss_or_a_metric_changes_no_update(options):
+    contexts, targets = make_batch()
+    expected = find_step(build_nplm(weight_decay=0.2), contexts, targets)
+    assert_close(find_step(build_nplm(weight_decay=0.2), contexts, targets, **options), expected)
+
+
+def test_any_keras_layer_may_be_the_hidden_layer():
+    contexts, targets = make_batch()
+    model = build_network(Likelihood(), hidden=keras.layers.Dense(H, activation="relu"))
+
+    def compute_loss():
+        chosen = tf.gather(model(contexts), targets, batch_dims=1)
+        return -tf.reduce_mean(tf.math.log(chosen))
+
+    expected = find_gradients(model, compute_loss)
+    assert_close(find_step(model, contexts, targets), expected)
+
+
+# What `fit` and `evaluate` report
+
+
+def test_logs_have_the_penalised_loss_and_plain_perplexity():
+    model = build_nplm(weight_decay=0.1)
+    contexts, targets = make_batch(size=10)
+    likelihoods = -np.log(np.asarray(model(contexts))[np.arange(10), targets])
+    matrices = [model.embed.C, model.hidden.H, model.prob.U, model.direct.W]
+    penalty = 0.05 * sum(np.sum(matrix.numpy() ** 2) for matrix in matrices)
+    model.compile(optimizer=keras.optimizers.SGD(0.0))
+    # batches of 4, 4 and 2
+    history = model.fit(contexts, targets, batch_size=4, verbose=0).history
+    np.testing.assert_allclose(history["perplexity"], np.exp(np.mean(likelihoods)), rtol=1e-5)
+    np.testing.assert_allclose(history["loss"], np.mean(likelihoods) + penalty, rtol=1e-5)
+    loss, perplexity = model.evaluate(contexts, targets, batch_size=4, verbose=0)
+    np.testing.assert_allclose(loss, history["loss"][0], rtol=1e-5)
+    np.testing.assert_allclose(perplexity, history["perplexity"][0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("metrics", [[], ["accuracy"]])
+def test_sample_weights_count(metrics):
+    model = build_nplm()
+    contexts, targets = make_batch(size=6)
+    weights = np.array([1, 0, 2, 0, 0, 1], np.float32)
+    total = (-model.log_prob(contexts, targets) * weights).sum()
+    model.compile(keras.optimizers.SGD(0.0), metrics=metrics, run_eagerly=True)
+    figures = model.evaluate(
+        contexts, targets, sample_weight=weights, verbose=0, return_dict=True
+    )
+    assert set(figures) == {"loss", "perplexity", *metrics}
+    np.testing.assert_allclose(figures["loss"], total / 6, rtol=1e-5)
+    np.testing.assert_allclose(figures["perplexity"], np.exp(total / 4), rtol=1e-5)
+
+
+def test_an_ngram_of_weight_0_moves_nothing():
+    contexts, targets = make_batch(size=6)
+    weights = np.array([1, 1, 1, 0, 0, 0], np.float32)
+    models = [build_nplm(), build_nplm()]
+    for model in models:
+        # the loss is the weighted sum over the number of n-grams
+        model.compile(keras.optimizers.SGD(1.0 if model is models[0] else 0.5), run_eagerly=True)
+    models[0].train_on_batch(contexts, targets, sample_weight=weights)
+    models[1].train_on_batch(contexts[:3], targets[:3])
+    assert_close(models[0].get_weights(), models[1].get_weights())
+
+
+def test_a_sampled_loss_has_a_name_of_its_own():
+    model = build_network(NoiseContrastive(num_sampled=3, seed=0))
+    contexts, targets = make_batch()
+    model.compile(optimizer=LazySGD(0.1), run_eagerly=True)
+    data = (contexts, targets)
+    history = model.fit(*data, validation_data=data, verbose=0).history
+    assert set(history) == {"nce_loss", "val_loss", "val_perplexity"}
+    exact = -model.log_prob(contexts, targets).mean()
+    np.testing.assert_allclose(history["val_loss"], exact, rtol=1e-5)
+    np.testing.assert_allclose(np.log(history["val_perplexity"]), exact, rtol=1e-5)
+
+
+def test_callbacks_see_the_perplexity():
+    model = build_nplm()
+    data = make_batch(size=64)
+    seen = []
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(logs))
+    stop = keras.callbacks.EarlyStopping("val_perplexity", mode="min", min_delta=1e9, patience=1)
+    model.compile(keras.optimizers.SGD(0.1))
+    model.fit(*data, validation_data=data, epochs=5, verbose=0, callbacks=[callback, stop])
+    # nothing improves by a billion: training stops after the second epoch
+    assert [set(logs) for logs in seen] == [
+        {"loss", "perplexity", "val_loss", "val_perplexity"}
+    ] * 2
+
+
+# A subclass, and a loss of the user's own
+
+
+class Flatter(NPLM):
+    """P^(1/3), renormalised."""
+
+    def call(self, inputs, training=False):
+        rows = super().call(inputs, training=training)
+        return keras.ops.softmax(keras.ops.log(rows + 1e-30) / 3)
+
+
+class Logits(NPLM):
+    """A network that returns logits."""
+
+    def call(self, inputs, training=False):
+        return keras.ops.log(super().call(inputs, training=training))
+
+
+def test_a_subclass_is_trained_and_evaluated_on_its_own_call():
+    model = build_nplm(Flatter)
+    contexts, targets = make_batch(size=64)
+    own = -np.log(np.asarray(model(contexts))[np.arange(64), targets]).mean()
+
+    def compute_loss():
+        chosen = tf.gather(model(contexts, training=True), targets, batch_dims=1)
+        return -tf.reduce_mean(tf.math.log(chosen))
+
+    expected = find_gradients(model, compute_loss)
+    model.compile("sgd")
+    loss, perplexity = model.evaluate(contexts, targets, verbose=0)
+    np.testing.assert_allclose([loss, np.log(perplexity)], own, rtol=1e-4)
+    # of the scores, without `call`
+    assert abs(-model.log_prob(contexts, targets).mean() - own) > 0.1
+    found = find_step(model, contexts, targets)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_a_subclass_may_compute_its_own_loss_and_metrics():
+    class Student(NPLM):
+        def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+            return 2 * super().compute_loss(x, y, y_pred, sample_weight, training)
+
+        def compute_metrics(self, x, y, y_pred, sample_weight=None):
+            logs = super().compute_metrics(x, y, y_pred, sample_weight)
+            return {**logs, "outputs": y_pred.shape[1]}
+
+    model = build_nplm(Student)
+    contexts, targets = make_batch()
+    model.compile(LazySGD(0.1), run_eagerly=True)
+    figures = model.evaluate(contexts, targets, verbose=0, return_dict=True)
+    expected = -2 * model.log_prob(contexts, targets).mean()
+    np.testing.assert_allclose(figures["loss"], expected, rtol=1e-4)
+    assert figures["outputs"] == V
+    assert model.train_on_batch(contexts, targets, return_dict=True)["outputs"] == V
+
+
+def test_a_loss_of_logits_needs_a_network_that_returns_logits():
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    with pytest.raises(InputError, match=r"`from_logits` must be False.*returns probabilities"):
+        build_nplm().compile("sgd", loss)
+    contexts, targets = make_batch()
+    model = build_nplm(Logits)
+    expected = find_step(build_nplm(), contexts, targets)
+    assert_close(find_step(model, contexts, targets, loss=loss), expected)
+
+
+def test_one_hot_targets_need_their_loss():
+    contexts, targets = make_batch()
+    one_hot = np.eye(V, dtype=np.float32)[targets]
+    expected = find_step(build_nplm(), contexts, targets)
+    found = find_step(build_nplm(), contexts, one_hot, loss="categorical_crossentropy")
+    assert_close(found, expected)
+    with pytest.raises(InputError, match=r"`y` must be \[B\].*categorical_crossentropy"):
+        find_step(build_nplm(), contexts, one_hot)
+
+
+# Inputs that are wrong
+
+
+@pytest.mark.parametrize(
+    "kind, loss, wrong, run_eagerly",
+    [
+        pytest.param(NPLM, None, V, True, id="own loss"),
+        pytest.param(NPLM, None, -1, True, id="own loss, negative"),
+        pytest.param(NPLM, "sparse_categorical_crossentropy", V, True, id="compiled loss"),
+        pytest.param(NPLM, "sparse_categorical_crossentropy", V, False, id="compiled loss, graph"),
+        pytest.param(NPLM, "sparse_categorical_crossentropy", -1, True, id="compiled, negative"),
+        pytest.param(Flatter, None, V, True, id="own call"),
+    ],
+)
+def test_ids_out_of_range_stop_training(kind, loss, wrong, run_eagerly):
+    model = build_nplm(kind)
+    model.compile("sgd", loss, run_eagerly=run_eagerly)
+    contexts, targets = make_batch()
+    wrong_contexts = contexts.copy()
+    wrong_contexts[3, 1] = wrong
+    wrong_targets = targets.copy()
+    wrong_targets[5] = wrong
+    of_contexts = rf"(?s)`context_ids` must be 0 to {V - 1}.*{wrong}"
+    of_targets = rf"(?s)`target_ids` must be 0 to {V - 1}.*{wrong}"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=of_contexts):
+        model.fit(wrong_contexts, targets, verbose=0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=of_targets):
+        model.fit(contexts, wrong_targets, verbose=0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=of_targets):
+        model.evaluate(contexts, wrong_targets[:, None], verbose=0)
+
+
+@pytest.mark.parametrize("loss", [None, "sparse_categorical_crossentropy"])
+def test_training_without_targets_is_refused(loss):
+    model = build_nplm()
+    model.compile("sgd", loss, run_eagerly=True)
+    with pytest.raises(InputError, match=r"`y` must be \[B\].* Received: None. Fix: .*fit\("):
+        model.fit(make_batch()[0], verbose=0)
+
+
+@pytest.mark.parametrize("loss", [None, "sparse_categorical_crossentropy"])
+def test_inputs_of_an_unknown_name_are_refused(loss):
+    model = build_nplm()
+    model.compile("sgd", loss, run_eagerly=True)
+    contexts, targets = make_batch()
+    with pytest.raises(InputError, match=r"must have the key 'contexts'.*\['context_ids'\]"):
+        model.fit({"context_ids": contexts}, targets, verbose=0)
+
+
+# Datasets whose shapes are not known
+
+
+@pytest.mark.parametrize("shape", [None, [None, None]])
+@pytest.mark.parametrize("named", [False, True])
+def test_data_of_unknown_width_train(shape, named):
+    contexts, targets = make_batch()
+    expected = build_nplm()
+    expected.compile(keras.optimizers.SGD(1.0))
+    expected.fit(contexts, targets, verbose=0, shuffle=False)
+
+    def generate():
+        yield ({"contexts": contexts} if named else contexts), targets
+
+    of_contexts = tf.TensorSpec(shape, tf.int32)
+    inputs = {"contexts": of_contexts} if named else of_contexts
+    signature = (inputs, tf.TensorSpec([None], tf.int32))
+    data = tf.data.Dataset.from_generator(generate, output_signature=signature)
+    model = build_nplm()
+    model.compile(keras.optimizers.SGD(1.0))
+    model.fit(data.repeat(), steps_per_epoch=1, shuffle=False, verbose=0)
+    assert_close(model.get_weights(), expected.get_weights())
+
+
+def test_an_unknown_width_that_is_wrong_stops_training():
+    contexts = np.full((2, ORDER), 4, np.int32)
+    targets = np.full(2, 4, np.int32)
+    signature = (tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32))
+    data = tf.data.Dataset.from_generator(
+        lambda: iter([(contexts, targets)]), output_signature=signature
+    )
+    model = build_nplm()
+    model.compile("sgd")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[2,4\].*\[\?,3\]"):
+        model.fit(data, shuffle=False, verbose=0)
+
+
+@pytest.mark.parametrize("shape", [(2, ORDER), (2, 2), (3,), (1, 2, 3)])
+def test_a_known_wrong_width_is_refused(shape):
+    contexts = np.zeros(shape, np.int32)
+    model = build_nplm()
+    model.compile("sgd", run_eagerly=True)
+    message = r"`context_ids` must be \[B, 3\]. Received: .* Fix"
+    with pytest.raises(InputError, match=message):
+        model(contexts)
+    with pytest.raises(InputError, match=message):
+        model({"contexts": contexts})
+    with pytest.raises(InputError, match=message):
+        model.fit(contexts, np.full(len(contexts), 4), verbose=0)
+
+
+def test_a_dataset_of_ngrams_trains():
+    ids = np.array([4, 5, 6, 7, 3] * 20, np.int32)
+    model = NPLM(V, ORDER, M, H)
+    model.compile(keras.optimizers.Adam(0.1))
+    data = ngram_dataset(ids, ORDER, 20)
+    history = model.fit(data, epochs=8, shuffle=False, verbose=0).history
+    assert history["perplexity"][-1] < 1.2
+
+
+# What the default path does not compute
+
+
+def trace_shapes(model, step, batch_size):
+    """Return the shapes of all tensors in a traced step and in the functions that it calls."""
+    model.optimizer.build(model.trainable_variables)
+    contexts = tf.TensorSpec([batch_size, model.order - 1], tf.int32)
+    targets = tf.TensorSpec([batch_size], tf.int32)
+
+    @tf.function
+    def run(x, y):
+        return step((x, y))
+
+    graph = run.get_concrete_function(contexts, targets).graph
+    definition = graph.as_graph_def(add_shapes=True)
+    library = {inner.signature.name: inner for inner in definition.library.function}
+    found = set()
+    waiting = [definition.node]
+    while waiting:
+        for node in waiting.pop():
+            for shape in node.attr["_output_shapes"].list.shape:
+                found.add(tuple(dimension.size for dimension in shape.dim))
+            for attribute in node.attr.values():
+                if attribute.HasField("func") and attribute.func.name in library:
+                    waiting.append(library.pop(attribute.func.name).node_def)
+    return found
+
+
+@pytest.mark.parametrize("metrics", [[], ["accuracy"]])
+def test_default_steps_build_no_probabilities_of_all_words(metrics, monkeypatch):
+    """No tensor [B, |V|] is in the graph. With a metric of the probabilities there is one."""
+    size, batch_size = 10_000, 64
+    # as a larger vocabulary would have it
+    monkeypatch.setattr(softmax, "_WHOLE", batch_size * size - 1)
+    model = NPLM(size, 4, 5, 6, direct_connections=True)
+    model.compile(LazySGD(0.1), metrics=metrics)
+    if metrics:
+        # outside of the trace, which may not create the metric's variables
+        model.evaluate(np.full((1, 3), 4), np.full(1, 4), verbose=0)
+    for step in (model.train_step, model.test_step):
+        shapes = trace_shapes(model, step, batch_size)
+        assert ((batch_size, size) in shapes) == bool(metrics)
+        # the features [a; x]
+        assert (batch_size, 6 + 15) in shapes
+
+
+@pytest.mark.parametrize("name", ["likelihood", "nce", "energy"])
+def test_a_sampled_step_builds_nothing_as_long_as_the_vocabulary(name):
+    """Neither logits [B, |V|] nor a gradient or an update [|V|, h]. The likelihood has both."""
+    size, batch_size = 50, 9
+    embed = ContextEmbedding(size, 5, name="embed")
+    if name == "energy":
+        head = EnergyHead(size, hidden_units=6, name="prob")
+        model = ContextNetwork(3, embed, head, SampledSoftmax())
+    else:
+        objective = Likelihood() if name == "likelihood" else NoiseContrastive()
+        model = ContextNetwork(3, embed, LinearHead(size), objective, TanhHidden(6))
+    model.compile(LazySGD(0.1, weight_decay=1e-3))
+    shapes = trace_shapes(model, model.train_step, batch_size)
+    is_dense = name == "likelihood"
+    assert ((batch_size, size) in shapes) == is_dense
+    assert ((size, 6) in shapes) == is_dense
+    # C has sparse gradients with every head
+    assert (size, 5) not in shapes
+
+
+def test_jit_compilation_is_off_on_a_cpu():
+    model = build_nplm()
+    model.compile("sgd")
+    if not tf.config.list_logical_devices("GPU"):
+        assert model.jit_compile is False
+    model.compile("sgd", jit_compile=True)
+    assert model.jit_compile is True
