@@ -8,12 +8,9 @@ from keras import ops
 
 from keras_nplm.data.special_ids import PAD_ID
 from keras_nplm.io.errors import InputError
-from keras_nplm.layers.lookup import rows, zero_masked_rows
+from keras_nplm.layers.lookup import ensure_width, rows, zero_masked_rows
 from keras_nplm.layers.ops import Dropout, NewRows, Tensor, append_rows, l2_regularizer
 from keras_nplm.layers.segments import Context, SegmentEmbedding
-
-if keras.backend.backend() == "tensorflow":
-    import tensorflow as tf
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -109,9 +106,7 @@ class ContextEmbedding(SegmentEmbedding):
                 f"`context_ids` must be [B, {size}]. Received: {list(shape)}. "
                 "Fix: give the n-1 words before the target."
             )
-        if keras.backend.backend() != "tensorflow":
-            return ops.reshape(context_ids, (-1, size))
-        return tf.ensure_shape(context_ids, [None, size])
+        return ensure_width(context_ids, size)
 
     def vectors(self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True) -> Tensor:
         """Return C(w) of each word, float [B, words, m]."""

@@ -27,6 +27,13 @@ def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> T
     return tf.reshape(vectors, tf.concat([tf.shape(ids), tf.shape(vectors)[1:]], axis=0))
 
 
+def ensure_width(ids: Tensor, width: int) -> Tensor:
+    """Return ids [B, width] of a width that is not known yet. It is checked when the graph runs."""
+    if keras.backend.backend() != "tensorflow":
+        return ops.reshape(ids, (-1, width))
+    return tf.ensure_shape(ids, [None, width])
+
+
 def sum_repeated_rows(ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Return distinct ids and the sum of the rows of each, for sparse gradients. TensorFlow only.
 
