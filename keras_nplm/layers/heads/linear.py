@@ -58,13 +58,9 @@ class LinearHead(Head):
         **kwargs: Any,
     ):
         if rank is not None and rank < 1:
-            raise InputError(
-                f"`rank` must be 1 or more, or None. Received: {rank}. Fix: give None for full rank."
-            )
+            raise InputError(f"`rank` must be 1 or more, or None. Received: {rank}. Fix: give None for full rank.")
         if rank is not None and tied:
-            raise InputError(
-                f"`rank` must be None if `tied`. Received: {rank}. Fix: a tied head has rank m."
-            )
+            raise InputError(f"`rank` must be None if `tied`. Received: {rank}. Fix: a tied head has rank m.")
         if num_outputs is not None and not 5 <= num_outputs <= vocabulary_size:
             raise InputError(
                 f"`num_outputs` must be 5 to {vocabulary_size}, or None. Received: {num_outputs}. "
@@ -94,8 +90,8 @@ class LinearHead(Head):
     def build(self, input_shape: tuple) -> None:
         width = input_shape[-1]
         if self.tied:
-            self.check_tied(self.U)
-            self.P = self.add_matrix("P", (width, self.U.shape[1]))
+            embedding = self.check_tied(self.U)
+            self.P = self.add_matrix("P", (width, embedding.shape[1]))
         elif self.rank:
             self.P = self.add_matrix("P", (width, self.rank))
             self.U = self.add_matrix("U", (self.num_outputs, self.rank))

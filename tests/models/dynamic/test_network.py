@@ -128,7 +128,7 @@ def test_sgd_is_the_plain_loop(factors):
 
 @pytest.mark.parametrize("cuts", [(), (3, 4, 30)])
 def test_the_trained_network_keeps_a_share_of_the_probability(cuts):
-    model = _network()
+    model = _build_network()
     settings = DynamicSettings(chunk=4, rate=0.7)
     learned, trained = _read(DynamicNPLM(model, settings), NGRAMS), _read(model, NGRAMS)
     shared = DynamicNPLM(model, dataclasses.replace(settings, static_share=0.3))
