@@ -36,6 +36,7 @@ from keras_nplm import (
 )
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
 from keras_nplm.models.evaluation import log_probs
+from keras_nplm.models.networks.self_normalised import SelfNormalised
 from keras_nplm.models.ngrams import (
     ContextFrequencies,
     FrequencyBins,
@@ -46,7 +47,6 @@ from keras_nplm.models.ngrams import (
     prune,
 )
 from keras_nplm.models.ngrams.approximation import approximate
-from keras_nplm.models.networks.self_normalised import SelfNormalised
 
 V = 12
 VOCABULARY = Vocabulary([f"w{i}" for i in range(V - 4)])

@@ -90,9 +90,7 @@ def test_loss_and_gradient_are_those_of_the_formula(has_direct):
         expected.append((network.direct.W, d_y.T @ x))
     gradients = tape.gradient(loss, [weight for weight, _ in expected])
     for gradient, (weight, wanted) in zip(gradients, expected, strict=True):
-        np.testing.assert_allclose(
-            gradient, wanted, rtol=1e-7, atol=1e-12, err_msg=weight.name
-        )
+        np.testing.assert_allclose(gradient, wanted, rtol=1e-7, atol=1e-12, err_msg=weight.name)
 
 
 def test_training_starts_at_the_ngram_model():

@@ -11,11 +11,11 @@ from keras import ops
 from keras_nplm.data.ngram_arrays import check_ngrams
 from keras_nplm.data.segments import join_contexts
 from keras_nplm.io.errors import check_argument
+from keras_nplm.layers.ops import list_biases
 from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings
-from keras_nplm.models.networks.probabilities import NetworkProbabilities
-from keras_nplm.layers.ops import list_biases
 from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.probabilities import NetworkProbabilities
 
 _CHUNKS = 64  # chunks in a call of the compiled network: Ctrl-C is noticed between calls
 
@@ -35,8 +35,12 @@ class DynamicNPLM(NextWordModel):
     Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural sequence models.
     """
 
-    def __init__(self, network: ContextNetwork, settings: DynamicSettings, mean_squares: Sequence[np.ndarray] | None = None):
-        check_argument("network", isinstance(network, ContextNetwork), "a network", type(network).__name__, "train one.")
+    def __init__(
+        self, network: ContextNetwork, settings: DynamicSettings, mean_squares: Sequence[np.ndarray] | None = None
+    ):
+        check_argument(
+            "network", isinstance(network, ContextNetwork), "a network", type(network).__name__, "train one."
+        )
         rms = settings.rule == "rms"
         check_argument("mean_squares", not rms or mean_squares is not None, "given with `rule='rms'`", None, "measure.")
         self.network = copy_network(network)

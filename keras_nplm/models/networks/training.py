@@ -14,7 +14,6 @@ from keras_nplm.models.networks.gradients import complete_gradients
 from keras_nplm.models.networks.metrics import negative_log_likelihoods
 from keras_nplm.models.networks.replicas import average_over_replicas, check_replicable, has_several_workers
 
-
 _FIX_TARGETS = "encode the text with the model's vocabulary; for a short-list use ngram_dataset(targets_below=…)."
 
 

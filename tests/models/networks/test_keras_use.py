@@ -8,7 +8,6 @@ import tensorflow as tf
 from keras_nplm import (
     NPLM,
     ContextEmbedding,
-    ContextNetwork,
     HybridNetwork,
     Likelihood,
     LinearHead,

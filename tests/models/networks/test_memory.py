@@ -124,9 +124,7 @@ def test_a_dropped_network_is_freed():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "build", [build_half, build_tiles, build_pointer, build_adaptive, build_energy]
-)
+@pytest.mark.parametrize("build", [build_half, build_tiles, build_pointer, build_adaptive, build_energy])
 def test_a_network_used_in_every_way_is_freed(build, tmp_path):
     use_in_every_way_and_drop(build(30), tmp_path)
     registered = len(tf_ops._gradient_registry.list())
