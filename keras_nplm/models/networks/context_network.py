@@ -28,7 +28,7 @@ _PARTS = ("embed", "hidden", "direct", "head", "objective")  # in the configurat
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class ContextNetwork(ObjectiveTraining, NetworkProbabilities, keras.Model):
+class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
     """Next-word network of a context of n-1 words, composed of layers.
 
         inputs -> read -> features a -> scores y -> P(w | context) = exp(y_w) / sum_i exp(y_i)

@@ -1,9 +1,12 @@
 """HybridNetwork: a network with the log-probabilities of an n-gram model inside."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from keras_nplm.io.errors import InputError
@@ -59,17 +62,31 @@ class HybridNetwork(ContextNetwork):
 
     def scores(self, inputs: Any, training: bool = False, sum_gradient: bool = True) -> StoredScores:
         if not isinstance(inputs, dict) or "log_q" not in inputs:
-            raise InputError(
-                '`inputs` must be {"contexts": …, "log_q": …} with an n-gram model inside. '
-                f"Received: {sorted(inputs) if isinstance(inputs, dict) else 'contexts alone'}. "
-                "Fix: use `hybrid_dataset`, or ask a `Hybrid` of this network."
-            )
+            raise _refuse_inputs(sorted(inputs) if isinstance(inputs, dict) else "contexts alone")
         context = self.read(inputs, training, sum_gradient)
         features = self.features(context, training)
         y = self.score(context, features, training).logits()
         gain = self.g + ops.matmul(ops.cast(features, y.dtype), self.v[:, None])  # [B, 1]
         log_q = ops.maximum(ops.cast(inputs["log_q"], y.dtype), _LEAST)
         return StoredScores(y + gain * log_q)
+
+    def next_log_probs_with(self, context_ids: np.ndarray, log_q: np.ndarray) -> np.ndarray:
+        """Return ln P(w | context), float [B, |V|], from contexts and ln Q, float [B, |V|]."""
+        return self._graph_log_probs_with(context_ids, log_q)
+
+    @functools.cached_property
+    def _graph_log_probs_with(self) -> Callable:
+        def compute(context_ids: Tensor, log_q: Tensor) -> Tensor:
+            return ops.log_softmax(self.scores({"contexts": context_ids, "log_q": log_q}).logits())
+
+        log_q_spec = tf.TensorSpec([None, self.vocabulary_size], tf.float32)
+        return self._compile(compute, [self._context_spec(), log_q_spec])
+
+    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        raise _refuse_inputs("contexts alone")
+
+    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
+        raise _refuse_inputs("contexts alone")
 
     def set_head_unigram(self, unigram: np.ndarray) -> None:
         """Leave b at 0: Q has the frequencies of the words."""
@@ -90,3 +107,10 @@ class HybridNetwork(ContextNetwork):
     @property
     def biases(self) -> list[keras.Variable]:
         return [*super().biases, self.g, self.v]
+
+
+def _refuse_inputs(received: object) -> InputError:
+    return InputError(
+        '`inputs` must be {"contexts": …, "log_q": …} with an n-gram model inside. '
+        f"Received: {received}. Fix: use `hybrid_dataset`, or ask a `Hybrid` of this network."
+    )

@@ -125,18 +125,6 @@ class NetworkProbabilities(NextWordModel):
         width = self.order - 2 + _SEGMENT
         return self._compile(compute, [tf.TensorSpec([None, width], tf.int32), _IDS])
 
-    def next_log_probs_with(self, context_ids: np.ndarray, log_q: np.ndarray) -> np.ndarray:
-        """Return ln P(w | context) of a `HybridNetwork`, float [B, |V|], from contexts and ln Q, float [B, |V|]."""
-        return self._graph_hybrid(context_ids, log_q)
-
-    @_graph_property
-    def _graph_hybrid(self) -> Callable:
-        def compute(context_ids: Tensor, log_q: Tensor) -> Tensor:
-            return ops.log_softmax(self.scores({"contexts": context_ids, "log_q": log_q}).logits())
-
-        log_q_spec = tf.TensorSpec([None, self.vocabulary_size], tf.float32)
-        return self._compile(compute, [self._context_spec(), log_q_spec])
-
     def _context_spec(self) -> tf.TensorSpec:
         return tf.TensorSpec([None, self.order - 1], tf.int32)
 
