@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_nplm.io.errors import InputError
+from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.scores import StoredScores
 from keras_nplm.models.networks.context_network import ContextNetwork
 
