@@ -81,9 +81,8 @@ class ConfiguredLayer(keras.layers.Layer):
     def load_own_variables(self, store: Any) -> None:
         variables = {variable.name: variable for variable in self.list_own_variables()}
         if sorted(store.keys()) != sorted(variables):
-            raise ValueError(
-                f"{self.path} must have the weights {sorted(variables)}. Received: {sorted(store.keys())}."
-            )
+            stored = sorted(store.keys())
+            raise ValueError(f"{self.path} must have the weights {sorted(variables)}. Received: {stored}.")
         for name, variable in variables.items():
             variable.assign(store[name])
 
