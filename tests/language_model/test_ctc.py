@@ -28,7 +28,7 @@ def _search_all(logits, language_model, alpha, beta):
         text = " ".join("".join(LABELS[label] for label, _ in itertools.groupby(path)).split())
         totals[text] = np.logaddexp(totals[text], sum(logits[range(len(path)), path]))
     texts = list(totals)
-    for text, score in zip(texts, language_model.score(texts), strict=True):
+    for text, score in zip(texts, language_model.score(texts, alone=True), strict=True):
         totals[text] += alpha * score.log_prob + beta * len(text.split()) + OFFSET * score.unk_tokens
     return max(texts, key=totals.get), max(totals.values())
 
