@@ -32,7 +32,7 @@ def _search_all(logits, language_model, alpha, beta):
         text = " ".join("".join(LABELS[label] for label, _ in itertools.groupby(path)).split())
         totals[text] = np.logaddexp(totals[text], sum(logits[range(len(path)), path]))
     texts = list(totals)
-    for text, score in zip(texts, language_model.score(texts), strict=True):
+    for text, score in zip(texts, language_model.score(texts, alone=True), strict=True):
         log_prob = score.log_prob + OFFSET * LN10 * score.unk_tokens
         totals[text] += alpha * log_prob + beta * len(text.split())
     return max(texts, key=totals.get), max(totals.values())
