@@ -262,7 +262,7 @@ class _Log10Scorer(scorer.Scorer):
 
     def __init__(self, model: NextWordModel):
         self._begin = np.full(model.order - 1, PAD_ID, np.int32).tobytes()
-        self._between = b""
+        self._keeps_last = False
         self._set_model(model)
         self._register()
 

@@ -68,6 +68,8 @@ class Scorer(Pickled):
         self._begin = language_model.first_context.tobytes()
         has_spaces = parse_tokenizer(language_model.tokenizer_name)[0] == CHARACTERS
         self._between = self.vocabulary.encode([SPACE] * has_spaces).tobytes()
+        # of characters and subwords the last token tells `encode` that the text has begun
+        self._keeps_last = bool(self._between) or self.vocabulary.subwords is not None
         self._is_space_known = self._between not in (b"", UNK)
         self._tokenizer_name = language_model.tokenizer_name
         self._origin = origin
@@ -144,8 +146,7 @@ class Scorer(Pickled):
         after[:, :-1] = contexts[:, 1:]
         after[:, -1:] = targets[:, None]
         if used is not None:
-            if self._between or self.vocabulary.subwords is not None:
-                # the last token tells `encode` that the text has begun
+            if self._keeps_last:
                 used = np.maximum(used, 1)
             after *= self._distances <= used[:, None]  # the rest is <pad>, 0
         packed = after.tobytes()

@@ -69,7 +69,8 @@ class BackoffGraph(GraphModel):
         self.unigrams = store_array(model.unigrams)
         pairs = zip(model.keys, model.log_probs, strict=True)
         self.ngrams = [SortedTable(keys, values, model.vocabulary_size) for keys, values in pairs]
-        self.backoffs = [store_array(backoffs) for backoffs in model.backoffs]
+        # one number more than any context has, as in `SortedTable`: an order may have no contexts
+        self.backoffs = [store_array(np.append(backoffs, np.float32(0))) for backoffs in model.backoffs]
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         log_prob = tf.gather(self.unigrams, target_ids)
@@ -96,7 +97,8 @@ class FrequencyBinsGraph(tf.Module):
     def __init__(self, bins: FrequencyBins):
         super().__init__()
         self.contexts = TrieGraph(bins.frequencies.contexts)
-        self.counts = [store_array(counts) for counts in bins.frequencies.counts]
+        # one number more than any context has, as in `SortedTable`
+        self.counts = [store_array(np.append(counts, 0)) for counts in bins.frequencies.counts]
         self.tokens, self.back_off = bins.frequencies.tokens, bins.back_off
         self.bins_per_length = bins.bins_per_length
 

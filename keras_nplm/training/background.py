@@ -23,7 +23,6 @@ from keras_nplm.language_model.model_files import (
 )
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate, log_probs
-from keras_nplm.models.jackknife import check_training_text
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.training.configuration import Configuration
 
@@ -53,6 +52,8 @@ def write_background(
     size, wanted = configuration.shortlist_size, f"1 to {largest}, the number of words in the vocabulary"
     check_argument("shortlist_size", size is None or size <= largest, wanted, size)
     if configuration.output_layer == "hybrid":
+        from keras_nplm.models.jackknife import check_training_text  # which loads TensorFlow
+
         check_training_text(encoded.for_training(), configuration.boundary)
     model = _load(source, configuration, encoded, vocabulary) if source else _estimate(configuration, encoded)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})

@@ -136,7 +136,8 @@ def test_served_functions_give_the_results_of_python(boundary):
     sentences = ["the cat sat on the mat .", "", "a bird sat", "dog dog dog dog dog"]
     served = ServingModule(language_model, len(WORDS))
     scores, predicted = served.score(tf.constant(sentences)), served.predict_next(tf.constant(sentences))
-    for i, score in enumerate(language_model.score(sentences, alone=True)):
+    for i, sentence in enumerate(sentences):  # each is a text of its own
+        [score] = language_model.score([sentence])
         words = dict(language_model.next_words(sentences[i], len(WORDS)))
         found = zip(predicted["words"][i].numpy().astype(str), predicted["probabilities"][i].numpy(), strict=True)
         assert dict(found) == pytest.approx(words, rel=2e-5)

@@ -104,8 +104,8 @@ def test_written_files_have_the_orders_with_ngrams(tmp_path, build):
     read, _ = read_arpa(tmp_path / "model.arpa", VOCABULARY)
     assert read.num_ngrams == [number for number in model.num_ngrams if number]
     texts = ["b c a x", "a", "", "c c c c c c c c c"]
-    expected = [score.log_prob for score in LanguageModel(model, VOCABULARY, "whitespace").score(texts)]
-    found = [score.log_prob for score in LanguageModel(read, VOCABULARY, "whitespace").score(texts)]
+    expected = [score.log_prob for score in LanguageModel(model, VOCABULARY, "whitespace").score(texts, alone=True)]
+    found = [score.log_prob for score in LanguageModel(read, VOCABULARY, "whitespace").score(texts, alone=True)]
     assert found == pytest.approx(expected, rel=1e-5)
     ours = KenlmModel(tmp_path / "model.arpa")
     assert [ours.score(text) * np.log(10) for text in texts] == pytest.approx(expected, rel=1e-5)
@@ -118,7 +118,7 @@ def test_kenlm_reads_the_written_files(tmp_path, build):
     write_arpa(tmp_path / "model.arpa", model, VOCABULARY)
     theirs = real.Model(str(tmp_path / "model.arpa"))
     texts = ["b c a x", "a", "", "c c c c c c c c c"]
-    expected = [score.log_prob for score in LanguageModel(model, VOCABULARY, "whitespace").score(texts)]
+    expected = [score.log_prob for score in LanguageModel(model, VOCABULARY, "whitespace").score(texts, alone=True)]
     assert [theirs.score(text) * np.log(10) for text in texts] == pytest.approx(expected, rel=1e-5)
 
 
