@@ -5,8 +5,8 @@ Nine packages in data-flow order, each importing only from those before it: `io`
 is imported when it is first used, so that `import keras_nplm` loads neither Keras nor TensorFlow.
 
 To know the network in an hour, read in this order: README.md, models/networks/nplm.py, layers/context.py,
-layers/hidden.py, layers/heads/linear.py, models/networks/context_network.py, layers/objectives/likelihood.py,
-data/ngram_arrays.py, data/dataset.py, models/evaluation.py, training/fit.py.
+layers/hidden.py, layers/heads/linear.py, layers/scores.py, models/networks/context_network.py,
+layers/objectives/likelihood.py, models/evaluation.py.
 """
 
 import contextlib
