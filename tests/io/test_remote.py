@@ -4,11 +4,12 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import fsspec
+import numpy as np
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.files import write_json
+from keras_nplm.io.files import write_arrays, write_json
 from keras_nplm.io.paths import check_output_path
 from keras_nplm.io.remote import display_url, fetch, open_filesystem, open_output, upload
 
@@ -29,6 +30,31 @@ def url(request, monkeypatch, tmp_path):
 
 def _list(url) -> list[str]:
     return sorted(path.partition(url.partition("//")[2] + "/")[2] for path in open_filesystem(url).find(url))
+
+
+def test_a_renamed_checkpoint_is_copied_by_the_store(tmp_path, monkeypatch):
+    """The store has both checkpoints, and only the new one has travelled."""
+    monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "cache"))
+    store, uploaded = MemoryFileSystem(), []
+    store.store.clear()
+    put_file = store.put_file
+
+    def record(source, target):
+        uploaded.append(Path(target).name)
+        put_file(source, target)
+
+    monkeypatch.setattr(store, "put_file", record)
+    monkeypatch.setattr("keras_nplm.io.remote.open_filesystem", lambda url: store)
+    with open_output("gs://bucket/run", resume=True) as local:
+        contents = []
+        for number in range(3):
+            write_arrays(local / "last.npz", {"a": np.array([number])}, keep=local / "previous.npz")
+            contents.append((local / "last.npz").read_bytes())
+            upload(local)
+            assert store.cat_file("gs://bucket/run/last.npz") == contents[-1]
+            if number:
+                assert store.cat_file("gs://bucket/run/previous.npz") == contents[-2]
+    assert uploaded == ["last.npz"] * 3
 
 
 def test_a_file_is_downloaded_once_and_after_a_change(url, monkeypatch):

@@ -143,7 +143,7 @@ def test_minutes_choose_width_pointer_and_epochs(tmp_path, short_text, monkeypat
         pytest.param(4.0, {"pointer": False}, 16, id="no pointer"),
         pytest.param(2.8, {}, 11, id="a pointer in sentences takes 1.4 times as long"),
         pytest.param(2.0, {"boundary": "text"}, 11, id="a pointer in a text is in its default"),
-        pytest.param(0.01, {}, 1, id="at least one"),
+        pytest.param(0.001, {}, 1, id="at least one"),
     ],
 )
 def test_epochs_grow_with_the_root_of_the_effort(effort, given, epochs):

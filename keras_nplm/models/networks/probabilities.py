@@ -25,7 +25,10 @@ _LONG_ORDER = 16  # of contexts that are joined to segments
 
 
 class _graph_property(functools.cached_property):
-    """A cached property that is computed once, also if several threads read it first at the same time."""
+    """A cached property that is computed once, also if several threads read it first at the same time.
+
+    From Python 3.12 on `functools.cached_property` has no lock.
+    """
 
     _lock = threading.RLock()
 
