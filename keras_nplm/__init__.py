@@ -36,8 +36,11 @@ _PUBLIC = {
     "keras_nplm.layers.context": ["ContextEmbedding"],
     "keras_nplm.layers.deep_hidden": ["DeepHidden", "ResidualBlock"],
     "keras_nplm.layers.hidden": ["DirectConnection", "TanhHidden"],
-    "keras_nplm.layers.heads": ["AdaptiveHead", "EnergyHead", "LinearHead"],
-    "keras_nplm.layers.objectives": ["Likelihood", "NoiseContrastive", "SampledSoftmax"],
+    "keras_nplm.layers.heads.adaptive": ["AdaptiveHead"],
+    "keras_nplm.layers.heads.energy": ["EnergyHead"],
+    "keras_nplm.layers.heads.linear": ["LinearHead"],
+    "keras_nplm.layers.objectives.likelihood": ["Likelihood"],
+    "keras_nplm.layers.objectives.sampled": ["NoiseContrastive", "SampledSoftmax"],
     "keras_nplm.layers.pointer": ["Pointer"],
     "keras_nplm.models.caches": ["ContinuousCache", "NgramCache", "UnigramCache"],
     "keras_nplm.models.networks.gradients": ["sum_gradients"],
@@ -74,7 +77,7 @@ __all__ = ["__version__", *sorted(_MODULE_OF)]
 
 # Keras and TFDS find a class by its name only after the module that registers it was imported
 _REGISTERING = {
-    "keras": ["keras_nplm.models.networks", "keras_nplm.training.optimizers"],
+    "keras": ["keras_nplm.models.networks.registered", "keras_nplm.training.optimizers"],
     "tensorflow_datasets": ["keras_nplm.data.corpora.tfds_builders"],
 }
 

@@ -7,9 +7,14 @@ from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.layers.averaged_context import AveragedContext
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.deep_hidden import DeepHidden
-from keras_nplm.layers.heads import AdaptiveHead, EnergyHead, Head, LinearHead
+from keras_nplm.layers.heads.adaptive import AdaptiveHead
+from keras_nplm.layers.heads.base import Head
+from keras_nplm.layers.heads.energy import EnergyHead
+from keras_nplm.layers.heads.linear import LinearHead
 from keras_nplm.layers.hidden import DirectConnection, NoHidden, TanhHidden
-from keras_nplm.layers.objectives import Likelihood, NoiseContrastive, Objective, SampledSoftmax
+from keras_nplm.layers.objectives.base import Objective
+from keras_nplm.layers.objectives.likelihood import Likelihood
+from keras_nplm.layers.objectives.sampled import NoiseContrastive, SampledSoftmax
 from keras_nplm.layers.pointer import Pointer
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.hybrid_network import HybridNetwork

@@ -9,9 +9,10 @@ from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.io.shapes import count_matched
 from keras_nplm.layers.averaged_context import AveragedContext
 from keras_nplm.layers.deep_hidden import DeepHidden
-from keras_nplm.layers.heads import AdaptiveHead, EnergyHead
+from keras_nplm.layers.heads.adaptive import AdaptiveHead
+from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.hidden import NoHidden
-from keras_nplm.layers.objectives import NoiseContrastive
+from keras_nplm.layers.objectives.sampled import NoiseContrastive
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.hybrid_network import HybridNetwork
 from keras_nplm.models.networks.pointer_network import PointerNetwork

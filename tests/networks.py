@@ -5,9 +5,11 @@ from typing import Any
 import keras
 
 from keras_nplm.layers.context import ContextEmbedding
-from keras_nplm.layers.heads import Head, LinearHead
+from keras_nplm.layers.heads.base import Head
+from keras_nplm.layers.heads.linear import LinearHead
 from keras_nplm.layers.hidden import DirectConnection, TanhHidden
-from keras_nplm.layers.objectives import Likelihood, Objective
+from keras_nplm.layers.objectives.base import Objective
+from keras_nplm.layers.objectives.likelihood import Likelihood
 from keras_nplm.models.networks.context_network import ContextNetwork
 
 
@@ -51,8 +53,8 @@ def compose_energy(
     **options: Any,
 ) -> ContextNetwork:
     """Return a network of the paper's section 5.1, whose head has the hidden layer."""
-    from keras_nplm.layers.heads import EnergyHead
-    from keras_nplm.layers.objectives import SampledSoftmax
+    from keras_nplm.layers.heads.energy import EnergyHead
+    from keras_nplm.layers.objectives.sampled import SampledSoftmax
 
     return ContextNetwork(
         order=order,

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.layers.heads import EnergyHead
+from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.scores import compute_log_prob
 from keras_nplm.models.base import NextWordModel, cut_contexts
 from keras_nplm.models.hybrid import Hybrid

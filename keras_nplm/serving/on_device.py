@@ -16,7 +16,7 @@ from keras_nplm.io.errors import InputError, RunError, check_argument, import_ex
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.layers.heads import EnergyHead
+from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.pointer import CopyScores
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.hybrid_network import HybridNetwork

@@ -39,7 +39,8 @@ def _targets(dataset) -> np.ndarray:
 def _list_windows(batches, order: int, boundary: str) -> list[tuple[int, ...]]:
     """List the n-grams, or those of segments without the places that are no targets."""
     found = []
-    for ids, targets in batches:
+    for inputs, targets in batches:
+        ids = inputs["segments"] if isinstance(inputs, dict) else inputs
         targets = targets.reshape(len(ids), -1)
         assert ids.dtype == targets.dtype == np.int32 and ids.shape[1] == order - 2 + targets.shape[1]
         for row, column in zip(*np.nonzero(targets), strict=True):

@@ -9,8 +9,11 @@ import numpy as np
 from keras_nplm.layers.averaged_context import AveragedContext
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.deep_hidden import DeepHidden
-from keras_nplm.layers.heads import AdaptiveHead, EnergyHead, Head, LinearHead
-from keras_nplm.layers.objectives import Likelihood
+from keras_nplm.layers.heads.adaptive import AdaptiveHead
+from keras_nplm.layers.heads.base import Head
+from keras_nplm.layers.heads.energy import EnergyHead
+from keras_nplm.layers.heads.linear import LinearHead
+from keras_nplm.layers.objectives.likelihood import Likelihood
 from keras_nplm.layers.pointer import CopyScores, Pointer
 from keras_nplm.layers.scores import Scores
 from keras_nplm.layers.segments import Context

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from keras_nplm.layers.heads import LinearHead
+from keras_nplm.layers.heads.linear import LinearHead
 from keras_nplm.layers.pointer import Copies, Pointer
 from keras_nplm.layers.segments import Context
 

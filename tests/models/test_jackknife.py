@@ -36,8 +36,8 @@ def _read_in_order(ids, jackknife: Jackknife, order: int, boundary: str) -> tupl
     """The n-grams of a text in its order, and ln Q of all words after each context."""
     dataset = hybrid_dataset(ids, jackknife, order, 7, boundary=boundary, shuffle=False)
     batches = list(dataset.as_numpy_iterator())
-    ngrams = np.concatenate([np.c_[contexts, targets] for (contexts, _), targets in batches])
-    return ngrams, np.concatenate([log_q for (_, log_q), _ in batches])
+    ngrams = np.concatenate([np.c_[inputs["contexts"], targets] for inputs, targets in batches])
+    return ngrams, np.concatenate([inputs["log_q"] for inputs, _ in batches])
 
 
 def _check_log_probs(pieces: list[np.ndarray], parts: list[int], boundary: str, folds: int, order: int = 3) -> None:
@@ -145,7 +145,8 @@ def _write_distinct_words(boundary: str, lines: int) -> np.ndarray:
 def _check_targets_are_unseen(dataset) -> list[int]:
     """Return the targets of a dataset that are words, after a check that the model has not seen them."""
     seen = []
-    for (_, log_q), targets in dataset.as_numpy_iterator():
+    for inputs, targets in dataset.as_numpy_iterator():
+        log_q = inputs["log_q"]
         words = np.flatnonzero(targets != EOS)
         unseen = log_q[words][:, 4:].min(axis=1)
         np.testing.assert_array_equal(log_q[words, targets[words]], unseen)

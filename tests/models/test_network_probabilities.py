@@ -31,14 +31,14 @@ def test_many_networks_print_no_warning_of_retracing(caplog, monkeypatch):
 
 
 def test_threads_share_one_graph(monkeypatch):
-    network, features = _build(), NPLM.features
+    network, scores = _build(), NPLM.scores
     traces = []
 
     def record(network, contexts):
         traces.append(threading.get_ident())
-        return features(network, contexts)
+        return scores(network, contexts)
 
-    monkeypatch.setattr(NPLM, "features", record)
+    monkeypatch.setattr(NPLM, "scores", record)
     barrier = threading.Barrier(8)
 
     def score(size: int) -> np.ndarray:

@@ -12,10 +12,9 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.io.options import check_option
 from keras_nplm.layers.context import ContextEmbedding
-from keras_nplm.layers.heads import Head
+from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.hidden import DirectConnection
-from keras_nplm.layers.objectives import Objective
-from keras_nplm.layers.objectives.base import smooth_unigram
+from keras_nplm.layers.objectives.base import Objective, smooth_unigram
 from keras_nplm.layers.ops import NewRows, Tensor, list_biases
 from keras_nplm.layers.scores import LinearScores, Scores
 from keras_nplm.layers.segments import Context

@@ -42,7 +42,7 @@ class HybridNetwork(ContextNetwork):
     ...     head=LinearHead(7, name="prob"),
     ...     objective=Likelihood(),
     ... )
-    >>> network.prob.U.assign(np.zeros((7, 8)))
+    >>> _ = network.prob.U.assign(np.zeros((7, 8)))  # y is 0: P is Q
     >>> q = np.array([[0.02, 0.02, 0.02, 0.24, 0.2, 0.2, 0.3]], "float32")
     >>> np.round(network({"contexts": np.array([[4, 5]]), "log_q": np.log(q)}), 2).tolist() == np.round(q, 2).tolist()
     True

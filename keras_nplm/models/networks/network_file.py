@@ -14,8 +14,8 @@ import numpy as np
 from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.files import check_is_file, check_json_size, open_archive, parse_json
 from keras_nplm.io.forks import refuse_after_fork
-from keras_nplm.models.networks import REGISTERED  # noqa: F401  (all classes that a file may name)
 from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.registered import REGISTERED  # noqa: F401  (all classes that a file may name)
 
 _WEIGHTS = "model.weights.h5"
 _PARTS = ["config.json", "metadata.json", _WEIGHTS]

@@ -12,7 +12,7 @@ from keras import ops
 from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
 from keras_nplm.data.segments import join_contexts
 from keras_nplm.io.forks import refuse_after_fork
-from keras_nplm.layers.heads import Head
+from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.scores import Scores, compute_log_prob
 from keras_nplm.layers.segments import Context

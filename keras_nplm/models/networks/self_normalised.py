@@ -11,7 +11,7 @@ import numpy as np
 from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.deep_hidden import DeepHidden
-from keras_nplm.layers.heads import EnergyHead
+from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.hidden import NoHidden, TanhHidden
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.pointer import Pointer

@@ -10,9 +10,12 @@ import tensorflow as tf
 from keras_nplm.layers.averaged_context import AveragedContext
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.deep_hidden import DeepHidden
-from keras_nplm.layers.heads import AdaptiveHead, EnergyHead, LinearHead
+from keras_nplm.layers.heads.adaptive import AdaptiveHead
+from keras_nplm.layers.heads.energy import EnergyHead
+from keras_nplm.layers.heads.linear import LinearHead
 from keras_nplm.layers.hidden import TanhHidden
-from keras_nplm.layers.objectives import Likelihood, NoiseContrastive, SampledSoftmax
+from keras_nplm.layers.objectives.likelihood import Likelihood
+from keras_nplm.layers.objectives.sampled import NoiseContrastive, SampledSoftmax
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.hybrid_network import HybridNetwork
 from keras_nplm.models.networks.nplm import NPLM
