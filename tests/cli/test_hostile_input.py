@@ -262,11 +262,11 @@ NETWORKS = {
     "long name": (set_option(None, name="x" * 70_000), "at most 65,536 bytes"),
     "part": (lambda parts: parts.update({"../canary": b"x"}), " "),
     "weights cut": (lambda parts: parts.update({"model.weights.h5": b"PK\3\4"}), " "),
-    "not finite": (set_weights(lambda g: g.create_dataset("0", data=np.full((20, 4), np.nan))), "finite"),
-    "of another shape": (set_weights(lambda g: g.create_dataset("0", data=np.zeros((3, 4)))), " "),
-    "huge": (set_weights(lambda g: g.create_dataset("0", **HUGE)), "claim to be larger"),
-    "in a file": (set_weights(lambda g: g.create_dataset("0", (20, 4), "f4", external=EXTERNAL)), NO_FILE),
-    "linked": (set_weights(lambda g: g.__setitem__("0", h5py.ExternalLink("/etc/passwd", "/x"))), NO_FILE),
+    "not finite": (set_weights(lambda g: g.create_dataset("C", data=np.full((20, 4), np.nan))), "finite"),
+    "of another shape": (set_weights(lambda g: g.create_dataset("C", data=np.zeros((3, 4)))), " "),
+    "huge": (set_weights(lambda g: g.create_dataset("C", **HUGE)), "claim to be larger"),
+    "in a file": (set_weights(lambda g: g.create_dataset("C", (20, 4), "f4", external=EXTERNAL)), NO_FILE),
+    "linked": (set_weights(lambda g: g.__setitem__("C", h5py.ExternalLink("/etc/passwd", "/x"))), NO_FILE),
 }
 
 

@@ -29,7 +29,11 @@ def place_ids(tmp_path, monkeypatch, write_shards):
 
 
 def _list_batches(dataset) -> list[list[tuple[int, ...]]]:
-    return [list(map(tuple, np.column_stack(batch).tolist())) for batch in dataset.as_numpy_iterator()]
+    found = []
+    for inputs, targets in dataset.as_numpy_iterator():
+        ids = inputs["segments"] if isinstance(inputs, dict) else inputs
+        found.append(list(map(tuple, np.column_stack([ids, targets]).tolist())))
+    return found
 
 
 def _targets(dataset) -> np.ndarray:

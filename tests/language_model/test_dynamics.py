@@ -12,6 +12,7 @@ from keras_nplm import DynamicSettings, LanguageModel, encode_sentences
 from keras_nplm.cli.main import main
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.language_model.dynamics import save_dynamics
+from keras_nplm.layers.scores import compute_log_prob
 from keras_nplm.models.dynamic import TunedDynamics, make_dynamic
 from keras_nplm.models.dynamic.network import copy_network
 from keras_nplm.models.evaluation import log_probs
@@ -74,7 +75,7 @@ def test_each_sentence_is_learnt_before_the_next_is_scored(directory):
     ngrams = extract_ngrams(ids, oracle.order, oracle.boundary)
     for score in scores:
         with tf.GradientTape() as tape:
-            log_prob = oracle.prob.log_prob(oracle.features(ngrams[:, :-1]), ngrams[:, -1])
+            log_prob = compute_log_prob(oracle.scores(ngrams[:, :-1]), ngrams[:, -1])
             loss = -tf.reduce_sum(log_prob) / SETTINGS.chunk
         assert score == pytest.approx(float(tf.reduce_sum(log_prob)), rel=1e-4)
         weights = [weight.value for weight in oracle.trainable_weights]

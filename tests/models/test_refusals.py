@@ -192,11 +192,11 @@ def write(path, content):
     return path
 
 
-def test_orders_of_one_word(tmp_path):
+def test_orders_of_no_word(tmp_path):
     with refuses("`order`"):
-        ngrams.kneser_ney(TEXT, V, 1)
+        ngrams.kneser_ney(TEXT, V, 0)
     with refuses("`order`"):
-        ngrams.kneser_ney_on_disk(tmp_path / "model", lambda: iter([TEXT]), 6, V, 1)
+        ngrams.kneser_ney_on_disk(tmp_path / "model", lambda: iter([TEXT]), 6, V, 0)
 
 
 def test_texts_without_words():

@@ -38,7 +38,7 @@ _ROWS = [
     (open_strategy, dict(worker_timeout=0), "`worker_timeout` must be 1 or more. Received: 0."),
     (_TRAIN, dict(background="no"), "`background` requires `shortlist_size`"),
     (_ESTIMATE, dict(method="magic"), "`method` must be one of kneser-ney"),
-    (_ESTIMATE, dict(order=1), "`order` must be 2 to"),
+    (_ESTIMATE, dict(order=0), "`order` must be 1 to"),
     (_ESTIMATE, dict(boundary="book"), "`boundary` must be one of"),
     (_ESTIMATE, dict(method="class-based", word_classes="none.tsv"), "`word_classes` must be an existing file"),
     (_ESTIMATE, dict(num_classes=7), "`method` must be class-based with word classes"),
