@@ -18,7 +18,7 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm import CONFIGURATIONS, NPLM, LanguageModel, open_corpus, train
+from keras_nplm import CONFIGURATIONS, ContextNetwork, LanguageModel, open_corpus, train
 from keras_nplm.training.checkpoint import Checkpoint
 
 KIND = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
@@ -26,7 +26,7 @@ SMALL = dict(order=5, embedding_dim=32, hidden_units=64, averages_after="", drop
 SMALL |= dict(max_size=2000, batch_size=256, optimizer="adam", learning_rate=0.01)
 
 
-def _train(directory: Path | None = None, strategy: str = "one-device", **options: object) -> tuple[NPLM, float]:
+def _train(directory: Path | None = None, strategy: str = "one-device", **options: object) -> tuple[ContextNetwork, float]:
     """Train a small network on the embedded default corpus. Return it, and its validation perplexity."""
     configuration = dataclasses.replace(CONFIGURATIONS["small"], **SMALL | options)
     with tempfile.TemporaryDirectory() as temporary:
@@ -43,7 +43,7 @@ def check_log_probs() -> dict:
     contexts = np.random.default_rng(0).integers(4, model.vocabulary_size, (512, model.order - 1)).astype(np.int32)
     found = model.next_log_probs(contexts)
     with tf.device("CPU:0"):
-        copy = NPLM.from_config(model.get_config())
+        copy = type(model).from_config(model.get_config())
         copy.set_weights(model.get_weights())
         difference = float(np.abs(found - copy.next_log_probs(contexts)).max())
     assert difference < 0.02, f"log-probabilities differ by {difference}"  # the GPU may multiply in TF32

@@ -40,4 +40,4 @@ def test_a_command_hides_start_up_messages_and_no_others(tmp_path, end, status):
 def test_keras_loads_our_models_after_import_keras_nplm(program, model_directory):
     program += f"\nprint(keras.models.load_model({str(model_directory / 'model.keras')!r}))"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "NPLM(order=4" in run.stdout, run.stderr
+    assert "ContextNetwork(order=4" in run.stdout, run.stderr

@@ -138,6 +138,8 @@ class EnergyScores(NamedTuple):
 
     def logits(self) -> Tensor:
         words = self.head.embed_words()
+        if len(self.v.shape) == 2:  # dropout gives each context a v of its own
+            return energies(self.contexts, words, self.v) + self.head.b
         return all_energies(self.contexts, words, self.v, loop=self.head.uses_loop) + self.head.b
 
     def logit(self, word_ids: Tensor) -> Tensor:
