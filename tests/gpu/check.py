@@ -26,7 +26,9 @@ SMALL = dict(order=5, embedding_dim=32, hidden_units=64, averages_after="", drop
 SMALL |= dict(max_size=2000, batch_size=256, optimizer="adam", learning_rate=0.01)
 
 
-def _train(directory: Path | None = None, strategy: str = "one-device", **options: object) -> tuple[ContextNetwork, float]:
+def _train(
+    directory: Path | None = None, strategy: str = "one-device", **options: object
+) -> tuple[ContextNetwork, float]:
     """Train a small network on the embedded default corpus. Return it, and its validation perplexity."""
     configuration = dataclasses.replace(CONFIGURATIONS["small"], **SMALL | options)
     with tempfile.TemporaryDirectory() as temporary:
