@@ -139,6 +139,7 @@ def test_shuffled_batches_resume_with_the_same_log_probs():
         np.testing.assert_array_equal(inputs["log_q"], wanted_inputs["log_q"])
 
 
+@pytest.mark.long
 def test_it_learns_what_the_ngram_model_does_not_know():
     ids = _text(300)
     test = _text(60, seed=9)

@@ -5,6 +5,7 @@ import logging
 import threading
 
 import numpy as np
+import pytest
 
 from keras_nplm import NPLM, DynamicSettings
 from keras_nplm.models.dynamic import make_dynamic
@@ -17,6 +18,7 @@ def _build() -> NPLM:
     return NPLM(9, order=3, embedding_dim=2, hidden_units=3)
 
 
+@pytest.mark.long
 def test_many_networks_print_no_warning_of_retracing(caplog, monkeypatch):
     """As the search for dynamic settings, which reads the text with a copy for each setting."""
     monkeypatch.setattr(logging.getLogger("tensorflow"), "propagate", True)

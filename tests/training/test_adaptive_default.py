@@ -116,6 +116,7 @@ def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, inter
         train(requested, open_corpus(train=[str(text)]), tmp_path / "model")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_report")
 def test_minutes_choose_width_pointer_and_epochs(tmp_path, short_text, monkeypatch, capsys, assert_same_weights):
     command = ["train", "--train", str(short_text), "--output", str(tmp_path / "model")]

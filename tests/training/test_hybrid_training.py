@@ -63,8 +63,8 @@ def test_a_network_that_only_harms_is_left_out(train_characters, capsys):
     "lines, flags",
     [
         pytest.param(["a"], "", id="a letter"),
-        pytest.param(["a", "b"], "", id="two lines of a letter"),
-        pytest.param(["ab"], "--boundary stream", id="a stream of two letters"),
+        pytest.param(["a", "b"], "", id="two lines of a letter", marks=pytest.mark.long),
+        pytest.param(["ab"], "--boundary stream", id="a stream of two letters", marks=pytest.mark.long),
     ],
 )
 def test_texts_with_fewer_ngrams_than_parts_are_trained(train_characters, lines, flags):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import predicted_ids
+from keras_nplm.data.ngram_arrays import check_boundary, predicted_ids
 from keras_nplm.io.arrays import open_archive_to_write
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.progress import open_progress
@@ -28,6 +28,7 @@ def kneser_ney_on_disk(
 
     Counts and tables are temporary files beside `path`. For order 5 they take up to 100 bytes of disk for each token.
     """
+    check_boundary(order, boundary)
     max_rows = max(1, memory // (_BYTES_PER_WORD * order))
     with replace_file(path) as temporary, TemporaryColumns(temporary.parent) as columns:
         with open_progress("Counting n-grams", num_tokens) as progress:

@@ -56,6 +56,15 @@ of_every_scorer = pytest.mark.parametrize(
 )
 
 
+# a file has the weights of each part, whatever its pair
+FAST_FILES = ("paper", "hidden deep", "low rank / likelihood", "tied / likelihood", "pointer, direct", "hybrid")
+FILES = [*FAST_FILES, "embed averaged", "hidden of Keras", "short-list / likelihood", "adaptive / likelihood"]
+FILES += ["energy / nce, held out", "linear / sampled, held out"]
+of_files = pytest.mark.parametrize(
+    "name", [name if name in FAST_FILES else pytest.param(name, marks=pytest.mark.long) for name in FILES]
+)
+
+
 @functools.cache
 def build(name: str, dtype: str = "float32", boundary: str = "stream") -> ContextNetwork:
     """Return a network that tests share and do not change."""
@@ -391,7 +400,7 @@ def test_a_clone_is_the_same_network(name):
     assert_same(network, clone)
 
 
-@of_every_part
+@of_files
 def test_a_file_makes_the_same_network(name, tmp_path):
     network = build(name)
     path = tmp_path / "model.keras"

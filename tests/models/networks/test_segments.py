@@ -170,7 +170,10 @@ def find_loss_and_gradients(network, inputs, targets):
     return [loss, *(old - new for old, new in zip(before, after, strict=True))]
 
 
-@pytest.mark.parametrize("boundary, num_targets", [("stream", 20), ("sentence", 4), ("text", 4)])
+@pytest.mark.parametrize(
+    "boundary, num_targets",
+    [("sentence", 4), *(pytest.param(*case, marks=pytest.mark.long) for case in [("stream", 20), ("text", 4)])],
+)
 @of_every_network
 def test_probabilities_and_gradients_are_those_of_ngrams(build, boundary, num_targets):
     network = build(boundary)
