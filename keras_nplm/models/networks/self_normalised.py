@@ -117,7 +117,8 @@ class SelfNormalised(NextWordModel):
     def _score(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         if self.is_energy:
             z = self._before_tanh(context_ids) + self.targets[target_ids]
-            return np.tanh(z) @ self.v + self.b[target_ids]
+            # not a matrix product, which may warn of numbers that it does not use
+            return np.einsum("ij,j->i", np.tanh(z), self.v) + self.b[target_ids]
         features = self.features(context_ids)
         y = np.einsum("ij,ij->i", features, _take_rows(self.kernel, target_ids)) + self.b[target_ids]
         if self.weigh_copies is None:
@@ -131,7 +132,7 @@ class SelfNormalised(NextWordModel):
             contexts = self._before_tanh(context_ids)
             logits = np.empty((len(contexts), self.vocabulary_size), np.float32)
             for row, context in zip(logits, contexts, strict=True):  # |V| h tanh per pass of the loop
-                row[:] = np.tanh(context + self.targets) @ self.v
+                row[:] = np.einsum("ij,j->i", np.tanh(context + self.targets), self.v)
             logits += self.b
         else:
             features = self.features(context_ids)
