@@ -1,6 +1,7 @@
 """Pickles of language models, scorers and their two interfaces, and pools of processes that receive them."""
 
 import concurrent.futures
+import contextlib
 import copy
 import functools
 import multiprocessing
@@ -235,11 +236,24 @@ def _use_network(language_model) -> list[float]:
     return score_lines(language_model)
 
 
+@contextlib.contextmanager
+def open_pool(method: str, processes: int):
+    """A pool whose workers end by themselves: one that is terminated while it waits for a lock may stay."""
+    pool = multiprocessing.get_context(method).Pool(processes)
+    try:
+        yield pool
+        pool.close()
+    except BaseException:
+        pool.terminate()
+        raise
+    pool.join()
+
+
 def test_a_pool_by_fork_uses_the_models_that_it_inherits(arpa):
     model = KenlmModel(arpa)
     scorer = build("network").scorer()
     sentences = ["the cat", "a mat", "new words"] * 3
-    with multiprocessing.get_context("fork").Pool(2) as pool:
+    with open_pool("fork", 2) as pool:
         assert pool.map_async(model.score, sentences).get(60) == [*map(model.score, sentences)]
         found = pool.map_async(_score_word, [scorer] * 4).get(60)
         assert found == [pytest.approx(_score_word(scorer))] * 4
@@ -254,7 +268,7 @@ def test_a_graph_of_tensorflow_in_a_fork_is_refused_not_waited_for(tmp_path):
     build("network").save(tmp_path / "model")
     language_model = LanguageModel.load(tmp_path / "model")
     score_lines(language_model)
-    with multiprocessing.get_context("fork").Pool(1) as pool:
+    with open_pool("fork", 1) as pool:
         later = LanguageModel.load(tmp_path / "model")  # the fork has not inherited it
         for function, argument in (
             (_use_network, language_model),
@@ -268,7 +282,7 @@ def test_a_graph_of_tensorflow_in_a_fork_is_refused_not_waited_for(tmp_path):
 
 
 def test_a_worker_whose_model_has_changed_fails_by_name(arpa, tmp_path):
-    with multiprocessing.get_context("fork").Pool(1) as pool:
+    with open_pool("fork", 1) as pool:
         path = shutil.copy(arpa, tmp_path / "copy.arpa")
         model = KenlmModel(path)
         data = pickle.dumps(model)
@@ -300,7 +314,7 @@ def test_pools_of_new_processes_score_as_this_one(method, arpa, tmp_path):
     scorers += [build("short-list").scorer(), LanguageModel.load(tmp_path / "model").scorer(self_normalised=True)]
     model = KenlmModel(arpa)
     context = multiprocessing.get_context(method)
-    with context.Pool(2) as pool:
+    with open_pool(method, 2) as pool:
         found = pool.map_async(_score_word, scorers, 1).get(240)
         assert found == pytest.approx([*map(_score_word, scorers)], rel=1e-5)
         assert pool.map_async(model.score, ["the cat", "new"]).get(60) == [*map(model.score, ["the cat", "new"])]
