@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.special_ids import PAD_ID
+from keras_nplm.data.ids import PAD_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.lookup import ensure_width, rows, zero_masked_rows
 from keras_nplm.layers.ops import Dropout, NewRows, Tensor, append_rows, l2_regularizer

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.ngram_arrays import context_end
-from keras_nplm.data.special_ids import BOS_ID
+from keras_nplm.data.boundary import context_end
+from keras_nplm.data.ids import BOS_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor
 

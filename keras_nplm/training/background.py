@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.encoding import EncodedCorpus
-from keras_nplm.data.special_ids import SPECIALS
+from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument, drop_fix
 from keras_nplm.io.files import write_json

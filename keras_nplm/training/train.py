@@ -13,9 +13,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, parse_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument, was_caused_by

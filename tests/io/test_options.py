@@ -6,7 +6,7 @@ import re
 import pytest
 
 from keras_nplm.cli.main import build_parser
-from keras_nplm.data.ngram_arrays import BOUNDARIES
+from keras_nplm.data.boundary import BOUNDARIES
 from keras_nplm.data.subwords import PIECES_KINDS
 from keras_nplm.data.tokenizers import STEPS, SUBWORDS, WORD_TOKENIZERS
 from keras_nplm.io.errors import InputError

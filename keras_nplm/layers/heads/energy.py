@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.special_ids import PAD_ID
+from keras_nplm.data.ids import PAD_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.energy_ops import all_energies, energies, energy_log_normaliser
 from keras_nplm.layers.heads.base import Head, safe_log

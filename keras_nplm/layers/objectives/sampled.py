@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.data.arguments import fold_seed
-from keras_nplm.data.special_ids import BOS_ID, PAD_ID
+from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import check_option
 from keras_nplm.layers.heads.base import Head, safe_log

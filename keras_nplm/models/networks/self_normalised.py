@@ -8,7 +8,7 @@ from typing import cast
 import keras
 import numpy as np
 
-from keras_nplm.data.special_ids import BOS_ID, PAD_ID
+from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.deep_hidden import DeepHidden
 from keras_nplm.layers.heads.energy import EnergyHead

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_nplm.data.special_ids import PAD_ID
+from keras_nplm.data.ids import PAD_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.scores import compute_log_prob
