@@ -52,9 +52,9 @@ def write_background(
     size, wanted = configuration.shortlist_size, f"1 to {largest}, the number of words in the vocabulary"
     check_argument("shortlist_size", size is None or size <= largest, wanted, size)
     if configuration.output_layer == "hybrid":
-        from keras_nplm.models.jackknife import check_training_text  # which loads TensorFlow
+        from keras_nplm.models.jackknife import list_training_texts  # which loads TensorFlow
 
-        check_training_text(encoded.for_training(), configuration.boundary)
+        list_training_texts(encoded.for_training(), configuration.boundary)
     model = _load(source, configuration, encoded, vocabulary) if source else _estimate(configuration, encoded)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})
     save_component(directory, BACKGROUND, model)  # its config.json last: its presence says that the model is complete

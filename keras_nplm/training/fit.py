@@ -9,13 +9,11 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import was_caused_by
-from keras_nplm.language_model.directory import explain_damage
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.language_model.model_files import BACKGROUND, load_component
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.networks.context_network import ContextNetwork
@@ -23,8 +21,9 @@ from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import distribute_parts, is_chief, shard_batches
+from keras_nplm.training.reading import read_texts
 from keras_nplm.training.report import choose_prompts
-from keras_nplm.training.targets import TrainingTargets, find_target_limit
+from keras_nplm.training.targets import TrainingTargets
 from keras_nplm.training.tensorboard import LanguageModelBoard, remove_steps
 
 VALIDATION_BATCH = 1024
@@ -45,31 +44,13 @@ def fit_network(
     Returns the number of the best epoch, from 1; or 0 if the n-gram model inside the network is better than all epochs.
     """
     batch_size, steps, executed = _divide_epoch(configuration, targets, devices)
-    limit = find_target_limit(configuration)
-    ngrams = dict(order=configuration.order, boundary=configuration.boundary, targets_below=limit)
-    with explain_damage(directory):
-        training_ids = encoded.for_training()
-        validation_ids = encoded.ids("validation")
+    reading = read_texts(configuration, encoded, directory)
     model = _build(configuration, targets, steps, devices)
     model.steps_per_execution = executed
     checkpoint = Checkpoint(model, directory, configuration, steps, batch_size, devices)
-    segment = configuration.segment
-    whole, open_training, open_validation = model, ngram_dataset, ngram_dataset
-    if configuration.output_layer == "hybrid":
-        from keras_nplm.models.hybrid import Hybrid
-        from keras_nplm.models.jackknife import Jackknife, choose_folds, hybrid_dataset
-
-        with explain_damage(directory):
-            config = {"boundary": configuration.boundary}
-            background = load_component(directory, BACKGROUND, config, len(vocabulary))
-        folds = choose_folds(training_ids, configuration.boundary)
-        jackknife = Jackknife(training_ids, len(vocabulary), background.order, configuration.boundary, folds)
-        open_training = functools.partial(hybrid_dataset, model=jackknife)
-        open_validation = functools.partial(hybrid_dataset, model=background)
-        whole = Hybrid(model, background)
-    unit = devices.num_replicas_in_sync * segment  # Keras needs a first batch with equal parts
-    validation_batch = fit_batch(VALIDATION_BATCH, len(validation_ids) // 2, unit)
-    build_validation = functools.partial(open_validation, validation_ids, shuffle=False, segment=segment, **ngrams)
+    # Keras needs a first batch with equal parts
+    unit = devices.num_replicas_in_sync * configuration.segment
+    validation_batch = fit_batch(VALIDATION_BATCH, len(reading.validation_ids) // 2, unit)
     callbacks = [checkpoint]
     if is_chief(devices):
         if configuration.shortlist_size:
@@ -77,7 +58,7 @@ def fit_network(
                 f"Perplexities of training are over the {model.prob.num_outputs:,} words of the list.", file=sys.stderr
             )
         remove_steps(directory / "logs", first=checkpoint.position[0])
-        language_model = LanguageModel(whole, vocabulary, encoded.tokenizer, configuration.boundary)
+        language_model = LanguageModel(reading.complete(model), vocabulary, encoded.tokenizer, configuration.boundary)
         chosen, default = dataclasses.asdict(configuration), dataclasses.asdict(Configuration())
         board = LanguageModelBoard(
             directory / "logs",
@@ -85,16 +66,22 @@ def fit_network(
             batch_size=batch_size,
             word_counts=targets.counts.sum(axis=0),
             hparams={name: value for name, value in chosen.items() if value != default[name]},  # what tells runs apart
-            prompts=choose_prompts(validation_ids, vocabulary, encoded.tokenizer),
+            prompts=choose_prompts(reading.validation_ids, vocabulary, encoded.tokenizer),
         )
         callbacks = [board, checkpoint]  # a run killed between the two repeats the epoch: its logs have no gap
-    validation_data = shard_batches(build_validation(batch_size=validation_batch))
+    in_order = Epochs(shuffle=False)
+    validation_data = shard_batches(reading.open_validation(validation_batch, in_order))
     while not checkpoint.is_done:
         epoch, step = checkpoint.position
-        shuffled = dict(seed=configuration.seed, first_epoch=epoch, first_batch=step, most_batches=steps)
-        batches = ngrams | shuffled | dict(batch_size=batch_size, segment=segment, drop_remainder=True)
-        build_training = functools.partial(open_training, training_ids, **batches)
-        train_data = distribute_parts(devices, build_training)
+        epochs = Epochs(
+            seed=configuration.seed,
+            first_epoch=epoch,
+            first_batch=step,
+            most_batches=steps,
+            drop_remainder=True,
+        )
+        open_batches = functools.partial(reading.open_training, batch_size)
+        train_data = distribute_parts(devices, open_batches, epochs)
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 model.fit(
@@ -113,10 +100,11 @@ def fit_network(
             raise
     perplexities = [epoch["validation_perplexity"] for epoch in checkpoint.history]
     best = int(np.argmin(perplexities))
-    has_choice = configuration.output_layer == "hybrid" and is_chief(devices)
-    if has_choice and _keep_better(background, validation_ids, perplexities[best], checkpoint):
-        return 0
-    return best + 1
+    background = reading.background
+    if background is None or not is_chief(devices):
+        return best + 1
+    is_worse = _keep_better(background, reading.validation_ids, perplexities[best], checkpoint)
+    return 0 if is_worse else best + 1
 
 
 def _keep_better(background: NextWordModel, ids: np.ndarray, perplexity: float, checkpoint: Checkpoint) -> bool:

@@ -6,16 +6,20 @@ import math
 import time
 from collections.abc import Callable
 
+import numpy as np
+
 from keras_nplm.data.boundary import find_targets
-from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.epochs import Epochs
+from keras_nplm.data.source import NgramSource
 from keras_nplm.io.errors import check_argument
-from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
+from keras_nplm.models.jackknife import Jackknife
 from keras_nplm.training.adaptive_default import AdaptiveConfiguration
 from keras_nplm.training.background import MAX_ORDER
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.fit import VALIDATION_BATCH, fit_batch
+from keras_nplm.training.reading import OpenBatches, open_form
 
 _MEASURED_IDS, _UPDATES, _TIMED_UPDATES, _SECONDS = 50_000, 16, 4096, 1.0  # updates of a call, at most, CPU seconds
 _LEAST_EFFORT, _PLANS = 0.05, 3
@@ -57,26 +61,35 @@ def plan_minutes(
 
 
 def _measure(configuration: Configuration, encoded: EncodedCorpus, ngrams: int) -> tuple[float, float]:
-    """Estimate the CPU seconds of an epoch with its validation, and of the end, on a network that is not kept."""
-    ids, size = next(encoded.parts("train"))[:_MEASURED_IDS], encoded.vocabulary_size
-    open_dataset = ngram_dataset
-    if configuration.output_layer == "hybrid":
-        jackknife = Jackknife(ids, size, min(configuration.order, MAX_ORDER), configuration.boundary, folds=2)
-        open_dataset = functools.partial(hybrid_dataset, model=jackknife)
-    model = build_model(configuration, size)
+    """Estimate the CPU seconds of an epoch with its validation, and of the end.
+
+    The network is not kept.
+    """
+    ids = next(encoded.parts("train"))[:_MEASURED_IDS]
+    open_batches = _open_text(configuration, ids, encoded.vocabulary_size)
+    model = build_model(configuration, encoded.vocabulary_size)
     model.compile(build_optimizer(configuration, _TIMED_UPDATES), steps_per_execution=_UPDATES)
-    given = dict(order=configuration.order, boundary=configuration.boundary, segment=configuration.segment)
     number = int(find_targets(ids, configuration.boundary).sum())
     batch_size = fit_batch(configuration.batch_size, number, configuration.segment)
     validation_batch = fit_batch(VALIDATION_BATCH, number, configuration.segment)
-    training = open_dataset(ids, batch_size=batch_size, drop_remainder=True, first_epoch=0, **given)
-    held_out = open_dataset(ids, batch_size=validation_batch, **given).take(_UPDATES).cache()
+    training = open_batches(batch_size, Epochs(drop_remainder=True, first_epoch=0))
+    held_out = open_batches(validation_batch, Epochs()).take(_UPDATES).cache()
     batches = min(_UPDATES, -(-number // validation_batch))
     fit = functools.partial(model.fit, training, steps_per_epoch=_UPDATES, verbose=0, shuffle=False)
     update = _time(fit, _UPDATES)
     validation = _time(functools.partial(model.evaluate, held_out, verbose=0), batches)
     validation *= encoded.splits["validation"]["tokens"] / validation_batch
     return update * ngrams / batch_size + validation, _EVALUATIONS * validation
+
+
+def _open_text(configuration: Configuration, ids: np.ndarray, vocabulary_size: int) -> OpenBatches:
+    """Return the method that opens a text as the network reads it."""
+    source = NgramSource(ids, configuration.order, configuration.boundary)
+    if configuration.output_layer != "hybrid":
+        return open_form(source, configuration.segment)
+    order = min(configuration.order, MAX_ORDER)
+    jackknife = Jackknife(ids, vocabulary_size, order, configuration.boundary, folds=2)
+    return open_form(jackknife.divide(source), configuration.segment, jackknife)
 
 
 def _time(run: Callable[[], object], steps: int) -> float:

@@ -25,9 +25,12 @@ class TrainingTargets:
         counts, shares = encoded.frequencies_by_share()
         counts[:, EOS_ID] *= predicts_end(configuration.boundary)
         counts[:, BOS_ID] = 0
-        limit, lost = find_target_limit(configuration), 0
-        if configuration.segment > 1:  # a segment has words that are no targets; a share of them is rounded
-            limit, lost = None, configuration.segment * np.count_nonzero(shares < 1)
+        limit = find_target_limit(configuration)
+        lost = 0
+        if configuration.segment > 1:
+            # a segment has words that are no targets; a share of them is rounded
+            limit = None
+            lost = configuration.segment * int(np.count_nonzero(shares < 1))
         ngrams = sum(map(count_resampled, shares, counts[:, :limit].sum(axis=1)))
         return cls(counts, shares, max(1, ngrams - lost))
 
