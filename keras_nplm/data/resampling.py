@@ -11,8 +11,9 @@ from keras_nplm.io.errors import InputError
 
 
 def is_share(value: object) -> bool:
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    return is_number and 0 < float(value) <= 1
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return 0 < float(value) <= 1
 
 
 def check_share(value: float) -> float:

@@ -14,7 +14,7 @@ from keras_nplm.data.ids import UNK_ID
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.source import NgramSource
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import resolve_boundary
+from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic.network import copy_network
 from keras_nplm.models.dynamic.tuning import find_networks
 from keras_nplm.models.hybrid import Hybrid
@@ -106,10 +106,16 @@ class _Fitting:
         epochs: int,
         seed: int,
     ):
-        self.background = model.background if isinstance(model, Hybrid) else None
-        self.old, (self.old_network,) = model, [model.network] if self.background else find_networks(model)
+        self.old = model
+        self.background: NextWordModel | None = None
+        if isinstance(model, Hybrid):
+            self.background = model.background
+            self.old_network = model.network
+        else:
+            (self.old_network,) = find_networks(model)
         self.network = copy_network(self.old_network)
-        self.model, self._epochs = self._join(self.network), epochs
+        self.model = self._join(self.network)
+        self._epochs = epochs
         self.trained = [weight.numpy() for weight in self.network.trainable_weights]
         self._random_states = [state.numpy() for state in self.network.random_states()]
         self.network.compile(keras.optimizers.SGD(_FIRST_RATE))

@@ -110,7 +110,7 @@ def fit_network(
 def _keep_better(background: NextWordModel, ids: np.ndarray, perplexity: float, checkpoint: Checkpoint) -> bool:
     """Replace the best epoch by a network that changes nothing, if the n-gram model alone is better on validation."""
     alone = evaluate(background, ids)["perplexity"]
-    if perplexity <= alone:
+    if alone is None or perplexity <= alone:
         return False
     print(
         f"Warning: no epoch is better than the n-gram model alone: validation perplexity {perplexity:.2f}, "

@@ -39,7 +39,9 @@ def plan_minutes(
     Raises:
         InputError: not even one epoch fits.
     """
-    deadline = started + 60 * requested.minutes
+    minutes = requested.minutes
+    assert minutes is not None  # otherwise there is nothing to plan
+    deadline = started + 60 * minutes
     effort = 1.0
     for _ in range(_PLANS):
         chosen = requested.choose(*counts, **units, effort=effort)
@@ -52,9 +54,9 @@ def plan_minutes(
             break
         effort = wanted
     if epochs < 1:
-        needed = math.ceil(10 * (requested.minutes + (1 - epochs) * epoch / 60)) / 10
+        needed = math.ceil(10 * (minutes + (1 - epochs) * epoch / 60)) / 10
         fix = "give more, or train on a part of the text."
-        check_argument("minutes", False, f"{needed:g} or more for this text", requested.minutes, fix)
+        check_argument("minutes", False, f"{needed:g} or more for this text", minutes, fix)
     if "epochs" in requested.given:
         return chosen
     return dataclasses.replace(chosen, epochs=min(chosen.epochs, int(epochs)))
