@@ -5,7 +5,7 @@ import numpy as np
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.io.errors import InputError
 
-BOUNDARIES = ("stream", "sentence", "text")
+BOUNDARIES = ("sentence", "text", "stream")
 
 
 def predicts_end(boundary: str) -> bool:
