@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from keras_nplm.data.subwords import SubwordOptions
-from keras_nplm.data.tokenizers import uses_subwords
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 
 SPLITS = ("train", "validation", "test")
 
@@ -16,7 +16,7 @@ class Corpus:
 
     Args:
         name: the name that `config.json` records.
-        tokenizer: name of the tokenizer for more text of this kind; see `keras_nplm.data.tokenizers.get_tokenizer`.
+        tokenizer: name of the tokenizer for more text of this kind; see `get_tokenizer`.
         splits: for each of "train", "validation" and "test" a function that returns an iterator over its sentences,
             which are lines of text with the tokenizer `sentencepiece`.
         subwords: for the tokenizer `sentencepiece`: how the subwords are made.
@@ -47,5 +47,5 @@ class Corpus:
 
     def describe(self) -> dict:
         """Return what `config.json` records: the corpus, the tokenizer and, if used, the options of the subwords."""
-        subwords = self.subwords.describe() if uses_subwords(self.tokenizer) else {}
+        subwords = self.subwords.describe() if get_tokenizer(self.tokenizer).is_trained else {}
         return {"corpus": self.name, "tokenizer": self.tokenizer, **subwords}
