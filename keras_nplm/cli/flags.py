@@ -124,8 +124,8 @@ def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True) 
 def _list_tokenizers() -> Option:
     """Return the option `tokenizer` with the registered kinds as its choices."""
     choices = list_choices()
-    meanings = "; ".join(f"{kind}: {meaning}" for kind, meaning in choices.items())
-    help = f"{OPTIONS['tokenizer'].help}. {meanings}"
+    meanings = [f"{kind}: {meaning}" for kind, meaning in choices.items() if meaning]
+    help = "; ".join([OPTIONS["tokenizer"].help, *meanings])
     return dataclasses.replace(OPTIONS["tokenizer"], choices=tuple(choices), help=help)
 
 
@@ -191,7 +191,7 @@ def read_subword_options(options: argparse.Namespace) -> SubwordOptions | None:
         fix = "leave it out."
         if tokenizer.is_trained:
             fix = "set the size of the vocabulary by `--pieces`."
-        check_left_out(options, ["min_count", "max_size"], f"with {tokenizer.summary}", fix)
+        check_left_out(options, ["min_count", "max_size"], f"with {tokenizer.summary or tokenizer.kind}", fix)
     if not tokenizer.is_trained:
         check_left_out(options, [*fields], "without subwords", "add `--tokenizer sentencepiece`.")
         return None

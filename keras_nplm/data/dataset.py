@@ -13,6 +13,7 @@ from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.segments import segment_positions
 from keras_nplm.data.shards import ShardedIds, encode_lines
 from keras_nplm.data.shuffling import Pools
+from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 
@@ -25,7 +26,7 @@ def ngram_dataset(
     batch_size: int,
     *,
     vocabulary: Vocabulary | None = None,
-    tokenizer: str = "words",
+    tokenizer: str | Tokenizer = "words",
     boundary: str = "sentence",
     shuffle: bool = True,
     seed: int = 0,
@@ -59,7 +60,7 @@ def ngram_dataset(
             several of these with shares, as `Resampled`; or, with `vocabulary`, a list of sentences as strings.
         order: n, 2 or more.
         batch_size: B.
-        vocabulary, tokenizer: what encodes strings; see `keras_nplm.data.tokenizers.get_tokenizer`.
+        vocabulary, tokenizer: what encodes strings; see `keras_nplm.data.tokenizers.registry.get_tokenizer`.
         boundary: `"sentence"`, or `"text"` or `"stream"` (n-grams cross sentence ends); see `ngram_positions`.
         shuffle: permute the n-grams. Otherwise they are in the order of the text.
         seed: seed of the permutations, any integer.

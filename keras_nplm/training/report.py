@@ -139,12 +139,14 @@ def _format_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def choose_prompts(ids: np.ndarray, vocabulary: Vocabulary, tokenizer: str | Tokenizer) -> list[str]:
     """Choose the first four words of up to four sentences, spread over int [T] ids; each word has a letter."""
-    is_plain = np.array([place >= len(SPECIALS) and _has_letter(word) for place, word in enumerate(vocabulary.words)])
+    join = get_tokenizer(tokenizer).join
+    # the text of a token: the name of a byte has letters, too
+    has_letter = [_has_letter(join([word])) for word in vocabulary.words]
+    is_plain = np.array(has_letter) & (np.arange(len(vocabulary)) >= len(SPECIALS))
     starts = np.append(0, np.flatnonzero(ids == EOS_ID) + 1)
     openings = ids[starts[starts + 4 <= len(ids)][:, None] + np.arange(4)]  # [S, 4]
     openings = openings[is_plain[openings].all(axis=1)]
     chosen = openings[np.unique(np.linspace(0, len(openings) - 1, 4).astype(int))] if len(openings) else []
-    join = get_tokenizer(tokenizer).join
     return [join(vocabulary.decode(opening)) for opening in chosen] or [""]
 
 

@@ -76,6 +76,19 @@ def test_odd_texts_have_the_ids_of_training(tokenizer):
     _check_ids(tokenizer, TEXTS)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_end_of_a_cut_text_has_its_last_tokens(kind, cut_texts):
+    vocabulary = _build_vocabulary(kind)
+    tokenizer = vocabulary.tokenizer(kind)
+    texts = cut_texts("thecatbé▁:,-'a12☃\0\t\u3000    ", 90)
+    context_ids, found = TextGraph(vocabulary, tokenizer, "sentence").contexts(tf.constant(texts), ORDER, 1 << 20)
+    assert found.numpy().all()
+    for text, ids in zip(texts, context_ids.numpy().tolist(), strict=True):
+        tokens = tokenizer.split_beginning(text.decode("utf-8", "replace"))
+        expected = [BOS_ID, BOS_ID, *vocabulary.encode(tokens).tolist()]
+        assert ids == expected[1 - ORDER :], repr(text)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("tokenizer", NAMES)
 def test_each_character_has_the_ids_of_training(tokenizer):

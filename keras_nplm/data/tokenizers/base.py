@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from keras_nplm.data.vocabulary import Vocabulary
 
 Unit = Literal["words", "characters", "subwords"]
-_FACTS = ("kind", "summary", "unit", "tokens_are_words")
+_FACTS = ("kind", "unit", "tokens_are_words")
 
 
 class Tokenizer(abc.ABC):
     """A kind of tokens with normalisation steps: lines of text to tokens and back, and its facts.
 
-    A subclass must define the class attributes `kind`, `summary`, `unit` and `tokens_are_words`, and
-    the methods `split` and `describe`. Its tokens must be neither empty nor contain white space. To be
-    served it must define `build_split_graph` and `match_partial_token`. If its tokens are words, prefix
-    completion needs `unfinished_word`, and served completion `match_unfinished_word`. What is not
-    defined is refused by name when it is needed. `register_tokenizer` makes the kind known by its name.
+    A subclass must define the class attributes `kind`, `unit` and `tokens_are_words`, and the methods
+    `split` and `describe`. Its tokens must be neither empty nor contain white space. To be served it
+    must define `build_split_graph` and `match_partial_token`. If its tokens are words, prefix completion
+    needs `unfinished_word`, and served completion `match_unfinished_word`. What is not defined is
+    refused by name when it is needed. `register_tokenizer` makes the kind known by its name.
 
     Args:
         steps: normalisation steps, some of `allowed_steps`, in any order.
@@ -31,7 +31,7 @@ class Tokenizer(abc.ABC):
 
     Attributes:
         kind: the name in `config.json` and on the command line.
-        summary: one noun phrase for `--help`.
+        summary: a noun for `--help`, if `kind` does not say it.
         unit: which rules choose the default options of a training run: those of words, of characters or
             of subwords.
         tokens_are_words: whether each token is a word or a punctuation mark, rather than a part of one.
@@ -52,7 +52,6 @@ class Tokenizer(abc.ABC):
 
     >>> class CommaTokenizer(Tokenizer):
     ...     kind = "commas"
-    ...     summary = "fields between commas"
     ...     unit = "words"
     ...     tokens_are_words = True
     ...     allowed_steps = ("lower",)
@@ -68,10 +67,10 @@ class Tokenizer(abc.ABC):
     """
 
     kind: ClassVar[str]
-    summary: ClassVar[str]
     unit: ClassVar[Unit]
     tokens_are_words: ClassVar[bool]
     allowed_steps: ClassVar[tuple[str, ...]] = ()
+    summary: ClassVar[str] = ""
     flag: ClassVar[str] = "--tokenizer"
     value: ClassVar[str] = ""
     space: ClassVar[str] = ""
@@ -148,7 +147,7 @@ class Tokenizer(abc.ABC):
         """
         tokens = self.split(text)
         if self.space and tokens and self.ends_with_space(text):
-            tokens.append(self.space)
+            return [*tokens, self.space]
         return tokens
 
     def normalise(self, tokens: list[str]) -> list[str]:

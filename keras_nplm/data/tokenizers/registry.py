@@ -56,7 +56,8 @@ def get_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:
     if kind not in TOKENIZERS or steps != [step for step in STEPS if step in steps]:
         raise InputError(
             f"`tokenizer` must be one of {', '.join(TOKENIZERS)}. Received: {tokenizer!r}. "
-            f"The steps +{', +'.join(STEPS)} may follow, in this order."
+            f"The steps +{', +'.join(STEPS)} may follow, in this order. Fix: register a class of your "
+            "own with `register_tokenizer`."
         )
     return TOKENIZERS[kind](steps)
 

@@ -59,7 +59,7 @@ class ByteTokenizer(Tokenizer):
 
         def split(texts: tf.Tensor) -> tf.RaggedTensor:
             single = tf.strings.bytes_split(merge_spaces(texts))
-            numbers = tf.io.decode_raw(single.flat_values, tf.uint8)[:, 0]
+            numbers = tf.reshape(tf.io.decode_raw(single.flat_values, tf.uint8), [-1])
             names = tf.gather(tf.constant(BYTE_NAMES), tf.cast(numbers, tf.int32))
             return single.with_flat_values(names)
 

@@ -20,7 +20,6 @@ class WordTokenizer(Tokenizer):
     """Words and punctuation marks of running text; see `split_words`."""
 
     kind = "words"
-    summary = "words and punctuation marks"
     unit = "words"
     tokens_are_words = True
     allowed_steps = STEPS
@@ -73,7 +72,6 @@ class WhitespaceTokenizer(Tokenizer):
     """Tokens of text in which spaces, tabs and line ends separate them."""
 
     kind = "whitespace"
-    summary = "what stands between spaces"
     unit = "words"
     tokens_are_words = True
     allowed_steps = STEPS

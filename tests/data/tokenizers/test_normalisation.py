@@ -40,10 +40,10 @@ def test_a_number_has_a_numeral_and_no_letter(token):
 def test_normalising_twice_equals_normalising_once(name, text):
     table = build_form_table(DICTIONARY, get_tokenizer(name.removesuffix("+lemmas")).split)
     tokenizer = get_tokenizer(name).with_forms(table)
-    tokens = tokenizer.split(text)
+    tokens = tokenizer.split(text.replace("▁", " "))  # which is white space between characters
     assert tokenizer.split(tokenizer.join(tokens)) == tokens
     if not tokenizer.alphabet:  # lower case may change the number of bytes
-        assert len(tokens) == len(get_tokenizer(tokenizer.kind).split(text))
+        assert len(tokens) == len(get_tokenizer(tokenizer.kind).split(text.replace("▁", " ")))
 
 
 def test_a_form_table_has_forms_that_are_one_token():
