@@ -226,7 +226,9 @@ def train_command(config: dict) -> str | None:
         words += tokenizer.flags
     if tokenizer.steps:
         words += ["--normalise", *tokenizer.steps]
-    return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest)])
+    # of tokens that are not counted, which these flags would contradict
+    without = () if tokenizer.has_unknown else ("min_count", "max_size")
+    return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest, without=without)])
 
 
 def list_flags(configuration: Configuration, base: str, *, without: Container[str] = ()) -> list[str]:

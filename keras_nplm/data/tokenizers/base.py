@@ -38,7 +38,8 @@ class Tokenizer(abc.ABC):
         allowed_steps: the normalisation steps that the tokens can have.
         flag, value: the option of the command line, `kind` unless `value` is set.
         separator: what stands between tokens in a line of text.
-        space: the token of the white space between words; empty if white space is no token of its own.
+        space: the token of the white space between words; empty if white space is no token, or begins the
+            first token of a word.
         searches_words: of parts of words: whether the next words are whole words that a search finds.
             Otherwise they are single tokens.
         alphabet: all tokens that exist, if the vocabulary always has each of them.
