@@ -12,7 +12,8 @@ from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.data.corpora import Corpus, open_corpus
 from keras_nplm.data.corpora.opening import FRACTIONS
 from keras_nplm.data.subwords import SubwordOptions
-from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS
+from keras_nplm.data.tokenizers.characters import CharacterTokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer, list_choices
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.options import GROUPS, OPTIONS, Option, name_flag
 from keras_nplm.training.configuration import CONFIGURATIONS, DESCRIPTIONS, SMALL, TOKENIZERS, Configuration
@@ -106,8 +107,8 @@ def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True) 
         group.add_argument("--resample", action="append", default=[], help=help, **pair)
     help = "shares of train, validation and test lines if only --train is given (default: 0.8 0.1 0.1)"
     group.add_argument("--fractions", metavar="F", nargs=3, type=float, default=FRACTIONS, help=help)
-    for name in ("token", "tokenizer"):  # without the flag `--config` decides
-        add_flag(group, OPTIONS[name], default=None)
+    for option in (OPTIONS["token"], _list_tokenizers()):  # without the flag `--config` decides
+        add_flag(group, option, default=None)
     for name in ("pieces", "pieces_kind"):
         add_flag(group, dataclasses.replace(OPTIONS[name], optional=True), default=None)
     help = "trained sentencepiece .model to use instead of training one (default: none)"
@@ -118,6 +119,14 @@ def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True) 
     add_data_dir(group)
     hide_in_help(group, "resample", "fractions", "normalise", "data_dir", "pieces_file")
     return group
+
+
+def _list_tokenizers() -> Option:
+    """Return the option `tokenizer` with the registered kinds as its choices."""
+    choices = list_choices()
+    meanings = [f"{kind}: {meaning}" for kind, meaning in choices.items() if meaning]
+    help = "; ".join([OPTIONS["tokenizer"].help, *meanings])
+    return dataclasses.replace(OPTIONS["tokenizer"], choices=tuple(choices), help=help)
 
 
 def add_configuration_flags(
@@ -163,9 +172,11 @@ def read_tokenizer(options: argparse.Namespace) -> str:
     """Return the name of the tokenizer, without its normalisation."""
     if options.token is None and options.tokenizer is None:
         return _get_text_options(options)["tokenizer"]
-    if options.token == "character" and options.tokenizer == SUBWORDS:
-        check_left_out(options, ["tokenizer"], "with `--token character`", "drop one of them.")
-    return CHARACTERS if options.token == "character" else options.tokenizer or OPTIONS["tokenizer"].default
+    if options.token == "character":
+        if options.tokenizer is not None and not get_tokenizer(options.tokenizer).tokens_are_words:
+            check_left_out(options, ["tokenizer"], "with `--token character`", "drop one of them.")
+        return CharacterTokenizer.kind
+    return options.tokenizer or OPTIONS["tokenizer"].default
 
 
 def _get_text_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -175,11 +186,15 @@ def _get_text_options(options: argparse.Namespace) -> dict[str, Any]:
 def read_subword_options(options: argparse.Namespace) -> SubwordOptions | None:
     """Return how subwords are made, or None without `--tokenizer sentencepiece`."""
     fields = {"pieces": "pieces", "pieces_kind": "kind", "pieces_file": "file"}
-    if read_tokenizer(options) != SUBWORDS:
+    tokenizer = get_tokenizer(read_tokenizer(options))
+    if not tokenizer.has_unknown:
+        fix = "leave it out."
+        if tokenizer.is_trained:
+            fix = "set the size of the vocabulary by `--pieces`."
+        check_left_out(options, ["min_count", "max_size"], f"with {tokenizer.summary or tokenizer.kind}", fix)
+    if not tokenizer.is_trained:
         check_left_out(options, [*fields], "without subwords", "add `--tokenizer sentencepiece`.")
         return None
-    fix = "set the size of the vocabulary by `--pieces`."
-    check_left_out(options, ["min_count", "max_size"], "with subwords", fix)
     if options.pieces_file is not None:
         check_left_out(options, ["pieces", "pieces_kind"], "with `--pieces-file`", "drop one of them.")
         return SubwordOptions(file=options.pieces_file)

@@ -10,6 +10,7 @@ from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.resampling import Resampled, TextIds
 from keras_nplm.data.shards import ShardedIds, encode_lines
 from keras_nplm.data.source import NgramSource
+from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 
 
@@ -19,7 +20,7 @@ def ngram_dataset(
     batch_size: int,
     *,
     vocabulary: Vocabulary | None = None,
-    tokenizer: str = "words",
+    tokenizer: str | Tokenizer = "words",
     boundary: str = "sentence",
     shuffle: bool = True,
     seed: int = 0,
@@ -57,7 +58,8 @@ def ngram_dataset(
             `vocabulary`, a list of sentences as strings.
         order: n, 2 or more.
         batch_size: B.
-        vocabulary, tokenizer: what encodes strings; see `keras_nplm.data.tokenizers.get_tokenizer`.
+        vocabulary, tokenizer: what encodes strings; see
+            `keras_nplm.data.tokenizers.registry.get_tokenizer`.
         boundary: `"sentence"`, or `"text"` or `"stream"` (n-grams cross sentence ends); see
             `ngram_positions`.
         shuffle: permute the n-grams. Otherwise they are in the order of the text.

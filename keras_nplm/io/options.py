@@ -106,7 +106,7 @@ _TABLE = """
 [data]
 corpus str python_reference any: python_reference, brown, brown/marks, tfds:NAME, or a DIR of prepare
 token str word word|character: unit that is predicted and counted
-tokenizer str words words|whitespace|sentencepiece: tokenizer of text; sentencepiece: subwords
+tokenizer str words any: tokenizer of text
 pieces int 8000 300..1000000: number of subwords
 pieces_kind* str unigram unigram|bpe: kind of the sentencepiece model
 normalise* str? none lower|numbers|lemmas: normalisation of tokens before words are counted

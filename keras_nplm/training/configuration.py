@@ -5,7 +5,9 @@ import re
 import shlex
 from collections.abc import Container
 
-from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, parse_tokenizer
+from keras_nplm.data.tokenizers.characters import CharacterTokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer
+from keras_nplm.data.tokenizers.subwords import SubwordTokenizer
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.options import OPTIONS, check_option, parse_integers
 from keras_nplm.io.shapes import near_order
@@ -192,7 +194,10 @@ _NAMED: dict[str, tuple[str, dict]] = {
 }
 
 CONFIGURATIONS = {name: Configuration(**options) for name, (_, options) in _NAMED.items()}
-TOKENIZERS = {"names": {"tokenizer": CHARACTERS}, "phone": {"tokenizer": SUBWORDS, "pieces": 4000}}  # without flags
+TOKENIZERS = {  # without flags
+    "names": {"tokenizer": CharacterTokenizer.kind},
+    "phone": {"tokenizer": SubwordTokenizer.kind, "pieces": 4000},
+}
 DESCRIPTIONS = {name: description for name, (description, _) in _NAMED.items()}
 
 
@@ -210,19 +215,20 @@ def train_command(config: dict) -> str | None:
     corpus = config.get("corpus", "text ")
     if "output_layer" not in config or "background" in config or not _CORPUS.fullmatch(corpus):
         return None
-    base, steps = parse_tokenizer(config.get("tokenizer", "words"))
-    if base == SUBWORDS:
+    tokenizer = get_tokenizer(config.get("tokenizer", "words"))
+    if tokenizer.is_trained:
         return None
     words = ["keras-nplm", "train"] + (["--corpus", corpus] if corpus != "python_reference" else [])
     names = [field.name for field in dataclasses.fields(Configuration)]
     chosen = Configuration(**{name: config[name] for name in names if name in config})
     nearest = min(CONFIGURATIONS, key=lambda name: len(_list_differences(chosen, name)))
-    if base == CHARACTERS:
-        words += ["--token", "character"]
-    elif corpus.startswith("tfds:") or nearest in TOKENIZERS:
-        words += ["--tokenizer", base]
-    words += ["--normalise", *steps] if steps else []
-    return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest)])
+    if not tokenizer.tokens_are_words or corpus.startswith("tfds:") or nearest in TOKENIZERS:
+        words += tokenizer.flags
+    if tokenizer.steps:
+        words += ["--normalise", *tokenizer.steps]
+    # of tokens that are not counted, which these flags would contradict
+    without = () if tokenizer.has_unknown else ("min_count", "max_size")
+    return shlex.join([*words, "--config", nearest, *list_flags(chosen, nearest, without=without)])
 
 
 def list_flags(configuration: Configuration, base: str, *, without: Container[str] = ()) -> list[str]:

@@ -16,7 +16,7 @@ import tensorflow as tf
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, parse_tokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument, was_caused_by
 from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
@@ -142,8 +142,12 @@ def _run(
 
     def choose(encoded: EncodedCorpus) -> dict:
         counts = encoded.count_tokens_per_epoch(requested.before_counting.boundary), encoded.vocabulary_size
-        unit, _ = parse_tokenizer(encoded.tokenizer)
-        units = dict(characters=unit == CHARACTERS, subwords=unit == SUBWORDS, replicas=devices.num_replicas_in_sync)
+        unit = get_tokenizer(encoded.tokenizer).unit
+        units = dict(
+            characters=unit == "characters",
+            subwords=unit == "subwords",
+            replicas=devices.num_replicas_in_sync,
+        )
         if requested.minutes is None:
             configuration = requested.choose(*counts, **units)
         elif (directory / "config.json").exists():  # the plan of the run to resume

@@ -10,7 +10,7 @@ from keras_nplm.data.ids import check_ngrams
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_batches
 from keras_nplm.data.text_counts import read_word_counts, write_word_counts
-from keras_nplm.data.tokenizers import add_steps, get_tokenizer
+from keras_nplm.data.tokenizers.registry import add_steps, get_tokenizer
 
 IDS = np.array([4, 5, 3], np.int32)
 SUBWORDS = functools.cache(lambda: Vocabulary.from_subwords(Subwords.train(["the cat"], 300)))
@@ -53,7 +53,7 @@ def _resample(texts, **options):
         (lambda: SubwordOptions(file="absent.model").make([]), r"absent\.model"),
         (lambda: open_corpus(subwords=SubwordOptions()), "`subwords` must be left out"),
         (lambda: get_tokenizer("sentencepiece+numbers"), "no step but .lower"),
-        (lambda: get_tokenizer("words+numbers+lower"), "one of words, .*, sentencepiece. Received: .*in this order"),
+        (lambda: get_tokenizer("words+numbers+lower"), "one of words, .*, bytes. Received: .*in this order"),
         (lambda: add_steps("words", ["stems"]), "must be some of lower, numbers, lemmas. Received: 'stems'"),
         (lambda: open_corpus(test=["text.txt"]), "--validation and --test need --train"),
         (lambda: open_corpus("penn"), "`corpus` must be .* Received: 'penn'"),

@@ -8,7 +8,7 @@ import pytest
 from keras_nplm.cli.main import build_parser
 from keras_nplm.data.boundary import BOUNDARIES
 from keras_nplm.data.subwords import PIECES_KINDS
-from keras_nplm.data.tokenizers import STEPS, SUBWORDS, WORD_TOKENIZERS
+from keras_nplm.data.tokenizers.normalisation import STEPS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.options import GROUPS, OPTIONS, check_option
 from keras_nplm.layers.deep_hidden import ACTIVATIONS
@@ -19,7 +19,6 @@ from keras_nplm.training.optimizers import OPTIMIZERS
 def test_choices_are_those_of_the_code():
     code = dict(activation=ACTIVATIONS, optimizer=OPTIMIZERS)
     code |= dict(boundary=BOUNDARIES, pieces_kind=PIECES_KINDS, normalise=STEPS, strategy=STRATEGIES)
-    code |= dict(tokenizer=[*WORD_TOKENIZERS, SUBWORDS])
     assert {name: {*OPTIONS[name].choices} for name in code} == {name: {*choices} for name, choices in code.items()}
 
 

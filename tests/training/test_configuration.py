@@ -1,12 +1,14 @@
 """Options of a training run and the named configurations."""
 
 import dataclasses
+import shlex
 
 import pytest
 
 from keras_nplm import CONFIGURATIONS, Configuration
-from keras_nplm.cli.flags import open_named_corpus
+from keras_nplm.cli.flags import open_named_corpus, read_tokenizer
 from keras_nplm.cli.main import build_parser
+from keras_nplm.data.tokenizers import registry
 from keras_nplm.io.options import OPTIONS
 from keras_nplm.training.configuration import SMALL, TOKENIZERS, train_command
 
@@ -49,12 +51,24 @@ def test_a_named_configuration_brings_its_tokenizer(flags, tokenizer, pieces):
     assert pieces is None or corpus.subwords.pieces == pieces
 
 
+MLP9 = dataclasses.asdict(CONFIGURATIONS["mlp9"]) | {"min_count": 2}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in registry.TOKENIZERS if kind != "sentencepiece"])
+def test_train_command_names_the_tokenizer(kind):
+    config = {"kind": "nplm", "corpus": "tfds:x", "tokenizer": kind, **dataclasses.asdict(Configuration())}
+    words = shlex.split(train_command(config))
+    options = build_parser().parse_args([*words[1:], "--output", "model"])
+    assert read_tokenizer(options) == kind
+
+
 @pytest.mark.parametrize(
     "config, flags",
     [
         (dict(order=3, layer_norm=False, max_size=9), "brown --config small --order 3 --no-layer-norm --max-size 9"),
         (dict(corpus="text a.txt"), None),
         (dict(tokenizer="sentencepiece"), None),
+        ({"tokenizer": "bytes", **MLP9}, "brown --tokenizer bytes --config mlp9"),
         (dict(corpus="tfds:x", tokenizer="words+lower"), "tfds:x --tokenizer words --normalise lower --config small"),
     ],
 )
