@@ -23,7 +23,7 @@ _ROWS = 2048  # n-grams whose log-probabilities are looked up together, at least
 def check_training_text(ids: np.ndarray | ShardedIds | Resampled, boundary: str) -> None:
     """Refuse a text that has no jackknife: one that is not in memory, or that has fewer than two n-grams."""
     if not all(isinstance(text, np.ndarray) for text in _list_texts(ids)):
-        fix = "Fix: choose another output layer, such as --output-layer full."
+        fix = "Fix: choose another network, such as --network context."
         raise InputError(f"`ids` must be a text in memory for a jackknife. Received: {type(ids).__name__}. {fix}")
     number = _count_ngrams(ids, boundary)
     if number < 2:

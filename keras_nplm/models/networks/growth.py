@@ -21,7 +21,7 @@ def check_growable(model: object) -> None:
     if not model.prob.has_word_rows:
         raise InputError(
             f"`head` must have a row for each word to add words. Received: {type(model.prob).__name__}. "
-            "Fix: train with --output-layer full, sampled or nce."
+            "Fix: train with --head linear."
         )
     if model.prob.num_outputs < model.vocabulary_size:
         raise InputError(
