@@ -95,8 +95,7 @@ class NetworkOptions:
     """
 
     network: Network = "context"
-    """context: a network of the context words; pointer: it can repeat them; hybrid: with an n-gram model
-    inside"""
+    """pointer: it repeats words of its context; hybrid: an n-gram model inside"""
 
     order: Annotated[int, Option(least=2, below=1024)] = 21
     """n, order of the n-grams; a context has n-1 words"""
@@ -129,7 +128,7 @@ class NetworkOptions:
     """direct connections W from the word features to the head linear"""
 
     head: Literal["linear", "adaptive", "energy"] = "linear"
-    """output: a row for each word, the adaptive softmax, or the paper's energy-based variant"""
+    """a row per word, adaptive softmax, or the paper's energy-based variant"""
 
     cutoffs: Annotated[tuple[int, ...], Option(example=(2000, 7000), advanced=True)] = ()
     """first id of each cluster of the head adaptive; none: a ninth and two fifths of |V|"""
@@ -141,7 +140,7 @@ class NetworkOptions:
     """tied weights: C is also the matrix of the head linear, on features projected to m numbers"""
 
     objective: Objective = "likelihood"
-    """what training minimises: likelihood, sampled softmax, noise-contrastive estimation"""
+    """training loss: likelihood, sampled softmax, noise-contrastive estimation"""
 
     num_sampled: Annotated[int, Option(least=1, below=1 << 20, advanced=True)] = 256
     """k, negative samples per batch of the objectives sampled and nce"""
