@@ -12,7 +12,7 @@ from keras_nplm.cli import flags
 from keras_nplm.cli.flags import Option
 from keras_nplm.cli.printing import format_figures
 from keras_nplm.data.corpora.text_files import read_files, read_lines
-from keras_nplm.data.special_ids import UNK
+from keras_nplm.data.ids import UNK
 from keras_nplm.data.tokenizers import ends_with_space, get_separator
 from keras_nplm.data.unusual_text import warn_of_tokens
 from keras_nplm.io.errors import InputError

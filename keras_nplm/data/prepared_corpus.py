@@ -10,7 +10,7 @@ from typing import Any
 
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.special_ids import BOS, EOS
+from keras_nplm.data.ids import BOS, EOS
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.text_counts import name_text_counts
 from keras_nplm.data.vocabulary import Vocabulary

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_lines, check_sentences, convert_ids
+from keras_nplm.data.arguments import check_lines, check_sentences
 from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path, read_forms, write_forms
-from keras_nplm.data.special_ids import BOS, EOS, EOS_ID, PAD, SPECIALS, UNK, UNK_ID, check_ids
+from keras_nplm.data.ids import BOS, EOS, EOS_ID, PAD, SPECIALS, UNK, UNK_ID, check_ids, convert_ids
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError

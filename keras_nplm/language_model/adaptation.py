@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
+from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.fields import FieldFacts
 

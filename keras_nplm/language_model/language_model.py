@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_text
+from keras_nplm.data.boundary import BOUNDARIES, has_documents, padding_id, predicts_end
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import BOUNDARIES, has_documents, padding_id, predicts_end
+from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.prefixes import PrefixIndex
-from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, load_forms, parse_tokenizer, split_beginning, uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import batch_by_size

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import BOUNDARIES, find_distinct_rows, predicted_ids
+from keras_nplm.data.boundary import BOUNDARIES, predicted_ids
+from keras_nplm.data.ids import find_distinct_rows
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.fields import FieldFacts
 from keras_nplm.models.base import NextWordModel, row_blocks

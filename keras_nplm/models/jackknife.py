@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.data.boundary import find_targets
 from keras_nplm.data.dataset import ngram_dataset
-from keras_nplm.data.ngram_arrays import find_targets
+from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.shards import ShardedIds
-from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel

@@ -4,7 +4,7 @@ import json
 
 import tensorflow as tf
 
-from keras_nplm.data.ngram_arrays import predicts_end
+from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, SUBWORDS, parse_tokenizer
 from keras_nplm.io.markdown import markdown_code, markdown_table
 from keras_nplm.language_model.language_model import LanguageModel

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from keras_nplm.data.special_ids import SPECIALS
+from keras_nplm.data.ids import SPECIALS
 from keras_nplm.io.errors import InputError, drop_fix
 from keras_nplm.io.files import write_json
 from keras_nplm.language_model.language_model import LanguageModel

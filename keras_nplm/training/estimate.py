@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import predicts_end
-from keras_nplm.data.special_ids import EOS_ID, SPECIALS
+from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import add_steps, split_words
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument, drop_fix

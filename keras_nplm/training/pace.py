@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from keras_nplm.data.boundary import find_targets
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import find_targets
 from keras_nplm.io.errors import InputError
 from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
 from keras_nplm.training.adaptive_default import choose_options

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.special_ids import SPECIALS
+from keras_nplm.data.ids import SPECIALS
 from keras_nplm.io.shapes import choose_cutoffs, cluster_width, count_matched, number_of_blocks
 from keras_nplm.training.options import NetworkOptions
 

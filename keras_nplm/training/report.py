@@ -6,8 +6,8 @@ from string import Template
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import predicts_end
-from keras_nplm.data.special_ids import EOS_ID, SPECIALS
+from keras_nplm.data.boundary import predicts_end
+from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import get_separator, join_tokens
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.files import replace_file

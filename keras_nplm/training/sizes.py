@@ -1,6 +1,6 @@
 """Count the parameters and floating-point operations of a network from its options, without Keras."""
 
-from keras_nplm.data.special_ids import SPECIALS
+from keras_nplm.data.ids import SPECIALS
 from keras_nplm.io.errors import InputError
 from keras_nplm.training.options import NetworkOptions, TextStatistics, describe_fields
 from keras_nplm.training.parts import count_network

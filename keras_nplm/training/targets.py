@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 
+from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import predicts_end
+from keras_nplm.data.ids import BOS_ID, EOS_ID, SPECIALS
 from keras_nplm.data.resampling import count_resampled
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID, SPECIALS
 from keras_nplm.training.options import NetworkOptions, Options
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from keras_nplm.data.ngram_arrays import BOUNDARIES
+from keras_nplm.data.boundary import BOUNDARIES
 from keras_nplm.data.tokenizers import STEPS, SUBWORDS, WORD_TOKENIZERS
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.deep_hidden import ACTIVATIONS

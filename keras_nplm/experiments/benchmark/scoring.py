@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.encoding import encode_sentences
+from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Settings, declare_speed, networks, peers
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, Work, is_installed

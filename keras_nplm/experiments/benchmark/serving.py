@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.special_ids import SPECIALS
+from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Settings, declare_speed, peers
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, is_installed, time_requests
