@@ -53,7 +53,7 @@ def _open(options: argparse.Namespace) -> Iterator[tuple[Path, LanguageModel, li
     with open_output(options.output) as target, lock_new_directory(target):
         lines = list(read_files(options.text))
         language_model = LanguageModel.load(options.directory)
-        yield target, language_model, list(warn_of_tokens(language_model.tokenizer_name)(lines))
+        yield target, language_model, list(warn_of_tokens(language_model.tokenizer)(lines))
 
 
 def _save(target: Path, language_model: LanguageModel, result: dict) -> None:

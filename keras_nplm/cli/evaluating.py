@@ -13,7 +13,7 @@ from keras_nplm.cli.flags import Option
 from keras_nplm.cli.printing import format_figures
 from keras_nplm.data.corpora.text_files import read_files, read_lines
 from keras_nplm.data.ids import UNK
-from keras_nplm.data.tokenizers import ends_with_space, get_separator
+from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.unusual_text import warn_of_tokens
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import check_output_path
@@ -76,7 +76,7 @@ def _evaluate(options: argparse.Namespace) -> dict:
     text = _read_first(read_files(options.text)) if options.text else options.split
     model = LanguageModel.load(options.directory)
     if options.text:
-        text = warn_of_tokens(model.tokenizer_name)(text)
+        text = warn_of_tokens(model.tokenizer)(text)
     if options.dynamic:
         flags.check_left_out(options, ["ln_z"], "with `--dynamic`", "evaluate twice.")
         _ensure_dynamics(model, Path(options.directory))
@@ -123,7 +123,7 @@ def _score(options: argparse.Namespace) -> dict:
         _ensure_dynamics(model, Path(options.directory))
     if options.self_normalised:
         print("Scores are off by log Z: see `evaluate --ln-z`.", file=sys.stderr)
-    lines = warn_of_tokens(model.tokenizer_name)(lines)
+    lines = warn_of_tokens(model.tokenizer)(lines)
     if options.tokens:
         scores = model.score_tokens(lines, dynamic=options.dynamic)
         return {"sentences": ([*map(_list_score, tokens)] for tokens in scores)}
@@ -175,15 +175,15 @@ def _generate(options: argparse.Namespace) -> dict:
     model = LanguageModel.load(options.directory or _find_reference())
     given = {name: getattr(options, name) for name in ("seed", "temperature", "top_k")}
     text = model.generate(options.prompt, options.num_words, **given)
-    whole = _continue_prompt(options.prompt, text, model.tokenizer_name)
+    whole = _continue_prompt(options.prompt, text, model.tokenizer)
     return {"prompt": options.prompt, "text": text, "whole": whole}
 
 
-def _continue_prompt(prompt: str, text: str, tokenizer_name: str) -> str:
+def _continue_prompt(prompt: str, text: str, tokenizer: Tokenizer) -> str:
     """Return a prompt as it was given, and the text generated after it, without white space at its end."""
     text = text.rstrip()
-    has_space = not prompt or ends_with_space(prompt, tokenizer_name) or not text or text[0].isspace()
-    return f"{prompt}{'' if has_space else get_separator(tokenizer_name)}{text}"
+    has_space = not prompt or tokenizer.ends_with_space(prompt) or not text or text[0].isspace()
+    return f"{prompt}{'' if has_space else tokenizer.separator}{text}"
 
 
 def _show_generate(result: dict) -> None:

@@ -116,8 +116,8 @@ def _build_backoff_model(options: argparse.Namespace, language_model: LanguageMo
 
 def _read_ids(options: argparse.Namespace, language_model: LanguageModel) -> np.ndarray:
     if options.text:
-        lines, name = read_files(options.text), language_model.tokenizer_name
-        return encode_lines(lines, language_model.vocabulary, name, language_model.boundary)
+        lines = read_files(options.text)
+        return encode_lines(lines, language_model.vocabulary, language_model.tokenizer, language_model.boundary)
     if not language_model.corpus:
         raise InputError(
             f"`--text` must name a text if the model directory has no corpus/. Received: {options.directory}. Fix: "

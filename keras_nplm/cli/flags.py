@@ -12,7 +12,8 @@ from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.data.corpora import Corpus, open_corpus
 from keras_nplm.data.corpora.opening import FRACTIONS
 from keras_nplm.data.subwords import SubwordOptions
-from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS
+from keras_nplm.data.tokenizers.characters import CharacterTokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer, list_choices
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.fields import FieldFacts
 from keras_nplm.training.configurations import CONFIGURATIONS, SMALL
@@ -144,8 +145,8 @@ def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True) 
         group.add_argument("--resample", action="append", default=[], help=help, **pair)
     help = "shares of train, validation and test lines if only --train is given (default: 0.8 0.1 0.1)"
     group.add_argument("--fractions", metavar="F", nargs=3, type=float, default=FRACTIONS, help=help)
-    for name in ("token", "tokenizer"):  # without the flag `--config` decides
-        add_flag(group, _CORPUS[name], default=None)
+    for option in (_CORPUS["token"], _list_tokenizers()):  # without the flag `--config` decides
+        add_flag(group, option, default=None)
     for name in ("pieces", "pieces_kind"):
         add_flag(group, dataclasses.replace(_CORPUS[name], optional=True), default=None)
     help = "trained sentencepiece .model to use instead of training one (default: none)"
@@ -156,6 +157,14 @@ def add_corpus_flags(parser: argparse.ArgumentParser, *, resample: bool = True) 
     add_data_dir(group)
     hide_in_help(group, "resample", "fractions", "normalise", "data_dir", "pieces_file")
     return group
+
+
+def _list_tokenizers() -> FieldFacts:
+    """Return the option `tokenizer` with the registered kinds as its choices."""
+    choices = list_choices()
+    meanings = [f"{kind}: {meaning}" for kind, meaning in choices.items() if meaning]
+    help = "; ".join([_CORPUS["tokenizer"].help, *meanings])
+    return dataclasses.replace(_CORPUS["tokenizer"], help=help)
 
 
 def add_configuration_flags(
@@ -196,10 +205,12 @@ def read_tokenizer(options: argparse.Namespace) -> str:
     """Return the name of the tokenizer, without its normalisation."""
     if options.token is None and options.tokenizer is None:
         named = _get_corpus_options(options)
-        return CHARACTERS if named.token == "character" else named.tokenizer
-    if options.token == "character" and options.tokenizer == SUBWORDS:
-        check_left_out(options, ["tokenizer"], "with `--token character`", "drop one of them.")
-    return CHARACTERS if options.token == "character" else options.tokenizer or CorpusOptions.tokenizer
+        return CharacterTokenizer.kind if named.token == "character" else named.tokenizer
+    if options.token == "character":
+        if options.tokenizer is not None and not get_tokenizer(options.tokenizer).tokens_are_words:
+            check_left_out(options, ["tokenizer"], "with `--token character`", "drop one of them.")
+        return CharacterTokenizer.kind
+    return options.tokenizer or CorpusOptions.tokenizer
 
 
 def _get_corpus_options(options: argparse.Namespace) -> CorpusOptions:
@@ -209,13 +220,16 @@ def _get_corpus_options(options: argparse.Namespace) -> CorpusOptions:
 
 def read_subword_options(options: argparse.Namespace) -> SubwordOptions | None:
     """Return how subwords are made, or None without `--tokenizer sentencepiece`."""
-    if read_tokenizer(options) != SUBWORDS:
-        check_left_out(
-            options, ["pieces", "pieces_kind", "pieces_file"], "without subwords", "add `--tokenizer sentencepiece`."
-        )
+    tokenizer = get_tokenizer(read_tokenizer(options))
+    if not tokenizer.has_unknown:
+        fix = "leave it out."
+        if tokenizer.is_trained:
+            fix = "set the size of the vocabulary by `--pieces`."
+        check_left_out(options, ["min_count", "max_size"], f"with {tokenizer.summary or tokenizer.kind}", fix)
+    if not tokenizer.is_trained:
+        names = ["pieces", "pieces_kind", "pieces_file"]
+        check_left_out(options, names, "without subwords", "add `--tokenizer sentencepiece`.")
         return None
-    fix = "set the size of the vocabulary by `--pieces`."
-    check_left_out(options, ["min_count", "max_size"], "with subwords", fix)
     if options.pieces_file is not None:
         check_left_out(options, ["pieces", "pieces_kind"], "with `--pieces-file`", "drop one of them.")
         return SubwordOptions(file=options.pieces_file)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_nplm.cli.flags import SELF_NORMALISED, AddCommand, Option, add_directory, add_flag, add_switch
-from keras_nplm.data.tokenizers import WORD_TOKENIZERS, get_tokenizer, parse_tokenizer
+from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
 from keras_nplm.data.unusual_text import warn_of_tokens
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.remote import open_output_file
@@ -24,7 +24,8 @@ _FORMAT = Option("format", str, None, "format of the N-best lists", choices=FORM
 _RESTARTS = Option("restarts", int, RESTARTS, "random restarts of the tuning of weights", least=0)
 _NAME = Option("name", str, FEATURE_NAME, "name of the model's feature in the output", metavar="NAME")
 _SEED = Option("seed", int, 0, "random seed of the restarts", least=0)
-_TOKENIZER = Option("tokenizer", str, None, "word tokenizer of the hypotheses", choices=("words", "whitespace"))
+_WORD_TOKENIZERS = tuple(kind for kind, tokenizer in TOKENIZERS.items() if tokenizer.tokens_are_words)
+_TOKENIZER = Option("tokenizer", str, None, "word tokenizer of the hypotheses", choices=_WORD_TOKENIZERS)
 
 
 def add(command: AddCommand) -> None:
@@ -70,7 +71,7 @@ def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
     language_model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
     if options.tokenizer:
         _change_tokenizer(language_model, options.tokenizer)
-    watch = warn_of_tokens(options.tokenizer or language_model.tokenizer_name)
+    watch = warn_of_tokens(language_model.tokenizer)
     result = rescore_file(
         lambda texts: language_model.score(watch(texts), min_log_prob=MIN_LOG_PROB, alone=True),
         nbest,
@@ -90,10 +91,11 @@ def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
 
 def _change_tokenizer(language_model: LanguageModel, tokenizer: str) -> None:
     """Split hypotheses with a different word tokenizer, and normalise their tokens as the model does."""
-    base, steps = parse_tokenizer(language_model.tokenizer_name)
-    wanted = f"left out if the model's tokens are not words ({base})"
-    check_argument("--tokenizer", base in WORD_TOKENIZERS, wanted, tokenizer, "leave it out.")
-    language_model.tokenize = get_tokenizer("+".join([tokenizer, *steps]), language_model.vocabulary.forms)
+    given = language_model.tokenizer
+    wanted = f"left out if the model's tokens are not words ({given.kind})"
+    check_argument("--tokenizer", given.tokens_are_words, wanted, tokenizer, "leave it out.")
+    changed = get_tokenizer(tokenizer).with_steps(given.steps)
+    language_model.tokenizer = language_model.vocabulary.tokenizer(changed)
 
 
 def _split_pairs(flag: str, values: Sequence[str]) -> dict[str, str]:

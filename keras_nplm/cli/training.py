@@ -50,7 +50,7 @@ def add(command: flags.AddCommand) -> None:
     flags.add_flag(parser, statistics["vocabulary_size"], required=True)
     help = "tokens of the training text, to choose options and to count the operations of all epochs"
     flags.add_flag(parser, dataclasses.replace(statistics["tokens"], help=help))
-    flags.add_flag(parser, statistics["token"])
+    flags.add_flag(parser, statistics["unit"])
     names = [name for name in describe_fields(NetworkOptions) if name not in _WITHOUT_EFFECT]
     flags.add_configuration_flags(parser, [*names, "epochs"])
 
@@ -130,7 +130,7 @@ def _show_train(result: dict) -> None:
 
 def _size(options: argparse.Namespace) -> dict:
     if options.tokens and not options.config:
-        statistics = TextStatistics(tokens=options.tokens, vocabulary_size=options.vocabulary_size, token=options.token)
+        statistics = TextStatistics(tokens=options.tokens, vocabulary_size=options.vocabulary_size, unit=options.unit)
         chosen = choose_options(flags.read_given_options(options), statistics)
     else:
         chosen = flags.read_options(options)

@@ -1,10 +1,13 @@
 """The named configurations, and the command that repeats a run."""
 
+import shlex
+
 import pytest
 
 from keras_nplm import CONFIGURATIONS, Options
-from keras_nplm.cli.flags import open_named_corpus
+from keras_nplm.cli.flags import open_named_corpus, read_options, read_tokenizer
 from keras_nplm.cli.main import build_parser
+from keras_nplm.data.tokenizers import registry
 from keras_nplm.training.configurations import SMALL, train_command
 from keras_nplm.training.options import CorpusOptions
 
@@ -48,6 +51,14 @@ def test_a_named_configuration_brings_its_tokenizer(flags, tokenizer, pieces):
     assert pieces is None or corpus.subwords.pieces == pieces
 
 
+@pytest.mark.parametrize("kind", [kind for kind in registry.TOKENIZERS if kind != "sentencepiece"])
+def test_train_command_names_the_tokenizer(kind):
+    config = {"kind": "nplm", "corpus": "tfds:x", "tokenizer": kind, **Options().flatten()}
+    words = shlex.split(train_command(config))
+    options = build_parser().parse_args([*words[1:], "--output", "model"])
+    assert read_tokenizer(options) == kind
+
+
 @pytest.mark.parametrize(
     "options, config, flags",
     [
@@ -62,6 +73,12 @@ def test_a_named_configuration_brings_its_tokenizer(flags, tokenizer, pieces):
             {},
             "brown --tokenizer words --config names --hidden tanh",
             id="options without an effect are left out",
+        ),
+        pytest.param(
+            CONFIGURATIONS["mlp9"].options.replace(min_count=2),
+            dict(tokenizer="bytes"),
+            "brown --tokenizer bytes --config mlp9",
+            id="tokens that are not counted",
         ),
         pytest.param(Options(), dict(corpus="text a.txt"), None, id="files without a name"),
         pytest.param(Options(), dict(tokenizer="sentencepiece"), None, id="subwords"),
@@ -84,6 +101,4 @@ def test_the_command_gives_the_same_options(name):
     config = {"kind": "nplm", "corpus": "brown", **options.flatten()}
     words = train_command(config).split()[1:]
     parsed = build_parser().parse_args([*words, "--output", "model"])
-    from keras_nplm.cli.flags import read_options
-
     assert read_options(parsed) == options
