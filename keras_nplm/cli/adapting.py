@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
-from keras_nplm.cli.flags import AddCommand, add_directory, add_files, add_flag, add_output
+from keras_nplm.cli.flags import AddCommand, Option, add_directory, add_files, add_flag, add_output
 from keras_nplm.data.corpora.text_files import read_files
 from keras_nplm.data.unusual_text import warn_of_tokens
 from keras_nplm.io.files import write_json
-from keras_nplm.io.options import Option
 from keras_nplm.io.remote import open_output
 from keras_nplm.io.text import escape_controls
 from keras_nplm.language_model.adaptation import EPOCHS, HELD_OUT, SEED

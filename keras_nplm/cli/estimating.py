@@ -3,13 +3,13 @@
 import argparse
 
 from keras_nplm.cli import flags
+from keras_nplm.cli.flags import Option
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.cli.printing import print_splits
-from keras_nplm.io.options import Option
 from keras_nplm.models.caches import LENGTH
-from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.estimate import METHODS, NGRAM_ORDER, NUM_CLASSES, estimate, import_arpa
 from keras_nplm.training.mix import mix
+from keras_nplm.training.options import Options, TextOptions, describe_fields
 
 _HELP = "estimation method; kneser-ney sorts counts on the disk of --output, the others need them in memory"
 _METHOD = Option("method", str, METHODS[0], _HELP, choices=METHODS)
@@ -36,36 +36,36 @@ def _add_ngram_flags(parser: argparse.ArgumentParser) -> None:
     arpa.add_argument("--arpa", metavar="FILE", help=help)
     help = "vocabulary.txt of a model to mix the ARPA file with (default: the words of the ARPA file)"
     arpa.add_argument("--vocabulary", metavar="FILE", help=help)
-    groups = dict.fromkeys(("data", "model"), flags.add_corpus_flags(parser))
-    flags.add_flag(groups["model"], NGRAM_ORDER, default=None, shown=Configuration().ngram_order)
-    flags.add_configuration_flags(parser, flags.TEXT_OPTIONS, groups=groups)
+    data = flags.add_corpus_flags(parser)
+    flags.add_flag(data, NGRAM_ORDER, default=None)
+    flags.add_configuration_flags(parser, [*describe_fields(TextOptions)], groups={TextOptions: data})
 
 
 def _ngram(options: argparse.Namespace) -> dict:
     # The order of an n-gram model may be 1: it is no order of a network
     of_text = argparse.Namespace(**{**vars(options), "order": None})
-    configuration = flags.read_configuration(of_text)
+    chosen = flags.read_options(of_text)
     if options.arpa:
-        result = _import_arpa(options, configuration)
+        result = _import_arpa(options, chosen)
     else:
         flags.check_left_out(options, ["vocabulary"], "without `--arpa`", "give `--arpa`.")
         corpus = flags.open_named_corpus(options)
-        configuration = flags.read_configuration(of_text, corpus)
+        chosen = flags.read_options(of_text, corpus)
 
         result = estimate(
             options.method,
             corpus,
             options.output,
-            order=options.order or configuration.ngram_order,
+            order=options.order or chosen.network.ngram_order,
             num_classes=options.num_classes,
             word_classes=options.word_classes,
             paper_bins=options.paper_bins,
-            **{name: getattr(configuration, name) for name in flags.TEXT_OPTIONS},
+            text=chosen.text,
         )
     return result | {"directory": str(options.output)}
 
 
-def _import_arpa(options: argparse.Namespace, configuration: Configuration) -> dict:
+def _import_arpa(options: argparse.Namespace, chosen: Options) -> dict:
     of_text = ["train", "resample", "order", "pieces", "pieces_kind", "pieces_file"]
     flags.check_left_out(options, of_text, "with `--arpa`", "leave it out. The ARPA file holds a whole model.")
     is_chosen = any(word.startswith("--tok") for word in options.arguments)
@@ -75,7 +75,7 @@ def _import_arpa(options: argparse.Namespace, configuration: Configuration) -> d
         vocabulary=options.vocabulary,
         tokenizer=flags.read_tokenizer(options) if is_chosen else None,
         normalise=options.normalise,
-        boundary=configuration.boundary,
+        boundary=chosen.text.boundary,
     )
 
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keras_nplm.cli import flags
+from keras_nplm.cli.flags import Option
 from keras_nplm.cli.printing import format_figures
 from keras_nplm.data.corpora.text_files import read_files, read_lines
 from keras_nplm.data.ids import UNK
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.unusual_text import warn_of_tokens
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.options import OPTIONS, Option
 from keras_nplm.io.paths import check_output_path
 from keras_nplm.io.remote import display_url, upload
 from keras_nplm.io.text import STANDARD_INPUT, escape_controls
@@ -27,7 +27,7 @@ from keras_nplm.language_model.scoring import SentenceScore, TokenScore
 _TOP_K = Option("top_k", int, 5, "number of words per context", least=1, metavar="K")
 _DRAW_FROM = Option("top_k", int, None, "most probable words to sample from", least=1, example=40, metavar="K")
 _NUM_WORDS = Option("num_words", int, 50, "number of words", least=1, below=1_000_001)
-_SEED = dataclasses.replace(OPTIONS["seed"], default=0, below=None, help="random seed of the text")
+_SEED = Option("seed", int, 0, "random seed of the text", least=0)
 _HELP = "sampling temperature; below 1 frequent words become more probable, 0 takes the most probable word"
 _TEMPERATURE = Option("temperature", float, 1.0, _HELP, least=0)
 

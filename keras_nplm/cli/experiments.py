@@ -7,15 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from keras_nplm.cli import flags
+from keras_nplm.cli.flags import Option
 from keras_nplm.experiments.benchmark import Settings, run_benchmarks
 from keras_nplm.experiments.paper import write_figure
 from keras_nplm.experiments.records import check_can_record, format_report, record_report
 from keras_nplm.experiments.study import BENCHMARKS, STUDIES, make_study
 from keras_nplm.io.errors import check_argument
-from keras_nplm.io.options import OPTIONS, Option, name_flag, parse_integers
+from keras_nplm.training.configurations import format_flag
+from keras_nplm.training.options import CorpusOptions, describe_fields
 
 _HELP = "CPU seconds of training of the PyTorch models of the benchmark quality"
-_SECONDS = Option("seconds", str, "300", _HELP, example="300,3000", is_list=True, metavar="N[,N…]")
+_SECONDS = Option("seconds", tuple, (300,), _HELP, example=(300, 3000), metavar="N[,N…]")
 _ROUNDS = Option("rounds", int, 5, "measurements of each contender", least=1)
 
 
@@ -63,8 +65,8 @@ def _check_name(name: str, choices: Sequence[str]) -> None:
 def _benchmark(options: argparse.Namespace) -> dict:
     for name in options.benchmarks:
         _check_name(name, BENCHMARKS)
-    seconds = parse_integers(options.seconds)
-    check_argument("seconds", seconds and seconds[0] > 0, "1 or more", repr(options.seconds), "choose 300.")
+    seconds = options.seconds
+    check_argument("seconds", bool(seconds) and seconds[0] > 0, "1 or more", repr(seconds), "choose 300.")
 
     def measure() -> dict:
         corpus = flags.open_named_corpus(options)
@@ -78,9 +80,9 @@ def _benchmark(options: argparse.Namespace) -> dict:
 def _name_command(options: argparse.Namespace) -> str:
     """Return the command that gives the report, without options that have their default and without paths."""
     words = ["keras-nplm", "benchmark", *options.benchmarks]
-    for option in (_ROUNDS, _SECONDS, OPTIONS["corpus"]):
+    for option in (_ROUNDS, _SECONDS, describe_fields(CorpusOptions)["corpus"]):
         if (value := getattr(options, option.name)) not in (None, option.default):
-            words += [name_flag(option.name), str(value)]
+            words += format_flag(option.name, value)
     return " ".join([*words, "--record"])
 
 

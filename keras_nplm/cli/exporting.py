@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.cli.flags import AddCommand, add_directory, add_flag, add_switch, check_left_out
+from keras_nplm.cli.flags import AddCommand, Option, add_directory, add_flag, add_switch, check_left_out
 from keras_nplm.data.corpora.text_files import read_files
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.io.options import OPTIONS, Option
 from keras_nplm.io.paths import check_output_path
 from keras_nplm.io.remote import display_url, open_output, open_output_file
 from keras_nplm.language_model.directory import check_output_file, read_config, read_metrics
@@ -28,7 +27,7 @@ _SERVING = (  # None: the flag is not given
 )
 _HELP = "least expected count in the text for which an n-gram is listed"
 _MIN_COUNT = Option("min_expected_count", float, None, _HELP, least=0, example=MIN_EXPECTED_COUNT, metavar="C")
-_ORDER = Option("order", int, None, "n, up to the model's order", least=2, below=OPTIONS["order"].below, example=ORDER)
+_ORDER = Option("order", int, None, "n, up to the model's order", least=2, below=1024, example=ORDER)
 _HELP = "pruning threshold: relative rise of perplexity below which an n-gram is removed, such as 1e-7"
 _PRUNE = Option("prune", float, None, _HELP, least=0, example=1e-7, metavar="THETA")
 _HELP = "largest number of n-grams, of all orders"

@@ -4,12 +4,13 @@ import argparse
 from pathlib import Path
 
 from keras_nplm.cli import flags
+from keras_nplm.cli.flags import Option
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.data.beam_runner import BeamRunner
 from keras_nplm.data.corpora.chunks import run_chunks_by
 from keras_nplm.io.lock import lock_directory
-from keras_nplm.io.options import Option
 from keras_nplm.io.remote import open_output
+from keras_nplm.training.options import TextOptions, describe_fields
 from keras_nplm.training.prepare import check_prepared_directory, prepare_corpus
 
 _LOCAL = "local"
@@ -25,12 +26,13 @@ def add(command: flags.AddCommand) -> None:
     help = "options of Apache Beam, such as flink_master=host:8081; all workers need the same paths (default: none)"
     parser.add_argument("--pipeline-options", metavar="NAME=VALUE", nargs="+", default=(), help=help)
     data = flags.add_corpus_flags(parser)
-    flags.add_configuration_flags(parser, flags.TEXT_OPTIONS, groups={"data": data})
+    flags.add_configuration_flags(parser, [*describe_fields(TextOptions)], groups={TextOptions: data})
     hide_in_help(parser, "config")
 
 
 def _prepare(options: argparse.Namespace) -> dict:
-    configuration, runner = flags.read_configuration(options), None
+    text = flags.read_options(options).text
+    runner = None
     if options.runner != _LOCAL:
         check_prepared_directory(Path(options.output))
         runner = BeamRunner(options.runner, options.output, options.pipeline_options)
@@ -39,8 +41,7 @@ def _prepare(options: argparse.Namespace) -> dict:
     with open_output(options.output, resume=True) as directory, lock_directory(directory), run_chunks_by(runner):
         check_prepared_directory(directory)
         corpus = flags.open_named_corpus(options)
-        chosen = {name: getattr(configuration, name) for name in flags.TEXT_OPTIONS}
-        encoded, vocabulary = prepare_corpus(corpus, directory, **chosen)
+        encoded, vocabulary = prepare_corpus(corpus, directory, text)
     names = ("sentences", "tokens", "unk_tokens")
     splits = {split: {name: counts[name] for name in names} for split, counts in encoded.splits.items()}
     return {"directory": options.output, "vocabulary_size": len(vocabulary), "splits": splits}

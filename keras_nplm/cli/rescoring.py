@@ -2,16 +2,14 @@
 
 import argparse
 import contextlib
-import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_nplm.cli.flags import SELF_NORMALISED, AddCommand, add_directory, add_flag, add_switch
+from keras_nplm.cli.flags import SELF_NORMALISED, AddCommand, Option, add_directory, add_flag, add_switch
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
 from keras_nplm.data.unusual_text import warn_of_tokens
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.io.options import OPTIONS, Option
 from keras_nplm.io.remote import open_output_file
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
@@ -25,7 +23,7 @@ from keras_nplm.language_model.rescoring.nbest import FORMATS, NBestFile
 _FORMAT = Option("format", str, None, "format of the N-best lists", choices=FORMATS)
 _RESTARTS = Option("restarts", int, RESTARTS, "random restarts of the tuning of weights", least=0)
 _NAME = Option("name", str, FEATURE_NAME, "name of the model's feature in the output", metavar="NAME")
-_SEED = dataclasses.replace(OPTIONS["seed"], default=0, below=None, help="random seed of the restarts")
+_SEED = Option("seed", int, 0, "random seed of the restarts", least=0)
 _WORD_TOKENIZERS = tuple(kind for kind, tokenizer in TOKENIZERS.items() if tokenizer.tokens_are_words)
 _TOKENIZER = Option("tokenizer", str, None, "word tokenizer of the hypotheses", choices=_WORD_TOKENIZERS)
 

@@ -12,36 +12,47 @@ from keras_nplm.cli import flags
 from keras_nplm.cli.parser import hide_in_help
 from keras_nplm.cli.printing import print_splits
 from keras_nplm.cli.signals import end_on_signals
-from keras_nplm.io.options import OPTIONS
 from keras_nplm.language_model.directory import read_config
-from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS, AdaptiveConfiguration, choose_configuration
+from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS, choose_options
+from keras_nplm.training.options import (
+    NetworkOptions,
+    RunOptions,
+    TextOptions,
+    TextStatistics,
+    check_given,
+    describe_fields,
+    describe_options,
+)
 from keras_nplm.training.prepare import check_run_directory
 from keras_nplm.training.sizes import compute_sizes
 
 _UNNAMED = "auto, by text size"
-_WITHOUT_EFFECT = {"activation", "dtype", "proposal", "self_normalisation", "held_out_mass"}  # on size and operations
+_WITHOUT_EFFECT = {  # on size and operations
+    *("activation", "dtype", "proposal", "self_normalisation", "held_out_mass", "interpolated"),
+    *("dropout", "embedding_dropout", "word_dropout"),
+}
 
 
 def add(command: flags.AddCommand) -> None:
     parser = command("train", _train, _show_train, "Train a network and evaluate it.", flags.RESUME)
     flags.add_output(parser)
     data = flags.add_corpus_flags(parser)
-    given = dict(groups={"data": data}, unnamed=_UNNAMED) | dict.fromkeys(CHOSEN_OPTIONS, "auto")
-    flags.add_configuration_flags(parser, flags.configuration_names(), **given)
+    given = dict(groups={TextOptions: data}, unnamed=_UNNAMED) | dict.fromkeys(CHOSEN_OPTIONS, "auto")
+    flags.add_configuration_flags(parser, [*describe_options()], **given)
     hide_in_help(parser, "background")
     help = "model directory whose model predicts the words outside the short-list (default: a Kneser-Ney model)"
     parser.add_argument("--background", metavar="DIR", help=help)
-    flags.add_flag(parser, OPTIONS["minutes"])
-    flags.add_flag(parser, OPTIONS["strategy"])
-    flags.add_flag(parser, OPTIONS["worker_timeout"])
+    for option in describe_fields(RunOptions).values():
+        flags.add_flag(parser, option)
 
     parser = command("size", _size, _show_size, "Count a network's parameters and floating-point operations.")
-    flags.add_flag(parser, OPTIONS["vocabulary_size"], required=True)
-    help = f"{OPTIONS['tokens'].help}, to choose options and to count the operations of all epochs"
-    flags.add_flag(parser, dataclasses.replace(OPTIONS["tokens"], help=help))
-    flags.add_flag(parser, OPTIONS["token"])
-    names = flags.configuration_names("model", "output")
-    flags.add_configuration_flags(parser, [name for name in (*names, "epochs") if name not in _WITHOUT_EFFECT])
+    statistics = describe_fields(TextStatistics)
+    flags.add_flag(parser, statistics["vocabulary_size"], required=True)
+    help = "tokens of the training text, to choose options and to count the operations of all epochs"
+    flags.add_flag(parser, dataclasses.replace(statistics["tokens"], help=help))
+    flags.add_flag(parser, statistics["unit"])
+    names = [name for name in describe_fields(NetworkOptions) if name not in _WITHOUT_EFFECT]
+    flags.add_configuration_flags(parser, [*names, "epochs"])
 
 
 def _train(options: argparse.Namespace) -> dict:
@@ -62,21 +73,32 @@ def run_training(options: argparse.Namespace) -> dict:
         flags.check_left_out(options, ["config"], "with `--minutes`", "drop one of them.")
         first = next(i for i, word in enumerate(words) if word.startswith("--minutes"))
         del words[first : first + (1 if "=" in words[first] else 2)]
-    adaptive = AdaptiveConfiguration(given, words, options.minutes)
-    configuration = flags.read_configuration(options) if options.config else adaptive
+    if options.config:
+        flags.read_options(options)  # options that exclude each other are refused before text is read
+    else:
+        check_given(given)
     strategy = options.strategy
     if options.corpus.startswith("tfds:"):  # workers must be known before TensorFlow reads the text
         from keras_nplm.training.distribution import open_strategy
 
         strategy = open_strategy(strategy, worker_timeout=options.worker_timeout)
     corpus = flags.open_named_corpus(options)
-    configuration = flags.read_configuration(options, corpus) if options.config else configuration
+    chosen = flags.read_options(options, corpus) if options.config else given
     _check_directories(options)
 
     from keras_nplm.training.train import train
 
-    given = dict(strategy=strategy, background=options.background, worker_timeout=options.worker_timeout)
-    return train(configuration, corpus, options.output, **given) | {"directory": str(options.output)}
+    metrics = train(
+        chosen,
+        corpus,
+        options.output,
+        strategy=strategy,
+        background=options.background,
+        worker_timeout=options.worker_timeout,
+        minutes=options.minutes,
+        command=words,
+    )
+    return metrics | {"directory": str(options.output)}
 
 
 def _check_directories(options: argparse.Namespace) -> None:
@@ -108,13 +130,13 @@ def _show_train(result: dict) -> None:
 
 def _size(options: argparse.Namespace) -> dict:
     if options.tokens and not options.config:
-        given = flags.read_given_options(options) | {"characters": options.token == "character"}
-        configuration = choose_configuration(options.tokens, options.vocabulary_size, **given)
+        statistics = TextStatistics(tokens=options.tokens, vocabulary_size=options.vocabulary_size, unit=options.unit)
+        chosen = choose_options(flags.read_given_options(options), statistics)
     else:
-        configuration = flags.read_configuration(options)
-    result = compute_sizes(configuration, options.vocabulary_size)
+        chosen = flags.read_options(options)
+    result = compute_sizes(chosen.network, options.vocabulary_size)
     if options.tokens:
-        result["flops_of_all_epochs"] = result["flops_training"] * options.tokens * configuration.epochs
+        result["flops_of_all_epochs"] = result["flops_training"] * options.tokens * chosen.training.epochs
     return result
 
 

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.cli.flags import AddCommand, add_directory, add_flag
+from keras_nplm.cli.flags import AddCommand, Option, add_directory, add_flag
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import replace_file
-from keras_nplm.io.options import Option
 from keras_nplm.io.remote import display_url, open_output_file
 from keras_nplm.io.text import escape_controls, escape_formula
 from keras_nplm.language_model.directory import check_output_file, read_description

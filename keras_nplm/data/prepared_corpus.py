@@ -17,7 +17,6 @@ from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, check_is_file, read_json, replace_file
-from keras_nplm.io.options import OPTIONS
 
 PREPARED_FILE = "prepared.json"  # written last: its presence says that the preparation is complete
 VOCABULARY_OPTIONS = ("vocabulary_scope", "min_count", "max_size")
@@ -61,7 +60,7 @@ def open_prepared_corpus(directory: Path, tokenizer: str, subwords: SubwordOptio
     check_fields(directory / PREPARED_FILE, record, fields)
     record.setdefault("max_size", None)
     given = {"tokenizer": tokenizer} | (subwords.describe() if subwords else {})
-    for name, value in given.items() if tokenizer != OPTIONS["tokenizer"].default else ():
+    for name, value in given.items() if tokenizer != "words" else ():
         if record.get(name) != value:
             raise InputError(
                 f"`{name}` must be {record.get(name)!r}, with which {directory} was prepared. Received: {value!r}. "

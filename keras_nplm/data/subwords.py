@@ -9,20 +9,22 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.tokenizers.pieces import BYTE_NAMES, SPACE, join_pieces, name_piece
 from keras_nplm.io.errors import InputError, summarize_error
+from keras_nplm.io.fields import Option, describe_fields
 from keras_nplm.io.files import check_is_file, identify_content, replace_file
-from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.remote import display_url
 from keras_nplm.io.text import WHITE_SPACE
 
-PIECES = OPTIONS["pieces"].default
-PIECES_KINDS = OPTIONS["pieces_kind"].choices  # in the order of SentencePiece's numbers
+PIECES = Option(least=300, below=1_000_001)
+DEFAULT_PIECES = 8000
+Kind = Literal["unigram", "bpe"]
+PIECES_KINDS = get_args(Kind)  # in the order of SentencePiece's numbers
 _MODEL = "The SentencePiece model"
 _FIRST_ID, _UNK_ID = 4, 1  # of `Vocabulary`: the first piece, and `<unk>`
 _UNKNOWN_PENALTY = 10.0  # of SentencePiece's unigram model
@@ -89,7 +91,7 @@ class Subwords:
         self.byte_ids = np.array([places[name] for name in BYTE_NAMES], np.int32)
 
     @classmethod
-    def train(cls, lines: Iterable[str], pieces: int = PIECES, kind: str = "unigram") -> "Subwords":
+    def train(cls, lines: Iterable[str], pieces: int = DEFAULT_PIECES, kind: str = "unigram") -> "Subwords":
         """Train the pieces on lines of text. The same text gives the same pieces, the most frequent ones first.
 
         Args:
@@ -100,8 +102,9 @@ class Subwords:
         Raises:
             InputError: an option is out of range, or there is not text.
         """
-        OPTIONS["pieces"].check(pieces)
-        OPTIONS["pieces_kind"].check(kind, "kind")
+        facts = describe_fields(SubwordOptions)
+        facts["pieces"].check(pieces)
+        facts["kind"].check(kind)
         sample = _sample_lines(check_lines(lines))
         alphabet = _choose_characters(sample, (pieces - _FIRST_ID - 256) // 2)
         if not alphabet:
@@ -323,8 +326,8 @@ class SubwordOptions:
         file: a `.model` file of SentencePiece to read instead. Default: train.
     """
 
-    pieces: int = PIECES
-    kind: str = "unigram"
+    pieces: Annotated[int, PIECES] = DEFAULT_PIECES
+    kind: Kind = "unigram"
     file: str | None = None
 
     def describe(self) -> dict:

@@ -16,14 +16,16 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.fields import FieldFacts
 from keras_nplm.io.files import read_text, replace_file
-from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.text import split_fields
 
 if typing.TYPE_CHECKING:
     from keras_nplm.data.subwords import Subwords
 
 _WORDS_AT_A_TIME = 1 << 18  # that `from_counts` selects from
+_MIN_COUNT = FieldFacts("min_count", int, 1, least=1)
+_MAX_SIZE = FieldFacts("max_size", int, None, least=1, optional=True, example=20_000)
 _SHOWN = 5  # words in the repr of a vocabulary
 _MARKERS = (BOS, EOS)  # tokens that a text to train or evaluate on must not contain
 
@@ -152,8 +154,8 @@ class Vocabulary:
         alphabet: Sequence[str] = (),
     ) -> "Vocabulary":
         """Build the vocabulary from pairs (word, count), in any order, or a dictionary; see `build`."""
-        OPTIONS["min_count"].check(min_count)
-        OPTIONS["max_size"].check(max_size)
+        _MIN_COUNT.check(min_count)
+        _MAX_SIZE.check(max_size)
         kept, types = [], 0
         always = dict.fromkeys(alphabet, 0)
         counts = iter(counts.items() if isinstance(counts, Mapping) else counts)

@@ -9,15 +9,15 @@ from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.io.errors import check_argument
-from keras_nplm.io.options import Option
+from keras_nplm.io.fields import FieldFacts
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
 
 _HELP = "share of the lines, the last ones, that early stopping uses"
-HELD_OUT = Option("held_out", float, 0.1, _HELP, least=0.01, below=1, metavar="SHARE")
-EPOCHS = Option("epochs", int, 10, "largest number of epochs for each learning rate", least=1)
-SEED = Option("seed", int, 0, "seed of the order of the n-grams", least=0, below=1 << 31)
+HELD_OUT = FieldFacts("held_out", float, 0.1, _HELP, least=0.01, below=1)
+EPOCHS = FieldFacts("epochs", int, 10, "largest number of epochs for each learning rate", least=1)
+SEED = FieldFacts("seed", int, 0, "seed of the order of the n-grams", least=0, below=1 << 31)
 
 
 def adapt(

@@ -26,7 +26,7 @@ def list_training_texts(ids: TextIds, boundary: str) -> list[np.ndarray]:
     if texts is None:
         raise InputError(
             f"`ids` must be a text in memory for a jackknife. Received: {type(ids).__name__}. "
-            "Fix: choose another output layer, such as --output-layer full."
+            "Fix: choose another network, such as --network context."
         )
     number = _count_ngrams(texts, boundary)
     if number < 2:

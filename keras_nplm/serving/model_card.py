@@ -10,7 +10,7 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import get_kind
 from keras_nplm.models.evaluation import format_perplexity
 from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, DOCUMENTATION
-from keras_nplm.training.configuration import train_command
+from keras_nplm.training.configurations import train_command
 
 _KINDS = {
     "nplm": "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)",

@@ -18,8 +18,8 @@ from keras_nplm.data.tokenizers.registry import add_steps
 from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument, drop_fix
+from keras_nplm.io.fields import FieldFacts
 from keras_nplm.io.files import NUMBER, check_fields, write_json
-from keras_nplm.io.options import OPTIONS, check_option
 from keras_nplm.io.remote import display_url, fetch, open_output, upload
 from keras_nplm.language_model.directory import (
     explain_damage,
@@ -34,11 +34,12 @@ from keras_nplm.models import ngrams
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.spelling import SpellingModel, load_spelling
 from keras_nplm.models.text_figures import evaluate_split
-from keras_nplm.training.prepare import prepare_directory
+from keras_nplm.training.options import TextOptions
+from keras_nplm.training.prepare import prepare_text, record_run
 
 METHODS = ("kneser-ney", "deleted-interpolation", "class-based")
 NUM_CLASSES = 500
-NGRAM_ORDER = dataclasses.replace(OPTIONS["order"], least=1, default=5)
+NGRAM_ORDER = FieldFacts("order", int, 5, "n, order of the n-grams; a context has n-1 words", least=1, below=1024)
 _CLASSES_FILE = "word_classes.tsv"
 
 
@@ -48,10 +49,7 @@ def estimate(
     directory: str | os.PathLike,
     *,
     order: int = 5,
-    boundary: str = "sentence",
-    vocabulary_scope: str = "train",
-    min_count: int = 2,
-    max_size: int | None = None,
+    text: TextOptions = TextOptions(),
     num_classes: int = NUM_CLASSES,
     word_classes: str | os.PathLike | None = None,
     paper_bins: bool = False,
@@ -68,10 +66,7 @@ def estimate(
         corpus: the text.
         directory: the model directory. It must be absent, or hold a run with the same options.
         order: n, 1 or more; 2 or more unless `method` is `"kneser-ney"`.
-        boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
-        vocabulary_scope: the splits in which words are counted: `"train"` or `"corpus"` (all splits).
-        min_count: rarer words become `<unk>`.
-        max_size: size limit of the vocabulary.
+        text: how words are counted, and how text is cut into n-grams.
         num_classes: number of word classes of a class-based model, unless `word_classes` is given.
         word_classes: a file of word classes, also of `mkcls`. Default: find them.
         paper_bins: deleted interpolation chooses its weights by the frequency bin of the whole context alone.
@@ -84,24 +79,22 @@ def estimate(
         InputError: an option or the text is invalid, or the directory holds a run with other options.
     """
     word_classes = fetch(word_classes) if word_classes else None
-    text = {"vocabulary_scope": vocabulary_scope, "min_count": min_count, "max_size": max_size}
     kind = "back-off" if method == "kneser-ney" else method
-    options = {"kind": kind, "method": method, "order": order, "boundary": boundary} | text
-    options |= _check_method(method, num_classes, word_classes, paper_bins)
+    options = {"kind": kind, "method": method, "order": order, **dataclasses.asdict(text)}
+    options.update(_check_method(method, num_classes, word_classes, paper_bins))
     NGRAM_ORDER.check(order)
     check_order(order, corpus.tokenizer)
-    for name in ("boundary", *text):
-        check_option(name, options[name])
     if method != METHODS[0]:
         fix = f"give 2 or more, or --method {METHODS[0]}, which estimates unigrams."
         check_argument("order", order >= 2, f"2 or more with the method {method}", order, fix)
     with open_output(directory, resume=True) as local, lock_run(local):
-        encoded, vocabulary = prepare_directory(local, corpus, options, boundary=boundary, **text)
+        encoded = prepare_text(local, corpus, text)
+        vocabulary = record_run(local, corpus, encoded, options)
         if (local / "metrics.json").exists():
             print(f"The run in {display_url(local)} is finished: reading its metrics.json.", file=sys.stderr)
             with explain_damage(local):
                 metrics = read_metrics(local)
-                wanted = {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER}
+                wanted: dict[str, type | tuple] = {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER}
                 check_fields(local / "metrics.json", metrics, wanted)
             return metrics
         began = time.perf_counter(), time.process_time()

@@ -3,12 +3,11 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from pathlib import Path
+from typing import cast
 
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.log_q import LogQ
 from keras_nplm.data.source import NgramSource
@@ -19,9 +18,11 @@ from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.jackknife import Jackknife, choose_folds
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.training.configuration import Configuration
+from keras_nplm.training.options import Options
+from keras_nplm.training.run import Run
 from keras_nplm.training.targets import find_target_limit
 
+MAX_ORDER = 8  # of an n-gram model beside a network, or inside
 OpenBatches = Callable[[int, Epochs], tf.data.Dataset]  # from the size of a batch and the epochs
 
 
@@ -48,31 +49,60 @@ class Reading:
         return Hybrid(network, self.background)
 
 
-def read_texts(configuration: Configuration, encoded: EncodedCorpus, directory: Path) -> Reading:
-    """Open the texts of an encoded corpus for the network of a configuration."""
-    with explain_damage(directory):
-        training_ids = encoded.for_training()
-        validation_ids = encoded.ids("validation")
-    limit = find_target_limit(configuration)
-    order = configuration.order
-    boundary = configuration.boundary
-    training = NgramSource(training_ids, order, boundary, limit)
-    validation = NgramSource(validation_ids, order, boundary, limit)
-    segment = configuration.segment
-    if configuration.output_layer != "hybrid":
-        open_training = open_form(training, segment)
-        return Reading(open_training, open_form(validation, segment), validation_ids)
-    size = encoded.vocabulary_size
-    with explain_damage(directory):
-        background = load_component(directory, BACKGROUND, {"boundary": boundary}, size)
-    folds = choose_folds(training_ids, boundary)
-    jackknife = Jackknife(training_ids, size, background.order, boundary, folds)
+def read_contexts(run: Run) -> Reading:
+    """Open the texts of a run for a network that reads contexts alone."""
+    training, validation = _open_sources(run)
+    segment = run.options.training.segment
+    return Reading(
+        open_form(training, segment),
+        open_form(validation, segment),
+        cast(np.ndarray, validation.ids),
+    )
+
+
+def read_with_ngram_model(run: Run) -> Reading:
+    """Open the texts of a run for a network with an n-gram model inside."""
+    training, validation = _open_sources(run)
+    segment = run.options.training.segment
+    boundary = run.options.text.boundary
+    size = len(run.vocabulary)
+    with explain_damage(run.directory):
+        background = load_component(run.directory, BACKGROUND, {"boundary": boundary}, size)
+    folds = choose_folds(training.ids, boundary)
+    jackknife = Jackknife(training.ids, size, background.order, boundary, folds)
     return Reading(
         open_form(jackknife.divide(training), segment, jackknife),
         open_form(validation, segment, background),
-        validation_ids,
+        cast(np.ndarray, validation.ids),
         background,
     )
+
+
+def _open_sources(run: Run) -> tuple[NgramSource, NgramSource]:
+    """Return the n-grams of training and of validation."""
+    order = run.options.network.order
+    boundary = run.options.text.boundary
+    limit = find_target_limit(run.options.network)
+    with explain_damage(run.directory):
+        training_ids = run.encoded.for_training()
+        validation_ids = run.encoded.ids("validation")
+    training = NgramSource(training_ids, order, boundary, limit)
+    return training, NgramSource(validation_ids, order, boundary, limit)
+
+
+def open_sample(options: Options, ids: np.ndarray) -> OpenBatches:
+    """Return the method that opens a sample of a text as contexts, to time them."""
+    source = NgramSource(ids, options.network.order, options.text.boundary)
+    return open_form(source, options.training.segment)
+
+
+def open_sample_with_ngram_model(options: Options, ids: np.ndarray, vocabulary_size: int) -> OpenBatches:
+    """Return the method that opens a sample of a text with an n-gram model, to time it."""
+    boundary = options.text.boundary
+    source = NgramSource(ids, options.network.order, boundary)
+    order = min(options.network.order, MAX_ORDER)
+    jackknife = Jackknife(ids, vocabulary_size, order, boundary, folds=2)
+    return open_form(jackknife.divide(source), options.training.segment, jackknife)
 
 
 def open_form(source: NgramSource, segment: int, model: LogQ | None = None) -> OpenBatches:

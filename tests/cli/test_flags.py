@@ -2,15 +2,15 @@
 
 import pytest
 
-from keras_nplm.cli.flags import configuration_names
 from keras_nplm.cli.main import build_parser, main
+from keras_nplm.training.options import describe_options
 
 COMMANDS = next(action.choices for action in build_parser()._actions if action.dest == "command")
 
 
 def test_train_has_a_flag_for_each_option_of_a_configuration():
     flags = {action.dest for action in COMMANDS["train"]._actions}
-    assert {*configuration_names(), "strategy", "corpus", "token", "tokenizer", "normalise"} <= flags
+    assert {*describe_options(), "strategy", "corpus", "token", "tokenizer", "normalise"} <= flags
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -15,7 +15,7 @@ ROWS = [
     ("train --output {tmp}/m --train {tmp}/latin1.txt", "latin1.txt is not UTF-8"),
     ("train --output {tmp}/m --corpus penn", "`corpus` must be python_reference, brown"),
     ("train --output {tmp}", "is not a model directory"),
-    ("train --output {tmp}/m --output-layer adaptive --held-out-mass 0.1", "`held_out_mass` must be 0 with"),
+    ("train --output {tmp}/m --head adaptive --held-out-mass 0.1", "`held_out_mass` must be 0 with"),
     ("train --output {tmp}/m --seed 5000000000", "`seed` must be 0 to 2,147,483,647"),
     ("train --output {tmp}/m --resample 2 {tmp}/empty.txt", "`--resample` must be a share in (0, 1]"),
     ("evaluate {tmp}/none", "does not exist"),

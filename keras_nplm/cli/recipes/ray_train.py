@@ -16,11 +16,11 @@ import os
 import sys
 from collections.abc import Sequence
 
+from keras_nplm.cli.flags import Option, name_flag
 from keras_nplm.cli.main import build_parser
 from keras_nplm.cli.printing import print_error, print_splits
 from keras_nplm.cli.training import run_training
 from keras_nplm.io.errors import InputError, RunError, import_extra, summarize_error
-from keras_nplm.io.options import Option
 
 _NAME = "ray_train"
 _WORKERS = Option("workers", int, 2, "number of workers", least=1)
@@ -68,7 +68,7 @@ def _find_cause(error: BaseException) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=_NAME, description=__doc__.partition("\n")[0], epilog="All others: of train.")
     for option in (_WORKERS, _FAILURES):
-        parser.add_argument(option.flag, type=int, default=option.default, metavar="N", help=option.help)
+        parser.add_argument(name_flag(option.name), type=int, default=option.default, metavar="N", help=option.help)
     parser.add_argument("--use-gpu", action="store_true", help="one GPU per worker")
     options, rest = parser.parse_known_args(arguments)
     try:

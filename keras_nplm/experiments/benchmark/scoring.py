@@ -31,7 +31,9 @@ _COLUMNS = [*SPEED_COLUMNS, ("µs per n-gram", lambda row: 1e6 / row["rate"], ".
 
 
 def build_groups(settings: Settings) -> Iterator[list[Contender]]:
-    corpus, order, flops = settings.corpus, PAPER.order, compute_sizes(PAPER, VOCABULARY_SIZE)["flops_scoring"]
+    corpus = settings.corpus
+    order = PAPER.network.order
+    flops = compute_sizes(PAPER.network, VOCABULARY_SIZE)["flops_scoring"]
     normalised = networks.score_ngrams(build_model(PAPER, VOCABULARY_SIZE), networks.sample_ngrams(order, 1 << 13))
     yield [Contender("normalised", normalised, flops), networks.run_torch(PAPER, "scoring")]
     model, ngrams = SelfNormalised(build_model(NCE, VOCABULARY_SIZE)), networks.sample_ngrams(order, 1 << 18)

@@ -19,6 +19,7 @@ from keras_nplm.data.tokenizers.pieces import SPACE
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, add_steps, get_tokenizer
 from keras_nplm.io.files import read_json
 from keras_nplm.io.text import split_fields
+from keras_nplm.training.options import TextOptions
 from tests.tokenizers import KINDS, build_vocabulary
 
 LINES = ["The cat sat, on the mat", "Été: 3rd  猫 ☃", "a-b cat's <0x41> <s", "on\tthe\xa0mat ", "the cat sat"] * 9
@@ -139,7 +140,7 @@ def test_a_model_of_text_files_is_estimated_saved_and_used(kind, tmp_path):
     lines = ["the red cat sat", "the red dog sat", "the reddest cat ran"] * 20
     (tmp_path / "text.txt").write_text("\n".join(lines))
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer=TOKENIZERS[kind]())
-    metrics = estimate("kneser-ney", corpus, tmp_path / "model", order=6, min_count=1)
+    metrics = estimate("kneser-ney", corpus, tmp_path / "model", order=6, text=TextOptions(min_count=1))
     assert read_json(tmp_path / "model" / "config.json")["tokenizer"] == kind
     language_model = LanguageModel.load(tmp_path / "model")
     again = language_model.evaluate("test")

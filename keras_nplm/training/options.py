@@ -1,0 +1,500 @@
+"""Options of a training run: its text, its network, its training. Imports no Keras or TensorFlow.
+
+Each option is a field: type and range are its annotation, its help is the docstring below it, see
+`describe_fields`. So the fields are the Python arguments, the flags of the command line and the
+content of `config.json`, under one name.
+
+To add an option: write its field here, and use it in the part of the network that it is for (see
+`keras_nplm.training.parts`) or where training needs it. Nothing else has to be told.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+
+from keras_nplm.data import subwords
+from keras_nplm.data.tokenizers.base import Unit
+from keras_nplm.data.tokenizers.registry import list_choices
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.fields import FieldFacts, Option, check_values, describe_fields
+
+__all__ = [
+    "CorpusOptions",
+    "NetworkOptions",
+    "Options",
+    "RunOptions",
+    "TextOptions",
+    "TextStatistics",
+    "TrainingOptions",
+    "describe_fields",
+]
+
+Network = Literal["context", "pointer", "hybrid"]
+Objective = Literal["likelihood", "sampled", "nce"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CorpusOptions:
+    """The text and its tokenizer, for the command line. In Python: `open_corpus`."""
+
+    corpus: str = "python_reference"
+    """python_reference, brown, brown/marks, tfds:NAME, or a DIR of prepare"""
+
+    token: Literal["word", "character"] = "word"
+    """unit that is predicted and counted"""
+
+    tokenizer: Annotated[str, Option(choices=tuple(list_choices()))] = "words"
+    """tokenizer of text"""
+
+    pieces: Annotated[int, subwords.PIECES] = subwords.DEFAULT_PIECES
+    """number of subwords"""
+
+    pieces_kind: Annotated[subwords.Kind, Option(advanced=True)] = "unigram"
+    """kind of the sentencepiece model"""
+
+    normalise: Annotated[Literal["lower", "numbers", "lemmas"] | None, Option(example="lower", advanced=True)] = None
+    """normalisation of tokens before words are counted"""
+
+    def __post_init__(self) -> None:
+        check_values(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextOptions:
+    """How words are counted, and how text is cut into n-grams.
+
+    Raises:
+        InputError: an option has another type or is out of its range.
+    """
+
+    boundary: Annotated[Literal["sentence", "text", "stream"], Option(advanced=True)] = "sentence"
+    """where contexts end: at </s>; at blank lines; nowhere, in words without </s>"""
+
+    vocabulary_scope: Annotated[Literal["train", "corpus"], Option(advanced=True)] = "train"
+    """text whose words are counted: that of training, or all splits as in the paper"""
+
+    min_count: Annotated[int, Option(least=1)] = 2
+    """least count of a word in the vocabulary; rarer words become <unk>"""
+
+    max_size: Annotated[int | None, Option(least=1, example=20_000, advanced=True)] = None
+    """largest number of words in the vocabulary, the most frequent ones"""
+
+    def __post_init__(self) -> None:
+        check_values(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """The parts of a network and their sizes.
+
+    `context`, `hidden`, `head`, `objective` and `network` choose a part each. The other options are
+    of parts: an option of a part that is not chosen has no effect.
+
+    Raises:
+        InputError: an option has another type, is out of its range, or contradicts a second option.
+    """
+
+    network: Network = "context"
+    """pointer: it repeats words of its context; hybrid: an n-gram model inside"""
+
+    order: Annotated[int, Option(least=2, below=1024)] = 21
+    """n, order of the n-grams; a context has n-1 words"""
+
+    context: Annotated[Literal["concatenated", "averaged"], Option(advanced=True)] = "averaged"
+    """all context words concatenated, or the far ones averaged"""
+
+    averages_after: Annotated[tuple[int, ...], Option(advanced=True)] = (4,)
+    """distances after which context words are averaged; 4,20: words 5 to 20 back, and from 21 on"""
+
+    embedding_dim: Annotated[int, Option(least=1)] = 60
+    """m, components of a word's feature vector"""
+
+    hidden: Annotated[Literal["none", "tanh", "deep"], Option(advanced=True)] = "deep"
+    """hidden layer: none, with direct connections; the paper's tanh layer; deep: residual blocks"""
+
+    hidden_units: Annotated[int, Option(least=1)] = 100
+    """h, hidden units"""
+
+    activation: Annotated[Literal["tanh", "relu", "gelu", "silu"], Option(advanced=True)] = "gelu"
+    """activation of the hidden layer deep"""
+
+    residual_blocks: Annotated[int, Option(least=0, below=1024, advanced=True)] = 1
+    """further hidden layers of the hidden layer deep, each with a residual connection"""
+
+    layer_norm: Annotated[bool, Option(advanced=True)] = True
+    """layer normalisation before each residual block and at the end of the hidden layer deep"""
+
+    direct_connections: bool = False
+    """direct connections W from the word features to the head linear"""
+
+    head: Literal["linear", "adaptive", "energy"] = "linear"
+    """a row per word, adaptive softmax, or the paper's energy-based variant"""
+
+    cutoffs: Annotated[tuple[int, ...], Option(example=(2000, 7000), advanced=True)] = ()
+    """first id of each cluster of the head adaptive; none: a ninth and two fifths of |V|"""
+
+    output_rank: Annotated[int | None, Option(least=1, example=50, advanced=True)] = None
+    """r, rank of the matrix of the head linear: features are projected to r numbers"""
+
+    tied_output: Annotated[bool, Option(advanced=True)] = False
+    """tied weights: C is also the matrix of the head linear, on features projected to m numbers"""
+
+    objective: Objective = "likelihood"
+    """training loss: likelihood, sampled softmax, noise-contrastive estimation"""
+
+    num_sampled: Annotated[int, Option(least=1, below=1 << 20, advanced=True)] = 256
+    """k, negative samples per batch of the objectives sampled and nce"""
+
+    proposal: Annotated[Literal["unigram", "log-uniform"], Option(advanced=True)] = "unigram"
+    """proposal distribution of the negative samples"""
+
+    self_normalisation: Annotated[float, Option(least=0, advanced=True)] = 0.0
+    """weight of the penalty on (log Z)^2, which keeps log Z near 0; not with the head adaptive"""
+
+    held_out_mass: Annotated[float, Option(least=0, below=1, advanced=True)] = 0.0
+    """label-smoothing mass for words unseen in training; not with the head adaptive"""
+
+    shortlist_size: Annotated[int | None, Option(least=1, example=2000, advanced=True)] = None
+    """s, short-list: the network predicts the s most frequent words, an n-gram model the others"""
+
+    interpolated: bool = False
+    """mix a Kneser-Ney model of the same text in, by a weight fitted on validation"""
+
+    dropout: Annotated[float, Option(least=0, below=1)] = 0.4
+    """dropout rate of the hidden units"""
+
+    embedding_dropout: Annotated[float, Option(least=0, below=1, advanced=True)] = 0.2
+    """dropout rate of the components of the context's feature vectors"""
+
+    word_dropout: Annotated[float, Option(least=0, below=1, advanced=True)] = 0.0
+    """dropout rate of whole context words"""
+
+    dtype: Annotated[Literal["float32", "mixed_bfloat16"], Option(advanced=True)] = "float32"
+    """number format of matrix products; weights and sums stay float32"""
+
+    def __post_init__(self) -> None:
+        check_values(self)
+        self._check_context_and_hidden()
+        self._check_head()
+        self._check_ngram_model()
+
+    def _check_context_and_hidden(self) -> None:
+        if self.context == "averaged" and not self.averages_after:
+            raise InputError(
+                "`averages_after` must have a distance with `context` averaged. Received: (). "
+                "Fix: choose `context` concatenated."
+            )
+        if self.head == "energy" and self.hidden != "none":
+            raise InputError(
+                f"`hidden` must be none with `head` energy. Received: {self.hidden}. "
+                "Fix: choose `hidden` none: the head energy has a hidden layer of its own."
+            )
+        if self.hidden == "none" and self.head != "energy" and not self.direct_connections:
+            raise InputError(
+                "`direct_connections` must be on with `hidden` none. Received: False. "
+                "Fix: turn on `direct_connections`, or choose `hidden` tanh."
+            )
+
+    def _check_head(self) -> None:
+        if self.head == "linear":
+            if self.tied_output and self.output_rank is not None:
+                raise InputError(
+                    f"`output_rank` must be left out with `tied_output`. "
+                    f"Received: {self.output_rank}. Fix: leave one out: a tied head has rank m."
+                )
+            return
+        if self.direct_connections:
+            raise InputError(
+                f"`direct_connections` must be off with `head` {self.head}. Received: True. Fix: choose `head` linear."
+            )
+        if self.network != "context":
+            raise InputError(
+                f"`network` must be context with `head` {self.head}. Received: {self.network}. "
+                "Fix: choose `head` linear."
+            )
+        if self.shortlist_size is not None:
+            raise InputError(
+                f"`shortlist_size` must be left out with `head` {self.head}. "
+                f"Received: {self.shortlist_size}. Fix: choose `head` linear."
+            )
+        if self.head == "adaptive":
+            self._check_adaptive_head()
+
+    def _check_adaptive_head(self) -> None:
+        if self.objective != "likelihood":
+            raise InputError(
+                f"`objective` must be likelihood with `head` adaptive. Received: {self.objective}. "
+                "Fix: choose `head` linear for negative samples."
+            )
+        if self.held_out_mass:
+            raise InputError(
+                f"`held_out_mass` must be 0 with `head` adaptive. Received: {self.held_out_mass}. Fix: leave it out."
+            )
+        if self.self_normalisation:
+            raise InputError(
+                "`self_normalisation` must be 0 with `head` adaptive, whose log Z is 0. "
+                f"Received: {self.self_normalisation}. Fix: leave it out."
+            )
+
+    def _check_ngram_model(self) -> None:
+        if self.network == "hybrid" and self.objective != "likelihood":
+            raise InputError(
+                f"`objective` must be likelihood with `network` hybrid. "
+                f"Received: {self.objective}. "
+                "Fix: choose `network` context for negative samples."
+            )
+        if self.network == "hybrid" and self.shortlist_size is not None:
+            raise InputError(
+                "`shortlist_size` must be left out with `network` hybrid. "
+                f"Received: {self.shortlist_size}. Fix: choose `network` context."
+            )
+        if self.network == "hybrid" and self.interpolated:
+            raise InputError(
+                "`interpolated` must be off with `network` hybrid. Received: True. Fix: leave one of both out."
+            )
+        if self.shortlist_size is not None and self.interpolated:
+            raise InputError(
+                "`interpolated` must be off with a short-list, which has an n-gram model. "
+                "Received: True. Fix: leave one of both out."
+            )
+        if self.shortlist_size is not None and self.tied_output:
+            raise InputError(
+                "`shortlist_size` must be left out with `tied_output`. "
+                f"Received: {self.shortlist_size}. Fix: leave one of both out."
+            )
+
+    @property
+    def kind(self) -> str:
+        """The kind of the trained model in `config.json`."""
+        if self.network == "hybrid":
+            return "hybrid"
+        if self.shortlist_size is not None:
+            return "shortlist"
+        return "mixture" if self.interpolated else "nplm"
+
+    @property
+    def has_ngram_model(self) -> bool:
+        """Whether the model has an n-gram model beside its network, or inside."""
+        return self.kind != "nplm"
+
+    @property
+    def without_effect(self) -> dict[str, str]:
+        """The options of a context or hidden layer that is not chosen; of each, what chooses it."""
+        names = {}
+        if self.context != "averaged":
+            names["averages_after"] = "context"
+        if self.hidden != "deep":
+            for name in ("activation", "residual_blocks", "layer_norm"):
+                names[name] = "hidden"
+        if self.hidden == "none" and self.head != "energy":
+            names["hidden_units"] = "hidden"
+        return names
+
+    @property
+    def averages(self) -> tuple[int, ...]:
+        """The distances of `averages_after` within the context, which are averaged; or ()."""
+        if self.context != "averaged":
+            return ()
+        return tuple(distance for distance in self.averages_after if distance < self.order - 1)
+
+    @property
+    def ngram_order(self) -> int:
+        """The n-gram order that matches the network's concatenated (not averaged) context."""
+        return max(2, self.averages[0] + 1) if self.averages else self.order
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Optimiser, batches, epochs and seed.
+
+    Raises:
+        InputError: an option has another type, is out of its range, or contradicts a second option.
+    """
+
+    optimizer: Annotated[Literal["sgd", "adagrad", "adam"], Option(advanced=True)] = "sgd"
+    """optimiser"""
+
+    learning_rate: Annotated[float, Option(least=0)] = 1.4
+    """learning rate of the first update"""
+
+    schedule: Annotated[Literal["linear", "inverse-time", "constant"], Option(advanced=True)] = "linear"
+    """learning rate: linear to 0, the paper's eps_0 / (1 + r t), constant"""
+
+    decay_rate: Annotated[float, Option(least=0, advanced=True)] = 1e-8
+    """r, decay of the learning rate per update with the schedule inverse-time"""
+
+    initial_accumulator: Annotated[float, Option(least=0, advanced=True)] = 0.1
+    """initial sum of squared gradients of the optimiser adagrad"""
+
+    weight_decay: Annotated[float, Option(least=0, advanced=True)] = 3e-5
+    """weight decay (L2) of the weights and C, not of biases: theta -= rate * decay * theta"""
+
+    weight_average: Annotated[float, Option(least=0, below=1, advanced=True)] = 0.0
+    """momentum of the moving average of the weights; 0: no average"""
+
+    batch_size: Annotated[int, Option(least=1, advanced=True)] = 96
+    """n-grams per update"""
+
+    segment: Annotated[int, Option(least=1, below=1025, advanced=True)] = 1
+    """T, consecutive targets that share the look-up of their words; batch_size is a multiple"""
+
+    epochs: Annotated[int, Option(least=1, below=1 << 20)] = 12
+    """epochs, at most"""
+
+    patience: Annotated[int, Option(least=1, advanced=True)] = 3
+    """early stopping: epochs without a better validation perplexity before training stops"""
+
+    seed: Annotated[int, Option(least=0, below=1 << 31)] = 1
+    """random seed of initial weights, dropout, samples and the order of n-grams"""
+
+    def __post_init__(self) -> None:
+        check_values(self)
+        if self.batch_size % self.segment:
+            raise InputError(
+                f"`batch_size` must be a multiple of `segment`, {self.segment}. "
+                f"Received: {self.batch_size}. Fix: change one."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What a run may use: time, devices, workers. `config.json` has none of it."""
+
+    minutes: Annotated[float | None, Option(least=0, example=30.0)] = None
+    """minutes of one core for the run, which choose the options"""
+
+    strategy: Literal["auto", "one-device", "mirrored", "multi-worker"] = "auto"
+    """one device, all GPUs here, or the workers of TF_CONFIG"""
+
+    worker_timeout: Annotated[int, Option(least=1, advanced=True)] = 300
+    """seconds that a worker of TF_CONFIG waits for the others before it gives up"""
+
+    def __post_init__(self) -> None:
+        check_values(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextStatistics:
+    """What the default options follow from: the size of a text that has been counted.
+
+    Raises:
+        InputError: a number is out of its range.
+    """
+
+    tokens: Annotated[int, Option(least=1, example=1_000_000)]
+    """N, predicted tokens of the training text: one </s> per sentence too, unless it is a stream"""
+
+    vocabulary_size: Annotated[int, Option(least=2, example=10_000)]
+    """|V|, number of words in the vocabulary with its 4 special tokens"""
+
+    unit: Unit = "words"
+    """whose rules choose the options: those of words, of characters or of subwords"""
+
+    def __post_init__(self) -> None:
+        check_values(self)
+
+
+_Part = TypeVar("_Part", TextOptions, NetworkOptions, TrainingOptions)
+
+
+class Options(NamedTuple):
+    """All options of a training run. `config.json` has them side by side, as their names differ.
+
+    >>> Options.of(order=5, epochs=3).replace(epochs=4).training.epochs
+    4
+    """
+
+    text: TextOptions = TextOptions()
+    network: NetworkOptions = NetworkOptions()
+    training: TrainingOptions = TrainingOptions()
+
+    @classmethod
+    def of(cls, **given: Any) -> "Options":
+        """Return the options with these names, and defaults for all others."""
+        return cls().replace(**given)
+
+    def replace(self, **given: Any) -> "Options":
+        """Return the options with some values replaced.
+
+        Raises:
+            InputError: a name or a value is invalid, or has no effect beside the others.
+        """
+        check_given(given)
+        options = Options(
+            _replace(self.text, given),
+            _replace(self.network, given),
+            _replace(self.training, given),
+        )
+        check_effects(options.network, given)
+        return options
+
+    def flatten(self) -> dict[str, Any]:
+        """Return all options by name, as in `config.json`."""
+        flat: dict[str, Any] = {}
+        for part in self:
+            flat.update(dataclasses.asdict(part))
+        return flat
+
+
+@functools.cache
+def describe_options() -> Mapping[str, FieldFacts]:
+    """Return the facts of all options of a run, in the order of `config.json`."""
+    facts: dict[str, FieldFacts] = {}
+    for cls in (TextOptions, NetworkOptions, TrainingOptions):
+        facts.update(describe_fields(cls))
+    return facts
+
+
+def check_given(given: Mapping[str, Any]) -> None:
+    """Refuse a name that no option has, and a value out of its range."""
+    known = describe_options()
+    for name, value in given.items():
+        if name not in known:
+            raise InputError(
+                f"`{name}` must be an option of a run. Received: {value}. "
+                "Fix: see `TextOptions`, `NetworkOptions` and `TrainingOptions`."
+            )
+        known[name].check(value)
+
+
+def check_effects(network: NetworkOptions, given: Iterable[str]) -> None:
+    """Refuse given options of a context or hidden layer that is not chosen."""
+    without_effect = network.without_effect
+    for name in given:
+        if name in without_effect:
+            part = without_effect[name]
+            raise InputError(
+                f"`{name}` must be left out with `{part}` {getattr(network, part)}. "
+                f"Received: {getattr(network, name)}. Fix: leave it out, or change `{part}`."
+            )
+
+
+def read_options(config: Mapping[str, Any]) -> Options:
+    """Return the options that a `config.json` records, beside its other fields."""
+    given = {}
+    for name, facts in describe_options().items():
+        if name not in config:
+            raise InputError(
+                f"`config.json` must have the fields {', '.join(describe_options())}. "
+                f"Received: no {name}. Fix: restore the file or retrain."
+            )
+        value = config[name]
+        given[name] = tuple(value) if facts.type is tuple else value
+    return Options(_select(given, TextOptions), _select(given, NetworkOptions), _select(given, TrainingOptions))
+
+
+def _replace(options: _Part, given: Mapping[str, Any]) -> _Part:
+    """Return the options of one class with their values in those of a run."""
+    names = describe_fields(type(options)).keys() & given.keys()
+    return dataclasses.replace(options, **{name: given[name] for name in names})
+
+
+def _select(given: Mapping[str, Any], cls: type[_Part]) -> _Part:
+    """Return the options of one class from those of a run."""
+    return cls(**{name: given[name] for name in describe_fields(cls) if name in given})
+
+
+def select_text_options(given: Mapping[str, Any]) -> TextOptions:
+    """Return the options of the text from some options of a run, and defaults for the others."""
+    return _select(given, TextOptions)

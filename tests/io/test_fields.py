@@ -1,0 +1,98 @@
+"""Options as fields of a dataclass: their facts, and the check of a value."""
+
+import dataclasses
+from typing import Annotated, Literal
+
+import pytest
+
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.fields import Option, check_values, describe_fields
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """Some options."""
+
+    size: Annotated[int, Option(least=2, below=1024)] = 21
+    """n, the
+    size"""
+
+    rate: Annotated[float | None, Option(least=0, below=1, example=0.5, advanced=True)] = None
+    """the rate"""
+
+    color: Literal["red", "blue"]
+    is_large: bool = False
+    edges: tuple[int, ...] = (4,)
+    count: Annotated[int, Option(least=1)] = 1
+
+    def __post_init__(self) -> None:
+        check_values(self)
+
+
+def test_facts_are_read_from_annotations_and_docstrings():
+    facts = describe_fields(Options)
+    assert [*facts] == ["size", "rate", "color", "is_large", "edges", "count"]
+    assert [fact.type for fact in facts.values()] == [int, float, str, bool, tuple, int]
+    assert (facts["size"].help, facts["rate"].help, facts["color"].help) == (
+        "n, the size",
+        "the rate",
+        "",
+    )
+    assert facts["color"].choices == ("red", "blue") and facts["color"].required
+    assert facts["rate"].optional and facts["rate"].advanced and not facts["size"].advanced
+    ranges = [fact.range for fact in facts.values()]
+    assert ranges == [
+        "2 to 1,023",
+        "in [0, 1)",
+        "one of red, blue",
+        "",
+        "rising integers",
+        "1 or more",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("size", 1, "`size` must be 2 to 1,023. Received: 1. Fix: give a value such as 21."),
+        (
+            "size",
+            "x",
+            "`size` must be an integer, 2 to 1,023. Received: 'x'. Fix: give a value such as 21.",
+        ),
+        ("size", True, "`size` must be an integer, 2 to 1,023. Received: True."),
+        (
+            "rate",
+            float("nan"),
+            "`rate` must be a finite number, in [0, 1), or None. Received: nan.",
+        ),
+        (
+            "rate",
+            1.0,
+            "`rate` must be in [0, 1), or None. Received: 1.0. Fix: give a value such as 0.5.",
+        ),
+        (
+            "color",
+            "x",
+            "`color` must be one of red, blue. Received: 'x'. Fix: give a value such as 'red'.",
+        ),
+        ("is_large", 1, "`is_large` must be True or False. Received: 1."),
+        (
+            "edges",
+            (5, 3),
+            "`edges` must be rising integers. Received: (5, 3). Fix: give a value such as (4,).",
+        ),
+        ("edges", [3], "`edges` must be a tuple, rising integers. Received: [3]."),
+        ("count", 0, "`count` must be 1 or more. Received: 0. Fix: give a value such as 1."),
+    ],
+)
+def test_a_value_out_of_range_is_refused(name, value, message):
+    given = {"color": "red", name: value}
+    with pytest.raises(InputError) as caught:
+        Options(**given)
+    assert message in str(caught.value)
+
+
+def test_values_at_the_ends_of_a_range_are_accepted():
+    Options(color="blue", size=2, rate=0, count=1, edges=())
+    Options(color="blue", size=1023, rate=0.99, edges=(0, 1, 7))
