@@ -144,12 +144,9 @@ BUILDERS = [
     build_hybrid,
 ]
 TRAINED = [
-    build_averaged_deep_direct,
     build_nce,
-    pytest.param(build_paper, marks=pytest.mark.long),
-    pytest.param(build_pointer, marks=pytest.mark.long),
+    pytest.param(build_averaged_deep_direct, marks=pytest.mark.long),
     pytest.param(build_adaptive, marks=pytest.mark.long),
-    pytest.param(build_sampled, marks=pytest.mark.long),
     pytest.param(build_energy, marks=pytest.mark.long),
 ]
 
