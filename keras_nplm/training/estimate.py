@@ -40,6 +40,7 @@ from keras_nplm.training.prepare import prepare_text, record_run
 METHODS = ("kneser-ney", "deleted-interpolation", "class-based")
 NUM_CLASSES = 500
 NGRAM_ORDER = FieldFacts("order", int, 5, "n, order of the n-grams; a context has n-1 words", least=1, below=1024)
+NgramModel = ngrams.BackoffModel | ngrams.DeletedInterpolation | ngrams.ClassBased
 _CLASSES_FILE = "word_classes.tsv"
 
 
@@ -122,7 +123,7 @@ def _check_method(method: str, num_classes: int, word_classes: str | os.PathLike
     return {"paper_bins": paper_bins} if method == "deleted-interpolation" else {}
 
 
-def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary) -> NextWordModel:
+def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary) -> NgramModel:
     """Estimate the n-gram model that `options`, the content of config.json, describe, and write its files."""
     order, boundary = options["order"], options["boundary"]
     if options["method"] == "kneser-ney":
@@ -130,7 +131,7 @@ def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, v
         ngrams.kneser_ney_on_disk(path, lambda: encoded.parts("train"), tokens, len(vocabulary), order, boundary)
         return ngrams.BackoffModel.load(path, boundary)
     ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
-    model: NextWordModel
+    model: NgramModel
     if options["method"] == "deleted-interpolation":
         back_off = not options["paper_bins"]
         model = ngrams.deleted_interpolation(ids, held_out_ids, len(vocabulary), order, boundary, back_off=back_off)
