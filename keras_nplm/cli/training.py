@@ -15,6 +15,7 @@ from keras_nplm.cli.signals import end_on_signals
 from keras_nplm.language_model.directory import read_config
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS, choose_options
 from keras_nplm.training.options import (
+    CorpusOptions,
     NetworkOptions,
     RunOptions,
     TextOptions,
@@ -50,7 +51,7 @@ def add(command: flags.AddCommand) -> None:
     flags.add_flag(parser, statistics["vocabulary_size"], required=True)
     help = "tokens of the training text, to choose options and to count the operations of all epochs"
     flags.add_flag(parser, dataclasses.replace(statistics["tokens"], help=help))
-    flags.add_flag(parser, statistics["unit"])
+    flags.add_flag(parser, describe_fields(CorpusOptions)["token"])
     names = [name for name in describe_fields(NetworkOptions) if name not in _WITHOUT_EFFECT]
     flags.add_configuration_flags(parser, [*names, "epochs"])
 
@@ -130,7 +131,11 @@ def _show_train(result: dict) -> None:
 
 def _size(options: argparse.Namespace) -> dict:
     if options.tokens and not options.config:
-        statistics = TextStatistics(tokens=options.tokens, vocabulary_size=options.vocabulary_size, unit=options.unit)
+        statistics = TextStatistics(
+            tokens=options.tokens,
+            vocabulary_size=options.vocabulary_size,
+            unit="characters" if options.token == "character" else "words",
+        )
         chosen = choose_options(flags.read_given_options(options), statistics)
     else:
         chosen = flags.read_options(options)

@@ -30,6 +30,8 @@ __all__ = [
     "describe_fields",
 ]
 
+MOST_NGRAM_ORDER = 8  # of an n-gram model inside a network or mixed with it
+
 Network = Literal["context", "pointer", "hybrid"]
 Objective = Literal["likelihood", "sampled", "nce"]
 
@@ -206,7 +208,8 @@ class NetworkOptions:
             return
         if self.direct_connections:
             raise InputError(
-                f"`direct_connections` must be off with `head` {self.head}. Received: True. Fix: choose `head` linear."
+                f"`direct_connections` must be off with `head` {self.head}, which has no W. Received: True. "
+                "Fix: choose `head` linear."
             )
         if self.network != "context":
             raise InputError(
@@ -229,7 +232,8 @@ class NetworkOptions:
             )
         if self.held_out_mass:
             raise InputError(
-                f"`held_out_mass` must be 0 with `head` adaptive. Received: {self.held_out_mass}. Fix: leave it out."
+                f"`held_out_mass` must be 0 with `head` adaptive. Received: {self.held_out_mass}. "
+                "Fix: leave it out, or choose `head` linear."
             )
         if self.self_normalisation:
             raise InputError(
@@ -251,7 +255,8 @@ class NetworkOptions:
             )
         if self.network == "hybrid" and self.interpolated:
             raise InputError(
-                "`interpolated` must be off with `network` hybrid. Received: True. Fix: leave one of both out."
+                "`interpolated` must be off with `network` hybrid, which has an n-gram model. "
+                "Received: True. Fix: leave one of both out."
             )
         if self.shortlist_size is not None and self.interpolated:
             raise InputError(

@@ -1,4 +1,4 @@
-"""The adaptive default: options chosen from the tokens and types of a text, and the run that uses them."""
+"""The adaptive default: options chosen by the size of a text, and the run that uses them."""
 
 import json
 import re
