@@ -8,6 +8,7 @@ from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers import uses_subwords
 
 SPLITS = ("train", "validation", "test")
+FRACTIONS = (0.8, 0.1, 0.1)  # shares of the lines for the splits, if only --train is given
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
