@@ -1,6 +1,5 @@
 """What the tests share: where TFDS prepares its sets, the Brown archive where it is at hand, a small trained model."""
 
-import dataclasses
 import fcntl
 import gc
 import logging
@@ -72,11 +71,11 @@ def bucket(_object_store, tmp_path, monkeypatch) -> str:
 
 
 @pytest.fixture(scope="session")
-def small_configuration() -> keras_nplm.Configuration:
+def small_options() -> keras_nplm.Options:
     """A small network of the paper's kind: concatenated context, one tanh layer."""
     small = dict(order=4, embedding_dim=8, hidden_units=12, epochs=2, batch_size=128, min_count=3)
     text = dict(boundary="sentence", vocabulary_scope="train")
-    return dataclasses.replace(keras_nplm.CONFIGURATIONS["brown"], held_out_mass=0.0, **small, **text)
+    return keras_nplm.CONFIGURATIONS["brown"].options.replace(held_out_mass=0.0, **small, **text)
 
 
 @pytest.fixture(scope="session")
@@ -98,6 +97,6 @@ def build_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Pa
 
 
 @pytest.fixture(scope="session")
-def model_directory(build_once, small_configuration) -> Path:
+def model_directory(build_once, small_options) -> Path:
     """A model trained on the embedded default by `train`; tests read it and write nothing there."""
-    return build_once("trained", lambda path: train(small_configuration, keras_nplm.open_corpus(), path))
+    return build_once("trained", lambda path: train(small_options, keras_nplm.open_corpus(), path))

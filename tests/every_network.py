@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_nplm.data.special_ids import BOS_ID, PAD_ID
+from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.layers.averaged_context import AveragedContext
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.deep_hidden import DeepHidden

@@ -5,7 +5,7 @@ import itertools
 import keras
 import numpy as np
 
-from keras_nplm.data.special_ids import BOS_ID, PAD_ID
+from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.io.shapes import count_matched
 from keras_nplm.layers.averaged_context import AveragedContext
 from keras_nplm.layers.deep_hidden import DeepHidden

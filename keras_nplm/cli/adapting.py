@@ -4,25 +4,31 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import Parameter
 
 from keras_nplm.cli.parameters import (
+    NONE_GIVEN,
     SEVERAL,
     Directory,
+    Given,
     Output,
     TextFiles,
-    integer,
-    make_parameter,
+    flatten,
 )
 from keras_nplm.cli.printing import printed_by
 from keras_nplm.io.text import escape_controls
-from keras_nplm.language_model.adaptation import EPOCHS, HELD_OUT, SEED
-from keras_nplm.language_model.new_words import PRIOR_TOKENS
+from keras_nplm.language_model.options import AdaptationOptions, NewWordOptions
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
+
+    AdaptationFlags = Given
+    NewWordFlags = Given
+else:
+    AdaptationFlags = flatten({AdaptationOptions: "options"})
+    NewWordFlags = flatten({NewWordOptions: "options"})
 
 _MOST_PRINTED = 20
 
@@ -83,9 +89,7 @@ def adapt(
     /,
     *,
     text: TextFiles,
-    held_out: Annotated[float, make_parameter(HELD_OUT)] = cast(float, HELD_OUT.default),
-    epochs: Annotated[int, make_parameter(EPOCHS)] = cast(int, EPOCHS.default),
-    seed: Annotated[int, make_parameter(SEED)] = cast(int, SEED.default),
+    options: AdaptationFlags = NONE_GIVEN,
     output: Output,
 ) -> dict:
     """Adapt a network to a text by fine-tuning.
@@ -100,7 +104,7 @@ def adapt(
     from keras_nplm.models.evaluation import evaluate
 
     with _open(directory, text, output) as (target, general, lines):
-        adapted = general.adapt(lines, held_out=held_out, epochs=epochs, seed=seed)
+        adapted = general.adapt(lines, **options)
         result: dict[str, Any] = {"adaptation": dataclasses.asdict(cast(Any, adapted.adaptation))}
         if general.corpus is not None:
             ids = general.corpus.ids("validation")
@@ -136,9 +140,7 @@ def add_words(
         SEVERAL,
         Parameter(metavar="W", show_default="all out-of-vocabulary words of the text"),
     ] = None,
-    min_count: Annotated[int, integer(least=1)] = 1,
-    rule: Literal["likelihood", "expectation"] = "likelihood",
-    prior_tokens: Annotated[int, integer(least=1, example=PRIOR_TOKENS)] = PRIOR_TOKENS,
+    options: NewWordFlags = NONE_GIVEN,
     output: Output,
 ) -> dict:
     """Add out-of-vocabulary words to a network from a text that has them, without training.
@@ -146,20 +148,26 @@ def add_words(
     Args:
         text: text files or globs with the new words; - for standard input
         words: words to add
-        min_count: least count of a new word in the text
-        rule: rule for the new vectors: likelihood uses the words before and after, expectation (the
-            paper's) those before
-        prior_tokens: tokens of prior text without the new words, which shrinks their probability
     """
     from keras_nplm.language_model import new_words
 
+    chosen = NewWordOptions(**options)
     with _open(directory, text, output) as (target, language_model, sentences):
         grown = new_words.add_words(
-            language_model, sentences, words, min_count, rule=rule, prior_tokens=prior_tokens
+            language_model,
+            sentences,
+            words,
+            chosen.min_count,
+            rule=chosen.rule,
+            prior_tokens=chosen.prior_tokens,
         )
-        counts = new_words.count_new_words(language_model, sentences, words, min_count)
+        counts = new_words.count_new_words(language_model, sentences, words, chosen.min_count)
         size = len(grown.vocabulary)
-        result: dict[str, Any] = {"added_words": counts, "rule": rule, "vocabulary_size": size}
+        result: dict[str, Any] = {
+            "added_words": counts,
+            "rule": chosen.rule,
+            "vocabulary_size": size,
+        }
         _save(target, grown, result)
     result["directory"] = output
     return result

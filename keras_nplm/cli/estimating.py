@@ -1,6 +1,5 @@
 """`keras-nplm ngram` and `mix`: n-gram models estimated from counts, and mixtures of models."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -98,7 +97,7 @@ def ngram(
             num_classes=options.num_classes,
             word_classes=options.word_classes,
             paper_bins=options.paper_bins,
-            **dataclasses.asdict(chosen.text),
+            text=chosen.text,
         )
     result["directory"] = output
     return result

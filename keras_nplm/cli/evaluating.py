@@ -113,7 +113,7 @@ def _read_first(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _print_scores(result: dict) -> None:
-    from keras_nplm.data.special_ids import UNK
+    from keras_nplm.data.ids import UNK
 
     for position, sentence in enumerate(result["sentences"], start=1):
         for score in sentence if isinstance(sentence, list) else [sentence]:

@@ -89,7 +89,7 @@ def _format_usage(name: str, arguments: list[Argument]) -> str:
     words = []
     for argument in arguments:
         if argument.required and argument.index is None:
-            words.append(f"{argument.name} {argument.parameter.metavar}")
+            words.append(_format_names(argument))
     for argument in arguments:
         if argument.index is not None:
             dots = "…" if argument.is_var_positional() else ""

@@ -65,7 +65,7 @@ def prepare(
     ):
         check_prepared_directory(directory)
         opened = open_given_corpus(corpus, texts, resample, named=named.corpus, words=words)
-        encoded, vocabulary = prepare_corpus(opened, directory, **dataclasses.asdict(chosen))
+        encoded, vocabulary = prepare_corpus(opened, directory, chosen)
     names = ("sentences", "tokens", "unk_tokens")
     splits = {}
     for split, counts in encoded.splits.items():

@@ -27,7 +27,21 @@ from keras_nplm.training.options import (
     TextOptions,
     TextStatistics,
     TrainingOptions,
+    check_given,
     describe_fields,
+)
+
+# on the numbers of parameters and operations
+_WITHOUT_EFFECT = (
+    "activation",
+    "dtype",
+    "proposal",
+    "self_normalisation",
+    "held_out_mass",
+    "interpolated",
+    "dropout",
+    "embedding_dropout",
+    "word_dropout",
 )
 
 if TYPE_CHECKING:
@@ -43,7 +57,7 @@ else:
         TrainingOptions: "optimiser, batches and epochs",
     }
     OptionFlags = flatten(_GROUPS, **dict.fromkeys(CHOSEN_OPTIONS, "auto"))
-    NetworkFlags = flatten({NetworkOptions: "network"})
+    NetworkFlags = flatten({NetworkOptions: "network"}, without=_WITHOUT_EFFECT)
     RunFlags = flatten({RunOptions: "time, devices and workers"})
 
 Token = Literal["word", "character", "subword"]
@@ -106,6 +120,11 @@ def train(
 
         strategy = open_strategy(strategy, worker_timeout=request.worker_timeout)
     named = get_configuration(config)
+    # options that exclude each other are refused before a text is read
+    if config is None:
+        check_given(options)
+    else:
+        named.options.replace(**options)
     opened = open_given_corpus(corpus, texts, resample, named=named.corpus, words=options)
     chosen: Options | Given = options
     if config is not None:

@@ -59,27 +59,6 @@ def check_sentences(sentences: Any, argument: str = "sentences") -> Iterator[Seq
             yield list(check_items(sentence, f"{argument}[{position}]", wanted="a list of tokens"))
 
 
-def convert_ids(ids: Any, argument: str = "ids", dimensions: int | None = 1) -> np.ndarray:
-    """Check an argument that takes token ids, and return them as an int32 array; None: of any number of dimensions."""
-    if isinstance(ids, np.ndarray) and ids.dtype == np.int32 and dimensions in (None, ids.ndim):
-        return ids
-    try:
-        array = np.asarray(list(ids) if isinstance(ids, Iterator) else ids)
-    except (ValueError, OverflowError):  # lists of different lengths
-        array = np.empty((), object)
-    holds = dimensions in (None, array.ndim)
-    if holds and not array.size:
-        return array.astype(np.int32)
-    is_text = array.dtype.kind in "UST" or isinstance(next(iter(array.flat), None), str)
-    received = "strings" if is_text and array.ndim else f"{_describe(ids)}, {array.dtype} {list(array.shape)}"
-    text_fix = "encode text by `encode_sentences`, or give `vocabulary` to `ngram_dataset`."
-    fix = text_fix if is_text else "pass an array of token ids."
-    check_argument(argument, holds and array.dtype.kind in "iu", "token ids, an array of integers", received, fix)
-    fits = int(array.min()) >= -(1 << 31) and int(array.max()) < 1 << 31
-    check_argument(argument, fits, "ids of 32 bits", f"{array.min()} to {array.max()}", fix)
-    return array.astype(np.int32)
-
-
 def holds_ids(text: Any) -> bool:
     """Whether an argument that takes lines or ids holds ids."""
     if isinstance(text, np.ndarray):

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.arguments import convert_ids, fold_seed
+from keras_nplm.data.arguments import fold_seed
+from keras_nplm.data.boundary import check_boundary, find_targets
 from keras_nplm.data.gathering import build_chunks, build_pool_chunks, draw_offset, gather_segments, make_key
-from keras_nplm.data.ngram_arrays import check_boundary, find_targets, ngram_positions
+from keras_nplm.data.ids import convert_ids
+from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.segments import segment_positions
 from keras_nplm.data.shards import ShardedIds, encode_lines

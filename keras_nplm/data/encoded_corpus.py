@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import SPLITS
-from keras_nplm.data.ngram_arrays import predicts_end
+from keras_nplm.data.ids import BOS_ID, EOS_ID
 from keras_nplm.data.resampling import Resampled, count_resampled, is_share
 from keras_nplm.data.shards import DTYPE, ShardedIds
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID
 from keras_nplm.data.text_counts import name_text_counts, read_word_counts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, read_json

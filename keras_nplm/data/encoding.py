@@ -16,8 +16,8 @@ from keras_nplm.data.corpora.chunks import CHUNK_RUNNER, run_task
 from keras_nplm.data.corpora.text_files import LineSplit, TextSplit
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus, name_shard
+from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.shards import DTYPE, ChunkEncoder, ShardedIds, count_ids, encode_batches, encode_text, write_shard
-from keras_nplm.data.special_ids import SPECIALS
 from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_word_counts
 from keras_nplm.data.tokenizers import join_tokens, load_forms, lower, parse_tokenizer, uses_lemmas, uses_subwords
 from keras_nplm.data.vocabulary import Vocabulary

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.data.ids import PAD_ID
 from keras_nplm.data.shuffling import Pools
-from keras_nplm.data.special_ids import PAD_ID
 
 _ROUNDS = 10  # rounds of the cipher that permutes an epoch
 _MULTIPLIER = 0x9E37  # 2**16 / golden ratio

@@ -1,45 +1,12 @@
-"""N-grams of token ids as NumPy arrays: every n-gram is a contiguous slice of arranged ids. Distinct contexts."""
+"""N-grams of token ids as NumPy arrays: every n-gram is a contiguous slice of arranged ids."""
 
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from keras_nplm.data.arguments import convert_ids
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID, check_ids
+from keras_nplm.data.boundary import check_boundary, context_end, find_targets, padding_id
+from keras_nplm.data.ids import convert_ids
 from keras_nplm.io.errors import InputError
-
-BOUNDARIES = ("stream", "sentence", "text")
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads small ids over 64 bits
-
-
-def predicts_end(boundary: str) -> bool:
-    """Return whether `</s>` is predicted."""
-    return boundary != "stream"
-
-
-def crosses_sentences(boundary: str) -> bool:
-    """Return whether the words of earlier sentences are seen."""
-    return boundary != "sentence"
-
-
-def has_documents(boundary: str) -> bool:
-    """Return whether `<s>` in the ids begins a document. It is never a target."""
-    return boundary == "text"
-
-
-def context_end(boundary: str) -> int | None:
-    """Return the id up to which the earlier words are not seen, or None."""
-    return {"sentence": EOS_ID, "text": BOS_ID}.get(boundary)
-
-
-def padding_id(boundary: str) -> int:
-    """Return the id that fills a context which has no n-1 words."""
-    return BOS_ID if predicts_end(boundary) else PAD_ID
-
-
-def find_targets(ids: np.ndarray, boundary: str) -> np.ndarray:
-    """Return for each id whether it is predicted, bool [T]."""
-    return ids != (BOS_ID if predicts_end(boundary) else EOS_ID)
 
 
 def ngram_positions(
@@ -86,14 +53,6 @@ def arrange_ngrams(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndarr
     return tokens, positions
 
 
-def check_boundary(order: int, boundary: str, least_order: int = 1) -> None:
-    """Check the order of n-grams and the boundary. A network has an order of 2 or more, an n-gram model of 1."""
-    if order < least_order:
-        raise InputError(f"`order` (n) must be {least_order} or more: a context has n-1 words. Received: {order}.")
-    if boundary not in BOUNDARIES:
-        raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
-
-
 def gather_ngrams(tokens: np.ndarray, positions: np.ndarray, order: int) -> np.ndarray:
     """Gather the n-grams, int32 [B, n], that end at `positions` of `tokens`; see `ngram_positions`."""
     if not len(positions):
@@ -134,47 +93,3 @@ def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: i
         ngram_positions(np.zeros(0, np.int32), order, boundary)  # raises the error of an empty text
     if len(held):
         yield held
-
-
-def find_distinct_rows(context_ids: np.ndarray, keep_order: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct contexts, so that a model runs once for each, and the place of each context among them."""
-    if len(context_ids) == 1:
-        return context_ids, np.zeros(1, np.int32)
-    key = np.zeros(len(context_ids), np.uint64)
-    for column in context_ids.T:
-        key = (key ^ column.astype(np.uint64)) * _MULTIPLIER
-        key ^= key >> np.uint64(29)
-    _, first, which = np.unique(key, return_index=True, return_inverse=True)
-    contexts = context_ids[first]
-    if not np.array_equal(contexts[which], context_ids):  # hash collision
-        contexts, first, which = np.unique(context_ids, axis=0, return_index=True, return_inverse=True)
-    which = which.reshape(-1)
-    if keep_order:
-        contexts, which = context_ids[np.sort(first)], np.argsort(np.argsort(first))[which]
-    return contexts, which.astype(np.int32)
-
-
-def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:
-    """List the ids that can be predicted: `<unk>`, all words, and `</s>` but in a stream."""
-    ids = np.arange(vocabulary_size)
-    return ids[(ids == UNK_ID) | (ids > EOS_ID) | ((ids == EOS_ID) & predicts_end(boundary))]
-
-
-def check_ngrams(
-    context_ids: np.ndarray,
-    target_ids: np.ndarray | None,
-    order: int,
-    vocabulary_size: int,
-    outputs: int | None = None,
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Check contexts [B, n-1] and targets [B] of a model, and convert them to int32. Targets are below `outputs`."""
-    context_ids = convert_ids(context_ids, "context_ids", None)
-    if context_ids.ndim != 2 or context_ids.shape[1] != order - 1:
-        raise InputError(f"`context_ids` must be [B, {order - 1}]. Received: {list(context_ids.shape)}.")
-    check_ids(context_ids, vocabulary_size)
-    if target_ids is not None:
-        target_ids = convert_ids(target_ids, "target_ids", None)
-        if target_ids.shape != context_ids.shape[:1]:
-            raise InputError(f"`target_ids` must be [{len(context_ids)}]. Received: {list(target_ids.shape)}.")
-        check_ids(target_ids, vocabulary_size if outputs is None else outputs)
-    return context_ids, target_ids

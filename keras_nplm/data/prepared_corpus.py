@@ -10,13 +10,12 @@ from typing import Any
 
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.special_ids import BOS, EOS
+from keras_nplm.data.ids import BOS, EOS
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.text_counts import name_text_counts
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, check_is_file, read_json, replace_file
-from keras_nplm.io.options import OPTIONS
 
 PREPARED_FILE = "prepared.json"  # written last: its presence says that the preparation is complete
 VOCABULARY_OPTIONS = ("vocabulary_scope", "min_count", "max_size")
@@ -60,7 +59,7 @@ def open_prepared_corpus(directory: Path, tokenizer: str, subwords: SubwordOptio
     check_fields(directory / PREPARED_FILE, record, fields)
     record.setdefault("max_size", None)
     given = {"tokenizer": tokenizer} | (subwords.describe() if subwords else {})
-    for name, value in given.items() if tokenizer != OPTIONS["tokenizer"].default else ():
+    for name, value in given.items() if tokenizer != "words" else ():
         if record.get(name) != value:
             raise InputError(
                 f"`{name}` must be {record.get(name)!r}, with which {directory} was prepared. Received: {value!r}. "

@@ -5,7 +5,7 @@ from numbers import Real
 
 import numpy as np
 
-from keras_nplm.data.arguments import convert_ids
+from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.io.errors import InputError
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from keras_nplm.data.arguments import convert_ids
-from keras_nplm.data.ngram_arrays import check_boundary, context_end, padding_id, predicts_end
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from keras_nplm.data.boundary import check_boundary, context_end, padding_id, predicts_end
+from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, convert_ids
 from keras_nplm.io.errors import InputError
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_sentences
-from keras_nplm.data.ngram_arrays import has_documents
-from keras_nplm.data.special_ids import BOS, BOS_ID, EOS, EOS_ID, UNK_ID, check_ids
+from keras_nplm.data.boundary import has_documents
+from keras_nplm.data.ids import BOS, BOS_ID, EOS, EOS_ID, UNK_ID, check_ids
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.data.text_counts import TextCounter, name_text_counts
 from keras_nplm.data.tokenizers import lower, parse_tokenizer

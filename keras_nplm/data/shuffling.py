@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import arrange_ngrams, find_targets, has_documents, ngram_positions, predicts_end
+from keras_nplm.data.boundary import find_targets, has_documents, predicts_end
+from keras_nplm.data.ngram_arrays import arrange_ngrams, ngram_positions
 from keras_nplm.data.resampling import Resampled, count_resampled
 from keras_nplm.data.segments import count_segments, segment_positions
 from keras_nplm.data.shards import ShardedIds

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_nplm.data.special_ids import UNK_ID
+from keras_nplm.data.ids import UNK_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, parse_json, read_text, replace_file
 

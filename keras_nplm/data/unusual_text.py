@@ -5,10 +5,10 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
+from keras_nplm.data.boundary import crosses_sentences
 from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import crosses_sentences
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer
 
 _SEARCHED = 1 << 16  # lines of each split that are searched for tokens

@@ -9,20 +9,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_lines, check_sentences, convert_ids
+from keras_nplm.data.arguments import check_lines, check_sentences
 from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path, read_forms, write_forms
-from keras_nplm.data.special_ids import BOS, EOS, EOS_ID, PAD, SPECIALS, UNK, UNK_ID, check_ids
+from keras_nplm.data.ids import BOS, EOS, EOS_ID, PAD, SPECIALS, UNK, UNK_ID, check_ids, convert_ids
 from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.fields import FieldFacts
 from keras_nplm.io.files import read_text, replace_file
-from keras_nplm.io.options import OPTIONS
 from keras_nplm.io.text import split_fields
 
 if typing.TYPE_CHECKING:
     from keras_nplm.data.subwords import Subwords
 
 _WORDS_AT_A_TIME = 1 << 18  # that `from_counts` selects from
+_MIN_COUNT = FieldFacts("min_count", int, 1, least=1)
+_MAX_SIZE = FieldFacts("max_size", int, None, least=1, optional=True, example=20_000)
 _SHOWN = 5  # words in the repr of a vocabulary
 _MARKERS = (BOS, EOS)  # tokens that a text to train or evaluate on must not contain
 
@@ -138,8 +140,8 @@ class Vocabulary:
         cls, counts: Iterable[tuple[str, int]], *, min_count: int = 1, max_size: int | None = None
     ) -> "Vocabulary":
         """Build the vocabulary from pairs (word, count), in any order, or a dictionary; see `build`."""
-        OPTIONS["min_count"].check(min_count)
-        OPTIONS["max_size"].check(max_size)
+        _MIN_COUNT.check(min_count)
+        _MAX_SIZE.check(max_size)
         kept, types = [], 0
         counts = iter(counts.items() if isinstance(counts, Mapping) else counts)
         while some := dict(itertools.islice(counts, _WORDS_AT_A_TIME)):

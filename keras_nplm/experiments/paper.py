@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.special_ids import SPECIALS
+from keras_nplm.data.ids import SPECIALS
 from keras_nplm.experiments.log_probs import load_log_probs, measure_mixture
 from keras_nplm.experiments.rows import Row, is_made, read_row
 from keras_nplm.experiments.study import Study

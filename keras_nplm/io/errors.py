@@ -1,7 +1,11 @@
-"""The two errors of a command, each with one clear sentence: the problem, its place and its remedy."""
+"""The two errors of a command, each with one clear sentence: the problem, its place and its remedy. Checks."""
 
 import importlib
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
 from types import ModuleType
+from typing import TypeGuard
 
 
 class InputError(ValueError):
@@ -16,6 +20,47 @@ def check_argument(argument: str, holds: bool, wanted: str, received: object, fi
     """Raise the standard error for an argument unless a condition holds."""
     if not holds:
         raise InputError(f"`{argument}` must be {wanted}. Received: {received}." + (f" Fix: {fix}" if fix else ""))
+
+
+def check_integer(argument: str, value: object, least: int, most: int | None = None) -> None:
+    """Refuse a value that is no integer from `least` to `most`. NumPy's integers are integers."""
+    accepted = f"{least} or more" if most is None else f"{least} to {most:,}"
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise _refuse_value(argument, f"an integer, {accepted}", value, least)
+    if value < least or (most is not None and value > most):
+        raise _refuse_value(argument, accepted, value, least)
+
+
+def check_least(argument: str, value: object, least: float) -> None:
+    """Refuse a value that is no finite number of `least` or more."""
+    if not _is_finite(value):
+        raise _refuse_value(argument, f"a finite number, {least} or more", value, least)
+    if value < least:
+        raise _refuse_value(argument, f"{least} or more", value, least)
+
+
+def check_share(argument: str, value: object) -> None:
+    """Refuse a value that is no number in [0, 1)."""
+    if not _is_finite(value):
+        raise _refuse_value(argument, "a finite number, in [0, 1)", value, 0.0)
+    if not 0 <= value < 1:
+        raise _refuse_value(argument, "in [0, 1)", value, 0.0)
+
+
+def check_choice(argument: str, value: object, choices: Sequence[str]) -> None:
+    """Refuse a value that is none of the choices."""
+    if value not in choices:
+        raise _refuse_value(argument, f"one of {', '.join(choices)}", value, choices[0])
+
+
+def _is_finite(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _refuse_value(argument: str, wanted: str, value: object, example: object) -> InputError:
+    received = shorten_value(value)
+    fix = f"give a value such as {example!r}."
+    return InputError(f"`{argument}` must be {wanted}. Received: {received}. Fix: {fix}")
 
 
 def import_extra(module: str, extra: str, user: str) -> ModuleType:

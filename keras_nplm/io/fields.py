@@ -56,7 +56,7 @@ class FieldFacts:
     """in Python and in files; the flag is `--name` with hyphens"""
     type: type
     """int, float, bool, str; or tuple, of rising integers"""
-    default: object
+    default: Any
     help: str = ""
     """a noun phrase, to which range and default are added"""
     least: float | None = None
@@ -95,8 +95,9 @@ class FieldFacts:
         if isinstance(value, tuple):
             return _are_rising(value)
         if isinstance(value, numbers.Real):
-            is_enough = self.least is None or value >= self.least
-            return is_enough and (self.below is None or value < self.below)
+            number = typing.cast(float, value)
+            is_enough = self.least is None or number >= self.least
+            return is_enough and (self.below is None or number < self.below)
         return True
 
     def check(self, value: object, argument: str | None = None) -> None:
@@ -136,9 +137,13 @@ def _are_rising(values: tuple) -> bool:
     return are_integers and sorted({*values}) == [*values]
 
 
-@functools.cache
 def describe_fields(cls: type) -> Mapping[str, FieldFacts]:
     """Return the facts of each option of a dataclass by its name, in order."""
+    return _describe_fields(cls)
+
+
+@functools.cache
+def _describe_fields(cls: Any) -> Mapping[str, FieldFacts]:
     hints = typing.get_type_hints(cls, include_extras=True)
     helps = _read_docstrings(cls)
     facts = {}

@@ -20,11 +20,6 @@ def number_of_blocks(order: int, averages_after: Sequence[int]) -> int:
     return averages_after[0] + len(averages_after) if averages_after else order - 1
 
 
-def near_order(order: int, averages_after: Sequence[int]) -> int:
-    """Return the n-gram order that matches the concatenated (not averaged) context."""
-    return max(2, averages_after[0] + 1) if averages_after else order
-
-
 def count_matched(positions: int) -> int:
     """Return how many words before a position a pointer compares with those before the target."""
     return max(1, min(3, positions // 2))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_text
-from keras_nplm.data.ngram_arrays import predicts_end
+from keras_nplm.data.boundary import predicts_end
+from keras_nplm.data.ids import EOS, EOS_ID, SPECIALS
 from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
-from keras_nplm.data.special_ids import EOS, EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import SPACE, lower, parse_tokenizer, spell_piece
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import check_argument

@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keras_nplm.data.ids import PAD_ID
 from keras_nplm.data.prefixes import PrefixIndex
-from keras_nplm.data.special_ids import PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
 from keras_nplm.language_model.scorer import ID_BYTES, State

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_lines, convert_ids, holds_ids
+from keras_nplm.data.arguments import check_lines, holds_ids
 from keras_nplm.data.corpora import SPLITS
+from keras_nplm.data.ids import BOS_ID, EOS_ID, UNK_ID, convert_ids
 from keras_nplm.data.shards import count_ids, encode_text, sum_counts
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID, UNK_ID
 from keras_nplm.data.text_counts import TextCounter
 from keras_nplm.data.tokenizers import join_tokens
 from keras_nplm.io.errors import InputError, check_argument

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_text
-from keras_nplm.data.ngram_arrays import crosses_sentences
-from keras_nplm.data.special_ids import EOS_ID
+from keras_nplm.data.boundary import crosses_sentences
+from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.tokenizers import continue_line, ends_with_space, join_tokens
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.completion import AFTER_SPACE, NO_SPACE, WordPieces

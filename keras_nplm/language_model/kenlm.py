@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_nplm.data.special_ids import BOS, BOS_ID, EOS, PAD_ID, UNK_ID
+from keras_nplm.data.ids import BOS, BOS_ID, EOS, PAD_ID, UNK_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
 from keras_nplm.language_model import language_model as language_models

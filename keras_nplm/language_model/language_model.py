@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_text
+from keras_nplm.data.boundary import BOUNDARIES, has_documents, padding_id, predicts_end
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import BOUNDARIES, has_documents, padding_id, predicts_end
+from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.prefixes import PrefixIndex
-from keras_nplm.data.special_ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import WORD_TOKENIZERS, load_forms, parse_tokenizer, split_beginning, uses_lemmas
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import batch_by_size
@@ -27,6 +27,7 @@ from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, sav
 from keras_nplm.language_model.evaluation import evaluate_text, make_learner
 from keras_nplm.language_model.generation import generate_text
 from keras_nplm.language_model.model_files import find_network, get_kind, load_model, save_model
+from keras_nplm.language_model.options import AdaptationOptions
 from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores, rank_lists
@@ -258,7 +259,14 @@ class LanguageModel(Pickled):
         self.dynamics = tune_dynamic(self.model, self.corpus.ids("validation"), self.boundary, train_ids)
         return self.dynamics
 
-    def adapt(self, text: Iterable[str], *, held_out: float = 0.1, epochs: int = 10, seed: int = 0) -> "LanguageModel":
+    def adapt(
+        self,
+        text: Iterable[str],
+        *,
+        held_out: float = AdaptationOptions.held_out,
+        epochs: int = AdaptationOptions.epochs,
+        seed: int = AdaptationOptions.seed,
+    ) -> "LanguageModel":
         """Adapt to a text (fine-tuning): return a personal or in-domain model made from this general model.
 
         A copy of the network is trained further on lines of text, in seconds, and averaged with the trained weights.

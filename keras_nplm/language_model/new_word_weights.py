@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.special_ids import PAD_ID, SPECIALS, UNK_ID
+from keras_nplm.data.ids import PAD_ID, SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import NewRows
 from keras_nplm.layers.pointer import CopyScores

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_text
-from keras_nplm.data.ngram_arrays import gather_ngrams, predicts_end
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from keras_nplm.data.boundary import predicts_end
+from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.data.subwords import WordCache
 from keras_nplm.data.tokenizers import CHARACTERS, SPACE, parse_tokenizer
 from keras_nplm.io.errors import InputError, check_argument

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import find_distinct_rows, gather_ngrams
-from keras_nplm.data.special_ids import EOS, UNK_ID
+from keras_nplm.data.ids import EOS, UNK_ID, find_distinct_rows
+from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.language_model.scorer import ID_BYTES, Scorer, State, arrange_paths
 from keras_nplm.models.base import row_blocks
 

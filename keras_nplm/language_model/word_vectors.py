@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from keras_nplm.data.special_ids import SPECIALS
+from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import replace_file

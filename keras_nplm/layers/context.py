@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.special_ids import PAD_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.data.ids import PAD_ID
+from keras_nplm.io.errors import InputError, check_integer, check_least, check_share
 from keras_nplm.layers.lookup import ensure_width, rows, zero_masked_rows
 from keras_nplm.layers.ops import Dropout, NewRows, Tensor, append_rows, l2_regularizer
 from keras_nplm.layers.segments import Context, SegmentEmbedding
@@ -40,6 +40,7 @@ class ContextEmbedding(SegmentEmbedding):
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """
 
+    words_option = "vocabulary_size"
     options: tuple[str, ...] = (
         "vocabulary_size",
         "embedding_dim",
@@ -57,6 +58,11 @@ class ContextEmbedding(SegmentEmbedding):
         dropout: float = 0.0,
         **kwargs: Any,
     ):
+        check_integer("vocabulary_size", vocabulary_size, 2)
+        check_integer("embedding_dim", embedding_dim, 1)
+        check_least("weight_decay", weight_decay, 0.0)
+        check_share("word_dropout", word_dropout)
+        check_share("dropout", dropout)
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.embedding_dim = embedding_dim

@@ -1,10 +1,13 @@
 """Hidden layer, tanh(d + H x), and the direct connections past it, W x."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
+from keras_nplm.io.errors import check_integer, check_least, check_share
 from keras_nplm.layers.ops import (
     ConfiguredLayer,
     Dropout,
@@ -43,6 +46,9 @@ class TanhHidden(ConfiguredLayer):
     activation = "tanh"
 
     def __init__(self, hidden_units: int, weight_decay: float = 0.0, dropout: float = 0.0, **kwargs: Any):
+        check_integer("hidden_units", hidden_units, 1)
+        check_least("weight_decay", weight_decay, 0.0)
+        check_share("dropout", dropout)
         super().__init__(**kwargs)
         self.hidden_units = hidden_units
         self.weight_decay = weight_decay
@@ -74,8 +80,20 @@ class TanhHidden(ConfiguredLayer):
         """Return the features that follow the first activation, float [B, h]: here `a` itself."""
         return a
 
+    def to_array_function(self) -> Callable[[np.ndarray], np.ndarray]:
+        """Return what follows d + H x as a function of float32 arrays [B, h], with the present weights.
+
+        It may write to its argument, and can be pickled.
+        """
+        return compute_tanh
+
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.hidden_units)
+
+
+def compute_tanh(z: np.ndarray) -> np.ndarray:
+    """Return tanh(z), in place."""
+    return np.tanh(z, out=z)
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -117,8 +135,11 @@ class DirectConnection(ConfiguredLayer):
     """
 
     options = ("units", "weight_decay")
+    words_option = "units"
 
     def __init__(self, units: int, weight_decay: float = 0.0, **kwargs: Any):
+        check_integer("units", units, 1)
+        check_least("weight_decay", weight_decay, 0.0)
         super().__init__(**kwargs)
         self.units = units
         self.weight_decay = weight_decay

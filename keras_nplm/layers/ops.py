@@ -46,6 +46,7 @@ class ConfiguredLayer(keras.layers.Layer):
     """
 
     options: tuple[str, ...] = ()
+    words_option: str | None = None  # the option that says for how many words it has rows
 
     @property
     def accumulator_dtype(self) -> str:
@@ -69,9 +70,7 @@ class ConfiguredLayer(keras.layers.Layer):
 
     def list_own_variables(self) -> list[keras.Variable]:
         """Return the variables that a file stores for this layer, without those of its sub-layers."""
-        numbered: dict[str, keras.Variable] = {}
-        super().save_own_variables(numbered)
-        return list(numbered.values())
+        return collect_variables(super().save_own_variables)
 
     def save_own_variables(self, store: Any) -> None:
         """Store each weight under its letter; Keras would number them."""
@@ -89,6 +88,13 @@ class ConfiguredLayer(keras.layers.Layer):
     def get_config(self) -> dict:
         names = [name for kind in reversed(type(self).__mro__) for name in vars(kind).get("options", ())]
         return super().get_config() | {name: getattr(self, name) for name in names}
+
+
+def collect_variables(save_own_variables: Callable[[dict], None]) -> list[keras.Variable]:
+    """Return the variables that a method of Keras, `save_own_variables`, stores under numbers."""
+    numbered: dict[str, keras.Variable] = {}
+    save_own_variables(numbered)
+    return list(numbered.values())
 
 
 def l2_regularizer(weight_decay: float) -> keras.regularizers.Regularizer | None:

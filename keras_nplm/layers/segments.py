@@ -1,13 +1,13 @@
 """Context layers on segments: T consecutive targets share one look-up of their words."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.ngram_arrays import context_end
-from keras_nplm.data.special_ids import BOS_ID
+from keras_nplm.data.boundary import context_end
+from keras_nplm.data.ids import BOS_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor
 
@@ -23,6 +23,11 @@ class Context(NamedTuple):
     ids: Tensor  # int32 [S, words]
     starts: Tensor | None  # place of the first word that each target sees, int [S, T]; None: all see n-1 words
     num_targets: int  # T
+
+
+def are_segments(inputs: Any) -> bool:
+    """Return whether the inputs of a network are segments, `{"segments": ids}`, and no single contexts."""
+    return isinstance(inputs, dict) and "segments" in inputs
 
 
 class SegmentEmbedding(ConfiguredLayer):

@@ -10,8 +10,8 @@ import keras
 import numpy as np
 
 from keras_nplm.data.dataset import ngram_dataset
+from keras_nplm.data.ids import UNK_ID
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.data.special_ids import UNK_ID
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import resolve_boundary
 from keras_nplm.models.dynamic.network import copy_network

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
-from keras_nplm.data.special_ids import BOS_ID, PAD_ID
+from keras_nplm.data.ids import BOS_ID, PAD_ID, check_ngrams, find_distinct_rows
 from keras_nplm.io.errors import InputError, check_argument
 
 NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster in large blocks

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import BOUNDARIES, find_distinct_rows, predicted_ids
+from keras_nplm.data.boundary import BOUNDARIES, predicted_ids
+from keras_nplm.data.ids import find_distinct_rows
 from keras_nplm.io.errors import check_argument
-from keras_nplm.io.options import Option
+from keras_nplm.io.fields import FieldFacts
 from keras_nplm.models.base import NextWordModel, row_blocks
 
-DECAY = Option(name="decay", type=float, default=300.0, least=1, help="words after which a cached word weighs 1/e")
-FLATNESS = Option(name="flatness", type=float, default=0.3, least=0, help="factor of h_t · h_i in the exponent")
-LENGTH = Option(
+DECAY = FieldFacts(name="decay", type=float, default=300.0, least=1, help="words after which a cached word weighs 1/e")
+FLATNESS = FieldFacts(name="flatness", type=float, default=0.3, least=0, help="factor of h_t · h_i in the exponent")
+LENGTH = FieldFacts(
     name="cache_length", type=int, default=500, least=1, below=1 << 16, help="previous words that a cache holds"
 )
 FACTORS = (1000.0, 10.0, 10.0)  # of an n-gram cache

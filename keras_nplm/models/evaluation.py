@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from keras_nplm.data.arguments import convert_ids
+from keras_nplm.data.ids import UNK_ID, convert_ids
 from keras_nplm.data.ngram_arrays import ngram_blocks
-from keras_nplm.data.special_ids import UNK_ID
 from keras_nplm.io.errors import RunError
 from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
 

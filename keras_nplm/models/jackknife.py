@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.data.boundary import find_targets
 from keras_nplm.data.dataset import ngram_dataset
-from keras_nplm.data.ngram_arrays import find_targets
+from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.shards import ShardedIds
-from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel
@@ -23,7 +23,7 @@ _ROWS = 2048  # n-grams whose log-probabilities are looked up together, at least
 def check_training_text(ids: np.ndarray | ShardedIds | Resampled, boundary: str) -> None:
     """Refuse a text that has no jackknife: one that is not in memory, or that has fewer than two n-grams."""
     if not all(isinstance(text, np.ndarray) for text in _list_texts(ids)):
-        fix = "Fix: choose another output layer, such as --output-layer full."
+        fix = "Fix: choose another network, such as --network context."
         raise InputError(f"`ids` must be a text in memory for a jackknife. Received: {type(ids).__name__}. {fix}")
     number = _count_ngrams(ids, boundary)
     if number < 2:

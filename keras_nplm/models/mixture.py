@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import BOUNDARIES, extract_ngrams, predicted_ids
+from keras_nplm.data.boundary import BOUNDARIES, predicted_ids
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.base import (
     NextWordModel,

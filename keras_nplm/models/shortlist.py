@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import check_ngrams, find_targets
+from keras_nplm.data.boundary import find_targets
+from keras_nplm.data.ids import check_ngrams
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.models.base import (
     NextWordModel,

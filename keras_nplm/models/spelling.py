@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.data.arguments import check_items, check_lines
+from keras_nplm.data.ids import EOS_ID, SPECIALS, UNK_ID
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
-from keras_nplm.data.special_ids import EOS_ID, SPECIALS, UNK_ID
 from keras_nplm.data.text_counts import read_word_counts, write_word_counts
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError

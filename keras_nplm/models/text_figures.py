@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import predicts_end
 from keras_nplm.data.tokenizers import parse_tokenizer
 from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.evaluation import compute_exp, evaluate

@@ -4,14 +4,14 @@ import json
 
 import tensorflow as tf
 
-from keras_nplm.data.ngram_arrays import predicts_end
+from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, SUBWORDS, parse_tokenizer
 from keras_nplm.io.markdown import markdown_code, markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import get_kind
 from keras_nplm.models.evaluation import format_perplexity
 from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, DOCUMENTATION
-from keras_nplm.training.configuration import train_command
+from keras_nplm.training.configurations import train_command
 
 _KINDS = {
     "nplm": "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.special_ids import BOS_ID, PAD_ID
+from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
 from keras_nplm.models.ngrams.tables import ContextTrie
 from keras_nplm.serving.graph_model import GraphModel, combine_log_probs, store_array

@@ -9,9 +9,9 @@ from types import ModuleType
 
 import tensorflow as tf
 
+from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path
-from keras_nplm.data.ngram_arrays import predicts_end
-from keras_nplm.data.special_ids import EOS_ID
+from keras_nplm.data.ids import EOS_ID
 from keras_nplm.io.errors import InputError, RunError, check_argument, import_extra, summarize_error
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.directory import check_output_file

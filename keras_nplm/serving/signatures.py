@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from keras_nplm.data.ngram_arrays import predicts_end
-from keras_nplm.data.special_ids import SPECIALS, UNK_ID
+from keras_nplm.data.boundary import predicts_end
+from keras_nplm.data.ids import SPECIALS, UNK_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.completion import LONGEST_PREFIX, WordPieces
 from keras_nplm.language_model.language_model import LanguageModel

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.ngram_arrays import padding_id, predicts_end
-from keras_nplm.data.special_ids import EOS_ID, SPECIALS, UNK_ID
+from keras_nplm.data.boundary import padding_id, predicts_end
+from keras_nplm.data.ids import EOS_ID, SPECIALS, UNK_ID
 from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, is_number, lower, parse_tokenizer, uses_subwords
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.text import SPACES

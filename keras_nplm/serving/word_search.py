@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.special_ids import EOS, EOS_ID, SPECIALS
+from keras_nplm.data.ids import EOS, EOS_ID, SPECIALS
 from keras_nplm.language_model import completion
 from keras_nplm.serving.graph_model import GraphModel, exclude, store_array
 from keras_nplm.serving.prefixes import PrefixTable

@@ -1,4 +1,8 @@
-"""The adaptive default: options of a training run chosen from the number of tokens and types of the text."""
+"""The adaptive default: options of a training run chosen by the size of the text.
+
+Options are decided in this order: the kind of network, its sizes, the objective, the optimiser. The
+table of choices is the docstring of `choose_options`.
+"""
 
 import dataclasses
 import math
@@ -6,148 +10,255 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_nplm.io.errors import check_argument
-from keras_nplm.io.options import check_option
-from keras_nplm.training.configuration import POINTER_SEGMENT, SMALL, Configuration, list_flags
+from keras_nplm.training.configurations import POINTER_SEGMENT, SMALL, list_flags
+from keras_nplm.training.options import (
+    Network,
+    NetworkOptions,
+    Objective,
+    Options,
+    TextStatistics,
+    TrainingOptions,
+    check_given,
+    select_text_options,
+)
 
 _TOKENS = 60_000  # of the embedded default: where the widths below hold
 _LARGE_TOKENS = 2_000_000  # from here on larger batches
 _SAMPLED_TYPES = 512  # from this vocabulary on negative samples cost less than the full softmax
 _NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
-_POINTER_EFFORT, _POINTER_COST, _TEXT_EFFORT = 1.6, 1.4, 0.7  # a pointer takes 1.4 times as long
-_SENTENCE_POINTER = {"pointer": True, "order": 41, "averages_after": "4,20"}
-_TEXT_POINTER = {"pointer": True, "order": 241, "averages_after": "4,10,20,40,80,160"}
-_HYBRID_TYPES, _HYBRID_TOKENS = 10_000, 20_000_000  # an n-gram model inside: below these, of characters or subwords
+_HYBRID_TYPES = 10_000  # an n-gram model inside below it, of characters or subwords
+_NGRAM_TOKENS = 20_000_000  # an n-gram model inside or beside the network below it
+_SENTENCE_ORDER = 41  # of a pointer where contexts end with their sentence
+_TEXT_ORDER = 241  # of a pointer where they cross sentences
+_POINTER_EFFORT = 1.6  # from this effort on: a pointer in sentences
+_TEXT_EFFORT = 0.7  # from this effort on: a pointer across sentences
+_POINTER_COST = 1.4  # a pointer in sentences takes 1.4 times as long
 
 CHOSEN_OPTIONS = (
-    *("output_layer", "num_sampled", "order", "averages_after", "embedding_dim", "hidden_units", "interpolated"),
-    *("dropout", "embedding_dropout", "weight_average", "optimizer", "batch_size", "learning_rate", "epochs"),
+    "network",
+    "order",
+    "context",
+    "averages_after",
+    "embedding_dim",
+    "hidden_units",
+    "objective",
+    "num_sampled",
+    "interpolated",
+    "dropout",
+    "embedding_dropout",
+    "weight_average",
+    "optimizer",
+    "learning_rate",
+    "batch_size",
+    "epochs",
 )
 
 
-def choose_configuration(
-    tokens: int, types: int, *, characters: bool = False, subwords: bool = False, effort: float = 1.0, **given: Any
-) -> Configuration:
-    """Choose output layer, width, context, dropout, batch size, learning rate and epochs by the size of the text.
+def choose_options(
+    given: Mapping[str, Any],
+    statistics: TextStatistics,
+    *,
+    effort: float = 1.0,
+    replicas: int = 1,
+) -> Options:
+    """Choose network, width, context, dropout, objective and optimiser by the size of the text.
 
-    N is the number of tokens and |V| the number of types. d = log10(N / 60,000), at most 2, counts the decades of text
-    beyond the embedded default, and d+ = max(d, 0). The rules:
+    N is the number of tokens and |V| the number of types. d = log10(N / 60,000), at most 2, counts
+    the decades of text beyond the embedded default, and d+ = max(d, 0). The rules:
 
-        output       the full softmax below 512 types; sampled softmax with 256 negative samples below 5,000 types;
-                     noise-contrastive estimation with 512 negative samples from there on
         width        m = 60 * 1.45^d+, at most 4 sqrt(|V|); h = 100 * 1.7^d+
         context      20 words: the last 4 concatenated, the others averaged
         dropout      0.3 - 0.1 d of the hidden units, 0.15 - 0.05 d of the embeddings
         epochs       8 * 2^(-0.85 d), from 3 to 16
-        batch        64 n-grams, 128 from 2 million tokens on; the learning rate follows the output and the batch.
+        objective    the likelihood below 512 types; sampled softmax with 256 negative samples below
+                     5,000 types; noise-contrastive estimation with 512 from there on
+        batch        64 n-grams, 128 from 2 million tokens on; the learning rate follows |V| and N.
                      With a pointer they are segments of 16 targets
 
-    Characters and subwords have a Kneser-Ney model inside the network, the output hybrid, below 10,000 types and 20
-    million tokens. Such a network trains with Adam: of characters with 11 in a context, m = 30, a third of the dropout
-    of the hidden units, twice the epochs, averaged weights, rate 0.003, and batches of 256; of subwords with rate
-    0.002, and batches of 128.
+    Characters and subwords have a Kneser-Ney model inside the network, the network hybrid, below
+    10,000 types and 20 million tokens. Such a network trains with Adam: of characters with 11 in a
+    context, m = 30, a third of the dropout of the hidden units, twice the epochs, averaged weights,
+    rate 0.003, and batches of 256; of subwords with rate 0.002, and batches of 128.
 
-    Where contexts cross sentences, with the boundaries `"text"` and `"stream"`, words have a pointer to 240 words.
+    Where contexts cross sentences, with the boundaries `"text"` and `"stream"`, words have a pointer
+    to 240 words.
 
-    Other networks are interpolated with a Kneser-Ney model of the same text, below 20 million tokens.
+    Other networks are interpolated with a Kneser-Ney model of the same text, below 20 million
+    tokens.
 
-    If the tokens are characters, the last 10 are concatenated, m is at least 30, h is doubled, epochs are 1.5 times as
-    many, and the dropout is a third, of the hidden units only: spelling is learned by heart.
+    If the tokens are characters, the last 10 are concatenated, m is at least 30, h is doubled,
+    epochs are 1.5 times as many, and the dropout is a third, of the hidden units only: spelling is
+    learned by heart.
 
-    The default takes about 0.3 ms of CPU time for each token, 0.5 ms with a pointer to 240 words. With another
-    `effort`, a multiple of that time, the width grows by effort^0.3 and the epochs grow by effort^0.5. From 1.6 on
-    words have a pointer and 40 words of context. Below 1 both shrink.
+    The default takes about 0.3 ms of CPU time for each token, 0.5 ms with a pointer to 240 words.
+    With another `effort`, a multiple of that time, the width grows by effort^0.3 and the epochs
+    grow by effort^0.5. From 1.6 on words have a pointer and 40 words of context. Below 1 both
+    shrink.
 
-    The rules were tuned on validation splits of 3,000 to 5 million tokens: `keras-nplm study default`.
+    The rules were tuned on validation splits of 3,000 to 5 million tokens: `keras-nplm study
+    default`.
 
     Args:
-        tokens: int, N, predicted tokens of the training text: with one `</s>` per sentence, unless it is a stream.
-        types: int, |V|, size of the vocabulary, special tokens included.
-        characters: whether tokens are characters.
-        subwords: whether tokens are subwords.
+        given: options by name that are not chosen.
+        statistics: size of the text.
         effort: above 0, CPU time relative to the default; see `plan_minutes`.
-        **given: options that are not chosen.
+        replicas: number of devices, of which a chosen batch size is a multiple.
 
     Raises:
-        InputError: a given option is out of range or contradicts a different one, or a count is below 1.
+        InputError: a given option is out of range or contradicts a different one.
 
     Example:
 
-    >>> choose_configuration(850_000, 12_000).output_layer, choose_configuration(50_000, 2_000).output_layer
-    ('nce', 'sampled')
-    >>> choose_configuration(850_000, 12_000, output_layer="full").output_layer
-    'full'
+    >>> brown = TextStatistics(tokens=850_000, vocabulary_size=12_000)
+    >>> choose_options({}, brown).network.objective
+    'nce'
+    >>> choose_options({"objective": "sampled"}, brown).network.objective
+    'sampled'
     """
-    check_option("tokens", tokens)
-    check_option("vocabulary_size", types)
-    decades = min(2.0, math.log10(tokens / _TOKENS))
+    check_given(given)
+    network = _choose_network(given, statistics, effort)
+    sizes = _choose_sizes(statistics, network)
+    if _affords_pointer(given, statistics, effort):
+        sizes = _lengthen_context(sizes, given)
+        if not _crosses_sentences(given):
+            effort /= _POINTER_COST
+    sizes = _spend(effort, sizes)
+    head = given.get("head", "linear")
+    objective = given.get("objective", _choose_objective(network, head, statistics))
+    chosen = Options(
+        select_text_options(given),
+        _choose_network_options(given, statistics, network, sizes, objective),
+        _choose_training_options(given, statistics, network, sizes.epochs, replicas),
+    )
+    return chosen.replace(**given)
+
+
+# The kind of network
+
+
+def _choose_network(
+    given: Mapping[str, Any], statistics: TextStatistics, effort: float
+) -> Network:
+    """An n-gram model inside for small vocabularies, a pointer where it pays."""
+    if "network" in given:
+        return given["network"]
+    if _suits_hybrid(given, statistics):
+        return "hybrid"
+    return "pointer" if _affords_pointer(given, statistics, effort) else "context"
+
+
+def _suits_hybrid(given: Mapping[str, Any], statistics: TextStatistics) -> bool:
+    """Whether the text has few types, and no given option asks for another kind of network."""
+    if statistics.token == "word" or statistics.vocabulary_size >= _HYBRID_TYPES:
+        return False
+    if statistics.tokens >= _NGRAM_TOKENS:
+        return False
+    has_other_output = "head" in given or "objective" in given or given.get("shortlist_size")
+    return not has_other_output and given.get("segment", 1) == 1
+
+
+def _affords_pointer(given: Mapping[str, Any], statistics: TextStatistics, effort: float) -> bool:
+    """Whether a pointer with a longer context pays, and the given options suit it."""
+    if statistics.token == "character" or statistics.vocabulary_size < _SAMPLED_TYPES:
+        return False
+    if statistics.token == "subword" and statistics.vocabulary_size < _HYBRID_TYPES:
+        return False
+    if effort < (_TEXT_EFFORT if _crosses_sentences(given) else _POINTER_EFFORT):
+        return False
+    has_rows = given.get("head", "linear") == "linear" and not given.get("shortlist_size")
+    is_long = given.get("order", _SENTENCE_ORDER) >= _SENTENCE_ORDER
+    return has_rows and is_long and given.get("network", "pointer") == "pointer"
+
+
+def _crosses_sentences(given: Mapping[str, Any]) -> bool:
+    return given.get("boundary", "sentence") != "sentence"
+
+
+# Sizes
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sizes:
+    """Context, width, dropout and epochs."""
+
+    order: int
+    averages_after: tuple[int, ...]  # (): all words are concatenated
+    embedding_dim: int
+    hidden_units: int
+    dropout: float
+    embedding_dropout: float
+    epochs: int
+
+
+def _choose_sizes(statistics: TextStatistics, network: str) -> _Sizes:
+    decades = min(2.0, math.log10(statistics.tokens / _TOKENS))
     growth = max(0.0, decades)
-    chosen: dict[str, Any] = {
-        "order": 21,
-        "averages_after": "4",
-        "embedding_dim": min(_round_to(60 * 1.45**growth, 10), _round_to(4 * math.sqrt(types), 10)),
-        "hidden_units": _round_to(100 * 1.7**growth, 20),
-        "dropout": round(min(0.4, 0.3 - 0.1 * decades), 2),
-        "embedding_dropout": round(min(0.2, max(0.0, 0.15 - 0.05 * decades)), 2),
-        "batch_size": 64 if tokens < _LARGE_TOKENS else 128,
-        "epochs": max(3, min(16, round(8 * 2 ** (-0.85 * decades)))),
-    }
-    separate = given.get("pointer") or given.get("shortlist_size") or given.get("segment", 1) > 1
-    fits = (characters or subwords) and types < _HYBRID_TYPES and tokens < _HYBRID_TOKENS and not separate
-    is_hybrid = given.get("output_layer", "hybrid" if fits else "") == "hybrid"
-    if characters:
-        chosen |= {"averages_after": "10", "dropout": round(chosen["dropout"] / 3, 2)}
-        chosen["hidden_units"] *= 2
-        if is_hybrid:
-            chosen |= {"embedding_dim": 30, "epochs": 2 * chosen["epochs"]}
-        else:
-            chosen |= {"embedding_dim": max(30, chosen["embedding_dim"]), "epochs": round(1.5 * chosen["epochs"])}
-            chosen["embedding_dropout"] = 0.0
-    output = _choose_output(tokens, types, characters)
-    is_running = given.get("boundary", "sentence") != "sentence"
-    is_large = not (characters or (subwords and types < _HYBRID_TYPES)) and output["output_layer"] != "full"
-    if is_large and effort >= (_TEXT_EFFORT if is_running else _POINTER_EFFORT) and _allows_pointer(given):
-        chosen |= _TEXT_POINTER if is_running else _SENTENCE_POINTER
-        effort /= 1 if is_running else _POINTER_COST
-    chosen |= _spend(effort, chosen)
-    if (chosen | given).get("pointer") and "batch_size" not in given:
-        chosen["segment"] = POINTER_SEGMENT
-    chosen["batch_size"] += -chosen["batch_size"] % (chosen | given).get("segment", 1)
-    if is_hybrid:
-        output = {"output_layer": "hybrid", "optimizer": "adam", "learning_rate": 0.003 if characters else 0.002}
-        letters = {"order": 12, "averages_after": "", "batch_size": 256, "weight_average": 0.998}
-        output |= letters if characters else {"batch_size": 128}
-    elif not given.get("shortlist_size"):
-        output["interpolated"] = tokens < _HYBRID_TOKENS
-    return Configuration(**(chosen | output | given))
+    most_components = _round_to(4 * math.sqrt(statistics.vocabulary_size), 10)
+    sizes = _Sizes(
+        order=21,
+        averages_after=(4,),
+        embedding_dim=min(_round_to(60 * 1.45**growth, 10), most_components),
+        hidden_units=_round_to(100 * 1.7**growth, 20),
+        dropout=round(min(0.4, 0.3 - 0.1 * decades), 2),
+        embedding_dropout=round(min(0.2, max(0.0, 0.15 - 0.05 * decades)), 2),
+        epochs=max(3, min(16, round(8 * 2 ** (-0.85 * decades)))),
+    )
+    if statistics.token != "character":
+        return sizes
+    if network == "hybrid":
+        return _spell_with_ngrams(sizes)
+    return _spell_by_heart(sizes)
 
 
-def _choose_output(tokens: int, types: int, characters: bool) -> dict[str, Any]:
-    """The output layer, its number of negative samples and the learning rate."""
-    rate = 0.5 if characters else 1.4
-    if types < _SAMPLED_TYPES:
-        return {"output_layer": "full", "learning_rate": rate}
-    if types < _NCE_TYPES:
-        return {"output_layer": "sampled", "num_sampled": 256, "learning_rate": rate}
-    return {"output_layer": "nce", "num_sampled": 512, "learning_rate": 1.2 if tokens < _LARGE_TOKENS else 1.7}
+def _spell_by_heart(sizes: _Sizes) -> _Sizes:
+    """The sizes for characters: wide, with little dropout, for more epochs."""
+    return dataclasses.replace(
+        sizes,
+        averages_after=(10,),
+        embedding_dim=max(30, sizes.embedding_dim),
+        hidden_units=2 * sizes.hidden_units,
+        dropout=round(sizes.dropout / 3, 2),
+        embedding_dropout=0.0,
+        epochs=round(1.5 * sizes.epochs),
+    )
 
 
-def _allows_pointer(given: Mapping[str, Any]) -> bool:
-    """Whether the given options suit a pointer: an output with a row for each word, and a long context."""
-    has_rows = not given.get("shortlist_size") and given.get("output_layer", "nce") in ("full", "sampled", "nce")
-    return has_rows and given.get("pointer", True) and given.get("order", 41) >= _SENTENCE_POINTER["order"]
+def _spell_with_ngrams(sizes: _Sizes) -> _Sizes:
+    """The sizes for characters beside an n-gram model inside the network."""
+    return dataclasses.replace(
+        sizes,
+        order=12,
+        averages_after=(),
+        embedding_dim=30,
+        hidden_units=2 * sizes.hidden_units,
+        dropout=round(sizes.dropout / 3, 2),
+        epochs=2 * sizes.epochs,
+    )
 
 
-def _spend(effort: float, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _lengthen_context(sizes: _Sizes, given: Mapping[str, Any]) -> _Sizes:
+    """The context of a pointer."""
+    if _crosses_sentences(given):
+        averages = (4, 10, 20, 40, 80, 160)
+        return dataclasses.replace(sizes, order=_TEXT_ORDER, averages_after=averages)
+    return dataclasses.replace(sizes, order=_SENTENCE_ORDER, averages_after=(4, 20))
+
+
+def _spend(effort: float, sizes: _Sizes) -> _Sizes:
     """Width, dropout and epochs of a network that may take `effort` times as long."""
-    width, doublings = max(effort, 0.2) ** (0.3 if effort > 1 else 0.5), math.log2(max(effort, 0.2))
-    return {
-        "embedding_dim": _round_to(chosen["embedding_dim"] * width, 10),
-        "hidden_units": _round_to(chosen["hidden_units"] * width, 20),
-        "dropout": round(min(0.45, max(0.0, chosen["dropout"] + 0.05 * doublings)), 2),
-        "embedding_dropout": round(min(0.2, max(0.0, chosen["embedding_dropout"] + 0.02 * doublings)), 2),
-        "epochs": max(1, round(chosen["epochs"] * effort**0.5)),
-    }
+    bounded = max(effort, 0.2)
+    factor = bounded ** (0.3 if effort > 1 else 0.5)
+    doublings = math.log2(bounded)
+    dropout = max(0.0, sizes.dropout + 0.05 * doublings)
+    embedding_dropout = max(0.0, sizes.embedding_dropout + 0.02 * doublings)
+    return dataclasses.replace(
+        sizes,
+        embedding_dim=_round_to(sizes.embedding_dim * factor, 10),
+        hidden_units=_round_to(sizes.hidden_units * factor, 20),
+        dropout=round(min(0.45, dropout), 2),
+        embedding_dropout=round(min(0.2, embedding_dropout), 2),
+        epochs=max(1, round(sizes.epochs * effort**0.5)),
+    )
 
 
 def _round_to(value: float, step: int) -> int:
@@ -155,45 +266,112 @@ def _round_to(value: float, step: int) -> int:
     return max(step, round(value / step) * step)
 
 
-@dataclasses.dataclass(frozen=True)
-class AdaptiveConfiguration:
-    """The adaptive default of `train`: some options are given, and the text decides about the others.
+# The objective
 
-    Args:
-        given: options of `Configuration` that are not chosen.
-        command: the command line whose flags gave these options, to print the same command with all options.
-            Default: none, and `describe` prints the flags alone.
-        minutes: CPU time of the whole run on one core; see `plan_minutes`. Default: that of `choose_configuration`.
+
+def _choose_objective(network: Network, head: str, statistics: TextStatistics) -> Objective:
+    if network == "hybrid" or head == "adaptive":
+        return "likelihood"
+    if head == "energy":
+        return "sampled"
+    if statistics.vocabulary_size < _SAMPLED_TYPES:
+        return "likelihood"
+    return "sampled" if statistics.vocabulary_size < _NCE_TYPES else "nce"
+
+
+def _choose_num_sampled(objective: str, statistics: TextStatistics) -> int:
+    is_large = statistics.vocabulary_size >= _NCE_TYPES
+    return 512 if is_large and objective != "likelihood" else 256
+
+
+# The optimiser
+
+
+def _choose_learning_rate(network: str, statistics: TextStatistics) -> float:
+    is_of_characters = statistics.token == "character"
+    if network == "hybrid":
+        return 0.003 if is_of_characters else 0.002
+    if statistics.vocabulary_size < _NCE_TYPES:
+        return 0.5 if is_of_characters else 1.4
+    return 1.2 if statistics.tokens < _LARGE_TOKENS else 1.7
+
+
+def _choose_batch_size(network: str, statistics: TextStatistics) -> int:
+    if network == "hybrid":
+        return 256 if statistics.token == "character" else 128
+    return 64 if statistics.tokens < _LARGE_TOKENS else 128
+
+
+def _choose_segment(given: Mapping[str, Any], network: str) -> int:
+    if "segment" in given:
+        return given["segment"]
+    return POINTER_SEGMENT if network == "pointer" and "batch_size" not in given else 1
+
+
+# The options of these choices
+
+
+def _choose_network_options(
+    given: Mapping[str, Any],
+    statistics: TextStatistics,
+    network: Network,
+    sizes: _Sizes,
+    objective: Objective,
+) -> NetworkOptions:
+    head = given.get("head", "linear")
+    is_averaged = bool(sizes.averages_after) or "averages_after" in given
+    has_no_ngrams = network != "hybrid" and not given.get("shortlist_size")
+    return NetworkOptions(
+        network=network,
+        order=sizes.order,
+        context="averaged" if is_averaged else "concatenated",
+        averages_after=sizes.averages_after or NetworkOptions.averages_after,
+        embedding_dim=sizes.embedding_dim,
+        # the energy head has a hidden layer of its own
+        hidden="none" if head == "energy" else NetworkOptions.hidden,
+        hidden_units=sizes.hidden_units,
+        head=head,
+        objective=objective,
+        num_sampled=_choose_num_sampled(objective, statistics),
+        interpolated=has_no_ngrams and statistics.tokens < _NGRAM_TOKENS,
+        dropout=sizes.dropout,
+        embedding_dropout=sizes.embedding_dropout,
+    )
+
+
+def _choose_training_options(
+    given: Mapping[str, Any],
+    statistics: TextStatistics,
+    network: str,
+    epochs: int,
+    replicas: int,
+) -> TrainingOptions:
+    segment = _choose_segment(given, network)
+    batch_size = _choose_batch_size(network, statistics)
+    batch_size += -batch_size % segment
+    batch_size += -batch_size % (replicas * segment)
+    is_averaged = network == "hybrid" and statistics.token == "character"
+    return TrainingOptions(
+        optimizer="adam" if network == "hybrid" else "sgd",
+        learning_rate=_choose_learning_rate(network, statistics),
+        weight_average=0.998 if is_averaged else 0.0,
+        batch_size=batch_size,
+        segment=segment,
+        epochs=epochs,
+    )
+
+
+def describe_choice(
+    options: Options,
+    statistics: TextStatistics,
+    given: Mapping[str, Any],
+    command: Sequence[str] = (),
+) -> str:
+    """Return a line for the user: the size of the text, and the command with explicit options.
+
+    `command` is the command line whose flags gave `given`. Without one, the flags alone are listed.
     """
-
-    given: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    command: Sequence[str] = ()
-    minutes: float | None = None
-
-    def __post_init__(self) -> None:
-        names = {field.name for field in dataclasses.fields(Configuration)}
-        for name, value in self.given.items():
-            check_argument(name, name in names, "an option of a configuration", value, "see `Configuration`.")
-            check_option(name, value)
-        if self.minutes is not None:
-            check_option("minutes", self.minutes)
-
-    @property
-    def before_counting(self) -> Configuration:
-        """The options that are needed before the text is counted: the given ones, and fixed defaults."""
-        chosen = {"batch_size": self.given["segment"]} if "segment" in self.given else {}  # one that fits
-        return Configuration(**(chosen | dict(self.given)))
-
-    def choose(self, tokens: int, types: int, *, replicas: int = 1, **options: Any) -> Configuration:
-        """Choose the other options. A chosen batch size is a multiple of the replicas and of `segment`."""
-        configuration = choose_configuration(tokens, types, **options, **self.given)
-        if "batch_size" in self.given:
-            return configuration
-        missing = -configuration.batch_size % (replicas * configuration.segment)
-        return dataclasses.replace(configuration, batch_size=configuration.batch_size + missing)
-
-    def describe(self, configuration: Configuration, tokens: int, types: int) -> str:
-        """Return a line for the user: the size of the text, and the command with explicit options."""
-        flags = list_flags(configuration, SMALL, without=self.given if self.command else ())
-        command = shlex.join([*self.command, "--config", SMALL, *flags])
-        return f"Options chosen for {tokens:,} tokens and {types:,} types. The same options in full:\n  {command}"
+    flags = list_flags(options, SMALL, without=given if command else ())
+    line = shlex.join([*command, "--config", SMALL, *flags])
+    counts = f"{statistics.tokens:,} tokens and {statistics.vocabulary_size:,} types"
+    return f"Options chosen for {counts}. The same options in full:\n  {line}"

@@ -3,15 +3,12 @@
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from keras_nplm.data.encoding import EncodedCorpus
-from keras_nplm.data.special_ids import SPECIALS
-from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument, drop_fix
+from keras_nplm.data.ids import SPECIALS
+from keras_nplm.io.errors import InputError, drop_fix
 from keras_nplm.io.files import write_json
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import (
@@ -24,66 +21,77 @@ from keras_nplm.language_model.model_files import (
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate, log_probs
 from keras_nplm.models.ngrams import kneser_ney
-from keras_nplm.training.configuration import Configuration
+from keras_nplm.training.parts import NETWORKS
+from keras_nplm.training.run import Run
+from keras_nplm.training.targets import find_target_limit
 
 MAX_ORDER, _LEAST_GAIN = 8, 0.001  # of the validation perplexity, by one more word of context
 _PROBE = 1 << 18  # ids of validation that choose the order
 
 
-def write_background(
-    directory: Path,
-    configuration: Configuration,
-    encoded: EncodedCorpus,
-    vocabulary: Vocabulary,
-    source: str | os.PathLike | None = None,
-) -> None:
+def write_background(run: Run, source: str | os.PathLike | None = None) -> None:
     """Write the n-gram model beside a network before the first epoch, unless the model directory has a whole one.
 
     It is copied from the model directory `source`. Without one, a Kneser-Ney model is estimated from the training
     split: of order `ngram_order`, or in a hybrid or a mixture of the lowest from which on validation gains little.
     """
+    directory = run.directory
+    boundary = run.options.text.boundary
     if (component_directory(directory, BACKGROUND) / "config.json").exists():
         try:
-            load_component(directory, BACKGROUND, {"boundary": configuration.boundary}, len(vocabulary))
+            load_component(directory, BACKGROUND, {"boundary": boundary}, len(run.vocabulary))
             return
         except InputError as error:
             print(f"{drop_fix(error)} The n-gram model is written again.", file=sys.stderr)
-    largest = len(vocabulary) - len(SPECIALS)
-    size, wanted = configuration.shortlist_size, f"1 to {largest}, the number of words in the vocabulary"
-    check_argument("shortlist_size", size is None or size <= largest, wanted, size)
-    if configuration.output_layer == "hybrid":
-        from keras_nplm.models.jackknife import check_training_text  # which loads TensorFlow
-
-        check_training_text(encoded.for_training(), configuration.boundary)
-    model = _load(source, configuration, encoded, vocabulary) if source else _estimate(configuration, encoded)
+    size = run.options.network.shortlist_size
+    largest = len(run.vocabulary) - len(SPECIALS)
+    if size is not None and size > largest:
+        raise InputError(
+            f"`shortlist_size` must be 1 to {largest}, the number of words in the vocabulary. Received: {size}."
+        )
+    NETWORKS[run.options.network.network].check_text(run.encoded, boundary)
+    model = _load(source, run) if source else _estimate(run)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})
     save_component(directory, BACKGROUND, model)  # its config.json last: its presence says that the model is complete
 
 
-def _estimate(configuration: Configuration, encoded: EncodedCorpus) -> NextWordModel:
-    ids, size, boundary = encoded.ids("train"), encoded.vocabulary_size, configuration.boundary
-    if configuration.shortlist_size:
-        return kneser_ney(ids, size, configuration.ngram_order, boundary)
-    best, lowest, held_out = None, np.inf, encoded.ids("validation")[:_PROBE]
-    for order in range(2, min(configuration.order, MAX_ORDER) + 1):
+def _estimate(run: Run) -> NextWordModel:
+    network = run.options.network
+    boundary = run.options.text.boundary
+    size = run.encoded.vocabulary_size
+    ids = run.encoded.ids("train")
+    if network.shortlist_size:
+        return kneser_ney(ids, size, network.ngram_order, boundary)
+    held_out = run.encoded.ids("validation")[:_PROBE]
+    best: NextWordModel = kneser_ney(ids, size, 2, boundary)
+    lowest = _measure_perplexity(best, held_out)
+    for order in range(3, min(network.order, MAX_ORDER) + 1):
         model = kneser_ney(ids, size, order, boundary)
-        perplexity = evaluate(model, held_out)["perplexity"]
+        perplexity = _measure_perplexity(model, held_out)
         if perplexity > lowest * (1 - _LEAST_GAIN):
             break
-        best, lowest = model, perplexity
+        best = model
+        lowest = perplexity
     return best
 
 
-def _load(
-    directory: str | os.PathLike, configuration: Configuration, encoded: EncodedCorpus, vocabulary: Vocabulary
-) -> NextWordModel:
+def _measure_perplexity(model: NextWordModel, ids: np.ndarray) -> float:
+    return cast(float, evaluate(model, ids)["perplexity"])
+
+
+def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:
     """Load a background model, and check that it matches the run and predicts all words outside the list."""
     source = LanguageModel.load(directory)
-    wanted = {"vocabulary": vocabulary, "tokenizer_name": encoded.tokenizer, "boundary": configuration.boundary}
+    wanted = {
+        "vocabulary": run.vocabulary,
+        "tokenizer_name": run.encoded.tokenizer,
+        "boundary": run.options.text.boundary,
+    }
     check_match(directory, source, wanted, "this training run")
+    first_outside = find_target_limit(run.options.network)
     for split in ("validation", "test"):
-        for log_prob, target_ids in log_probs(source.model, encoded.ids(split)):
-            if np.isneginf(log_prob[target_ids >= len(SPECIALS) + configuration.shortlist_size]).any():
+        for log_prob, target_ids in log_probs(source.model, run.encoded.ids(split)):
+            if np.isneginf(log_prob[target_ids >= first_outside]).any():
                 raise InputError(
                     f"{directory} gives probability 0 to a word of the {split} text outside the short-list. Fix: mix "
                     "it with the uniform distribution (`keras-nplm mix --uniform`), and use the mixture."

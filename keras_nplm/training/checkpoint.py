@@ -27,8 +27,8 @@ from keras_nplm.io.remote import CHECKPOINTS, upload
 from keras_nplm.language_model.model_files import NETWORK, component_directory
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.replicas import has_several_workers
-from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.distribution import broadcast_from_chief, is_chief
+from keras_nplm.training.options import Options
 from keras_nplm.training.weight_average import UPDATES_PER_AVERAGE, WeightAverage
 
 SECONDS_PER_SAVE = 600  # a killed run loses at most this much work
@@ -71,7 +71,7 @@ class Checkpoint(keras.callbacks.Callback):
         self,
         model: ContextNetwork,
         directory: Path,
-        configuration: Configuration,
+        options: Options,
         steps: int,
         batch_size: int,
         devices: tf.distribute.Strategy,
@@ -79,19 +79,24 @@ class Checkpoint(keras.callbacks.Callback):
         super().__init__()
         self.set_model(model)
         self.directory = directory
-        self.last_path, self.previous_path = (directory / name for name in CHECKPOINTS)
+        self.last_path, self.previous_path = (self.directory / name for name in CHECKPOINTS)
         self.is_last_whole = False  # a damaged file does not replace a whole `previous.npz`
-        self.best_path = directory / "model.keras"
-        if configuration.has_background:
-            self.best_path = component_directory(directory, NETWORK) / "model.keras"
-        self.epochs, self.patience = configuration.epochs, configuration.patience
-        self.steps, self.batch_size = steps, batch_size
+        self.best_path = self.directory / "model.keras"
+        if options.network.has_ngram_model:
+            self.best_path = component_directory(self.directory, NETWORK) / "model.keras"
+        training = options.training
+        self.epochs = training.epochs
+        self.patience = training.patience
+        self.steps = steps
+        self.batch_size = batch_size
         self.devices = devices
         self.chief = is_chief(devices)
         self.history: list[dict] = []
         self.spent = np.zeros(2)  # seconds and CPU seconds of training in an unfinished epoch, before its resumption
         self.unfinished_metrics: list[np.ndarray] = []  # metric variables of an unfinished epoch
-        self.average = WeightAverage(model, configuration.weight_average) if configuration.weight_average else None
+        self.average: WeightAverage | None = None
+        if training.weight_average:
+            self.average = WeightAverage(model, training.weight_average)
         self.began_at: np.ndarray | None = None  # None: no epoch has begun, and there is nothing new to save
         self.saved_at = time.monotonic()
         self._resume()

@@ -12,17 +12,15 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.options import OPTIONS, check_option
 from keras_nplm.models.networks.replicas import has_several_workers
+from keras_nplm.training.options import RunOptions, describe_fields
 from keras_nplm.training.worker_connections import read_cluster, wait_for_workers
 
 STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")
 _LOSSES = tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError
 
 
-def open_strategy(
-    name: str = "auto", *, worker_timeout: int = OPTIONS["worker_timeout"].default
-) -> tf.distribute.Strategy:
+def open_strategy(name: str = "auto", *, worker_timeout: int = RunOptions.worker_timeout) -> tf.distribute.Strategy:
     """Return the tf.distribute strategy of a name: one device, several GPUs, or several workers (multi-machine).
 
     Several workers wait for each other, and print for whom. See `keras_nplm.training.worker_connections`.
@@ -45,7 +43,7 @@ def open_strategy(
     """
     if name not in STRATEGIES:
         raise InputError(f"`strategy` must be one of {', '.join(STRATEGIES)}. Received: {name!r}.")
-    check_option("worker_timeout", worker_timeout)
+    describe_fields(RunOptions)["worker_timeout"].check(worker_timeout)
     workers, index = read_cluster() if name in ("auto", "multi-worker") else ([], 0)
     if name == "multi-worker" or len(workers) > 1:
         return _open_multi_worker(workers, index, worker_timeout)

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import predicts_end
-from keras_nplm.data.special_ids import EOS_ID, SPECIALS
+from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import add_steps, split_words
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument, drop_fix
+from keras_nplm.io.fields import describe_fields
 from keras_nplm.io.files import NUMBER, check_fields, write_json
-from keras_nplm.io.options import OPTIONS, check_option
 from keras_nplm.io.remote import display_url, fetch, open_output, upload
 from keras_nplm.language_model.directory import (
     explain_damage,
@@ -32,11 +32,10 @@ from keras_nplm.models import ngrams
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.spelling import SpellingModel, load_spelling
 from keras_nplm.models.text_figures import evaluate_split
-from keras_nplm.training.prepare import prepare_directory
+from keras_nplm.training.ngram_options import NgramOptions
+from keras_nplm.training.options import TextOptions
+from keras_nplm.training.prepare import prepare_text, record_run
 
-METHODS = ("kneser-ney", "deleted-interpolation", "class-based")
-NUM_CLASSES = 500
-NGRAM_ORDER = dataclasses.replace(OPTIONS["order"], least=1, default=5)
 _CLASSES_FILE = "word_classes.tsv"
 
 
@@ -45,12 +44,9 @@ def estimate(
     corpus: Corpus,
     directory: str | os.PathLike,
     *,
-    order: int = 5,
-    boundary: str = "sentence",
-    vocabulary_scope: str = "train",
-    min_count: int = 2,
-    max_size: int | None = None,
-    num_classes: int = NUM_CLASSES,
+    order: int = NgramOptions.order,
+    text: TextOptions = TextOptions(),
+    num_classes: int = NgramOptions.num_classes,
     word_classes: str | os.PathLike | None = None,
     paper_bins: bool = False,
 ) -> dict:
@@ -66,10 +62,7 @@ def estimate(
         corpus: the text.
         directory: the model directory. It must be absent, or hold a run with the same options.
         order: n, 1 or more; 2 or more unless `method` is `"kneser-ney"`.
-        boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
-        vocabulary_scope: the splits in which words are counted: `"train"` or `"corpus"` (all splits).
-        min_count: rarer words become `<unk>`.
-        max_size: size limit of the vocabulary.
+        text: how words are counted, and how text is cut into n-grams.
         num_classes: number of word classes of a class-based model, unless `word_classes` is given.
         word_classes: a file of word classes, also of `mkcls`. Default: find them.
         paper_bins: deleted interpolation chooses its weights by the frequency bin of the whole context alone.
@@ -82,24 +75,22 @@ def estimate(
         InputError: an option or the text is invalid, or the directory holds a run with other options.
     """
     word_classes = fetch(word_classes) if word_classes else None
-    text = {"vocabulary_scope": vocabulary_scope, "min_count": min_count, "max_size": max_size}
     kind = "back-off" if method == "kneser-ney" else method
-    options = {"kind": kind, "method": method, "order": order, "boundary": boundary} | text
-    options |= _check_method(method, num_classes, word_classes, paper_bins)
-    NGRAM_ORDER.check(order)
+    options = {"kind": kind, "method": method, "order": order, **dataclasses.asdict(text)}
+    options.update(_check_method(method, num_classes, word_classes, paper_bins))
+    describe_fields(NgramOptions)["order"].check(order)
     check_order(order, corpus.tokenizer)
-    for name in ("boundary", *text):
-        check_option(name, options[name])
-    if method != METHODS[0]:
-        fix = f"give 2 or more, or --method {METHODS[0]}, which estimates unigrams."
+    if method != "kneser-ney":
+        fix = "give 2 or more, or --method kneser-ney, which estimates unigrams."
         check_argument("order", order >= 2, f"2 or more with the method {method}", order, fix)
     with open_output(directory, resume=True) as local, lock_run(local):
-        encoded, vocabulary = prepare_directory(local, corpus, options, boundary=boundary, **text)
+        encoded = prepare_text(local, corpus, text)
+        vocabulary = record_run(local, corpus, encoded, options)
         if (local / "metrics.json").exists():
             print(f"The run in {display_url(local)} is finished: reading its metrics.json.", file=sys.stderr)
             with explain_damage(local):
                 metrics = read_metrics(local)
-                wanted = {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER}
+                wanted: dict[str, type | tuple] = {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER}
                 check_fields(local / "metrics.json", metrics, wanted)
             return metrics
         began = time.perf_counter(), time.process_time()
@@ -114,10 +105,10 @@ def estimate(
 
 def _check_method(method: str, num_classes: int, word_classes: str | os.PathLike | None, paper_bins: bool) -> dict:
     """Check the options of a single method. Return the options that `config.json` records."""
-    check_argument("method", method in METHODS, f"one of {', '.join(METHODS)}", repr(method))
+    describe_fields(NgramOptions)["method"].check(method)
     is_file = not word_classes or Path(word_classes).is_file()
     check_argument("word_classes", is_file, "an existing file", repr(str(word_classes)))
-    with_classes = word_classes or num_classes != NUM_CLASSES
+    with_classes = word_classes or num_classes != NgramOptions.num_classes
     own = ("class-based", with_classes, "word classes"), ("deleted-interpolation", paper_bins, "`paper_bins`")
     for wanted, given, options in own:
         fix = f"add --method {wanted}."

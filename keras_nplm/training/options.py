@@ -9,8 +9,9 @@ To add an option: write its field here, and use it in the part of the network th
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from keras_nplm.data import subwords
 from keras_nplm.io.errors import InputError
@@ -26,6 +27,10 @@ __all__ = [
     "TrainingOptions",
     "describe_fields",
 ]
+
+Network = Literal["context", "pointer", "hybrid"]
+Objective = Literal["likelihood", "sampled", "nce"]
+Token = Literal["word", "character", "subword"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,9 +52,7 @@ class CorpusOptions:
     pieces_kind: Annotated[subwords.Kind, Option(advanced=True)] = "unigram"
     """kind of the sentencepiece model"""
 
-    normalise: Annotated[
-        Literal["lower", "numbers", "lemmas"] | None, Option(example="lower", advanced=True)
-    ] = None
+    normalise: Annotated[Literal["lower", "numbers", "lemmas"] | None, Option(example="lower", advanced=True)] = None
     """normalisation of tokens before words are counted"""
 
     def __post_init__(self) -> None:
@@ -91,9 +94,8 @@ class NetworkOptions:
         InputError: an option has another type, is out of its range, or contradicts a second option.
     """
 
-    network: Literal["context", "pointer", "hybrid"] = "context"
-    """context: a network of the context words; pointer: it can repeat them; hybrid: with an n-gram model
-    inside"""
+    network: Network = "context"
+    """pointer: it repeats words of its context; hybrid: an n-gram model inside"""
 
     order: Annotated[int, Option(least=2, below=1024)] = 21
     """n, order of the n-grams; a context has n-1 words"""
@@ -126,7 +128,7 @@ class NetworkOptions:
     """direct connections W from the word features to the head linear"""
 
     head: Literal["linear", "adaptive", "energy"] = "linear"
-    """output: a row for each word, the adaptive softmax, or the paper's energy-based variant"""
+    """a row per word, adaptive softmax, or the paper's energy-based variant"""
 
     cutoffs: Annotated[tuple[int, ...], Option(example=(2000, 7000), advanced=True)] = ()
     """first id of each cluster of the head adaptive; none: a ninth and two fifths of |V|"""
@@ -137,8 +139,8 @@ class NetworkOptions:
     tied_output: Annotated[bool, Option(advanced=True)] = False
     """tied weights: C is also the matrix of the head linear, on features projected to m numbers"""
 
-    objective: Literal["likelihood", "sampled", "nce"] = "likelihood"
-    """what training minimises: likelihood, sampled softmax, noise-contrastive estimation"""
+    objective: Objective = "likelihood"
+    """training loss: likelihood, sampled softmax, noise-contrastive estimation"""
 
     num_sampled: Annotated[int, Option(least=1, below=1 << 20, advanced=True)] = 256
     """k, negative samples per batch of the objectives sampled and nce"""
@@ -195,11 +197,15 @@ class NetworkOptions:
 
     def _check_head(self) -> None:
         if self.head == "linear":
+            if self.tied_output and self.output_rank is not None:
+                raise InputError(
+                    f"`output_rank` must be left out with `tied_output`. "
+                    f"Received: {self.output_rank}. Fix: leave one out: a tied head has rank m."
+                )
             return
         if self.direct_connections:
             raise InputError(
-                f"`direct_connections` must be off with `head` {self.head}. Received: True. "
-                "Fix: choose `head` linear."
+                f"`direct_connections` must be off with `head` {self.head}. Received: True. Fix: choose `head` linear."
             )
         if self.network != "context":
             raise InputError(
@@ -222,8 +228,7 @@ class NetworkOptions:
             )
         if self.held_out_mass:
             raise InputError(
-                "`held_out_mass` must be 0 with `head` adaptive. "
-                f"Received: {self.held_out_mass}. Fix: leave it out."
+                f"`held_out_mass` must be 0 with `head` adaptive. Received: {self.held_out_mass}. Fix: leave it out."
             )
         if self.self_normalisation:
             raise InputError(
@@ -245,8 +250,7 @@ class NetworkOptions:
             )
         if self.network == "hybrid" and self.interpolated:
             raise InputError(
-                "`interpolated` must be off with `network` hybrid. "
-                "Received: True. Fix: leave one of both out."
+                "`interpolated` must be off with `network` hybrid. Received: True. Fix: leave one of both out."
             )
         if self.shortlist_size is not None and self.interpolated:
             raise InputError(
@@ -272,6 +276,19 @@ class NetworkOptions:
     def has_ngram_model(self) -> bool:
         """Whether the model has an n-gram model beside its network, or inside."""
         return self.kind != "nplm"
+
+    @property
+    def without_effect(self) -> dict[str, str]:
+        """The options of a context or hidden layer that is not chosen; of each, what chooses it."""
+        names = {}
+        if self.context != "averaged":
+            names["averages_after"] = "context"
+        if self.hidden != "deep":
+            for name in ("activation", "residual_blocks", "layer_norm"):
+                names[name] = "hidden"
+        if self.hidden == "none" and self.head != "energy":
+            names["hidden_units"] = "hidden"
+        return names
 
     @property
     def averages(self) -> tuple[int, ...]:
@@ -300,9 +317,7 @@ class TrainingOptions:
     learning_rate: Annotated[float, Option(least=0)] = 1.4
     """learning rate of the first update"""
 
-    schedule: Annotated[Literal["linear", "inverse-time", "constant"], Option(advanced=True)] = (
-        "linear"
-    )
+    schedule: Annotated[Literal["linear", "inverse-time", "constant"], Option(advanced=True)] = "linear"
     """learning rate: linear to 0, the paper's eps_0 / (1 + r t), constant"""
 
     decay_rate: Annotated[float, Option(least=0, advanced=True)] = 1e-8
@@ -372,11 +387,14 @@ class TextStatistics:
     vocabulary_size: Annotated[int, Option(least=2, example=10_000)]
     """|V|, number of words in the vocabulary with its 4 special tokens"""
 
-    token: Literal["word", "character", "subword"] = "word"
+    token: Token = "word"
     """unit that is predicted and counted"""
 
     def __post_init__(self) -> None:
         check_values(self)
+
+
+_Part = TypeVar("_Part", TextOptions, NetworkOptions, TrainingOptions)
 
 
 class Options(NamedTuple):
@@ -401,13 +419,12 @@ class Options(NamedTuple):
         Raises:
             InputError: a name or a value is invalid, or has no effect beside the others.
         """
-        check_names(given)
-        parts = []
-        for part in self:
-            names = describe_fields(type(part))
-            own = {name: value for name, value in given.items() if name in names}
-            parts.append(dataclasses.replace(part, **own))
-        options = Options(*parts)
+        check_given(given)
+        options = Options(
+            _replace(self.text, given),
+            _replace(self.network, given),
+            _replace(self.training, given),
+        )
         check_effects(options.network, given)
         return options
 
@@ -419,6 +436,7 @@ class Options(NamedTuple):
         return flat
 
 
+@functools.cache
 def describe_options() -> Mapping[str, FieldFacts]:
     """Return the facts of all options of a run, in the order of `config.json`."""
     facts: dict[str, FieldFacts] = {}
@@ -427,27 +445,55 @@ def describe_options() -> Mapping[str, FieldFacts]:
     return facts
 
 
-def check_names(given: Iterable[str]) -> None:
-    """Refuse a name that no option has."""
+def check_given(given: Mapping[str, Any]) -> None:
+    """Refuse a name that no option has, and a value out of its range."""
     known = describe_options()
-    for name in given:
+    for name, value in given.items():
         if name not in known:
             raise InputError(
-                f"`{name}` must be an option of a run. Received: {name}. "
+                f"`{name}` must be an option of a run. Received: {value}. "
                 "Fix: see `TextOptions`, `NetworkOptions` and `TrainingOptions`."
             )
+        known[name].check(value)
 
 
 def check_effects(network: NetworkOptions, given: Iterable[str]) -> None:
-    """Refuse given options of a context or hidden layer that is not chosen: they have no effect."""
+    """Refuse given options of a context or hidden layer that is not chosen."""
+    without_effect = network.without_effect
     for name in given:
-        if name == "averages_after" and network.context != "averaged":
+        if name in without_effect:
+            part = without_effect[name]
             raise InputError(
-                f"`averages_after` must be left out with `context` {network.context}. "
-                f"Received: {network.averages_after}. Fix: choose `context` averaged."
+                f"`{name}` must be left out with `{part}` {getattr(network, part)}. "
+                f"Received: {getattr(network, name)}. Fix: leave it out, or change `{part}`."
             )
-        if name in ("activation", "residual_blocks", "layer_norm") and network.hidden != "deep":
+
+
+def read_options(config: Mapping[str, Any]) -> Options:
+    """Return the options that a `config.json` records, beside its other fields."""
+    given = {}
+    for name, facts in describe_options().items():
+        if name not in config:
             raise InputError(
-                f"`{name}` must be left out with `hidden` {network.hidden}. "
-                f"Received: {getattr(network, name)}. Fix: choose `hidden` deep."
+                f"`config.json` must have the fields {', '.join(describe_options())}. "
+                f"Received: no {name}. Fix: restore the file or retrain."
             )
+        value = config[name]
+        given[name] = tuple(value) if facts.type is tuple else value
+    return Options(_select(given, TextOptions), _select(given, NetworkOptions), _select(given, TrainingOptions))
+
+
+def _replace(options: _Part, given: Mapping[str, Any]) -> _Part:
+    """Return the options of one class with their values in those of a run."""
+    names = describe_fields(type(options)).keys() & given.keys()
+    return dataclasses.replace(options, **{name: given[name] for name in names})
+
+
+def _select(given: Mapping[str, Any], cls: type[_Part]) -> _Part:
+    """Return the options of one class from those of a run."""
+    return cls(**{name: given[name] for name in describe_fields(cls) if name in given})
+
+
+def select_text_options(given: Mapping[str, Any]) -> TextOptions:
+    """Return the options of the text from some options of a run, and defaults for the others."""
+    return _select(given, TextOptions)

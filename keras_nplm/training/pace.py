@@ -1,21 +1,21 @@
 """Plan a training run of so many minutes: measure how fast this machine is, then choose width, context and epochs."""
 
-import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from keras_nplm.data.boundary import find_targets
 from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import find_targets
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
-from keras_nplm.training.adaptive_default import AdaptiveConfiguration
+from keras_nplm.training.adaptive_default import choose_options
 from keras_nplm.training.background import MAX_ORDER
 from keras_nplm.training.build import build_model, build_optimizer
-from keras_nplm.training.configuration import Configuration
 from keras_nplm.training.fit import VALIDATION_BATCH, fit_batch
+from keras_nplm.training.options import Options, TextStatistics
 
 _MEASURED_IDS, _UPDATES, _TIMED_UPDATES, _SECONDS = 50_000, 16, 4096, 1.0  # updates of a call, at most, CPU seconds
 _LEAST_EFFORT, _PLANS = 0.05, 3
@@ -24,51 +24,68 @@ _EVALUATIONS = 3  # after training: validation for the weights of a mixture, val
 
 
 def plan_minutes(
-    requested: AdaptiveConfiguration, encoded: EncodedCorpus, counts: tuple[int, int], started: float, **units: int
-) -> Configuration:
-    """Choose the options of the best network that a run of `requested.minutes` of CPU time on one core can train.
+    minutes: float,
+    given: Mapping[str, Any],
+    statistics: TextStatistics,
+    encoded: EncodedCorpus,
+    *,
+    replicas: int = 1,
+    started: float,
+) -> Options:
+    """Choose the options of the best network that a run of so many minutes on one core can train.
 
-    The default is timed on some updates. The ratio of the given time to its time is the `effort`, from which
-    `choose_configuration` takes width, context and pointer. The chosen network is timed in turn. The last one gets the
-    epochs that fit, at most its own. The time since `started`, of `time.process_time()`, counts.
+    The default is timed on some updates. The ratio of the given time to its time is the `effort`,
+    from which `choose_options` takes width, context and pointer. The chosen network is timed in
+    turn. The last one gets the epochs that fit, at most its own. The CPU time since `started`, of
+    `time.process_time()`, counts.
 
     Raises:
         InputError: not even one epoch fits.
     """
-    deadline = started + 60 * requested.minutes
+    deadline = started + 60 * minutes
     effort = 1.0
     for _ in range(_PLANS):
-        chosen = requested.choose(*counts, **units, effort=effort)
-        epoch, end = _measure(chosen, encoded, counts[0])
+        chosen = choose_options(given, statistics, effort=effort, replicas=replicas)
+        epoch, end = _measure(chosen, encoded, statistics.tokens)
         epochs = (deadline - time.process_time() - end) / epoch
-        if 0.8 < epochs / chosen.epochs < 1.25:
+        ratio = epochs / chosen.training.epochs
+        if 0.8 < ratio < 1.25:
             break
-        wanted = min(max(effort * epochs / chosen.epochs, _LEAST_EFFORT), _MOST_EFFORT)
+        wanted = min(max(effort * ratio, _LEAST_EFFORT), _MOST_EFFORT)
         if wanted == effort:
             break
         effort = wanted
     if epochs < 1:
-        needed = math.ceil(10 * (requested.minutes + (1 - epochs) * epoch / 60)) / 10
-        fix = "give more, or train on a part of the text."
-        check_argument("minutes", False, f"{needed:g} or more for this text", requested.minutes, fix)
-    if "epochs" in requested.given:
+        needed = math.ceil(10 * (minutes + (1 - epochs) * epoch / 60)) / 10
+        raise InputError(
+            f"`minutes` must be {needed:g} or more for this text. Received: {minutes}. "
+            "Fix: give more, or train on a part of the text."
+        )
+    if "epochs" in given:
         return chosen
-    return dataclasses.replace(chosen, epochs=min(chosen.epochs, int(epochs)))
+    return chosen.replace(epochs=min(chosen.training.epochs, int(epochs)))
 
 
-def _measure(configuration: Configuration, encoded: EncodedCorpus, ngrams: int) -> tuple[float, float]:
-    """Estimate the CPU seconds of an epoch with its validation, and of the end, on a network that is not kept."""
-    ids, size = next(encoded.parts("train"))[:_MEASURED_IDS], encoded.vocabulary_size
+def _measure(options: Options, encoded: EncodedCorpus, ngrams: int) -> tuple[float, float]:
+    """Estimate the CPU seconds of an epoch with its validation, and of the end.
+
+    The network is not kept.
+    """
+    order = options.network.order
+    boundary = options.text.boundary
+    segment = options.training.segment
+    size = encoded.vocabulary_size
+    ids = next(encoded.parts("train"))[:_MEASURED_IDS]
     open_dataset = ngram_dataset
-    if configuration.output_layer == "hybrid":
-        jackknife = Jackknife(ids, size, min(configuration.order, MAX_ORDER), configuration.boundary, folds=2)
+    if options.network.network == "hybrid":
+        jackknife = Jackknife(ids, size, min(order, MAX_ORDER), boundary, folds=2)
         open_dataset = functools.partial(hybrid_dataset, model=jackknife)
-    model = build_model(configuration, size)
-    model.compile(build_optimizer(configuration, _TIMED_UPDATES), steps_per_execution=_UPDATES)
-    given = dict(order=configuration.order, boundary=configuration.boundary, segment=configuration.segment)
-    number = int(find_targets(ids, configuration.boundary).sum())
-    batch_size = fit_batch(configuration.batch_size, number, configuration.segment)
-    validation_batch = fit_batch(VALIDATION_BATCH, number, configuration.segment)
+    model = build_model(options, size)
+    model.compile(build_optimizer(options, _TIMED_UPDATES), steps_per_execution=_UPDATES)
+    given = dict(order=order, boundary=boundary, segment=segment)
+    number = int(find_targets(ids, boundary).sum())
+    batch_size = fit_batch(options.training.batch_size, number, segment)
+    validation_batch = fit_batch(VALIDATION_BATCH, number, segment)
     training = open_dataset(ids, batch_size=batch_size, drop_remainder=True, first_epoch=0, **given)
     held_out = open_dataset(ids, batch_size=validation_batch, **given).take(_UPDATES).cache()
     batches = min(_UPDATES, -(-number // validation_batch))

@@ -1,21 +1,24 @@
 """Count the vocabulary, encode the corpus and write config.json or prepared.json; or resume all of this."""
 
+import dataclasses
+import json
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from keras_nplm.data.boundary import has_documents
 from keras_nplm.data.corpora import SPLITS, Corpus
 from keras_nplm.data.corpora.chunks import CHUNK_RUNNER
 from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_corpus
-from keras_nplm.data.ngram_arrays import has_documents
 from keras_nplm.data.prepared_corpus import PREPARED_FILE, PreparedCorpus
 from keras_nplm.data.unusual_text import describe_unusual_text
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, remove_temporary_files, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path, is_remote
@@ -27,61 +30,86 @@ from keras_nplm.language_model.directory import (
     load_vocabulary,
 )
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
+from keras_nplm.training.options import TextOptions
 
 _COUNT_RECORD = Path("corpus", "counted.json")  # until all is encoded: the text and options that vocabulary.txt is of
 _CONTENT = re.compile(r" \(\d+ bytes, crc32 [0-9a-f]{8}\)")  # of a file in the name of a corpus
 _PREPARED = {"corpus", "vocabulary.txt", "forms.tsv", SPELLING_FILE, "sentencepiece.model"}  # of a killed run
 
 
-def prepare_directory(
-    directory: Path, corpus: Corpus, options: dict | Callable[[EncodedCorpus], dict], **text_options: str | int | None
-) -> tuple[EncodedCorpus, Vocabulary]:
-    """Count the vocabulary and encode the corpus in a model directory, or resume an interrupted preparation.
+def prepare_text(directory: Path, corpus: Corpus, text: TextOptions) -> EncodedCorpus:
+    """Count the vocabulary and encode the corpus in the directory of a run, or open what is there.
 
-    `config.json` then records the options, which may be a function of the encoded corpus, with the corpus's name and
-    tokenizer. `text_options` are `vocabulary_scope`, `min_count`, `max_size` and `boundary`. The caller holds the lock.
+    An interrupted preparation is resumed. `record_run` completes it. The caller holds the lock.
     """
-    choose = options if callable(options) else lambda _: options
     if (directory / "config.json").exists():
-        encoded = None
-        if callable(options):
-            with explain_damage(directory):
-                read_json(directory / "config.json")
-                encoded = EncodedCorpus.load(directory / "corpus")
-                _check_sizes(encoded)
-        prepared = _load_prepared(directory, corpus, "config.json", choose(encoded) | corpus.describe())
-        if not (directory / "metrics.json").exists():
-            print(f"Resuming the run in {display_url(directory)}.", file=sys.stderr)
-        return prepared
+        with explain_damage(directory):
+            encoded = EncodedCorpus.load(directory / "corpus")
+            _check_sizes(encoded)
+        return encoded
     check_run_directory(directory)
     if isinstance(corpus, PreparedCorpus):
-        for name, value in corpus.fixed_options.items():
-            wanted, fix = f"{value}, with which {corpus.directory} was prepared", "leave it out, or prepare it again."
-            check_argument(name, text_options[name] == value, wanted, text_options[name], fix)
-        boundary = text_options["boundary"]
-        has_marks, fix = "boundary" in corpus.fixed_options, f"prepare it again with --boundary {boundary}."
-        check_argument("boundary", has_marks or not has_documents(boundary), "of the prepared text", boundary, fix)
+        _check_match(corpus, text)
         encoded, vocabulary = corpus.link(directory)
     else:
-        encoded, vocabulary = _count_and_encode(corpus, directory, **text_options)
+        encoded, vocabulary = _count_and_encode(corpus, directory, text)
     if vocabulary.subwords is None:  # subwords have no <unk>
-        SpellingModel.from_vocabulary(vocabulary, encoded.unknown_words("train")).save(directory / SPELLING_FILE)
-    _complete(directory, corpus, encoded, "config.json", choose(encoded) | corpus.describe())
-    upload(directory)
-    return encoded, vocabulary
+        spelling = SpellingModel.from_vocabulary(vocabulary, encoded.unknown_words("train"))
+        spelling.save(directory / SPELLING_FILE)
+    return encoded
+
+
+def record_run(directory: Path, corpus: Corpus, encoded: EncodedCorpus, options: Mapping[str, Any]) -> Vocabulary:
+    """Write `config.json`, or compare it with that of the run to resume; return the vocabulary.
+
+    `config.json` has the options, and name and tokenizer of the corpus. Its presence says that the
+    text is prepared.
+    """
+    config = {**options, **corpus.describe()}
+    if not (directory / "config.json").exists():
+        _complete(directory, corpus, encoded, "config.json", config)
+        upload(directory)
+        return load_vocabulary(directory, corpus.tokenizer)
+    _, vocabulary = _load_prepared(directory, corpus, "config.json", config)
+    if not (directory / "metrics.json").exists():
+        print(f"Resuming the run in {display_url(directory)}.", file=sys.stderr)
+    return vocabulary
+
+
+def _check_match(corpus: PreparedCorpus, text: TextOptions) -> None:
+    """Refuse options of a text that differ from those with which it was prepared."""
+    for name, prepared in corpus.fixed_options.items():
+        given = getattr(text, name)
+        if given != prepared:
+            raise InputError(
+                f"`{name}` must be {prepared}, with which {corpus.directory} was prepared. "
+                f"Received: {given}. Fix: leave it out, or prepare it again."
+            )
+    if has_documents(text.boundary) and "boundary" not in corpus.fixed_options:
+        raise InputError(
+            f"`boundary` must be of the prepared text. Received: {text.boundary}. "
+            f"Fix: prepare it again with --boundary {text.boundary}."
+        )
 
 
 def prepare_corpus(
-    corpus: Corpus, directory: Path, boundary: str = "sentence", **text_options: str | int | None
+    corpus: Corpus, directory: Path, text: TextOptions = TextOptions()
 ) -> tuple[EncodedCorpus, Vocabulary]:
-    """Count and encode a corpus for several models, all or none of the boundary `"text"`; `prepared.json` is last."""
+    """Count and encode a corpus for several models; `prepared.json` is written last.
+
+    They have all or none the boundary `"text"`.
+    """
     if isinstance(corpus, PreparedCorpus):
         raise InputError(f"The corpus to prepare must be a text. Received: {corpus.directory}, which is prepared.")
-    if CHUNK_RUNNER.get() and not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
-        fix = "Fix: leave `--runner` out, or name text files or a TFDS set."
-        raise InputError(f"`runner` must be local for the corpus {corpus.name}. {fix}")
-    text_options = {"vocabulary_scope": "train", "min_count": 2, "max_size": None} | text_options
-    options = corpus.describe() | text_options | ({"boundary": boundary} if has_documents(boundary) else {})
+    is_text = all(isinstance(split, TextSplit) for split in corpus.splits.values())
+    if CHUNK_RUNNER.get() and not is_text:
+        raise InputError(
+            f"`runner` must be local for the corpus {corpus.name}. "
+            "Fix: leave `--runner` out, or name text files or a TFDS set."
+        )
+    options = {**corpus.describe(), **dataclasses.asdict(text)}
+    if not has_documents(text.boundary):
+        del options["boundary"]  # the same ids serve sentences and streams
     check_prepared_directory(directory)
     with lock_directory(directory):
         if (directory / PREPARED_FILE).exists():
@@ -89,7 +117,7 @@ def prepare_corpus(
         remove_temporary_files(directory)
         for stale in directory.glob(".beam.*"):  # of a killed driver
             shutil.rmtree(stale, ignore_errors=True)
-        encoded, vocabulary = _count_and_encode(corpus, directory, boundary=boundary, **text_options)
+        encoded, vocabulary = _count_and_encode(corpus, directory, text)
         _complete(directory, corpus, encoded, PREPARED_FILE, options)
     return encoded, vocabulary
 
@@ -107,22 +135,29 @@ def check_run_directory(directory: Path) -> None:
         check_prepared_directory(directory, "config.json")
 
 
-def _count_and_encode(
-    corpus: Corpus, directory: Path, *, vocabulary_scope: str, boundary: str = "sentence", **options: int | None
-) -> tuple[EncodedCorpus, Vocabulary]:
+def _count_and_encode(corpus: Corpus, directory: Path, text: TextOptions) -> tuple[EncodedCorpus, Vocabulary]:
     """Count and encode, or continue an interrupted call for the same, unchanged text files."""
-    splits, text = SPLITS if vocabulary_scope == "corpus" else ("train",), describe_text(corpus)
-    described = {name: value for name, value in corpus.describe().items() if name != "corpus"}
-    record, path = described | options | {"splits": list(splits)} | text, directory / _COUNT_RECORD
-    if text and path.exists() and _is_record(path, record):
+    splits = SPLITS if text.vocabulary_scope == "corpus" else ("train",)
+    files = describe_text(corpus)
+    record = {
+        **corpus.describe(),
+        "min_count": text.min_count,
+        "max_size": text.max_size,
+        "splits": list(splits),
+        **files,
+    }
+    del record["corpus"]
+    path = directory / _COUNT_RECORD
+    if files and path.exists() and _is_record(path, record):
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
     else:
         path.unlink(missing_ok=True)
-        vocabulary = count_vocabulary(corpus, splits, **options)
+        vocabulary = count_vocabulary(corpus, splits, min_count=text.min_count, max_size=text.max_size)
         vocabulary.save(directory / "vocabulary.txt")
-        if text:
+        if files:
             write_json(path, record)
-    return encode_corpus(corpus, vocabulary, directory / "corpus", boundary), vocabulary
+    encoded = encode_corpus(corpus, vocabulary, directory / "corpus", text.boundary)
+    return encoded, vocabulary
 
 
 def _is_record(path: Path, record: dict) -> bool:
@@ -145,10 +180,13 @@ def _load_prepared(directory: Path, corpus: Corpus, record: str, options: dict) 
     """Load a complete preparation; refuse one with other options, or of a text that has changed."""
     with explain_damage(directory):
         recorded = read_json(directory / record)
+    options = json.loads(json.dumps(options))  # tuples become lists, as in the file
     if recorded != options:
-        differing = sorted(name for name in recorded.keys() | options.keys() if recorded.get(name) != options.get(name))
+        names = recorded.keys() | options.keys()
+        differing = sorted(name for name in names if recorded.get(name) != options.get(name))
         fix = f"Fix: choose a different --output, or remove {directory}."
-        before, now = (_CONTENT.sub("", str(described.get("corpus"))) for described in (recorded, options))
+        before = _CONTENT.sub("", str(recorded.get("corpus")))
+        now = _CONTENT.sub("", str(options.get("corpus")))
         if differing == ["corpus"] and before == now:
             raise InputError(f"The text files of the run in {directory} have changed since it began. {fix}")
         raise InputError(f"{directory} holds a run with other options: {', '.join(differing)}. {fix}")

@@ -6,8 +6,8 @@ from string import Template
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import predicts_end
-from keras_nplm.data.special_ids import EOS_ID, SPECIALS
+from keras_nplm.data.boundary import predicts_end
+from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers import get_separator, join_tokens
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.files import replace_file
@@ -17,7 +17,7 @@ from keras_nplm.models.evaluation import format_perplexity
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.charts import draw_lines, draw_words, escape_html, render_svg
-from keras_nplm.training.configuration import train_command
+from keras_nplm.training.configurations import train_command
 
 _MAX_BASELINE_TOKENS = 20_000_000  # of training text: the n-gram model is estimated in memory
 _MAP_WORDS = 250
@@ -35,7 +35,7 @@ section { columns: 4 13rem; } section div { break-inside: avoid; margin-bottom: 
 td i { display: block; height: .55rem; background: #2a7a4b; }
 </style></head><body>
 <h1>$corpus</h1>
-<p>A neural probabilistic language model: $sizes, $output output.</p>
+<p>A neural probabilistic language model: $sizes. Network, head, objective: $parts.</p>
 <pre>$command</pre>
 $splits
 <p>Vocabulary |V|: $words. Parameters: $parameters. Best epoch: $best_epoch. Seconds: $seconds. N-grams per second:
@@ -76,7 +76,7 @@ def write_run_report(path: str | os.PathLike, language_model: LanguageModel, con
     page = _PAGE.substitute(
         corpus=escape_html(config["corpus"]),
         sizes=f"n = {network.order}, m = {network.embedding_dim}, h = {config['hidden_units']}",
-        output=escape_html(config["output_layer"]),
+        parts=escape_html(f"{config['network']}, {config['head']}, {config['objective']}"),
         command=escape_html(train_command(config) or ""),
         splits=_format_table(["split", "tokens predicted", "of these </s>", "<unk>"], splits),
         words=f"{len(language_model.vocabulary):,}",

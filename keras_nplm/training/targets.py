@@ -4,11 +4,11 @@ import dataclasses
 
 import numpy as np
 
+from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ngram_arrays import predicts_end
+from keras_nplm.data.ids import BOS_ID, EOS_ID, SPECIALS
 from keras_nplm.data.resampling import count_resampled
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID, SPECIALS
-from keras_nplm.training.configuration import Configuration
+from keras_nplm.training.options import NetworkOptions, Options
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,20 +20,23 @@ class TrainingTargets:
     ngrams_per_epoch: int
 
     @classmethod
-    def of(cls, configuration: Configuration, encoded: EncodedCorpus) -> "TrainingTargets":
+    def of(cls, options: Options, encoded: EncodedCorpus) -> "TrainingTargets":
         """Count the targets of the training split."""
         counts, shares = encoded.frequencies_by_share()
-        counts[:, EOS_ID] *= predicts_end(configuration.boundary)
+        counts[:, EOS_ID] *= predicts_end(options.text.boundary)
         counts[:, BOS_ID] = 0
-        limit, lost = find_target_limit(configuration), 0
-        if configuration.segment > 1:  # a segment has words that are no targets; a share of them is rounded
-            limit, lost = None, configuration.segment * np.count_nonzero(shares < 1)
+        segment = options.training.segment
+        limit = find_target_limit(options.network)
+        lost = 0
+        if segment > 1:  # a segment has words that are no targets; a share of them is rounded
+            limit = None
+            lost = segment * int(np.count_nonzero(shares < 1))
         ngrams = sum(map(count_resampled, shares, counts[:, :limit].sum(axis=1)))
         return cls(counts, shares, max(1, ngrams - lost))
 
 
-def find_target_limit(configuration: Configuration) -> int | None:
+def find_target_limit(network: NetworkOptions) -> int | None:
     """Return the id from which on words are not training targets, or None if all words are."""
-    if configuration.shortlist_size is None:
+    if network.shortlist_size is None:
         return None
-    return len(SPECIALS) + configuration.shortlist_size
+    return len(SPECIALS) + network.shortlist_size

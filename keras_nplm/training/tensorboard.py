@@ -16,7 +16,7 @@ from keras import ops
 from tensorboard.compat.proto import event_pb2
 from tensorboard.plugins.hparams import api as hp
 
-from keras_nplm.data.special_ids import SPECIALS
+from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.tokenizers import get_separator
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file

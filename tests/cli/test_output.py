@@ -1,6 +1,5 @@
 """Output paths of all commands: invalid, locked, deleted during the run, and finished runs that are read-only."""
 
-import dataclasses
 import errno
 import os
 import shutil
@@ -97,8 +96,8 @@ def test_directory_deleted_during_an_estimation_is_not_written_again(tmp_path, t
     assert _names(tmp_path) == set()
 
 
-def test_directory_deleted_during_training_is_not_written_again(tmp_path, text, small_configuration, monkeypatch):
-    configuration = dataclasses.replace(small_configuration, batch_size=1)  # several executions in an epoch
+def test_directory_deleted_during_training_is_not_written_again(tmp_path, text, small_options, monkeypatch):
+    options = small_options.replace(batch_size=1)  # several executions in an epoch
     callback, called = Checkpoint.on_train_batch_end, []
 
     def delete(*arguments, **logs):
@@ -108,7 +107,7 @@ def test_directory_deleted_during_training_is_not_written_again(tmp_path, text, 
 
     monkeypatch.setattr(Checkpoint, "on_train_batch_end", delete)
     with pytest.raises(RunError, match="model was deleted or replaced while"):
-        train(configuration, open_corpus(train=[str(text)]), tmp_path / "model")
+        train(options, open_corpus(train=[str(text)]), tmp_path / "model")
     assert _names(tmp_path) == set() and len(called) == 1  # an update notices it, not only the end of the epoch
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import keras_nplm.data.corpora.chunks as chunks
-from keras_nplm import Configuration, EncodedCorpus, InputError, RunError, Vocabulary, encode_corpus, open_corpus
+from keras_nplm import EncodedCorpus, InputError, Options, RunError, Vocabulary, encode_corpus, open_corpus
 from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.corpora.text_files import read_lines
 from keras_nplm.data.encoding import count_vocabulary, encode_sentences
@@ -51,7 +51,7 @@ def test_blank_lines_end_the_documents_of_a_text(tmp_path, many_processes, token
         encoded = encode_corpus(corpus, vocabulary, tmp_path / boundary, boundary)
         assert sum(counts["document_ends"] for counts in encoded.splits.values()) == documents
         number = len(extract_ngrams(encoded.ids("train"), 3, boundary))
-        targets = TrainingTargets.of(Configuration(boundary=boundary), encoded)
+        targets = TrainingTargets.of(Options.of(boundary=boundary), encoded)
         assert encoded.count_tokens_per_epoch(boundary) == targets.ngrams_per_epoch == number
         ids = np.concatenate([encoded.ids(split) for split in SPLITS])
         expected = encode_lines(text.split("\n"), vocabulary, tokenizer, boundary)

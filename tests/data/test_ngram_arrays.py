@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_nplm.data.shuffling as shuffling
-from keras_nplm.data.ngram_arrays import extract_ngrams, find_distinct_rows, gather_ngrams, ngram_blocks, predicted_ids
+from keras_nplm.data.boundary import predicted_ids
+from keras_nplm.data.ids import find_distinct_rows
+from keras_nplm.data.ngram_arrays import extract_ngrams, gather_ngrams, ngram_blocks
 from keras_nplm.data.shuffling import Pools
 from keras_nplm.io.errors import InputError
 
@@ -40,7 +42,7 @@ def test_ngrams_are_those_of_a_plain_enumeration(list_ngrams, ids, cuts, order, 
 
 @pytest.mark.parametrize("multiplier", [0x9E3779B97F4A7C15, 0])  # 0: all rows have the same hash
 def test_distinct_rows_survive_hash_collisions(monkeypatch, multiplier):
-    monkeypatch.setattr("keras_nplm.data.ngram_arrays._MULTIPLIER", np.uint64(multiplier))
+    monkeypatch.setattr("keras_nplm.data.ids._MULTIPLIER", np.uint64(multiplier))
     rows = np.random.default_rng(0).integers(0, 4, (99, 3)).astype(np.int32)
     for keep_order, expected in ((False, np.unique(rows, axis=0)), (True, list(dict.fromkeys(map(tuple, rows))))):
         contexts, which = find_distinct_rows(rows, keep_order=keep_order)

@@ -9,6 +9,7 @@ import pytest
 import keras_nplm.training.prepare as prepare
 from keras_nplm import encode_sentences, open_corpus
 from keras_nplm.cli.main import main
+from keras_nplm.training.options import TextOptions
 from keras_nplm.training.prepare import prepare_corpus
 
 LINES = [f"the cat number {i % 7} sat on mat {i % 11}, été" for i in range(60)]
@@ -46,7 +47,7 @@ def test_a_model_of_prepared_text_is_that_of_the_text(tmp_path, monkeypatch, tex
 
 
 def test_a_prepared_corpus_has_the_sentences_of_its_ids(tmp_path, text):
-    encoded, vocabulary = prepare_corpus(open_corpus(train=[text]), tmp_path / "prepared", min_count=20)
+    encoded, vocabulary = prepare_corpus(open_corpus(train=[text]), tmp_path / "prepared", TextOptions(min_count=20))
     corpus = open_corpus(str(tmp_path / "prepared"))
     assert next(corpus.sentences("train")) == ["the", "cat", "number", "<unk>", "sat", "on", "mat", "<unk>", ",", "été"]
     for split in ("train", "validation", "test"):

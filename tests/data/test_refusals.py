@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from keras_nplm import InputError, Resampled, SubwordOptions, Subwords, Vocabulary, ngram_dataset, open_corpus
-from keras_nplm.data.ngram_arrays import check_ngrams, extract_ngrams
+from keras_nplm.data.ids import check_ngrams
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_batches
 from keras_nplm.data.text_counts import read_word_counts, write_word_counts
 from keras_nplm.data.tokenizers import add_steps, get_tokenizer

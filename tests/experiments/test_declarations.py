@@ -29,10 +29,12 @@ def test_commands_parse_and_a_name_has_one_command():
 def test_configurations_of_table_1_have_the_papers_shapes():
     shapes = {"1": (5, 50, 60, True), "3": (5, 0, 60, True), "5": (5, 50, 30, True), "7": (3, 50, 30, True)}
     for name, shape in (shapes | {"9": (5, 100, 30, False)}).items():
-        c = CONFIGURATIONS[f"mlp{name}"]
-        assert (c.order, c.hidden_units, c.embedding_dim, c.direct_connections) == shape
-    c = CONFIGURATIONS["mlp1-paper"]
-    assert (c.learning_rate / c.batch_size, c.decay_rate / c.batch_size) == pytest.approx((1e-3, 1e-8))
+        network = CONFIGURATIONS[f"mlp{name}"].options.network
+        units = 0 if network.hidden == "none" else network.hidden_units
+        assert (network.order, units, network.embedding_dim, network.direct_connections) == shape
+    training = CONFIGURATIONS["mlp1-paper"].options.training
+    rates = (training.learning_rate / training.batch_size, training.decay_rate / training.batch_size)
+    assert rates == pytest.approx((1e-3, 1e-8))
 
 
 @pytest.mark.parametrize("name", REPORTS)

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from keras_nplm import Configuration, LanguageModel, Vocabulary, open_corpus, train
+from keras_nplm import LanguageModel, Options, TextOptions, Vocabulary, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.experiments import log_probs, paper
 from keras_nplm.experiments.rows import Row, is_made, make_rows
@@ -113,10 +113,11 @@ def test_table_1_is_made_and_reported(tmp_path, text, monkeypatch, capsys):
 @pytest.mark.long
 def test_the_study_dynamic_has_the_figures_of_the_models(tmp_path, text):
     corpus, rows = open_corpus(train=[text]), tmp_path / "rows"
-    small = Configuration(order=3, embedding_dim=4, hidden_units=4, epochs=1, batch_size=128, min_count=1)
+    small = Options.of(order=3, embedding_dim=4, hidden_units=4, epochs=1, batch_size=128, min_count=1)
     for seed, row in enumerate(dynamic.NETWORKS):
-        train(dataclasses.replace(small, seed=seed, boundary="stream"), corpus, rows / row.name)
-    options = dict(boundary="stream", min_count=1, order=3)
+        train(small.replace(seed=seed, boundary="stream"), corpus, rows / row.name)
+    stream = TextOptions(boundary="stream", min_count=1)
+    options = dict(text=stream, order=3)
     estimate("kneser-ney", corpus, rows / "kneser-ney-5", **options)
     estimate("class-based", corpus, rows / "class-500-3", num_classes=5, **options)
     tuned = TunedDynamics(DynamicSettings(chunk=8, rate=0.5), None, 2.0, 1.0, 10, 3)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from keras_nplm import LanguageModel, Vocabulary, kneser_ney
+from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.language_model.completion import is_letter
 from keras_nplm.models.base import NextWordModel

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import NPLM, InputError, KenlmModel, LanguageModel, Vocabulary, kneser_ney, write_arpa
+from keras_nplm.data.ids import PAD_ID
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.data.special_ids import PAD_ID
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.language_model import kenlm
 

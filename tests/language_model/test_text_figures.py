@@ -10,6 +10,7 @@ from keras_nplm import LanguageModel, Uniform, Vocabulary, estimate, mix, open_c
 from keras_nplm.cli.main import main
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.models.spelling import SPELLING_FILE
+from keras_nplm.training.options import TextOptions
 
 LINES = ["the cat sat on  the mat", "The dog's cat: a cat!", " a très étrange dog\tsat ", "猫 is a cat"]
 LINES = [*LINES, "the dogs sat"] * 6
@@ -31,7 +32,8 @@ def directory(request, tmp_path_factory, tokenizer):
     base, *steps = tokenizer.split("+")
     subwords = {"subwords": SubwordOptions(330)} if base == "sentencepiece" else {}
     corpus = open_corpus(train=[str(directory / "text.txt")], tokenizer=base, normalise=steps, **subwords)
-    estimate("kneser-ney", corpus, directory / "model", order=3, boundary=request.param, min_count=7)
+    text = TextOptions(boundary=request.param, min_count=7)
+    estimate("kneser-ney", corpus, directory / "model", order=3, text=text)
     return directory
 
 

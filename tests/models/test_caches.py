@@ -8,7 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import NPLM, ContinuousCache, NgramCache, UnigramCache
-from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
+from keras_nplm.data.boundary import predicted_ids
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models import caches
 
 V, N, LENGTH = 12, 3, 7

@@ -168,7 +168,7 @@ def test_a_directory_is_trained_on_characters(tmp_path, capsys):
     text, rng = tmp_path / "names.txt", np.random.default_rng(0)
     names = [f"{first}{'vwxyz'[k - 1] * k}{last}" for k in range(1, 6) for first, last in ("ab", "cd")]
     text.write_text("\n".join(rng.permutation(names * 20)), encoding="utf-8")
-    options = "--token character --output-layer hybrid --averages-after 2 --hidden-units 8 --epochs 2 --json"
+    options = "--token character --network hybrid --averages-after 2 --hidden-units 8 --epochs 2 --json"
     assert main(["train", "--train", str(text), *options.split(), "--output", str(tmp_path / "model")]) == 0
     metrics, language_model = json.loads(capsys.readouterr().out), LanguageModel.load(tmp_path / "model")
     assert isinstance(language_model.model, Hybrid) and language_model.network is language_model.model.network

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import InputError, Jackknife, Resampled, hybrid_dataset, kneser_ney, ngram_dataset
-from keras_nplm.data.ngram_arrays import BOUNDARIES, extract_ngrams, find_targets
+from keras_nplm.data.boundary import BOUNDARIES, find_targets
+from keras_nplm.data.ngram_arrays import extract_ngrams
 
 V = 9
 EOS, BOS = 3, 2

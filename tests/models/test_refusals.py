@@ -149,7 +149,7 @@ def test_counts_of_another_vocabulary():
 def test_self_normalised_scores_without_logits_of_all_words():
     with refuses("logits of all words, .* AdaptiveHead"):
         SelfNormalised(build_network(head=AdaptiveHead(V)))
-    with refuses("logits of all words, .*LinearHead of 7 words"):
+    with refuses("logits of all words, .*a head of 7 of 9 words"):
         SelfNormalised(build_listed())
     with refuses("TanhHidden or DeepHidden, .*: Dense"):
         SelfNormalised(build_network(hidden=keras.layers.Dense(3)))
@@ -305,7 +305,7 @@ def test_parts_of_a_shortlist():
 
 
 def test_the_boundary_of_a_cache():
-    with refuses("`boundary` must be one of stream, sentence, text. Received: 'book'"):
+    with refuses("`boundary` must be one of sentence, text, stream. Received: 'book'"):
         UnigramCache(V, "book")
 
 

@@ -19,7 +19,7 @@ from keras_nplm import (
     read_arpa,
     write_arpa,
 )
-from keras_nplm.data.special_ids import PAD_ID, UNK_ID
+from keras_nplm.data.ids import PAD_ID, UNK_ID
 from keras_nplm.language_model import kenlm
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams, prune
 from keras_nplm.models.ngrams.backoff import BackoffModel

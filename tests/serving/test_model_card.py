@@ -1,6 +1,5 @@
 """The model card: perplexities, training command, configuration, tokenizer."""
 
-import dataclasses
 import json
 import re
 
@@ -23,8 +22,13 @@ def test_the_card_has_perplexities_and_the_configuration(language_model):
     assert "| test | 55.91 | 58.06 | 6,526 | 422 |" in card and "| validation | 3.00 | – | 2 | 2 |" in card
     assert "389,004 parameters" in card and "## Training" not in card and "from the 3 tokens before it." in card
 
-    configuration = dataclasses.asdict(dataclasses.replace(CONFIGURATIONS["brown"], hidden_units=12))
-    config = configuration | {"kind": "nplm", "corpus": "brown", "tokenizer": "words", "boundary": "stream"}
+    options = CONFIGURATIONS["brown"].options.replace(hidden_units=12)
+    config = json.loads(json.dumps(options.flatten())) | {
+        "kind": "nplm",
+        "corpus": "brown",
+        "tokenizer": "words",
+        "boundary": "stream",
+    }
     card = model_card("small", language_model, {}, config, {}, 100)
     (command,) = re.findall(r"^keras-nplm train .*$", card, re.MULTILINE)
     assert "--corpus brown" in command and "--hidden-units 12" in command

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import LanguageModel, Vocabulary, kneser_ney
+from keras_nplm.data.ids import BOS_ID, EOS_ID
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.data.tokenizers import split_beginning
 from keras_nplm.serving.signatures import ServingModule

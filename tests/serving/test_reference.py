@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_nplm import LanguageModel
 from keras_nplm.language_model.directory import read_config, read_metrics
 from keras_nplm.language_model.presets import find_preset
-from keras_nplm.training.configuration import train_command
+from keras_nplm.training.configurations import train_command
 
 DIRECTORY = Path(__file__).parents[2] / "saved_models" / "reference"
 CARD = (DIRECTORY / "README.md").read_text(encoding="utf-8")

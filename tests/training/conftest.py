@@ -1,14 +1,13 @@
 """A short text and small options, on which a run takes one or two seconds; Ctrl-C."""
 
 import contextlib
-import dataclasses
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 
-from keras_nplm import Configuration, Corpus, estimate, open_corpus, train
+from keras_nplm import Corpus, Options, TextOptions, estimate, open_corpus, train
 
 
 @pytest.fixture(scope="session")
@@ -27,15 +26,20 @@ def short_corpus(short_text) -> Corpus:
 
 
 @pytest.fixture(scope="session")
-def short_configuration(small_configuration) -> Configuration:
-    return dataclasses.replace(small_configuration, batch_size=64, min_count=2)
+def short_options(small_options) -> Options:
+    return small_options.replace(batch_size=64, min_count=2)
 
 
 @pytest.fixture(scope="session")
-def kneser_ney_directory(build_once, small_configuration) -> Path:
+def kneser_ney_directory(build_once, small_options) -> Path:
     """A Kneser-Ney model of the text of `model_directory`; tests write nothing there."""
-    options = {name: getattr(small_configuration, name) for name in ("order", "boundary", "min_count")}
-    return build_once("kneser-ney", lambda path: estimate("kneser-ney", open_corpus(), path, **options))
+    order = small_options.network.order
+    text = TextOptions(min_count=small_options.text.min_count)
+
+    def write(path: Path) -> None:
+        estimate("kneser-ney", open_corpus(), path, order=order, text=text)
+
+    return build_once("kneser-ney", write)
 
 
 def _leave_out_report(context: pytest.MonkeyPatch) -> None:

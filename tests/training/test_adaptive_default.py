@@ -1,6 +1,5 @@
 """The adaptive default: options chosen from the tokens and types of a text, and the run that uses them."""
 
-import dataclasses
 import json
 import re
 import shlex
@@ -14,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_nplm import (
-    AdaptiveConfiguration,
-    Configuration,
     EncodedCorpus,
     InputError,
     LanguageModel,
-    choose_configuration,
+    Options,
+    TextStatistics,
+    choose_options,
     evaluate,
     open_corpus,
     train,
@@ -32,40 +31,101 @@ from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.sizes import compute_sizes
 
 
+def _choose(tokens: int, types: int, token: str = "word", effort: float = 1.0, **given) -> Options:
+    statistics = TextStatistics(tokens=tokens, vocabulary_size=types, token=token)
+    return choose_options(given, statistics, effort=effort)
+
+
 @given(
     tokens=st.integers(1, 10**10),
     more=st.integers(1, 10**10),
     types=st.integers(2, 10**7),
-    characters=st.booleans(),
+    token=st.sampled_from(["word", "character"]),
     replicas=st.integers(1, 100),
 )
-def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(tokens, more, types, characters, replicas):
-    few, many = (choose_configuration(count, types, characters=characters) for count in (tokens, tokens + more))
-    names = [field.name for field in dataclasses.fields(few)]
-    assert {name for name in names if getattr(few, name) != getattr(Configuration(), name)} <= set(CHOSEN_OPTIONS)
-    assert few.embedding_dim <= many.embedding_dim and few.hidden_units <= many.hidden_units
-    assert few.dropout >= many.dropout and few.embedding_dropout >= many.embedding_dropout
-    assert few.epochs >= many.epochs
-    divided = AdaptiveConfiguration().choose(tokens, types, characters=characters, replicas=replicas)
-    assert divided.batch_size % replicas == 0 and 0 <= divided.batch_size - few.batch_size < replicas
-    assert AdaptiveConfiguration({"batch_size": 7}).choose(tokens, types, replicas=replicas).batch_size == 7
+def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(tokens, more, types, token, replicas):
+    few = _choose(tokens, types, token)
+    many = _choose(tokens + more, types, token)
+    default = Options().flatten()
+    changed = {name for name, value in few.flatten().items() if value != default[name]}
+    assert changed <= set(CHOSEN_OPTIONS)
+    assert few.network.embedding_dim <= many.network.embedding_dim
+    assert few.network.hidden_units <= many.network.hidden_units
+    assert few.network.dropout >= many.network.dropout
+    assert few.network.embedding_dropout >= many.network.embedding_dropout
+    assert few.training.epochs >= many.training.epochs
+    statistics = TextStatistics(tokens=tokens, vocabulary_size=types, token=token)
+    divided = choose_options({}, statistics, replicas=replicas).training.batch_size
+    assert divided % replicas == 0
+    assert 0 <= divided - few.training.batch_size < replicas
+    kept = choose_options({"batch_size": 7}, statistics, replicas=replicas)
+    assert kept.training.batch_size == 7
+    assert choose_options({}, statistics) == few
 
 
-def test_the_output_follows_the_vocabulary_and_the_context_the_tokens():
-    outputs = [choose_configuration(100_000, types).output_layer for types in (50, 511, 512, 4999, 5000)]
-    full = choose_configuration(10**5, 60, characters=True, output_layer="full")
-    assert outputs == ["full", "full", "sampled", "sampled", "nce"] and full.embedding_dropout == 0
-    words, letters = (choose_configuration(100_000, 60, characters=characters) for characters in (False, True))
-    assert (words.averages, letters.averages) == ((4,), ()) and letters.hidden_units == 2 * words.hidden_units
-    sizes = [(10**5, 9999), (10**5, 10_000), (10**8, 60)]  # the last two have no n-gram model inside
-    outputs = [choose_configuration(*size, subwords=True).output_layer for size in sizes]
-    assert outputs == ["hybrid", "nce", "full"] and letters.output_layer == "hybrid" and letters.optimizer == "adam"
-    assert letters.weight_average and letters.epochs > full.epochs and full.learning_rate == 0.5 and full.interpolated
-    assert choose_configuration(10**5, 60, characters=True, pointer=True, segment=16).output_layer == "full"
-    others = ({"effort": 0.5}, {}, {"order": 5}, {"pointer": False})
-    news = [choose_configuration(10**6, 10**4, boundary="text", **other) for other in others]
-    assert [(run.pointer, run.order) for run in news] == [(False, 21), (True, 241), (False, 5), (False, 21)]
-    assert 4 * compute_sizes(choose_configuration(10**9, 10**6), 10**6)["parameters"] < 4e9  # bytes
+def test_the_objective_follows_the_vocabulary():
+    objectives = [_choose(100_000, types).network.objective for types in (50, 511, 512, 4999, 5000)]
+    assert objectives == ["likelihood", "likelihood", "sampled", "sampled", "nce"]
+
+
+def test_characters_and_few_subwords_have_an_ngram_model_inside():
+    letters = _choose(100_000, 60, "character")
+    assert letters.network.network == "hybrid"
+    assert letters.training.optimizer == "adam"
+    assert letters.training.weight_average > 0
+    sizes = [(10**5, 9999), (10**5, 10_000), (10**8, 60)]
+    subwords = [_choose(*size, "subword").network for size in sizes]
+    assert [network.network for network in subwords] == ["hybrid", "context", "context"]
+    assert [network.objective for network in subwords] == ["likelihood", "nce", "likelihood"]
+
+
+def test_characters_without_an_ngram_model_are_learned_by_heart():
+    words = _choose(100_000, 60)
+    inside = _choose(100_000, 60, "character")
+    letters = _choose(100_000, 60, "character", objective="likelihood")
+    assert letters.network.network == "context"
+    assert letters.network.embedding_dropout == 0
+    assert letters.network.interpolated
+    assert letters.training.learning_rate == 0.5
+    assert (words.network.averages, inside.network.averages) == ((4,), ())
+    assert letters.network.hidden_units == 2 * words.network.hidden_units
+    assert inside.training.epochs > letters.training.epochs
+
+
+@pytest.mark.parametrize(
+    "given",
+    [dict(objective="nce"), dict(head="energy"), dict(shortlist_size=9), dict(segment=4)],
+    ids=str,
+)
+def test_options_that_a_hybrid_has_not_choose_another_network(given):
+    assert _choose(100_000, 60, "character", **given).network.network == "context"
+
+
+@pytest.mark.parametrize(
+    "given, network, order",
+    [
+        pytest.param({"effort": 0.5}, "context", 21, id="too little time"),
+        pytest.param({}, "pointer", 241, id="a pointer to the text"),
+        pytest.param({"order": 5}, "context", 5, id="a short context"),
+        pytest.param({"network": "context"}, "context", 21, id="no pointer"),
+    ],
+)
+def test_a_pointer_reads_texts_that_cross_sentences(given, network, order):
+    chosen = _choose(10**6, 10**4, boundary="text", **given).network
+    assert (chosen.network, chosen.order) == (network, order)
+
+
+def test_the_parts_that_are_given_choose_what_fits_them():
+    energy = _choose(10**5, 6000, head="energy").network
+    assert (energy.hidden, energy.objective, energy.num_sampled) == ("none", "sampled", 512)
+    assert _choose(10**5, 6000, head="adaptive").network.objective == "likelihood"
+    averaged = _choose(10**5, 60, "character", averages_after=(3,)).network
+    assert (averaged.network, averaged.context, averaged.averages) == ("hybrid", "averaged", (3,))
+
+
+def test_the_largest_choice_fits_a_usual_memory():
+    largest = _choose(10**9, 10**6).network
+    assert 4 * compute_sizes(largest, 10**6)["parameters"] < 4e9  # bytes
 
 
 _GIVEN = dict(embedding_dim=4, hidden_units=8, epochs=1)
@@ -76,20 +136,28 @@ def test_the_printed_command_gives_the_same_run(tmp_path, short_text, capsys):
     tiny = "--embedding-dim 4 --hidden-units 8 --epochs 1".split()
     command = ["train", "--train", str(short_text), "--output", str(tmp_path / "model"), *tiny]
     assert main(command) == 0
-    printed = re.search(r"^Options chosen for ([\d,]+) tokens and (\d+) types.*\n(.*)$", capsys.readouterr().err, re.M)
+    printed = re.search(
+        r"^Options chosen for ([\d,]+) tokens and (\d+) types.*\n(.*)$",
+        capsys.readouterr().err,
+        re.M,
+    )
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     split = json.loads((tmp_path / "model" / "corpus" / "corpus.json").read_text())["splits"]["train"]
     types = len((tmp_path / "model" / "vocabulary.txt").read_text().splitlines())
     tokens = split["tokens"] + split["sentences"]  # those that are predicted
     assert (printed[1], int(printed[2])) == (f"{tokens:,}", types)
-    assert config.items() >= dataclasses.asdict(choose_configuration(tokens, types, **_GIVEN)).items()
+    chosen = _choose(tokens, types, **_GIVEN).flatten()
+    assert config.items() >= json.loads(json.dumps(chosen)).items()
     words = shlex.split(printed[3])
     assert words[: len(command) + 3] == ["keras-nplm", *command, "--config", "small"]
     assert main(words[1:]) == 0  # the same options: its directory is finished
     printed = capsys.readouterr().err
     assert "is finished" in printed and "Options chosen" not in printed
 
-    mixture, metrics = LanguageModel.load(tmp_path / "model").model, read_json(tmp_path / "model" / "metrics.json")
+    mixture, metrics = (
+        LanguageModel.load(tmp_path / "model").model,
+        read_json(tmp_path / "model" / "metrics.json"),
+    )
     assert [part.kind for part in mixture.models] == ["nplm", "back-off"]
     assert metrics["weights"] == mixture.weights.round(6).tolist()
     held_out = EncodedCorpus.load(tmp_path / "model" / "corpus").ids("validation")
@@ -101,13 +169,13 @@ def test_the_printed_command_gives_the_same_run(tmp_path, short_text, capsys):
 @pytest.mark.long
 @pytest.mark.usefixtures("no_report")
 def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, interrupted_after):
-    requested = AdaptiveConfiguration(_GIVEN | {"epochs": 2})
+    requested = _GIVEN | {"epochs": 2}
     text = Path(shutil.copy(short_text, tmp_path / "text.txt"))
     corpus = open_corpus(train=[str(text)])
     with interrupted_after(Checkpoint, "on_epoch_end"):
         train(requested, corpus, tmp_path / "model")
     with pytest.raises(InputError, match="holds a run with other options: batch_size"):
-        train(AdaptiveConfiguration({**requested.given, "batch_size": 9}), corpus, tmp_path / "model")
+        train({**requested, "batch_size": 9}, corpus, tmp_path / "model")
     capsys.readouterr()
     assert [epoch["epoch"] for epoch in train(requested, corpus, tmp_path / "model")["history"]] == [1, 2]
     assert "Resuming the run" in capsys.readouterr().err
@@ -118,7 +186,7 @@ def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, inter
 
 @pytest.mark.long
 @pytest.mark.usefixtures("no_report")
-def test_minutes_choose_width_pointer_and_epochs(tmp_path, short_text, monkeypatch, capsys, assert_same_weights):
+def test_minutes_choose_options_that_can_be_repeated(tmp_path, short_text, capsys, assert_same_weights):
     command = ["train", "--train", str(short_text), "--output", str(tmp_path / "model")]
     assert main([*command, "--minutes", "0.001"]) == 2
     assert re.search(r"`minutes` must be [\d.]+ or more for this text. Received: 0.001", capsys.readouterr().err)
@@ -129,26 +197,37 @@ def test_minutes_choose_width_pointer_and_epochs(tmp_path, short_text, monkeypat
     assert_same_weights(*(tmp_path / name / "components" / "0" for name in ("model", "again")))
     assert main([*command, "--minutes=5", *given]) == 0 and "is finished" in capsys.readouterr().err
 
+
+def test_more_minutes_widen_the_network_and_add_a_pointer(monkeypatch):
     monkeypatch.setattr(pace, "_measure", lambda *_: (20.0, 10.0))  # of a fast machine
-    counts, runs = (500_000, 20_000), [AdaptiveConfiguration(minutes=n) for n in (0.9, 110.5 / 60, 25)]
-    few, default, many = (pace.plan_minutes(run, None, counts, time.process_time()) for run in runs)
-    assert dataclasses.replace(default, epochs=5) == choose_configuration(*counts) and default.epochs in (4, 5)
-    assert few.epochs == 2 and not few.pointer and few.hidden_units < default.hidden_units
-    assert many.pointer and many.hidden_units > default.hidden_units and many.epochs > default.epochs
+    statistics = TextStatistics(tokens=500_000, vocabulary_size=20_000)
+    plans = [
+        pace.plan_minutes(minutes, {}, statistics, None, started=time.process_time())
+        for minutes in (0.9, 110.5 / 60, 25)
+    ]
+    few, default, many = plans
+    assert default.replace(epochs=5) == choose_options({}, statistics)
+    assert default.training.epochs in (4, 5)
+    assert few.training.epochs == 2
+    assert few.network.network == "context"
+    assert few.network.hidden_units < default.network.hidden_units
+    assert many.network.network == "pointer"
+    assert many.network.hidden_units > default.network.hidden_units
+    assert many.training.epochs > default.training.epochs
 
 
 @pytest.mark.parametrize(
     "effort, given, epochs",
     [
         # 8 epochs of the default, times the root of the effort
-        pytest.param(4.0, {"pointer": False}, 16, id="no pointer"),
+        pytest.param(4.0, {"network": "context"}, 16, id="no pointer"),
         pytest.param(2.8, {}, 11, id="a pointer in sentences takes 1.4 times as long"),
         pytest.param(2.0, {"boundary": "text"}, 11, id="a pointer in a text is in its default"),
         pytest.param(0.001, {}, 1, id="at least one"),
     ],
 )
 def test_epochs_grow_with_the_root_of_the_effort(effort, given, epochs):
-    assert choose_configuration(60_000, 2_000, effort=effort, **given).epochs == epochs
+    assert _choose(60_000, 2_000, effort=effort, **given).training.epochs == epochs
 
 
 @pytest.mark.usefixtures("no_report")
@@ -156,11 +235,11 @@ def test_a_text_of_ten_tokens_is_trained(tmp_path):
     (tmp_path / "text.txt").write_text("a b a b\nb a b a\na b\n", encoding="utf-8")
     files = {split: [str(tmp_path / "text.txt")] for split in ("train", "validation", "test")}
     options = {"epochs": 1, "order": 3, "residual_blocks": 0, "layer_norm": False}
-    metrics = train(AdaptiveConfiguration(options), open_corpus(**files), tmp_path / "model")
+    metrics = train(options, open_corpus(**files), tmp_path / "model")
     assert np.isfinite(metrics["test"]["perplexity"])
 
 
 def test_size_follows_the_tokens(capsys):
     assert main("size --vocabulary-size 14117 --tokens 800000 --json".split()) == 0
-    chosen = compute_sizes(choose_configuration(800_000, 14_117), 14_117)
+    chosen = compute_sizes(_choose(800_000, 14_117).network, 14_117)
     assert json.loads(capsys.readouterr().out)["parameters"] == chosen["parameters"]

@@ -1,27 +1,28 @@
 """Model and optimiser of a configuration: weight decay, learning-rate schedules, parameters and operations."""
 
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import CONFIGURATIONS, NPLM, Configuration
+from keras_nplm import CONFIGURATIONS, NPLM, Options
 from keras_nplm.training.build import build_model, build_optimizer
+from keras_nplm.training.optimizers import OPTIMIZERS
 from keras_nplm.training.sizes import compute_sizes
 
 
 def test_weight_decay_of_sgd_is_the_penalty_of_the_paper():
     """With plain SGD, decay in the optimiser and L2 penalty in the loss give equal weights. Biases do not decay."""
-    options = dict(weight_decay=0.3, learning_rate=0.1, schedule="constant", dropout=0.0, held_out_mass=0.0)
-    configuration = dataclasses.replace(CONFIGURATIONS["brown"], **options)
-    in_optimizer, in_loss = build_model(configuration, 50), NPLM(50, weight_decay=0.3)
+    changes = dict(weight_decay=0.3, learning_rate=0.1, schedule="constant")
+    changes.update(dropout=0.0, held_out_mass=0.0)
+    options = CONFIGURATIONS["brown"].options.replace(**changes)
+    in_optimizer = build_model(options, 50)
+    in_loss = NPLM(50, weight_decay=0.3)
     rng = np.random.default_rng(0)
     for left, right in zip(in_optimizer.weights, in_loss.weights, strict=True):
         value = rng.normal(0, 0.5, left.shape)
         left.assign(value), right.assign(value)
-    optimizer = build_optimizer(configuration, 10)
+    optimizer = build_optimizer(options, 10)
     optimizer.exclude_from_weight_decay(var_list=in_optimizer.biases)
     in_optimizer.compile(optimizer)
     in_loss.compile(optimizer=keras.optimizers.SGD(0.1))
@@ -33,53 +34,47 @@ def test_weight_decay_of_sgd_is_the_penalty_of_the_paper():
 
 
 def test_rows_without_a_gradient_decay_with_a_full_softmax_only():
-    for output, expected in (("full", True), ("nce", False)):
-        assert build_optimizer(Configuration(output_layer=output, weight_decay=0.1), 1).dense_decay == expected
+    for objective, expected in (("likelihood", True), ("nce", False)):
+        optimizer = build_optimizer(Options.of(objective=objective, weight_decay=0.1), 1)
+        assert optimizer.dense_decay == expected
+
+
+@pytest.mark.parametrize("name, kind", OPTIMIZERS.items())
+def test_every_optimizer_is_built_by_its_name(name, kind):
+    optimizer = build_optimizer(Options.of(optimizer=name, initial_accumulator=0.5), 1)
+    assert type(optimizer) is kind
+    assert getattr(optimizer, "initial_accumulator_value", 0.5) == 0.5
+
+
+@pytest.mark.parametrize(
+    "options, norm",
+    [
+        pytest.param(dict(order=8), None, id="short context"),
+        pytest.param(dict(order=9), 1.0, id="long context"),
+        pytest.param(dict(order=8, network="pointer"), 0.25, id="pointer"),
+    ],
+)
+def test_rows_of_words_that_fill_the_context_are_clipped(options, norm):
+    assert build_optimizer(Options.of(**options), 1).row_clipnorm == norm
 
 
 @pytest.mark.parametrize(
     "schedule, factors", [("linear", [1, 0.75, 0.5]), ("inverse-time", [1, 1 / 1.1, 1 / 1.2]), ("constant", [1, 1, 1])]
 )
 def test_learning_rate_follows_its_schedule(schedule, factors):
-    configuration = Configuration(learning_rate=0.5, schedule=schedule, decay_rate=0.1, epochs=2)
-    optimizer = build_optimizer(configuration, steps_per_epoch=2)
+    options = Options.of(learning_rate=0.5, schedule=schedule, decay_rate=0.1, epochs=2)
+    optimizer = build_optimizer(options, steps_per_epoch=2)
     for update, factor in enumerate(factors):
         optimizer.iterations.assign(update)
         assert float(optimizer.learning_rate) == pytest.approx(0.5 * factor, rel=1e-6)
 
 
-SMALL = dict(embedding_dim=12, hidden_units=20, order=6, averages_after="2")
-PAPER = dict(residual_blocks=0, layer_norm=False, direct_connections=True, averages_after="")
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        PAPER,
-        PAPER | dict(hidden_units=0),
-        dict(averages_after="1,3", residual_blocks=2),
-        dict(residual_blocks=0, layer_norm=False),
-        dict(tied_output=True),
-        dict(output_rank=7),
-        dict(pointer=True),
-        dict(output_layer="energy"),
-        dict(output_layer="adaptive", cutoffs="50,60,150"),
-        dict(shortlist_size=30),
-    ],
-)
-def test_parameters_are_those_of_the_network(options):
-    configuration = Configuration(**SMALL | options)
-    model = build_model(configuration, 200)
-    parameters = sum(weight.numpy().size for weight in model.trainable_weights)
-    assert compute_sizes(configuration, 200)["parameters"] == parameters
-
-
 def test_operations_are_those_of_the_graph():
     """The forward pass of the full softmax has these matrix products."""
-    configuration = Configuration(**SMALL | dict(order=31, averages_after="4,10"))
-    model = build_model(configuration, 200)
+    options = Options.of(embedding_dim=12, hidden_units=20, order=31, averages_after=(4, 10))
+    model = build_model(options, 200)
     ids = tf.TensorSpec([1, 30], tf.int32)
     graph = tf.function(model).get_concrete_function(ids).graph
     products = [op for op in graph.get_operations() if op.type == "MatMul"]
     counted = sum(2 * int(np.prod(op.inputs[1].shape)) for op in products)
-    assert counted == compute_sizes(configuration, 200)["flops_scoring"]
+    assert counted == compute_sizes(options.network, 200)["flops_scoring"]

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, Configuration, InputError, LanguageModel, RunError, open_corpus, train
+from keras_nplm import NPLM, InputError, LanguageModel, Options, RunError, open_corpus, train
 from keras_nplm.training.checkpoint import Checkpoint, read_history
 
 pytestmark = pytest.mark.usefixtures("no_report")
 
 
 @pytest.fixture(scope="module")
-def options(short_configuration) -> Configuration:
+def options(short_options) -> Options:
     """Random numbers and variables of all kinds: dropout, shuffled segments, moments, a moving average of weights."""
     adam = dict(optimizer="adam", learning_rate=0.01, segment=16)
-    return dataclasses.replace(short_configuration, epochs=3, dropout=0.2, weight_average=0.9, **adam)
+    return short_options.replace(epochs=3, dropout=0.2, weight_average=0.9, **adam)
 
 
 @pytest.fixture(scope="module")
@@ -85,26 +85,26 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(
 
 OUTPUTS = {
     "full": dict(weight_average=0.9, direct_connections=True),
-    "energy": dict(output_layer="energy", optimizer="adagrad", learning_rate=0.1),
-    "nce": dict(output_layer="nce", num_sampled=20, optimizer="adam", learning_rate=0.01, boundary="text", segment=4),
-    "adaptive": dict(output_layer="adaptive", cutoffs="8,16"),
-    "shortlist": dict(output_layer="sampled", num_sampled=9, shortlist_size=10, boundary="stream"),
+    "energy": dict(head="energy", hidden="none", objective="sampled", optimizer="adagrad", learning_rate=0.1),
+    "nce": dict(objective="nce", num_sampled=20, optimizer="adam", learning_rate=0.01, boundary="text", segment=4),
+    "adaptive": dict(head="adaptive", cutoffs=(8, 16)),
+    "shortlist": dict(objective="sampled", num_sampled=9, shortlist_size=10, boundary="stream"),
 }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_runs_of_every_output_resume_from_kills_at_random_renames(
-    tmp_path, monkeypatch, short_text, short_configuration, output
+    tmp_path, monkeypatch, short_text, short_options, output
 ):
     """The text is on disk, and a share of it is resampled. Checkpoints are written all the time."""
-    configuration = dataclasses.replace(short_configuration, dropout=0.2, **OUTPUTS[output])
+    options = short_options.replace(dropout=0.2, **OUTPUTS[output])
     small = {"data.encoded_corpus.IN_MEMORY": 0, "data.shuffling.BLOCK": 1 << 8, "data.shuffling.POOL": 4 << 8}
     small |= {"training.checkpoint.SECONDS_PER_SAVE": 0.0, "training.checkpoint.UPDATES_PER_CHECK": 3}
     for name, value in small.items():
         monkeypatch.setattr(f"keras_nplm.{name}", value)
     corpus = open_corpus(train=[str(short_text)], resample=[(0.5, [str(short_text)])])
-    whole = train(configuration, corpus, tmp_path / "whole")
+    whole = train(options, corpus, tmp_path / "whole")
     rename, random, kills = os.replace, np.random.default_rng(len(output)), 0
 
     def replace(source, target):
@@ -115,7 +115,7 @@ def test_runs_of_every_output_resume_from_kills_at_random_renames(
     monkeypatch.setattr("os.replace", replace)
     while not (tmp_path / "cut" / "metrics.json").exists():
         with contextlib.suppress(_Killed):
-            resumed = train(configuration, corpus, tmp_path / "cut")
+            resumed = train(options, corpus, tmp_path / "cut")
             kills -= 1
         kills += 1
     assert kills > 2 and resumed["test"] == whole["test"]
@@ -124,14 +124,15 @@ def test_runs_of_every_output_resume_from_kills_at_random_renames(
 
 
 @pytest.fixture
-def build_checkpoint(tmp_path, short_configuration):
+def build_checkpoint(tmp_path, short_options):
     """A function from the updates of an epoch and options to the checkpoint of a tiny model as training begins."""
 
     def build(steps: int, begins: bool = True, **options) -> Checkpoint:
         model = NPLM(9, order=3, embedding_dim=2, hidden_units=3)
         model.compile("sgd")
-        configuration, devices = dataclasses.replace(short_configuration, **options), tf.distribute.get_strategy()
-        checkpoint = Checkpoint(model, tmp_path, configuration, steps, batch_size=4, devices=devices)
+        devices = tf.distribute.get_strategy()
+        changed = short_options.replace(**options)
+        checkpoint = Checkpoint(model, tmp_path, changed, steps, batch_size=4, devices=devices)
         checkpoint.on_train_begin()
         if begins:
             checkpoint.on_epoch_begin(0)

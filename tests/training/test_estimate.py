@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, LanguageModel, estimate, mix, open_corpus
+from keras_nplm import NPLM, LanguageModel, TextOptions, estimate, mix, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.models.ngrams import exchange_classes
 
@@ -37,7 +37,7 @@ def test_commands_take_an_estimated_model(tmp_path, capsys, short_text, method):
 
 def test_weights_are_given_or_follow_the_frequency(tmp_path, capsys, short_corpus):
     for order in (2, 3):
-        estimate("kneser-ney", short_corpus, tmp_path / str(order), order=order, min_count=2)
+        estimate("kneser-ney", short_corpus, tmp_path / str(order), order=order)
     parts = [tmp_path / "2", tmp_path / "3"]
     by_frequency = _json(capsys, "mix", *parts, "--by-frequency", "--output", tmp_path / "bins")
     assert len(by_frequency["weights"]) > 3
@@ -54,7 +54,8 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(tmp_path, capsys):
     rng = np.random.default_rng(0)
     topics = [rng.choice(words, 4, replace=False) for _ in range(60)]
     text.write_text("".join(" ".join(rng.choice(topic, 40)) + "\n" for topic in topics), encoding="utf-8")
-    plain = estimate("kneser-ney", open_corpus(train=[text]), tmp_path / "kn", order=2, boundary="stream", min_count=1)
+    stream = TextOptions(boundary="stream", min_count=1)
+    plain = estimate("kneser-ney", open_corpus(train=[text]), tmp_path / "kn", order=2, text=stream)
     caches = ["--unigram-cache", "--cache-length", "100", "--uniform"]
     metrics = _json(capsys, "mix", tmp_path / "kn", "--output", tmp_path / "mixture", *caches)
     assert metrics["components"] == ["back-off", "unigram-cache", "uniform"] and metrics["decay"] == 50
@@ -78,7 +79,8 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(tmp_path, capsys):
 
 def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, short_corpus):
     for name, boundary, min_count in (("kn", "sentence", 2), ("stream", "stream", 2), ("words", "sentence", 99)):
-        estimate("kneser-ney", short_corpus, tmp_path / name, order=2, boundary=boundary, min_count=min_count)
+        text = TextOptions(boundary=boundary, min_count=min_count)
+        estimate("kneser-ney", short_corpus, tmp_path / name, order=2, text=text)
     for arguments, message in (
         ("kn stream --output mixture", "must have the same boundary"),
         ("kn words --output mixture", "must have the same vocabulary"),
@@ -106,7 +108,7 @@ def test_probability_0_is_reported(tmp_path, capsys):
 
 
 def test_word_classes_are_saved_and_reused(tmp_path, monkeypatch, short_corpus):
-    options = dict(order=3, min_count=2)
+    options = dict(order=3)
     with monkeypatch.context() as context:
         context.setattr("keras_nplm.models.ngrams.class_based", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):

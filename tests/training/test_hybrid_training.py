@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_nplm import Configuration, Hybrid, LanguageModel, kneser_ney, open_corpus
+from keras_nplm import Hybrid, LanguageModel, Options, kneser_ney, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
 from keras_nplm.language_model.model_files import BACKGROUND, load_component
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.training.background import write_background
+from keras_nplm.training.run import Run
 
 SMALL = "--order 5 --embedding-dim 4 --hidden-units 8 --averages-after 3 --batch-size 64 --min-count 1"
 LAYOUTS = {"one line": 1, "five lines": 5, "short lines": 600}
@@ -31,7 +32,7 @@ def train_characters(tmp_path, no_report) -> Callable[..., tuple[int, Path]]:
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
             files += [f"--{split}", str(path)]
         output = tmp_path / "model"
-        options = ["--token", "character", "--output-layer", "hybrid", *flags.split(), "--json"]
+        options = ["--token", "character", "--network", "hybrid", *flags.split(), "--json"]
         return main(["train", *files, *options, "--output", str(output)]), output
 
     return run
@@ -147,7 +148,8 @@ def test_the_order_inside_is_the_lowest_that_gains_little(tmp_path, kind, seed):
     for order in range(2, 8):
         model = kneser_ney(encoded.ids("train"), encoded.vocabulary_size, order)
         perplexities[order] = evaluate(model, encoded.ids("validation"))["perplexity"]
-    write_background(tmp_path, Configuration(output_layer="hybrid", order=7), encoded, vocabulary)
+    options = Options.of(network="hybrid", order=7)
+    write_background(Run(tmp_path, options, encoded, vocabulary))
     background = load_component(tmp_path, BACKGROUND, {"boundary": "sentence"}, len(vocabulary))
     assert background.order == _choose_order(perplexities)
     if kind == "weak":  # one more word gains, yet less than a thousandth

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from keras_nplm.data.ngram_arrays import BOUNDARIES
+from keras_nplm.data.boundary import BOUNDARIES
 from keras_nplm.data.tokenizers import STEPS, SUBWORDS, WORD_TOKENIZERS
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.deep_hidden import ACTIVATIONS
@@ -63,9 +63,7 @@ def test_options_of_a_run_have_different_names():
             "`batch_size` must be a multiple of `segment`, 4",
             id="segment",
         ),
-        pytest.param(
-            dict(averages_after=()), "`averages_after` must have a distance", id="no distance"
-        ),
+        pytest.param(dict(averages_after=()), "`averages_after` must have a distance", id="no distance"),
         pytest.param(dict(head="energy"), "`hidden` must be none with `head` energy", id="energy"),
         pytest.param(dict(hidden="none"), "`direct_connections` must be on", id="no features"),
         pytest.param(
@@ -133,9 +131,7 @@ def test_options_of_a_run_have_different_names():
             "`residual_blocks` must be left out",
             id="no blocks",
         ),
-        pytest.param(
-            dict(output_layer="full"), "`output_layer` must be an option of a run", id="unknown"
-        ),
+        pytest.param(dict(output_layer="full"), "`output_layer` must be an option of a run", id="unknown"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(given, message):

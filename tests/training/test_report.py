@@ -1,6 +1,5 @@
 """The HTML report and its charts: well-formed, with the numbers of the run, the model and Kneser-Ney."""
 
-import dataclasses
 import json
 import math
 import re
@@ -74,17 +73,17 @@ def test_samples_are_those_of_the_model(text, model_directory):
 _ODD = ["<script>alert(1)</script>", "&amp;", "\"x'", "שלום", "</title>", "\x07\x1b", "漢字", "]]>", "$x^2", "x" * 99]
 
 
-def test_odd_words_are_shown_as_text(tmp_path, small_configuration, monkeypatch, capsys):
+def test_odd_words_are_shown_as_text(tmp_path, small_options, monkeypatch, capsys):
     sentences = [[_ODD[(first + i) % 10] for i in range(5)] for first in range(10)]
     corpus = Corpus("</h1><b>&", "whitespace", dict.fromkeys(SPLITS, lambda: iter(sentences)))
     small = {"epochs": 1, "batch_size": 16, "min_count": 1, "num_sampled": 3}
-    configuration = dataclasses.replace(small_configuration, output_layer="nce", boundary="stream", **small)
+    options = small_options.replace(objective="nce", boundary="stream", **small)
     with monkeypatch.context() as context:
         context.setattr("keras_nplm.training.train.write_run_report", Mock(side_effect=RunError("The disk is full.")))
-        metrics = train(configuration, corpus, tmp_path / "model")
+        metrics = train(options, corpus, tmp_path / "model")
     assert "report.html was not written: The disk is full. Fix: run the same command again" in capsys.readouterr().err
     monkeypatch.setattr("keras_nplm.training.report._MAX_BASELINE_TOKENS", 10)
-    assert train(configuration, corpus, tmp_path / "model") == metrics
+    assert train(options, corpus, tmp_path / "model") == metrics
     text = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
     page, expected = _parse(text), [word.replace("\x07\x1b", "\ufffd\ufffd") for word in _ODD]
     assert not {element.tag for element in page.iter()} & {"script", "b", "x"} and _texts(page, "h1") == ["</h1><b>&"]

@@ -1,7 +1,6 @@
 """Training on an in-domain text and shares of out-of-domain texts: `--resample`."""
 
 import collections
-import dataclasses
 import itertools
 import json
 
@@ -9,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import Configuration, EncodedCorpus, LanguageModel, estimate, open_corpus
+from keras_nplm import EncodedCorpus, LanguageModel, Options, TextOptions, estimate, open_corpus
 
 SHARES = {"in.txt": 1, "out=0.5.a.txt": 0.5, "out=0.5.b.txt": 0.5, "web.txt": 0.25}
 
@@ -33,15 +32,15 @@ def _open(files):
 
 
 @pytest.fixture(scope="module")
-def configuration(small_configuration) -> Configuration:
+def options(small_options) -> Options:
     """Weights stay where they started."""
-    return dataclasses.replace(small_configuration, epochs=2, batch_size=16, min_count=1, learning_rate=0.0)
+    return small_options.replace(epochs=2, batch_size=16, min_count=1, learning_rate=0.0)
 
 
 @pytest.fixture(scope="module")
-def trained(files, configuration, tmp_path_factory, train_without_report):
+def trained(files, options, tmp_path_factory, train_without_report):
     directory = tmp_path_factory.mktemp("models") / "m"
-    train_without_report(configuration, _open(files), directory)
+    train_without_report(options, _open(files), directory)
     return directory
 
 
@@ -74,7 +73,7 @@ def test_an_epoch_has_the_share_of_each_text(trained, files):
 
 
 def test_ngram_models_count_all_of_the_text(trained, files, tmp_path):
-    result = estimate("kneser-ney", _open(files), tmp_path / "kn", order=2, min_count=1)
+    result = estimate("kneser-ney", _open(files), tmp_path / "kn", order=2, text=TextOptions(min_count=1))
     pairs = set()
     for name in SHARES:
         pairs |= set(itertools.pairwise(["</s>", *_read_words(files / name)]))

@@ -1,7 +1,6 @@
 """Training of short-lists: the model directory, commands, resuming, backgrounds and damaged files."""
 
 import contextlib
-import dataclasses
 import functools
 import io
 import json
@@ -18,11 +17,11 @@ from keras_nplm.models.ngrams.tables import ContextTrie
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory, short_corpus, short_configuration, train_without_report):
+def directory(tmp_path_factory, short_corpus, short_options, train_without_report):
     """A trained short-list of 10 words; tests read it and write nothing there."""
     path = tmp_path_factory.mktemp("shortlist") / "model"
     with contextlib.redirect_stderr(io.StringIO()) as error:
-        train_without_report(dataclasses.replace(short_configuration, order=3, shortlist_size=10), short_corpus, path)
+        train_without_report(short_options.replace(order=3, shortlist_size=10), short_corpus, path)
     assert "of training are over the 14 words of the list" in error.getvalue()
     return path
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import Configuration, ngram_dataset, open_corpus
+from keras_nplm import Options, ngram_dataset, open_corpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
 from keras_nplm.training.fit import _divide_epoch
 from keras_nplm.training.targets import TrainingTargets
@@ -28,11 +28,11 @@ def _encode(directory, sizes: list[int], share: float):
 @pytest.mark.parametrize("share", [0.13, 0.5])
 def test_each_epoch_has_a_batch_for_each_update(tmp_path, sizes, share, segment):
     encoded = _encode(tmp_path, sizes, share)
-    configuration = Configuration(order=3, segment=segment, batch_size=segment)
-    targets = TrainingTargets.of(configuration, encoded)
-    batch_size, steps, _ = _divide_epoch(configuration, targets, tf.distribute.get_strategy())
-    options = dict(segment=segment, drop_remainder=True)
-    batches = len(ngram_dataset(encoded.for_training(), 3, batch_size, **options))
+    options = Options.of(order=3, segment=segment, batch_size=segment)
+    targets = TrainingTargets.of(options, encoded)
+    batch_size, steps, _ = _divide_epoch(options, targets, tf.distribute.get_strategy())
+    dataset = ngram_dataset(encoded.for_training(), 3, batch_size, segment=segment, drop_remainder=True)
+    batches = len(dataset)
     assert batches >= steps
     # at most the rounding of each share to segments is lost
     tokens = sizes[0] + share * sum(sizes[1:])
@@ -44,7 +44,7 @@ def test_each_epoch_has_a_batch_for_each_update(tmp_path, sizes, share, segment)
 
 def test_counts_of_targets_are_those_of_each_text(tmp_path):
     sizes = [33, 41, 57]
-    targets = TrainingTargets.of(Configuration(order=3), _encode(tmp_path, sizes, 0.5))
+    targets = TrainingTargets.of(Options.of(order=3), _encode(tmp_path, sizes, 0.5))
     np.testing.assert_array_equal(targets.counts.sum(axis=1), sizes)
     np.testing.assert_array_equal(targets.shares, [1.0, 0.5, 0.5])
     assert targets.ngrams_per_epoch == 33 + round(0.5 * 41) + round(0.5 * 57)

@@ -1,6 +1,5 @@
 """The logs of `LanguageModelBoard`: scalars, text, hyperparameters and the projector's files."""
 
-import dataclasses
 import html
 import json
 import re
@@ -17,13 +16,13 @@ from tensorboard.util import tensor_util
 
 from keras_nplm import (
     NPLM,
-    Configuration,
     ContextEmbedding,
     DeepHidden,
     InputError,
     LanguageModel,
     LinearHead,
     NoiseContrastive,
+    Options,
     TanhHidden,
     Vocabulary,
     train,
@@ -177,7 +176,7 @@ def test_a_resumed_run_has_each_step_once(tmp_path, cut):
 
 @pytest.mark.long
 def test_a_run_killed_between_logs_and_checkpoint_has_each_step_once(
-    tmp_path, monkeypatch, short_corpus, short_configuration
+    tmp_path, monkeypatch, short_corpus, short_options
 ):
     class Killed(BaseException):
         pass
@@ -185,12 +184,12 @@ def test_a_run_killed_between_logs_and_checkpoint_has_each_step_once(
     def kill(checkpoint, epoch, logs=None):
         raise Killed
 
-    configuration = dataclasses.replace(short_configuration, epochs=2)
+    options = short_options.replace(epochs=2)
     with monkeypatch.context() as context, pytest.raises(Killed):
         context.setattr(Checkpoint, "on_epoch_end", kill)
-        train(configuration, short_corpus, tmp_path / "model")
+        train(options, short_corpus, tmp_path / "model")
     assert _list_steps(tmp_path / "model" / "logs" / "train") == [0]
-    train(configuration, short_corpus, tmp_path / "model")
+    train(options, short_corpus, tmp_path / "model")
     for run in ("train", "validation"):
         assert _list_steps(tmp_path / "model" / "logs" / run) == [0, 1]
 
@@ -207,15 +206,15 @@ def test_misuse_is_refused_before_training(tmp_path):
         _fit(_model(), [_board(_model(), tmp_path)])
 
 
-def test_train_writes_hyperparameters_and_curves(model_directory, small_configuration):
+def test_train_writes_hyperparameters_and_curves(model_directory, small_options):
     train = _values(model_directory / "logs" / "train")
     metrics = json.loads((model_directory / "metrics.json").read_text())
     rates = [epoch["ngrams_per_second"] for epoch in metrics["history"]]
     np.testing.assert_allclose(list(train["run/ngrams_per_second"].values()), rates, rtol=0.05)
     content = _read(model_directory / "logs" / "validation").SummaryMetadata(metadata.SESSION_START_INFO_TAG)
     found = metadata.parse_session_start_info_plugin_data(content.plugin_data.content).hparams
-    default = dataclasses.asdict(Configuration())
-    options = {name: value for name, value in dataclasses.asdict(small_configuration).items() if value != default[name]}
+    default = Options().flatten()
+    options = {name: value for name, value in small_options.flatten().items() if value != default[name]}
     assert set(found) == set(options)
     for name, value in found.items():
         kind = {bool: "bool_value", str: "string_value"}.get(type(options[name]), "number_value")

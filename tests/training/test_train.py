@@ -1,6 +1,5 @@
 """`train`: a complete model directory, reproducible, with finished and foreign directories left alone."""
 
-import dataclasses
 import json
 
 import keras
@@ -14,7 +13,7 @@ from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.build import build_model
 
 
-def test_model_directory_is_complete_and_its_figures_hold(model_directory, small_configuration):
+def test_model_directory_is_complete_and_its_figures_hold(model_directory, small_options):
     assert {path.name for path in model_directory.iterdir()} == {
         "config.json", "corpus", "history.json", "logs", "metrics.json", "model.keras", "report.html", "spelling.tsv",
         "vocabulary.txt",
@@ -29,14 +28,14 @@ def test_model_directory_is_complete_and_its_figures_hold(model_directory, small
     best = metrics["history"][metrics["best_epoch"] - 1]
     assert metrics["validation"]["perplexity"] == pytest.approx(best["validation_perplexity"], rel=1e-4)
     assert metrics["validation"]["perplexity"] < 150  # the unigram model: about 270
-    assert metrics["parameters"] == build_model(small_configuration, model.vocabulary_size).count_params()
+    assert metrics["parameters"] == build_model(small_options, model.vocabulary_size).count_params()
     assert list((model_directory / "logs").glob("*/events*"))
 
 
 @pytest.mark.usefixtures("no_report")
-def test_nce_run_records_its_loss_and_log_z(tmp_path, short_text, short_corpus, short_configuration, capsys):
-    options = dict(output_layer="nce", num_sampled=99, self_normalisation=1.0, learning_rate=1.0, epochs=1)
-    metrics = train(dataclasses.replace(short_configuration, **options), short_corpus, tmp_path / "model")
+def test_nce_run_records_its_loss_and_log_z(tmp_path, short_text, short_corpus, short_options, capsys):
+    options = dict(objective="nce", num_sampled=99, self_normalisation=1.0, learning_rate=1.0, epochs=1)
+    metrics = train(short_options.replace(**options), short_corpus, tmp_path / "model")
     assert "nce_loss" in metrics["history"][0] and not metrics["history"][0].keys() & {"loss", "train_perplexity"}
     assert metrics["training_cpu_seconds"] < metrics["cpu_seconds"]
     recorded = metrics["test"]["ln_z"]
@@ -51,15 +50,15 @@ def test_nce_run_records_its_loss_and_log_z(tmp_path, short_text, short_corpus, 
     assert exact != fast and abs(fast - exact) < 0.5 * scores[0]["tokens"]
 
 
-def test_finished_run_is_read_and_other_directories_are_refused(tmp_path, model_directory, small_configuration, capsys):
+def test_finished_run_is_read_and_other_directories_are_refused(tmp_path, model_directory, small_options, capsys):
     before = (model_directory / "model.keras").read_bytes()
     metrics = json.loads((model_directory / "metrics.json").read_text())
-    assert train(small_configuration, open_corpus(), model_directory) == metrics
+    assert train(small_options, open_corpus(), model_directory) == metrics
     assert f"The run in {model_directory} is finished" in capsys.readouterr().err
     with pytest.raises(InputError, match="holds a run with other options"):
-        train(dataclasses.replace(small_configuration, order=3), open_corpus(), model_directory)
+        train(small_options.replace(order=3), open_corpus(), model_directory)
     assert (model_directory / "model.keras").read_bytes() == before
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(InputError, match="model directory"):
-        train(small_configuration, open_corpus(), tmp_path)
+        train(small_options, open_corpus(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]

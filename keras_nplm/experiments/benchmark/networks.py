@@ -1,7 +1,5 @@
 """The networks that the benchmarks time: the paper's sizes on Brown, training and scoring as work."""
 
-import dataclasses
-
 import numpy as np
 
 from keras_nplm.data.dataset import ngram_dataset
@@ -9,21 +7,21 @@ from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, Work
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.training.build import build_model
-from keras_nplm.training.configuration import CONFIGURATIONS, Configuration
+from keras_nplm.training.configurations import CONFIGURATIONS
 from keras_nplm.training.optimizers import LazySGD
+from keras_nplm.training.options import Options
 from keras_nplm.training.sizes import compute_sizes
 
 VOCABULARY_SIZE = 17_905  # of the paper's words of Brown
-PAPER = dataclasses.replace(
-    CONFIGURATIONS["brown"], held_out_mass=0.0, dropout=0.0, boundary="sentence", batch_size=512, num_sampled=256
+PAPER = CONFIGURATIONS["brown"].options.replace(
+    held_out_mass=0.0, dropout=0.0, boundary="sentence", batch_size=512, num_sampled=256
 )
-NCE = dataclasses.replace(PAPER, output_layer="nce", self_normalisation=1.0)
+NCE = PAPER.replace(objective="nce", self_normalisation=1.0)
 
 
-def train_network(
-    name: str, configuration: Configuration, steps: int, vocabulary_size: int = VOCABULARY_SIZE
-) -> Contender:
-    model, batch_size = build_model(configuration, vocabulary_size), configuration.batch_size
+def train_network(name: str, options: Options, steps: int, vocabulary_size: int = VOCABULARY_SIZE) -> Contender:
+    model = build_model(options, vocabulary_size)
+    batch_size = options.training.batch_size
     ids = _sample_zipf_ids(vocabulary_size, batch_size * 400)
     model.set_unigram(np.bincount(ids, minlength=vocabulary_size))
     model.compile(optimizer=LazySGD(0.1), steps_per_execution=20 if steps >= 100 else 1)
@@ -33,19 +31,20 @@ def train_network(
         model.fit(dataset, steps_per_epoch=steps, shuffle=False, verbose=0)
         return steps * batch_size
 
-    is_float32 = configuration.dtype == "float32"  # as the peak
-    return Contender(name, work, is_float32 * compute_sizes(configuration, vocabulary_size)["flops_training"])
+    is_float32 = options.network.dtype == "float32"  # as the peak
+    flops = compute_sizes(options.network, vocabulary_size)["flops_training"]
+    return Contender(name, work, is_float32 * flops)
 
 
 def score_ngrams(model: NextWordModel, ngrams: np.ndarray) -> Work:
     return lambda: len(model.log_prob(ngrams[:, :-1], ngrams[:, -1]))
 
 
-def run_torch(configuration: Configuration, task: str, vocabulary_size: int = VOCABULARY_SIZE) -> Process:
+def run_torch(options: Options, task: str, vocabulary_size: int = VOCABULARY_SIZE) -> Process:
     """Return the same network in PyTorch as a peer; `task`: `"training"` or `"scoring"`."""
-    ngrams = sample_ngrams(configuration.order, configuration.batch_size, vocabulary_size)
-    arguments = dict(configuration=configuration, vocabulary_size=vocabulary_size, ngrams=ngrams, task=task)
-    flops = compute_sizes(configuration, vocabulary_size)[f"flops_{task}"]
+    ngrams = sample_ngrams(options.network.order, options.training.batch_size, vocabulary_size)
+    arguments = dict(options=options, vocabulary_size=vocabulary_size, ngrams=ngrams, task=task)
+    flops = compute_sizes(options.network, vocabulary_size)[f"flops_{task}"]
     return Process("PyTorch", f"{__package__}.torch_models:build_nplm", arguments, ["torch"], flops=flops, peer=True)
 
 

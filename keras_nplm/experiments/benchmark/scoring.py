@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.encoding import encode_sentences
+from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.data.special_ids import EOS_ID
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Settings, declare_speed, networks, peers
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, Work, is_installed
@@ -31,7 +31,9 @@ _COLUMNS = [*SPEED_COLUMNS, ("µs per n-gram", lambda row: 1e6 / row["rate"], ".
 
 
 def build_groups(settings: Settings) -> Iterator[list[Contender]]:
-    corpus, order, flops = settings.corpus, PAPER.order, compute_sizes(PAPER, VOCABULARY_SIZE)["flops_scoring"]
+    corpus = settings.corpus
+    order = PAPER.network.order
+    flops = compute_sizes(PAPER.network, VOCABULARY_SIZE)["flops_scoring"]
     normalised = networks.score_ngrams(build_model(PAPER, VOCABULARY_SIZE), networks.sample_ngrams(order, 1 << 13))
     yield [Contender("normalised", normalised, flops), networks.run_torch(PAPER, "scoring")]
     model, ngrams = SelfNormalised(build_model(NCE, VOCABULARY_SIZE)), networks.sample_ngrams(order, 1 << 18)

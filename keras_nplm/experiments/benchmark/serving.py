@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.special_ids import SPECIALS
+from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Settings, declare_speed, peers
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, is_installed, time_requests
@@ -33,10 +33,10 @@ def build_groups(
     """Yield a SavedModel beside its matrix products, for each number of contexts in a request; then LiteRT and ONNX."""
     vocabulary = Vocabulary([f"w{number}" for number in range(size - len(SPECIALS))])
     language_model = LanguageModel(build_model(PAPER, size), vocabulary, "words", "sentence")
-    context_ids = sample_ngrams(PAPER.order, max(batches), size)[:, :-1]
+    context_ids = sample_ngrams(PAPER.network.order, max(batches), size)[:, :-1]
     texts = [" ".join(vocabulary.decode(context)) for context in context_ids]
-    x = tf.random.normal([max(batches), PAPER.embedding_dim * (PAPER.order - 1)])
-    hidden, output = (tf.random.normal([number, PAPER.hidden_units]) for number in (x.shape[1], size))
+    x = tf.random.normal([max(batches), PAPER.network.embedding_dim * (PAPER.network.order - 1)])
+    hidden, output = (tf.random.normal([number, PAPER.network.hidden_units]) for number in (x.shape[1], size))
     multiply = tf.function(lambda x: tf.matmul(tf.matmul(x, hidden), output, transpose_b=True), reduce_retracing=True)
     with tempfile.TemporaryDirectory() as directory:
         loaded = tf.saved_model.load(export_saved_model(language_model, directory))

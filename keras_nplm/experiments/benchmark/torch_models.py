@@ -30,17 +30,19 @@ from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicS
 from keras_nplm.models.dynamic.tuning import STILL, find_settings
 from keras_nplm.models.dynamic.tuning import TOKENS as TUNING_TOKENS
 from keras_nplm.models.ngrams.interpolation import combine, fit_weights
-from keras_nplm.training.configuration import Configuration
+from keras_nplm.training.options import Options
 
 _TRAINING_TOKENS = 20_000  # of the mean squares of the gradient
 
 
-def build_nplm(configuration: Configuration, vocabulary_size: int, ngrams: np.ndarray, task: str) -> Contender:
+def build_nplm(options: Options, vocabulary_size: int, ngrams: np.ndarray, task: str) -> Contender:
     """Return training or scoring of the paper's network on a batch, as users of PyTorch write it."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    m, h, direct = configuration.embedding_dim, configuration.hidden_units, configuration.direct_connections
-    x_size = (configuration.order - 1) * m
+    m = options.network.embedding_dim
+    h = options.network.hidden_units
+    direct = options.network.direct_connections
+    x_size = (options.network.order - 1) * m
     embed, hidden = nn.Embedding(vocabulary_size, m), nn.Linear(x_size, h)
     output = nn.Linear(h + direct * x_size, vocabulary_size)
     optimizer = torch.optim.SGD(nn.ModuleList([embed, hidden, output]).parameters(), 0.1)

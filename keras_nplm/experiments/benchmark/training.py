@@ -5,7 +5,6 @@ network with the full softmax. The share of the peak, the rate of a large matrix
 of the hidden layer, and of all words, or with a sampled output of the target and the k negative samples.
 """
 
-import dataclasses
 from collections.abc import Iterator
 
 from keras_nplm.experiments.benchmark import Settings, declare_speed
@@ -15,18 +14,19 @@ from keras_nplm.experiments.benchmark.networks import NCE, PAPER, run_torch, tra
 
 def build_groups(settings: Settings) -> Iterator[list[Contender]]:
     for title, direct in (("full softmax", False), ("full softmax, direct connections", True)):
-        full = dataclasses.replace(PAPER, direct_connections=direct)
-        bfloat16 = dataclasses.replace(full, dtype="mixed_bfloat16")
+        full = PAPER.replace(direct_connections=direct)
+        bfloat16 = full.replace(dtype="mixed_bfloat16")
         yield [
             train_network(title, full, 24),
             train_network(f"{title}, mixed_bfloat16", bfloat16, 24),
             run_torch(full, "training"),
         ]
-    sampled, adaptive = (dataclasses.replace(PAPER, output_layer=name) for name in ("sampled", "adaptive"))
+    sampled = PAPER.replace(objective="sampled")
+    adaptive = PAPER.replace(head="adaptive")
     for size in (17_905, 100_000):
         yield [
-            train_network(f"NCE, k={NCE.num_sampled}, V={size:,}", NCE, 320, size),
-            train_network(f"sampled softmax, k={sampled.num_sampled}, V={size:,}", sampled, 320, size),
+            train_network(f"NCE, k={NCE.network.num_sampled}, V={size:,}", NCE, 320, size),
+            train_network(f"sampled softmax, k={sampled.network.num_sampled}, V={size:,}", sampled, 320, size),
             train_network(f"adaptive softmax, V={size:,}", adaptive, 40, size),
         ]
 

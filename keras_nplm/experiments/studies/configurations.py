@@ -10,7 +10,7 @@ from keras_nplm.experiments.rows import Row
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import Table, format_code, format_seconds, split_columns
 
-_SOFTMAX = "train --config brown-nce-quick --held-out-mass 0 --self-normalisation 0 --output-layer"
+_SOFTMAX = "train --config brown-nce-quick --held-out-mass 0 --self-normalisation 0"
 ROWS = (
     find_row("kneser-ney-5"),
     Row("brown", "full softmax", "train --config brown"),
@@ -18,8 +18,8 @@ ROWS = (
     Row("brown-nce-no-held-out", "NCE", "train --config brown-nce --held-out-mass 0"),
     Row("brown-nce-quick", "NCE, three epochs", "train --config brown-nce-quick"),
     Row("brown-nce-quick-no-held-out", "NCE, three epochs", "train --config brown-nce-quick --held-out-mass 0"),
-    Row("brown-sampled-quick", "sampled softmax, three epochs", f"{_SOFTMAX} sampled"),
-    Row("brown-adaptive-quick", "adaptive softmax, three epochs", f"{_SOFTMAX} adaptive"),
+    Row("brown-sampled-quick", "sampled softmax, three epochs", f"{_SOFTMAX} --objective sampled"),
+    Row("brown-adaptive-quick", "adaptive softmax, three epochs", f"{_SOFTMAX} --head adaptive --objective likelihood"),
     Row("modern-small-1", "modern, small", "train --config modern-small --seed 1"),
     Row("modern-1", "modern", "train --config modern --seed 1"),
 )

@@ -20,7 +20,7 @@ _TEXTS = {  # name: title, flags
     "brown": ("Brown, sentences", "--corpus brown --min-count 4"),
 }
 _ORDERS = range(3, 7)  # of Kneser-Ney
-_CHOSEN = "{output_layer}, n={order}, m={embedding_dim}, h={hidden_units}, {epochs} epochs"
+_CHOSEN = "{network}, {objective}, n={order}, m={embedding_dim}, h={hidden_units}, {epochs} epochs"
 COLUMNS = [
     ("text", "title", ""),
     ("tokens", "tokens", ","),

@@ -13,18 +13,21 @@ from keras_nplm.experiments.rows import Row, read_row
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import SPLITS, Column, Table
 
-_FAR, _SLOW = "--order 61 --averages-after 4,10,20,40", "--learning-rate 1.2"
+_AVERAGED = "--context averaged --averages-after"
+_FAR = f"--order 61 {_AVERAGED} 4,10,20,40"
+_SLOW = "--learning-rate 1.2"
+_TANH = "--hidden deep --activation tanh"  # of which each row changes one thing
 _CHANGES = {  # name: title, flags that change `brown-nce-quick`
     "far": ("n=61, averages after 4, 10, 20, 40; m=60, h=100, tanh, no dropout", _FAR),
     "far-none": ("no far context: n=5", ""),
-    "far-one": ("one average, of words 5 to 60", "--order 61 --averages-after 4"),
-    "far-21": ("a nearer one: n=21, averages after 4, 10", "--order 21 --averages-after 4,10"),
+    "far-one": ("one average, of words 5 to 60", f"--order 61 {_AVERAGED} 4"),
+    "far-21": ("a nearer one: n=21, averages after 4, 10", f"--order 21 {_AVERAGED} 4,10"),
     "far-wide": ("wider: m=100, h=200", f"{_FAR} --embedding-dim 100 --hidden-units 200"),
-    "far-residual": ("a residual block, rate 1.2", f"{_FAR} --residual-blocks 1 {_SLOW}"),
-    "far-norm": ("layer normalisation, rate 1.2", f"{_FAR} --layer-norm {_SLOW}"),
-    "far-gelu": ("GELU, rate 1.2", f"{_FAR} --activation gelu {_SLOW}"),
+    "far-residual": ("a residual block, rate 1.2", f"{_FAR} {_TANH} --no-layer-norm {_SLOW}"),
+    "far-norm": ("layer normalisation, rate 1.2", f"{_FAR} {_TANH} --residual-blocks 0 {_SLOW}"),
+    "far-gelu": ("GELU, rate 1.2", f"{_FAR} --hidden deep --residual-blocks 0 --no-layer-norm {_SLOW}"),
     "far-slow": ("rate 1.2 alone", f"{_FAR} {_SLOW}"),
-    "far-all": ("the two and GELU, rate 1.2", f"{_FAR} --residual-blocks 1 --layer-norm --activation gelu {_SLOW}"),
+    "far-all": ("the two and GELU, rate 1.2", f"{_FAR} --hidden deep {_SLOW}"),
     "far-tied": ("output tied to C, rate 0.5", f"{_FAR} --tied-output --learning-rate 0.5"),
     "far-dropout": ("dropout 0.2 on hidden units", f"{_FAR} --dropout 0.2"),
     "far-vectors": ("dropout 0.1 on x", f"{_FAR} --embedding-dropout 0.1"),

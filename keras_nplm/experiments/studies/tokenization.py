@@ -15,7 +15,7 @@ from pathlib import Path
 
 from keras_nplm.data.corpora import SPLITS, open_corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.special_ids import EOS
+from keras_nplm.data.ids import EOS
 from keras_nplm.data.tokenizers import CHARACTERS, join_tokens
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.experiments.rows import Row

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_integer, check_least
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 from keras_nplm.layers.scores import Scores
 
@@ -24,10 +24,13 @@ class Head(ConfiguredLayer):
     """
 
     options: tuple[str, ...] = ("vocabulary_size", "weight_decay")
+    words_option = "vocabulary_size"
     uses_embedding = False  # whether the head needs the matrix C of the context; see `tie`
     has_word_rows = False  # whether it has a row for each word: for W, a pointer, and new words
 
     def __init__(self, vocabulary_size: int, weight_decay: float = 0.0, **kwargs: Any):
+        check_integer("vocabulary_size", vocabulary_size, 2)
+        check_least("weight_decay", weight_decay, 0.0)
         super().__init__(autocast=False, **kwargs)
         self.vocabulary_size = vocabulary_size
         self.weight_decay = weight_decay
@@ -47,6 +50,13 @@ class Head(ConfiguredLayer):
     def set_unigram(self, unigram: np.ndarray) -> None:
         """Set the biases so that P(w | context) is `unigram`, float [outputs], whatever the context."""
         raise NotImplementedError
+
+    def check_growable(self) -> None:
+        """Refuse to add words: unless a head says otherwise, it has no row for each word."""
+        raise InputError(
+            f"`head` must have a row for each word to add words. Received: {type(self).__name__}. "
+            "Fix: train with a LinearHead."
+        )
 
     def tie(self, embedding: keras.Variable) -> None:
         """Use the matrix C, [|V|, m], of the context layer. Called before `build`."""

@@ -7,12 +7,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.data.special_ids import PAD_ID
+from keras_nplm.data.ids import PAD_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.energy_ops import all_energies, energies, energy_log_normaliser
 from keras_nplm.layers.heads.base import Head, safe_log
 from keras_nplm.layers.lookup import rows
-from keras_nplm.layers.ops import NewRows, Tensor
+from keras_nplm.layers.ops import ConfiguredLayer, NewRows, Tensor
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -123,10 +123,8 @@ class EnergyHead(Head):
     def set_unigram(self, unigram: np.ndarray) -> None:
         self.b.assign(safe_log(unigram))
 
-    def grow_from(self, smaller: "EnergyHead", rows: NewRows) -> None:
-        raise InputError(
-            "`head` must have a row for each word to add words. Received: EnergyHead. Fix: train with a LinearHead."
-        )
+    def grow_from(self, smaller: ConfiguredLayer, rows: NewRows) -> None:
+        self.check_growable()
 
 
 class EnergyScores(NamedTuple):

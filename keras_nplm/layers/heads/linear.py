@@ -117,6 +117,13 @@ class LinearHead(Head):
     def set_unigram(self, unigram: np.ndarray) -> None:
         self.b.assign(safe_log(unigram))
 
+    def check_growable(self) -> None:
+        if self.num_outputs < self.vocabulary_size:
+            raise InputError(
+                f"`num_outputs` must be |V|, {self.vocabulary_size}, to add words. Received: {self.num_outputs}. "
+                "Fix: train a network without a short-list, which new words are not in."
+            )
+
     def grow_from(self, smaller: "LinearHead", rows: NewRows) -> None:
         if self.P is not None:
             self.P.assign(smaller.P)

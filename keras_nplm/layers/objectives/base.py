@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_nplm.data.special_ids import EOS_ID, UNK_ID
+from keras_nplm.data.ids import EOS_ID, UNK_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.heads.base import LEAST_PROBABILITY, Head
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor

@@ -7,15 +7,22 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.data.arguments import fold_seed
-from keras_nplm.data.special_ids import BOS_ID, PAD_ID
-from keras_nplm.io.errors import InputError
-from keras_nplm.io.options import check_option
+from keras_nplm.data.ids import BOS_ID, PAD_ID
+from keras_nplm.io.errors import (
+    InputError,
+    check_choice,
+    check_integer,
+    check_least,
+    check_share,
+)
 from keras_nplm.layers.heads.base import Head, safe_log
 from keras_nplm.layers.lookup import rows
 from keras_nplm.layers.objectives.base import Losses, Objective, append_held_out
 from keras_nplm.layers.ops import NewRows, Tensor
 from keras_nplm.layers.scores import Scores
 from keras_nplm.layers.softmax import noise_loss
+
+PROPOSALS = ("unigram", "log-uniform")
 
 
 class SampledObjective(Objective):
@@ -55,10 +62,10 @@ class SampledObjective(Objective):
         seed: int | None = None,
         **kwargs: Any,
     ):
-        check_option("held_out_mass", held_out_mass)
-        check_option("proposal", proposal)
-        if num_sampled < 1:
-            raise InputError(f"`num_sampled` must be 1 or more. Received: {num_sampled}. Fix: 256 is a usual value.")
+        check_integer("num_sampled", num_sampled, 1)
+        check_choice("proposal", proposal, PROPOSALS)
+        check_share("held_out_mass", held_out_mass)
+        check_least("self_normalisation", self_normalisation, 0.0)
         super().__init__(**kwargs)
         self.supports_jit = False  # XLA is slower here, since it makes gradients dense
         self.num_sampled = num_sampled

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_nplm.data.ngram_arrays import check_ngrams
+from keras_nplm.data.ids import check_ngrams
 from keras_nplm.data.segments import join_contexts
 from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.ops import list_biases

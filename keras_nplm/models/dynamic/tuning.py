@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from keras_nplm.data.arguments import convert_ids
+from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.progress import open_progress

@@ -8,16 +8,16 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.data.boundary import BOUNDARIES
+from keras_nplm.io.errors import InputError, check_choice, check_integer
 from keras_nplm.io.forks import refuse_after_fork
-from keras_nplm.io.options import check_option
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.hidden import DirectConnection
 from keras_nplm.layers.objectives.base import Objective, smooth_unigram
-from keras_nplm.layers.ops import NewRows, Tensor, list_biases
+from keras_nplm.layers.ops import Tensor, collect_variables, list_biases
 from keras_nplm.layers.scores import LinearScores, Scores
-from keras_nplm.layers.segments import Context
+from keras_nplm.layers.segments import Context, are_segments
 from keras_nplm.models.networks.metrics import Perplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
@@ -82,6 +82,7 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
     """
 
     kind = "nplm"  # in config.json of a model directory
+    reads_log_q = False  # whether its inputs are contexts with the log-probabilities of an n-gram model
     built: bool
     boundary: str
 
@@ -98,8 +99,8 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         **kwargs: Any,
     ):
         refuse_after_fork(type(self).__name__)  # where a pickle or a file of a network is read, too
-        check_option("order", order)
-        check_option("boundary", boundary)
+        check_integer("order", order, 2, most=1023)
+        check_choice("boundary", boundary, BOUNDARIES)
         _check_arguments(kwargs)
         kwargs.setdefault("dtype", head.dtype_policy)
         super().__init__(name=name, **kwargs)
@@ -132,7 +133,7 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
                 f"`direct` must be None with {type(self.prob).__name__}, which has no W. "
                 "Received: DirectConnection. Fix: choose a LinearHead."
             )
-        for layer in (self.embed, self.hidden, self.direct, self.prob, self.objective):
+        for layer in self.list_parts().values():
             if layer is not None and layer.compute_dtype == "float16":
                 raise InputError(
                     "`dtype` must be float32, float64, bfloat16 or mixed_bfloat16. Received: float16. "
@@ -204,7 +205,7 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
 
     def shape_targets(self, rows: Tensor, inputs: Any) -> Tensor:
         """Return rows of B = S T contexts, [B, outputs], as [S, T, outputs] if the inputs are segments."""
-        if not isinstance(inputs, dict) or "segments" not in inputs:
+        if not are_segments(inputs):
             return rows
         num_targets = inputs["segments"].shape[1] - self.order + 2
         return ops.reshape(rows, (-1, num_targets, self.prob.num_outputs))
@@ -227,10 +228,19 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
 
     # Facts of the layers
 
+    def list_parts(self) -> dict[str, keras.layers.Layer | None]:
+        """Return the layers by their names in the configuration."""
+        return {
+            "embed": self.embed,
+            "hidden": self.hidden,
+            "direct": self.direct,
+            "head": self.prob,
+            "objective": self.objective,
+        }
+
     def list_layers(self) -> list[keras.layers.Layer]:
         """Return the layers that the network is composed of."""
-        layers = [self.embed, self.hidden, self.direct, self.prob, self.objective]
-        return [layer for layer in layers if layer is not None]
+        return [layer for layer in self.list_parts().values() if layer is not None]
 
     @property
     def biases(self) -> list[keras.Variable]:
@@ -258,15 +268,9 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         """The order of an n-gram model that sees the same separate (not averaged) words of the context."""
         return max(2, self.embed.num_single_words(self.order - 1) + 1)
 
-    def grow_from(self, smaller: "ContextNetwork", rows: NewRows) -> None:
-        """Copy the weights of the same network with fewer words, and add rows of new words."""
-        for layer, old in zip(self.list_layers(), smaller.list_layers(), strict=True):
-            if hasattr(layer, "grow_from"):
-                layer.grow_from(old, rows)
-            else:
-                layer.set_weights(old.get_weights())
-        for state, old_state in zip(self.random_states(), smaller.random_states(), strict=True):
-            state.assign(old_state)
+    def check_growable(self) -> None:
+        """Refuse to add words where a layer cannot."""
+        self.prob.check_growable()
 
     # Saving: SavedModel, the configuration, and the states of random number generators
 
@@ -295,32 +299,28 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         return [variable for variable in self.variables if id(variable) not in weights]
 
     def save_own_variables(self, store: Any) -> None:
-        for variable in self._list_own_variables():
+        for variable in self.list_own_variables():
             store[variable.name] = variable
         for number, state in enumerate(self.random_states()):
             store[f"random_state_{number}"] = state.numpy()
 
     def load_own_variables(self, store: Any) -> None:
-        for variable in self._list_own_variables():
+        for variable in self.list_own_variables():
             variable.assign(store[variable.name])
         for number, state in enumerate(self.random_states()):
             name = f"random_state_{number}"
             if name in store:  # weights saved without dropout have fewer
                 state.assign(store[name])
 
-    def _list_own_variables(self) -> list[keras.Variable]:
+    def list_own_variables(self) -> list[keras.Variable]:
         """Return the weights that no layer has, such as g and v of a `HybridNetwork`."""
-        numbered: dict[str, keras.Variable] = {}
-        super().save_own_variables(numbered)
-        return list(numbered.values())
+        return collect_variables(super().save_own_variables)
 
     def get_config(self) -> dict:
-        layers = {"embed": self.embed, "hidden": self.hidden, "direct": self.direct}
-        layers |= {"head": self.prob, "objective": self.objective}
         config = super().get_config()
         config["order"] = self.order
         config["boundary"] = self.boundary
-        for part, layer in layers.items():
+        for part, layer in self.list_parts().items():
             config[part] = None if layer is None else _serialise(layer)
         return config
 

@@ -3,52 +3,46 @@
 import numpy as np
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.layers.ops import NewRows
+from keras_nplm.layers.ops import ConfiguredLayer, NewRows
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.models.networks.hybrid_network import HybridNetwork
-
-# the layers with a row for each word, and their option that says how many
-_WORD_OPTIONS = {"embed": "vocabulary_size", "direct": "units", "head": "vocabulary_size"}
 
 
 def check_growable(model: object) -> None:
     """Refuse a model that words cannot be added to."""
-    if not isinstance(model, ContextNetwork) or isinstance(model, HybridNetwork):
+    if not isinstance(model, ContextNetwork):
         raise InputError(
             f"`model` must be a network alone to add words to it. Received: {type(model).__name__}. "
             "Fix: train one with `train`."
         )
-    if not model.prob.has_word_rows:
-        raise InputError(
-            f"`head` must have a row for each word to add words. Received: {type(model.prob).__name__}. "
-            "Fix: train with --output-layer full, sampled or nce."
-        )
-    if model.prob.num_outputs < model.vocabulary_size:
-        raise InputError(
-            f"`num_outputs` must be |V|, {model.vocabulary_size}, to add words. Received: {model.prob.num_outputs}. "
-            "Fix: train a network without a short-list, which new words are not in."
-        )
+    model.check_growable()
 
 
 def grow(model: ContextNetwork, rows: NewRows) -> ContextNetwork:
     """Return the network with more words, not compiled. Old words keep their ids and weights, new words follow them."""
     check_growable(model)
-    config = _resize(model.get_config(), model.vocabulary_size + len(rows.b))
-    grown = type(model).from_config(config)
-    grown.grow_from(model, rows)
+    grown = type(model).from_config(_resize_config(model, model.vocabulary_size + len(rows.b)))
+    for layer, old in zip(grown.list_layers(), model.list_layers(), strict=True):
+        if isinstance(layer, ConfiguredLayer):
+            layer.grow_from(old, rows)
+        else:
+            layer.set_weights(old.get_weights())
+    for weight, old_weight in zip(grown.list_own_variables(), model.list_own_variables(), strict=True):
+        weight.assign(old_weight)
+    for state, old_state in zip(grown.random_states(), model.random_states(), strict=True):
+        state.assign(old_state)
     return grown
 
 
-def _resize(config: dict, size: int) -> dict:
-    """Return the configuration of a network for |V| = `size`."""
-    resized = dict(config)
+def _resize_config(model: ContextNetwork, size: int) -> dict:
+    """Return the configuration of the same network for |V| = `size`."""
+    config = model.get_config()
     if "vocabulary_size" in config:  # of an `NPLM`, whose layers follow from its sizes
-        resized["vocabulary_size"] = size
-    for part, option in _WORD_OPTIONS.items():
-        layer = config.get(part)
-        if layer is not None:
-            resized[part] = {**layer, "config": {**layer["config"], option: size}}
-    return resized
+        config["vocabulary_size"] = size
+        return config
+    for part, layer in model.list_parts().items():
+        if isinstance(layer, ConfiguredLayer) and layer.words_option:
+            config[part]["config"][layer.words_option] = size
+    return config
 
 
 def renormalise(log_prob: np.ndarray, log_z: np.ndarray, new_logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

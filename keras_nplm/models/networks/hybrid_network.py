@@ -1,6 +1,5 @@
 """HybridNetwork: a network with the log-probabilities of an n-gram model inside."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.scores import StoredScores
 from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.probabilities import graph_property
 
 _LEAST = -30.0  # ln Q of a word that the n-gram model never predicts
 
@@ -51,6 +51,8 @@ class HybridNetwork(ContextNetwork):
     (2022), Residual learning of neural text generation with n-gram language model.
     """
 
+    reads_log_q = True
+
     def build_parts(self, features_shape: tuple) -> None:
         if self.prob.num_outputs != self.vocabulary_size:
             raise InputError(
@@ -60,6 +62,11 @@ class HybridNetwork(ContextNetwork):
         options = dict(dtype=self.prob.accumulator_dtype, autocast=False)
         self.g = self.add_weight(name="g", shape=(1,), initializer="ones", **options)
         self.v = self.add_weight(name="v", shape=(features_shape[-1],), initializer="zeros", **options)
+
+    def check_growable(self) -> None:
+        raise InputError(
+            "`model` must be a network alone to add words to it. Received: HybridNetwork. Fix: train one with `train`."
+        )
 
     def scores(self, inputs: Any, training: bool = False, sum_gradient: bool = True) -> StoredScores:
         if not isinstance(inputs, dict) or "log_q" not in inputs:
@@ -75,7 +82,7 @@ class HybridNetwork(ContextNetwork):
         """Return ln P(w | context), float [B, |V|], from contexts and ln Q, float [B, |V|]."""
         return self._graph_log_probs_with(context_ids, log_q)
 
-    @functools.cached_property
+    @graph_property
     def _graph_log_probs_with(self) -> Callable:
         def compute(context_ids: Tensor, log_q: Tensor) -> Tensor:
             return ops.log_softmax(self.scores({"contexts": context_ids, "log_q": log_q}).logits())

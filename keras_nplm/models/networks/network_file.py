@@ -1,5 +1,6 @@
 """Load `model.keras` from an untrusted source: only known classes, no more weights than the file holds."""
 
+import importlib
 import io
 import math
 import os
@@ -15,11 +16,10 @@ from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.files import check_is_file, check_json_size, open_archive, parse_json
 from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.models.networks.registered import REGISTERED  # noqa: F401  (all classes that a file may name)
 
 _WEIGHTS = "model.weights.h5"
 _PARTS = ["config.json", "metadata.json", _WEIGHTS]
-_PACKAGE = "keras_nplm>"  # begins the names of classes that this package registers; `REGISTERED` imports them all
+_PACKAGE = "keras_nplm>"  # begins the names of classes that this package registers
 _FLOAT = 4  # bytes
 _MAX_CONFIG = 1 << 16  # bytes of config.json and of metadata.json; a network of this package needs 10,000
 
@@ -28,6 +28,7 @@ def load_network(path: Path) -> ContextNetwork:
     """Load a network, not compiled. Keras creates objects of the classes and sizes that a file names: it is checked."""
     check_is_file(path)
     refuse_after_fork(str(path))
+    importlib.import_module("keras_nplm.models.networks.registered")  # all classes that a file may name
     try:
         with open_archive(path) as archive:
             if sorted(archive.namelist()) != _PARTS:

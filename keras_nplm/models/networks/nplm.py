@@ -6,7 +6,6 @@ import keras
 from keras import ops
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.options import check_option
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.linear import LinearHead
 from keras_nplm.layers.hidden import DirectConnection, NoHidden, TanhHidden
@@ -76,8 +75,6 @@ class NPLM(ContextNetwork):
             weight_decay=weight_decay,
             dropout=dropout,
         )
-        for option, value in self._sizes.items():
-            check_option(option, value)
         if not hidden_units and not direct_connections:
             raise InputError(
                 "`hidden_units` must be 1 or more without direct connections. Received: 0. "

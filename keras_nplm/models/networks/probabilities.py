@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
+from keras_nplm.data.ids import check_ngrams, find_distinct_rows
 from keras_nplm.data.segments import join_contexts
 from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.layers.heads.base import Head
@@ -24,7 +24,7 @@ _IDS = tf.TensorSpec([None], tf.int32)
 _LONG_ORDER = 16  # of contexts that are joined to segments
 
 
-class _graph_property(functools.cached_property):
+class graph_property(functools.cached_property):
     """A cached property that is computed once, also if several threads read it first at the same time.
 
     From Python 3.12 on `functools.cached_property` has no lock.
@@ -99,28 +99,28 @@ class NetworkProbabilities(NextWordModel):
         outside = np.full((len(log_probs), self.vocabulary_size - listed), -np.inf, log_probs.dtype)
         return np.concatenate([log_probs[:, :listed], outside], axis=1) if outside.shape[1] else log_probs
 
-    @_graph_property
+    @graph_property
     def _graph_features(self) -> Callable:
         def compute_features(context_ids: Tensor) -> Tensor:
             return ops.cast(self.features(self.read(context_ids)), self.prob.accumulator_dtype)
 
         return self._compile(compute_features, [self._context_spec()])
 
-    @_graph_property
+    @graph_property
     def _graph_log_probs(self) -> Callable:
         def compute_log_probs(context_ids: Tensor) -> Tensor:
             return ops.log_softmax(self.scores(context_ids).logits())
 
         return self._compile(compute_log_probs, [self._context_spec()])
 
-    @_graph_property
+    @graph_property
     def _graph_log_prob(self) -> Callable:
         def compute(context_ids: Tensor, word_ids: Tensor, places: Tensor) -> Tensor:
             return compute_log_prob(self.scores(context_ids), word_ids, places)
 
         return self._compile(compute, [self._context_spec(), _IDS, _IDS])
 
-    @_graph_property
+    @graph_property
     def _graph_segment_log_prob(self) -> Callable:
         def compute(segments: Tensor, word_ids: Tensor) -> Tensor:
             return compute_log_prob(self.scores({"segments": segments}), word_ids)

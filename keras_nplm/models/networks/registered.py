@@ -1,22 +1,11 @@
-"""All layers and networks of this package: importing this module registers them, so that Keras finds them in a file."""
+"""Registers all layers and networks, so that Keras finds the classes that a file names: it imports their modules."""
 
-from keras_nplm.layers.averaged_context import AveragedContext
-from keras_nplm.layers.deep_hidden import DeepHidden
-from keras_nplm.layers.heads.adaptive import AdaptiveHead
-from keras_nplm.layers.heads.energy import EnergyHead
-from keras_nplm.layers.objectives.sampled import NoiseContrastive, SampledSoftmax
-from keras_nplm.models.networks.hybrid_network import HybridNetwork
-from keras_nplm.models.networks.nplm import NPLM
-from keras_nplm.models.networks.pointer_network import PointerNetwork
+import importlib
+import pkgutil
 
-REGISTERED = (
-    AveragedContext,
-    DeepHidden,
-    AdaptiveHead,
-    EnergyHead,
-    NoiseContrastive,
-    SampledSoftmax,
-    NPLM,
-    PointerNetwork,
-    HybridNetwork,
-)
+import keras_nplm.layers
+import keras_nplm.models.networks
+
+for _room in (keras_nplm.layers, keras_nplm.models.networks):
+    for _module in pkgutil.walk_packages(_room.__path__, f"{_room.__name__}."):
+        importlib.import_module(_module.name)

@@ -1,35 +1,24 @@
 """Self-normalised scoring: logits as log-probabilities, a few lookups and one dot product per n-gram."""
 
-import functools
 import math
-from collections.abc import Callable, Iterator
-from typing import cast
+from collections.abc import Iterator
 
 import keras
 import numpy as np
 
-from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.io.errors import InputError
-from keras_nplm.layers.deep_hidden import DeepHidden
 from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.hidden import NoHidden, TanhHidden
 from keras_nplm.layers.ops import Tensor
-from keras_nplm.layers.pointer import Pointer
 from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.evaluation import LogProbSums, iterate_ngrams
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.models.networks.hybrid_network import HybridNetwork
 
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
 _FEW = 8  # contexts whose rows of all tables are gathered at once
 _LEAST = np.float32(1e-37)  # as in `layers.pointer`
-_LOWEST = -80.0  # exp of its negative is finite in float32
-_ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "tanh": lambda z: np.tanh(z, out=z),
-    "relu": lambda z: np.maximum(z, 0, out=z),
-    "gelu": lambda z: 0.5 * z * (1 + np.tanh(z * (0.79788456 + 0.035677408 * z * z))),
-    "silu": lambda z: z / (1 + np.exp(-np.maximum(z, _LOWEST))),
-}
+_CHECKED = 4  # contexts whose logits are compared with those of the network
+_TOLERANCE = {"float32": 1e-3, "float64": 1e-3, "bfloat16": 0.1}  # by the dtype of the network
 
 
 class SelfNormalised(NextWordModel):
@@ -57,7 +46,7 @@ class SelfNormalised(NextWordModel):
     def __init__(self, model: ContextNetwork):
         self.is_energy = isinstance(model.prob, EnergyHead)
         hidden = model.prob if self.is_energy else model.hidden
-        self._check_layers(model, hidden)
+        _check_network(model, hidden)
         self.has_hidden = hidden is not None and not isinstance(hidden, NoHidden)
         # how often x is in the features: as the input of the head, and for W
         self.times_x = 0 if self.is_energy else int(hidden is None) + int(model.direct is not None)
@@ -69,7 +58,7 @@ class SelfNormalised(NextWordModel):
         words = _float32(model.embed.C)
         words[0] = 0  # <pad> adds a zero vector
         pointer = getattr(model, "pointer", None)
-        self.weigh_copies = None if pointer is None else _copy_pointer(pointer, words)
+        self.weigh_copies = None if pointer is None else pointer.to_array_function(words)
         if self.has_hidden:
             self._make_tables(hidden, words)
         if self.is_energy:
@@ -77,12 +66,13 @@ class SelfNormalised(NextWordModel):
         else:
             direct = [] if model.direct is None else [_float32(model.direct.W)]
             self.kernel = np.concatenate([_float32(model.prob.full_kernel()), *direct], axis=1)
-            if self.has_hidden:
-                self.transform = _copy_transform(cast(TanhHidden, hidden))
+        if isinstance(hidden, TanhHidden):
+            self.transform = hidden.to_array_function()
         if self.times_x:
             self.C = words
         # f of the pointer: the features of the head, without x of the direct connections
         self.pointer_width = model.prob.full_kernel().shape[1] if model.prob.has_word_rows else None
+        self._check_logits(model)
 
     def _make_tables(self, hidden: Tensor, words: np.ndarray) -> None:
         """Compute T_k of each position; positions of one block of x with one scale share a table."""
@@ -98,17 +88,16 @@ class SelfNormalised(NextWordModel):
         is_last = self.table == self.table[-1]
         self.tables[self.table[-1]] += _float32(hidden.d) / np.count_nonzero(is_last)
 
-    @staticmethod
-    def _check_layers(model: ContextNetwork, hidden: keras.layers.Layer) -> None:
-        is_known = type(hidden) in (TanhHidden, DeepHidden, EnergyHead, NoHidden, type(None))
-        has_logits = isinstance(model.prob, EnergyHead) or model.prob.has_word_rows
-        is_whole = model.prob.num_outputs == model.vocabulary_size
-        if not (is_known and has_logits and is_whole) or isinstance(model, HybridNetwork):
-            raise InputError(
-                "`model` must be a network of TanhHidden or DeepHidden, with logits of all words, for self-normalised "
-                f"scores. Received: {type(hidden).__name__} and {type(model.prob).__name__} of "
-                f"{model.prob.num_outputs} words. Fix: score without them."
-            )
+    def _check_logits(self, model: ContextNetwork) -> None:
+        """Refuse a network whose logits are others: a layer of the user may compute what the tables do not know."""
+        rng = np.random.default_rng(0)
+        contexts = rng.integers(0, self.vocabulary_size, (_CHECKED, self.order - 1)).astype(np.int32)
+        words = rng.integers(0, self.vocabulary_size, _CHECKED).astype(np.int32)
+        wanted = np.array(model.scores(contexts).logit(words), np.float64)
+        difference = np.abs(self._score(contexts, words) - wanted)
+        # NaN of weights that are not finite is no difference
+        if np.any(difference > _TOLERANCE[model.compute_dtype] * (1 + np.abs(wanted))):
+            raise _refuse_network("one whose layers compute other logits")
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         blocks = row_blocks(max(1, len(target_ids)), _ROWS)
@@ -170,70 +159,33 @@ class SelfNormalised(NextWordModel):
         return z
 
 
+def _check_network(model: ContextNetwork, hidden: keras.layers.Layer | None) -> None:
+    """Refuse a network without logits of all words, or with layers that have no form in NumPy."""
+    if model.reads_log_q:
+        raise _refuse_network(type(model).__name__)
+    if model.prob.num_outputs < model.vocabulary_size:
+        raise _refuse_network(f"a head of {model.prob.num_outputs} of {model.vocabulary_size} words")
+    if isinstance(model.prob, EnergyHead):
+        return
+    if not model.prob.has_word_rows:
+        raise _refuse_network(type(model.prob).__name__)
+    has_arrays = hidden is None or isinstance(hidden, NoHidden | TanhHidden)
+    if not has_arrays:
+        raise _refuse_network(type(hidden).__name__)
+
+
+def _refuse_network(received: str) -> InputError:
+    return InputError(
+        "`model` must be a network of TanhHidden or DeepHidden, with logits of all words, for self-normalised scores. "
+        f"Received: {received}. Fix: score without them."
+    )
+
+
 class ArrayNetwork(SelfNormalised):
     """A network in NumPy, exactly normalised: a few contexts cost microseconds, where a graph costs milliseconds."""
 
     kind = None
     _log_prob = NextWordModel._log_prob
-
-
-def _copy_transform(hidden: TanhHidden) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function from d + H x to the features of a hidden layer, with its present weights."""
-    blocks = getattr(hidden, "blocks", ())
-    blocks = [(_copy_norm(block.norm), _float32(block.H), _float32(block.d)) for block in blocks]
-    # a partial function, unlike one within this function, can be pickled
-    return functools.partial(_transform, hidden.activation, blocks, _copy_norm(getattr(hidden, "norm", None)))
-
-
-def _transform(activation: str, blocks: list, norm: Callable[[np.ndarray], np.ndarray], z: np.ndarray) -> np.ndarray:
-    activate = _ACTIVATIONS[activation]
-    a = activate(z)
-    for normalise, H, d in blocks:
-        a = a + activate(normalise(a) @ H + d)
-    return norm(a)
-
-
-def _copy_norm(norm: keras.layers.LayerNormalization | None) -> Callable[[np.ndarray], np.ndarray]:
-    if norm is None:
-        return _keep
-    return functools.partial(_normalise, _float32(norm.gamma), _float32(norm.beta), norm.epsilon)
-
-
-def _keep(a: np.ndarray) -> np.ndarray:
-    return a
-
-
-def _normalise(gamma: np.ndarray, beta: np.ndarray, epsilon: float, a: np.ndarray) -> np.ndarray:
-    total, units = np.add.reduce, np.float32(len(gamma))  # a product may warn of numbers that it does not use
-    centred = a - total(a, axis=1, keepdims=True) / units
-    return centred / np.sqrt(total(centred * centred, axis=1, keepdims=True) / units + epsilon) * gamma + beta
-
-
-def _copy_pointer(pointer: Pointer, words: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Return a function from features and contexts to the weights of the contexts' words, float32 [B, n-1]."""
-    weights = [_float32(weight) for weight in (pointer.Q, pointer.R, pointer.v, pointer.u, pointer.r)]
-    return functools.partial(_weigh_copies, words, *weights)
-
-
-def _weigh_copies(
-    words: np.ndarray,
-    Q: np.ndarray,
-    R: np.ndarray,
-    v: np.ndarray,
-    u: np.ndarray,
-    r: np.ndarray,
-    features: np.ndarray,
-    context_ids: np.ndarray,
-) -> np.ndarray:
-    vectors = words[context_ids]
-    z = u + np.matmul(vectors, (v + features @ Q)[:, :, None])[:, :, 0]
-    z[:, 1:] += np.matmul(vectors[:, :-1], (features @ R)[:, :, None])[:, :, 0]
-    matched, first = True, len(r)
-    for k, score in enumerate(r, start=1):
-        matched = matched & (context_ids[:, first - k : -k] == context_ids[:, -k, None])
-        z[:, first:] += score * matched
-    is_copied = (context_ids != PAD_ID) & (context_ids != BOS_ID)
-    return is_copied / (1 + np.exp(-np.maximum(z, _LOWEST)))
 
 
 def _take_rows(table: np.ndarray, ids: np.ndarray) -> np.ndarray:

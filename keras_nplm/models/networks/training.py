@@ -6,10 +6,11 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_nplm.data.special_ids import PAD_ID
+from keras_nplm.data.ids import PAD_ID
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.scores import compute_log_prob
+from keras_nplm.layers.segments import are_segments
 from keras_nplm.models.networks.gradients import complete_gradients
 from keras_nplm.models.networks.metrics import negative_log_likelihoods
 from keras_nplm.models.networks.replicas import average_over_replicas, check_replicable, has_several_workers
@@ -89,7 +90,7 @@ class ObjectiveTraining(keras.Model):
     def _compute_step(self, data: Any, training: bool) -> tuple[Tensor, Tensor, Any]:
         """Return the loss of a batch, its number of n-grams, and the scores or probabilities that give the loss."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        is_segments = isinstance(x, dict) and "segments" in x
+        is_segments = are_segments(x)
         x = self._check_input_ids(x)
         if not self._trains_on_scores():
             return self._compute_step_of_call(x, y, sample_weight, is_segments, training)
@@ -188,7 +189,7 @@ class ObjectiveTraining(keras.Model):
             logs = self.get_metrics_result()
         else:
             probabilities = ops.softmax(outputs.logits()) if on_scores else outputs
-            if isinstance(x, dict) and "segments" in x:
+            if are_segments(x):
                 y = ops.reshape(y, (-1,))
                 sample_weight = None if sample_weight is None else ops.reshape(sample_weight, (-1,))
             logs = self.compute_metrics(x, y, probabilities, sample_weight)

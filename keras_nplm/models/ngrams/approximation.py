@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import crosses_sentences, gather_ngrams, ngram_positions, predicted_ids
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID
+from keras_nplm.data.boundary import crosses_sentences, predicted_ids
+from keras_nplm.data.ids import BOS_ID, EOS_ID
+from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_nplm.data.special_ids import BOS, BOS_ID, EOS, EOS_ID, PAD_ID, SPECIALS, UNK, UNK_ID
+from keras_nplm.data.ids import BOS, BOS_ID, EOS, EOS_ID, PAD_ID, SPECIALS, UNK, UNK_ID
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file

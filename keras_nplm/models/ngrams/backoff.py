@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 
-from keras_nplm.data.special_ids import EOS_ID
+from keras_nplm.data.ids import EOS_ID
 from keras_nplm.io.arrays import free_mapped_pages, is_mapped
 from keras_nplm.io.files import check_is_file, iterate_blocks, read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel

@@ -5,9 +5,9 @@ import os
 
 import numpy as np
 
-from keras_nplm.data.arguments import convert_ids
-from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID
+from keras_nplm.data.boundary import predicted_ids
+from keras_nplm.data.ids import BOS_ID, EOS_ID, convert_ids
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel

@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
+from keras_nplm.data.ids import PAD_ID
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
-from keras_nplm.data.special_ids import PAD_ID
 from keras_nplm.models.ngrams.sorting import sort_ngrams
 from keras_nplm.models.ngrams.tables import ContextTrie
 

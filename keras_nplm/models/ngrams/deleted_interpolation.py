@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import extract_ngrams, predicted_ids
+from keras_nplm.data.boundary import predicted_ids
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import predicted_ids
+from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.counts import count_ngrams
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import check_boundary, predicted_ids
+from keras_nplm.data.boundary import check_boundary, predicted_ids
 from keras_nplm.io.arrays import open_archive_to_write
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.progress import open_progress

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import check_ngrams, find_distinct_rows
+from keras_nplm.data.ids import check_ngrams, find_distinct_rows
 from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel, compute_backoff_log_probs
 

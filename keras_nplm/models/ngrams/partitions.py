@@ -14,8 +14,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.data.ngram_arrays import ngram_blocks
-from keras_nplm.data.special_ids import BOS_ID, PAD_ID
 from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.sorting import sort_ngrams
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.errors import check_argument
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass, compute_backoff_log_probs
 from keras_nplm.models.ngrams.tables import ContextTrie, find

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_nplm.data.special_ids import BOS_ID, PAD_ID
+from keras_nplm.data.ids import BOS_ID, PAD_ID
 
 _KEY_BITS = 63  # of int64
 

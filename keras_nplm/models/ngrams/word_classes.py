@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from keras_nplm.data.ngram_arrays import predicted_ids
-from keras_nplm.data.special_ids import BOS_ID, EOS_ID, PAD_ID
+from keras_nplm.data.boundary import predicted_ids
+from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm.data.ngram_arrays import context_end
+from keras_nplm.data.boundary import context_end
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import ConfiguredLayer, NewRows
 from keras_nplm.layers.scores import compute_log_prob

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import keras_nplm.models.ngrams.approximation as approximation
-from keras_nplm.data.ngram_arrays import ngram_positions, predicted_ids
+from keras_nplm.data.boundary import predicted_ids
+from keras_nplm.data.ngram_arrays import ngram_positions
 from keras_nplm.models.ngrams import BackoffModel
 from keras_nplm.models.ngrams.approximation import approximate
 from keras_nplm.models.ngrams.tables import ContextTrie

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_nplm.data.ngram_arrays import predicted_ids
+from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.models.ngrams import class_based, kneser_ney
 
 V = 9  # <pad> <unk> <s> </s> and five words

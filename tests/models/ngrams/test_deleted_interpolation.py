@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import evaluate
-from keras_nplm.data.ngram_arrays import predicted_ids
+from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.models.ngrams import deleted_interpolation
 
 V = 9  # <pad> <unk> <s> </s> and five words

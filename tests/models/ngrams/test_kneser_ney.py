@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import evaluate
-from keras_nplm.data.ngram_arrays import predicted_ids
+from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.models.ngrams.kneser_ney import estimate_discounts
 

@@ -1,0 +1,96 @@
+"""Token ids: the special tokens, which every vocabulary begins with; checks; distinct contexts."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from keras_nplm.io.errors import InputError
+
+PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"
+SPECIALS = (PAD, UNK, BOS, EOS)
+PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads small ids over 64 bits
+
+
+def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
+    """Check that ids are in the range of a vocabulary."""
+    if ids.size and ids.view(f"u{ids.itemsize}").max() >= vocabulary_size:  # a negative id is a large one
+        outside = ids.min() if ids.min() < 0 else ids.max()
+        raise InputError(
+            f"Ids must be 0 to {vocabulary_size - 1}. Received: {outside}. Fix: use the vocabulary of the model."
+        )
+
+
+def convert_ids(ids: Any, argument: str = "ids", dimensions: int | None = 1) -> np.ndarray:
+    """Check an argument that takes token ids, and return them as an int32 array.
+
+    `dimensions` is their number. None: any number of dimensions.
+    """
+    if isinstance(ids, np.ndarray) and ids.dtype == np.int32 and dimensions in (None, ids.ndim):
+        return ids
+    try:
+        array = np.asarray(list(ids) if isinstance(ids, Iterator) else ids)
+    except (ValueError, OverflowError):  # lists of different lengths
+        array = np.empty((), object)
+    has_dimensions = dimensions in (None, array.ndim)
+    if has_dimensions and not array.size:
+        return array.astype(np.int32)
+    if not has_dimensions or array.dtype.kind not in "iu":
+        raise _refuse_ids(ids, array, argument)
+    least = int(array.min())
+    greatest = int(array.max())
+    if least < -(1 << 31) or greatest >= 1 << 31:
+        raise InputError(
+            f"`{argument}` must be ids of 32 bits. Received: {least} to {greatest}. Fix: pass an array of token ids."
+        )
+    return array.astype(np.int32)
+
+
+def _refuse_ids(ids: Any, array: np.ndarray, argument: str) -> InputError:
+    is_text = array.dtype.kind in "UST" or isinstance(next(iter(array.flat), None), str)
+    received = f"{ids!r:.80} ({type(ids).__name__}), {array.dtype} {list(array.shape)}"
+    fix = "pass an array of token ids."
+    if is_text:
+        fix = "encode text by `encode_sentences`, or give `vocabulary` to `ngram_dataset`."
+        if array.ndim:
+            received = "strings"
+    return InputError(f"`{argument}` must be token ids, an array of integers. Received: {received}. Fix: {fix}")
+
+
+def check_ngrams(
+    context_ids: np.ndarray,
+    target_ids: np.ndarray | None,
+    order: int,
+    vocabulary_size: int,
+    outputs: int | None = None,
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Check contexts [B, n-1] and targets [B] of a model, and convert them to int32. Targets are below `outputs`."""
+    context_ids = convert_ids(context_ids, "context_ids", None)
+    if context_ids.ndim != 2 or context_ids.shape[1] != order - 1:
+        raise InputError(f"`context_ids` must be [B, {order - 1}]. Received: {list(context_ids.shape)}.")
+    check_ids(context_ids, vocabulary_size)
+    if target_ids is not None:
+        target_ids = convert_ids(target_ids, "target_ids", None)
+        if target_ids.shape != context_ids.shape[:1]:
+            raise InputError(f"`target_ids` must be [{len(context_ids)}]. Received: {list(target_ids.shape)}.")
+        check_ids(target_ids, vocabulary_size if outputs is None else outputs)
+    return context_ids, target_ids
+
+
+def find_distinct_rows(context_ids: np.ndarray, keep_order: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct contexts, so that a model runs once for each, and the place of each context among them."""
+    if len(context_ids) == 1:
+        return context_ids, np.zeros(1, np.int32)
+    key = np.zeros(len(context_ids), np.uint64)
+    for column in context_ids.T:
+        key = (key ^ column.astype(np.uint64)) * _MULTIPLIER
+        key ^= key >> np.uint64(29)
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    contexts = context_ids[first]
+    if not np.array_equal(contexts[which], context_ids):  # hash collision
+        contexts, first, which = np.unique(context_ids, axis=0, return_index=True, return_inverse=True)
+    which = which.reshape(-1)
+    if keep_order:
+        contexts, which = context_ids[np.sort(first)], np.argsort(np.argsort(first))[which]
+    return contexts, which.astype(np.int32)

@@ -1,0 +1,116 @@
+"""What a call of `train` asks for, and its preparation: the text encoded, the options chosen."""
+
+import dataclasses
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_nplm.data.corpora import Corpus
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import read_json
+from keras_nplm.io.remote import display_url
+from keras_nplm.language_model.directory import explain_damage
+from keras_nplm.training.adaptive_default import choose_options
+from keras_nplm.training.options import (
+    Options,
+    RunOptions,
+    TextOptions,
+    TextStatistics,
+    read_options,
+    select_text_options,
+)
+from keras_nplm.training.pace import plan_minutes
+from keras_nplm.training.prepare import prepare_text, record_run
+from keras_nplm.training.run import Run, count_text
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What a call of `train` asks for.
+
+    Raises:
+        InputError: the options contradict each other, the devices or the text.
+    """
+
+    corpus: Corpus
+    given: Mapping[str, Any]
+    """options of the run by name; the text decides about the others"""
+    options: Options | None = None
+    """all options, if nothing is left to decide"""
+    replicas: int = 1
+    minutes: float | None = None
+    background: str | os.PathLike | None = None
+    command: Sequence[str] = ()
+    started: float = dataclasses.field(default_factory=time.process_time)
+
+    def __post_init__(self) -> None:
+        RunOptions(minutes=self.minutes)
+        if self.options is not None and self.minutes is not None:
+            raise InputError(
+                f"`minutes` must be None with all options. Received: {self.minutes}. "
+                "Fix: give only the options that the time does not choose."
+            )
+        self._check_batch_size()
+        if self.background is not None and not self.given.get("shortlist_size"):
+            raise InputError("`background` requires `shortlist_size`. Received: None. Fix: add --shortlist-size.")
+        if self.options is None:
+            # options that contradict each other in any text are refused before one is read
+            choose_options(self.given, TextStatistics(tokens=100_000, vocabulary_size=1000))
+
+    def _check_batch_size(self) -> None:
+        segment = self.given.get("segment", 1)
+        batch_size = self.given.get("batch_size", self.replicas * segment)
+        if batch_size % (self.replicas * segment):
+            raise InputError(
+                f"`batch_size` must be a multiple of the number of replicas, {self.replicas}, "
+                f"times `segment`. Received: {batch_size}."
+            )
+
+    @property
+    def text(self) -> TextOptions:
+        return self.options.text if self.options else select_text_options(self.given)
+
+
+def prepare_run(request: Request, directory: Path) -> Run:
+    """Count and encode the text, choose the options and record them; or open what is recorded.
+
+    Raises:
+        InputError: the text is invalid, or the directory holds a run with other options.
+    """
+    encoded = prepare_text(directory, request.corpus, request.text)
+    options = _choose(request, directory, encoded)
+    config = describe_run(options, request.background)
+    vocabulary = record_run(directory, request.corpus, encoded, config)
+    return Run(directory, options, encoded, vocabulary)
+
+
+def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Options:
+    """Choose the options that are not given, by the size of the text or by the given time."""
+    if request.options is not None:
+        return request.options
+    statistics = count_text(encoded, request.text.boundary)
+    if request.minutes is None:
+        return choose_options(request.given, statistics, replicas=request.replicas)
+    if (directory / "config.json").exists():  # the plan of the run to resume
+        with explain_damage(directory):
+            recorded = read_options(read_json(directory / "config.json"))
+        return recorded.replace(**request.given)
+    return plan_minutes(
+        request.minutes,
+        request.given,
+        statistics,
+        encoded,
+        replicas=request.replicas,
+        started=request.started,
+    )
+
+
+def describe_run(options: Options, background: str | os.PathLike | None) -> dict[str, Any]:
+    """Return what `config.json` records of a run, without its text."""
+    config = {**options.flatten(), "kind": options.network.kind}
+    if background is not None:
+        config["background"] = display_url(background)
+    return config

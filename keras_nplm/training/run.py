@@ -1,0 +1,34 @@
+"""A training run that is ready for its first update."""
+
+import dataclasses
+from pathlib import Path
+
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, parse_tokenizer
+from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.training.options import Options, TextStatistics, Token
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run that is prepared: its options, its encoded text, and its vocabulary."""
+
+    directory: Path
+    options: Options
+    encoded: EncodedCorpus
+    vocabulary: Vocabulary
+
+    @property
+    def statistics(self) -> TextStatistics:
+        return count_text(self.encoded, self.options.text.boundary)
+
+
+def count_text(encoded: EncodedCorpus, boundary: str) -> TextStatistics:
+    """Return the size of an encoded text."""
+    tokens: dict[str, Token] = {CHARACTERS: "character", SUBWORDS: "subword"}
+    unit, _ = parse_tokenizer(encoded.tokenizer)
+    return TextStatistics(
+        tokens=encoded.count_tokens_per_epoch(boundary),
+        vocabulary_size=encoded.vocabulary_size,
+        token=tokens.get(unit, "word"),
+    )

@@ -1,0 +1,70 @@
+"""The named configurations, and the command that repeats a run."""
+
+import pytest
+
+from keras_nplm import CONFIGURATIONS, Options
+from keras_nplm.cli.app import parse
+from keras_nplm.training.configurations import SMALL, train_command
+from keras_nplm.training.options import CorpusOptions
+
+
+def test_the_options_without_differences_are_named_small():
+    assert CONFIGURATIONS[SMALL].options == Options()
+    assert (Options().text.boundary, Options().network.ngram_order) == ("sentence", 5)
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_every_configuration_has_a_description_in_one_line(name):
+    assert CONFIGURATIONS[name].name == name
+    assert "\n" not in CONFIGURATIONS[name].description
+    assert len(CONFIGURATIONS[name].description) < 90
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_train_command_names_the_configuration(name):
+    config = {"kind": "nplm", "corpus": "brown", **CONFIGURATIONS[name].options.flatten()}
+    named = {"mlp1": "bengio2003"}.get(name, name)
+    has_tokenizer = CONFIGURATIONS[name].corpus != CorpusOptions()
+    words = " --tokenizer words" if has_tokenizer else ""  # it would bring a different one
+    command = f"keras-nplm train --corpus brown{words} --config {named}"
+    assert train_command(config) == command
+
+
+@pytest.mark.parametrize(
+    "options, config, flags",
+    [
+        pytest.param(
+            Options.of(order=3, layer_norm=False, max_size=9, averages_after=(1, 2)),
+            {},
+            "brown --config small --max-size 9 --order 3 --averages-after 1,2 --no-layer-norm",
+            id="numbers, switches and lists",
+        ),
+        pytest.param(
+            CONFIGURATIONS["names"].options.replace(hidden="tanh"),
+            {},
+            "brown --tokenizer words --config names --hidden tanh",
+            id="options without an effect are left out",
+        ),
+        pytest.param(Options(), dict(corpus="text a.txt"), None, id="files without a name"),
+        pytest.param(Options(), dict(tokenizer="sentencepiece"), None, id="subwords"),
+        pytest.param(
+            Options(),
+            dict(corpus="tfds:x", tokenizer="words+lower"),
+            "tfds:x --tokenizer words --normalise lower --config small",
+            id="tokenizer and normalisation",
+        ),
+    ],
+)
+def test_train_command_lists_all_options(options, config, flags):
+    config = {"kind": "nplm", "corpus": "brown", **options.flatten(), **config}
+    assert train_command(config) == (flags and f"keras-nplm train --corpus {flags}")
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_the_command_gives_the_same_options(name):
+    options = CONFIGURATIONS[name].options.replace(epochs=7, dropout=0.5, tied_output=False)
+    config = {"kind": "nplm", "corpus": "brown", **options.flatten()}
+    words = train_command(config).split()[1:]
+    _, bound = parse([*words, "--output", "model"])
+    named = CONFIGURATIONS[bound.arguments["config"]].options
+    assert named.replace(**bound.arguments["options"]) == options
