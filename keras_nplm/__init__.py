@@ -27,6 +27,8 @@ _PUBLIC = {
     "keras_nplm.io.errors": ["InputError", "RunError"],
     "keras_nplm.data.corpora": ["Corpus", "open_corpus"],
     "keras_nplm.data.subwords": ["SubwordOptions", "Subwords"],
+    "keras_nplm.data.tokenizers.base": ["Tokenizer"],
+    "keras_nplm.data.tokenizers.registry": ["register_tokenizer"],
     "keras_nplm.data.vocabulary": ["Vocabulary"],
     "keras_nplm.data.encoded_corpus": ["EncodedCorpus"],
     "keras_nplm.data.encoding": ["encode_corpus", "encode_sentences"],

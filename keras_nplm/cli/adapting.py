@@ -47,7 +47,7 @@ def _open(
     with open_output(output) as target, lock_new_directory(target):
         lines = list(read_files(text))
         language_model = LanguageModel.load(directory)
-        warn = warn_of_tokens(language_model.tokenizer_name)
+        warn = warn_of_tokens(language_model.tokenizer)
         yield target, language_model, list(warn(lines))
 
 

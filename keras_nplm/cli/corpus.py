@@ -18,6 +18,9 @@ from keras_nplm.cli.parameters import (
     number,
 )
 from keras_nplm.data.corpus import FRACTIONS
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.characters import CharacterTokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer, list_choices
 from keras_nplm.io.errors import check_argument
 from keras_nplm.training.options import CorpusOptions
 
@@ -26,14 +29,16 @@ if TYPE_CHECKING:
     from keras_nplm.data.subwords import SubwordOptions
 
 GROUP = "text, tokens and vocabulary"
-_SUBWORDS = "sentencepiece"
 _Step = Literal["lower", "numbers", "lemmas"]
+_TOKENIZERS = "; ".join(
+    ["tokenizer of text", *(f"{kind}: {noun}" for kind, noun in list_choices().items() if noun)]
+)
 Share = tuple[float, tuple[str, ...]]  # of a text in each epoch, and its files
 
 if TYPE_CHECKING:
     CorpusFlags = Given
 else:
-    CorpusFlags = flatten({CorpusOptions: GROUP}, without=["normalise"])
+    CorpusFlags = flatten({CorpusOptions: GROUP}, ["normalise"], {"tokenizer": _TOKENIZERS})
 
 
 def _read_shares(hint: object, tokens: Sequence[Token]) -> tuple[Share, ...]:
@@ -127,10 +132,14 @@ def open_given_corpus(
     """
     from keras_nplm.data.corpora import open_corpus
 
-    if choose_tokenizer(given, named) == _SUBWORDS:
+    tokenizer = get_tokenizer(choose_tokenizer(given, named))
+    if not tokenizer.has_unknown:
         without_effect = {name: words.get(name) for name in ("min_count", "max_size")}
-        fix = "set the size of the vocabulary by `--pieces`."
-        check_left_out(without_effect, "with subwords", fix)
+        kind = tokenizer.summary or tokenizer.kind
+        fix = "leave it out."
+        if tokenizer.is_trained:
+            fix = "set the size of the vocabulary by `--pieces`."
+        check_left_out(without_effect, f"with {kind}", fix)
 
     return open_corpus(
         given.get("corpus", named.corpus),
@@ -139,34 +148,35 @@ def open_given_corpus(
         validation=texts.validation,
         test=texts.test,
         fractions=texts.fractions,
-        tokenizer=choose_tokenizer(given, named),
+        tokenizer=tokenizer,
         normalise=texts.normalise,
-        subwords=_choose_subwords(given, texts, named),
+        subwords=_choose_subwords(given, texts, named, tokenizer),
         data_dir=texts.data_dir,
     )
 
 
 def choose_tokenizer(given: Given, named: CorpusOptions = _UNNAMED) -> str:
     """Return the name of the tokenizer, without its normalisation."""
-    from keras_nplm.data.tokenizers import CHARACTERS
-
-    if "token" not in given and "tokenizer" not in given:
-        return CHARACTERS if named.token == "character" else named.tokenizer
+    chosen = given.get("tokenizer")
+    if "token" not in given and chosen is None:
+        return CharacterTokenizer.kind if named.token == "character" else named.tokenizer
     if given.get("token") == "character":
-        if given.get("tokenizer") == _SUBWORDS:
-            tokenizer = {"tokenizer": _SUBWORDS}
-            check_left_out(tokenizer, "with `--token character`", "drop one of them.")
-        return CHARACTERS
-    return given.get("tokenizer", CorpusOptions.tokenizer)
+        if chosen is not None and not get_tokenizer(chosen).tokens_are_words:
+            fix = "drop one of them."
+            check_left_out({"tokenizer": chosen}, "with `--token character`", fix)
+        return CharacterTokenizer.kind
+    return chosen or CorpusOptions.tokenizer
 
 
-def _choose_subwords(given: Given, texts: Texts, named: CorpusOptions) -> "SubwordOptions | None":
+def _choose_subwords(
+    given: Given, texts: Texts, named: CorpusOptions, tokenizer: Tokenizer
+) -> "SubwordOptions | None":
     """Return how subwords are made, or None without `--tokenizer sentencepiece`."""
     from keras_nplm.data.subwords import SubwordOptions
     from keras_nplm.io.remote import fetch
 
     own = {name: given[name] for name in ("pieces", "pieces_kind") if name in given}
-    if choose_tokenizer(given, named) != _SUBWORDS:
+    if not tokenizer.is_trained:
         fix = "add `--tokenizer sentencepiece`."
         check_left_out({**own, "pieces_file": texts.pieces_file}, "without subwords", fix)
         return None

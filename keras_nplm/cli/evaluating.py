@@ -26,6 +26,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import STANDARD_INPUT, escape_controls
 
 if TYPE_CHECKING:
+    from keras_nplm.data.tokenizers.base import Tokenizer
     from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.language_model.scoring import SentenceScore, TokenScore
 
@@ -79,7 +80,7 @@ def evaluate(
         source = _read_first(read_files(text))
     model = LanguageModel.load(directory)
     if not isinstance(source, str):
-        source = warn_of_tokens(model.tokenizer_name)(source)
+        source = warn_of_tokens(model.tokenizer)(source)
     if dynamic:
         check_left_out({"ln_z": ln_z}, "with `--dynamic`", "evaluate twice.")
         _ensure_dynamics(model, Path(directory))
@@ -164,7 +165,7 @@ def score(
         _ensure_dynamics(model, Path(directory))
     if self_normalised:
         print("Scores are off by log Z: see `evaluate --ln-z`.", file=sys.stderr)
-    lines = warn_of_tokens(model.tokenizer_name)(lines)
+    lines = warn_of_tokens(model.tokenizer)(lines)
     if tokens:
         scored = model.score_tokens(lines, dynamic=dynamic)
         return {"sentences": ([_list_score(token) for token in sentence] for sentence in scored)}
@@ -264,15 +265,13 @@ def generate(
 
     model = LanguageModel.load(directory or _find_reference())
     text = model.generate(prompt, num_words, seed=seed, temperature=temperature, top_k=top_k)
-    whole = _continue_prompt(prompt, text, model.tokenizer_name)
+    whole = _continue_prompt(prompt, text, model.tokenizer)
     return {"prompt": prompt, "text": text, "whole": whole}
 
 
-def _continue_prompt(prompt: str, text: str, tokenizer_name: str) -> str:
+def _continue_prompt(prompt: str, text: str, tokenizer: "Tokenizer") -> str:
     """Return a prompt as it was given, and the text after it, without white space at its end."""
-    from keras_nplm.data.tokenizers import ends_with_space, get_separator
-
     text = text.rstrip()
-    if not prompt or not text or text[0].isspace() or ends_with_space(prompt, tokenizer_name):
+    if not prompt or not text or text[0].isspace() or tokenizer.ends_with_space(prompt):
         return prompt + text
-    return prompt + get_separator(tokenizer_name) + text
+    return prompt + tokenizer.separator + text

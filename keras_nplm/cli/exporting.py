@@ -270,9 +270,12 @@ def _read_ids(
     from keras_nplm.data.shards import encode_lines
 
     if text:
-        name = language_model.tokenizer_name
-        vocabulary = language_model.vocabulary
-        return encode_lines(read_files(text), vocabulary, name, language_model.boundary)
+        return encode_lines(
+            read_files(text),
+            language_model.vocabulary,
+            language_model.tokenizer,
+            language_model.boundary,
+        )
     if not language_model.corpus:
         raise InputError(
             "`--text` must name a text if the model directory has no corpus/. "

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import typing
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
@@ -135,7 +136,12 @@ class Call:
 Called = Annotated[Call, Parameter(parse=False)]
 
 
-def flatten(groups: Mapping[type, str], without: Sequence[str] = (), **shown: str) -> Any:
+def flatten(
+    groups: Mapping[type, str],
+    without: Sequence[str] = (),
+    helps: Mapping[str, str] = MappingProxyType({}),
+    **shown: str,
+) -> Any:
     """Return the annotation of a parameter that holds all options of some dataclasses as flags.
 
     The parameter is a dictionary of the options that were given.
@@ -143,13 +149,15 @@ def flatten(groups: Mapping[type, str], without: Sequence[str] = (), **shown: st
     Args:
         groups: the title in the help for the options of each dataclass.
         without: names of options that have no flag.
+        helps: texts of options, if they are not those of the dataclass.
         shown: defaults to print, if they are not those of the dataclass.
     """
     annotations: dict[str, Any] = {}
     for cls, group in groups.items():
         for name, facts in describe_fields(cls).items():
             if name not in without:
-                parameter = make_parameter(facts, group, shown.get(name))
+                described = dataclasses.replace(facts, help=helps.get(name, facts.help))
+                parameter = make_parameter(described, group, shown.get(name))
                 annotations[name] = Annotated[_get_hint(facts), parameter]
     given = typing.TypedDict("Given", annotations, total=False)  # type: ignore[misc]
     return Annotated[given, Parameter(name="*")]

@@ -21,6 +21,7 @@ from keras_nplm.cli.parameters import (
     read_output,
 )
 from keras_nplm.cli.printing import printed_by
+from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB
 from keras_nplm.language_model.rescoring.minimum_error_rate import RESTARTS
@@ -119,9 +120,8 @@ def _print_rescored(result: dict) -> None:
 OutputFile = Annotated[
     str | None, Parameter(metavar="FILE", converter=read_output, show_default=_STANDARD_OUTPUT)
 ]
-WordTokenizer = Annotated[
-    Literal["words", "whitespace"] | None, Parameter(show_default="the model's")
-]
+_OF_WORDS = [kind for kind, tokenizer in TOKENIZERS.items() if tokenizer.tokens_are_words]
+WordTokenizer = Annotated[str | None, Parameter(choices=_OF_WORDS, show_default="the model's")]
 
 
 @printed_by(_print_rescored)
@@ -188,7 +188,7 @@ class _Job:
         if tokenizer:
             _change_tokenizer(language_model, tokenizer)
         result = rescore_file(
-            _make_score(language_model, tokenizer or language_model.tokenizer_name),
+            _make_score(language_model),
             self.lists,
             self.output,
             weights=weights,
@@ -205,11 +205,11 @@ class _Job:
         return result
 
 
-def _make_score(language_model: "LanguageModel", tokenizer: str) -> "Score":
+def _make_score(language_model: "LanguageModel") -> "Score":
     """Return the function that scores hypotheses, and warns of texts that are tokenised already."""
     from keras_nplm.data.unusual_text import warn_of_tokens
 
-    watch = warn_of_tokens(tokenizer)
+    watch = warn_of_tokens(language_model.tokenizer)
 
     def score(texts: Sequence[str]) -> "Iterable[SentenceScore]":
         return language_model.score(watch(texts), min_log_prob=MIN_LOG_PROB, alone=True)
@@ -219,13 +219,11 @@ def _make_score(language_model: "LanguageModel", tokenizer: str) -> "Score":
 
 def _change_tokenizer(language_model: "LanguageModel", tokenizer: str) -> None:
     """Split hypotheses with a different word tokenizer; normalise as the model does."""
-    from keras_nplm.data.tokenizers import WORD_TOKENIZERS, get_tokenizer, parse_tokenizer
-
-    base, steps = parse_tokenizer(language_model.tokenizer_name)
-    wanted = f"left out if the model's tokens are not words ({base})"
-    check_argument("--tokenizer", base in WORD_TOKENIZERS, wanted, tokenizer, "leave it out.")
-    name = "+".join([tokenizer, *steps])
-    language_model.tokenize = get_tokenizer(name, language_model.vocabulary.forms)
+    given = language_model.tokenizer
+    wanted = f"left out if the model's tokens are not words ({given.kind})"
+    check_argument("--tokenizer", given.tokens_are_words, wanted, tokenizer, "leave it out.")
+    changed = get_tokenizer(tokenizer).with_steps(given.steps)
+    language_model.tokenizer = language_model.vocabulary.tokenizer(changed)
 
 
 def _split_pairs(flag: str, values: Sequence[str], example: str) -> dict[str, str]:

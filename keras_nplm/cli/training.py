@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -20,6 +20,7 @@ from keras_nplm.cli.parameters import (
     make_parameter,
 )
 from keras_nplm.cli.printing import print_splits, printed_by
+from keras_nplm.data.tokenizers.base import Unit
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
 from keras_nplm.training.options import (
     NetworkOptions,
@@ -60,7 +61,6 @@ else:
     NetworkFlags = flatten({NetworkOptions: "network"}, without=_WITHOUT_EFFECT)
     RunFlags = flatten({RunOptions: "time, devices and workers"})
 
-Token = Literal["word", "character", "subword"]
 _STATISTICS = describe_fields(TextStatistics)
 _EPOCHS = describe_fields(TrainingOptions)["epochs"]
 _HELP = "model directory whose model predicts the words outside the short-list"
@@ -190,7 +190,7 @@ def size(
     *,
     vocabulary_size: Annotated[int, make_parameter(_STATISTICS["vocabulary_size"])],
     tokens: Annotated[int | None, make_parameter(_STATISTICS["tokens"])] = None,
-    token: Annotated[Token, make_parameter(_STATISTICS["token"])] = "word",
+    unit: Annotated[Unit, make_parameter(_STATISTICS["unit"])] = "words",
     config: ConfigName = None,
     network: NetworkFlags = NONE_GIVEN,
     epochs: Annotated[int | None, make_parameter(_EPOCHS)] = None,
@@ -209,7 +209,7 @@ def size(
     if tokens is None or config is not None:
         options = get_configuration(config).options.replace(**given)
     else:
-        statistics = TextStatistics(tokens=tokens, vocabulary_size=vocabulary_size, token=token)
+        statistics = TextStatistics(tokens=tokens, vocabulary_size=vocabulary_size, unit=unit)
         options = choose_options(given, statistics)
     result = compute_sizes(options.network, vocabulary_size)
     if tokens is not None:

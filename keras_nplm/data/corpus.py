@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from keras_nplm.data.subwords import SubwordOptions
-from keras_nplm.data.tokenizers import uses_subwords
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 
 SPLITS = ("train", "validation", "test")
 FRACTIONS = (0.8, 0.1, 0.1)  # shares of the lines for the splits, if only --train is given
@@ -17,7 +18,7 @@ class Corpus:
 
     Args:
         name: the name that `config.json` records.
-        tokenizer: name of the tokenizer for more text of this kind; see `keras_nplm.data.tokenizers.get_tokenizer`.
+        tokenizer: the tokenizer for more text of this kind, kept by its name; see `get_tokenizer`.
         splits: for each of "train", "validation" and "test" a function that returns an iterator over its sentences,
             which are lines of text with the tokenizer `sentencepiece`.
         subwords: for the tokenizer `sentencepiece`: how the subwords are made.
@@ -34,6 +35,10 @@ class Corpus:
     splits: dict[str, Callable[[], Iterator[list[str]]]]
     subwords: SubwordOptions = dataclasses.field(default_factory=SubwordOptions)
 
+    def __post_init__(self) -> None:
+        if isinstance(self.tokenizer, Tokenizer):
+            object.__setattr__(self, "tokenizer", self.tokenizer.name)
+
     def __repr__(self) -> str:
         return f"Corpus({self.name!r}, tokenizer={self.tokenizer!r}, splits={[*self.splits]})"
 
@@ -48,5 +53,5 @@ class Corpus:
 
     def describe(self) -> dict:
         """Return what `config.json` records: the corpus, the tokenizer and, if used, the options of the subwords."""
-        subwords = self.subwords.describe() if uses_subwords(self.tokenizer) else {}
+        subwords = self.subwords.describe() if get_tokenizer(self.tokenizer).is_trained else {}
         return {"corpus": self.name, "tokenizer": self.tokenizer, **subwords}

@@ -4,15 +4,16 @@ import dataclasses
 import itertools
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.ids import BOS_ID, EOS_ID
-from keras_nplm.data.resampling import Resampled, count_resampled, is_share
+from keras_nplm.data.resampling import Resampled, TextIds, count_resampled, is_share
 from keras_nplm.data.shards import DTYPE, ShardedIds
 from keras_nplm.data.text_counts import name_text_counts, read_word_counts
 from keras_nplm.io.errors import InputError
@@ -85,7 +86,7 @@ class EncodedCorpus:
             checksum = 0
             for first in range(start, stop, _PART):
                 ids = shards.read(first, min(first + _PART, stop))
-                checksum = zlib.crc32(ids.astype(DTYPE, copy=False), checksum)
+                checksum = zlib.crc32(ids.astype(DTYPE, copy=False).data, checksum)
                 yield ids
             checksums.append(checksum)
         if self.splits[split]["crc32"] != checksums:
@@ -115,11 +116,12 @@ class EncodedCorpus:
             raise InputError(f"{text} where corpus.json says {wanted}. {_ENCODE_AGAIN}")
         return shards
 
-    def for_training(self) -> np.ndarray | ShardedIds | Resampled:
-        """Open the training split for `ngram_dataset`: its ids, or its shards if there are more than 2**27 ids."""
-        parts = texts = self._open_training_texts()
-        if sum(map(len, parts)) <= IN_MEMORY:
-            texts = np.split(self.ids("train"), np.cumsum(list(map(len, parts)))[:-1])
+    def for_training(self) -> TextIds:
+        """Open the training split for `NgramSource`: its ids, or if more than 2**27 its shards."""
+        shards = self._open_training_texts()
+        texts: Sequence[np.ndarray | ShardedIds] = shards
+        if sum(map(len, shards)) <= IN_MEMORY:
+            texts = np.split(self.ids("train"), np.cumsum(list(map(len, shards)))[:-1])
         if "shares" not in self.splits["train"]:
             return texts[0]
         return Resampled(list(zip(texts, self._shares, strict=True)))
@@ -151,7 +153,7 @@ class EncodedCorpus:
         return self.shards("train").frequencies()
 
 
-def _divides(shares: object, shards: int) -> bool:
+def _divides(shares: Any, shards: int) -> bool:
     """Whether pairs [number of shards, share] have all shards."""
     try:
         are_pairs = all(type(number) is int and number > 0 and is_share(share) for number, share in shares)

@@ -19,7 +19,8 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus, name_shard
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.shards import DTYPE, ChunkEncoder, ShardedIds, count_ids, encode_batches, encode_text, write_shard
 from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_word_counts
-from keras_nplm.data.tokenizers import join_tokens, load_forms, lower, parse_tokenizer, uses_lemmas, uses_subwords
+from keras_nplm.data.tokenizers.normalisation import lower
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import ChunkCounter, merge_counts
 from keras_nplm.io.errors import InputError
@@ -58,25 +59,26 @@ def count_vocabulary(
     corpus: Corpus, splits: Sequence[str] = ("train",), *, min_count: int = 1, max_size: int | None = None
 ) -> Vocabulary:
     """Count the words of some splits, or train subwords, and build the vocabulary. Large files are read in parallel."""
-    if uses_subwords(corpus.tokenizer):
+    tokenizer = get_tokenizer(corpus.tokenizer)
+    if tokenizer.is_trained:
         return _train_subwords(corpus, splits)
-    options = dict(min_count=min_count, max_size=max_size)
+    options = dict(min_count=min_count, max_size=max_size, alphabet=tokenizer.alphabet)
     if all(isinstance(corpus.splits[split], TextSplit) for split in splits):
         chunks = [(chunk,) for split in splits for chunk in corpus.splits[split].chunks]
         runner = CHUNK_RUNNER.get()
         with runner.open_scratch() if runner else tempfile.TemporaryDirectory() as directory:
-            task = functools.partial(ChunkCounter, corpus.tokenizer, directory)
+            task = functools.partial(ChunkCounter, tokenizer, directory)
             _, finished = run_task(task, chunks, "Counting words")
             vocabulary = Vocabulary.from_counts(merge_counts(itertools.chain.from_iterable(finished)), **options)
     else:
         vocabulary = Vocabulary.build(_read_splits(corpus, splits, "Counting words"), **options)
-    return vocabulary.with_forms(load_forms(corpus.tokenizer)) if uses_lemmas(corpus.tokenizer) else vocabulary
+    return vocabulary.with_forms(tokenizer.load_forms()) if tokenizer.uses_lemmas else vocabulary
 
 
 def _train_subwords(corpus: Corpus, splits: Sequence[str]) -> Vocabulary:
     """Train the subwords of a corpus, or read them from the file that it names."""
     lines = _read_splits(corpus, splits, "Reading text for subwords")
-    if "lower" in parse_tokenizer(corpus.tokenizer)[1]:
+    if get_tokenizer(corpus.tokenizer).lowers:
         lines = map(lower, lines)
     return Vocabulary.from_subwords(corpus.subwords.make(lines))
 
@@ -128,14 +130,15 @@ def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory:
     """Encode a split that is not in files, as one shard."""
     shard, counter, source = name_shard(split, 0), TextCounter(), corpus.splits[split]
     has_lines = isinstance(source, TextSplit | LineSplit)
+    tokenizer = get_tokenizer(corpus.tokenizer)
     texts = source.lines() if has_lines else source()
-    if uses_subwords(corpus.tokenizer):
-        batches = encode_text(_show_progress(texts, "Encoding"), vocabulary, corpus.tokenizer, boundary, counter)
+    if tokenizer.is_trained:
+        batches = encode_text(_show_progress(texts, "Encoding"), vocabulary, tokenizer, boundary, counter)
     else:
         if has_lines:
             sentences = map(source.tokenize, counter.count_lines(texts))
         else:
-            sentences = counter.count_lines(texts, functools.partial(join_tokens, name=corpus.tokenizer))
+            sentences = counter.count_lines(texts, tokenizer.join)
         encode = counter.count_unknown(vocabulary.encode)
         batches = encode_batches(_show_progress(sentences, "Encoding"), encode, boundary)
     write_shard(directory, shard, batches, counter)
@@ -169,7 +172,8 @@ def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path, boun
         if not all((directory / name).exists() for name in (shard, name_text_counts(shard)))
     ]
     without_forms = Vocabulary(vocabulary.words[len(SPECIALS) :], subwords=vocabulary.subwords)
-    task = functools.partial(ChunkEncoder, corpus.tokenizer, without_forms, os.path.abspath(directory), boundary)
+    tokenizer = get_tokenizer(corpus.tokenizer)
+    task = functools.partial(ChunkEncoder, tokenizer, without_forms, os.path.abspath(directory), boundary)
     run_task(task, todo, "Encoding")
     if _plan_encoding(corpus, vocabulary, boundary) != plan:
         raise InputError(f"The files of {corpus.name} changed while they were read. Fix: run the same command again.")

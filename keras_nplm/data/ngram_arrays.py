@@ -41,12 +41,16 @@ def ngram_positions(
 
 def arrange_ngrams(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
     """As `ngram_positions`, also of no text. The last n-1 tokens are the context of a text that follows."""
-    context_size, is_target, end = order - 1, find_targets(ids, boundary), context_end(boundary)
-    words, breaks = ids[is_target], 0
+    context_size = order - 1
+    is_target = find_targets(ids, boundary)
+    words = ids[is_target]
     positions = np.arange(context_size, context_size + len(words), dtype=np.int32)
+    end = context_end(boundary)
+    breaks = 0
     if end is not None:
         is_end = ids == end
-        before, breaks = np.cumsum(is_end, dtype=np.int32), np.count_nonzero(is_end)
+        breaks = int(np.count_nonzero(is_end))
+        before = np.cumsum(is_end, dtype=np.int32)
         positions += context_size * (before - is_end)[is_target]
     tokens = np.full(len(words) + context_size * (1 + breaks), padding_id(boundary), np.int32)
     tokens[positions] = words

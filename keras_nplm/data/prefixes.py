@@ -5,35 +5,31 @@ import re
 from collections.abc import Sequence
 from typing import AnyStr, Generic
 
-from keras_nplm.data.tokenizers import lower, parse_tokenizer
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.normalisation import lower
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.text import SPACES
 
-# The unfinished word at the end of a text. U+FFFD stands for bytes that are not text, and is in no word. A mark such as
-# `(` or `.` is a complete token of `words`. An apostrophe or hyphen after a letter may continue the word.
-_UNFINISHED = {
-    "words": r"(?:\w+(?:['’-]\w+)*['’-]?)?\Z",
-    "whitespace": rf"[^{SPACES}\ufffd]*\Z",
-}
 BEFORE_WORD = 3  # characters to read before the longest word, to see that a word is longer
 
 
-def split_unfinished_word(text: str, tokenizer_name: str, longest: int) -> tuple[str, str]:
+def split_unfinished_word(text: str, tokenizer: str | Tokenizer, longest: int) -> tuple[str, str]:
     """Split a text into its complete words and its last, unfinished word, normalised, or the end of a longer word."""
-    base, steps = parse_tokenizer(tokenizer_name)
-    if base not in _UNFINISHED:
-        raise InputError(f"Prefix completion must have a tokenizer of words. Received: {tokenizer_name!r}.")
+    chosen = get_tokenizer(tokenizer)
+    if not chosen.tokens_are_words:
+        raise InputError(f"Prefix completion must have a tokenizer of words. Received: {chosen.name!r}.")
     tail = text[-longest - BEFORE_WORD :]
-    found = re.search(_UNFINISHED[base], tail)
+    found = re.search(chosen.unfinished_word, tail)
     word = found.group() if found else ""
-    return text[: len(text) - len(word)], lower(word) if "lower" in steps else word
+    context = text[: len(text) - len(word)]
+    return context, lower(word) if chosen.lowers else word
 
 
 class PrefixIndex(Generic[AnyStr]):
     """Sorted words, as text or as bytes: the words with a prefix are a range of them. Ids begin with `first`."""
 
     def __init__(self, words: Sequence[AnyStr], first: int):
-        self.words = words
+        self.words: Sequence[AnyStr] = words
         self.ids = sorted(range(first, len(words)), key=words.__getitem__)
         self.longest = max(map(len, words[first:]), default=0)
 

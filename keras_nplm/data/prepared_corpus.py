@@ -13,6 +13,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import BOS, EOS
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.text_counts import name_text_counts
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, check_is_file, read_json, replace_file
@@ -66,6 +67,8 @@ def open_prepared_corpus(directory: Path, tokenizer: str, subwords: SubwordOptio
                 "Fix: leave it out, or prepare the text again."
             )
 
+    stored = get_tokenizer(record["tokenizer"])
+
     def read(split: str) -> Iterator[Any]:
         vocabulary = Vocabulary.load(directory / "vocabulary.txt")
         parts = EncodedCorpus.load(directory / "corpus").shards(split).parts(1 << 16)
@@ -74,7 +77,7 @@ def open_prepared_corpus(directory: Path, tokenizer: str, subwords: SubwordOptio
             if word != EOS:
                 sentence.append(word)
                 continue
-            yield vocabulary.subwords.decode(sentence) if vocabulary.subwords else sentence
+            yield stored.join(sentence) if stored.is_trained else sentence
             sentence = []
 
     splits = {split: lambda split=split: read(split) for split in SPLITS}

@@ -11,7 +11,9 @@ from keras_nplm.io.errors import InputError
 
 
 def is_share(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= 1
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return 0 < float(value) <= 1
 
 
 def check_share(value: float) -> float:
@@ -30,7 +32,7 @@ def count_resampled(share: float, number: int) -> int:
 
 
 class Resampled:
-    """Training texts with the share of each in an epoch, for `ngram_dataset`.
+    """Training texts with the share of each in an epoch, for `ngram_dataset` and `NgramSource`.
 
     An epoch has round(c_k N_k) of the N_k n-grams of text k, shuffled with those of all texts. A small in-domain text
     (c = 1) is whole in each epoch. Of a large out-of-domain text each epoch has a different part: place i of epoch e is
@@ -62,3 +64,17 @@ class Resampled:
             raise InputError("`texts` must have at least one (ids, share). Received: [].")
         self.texts = [text if isinstance(text, ShardedIds) else convert_ids(text) for text, _ in texts]
         self.shares = [check_share(share) for _, share in texts]
+
+
+TextIds = np.ndarray | ShardedIds | Resampled  # the ids of one text, or of several
+
+
+def list_texts(ids: TextIds) -> list[np.ndarray | ShardedIds]:
+    """List the texts that ids are of: one, or several that are resampled."""
+    return ids.texts if isinstance(ids, Resampled) else [ids]
+
+
+def list_arrays(ids: TextIds) -> list[np.ndarray] | None:
+    """List the texts that ids are of if all are in memory, otherwise None."""
+    arrays = [text for text in list_texts(ids) if isinstance(text, np.ndarray)]
+    return arrays if len(arrays) == len(list_texts(ids)) else None

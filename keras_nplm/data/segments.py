@@ -28,10 +28,11 @@ def segment_positions(ids: np.ndarray, order: int, boundary: str, segment: int) 
         raise InputError("The text has no word to predict. Fix: add text.")
     first = order + segment - 2
     tokens = np.concatenate([np.full(first, ~fill, np.int32), words, np.full(2 * segment - 2, ~PAD_ID, np.int32)])
-    return tokens, first + segment * np.arange(count_segments(len(words), segment), dtype=np.int32)
+    number = count_segments(np.array(len(words)), segment)
+    return tokens, first + segment * np.arange(int(number), dtype=np.int32)
 
 
-def count_segments(targets: np.ndarray | int, segment: int) -> np.ndarray | int:
+def count_segments(targets: np.ndarray, segment: int) -> np.ndarray:
     """Count the segments that have all targets of a text, whatever the offset."""
     return (targets > 0) * ((targets + 2 * segment - 2) // segment)
 

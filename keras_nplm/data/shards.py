@@ -10,9 +10,9 @@ import numpy as np
 from keras_nplm.data.arguments import check_lines, check_sentences
 from keras_nplm.data.boundary import has_documents
 from keras_nplm.data.ids import BOS, BOS_ID, EOS, EOS_ID, UNK_ID, check_ids
-from keras_nplm.data.subwords import Subwords
 from keras_nplm.data.text_counts import TextCounter, name_text_counts
-from keras_nplm.data.tokenizers import lower, parse_tokenizer
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.subwords import SubwordTokenizer
 from keras_nplm.data.vocabulary import Vocabulary, check_reserved
 from keras_nplm.data.word_counts import BATCH_TOKENS, batch_by_size
 from keras_nplm.io.errors import InputError
@@ -43,29 +43,40 @@ def encode_batches(
 
 
 def encode_text(
-    lines: Iterable[str], vocabulary: Vocabulary, tokenizer_name: str, boundary: str, counter: TextCounter | None = None
+    lines: Iterable[str],
+    vocabulary: Vocabulary,
+    tokenizer: str | Tokenizer,
+    boundary: str,
+    counter: TextCounter | None = None,
 ) -> Iterator[np.ndarray]:
     """Encode lines of text as ids, each closed by `</s>`, as `encode_batches`. Blank lines are empty sentences."""
-    tokenize, encode, lines = vocabulary.tokenizer(tokenizer_name), vocabulary.encode, check_lines(lines)
+    bound = vocabulary.tokenizer(tokenizer)
+    encode = vocabulary.encode
+    lines = check_lines(lines)
     if counter is not None:
         lines, encode = counter.count_lines(lines), counter.count_unknown(encode)
-    if vocabulary.subwords is not None:
+    if isinstance(bound, SubwordTokenizer):
         lines = lines if has_documents(boundary) else filter(str.strip, lines)
-        return _encode_subwords(lines, vocabulary.subwords, "lower" in parse_tokenizer(tokenizer_name)[1])
-    return encode_batches(map(tokenize, lines), encode, boundary)
+        return _encode_subwords(lines, bound)
+    return encode_batches(map(bound.split, lines), encode, boundary)
 
 
-def encode_lines(lines: Iterable[str], vocabulary: Vocabulary, tokenizer_name: str, boundary: str) -> np.ndarray:
+def encode_lines(
+    lines: Iterable[str],
+    vocabulary: Vocabulary,
+    tokenizer: str | Tokenizer,
+    boundary: str,
+) -> np.ndarray:
     """Encode lines of text as one array of ids, int32 [T]; see `encode_text`."""
-    return np.concatenate([np.zeros(0, np.int32), *encode_text(lines, vocabulary, tokenizer_name, boundary)])
+    return np.concatenate([np.zeros(0, np.int32), *encode_text(lines, vocabulary, tokenizer, boundary)])
 
 
-def _encode_subwords(lines: Iterable[str], subwords: Subwords, lower_case: bool) -> Iterator[np.ndarray]:
+def _encode_subwords(lines: Iterable[str], tokenizer: SubwordTokenizer) -> Iterator[np.ndarray]:
     """Encode lines as ids of subwords, which are joined as bytes: faster than lists of numbers."""
     start, end = (np.int32(special).tobytes() for special in (BOS_ID, EOS_ID))
     parts, size = [], 0
     for line in lines:
-        ids = subwords.encode_bytes(lower(line) if lower_case else line)
+        ids = tokenizer.encode_bytes(line)
         parts += (ids, end) if line.strip() else (start,)
         size += len(ids) + len(end)
         if size >= BATCH_TOKENS * len(end):
@@ -99,7 +110,7 @@ def write_shard(directory: Path, shard: str, batches: Iterable[np.ndarray], coun
 class ChunkEncoder:
     """A task for `run_task`: encode a chunk of text as a shard, and count its characters and words."""
 
-    def __init__(self, tokenizer: str, vocabulary: Vocabulary, directory: str, boundary: str):
+    def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary, directory: str, boundary: str):
         self._tokenizer, self._vocabulary, self._directory = tokenizer, vocabulary, Path(directory)
         self._boundary = boundary
 

@@ -1,172 +1,253 @@
-"""Shuffle the n-grams of shards or resampled texts: blocks in random order, several of them permuted together."""
+"""Order of the n-grams in an epoch, of a text in memory (`MemoryOrder`) or in pools (`PoolOrder`).
+
+Both permute by a small cipher of i that gives place i, which takes no memory. Both number the
+n-grams, or segments, of a text by places from 0, and read batches from any place on.
+"""
+
+import abc
+import hashlib
+from collections.abc import Callable
 
 import numpy as np
+import tensorflow as tf
 
-from keras_nplm.data.boundary import find_targets, has_documents, predicts_end
-from keras_nplm.data.ngram_arrays import arrange_ngrams, ngram_positions
-from keras_nplm.data.resampling import Resampled, count_resampled
-from keras_nplm.data.segments import count_segments, segment_positions
+from keras_nplm.data.arguments import fold_seed
+from keras_nplm.data.epochs import Epochs, EpochSize
+from keras_nplm.data.layouts import ArrangedText, Layout
+from keras_nplm.data.pools import Pools
+from keras_nplm.data.resampling import Resampled
 from keras_nplm.data.shards import ShardedIds
-from keras_nplm.io.errors import InputError
 
-BLOCK = 1 << 17  # ids of shards that are read together: 512 KiB
-RESAMPLED_BLOCK = 1 << 12  # the same for resampled shards: smaller blocks make epochs more random
-ARRAY_BLOCK = 1 << 8  # ids of a resampled array that an epoch uses together
-POOL = 1 << 22  # approximate number of n-grams that a worker permutes together
+_CHUNK = 1 << 14  # targets gathered at a time, so that operations are cheap for each of them
+# tf.random.experimental.index_shuffle has 4 rounds, after which neighbours still correlate (0.24)
+_ROUNDS = 10
+_MULTIPLIER = 0x9E37  # 2**16 / golden ratio
 
 
-class Blocks:
-    """A text cut into blocks of n-grams, or of segments, read one by one. They belong to the block of their target."""
+def make_key(seed: int, epoch: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
+    """Return the key of a permutation, int32 [3].
+
+    The cipher uses 8 bits or more of each number of a key. The others are mixed in.
+    """
+    seed = fold_seed(seed)
+    digest = hashlib.sha256(str(seed >> 8).encode()).digest()[:12] if seed >> 8 else bytes(12)
+    numbers = tf.stack([seed & 0xFF, epoch, number + epoch // 256 * _MULTIPLIER])
+    mask = tf.constant(np.frombuffer(digest, np.int32))
+    return tf.bitwise.bitwise_xor(tf.cast(numbers, tf.int32), mask)
+
+
+def permute(place: tf.Tensor, size: tf.Tensor | int, key: tf.Tensor) -> tf.Tensor:
+    """Return where places of a permutation of 0 to `size` - 1 lead, int32."""
+    return tf.raw_ops.RandomIndexShuffle(index=place, seed=key, max_index=size - 1, rounds=_ROUNDS)
+
+
+def draw_shift(length: int, seed: int, epoch: tf.Tensor) -> tf.Tensor:
+    """Draw how far back the segments of an epoch begin, 0 to T-1, different in T epochs."""
+    key = make_key(seed, epoch // length, -1)
+    return permute(tf.cast(epoch % length, tf.int32), length, key)
+
+
+class EpochOrder(abc.ABC):
+    """The batches of each epoch of a text, for one worker.
+
+    Attributes:
+        epochs: which batches are read.
+        size: how many there are.
+    """
+
+    def __init__(self, layout: Layout, places: int, batch_size: int, epochs: Epochs):
+        self.layout = layout
+        self.epochs = epochs
+        self.size = EpochSize(places, batch_size // layout.targets, epochs)
+        local_targets = self.size.batch_size * layout.targets
+        self._chunk = max(1, _CHUNK // local_targets) * self.size.batch_size
+
+    @property
+    @abc.abstractmethod
+    def local_batches(self) -> int:
+        """Number of batches of this worker in an epoch, or `tf.data.UNKNOWN_CARDINALITY`."""
+
+    @abc.abstractmethod
+    def read_epoch(self, epoch: tf.Tensor) -> tf.data.Dataset:
+        """Return the batches of an epoch."""
+
+    def _is_resumed(self, epoch: tf.Tensor) -> tf.Tensor:
+        """Return whether the first batches of an epoch are skipped."""
+        if not self.size.skipped:
+            return tf.constant(False)
+        return epoch == self.epochs.first_epoch
+
+    def _draw_shift(self, epoch: tf.Tensor) -> tf.Tensor | None:
+        """Draw how far back the segments of an epoch begin; None: no shift."""
+        if not self.epochs.shuffle or self.layout.targets == 1:
+            return None
+        return draw_shift(self.layout.targets, self.epochs.seed, epoch)
+
+    def _make_key(self, epoch: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor | None:
+        """Return the key of permutation `number` of an epoch; None: the order of the text."""
+        return make_key(self.epochs.seed, epoch, number) if self.epochs.shuffle else None
+
+    def _gather_chunks(
+        self,
+        gather: Callable[[tf.Tensor], tuple],
+        first: tf.Tensor | int,
+        stop: tf.Tensor | int,
+    ) -> tf.data.Dataset:
+        """Gather places `first` to `stop`, many at a time."""
+
+        def gather_chunk(start: tf.Tensor) -> tuple:
+            return gather(tf.range(start, tf.minimum(start + self._chunk, stop)))
+
+        first = tf.cast(first, tf.int64)
+        stop_64 = tf.cast(stop, tf.int64)
+        starts = tf.data.Dataset.range(first, stop_64, self._chunk, output_type=tf.int32)
+        return starts.map(gather_chunk)
+
+    def _cut_batches(self, chunks: tf.data.Dataset) -> tf.data.Dataset:
+        drops = self.epochs.drop_remainder
+        return chunks.prefetch(2).rebatch(self.size.batch_size, drop_remainder=drops)
+
+
+class MemoryOrder(EpochOrder):
+    """A text in memory: one permutation of its n-grams. Worker w has the w-th N-th of a batch."""
 
     def __init__(
-        self, ids: ShardedIds | np.ndarray, order: int, boundary: str, size: int, below: int | None, segment: int
+        self,
+        ids: np.ndarray,
+        layout: Layout,
+        batch_size: int,
+        epochs: Epochs,
+        fold_starts: np.ndarray | None = None,
     ):
-        self._length, self._order, self._boundary, self._size = len(ids), order, boundary, size
-        self._targets_below, self._segment = below, segment
-        self._read = (lambda start, stop: ids[start:stop]) if isinstance(ids, np.ndarray) else ids.read
-        starts = np.arange(0, len(ids), size)
-        every_id = predicts_end(boundary) and (segment > 1 or not has_documents(boundary))
-        if every_id and below is None:  # is a target, or has a place in a segment
-            self.ngrams = np.minimum(starts + size, len(ids)) - starts
-        else:
-            read_size = size * max(1, BLOCK // size)
-            parts = (self._read(start, min(start + read_size, len(ids))) for start in range(0, len(ids), read_size))
-            parts = ((self._find_targets(part), np.arange(0, len(part), size)) for part in parts)
-            sums = [np.add.reduceat(targets, firsts, dtype=np.int64) for targets, firsts in parts]
-            self.ngrams = np.concatenate([np.zeros(0, np.int64), *sums])
-        self.ngrams = count_segments(self.ngrams, segment)
-        # of each block, how many n-grams of the text come before it
-        self.before = np.cumsum(self.ngrams) - self.ngrams
-        if not self.ngrams.sum():
-            raise InputError("The text has no word to predict. Fix: add text.")
+        tokens, positions = layout.arrange(ids)
+        if not epochs.shuffle:
+            positions = layout.drop_unneeded(tokens, positions)
+        self._places = len(positions)
+        super().__init__(layout, self._places, batch_size, epochs)
+        self._text = ArrangedText.in_memory(layout, tokens, positions, fold_starts)
+        self._local_places = self._count_local_places()
 
-    def _find_targets(self, ids: np.ndarray) -> np.ndarray:
-        """Return for each id whether it is the target of an n-gram, bool [T]."""
-        targets = find_targets(ids, self._boundary)
-        return targets if self._targets_below is None else targets & (ids < self._targets_below)
+    def _count_local_places(self) -> int:
+        """Count the places of this worker in the batches of an epoch."""
+        worker, workers = self.epochs.part
+        whole, rest = divmod(self.size.used, self.size.batch_size * workers)
+        before = worker * self.size.batch_size  # in the last, smaller batch
+        last = min(max(rest - before, 0), self.size.batch_size)
+        return whole * self.size.batch_size + last
 
-    def load(self, block: int) -> tuple[np.ndarray, np.ndarray]:
-        """Read a block: its n-grams as `ngram_positions` arranges them, with contexts from the text before."""
-        start = block * self._size
-        ids = self._read(start, min(start + self._size, self._length))
-        if self._segment > 1:
-            tokens, positions = segment_positions(ids, self._order, self._boundary, self._segment)
-        else:
-            tokens, positions = ngram_positions(ids, self._order, self._boundary, self._targets_below)
-        context, first = self._read_context(start), self._order + self._segment - 2
-        tokens[first - len(context) : first] = context if self._segment == 1 else ~context  # no targets
-        return tokens, positions
+    @property
+    def local_batches(self) -> int:
+        return -(-self._local_places // self.size.batch_size)
 
-    def _read_context(self, stop: int) -> np.ndarray:
-        """Read the context of the n-gram at a place, int32 [n-1]."""
-        size = length = self._order - 1
-        while True:
-            ids = self._read(max(0, stop - length), stop)
-            if np.count_nonzero(find_targets(ids, self._boundary)) >= size or length >= stop:
-                return arrange_ngrams(ids, self._order, self._boundary)[0][-size:]
-            length *= 2
+    def read_epoch(self, epoch: tf.Tensor) -> tf.data.Dataset:
+        key = self._make_key(epoch, 0)
+        shift = self._draw_shift(epoch)
+
+        def gather(index: tf.Tensor) -> tuple:
+            place = self._find_places(index)
+            if key is not None:
+                place = permute(place, self._places, key)
+            return self._text.gather(place, shift)
+
+        first = tf.where(self._is_resumed(epoch), self.size.skipped, 0)
+        return self._cut_batches(self._gather_chunks(gather, first, self._local_places))
+
+    def _find_places(self, index: tf.Tensor) -> tf.Tensor:
+        """Return the places of all workers at which this worker has its places."""
+        worker, workers = self.epochs.part
+        if workers == 1:
+            return index
+        size = self.size.batch_size
+        return index + (index // size * (workers - 1) + worker) * size
 
 
-class Pools:
-    """The n-grams of an epoch in pools, which are permuted one by one: of each text its share of the n-grams, once.
+class PoolOrder(EpochOrder):
+    """Shards or resampled texts: pool after pool, each permuted on its own; see `Pools`.
 
-    The seed determines an order of the blocks of each text. An epoch has the next round(c N) n-grams in this order,
-    with parts of the first and the last block, and shuffles these blocks. A pool has the next blocks of each text.
-    Several workers divide the n-grams of each text in each pool: a worker reads the blocks of its own `part` only.
-    `number` is the number of n-grams in an epoch of all workers, `count` its number of pools.
+    The next pool is read in advance. Each worker reads its own part of each text.
     """
 
     def __init__(
         self,
         ids: ShardedIds | Resampled,
-        order: int,
-        boundary: str,
-        *,
-        shuffle: bool = True,
-        seed: int = 0,
-        targets_below: int | None = None,
-        part: tuple[int, int] = (0, 1),
-        segment: int = 1,
+        layout: Layout,
+        batch_size: int,
+        epochs: Epochs,
+        fold_starts: np.ndarray | None = None,
     ):
-        self._shuffle, self._seed, self._texts = shuffle, seed, []
-        texts, shares = (ids.texts, ids.shares) if isinstance(ids, Resampled) else ([ids], [1.0])
-        for text in texts:
-            size = ARRAY_BLOCK if isinstance(text, np.ndarray) else BLOCK if ids is text else RESAMPLED_BLOCK
-            self._texts.append(Blocks(text, order, boundary, size, targets_below, segment))
-        self._cycles = [self._order_blocks(number, text.ngrams) for number, text in enumerate(self._texts)]
-        sizes = (text.ngrams.sum() for text in self._texts)
-        self._counts = [count_resampled(share, size) for share, size in zip(shares, sizes, strict=True)]
-        self.number = sum(self._counts)
-        self.count = -(-self.number // (POOL * part[1]))
-        ends = np.arange(self.count + 1)[:, None] * np.array(self._counts) // self.count  # [pools + 1, texts]
-        divided = divide_evenly(np.diff(ends, axis=0), part[1]) + ends[:-1]
-        self._starts, self._stops = divided[part[0]], divided[part[0] + 1]  # of this worker, [pools, texts]
+        self._pools = Pools(ids, layout, epochs.shuffle, epochs.seed, epochs.part)
+        self._fold_starts = fold_starts
+        super().__init__(layout, self._pools.number, batch_size, epochs)
 
-    def _order_blocks(self, text: int, ngrams: np.ndarray) -> np.ndarray:
-        """Return rows of (block, 0, number of its n-grams) in the order in which epochs use the text."""
-        order = np.flatnonzero(ngrams)
-        order = np.random.default_rng([self._seed, text]).permutation(order) if self._shuffle else order
-        return np.column_stack([order, np.zeros_like(order), ngrams[order]])
+    @property
+    def local_batches(self) -> int:
+        _, workers = self.epochs.part
+        if workers > 1 and not self.epochs.drop_remainder:
+            return tf.data.UNKNOWN_CARDINALITY  # it depends on the worker
+        return self.size.batches
 
-    def _select_blocks(self, text: int, epoch: int) -> np.ndarray:
-        """Return rows of (block, first n-gram, n-gram after the last) that an epoch uses, in its order."""
-        cycle, count = self._cycles[text], self._counts[text]
-        size = int(self._texts[text].ngrams.sum())
-        start = int(epoch) * count % size
-        rows = np.concatenate([slice_rows(cycle, start, start + count), slice_rows(cycle, 0, start + count - size)])
-        return np.random.default_rng([self._seed, text, int(epoch) + 1]).permutation(rows) if self._shuffle else rows
+    def read_epoch(self, epoch: tf.Tensor) -> tf.data.Dataset:
+        is_resumed = self._is_resumed(epoch)
+        first_pool, first_place = self._pools.place(self.size.skipped)
+        shift = self._draw_shift(epoch)
 
-    def place(self, ngrams: int) -> tuple[int, int]:
-        """Find the place after the first `ngrams` n-grams of an epoch: a pool, and how many of its n-grams to skip."""
-        ends = np.cumsum((self._stops - self._starts).sum(axis=1))
-        pool = int(np.searchsorted(ends, ngrams, side="right"))
-        return pool, int(ngrams - (ends[pool - 1] if pool else 0))
+        def load(pool: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+            return pool, self._load(epoch, pool)
 
-    def load(self, epoch: int, pool: int) -> tuple[np.ndarray, np.ndarray]:
-        """Read a pool of an epoch: tokens int32 and positions int32, as `ngram_positions` arranges them."""
-        tokens, positions, size = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], 0
-        for text, rows in zip(self._texts, self._select_rows(epoch, pool), strict=True):
-            for block, first, stop in rows.tolist():
-                block_tokens, block_positions = text.load(block)
-                tokens.append(block_tokens)
-                positions.append((block_positions[first:stop] + size).astype(np.int32))
-                size += len(block_tokens)
-        return np.concatenate(tokens, dtype=np.int32), np.concatenate(positions)
+        def read_pool(pool: tf.Tensor, arrays: dict[str, tf.Tensor]) -> tf.data.Dataset:
+            key = self._make_key(epoch, 1 + pool)
+            text = ArrangedText(self.layout, fold_starts=self._fold_starts, **arrays)
+            size = tf.size(text.positions)
 
-    def number_ngrams(self, epoch: int, pool: int) -> np.ndarray:
-        """Number the n-grams of a pool, in the order of `load`, by their places in the joined texts, int32 [N]."""
-        numbers = [np.zeros(0, np.int32)]
-        before = 0
-        for text, rows in zip(self._texts, self._select_rows(epoch, pool), strict=True):
-            for block, first, stop in rows.tolist():
-                start = before + text.before[block]
-                numbers.append(np.arange(start + first, start + stop, dtype=np.int32))
-            before += text.ngrams.sum()
-        return np.concatenate(numbers)
+            def gather(index: tf.Tensor) -> tuple:
+                place = index if key is None else permute(index, size, key)
+                return text.gather(place, shift)
 
-    def _select_rows(self, epoch: int, pool: int) -> list[np.ndarray]:
-        """Return, for each text, rows of (block, first n-gram, n-gram after the last) that a pool has."""
-        bounds = zip(self._starts[pool], self._stops[pool], strict=True)
-        return [slice_rows(self._select_blocks(text, epoch), *bound) for text, bound in enumerate(bounds)]
+            first = tf.where(is_resumed & (pool == first_pool), first_place, 0)
+            return self._gather_chunks(gather, first, size)
+
+        first = tf.where(is_resumed, tf.constant(first_pool, tf.int64), 0)
+        numbers = tf.data.Dataset.range(first, self._pools.count)
+        batches = self._cut_batches(numbers.map(load).prefetch(1).flat_map(read_pool))
+        if not self.epochs.drop_remainder:
+            return batches
+        # the range of this worker may have an n-gram more than that of another
+        skipped = tf.where(is_resumed, tf.constant(self.epochs.first_batch, tf.int64), 0)
+        return batches.take(self.size.batches - skipped)
+
+    def _load(self, epoch: tf.Tensor, pool: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Load the arrays of a pool, which `ArrangedText` takes."""
+        kinds = (tf.int32, tf.int32)
+        tokens, positions = tf.numpy_function(self._pools.load, [epoch, pool], kinds)
+        arrays = {"tokens": tokens, "positions": positions}
+        if self._fold_starts is not None:
+            numbers = tf.numpy_function(self._pools.number_ngrams, [epoch, pool], tf.int32)
+            arrays["numbers"] = numbers
+        return {name: tf.ensure_shape(array, [None]) for name, array in arrays.items()}
 
 
-def divide_evenly(sizes: np.ndarray, workers: int) -> np.ndarray:
-    """Divide runs of n-grams, of the lengths `sizes`, so that the totals of two workers differ by at most one.
+def open_epochs(order: EpochOrder) -> tf.data.Dataset:
+    """Return the batches of one epoch, a new one each time; or endlessly from `first_epoch` on."""
+    first_epoch = order.epochs.first_epoch
+    if first_epoch is not None:
+        epochs = tf.data.Dataset.counter(first_epoch, 1)
+        return epochs.flat_map(order.read_epoch).with_options(_build_options())
+    # a counter, so that no random state is shared
+    counter = tf.Variable(-1, dtype=tf.int64, trainable=False)
+    epochs = tf.data.Dataset.range(1).map(lambda _: counter.assign_add(1))
+    dataset = epochs.flat_map(order.read_epoch).with_options(_build_options())
+    if order.local_batches < 0:
+        return dataset
+    return dataset.apply(tf.data.experimental.assert_cardinality(order.local_batches))
 
-    Returns int [N + 1, ...]: worker w has the n-grams from row w to row w + 1 of each run.
-    """
-    rest = (sizes % workers).reshape(-1)
-    turn = (np.cumsum(rest) - rest) % workers  # the worker that has the next n-gram which does not divide
-    extra = (np.arange(workers)[:, None] - turn) % workers < rest
-    more = np.concatenate([np.zeros((1, len(rest)), np.int64), np.cumsum(extra, axis=0)]).reshape(-1, *sizes.shape)
-    return np.arange(workers + 1).reshape(-1, *[1] * sizes.ndim) * (sizes // workers) + more
 
-
-def slice_rows(rows: np.ndarray, start: int, stop: int) -> np.ndarray:
-    """Slice n-grams that are given as rows of (block, first, after the last): those at places `start` to `stop`."""
-    sizes = rows[:, 2] - rows[:, 1]
-    ends = np.cumsum(sizes)
-    begins = ends - sizes
-    inside = (begins < stop) & (ends > start)
-    (block, first, _), begins, ends = rows[inside].T, begins[inside], ends[inside]
-    return np.column_stack([block, first + np.maximum(start - begins, 0), first + np.minimum(stop, ends) - begins])
+def _build_options() -> tf.data.Options:
+    options = tf.data.Options()
+    # no parallel call needs tuning, and `fit` would wait up to a minute for the tuning thread when
+    # an iterator ends
+    options.autotune.enabled = False
+    # a checkpoint of an iterator has the number of its epoch, and needs neither the counter nor a
+    # reader of shards
+    ignore = tf.data.experimental.ExternalStatePolicy.IGNORE
+    options.experimental_external_state_policy = ignore
+    return options

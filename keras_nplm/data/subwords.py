@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.data.tokenizers import SPACE, continue_line, name_piece
+from keras_nplm.data.tokenizers.pieces import BYTE_NAMES, SPACE, join_pieces, name_piece
 from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.fields import Option, describe_fields
 from keras_nplm.io.files import check_is_file, identify_content, replace_file
@@ -34,7 +34,6 @@ _MIN_COUNT = 2  # of a character that becomes a piece; rarer ones are spelled in
 _CACHED = 1 << 20  # words with their ids that a process caches: about 150 MB
 _LONGEST_CACHED = 40  # characters of a cached word: text without spaces does not repeat
 _NO_SURROGATES = dict.fromkeys(range(0xD800, 0xE000), " ")
-_BYTE_NAMES = [f"<0x{byte:02X}>" for byte in range(256)]
 _LIKE_NAMES = re.compile(r"<(?=/?s>|unk>|pad>|0x[0-9A-F]{2}>)")  # text that must not become one piece
 _CHECKSUM_TAG = b"\xc5\x3e"  # protobuf field 1000, fixed 32 bits: after all fields of SentencePiece
 
@@ -89,7 +88,7 @@ class Subwords:
         self._ids = np.full(len(proto.pieces), _UNK_ID, np.int32)  # of SentencePiece's ids
         self._ids[[number for number, _ in kept]] = np.arange(_FIRST_ID, _FIRST_ID + len(kept))
         places = {name: place for place, name in enumerate(self.words, start=_FIRST_ID)}
-        self.byte_ids = np.array([places[name] for name in _BYTE_NAMES], np.int32)
+        self.byte_ids = np.array([places[name] for name in BYTE_NAMES], np.int32)
 
     @classmethod
     def train(cls, lines: Iterable[str], pieces: int = DEFAULT_PIECES, kind: str = "unigram") -> "Subwords":
@@ -140,8 +139,8 @@ class Subwords:
         return b"".join(map(self._cache.__getitem__, line.split(" "))) if line else b""
 
     def decode(self, pieces: Sequence[str]) -> str:
-        """Join pieces to a line, without the space that the first `▁` stands for; see `continue_line`."""
-        return continue_line(pieces).removeprefix(" ")
+        """Join pieces to a line, without the space that the first `▁` stands for; see `join_pieces`."""
+        return join_pieces(pieces).removeprefix(" ")
 
     def save(self, path: Path) -> None:
         """Write the model, which any SentencePiece library reads, and a checksum as a field that they skip."""
@@ -178,7 +177,7 @@ class Subwords:
 
         At the end of a prompt it is not encoded, since the `▁` of the next word stands for it.
         """
-        known = {*continue_line([name for name in self.words if name not in _BYTE_NAMES])} - {" "}
+        known = {*join_pieces([name for name in self.words if name not in BYTE_NAMES])} - {" "}
         return "".join(character for character in WHITE_SPACE if character not in known)
 
     @functools.cached_property
@@ -243,7 +242,7 @@ def _parse_model(model: bytes, path: str | os.PathLike = _MODEL) -> Any:
         (proto.pieces, "a whole SentencePiece model"),
         (spec.model_type in (spec.UNIGRAM, spec.BPE), "a unigram or BPE model"),
         (has_space, f"a model whose words begin with {SPACE}"),
-        (byte_names == _BYTE_NAMES, "a model with byte fallback"),
+        (byte_names == [*BYTE_NAMES], "a model with byte fallback"),
     ):
         if not holds:
             raise InputError(f"{path} must be {wanted}. Fix: use a file that `spm_train --byte_fallback` wrote.")

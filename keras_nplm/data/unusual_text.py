@@ -9,7 +9,8 @@ from keras_nplm.data.boundary import crosses_sentences
 from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 
 _SEARCHED = 1 << 16  # lines of each split that are searched for tokens
 _MAX_UNKNOWN = 0.1  # share of out-of-vocabulary tokens
@@ -22,11 +23,12 @@ _TOKENISED = re.compile(  # markers, and tokens of the Penn Treebank, WikiText, 
 
 def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str) -> Iterator[str]:
     """Yield a sentence with a remedy for each way in which a text is unusual; nothing for usual text."""
-    if parse_tokenizer(corpus.tokenizer)[0] not in WORD_TOKENIZERS:
+    tokenizer = get_tokenizer(corpus.tokenizer)
+    if not tokenizer.tokens_are_words:
         return
     texts = [split.lines() for split in corpus.splits.values() if isinstance(split, TextSplit)]
     lines = itertools.chain.from_iterable(itertools.islice(text, _SEARCHED) for text in texts)
-    yield from filter(None, [_describe_tokens(lines, corpus.tokenizer)])
+    yield from filter(None, [_describe_tokens(lines, tokenizer)])
     for split, counts in encoded.splits.items():
         if (share := counts["unk_tokens"] / max(1, counts["tokens"])) > _MAX_UNKNOWN:
             yield (
@@ -41,14 +43,15 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
         )
 
 
-def warn_of_tokens(tokenizer: str) -> Callable[[Iterable[str]], Iterator[str]]:
+def warn_of_tokens(tokenizer: str | Tokenizer) -> Callable[[Iterable[str]], Iterator[str]]:
     """Return a function that yields all lines, and warns once of text that is tokenised already."""
     warned = False
+    chosen = get_tokenizer(tokenizer)
 
     def watch(lines: Iterable[str]) -> Iterator[str]:
         nonlocal warned
         for line in lines:
-            if not warned and (sentence := _describe_tokens([line], tokenizer)):
+            if not warned and (sentence := _describe_tokens([line], chosen)):
                 print(f"Warning: {sentence}", file=sys.stderr)
                 warned = True
             yield line
@@ -56,11 +59,14 @@ def warn_of_tokens(tokenizer: str) -> Callable[[Iterable[str]], Iterator[str]]:
     return watch
 
 
-def _describe_tokens(lines: Iterable[str], tokenizer: str) -> str:
-    is_split = parse_tokenizer(tokenizer)[0] == "words"
-    if not (is_split and (mark := next(filter(None, map(_TOKENISED.search, lines)), None))):
+def _describe_tokens(lines: Iterable[str], tokenizer: Tokenizer) -> str:
+    mark = None
+    if tokenizer.splits_tokens:
+        mark = next(filter(None, map(_TOKENISED.search, lines)), None)
+    if mark is None:
         return ""
     return (
-        f"The text is tokenised already, since it has {mark[0].strip()!r}, which the tokenizer words splits. Fix: use "
-        "`--tokenizer whitespace` (with `train`, `ngram` and `rescore`)."
+        f"The text is tokenised already, since it has {mark[0].strip()!r}, which the tokenizer "
+        f"{tokenizer.kind} splits. Fix: use `--tokenizer whitespace` (with `train`, `ngram` and "
+        "`rescore`)."
     )

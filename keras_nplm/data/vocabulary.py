@@ -5,14 +5,15 @@ import itertools
 import os
 import tempfile
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines, check_sentences
 from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path, read_forms, write_forms
 from keras_nplm.data.ids import BOS, EOS, EOS_ID, PAD, SPECIALS, UNK, UNK_ID, check_ids, convert_ids
-from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.fields import FieldFacts
@@ -84,11 +85,13 @@ class Vocabulary:
         """Build the vocabulary of a SentencePiece model. Its words are the pieces."""
         return cls(subwords.words, subwords=subwords)
 
-    def tokenizer(self, name: str) -> Callable[[str], list[str]]:
-        """Return the tokenizer with a name, a function from a line to its tokens; see `get_tokenizer`."""
-        if self.subwords is not None and not uses_subwords(name):
-            raise InputError(f"A vocabulary of subwords needs the tokenizer `sentencepiece`. Received: {name!r}.")
-        return get_tokenizer(name, self.forms, self.subwords)
+    def tokenizer(self, tokenizer: str | Tokenizer) -> Tokenizer:
+        """Return a tokenizer, or the one with a name, with the forms or the subwords of this vocabulary.
+
+        Raises:
+            InputError: the vocabulary has tokens of a different kind.
+        """
+        return get_tokenizer(tokenizer).bind(self)
 
     def with_forms(self, forms: Mapping[str, str]) -> "Vocabulary":
         """Return the vocabulary with the forms of its words. Forms that are themselves words are skipped."""
@@ -103,7 +106,8 @@ class Vocabulary:
         *,
         min_count: int = 1,
         max_size: int | None = None,
-        tokenizer: str | None = None,
+        tokenizer: str | Tokenizer | None = None,
+        alphabet: Sequence[str] = (),
     ) -> "Vocabulary":
         """Count words in one pass and bounded memory. Ids are by decreasing frequency, then by word.
 
@@ -111,7 +115,9 @@ class Vocabulary:
             sentences: lists of tokens; or, with `tokenizer`, strings.
             min_count: rarer words become `<unk>`. The paper's is 4: it merges words seen 3 times or less.
             max_size: the largest number of words, without special tokens. Default: no limit.
-            tokenizer: name of the tokenizer of strings, such as `"words"`; see `get_tokenizer`. Default: none.
+            tokenizer: tokenizer of strings or its name, such as `"words"`; see `get_tokenizer`. Default: none.
+            alphabet: tokens that are in the vocabulary however often they occur. Default: those of the
+                tokenizer, if it has an alphabet, such as `"bytes"`.
 
         Raises:
             InputError: an option is out of range, the text holds a reserved token, or no word is left.
@@ -121,39 +127,51 @@ class Vocabulary:
         >>> Vocabulary.build(["The cat.", "The dog."], tokenizer="words").words[4:]
         ['.', 'The', 'cat', 'dog']
         """
-        if tokenizer is not None and uses_subwords(tokenizer):
-            raise InputError(
-                "Subwords are trained, not counted. Fix: use `Vocabulary.from_subwords(Subwords.train(lines, pieces))`."
-            )
         if tokenizer is None:
             sentences = check_sentences(sentences)
         else:
-            sentences = map(get_tokenizer(tokenizer), check_lines(sentences, "sentences"))
+            chosen = get_tokenizer(tokenizer)
+            if chosen.is_trained:
+                raise InputError(
+                    "Subwords are trained, not counted. Fix: use "
+                    "`Vocabulary.from_subwords(Subwords.train(lines, pieces))`."
+                )
+            alphabet = alphabet or chosen.alphabet
+            sentences = map(chosen.split, check_lines(sentences, "sentences"))
         with tempfile.TemporaryDirectory() as directory:
             counts = WordCounts(directory)
             for sentence in sentences:
                 counts.update(sentence)
-            return cls.from_counts(counts.pairs(), min_count=min_count, max_size=max_size)
+            return cls.from_counts(counts.pairs(), min_count=min_count, max_size=max_size, alphabet=alphabet)
 
     @classmethod
     def from_counts(
-        cls, counts: Iterable[tuple[str, int]], *, min_count: int = 1, max_size: int | None = None
+        cls,
+        counts: Iterable[tuple[str, int]],
+        *,
+        min_count: int = 1,
+        max_size: int | None = None,
+        alphabet: Sequence[str] = (),
     ) -> "Vocabulary":
         """Build the vocabulary from pairs (word, count), in any order, or a dictionary; see `build`."""
         _MIN_COUNT.check(min_count)
         _MAX_SIZE.check(max_size)
         kept, types = [], 0
+        always = dict.fromkeys(alphabet, 0)
         counts = iter(counts.items() if isinstance(counts, Mapping) else counts)
         while some := dict(itertools.islice(counts, _WORDS_AT_A_TIME)):
             check_reserved(some)
             types += len(some)
             some.pop(UNK, None)
             some.pop(PAD, None)
+            for token in always.keys() & some.keys():
+                always[token] += some.pop(token)
             kept += [(-count, word) for word, count in some.items() if count >= min_count]
             if max_size is not None:
                 kept = sorted(kept)[:max_size]
         if not types:
             raise InputError("The text of the vocabulary must have at least one word. Fix: give more text.")
+        kept += [(-count, token) for token, count in always.items()]
         if not kept:
             raise InputError(f"No word occurs {min_count} times. Fix: lower `min_count`, or give more text.")
         return cls([word for _, word in sorted(kept)])

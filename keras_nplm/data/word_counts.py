@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from keras_nplm.data.tokenizers import get_tokenizer
+from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.io.files import replace_file
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def merge_counts(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]
 class ChunkCounter:
     """A task for `run_task`: count the words of chunks of text, and return the paths of the runs in the end."""
 
-    def __init__(self, tokenizer: str, directory: str):
-        self._tokenize = get_tokenizer(tokenizer)
+    def __init__(self, tokenizer: Tokenizer, directory: str):
+        self._tokenize = tokenizer.split
         self._counts = WordCounts(directory)
 
     def __call__(self, chunk: "Chunk") -> None:

@@ -35,14 +35,14 @@ def run_in_processes(
             yield number, task(*item)
         yield None, task.finish()
         return
-    todo, done = queue.SimpleQueue(), queue.SimpleQueue()
+    todo: queue.SimpleQueue = queue.SimpleQueue()
+    done: queue.SimpleQueue = queue.SimpleQueue()
     for numbered in enumerate(items):
         todo.put(numbered)
     with contextlib.ExitStack() as stack:
         left = min(processes, len(items))
         for _ in range(left):
-            command = [sys.executable, "-P", str(Path(__file__).with_name("worker.py"))]
-            worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            worker = _Worker()
             thread = threading.Thread(target=_feed, args=(worker, make_task, todo, done))
             stack.callback(_stop_worker, worker, thread)
             thread.start()
@@ -54,36 +54,57 @@ def run_in_processes(
             yield number, value
 
 
-def _stop_worker(worker: subprocess.Popen, thread: threading.Thread) -> None:
-    worker.kill()
-    worker.wait()
+class _Worker:
+    """A worker process with its pipes."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-P", str(Path(__file__).with_name("worker.py"))]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdin and self.process.stdout  # both are pipes
+        self._questions = self.process.stdin
+        self._answers = self.process.stdout
+
+    def send(self, value: object) -> None:
+        self._questions.write(pickle.dumps(value))
+        self._questions.flush()
+
+    def receive(self) -> Any:
+        """Return a result or an error."""
+        return pickle.load(self._answers)
+
+    def close(self) -> None:
+        self._answers.close()
+        with contextlib.suppress(OSError):
+            self._questions.close()
+
+
+def _stop_worker(worker: _Worker, thread: threading.Thread) -> None:
+    worker.process.kill()
+    worker.process.wait()
     thread.join()
-    worker.stdout.close()
-    with contextlib.suppress(OSError):
-        worker.stdin.close()
+    worker.close()
 
 
 def _feed(
-    worker: subprocess.Popen, make_task: Callable[[], Any], todo: queue.SimpleQueue, done: queue.SimpleQueue
+    worker: _Worker,
+    make_task: Callable[[], Any],
+    todo: queue.SimpleQueue,
+    done: queue.SimpleQueue,
 ) -> None:
     """Send items to a worker process, one after the other, and pass on its answers."""
     try:
-        _send(worker, make_task)
+        worker.send(make_task)
         with contextlib.suppress(queue.Empty):
             while True:
                 number, item = todo.get_nowait()
-                _send(worker, item)
-                done.put((number, pickle.load(worker.stdout)))  # a result or an error
-        _send(worker, None)
-        done.put((None, pickle.load(worker.stdout)))
+                worker.send(item)
+                done.put((number, worker.receive()))
+        worker.send(None)
+        done.put((None, worker.receive()))
     except (OSError, ValueError, EOFError, pickle.UnpicklingError):  # a broken pipe
         message = (
-            f"A worker process that read the text died (exit status {worker.wait()}), perhaps out of memory. Finished "
-            "shards are kept. Fix: run the same command again to resume."
+            "A worker process that read the text died "
+            f"(exit status {worker.process.wait()}), perhaps out of memory. "
+            "Finished shards are kept. Fix: run the same command again to resume."
         )
         done.put((None, RunError(message)))
-
-
-def _send(worker: subprocess.Popen, value: object) -> None:
-    worker.stdin.write(pickle.dumps(value))
-    worker.stdin.flush()

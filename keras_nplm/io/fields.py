@@ -42,6 +42,8 @@ class Option:
     """the least value"""
     below: float | None = None
     """the first value that is too large"""
+    choices: tuple[str, ...] = ()
+    """the choices of a string, unless its type is a `Literal`"""
     example: object = None
     """a value that an error proposes; by default the option's default"""
     advanced: bool = False
@@ -175,13 +177,11 @@ def _read_annotation(annotation: Any) -> dict[str, Any]:
     if typing.get_origin(annotation) in (Union, types.UnionType):
         annotation, _ = typing.get_args(annotation)  # the other one is None
         optional = True
-    choices: tuple[str, ...] = ()
     if typing.get_origin(annotation) is Literal:
-        choices = typing.get_args(annotation)
+        option = dataclasses.replace(option, choices=typing.get_args(annotation))
         annotation = str
     return dict(
         type=typing.get_origin(annotation) or annotation,
-        choices=choices,
         optional=optional,
         **{field.name: getattr(option, field.name) for field in dataclasses.fields(option)},
     )

@@ -24,7 +24,8 @@ def adapt(
     fits = language_model.kind in ("nplm", "hybrid", "mixture") and language_model.network is not None
     wanted, fix = "an NPLM, a Hybrid or a Mixture with one network", "train one with `keras-nplm train`."
     check_argument("model", fits, wanted, kind, fix)
-    tokenizer, boundary = language_model.tokenizer_name, language_model.boundary
+    tokenizer = language_model.tokenizer
+    boundary = language_model.boundary
     ids = encode_lines(check_lines(text, "text"), language_model.vocabulary, tokenizer, boundary)
     train_ids, held_out_ids = _split_lines(ids, held_out)
 

@@ -10,10 +10,11 @@ from keras_nplm.data.arguments import check_text
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.ids import EOS, EOS_ID, SPECIALS
 from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
-from keras_nplm.data.tokenizers import SPACE, lower, parse_tokenizer, spell_piece
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.normalisation import lower
+from keras_nplm.data.tokenizers.pieces import spell_piece
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import check_argument
-from keras_nplm.io.text import WHITE_SPACE
 from keras_nplm.models.base import NextWordModel
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def find_next_words(language_model: "LanguageModel", context: str, top_k: int) -
     """Return the most probable next words; see `LanguageModel.next_words`."""
     check_argument("top_k", top_k >= 1, "1 or more", top_k)
     check_text(context, "context")
-    if language_model.vocabulary.subwords is not None:
+    if language_model.tokenizer.searches_words:
         return _search(language_model, context, "", top_k, with_end=predicts_end(language_model.boundary))
     return _rank(language_model, context, language_model.proposed_ids, top_k)
 
@@ -52,7 +53,7 @@ def complete_prefix(language_model: "LanguageModel", text: str, top_k: int) -> W
     index = language_model.word_index
     if isinstance(index, WordPieces):
         return _search(language_model, *split_unfinished(text), top_k, with_end=False)
-    context, prefix = split_unfinished_word(text, language_model.tokenizer_name, index.longest)
+    context, prefix = split_unfinished_word(text, language_model.tokenizer, index.longest)
     return _rank(language_model, context, np.sort(np.array(index.find(prefix), np.int32)), top_k)
 
 
@@ -71,7 +72,7 @@ def _search(language_model: "LanguageModel", text: str, prefix: str, top_k: int,
     begin = pieces.last[context_ids[-1]]
     if before and (prefix or before != text):
         begin = NO_SPACE if before == text else AFTER_SPACE
-    if "lower" in parse_tokenizer(language_model.tokenizer_name)[1]:
+    if language_model.tokenizer.lowers:
         prefix = lower(prefix)
     options = dict(prefix=prefix, with_end=with_end, top_k=top_k)
     return complete_words(language_model.model, context_ids, pieces, begin, **options)
@@ -85,7 +86,7 @@ class WordPieces:
     int [|V|], what it ends with. `begins`, bool [5, |V|]: whether a piece begins a word after a text with this end.
     """
 
-    def __init__(self, vocabulary: Vocabulary):
+    def __init__(self, vocabulary: Vocabulary, tokenizer: Tokenizer):
         size, first = len(vocabulary), len(SPECIALS)
         self.texts, starts = [b""] * first, np.full(size, _OTHER)
         self.last, has_space = np.full(size, _OPEN), np.zeros(size, bool)
@@ -103,7 +104,7 @@ class WordPieces:
         self.begins[:, :first] = False
         self.begins[:NO_SPACE, EOS_ID] = True
         self.index = PrefixIndex(self.texts, first)
-        self.blanks = WHITE_SPACE + SPACE if vocabulary.subwords is None else vocabulary.subwords.blanks
+        self.blanks = tokenizer.blanks
 
     def find_compatible(self, prefix: bytes) -> np.ndarray:
         """Return whose texts begin with `prefix`, or are the beginning of it: bool [|V|]."""

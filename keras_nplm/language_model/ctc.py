@@ -103,7 +103,7 @@ class CtcLanguageModel:
 
     def score_partial_token(self, partial_token: str) -> float:
         """Return 0 for the beginning of a word of the vocabulary, else the offset, which grows with the length."""
-        tokens = self._scorer.tokenize(partial_token)
+        tokens = self._scorer.tokenizer.split(partial_token)
         index = self._word_index
         if not tokens or index is None or index.find(tokens[-1]):
             return 0.0

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.tokenizers import uses_lemmas, uses_subwords
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, RunError, check_argument, drop_fix
 from keras_nplm.io.files import NUMBER, check_fields, is_temporary, read_json, remove_temporary_files
@@ -18,11 +19,12 @@ from keras_nplm.io.paths import check_output_path
 _MAYBE_NONE = ("perplexity_without_unk", "bits_per_character", "perplexity_per_word")
 
 
-def load_vocabulary(directory: Path, tokenizer_name: str) -> Vocabulary:
+def load_vocabulary(directory: Path, tokenizer: str | Tokenizer) -> Vocabulary:
     """Load the vocabulary of a model directory, with the word forms or the subwords that its tokenizer needs."""
     vocabulary = Vocabulary.load(directory / "vocabulary.txt")
-    lacks_forms = uses_lemmas(tokenizer_name) and vocabulary.forms is None
-    if lacks_forms or (uses_subwords(tokenizer_name) and vocabulary.subwords is None):
+    chosen = get_tokenizer(tokenizer)
+    lacks_forms = chosen.uses_lemmas and vocabulary.forms is None
+    if lacks_forms or (chosen.is_trained and vocabulary.subwords is None):
         path = directory / ("forms.tsv" if lacks_forms else "sentencepiece.model")
         raise InputError(f"{path} does not exist: the tokenizer needs it. Fix: restore the file or retrain.")
     return vocabulary

@@ -11,7 +11,6 @@ from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.ids import BOS_ID, EOS_ID, UNK_ID, convert_ids
 from keras_nplm.data.shards import count_ids, encode_text, sum_counts
 from keras_nplm.data.text_counts import TextCounter
-from keras_nplm.data.tokenizers import join_tokens
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
@@ -81,19 +80,20 @@ def _measure_ids(language_model: "LanguageModel", ids: np.ndarray) -> TextSize:
     counter = TextCounter()
     for sentence in np.split(ids, np.flatnonzero(ids == EOS_ID) + 1):
         tokens = language_model.vocabulary.decode(sentence[(sentence != BOS_ID) & (sentence != EOS_ID)])
-        counter.add_line(join_tokens(tokens, language_model.tokenizer_name))
+        counter.add_line(language_model.tokenizer.join(tokens))
     counts = {"characters": counter.characters, "words": counter.words, **count_ids(ids)}
-    return TextSize.of_text(counts, language_model.boundary, language_model.tokenizer_name, None)
+    return TextSize.of_text(counts, language_model.boundary, language_model.tokenizer, None)
 
 
 def _encode_lines(language_model: "LanguageModel", lines: Iterable[str]) -> tuple[Ids, Callable[[], TextSize]]:
     """Encode lines in bounded memory: unknown words are spelled chunk by chunk."""
     counter, counts, spelled = TextCounter(), sum_counts([]), 0.0
-    vocabulary, name = language_model.vocabulary, language_model.tokenizer_name
+    vocabulary = language_model.vocabulary
+    tokenizer = language_model.tokenizer
 
     def encode() -> Iterator[np.ndarray]:
         nonlocal counts, spelled
-        for ids in encode_text(lines, vocabulary, name, language_model.boundary, counter):
+        for ids in encode_text(lines, vocabulary, tokenizer, language_model.boundary, counter):
             if counter.unknown and not counts["unk_tokens"]:
                 _refuse_closed_vocabulary(language_model, next(iter(counter.unknown)))
             if counter.unknown and language_model.spelling is not None:
@@ -105,7 +105,7 @@ def _encode_lines(language_model: "LanguageModel", lines: Iterable[str]) -> tupl
     def measure() -> TextSize:
         sizes = {"characters": counter.characters, "words": counter.words, **counts}
         known = spelled if counts["unk_tokens"] and language_model.spelling is not None else None
-        return TextSize.of_text(sizes, language_model.boundary, name, known)
+        return TextSize.of_text(sizes, language_model.boundary, tokenizer, known)
 
     return encode(), measure
 

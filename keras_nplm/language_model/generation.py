@@ -9,7 +9,6 @@ import numpy as np
 from keras_nplm.data.arguments import check_text
 from keras_nplm.data.boundary import crosses_sentences
 from keras_nplm.data.ids import EOS_ID
-from keras_nplm.data.tokenizers import continue_line, ends_with_space, join_tokens
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.completion import AFTER_SPACE, NO_SPACE, WordPieces
 
@@ -29,27 +28,28 @@ def generate_text(
     check_argument("temperature", 0 <= temperature < np.inf, "0 or more", temperature)
     check_argument("top_k", top_k is None or top_k >= 1, "1 or more", top_k)
     check_argument("seed", seed >= 0, "0 or more", seed)
-    subwords = language_model.vocabulary.subwords
-    before = prompt if subwords is None else prompt.rstrip(subwords.blanks)
+    tokenizer = language_model.tokenizer
+    before = prompt.rstrip(tokenizer.blanks) if tokenizer.searches_words else prompt
     context = language_model.encode_beginning(before)
     first_ids = _list_first_ids(language_model, prompt, before)
     sample = functools.partial(_sample, random=np.random.default_rng(seed), temperature=temperature, top_k=top_k)
     ids = _sample_sentences(language_model, context, first_ids, num_words, sample)
     lines = [language_model.vocabulary.decode(np.array(sentence)) for sentence in ids]
-    joined = [join_tokens(line, language_model.tokenizer_name) for line in lines]
-    if subwords is not None and before and before == prompt:
-        joined[0] = continue_line(lines[0])  # with the space before a new word
+    joined = [*map(tokenizer.join, lines)]
+    if before and before == prompt:
+        joined[0] = tokenizer.join_rest(lines[0])
     return "\n".join(joined)
 
 
 def _list_first_ids(language_model: "LanguageModel", prompt: str, before: str) -> np.ndarray:
     """List the ids that may follow a prompt: after white space at its end, those that begin a word.
 
-    `before` is the prompt as it is encoded. A `▁` of characters is encoded, and one of subwords is still to come.
+    `before` is the prompt as it is encoded. A `▁` of characters is encoded, and one of subwords is still to come. So is
+    the space of bytes.
     """
     proposed = language_model.proposed_ids
     is_encoded = prompt == before
-    begins_word = not is_encoded or ends_with_space(prompt, language_model.tokenizer_name)
+    begins_word = not is_encoded or language_model.tokenizer.ends_with_space(prompt)
     if not begins_word or not language_model.tokenize(before):
         return proposed
     pieces = language_model.word_index
@@ -67,7 +67,7 @@ def _sample_sentences(
 ) -> list[list[int]]:
     """Sample the ids of words after a context, one list per sentence. The first is one of `first_ids`."""
     model, candidates = language_model.scorer().model, first_ids
-    pieces = None if language_model.vocabulary.subwords is None else language_model.word_index
+    pieces = language_model.word_index if language_model.tokenizer.searches_words else None
     sentences, number, tokens = [[]], 0, 0
     most = _MOST_TOKENS * num_words
     while len(sentences) - number <= num_words and tokens < most:  # the former ends a series of empty sentences

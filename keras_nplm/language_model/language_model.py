@@ -14,7 +14,8 @@ from keras_nplm.data.boundary import BOUNDARIES, has_documents, padding_id, pred
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.prefixes import PrefixIndex
-from keras_nplm.data.tokenizers import WORD_TOKENIZERS, load_forms, parse_tokenizer, split_beginning, uses_lemmas
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError, check_argument
@@ -52,9 +53,9 @@ class LanguageModel(Pickled):
     Args:
         model: an NPLM, an n-gram model, a `Mixture`, a `Shortlist`, or any `NextWordModel`.
         vocabulary: the words of the model.
-        tokenizer_name: tokenizer and normalisation, such as `"words"`, `"whitespace"` or `"words+lower"`; see
-            `keras_nplm.data.tokenizers.get_tokenizer`. With `+lemmas`, a vocabulary without word forms receives the
-            forms of the dictionary.
+        tokenizer: a `Tokenizer`, or its name with its normalisation, such as `"words"`, `"whitespace"`
+            or `"words+lower"`; see `keras_nplm.data.tokenizers.registry.get_tokenizer`. With `+lemmas`,
+            a vocabulary without word forms receives the forms of the dictionary.
         boundary: `"sentence"`: a sentence begins after `<s>`, and its words and `</s>` are predicted. `"text"`: words
             and `</s>` are predicted, and contexts cross sentence ends up to a blank line. `"stream"`: the text is one
             stream of words without sentence ends. Default: the model's boundary, else `"sentence"`.
@@ -72,18 +73,24 @@ class LanguageModel(Pickled):
     ['cat', '</s>']
     """
 
-    def __init__(self, model: NextWordModel, vocabulary: Vocabulary, tokenizer_name: str, boundary: str | None = None):
-        if uses_lemmas(tokenizer_name) and vocabulary.forms is None:
-            vocabulary = vocabulary.with_forms(load_forms(tokenizer_name))
-        has_words = vocabulary.forms is None or uses_lemmas(tokenizer_name)
-        check_argument("tokenizer_name", has_words, "one with `+lemmas` for a vocabulary of lemmas", tokenizer_name)
+    def __init__(
+        self,
+        model: NextWordModel,
+        vocabulary: Vocabulary,
+        tokenizer: str | Tokenizer,
+        boundary: str | None = None,
+    ):
+        tokenizer = get_tokenizer(tokenizer)
+        if tokenizer.uses_lemmas and vocabulary.forms is None:
+            vocabulary = vocabulary.with_forms(tokenizer.load_forms())
+        has_words = vocabulary.forms is None or tokenizer.uses_lemmas
+        check_argument("tokenizer", has_words, "one with `+lemmas` for a vocabulary of lemmas", tokenizer.name)
         size, words = getattr(model, "vocabulary_size", len(vocabulary)), len(vocabulary)
         check_argument("vocabulary", size == words, f"of the model's size, {size}", f"{words} words", "pass its own.")
-        check_order(getattr(model, "order", 2), tokenizer_name)
+        check_order(getattr(model, "order", 2), tokenizer)
         self.model = model
         self.vocabulary = vocabulary
-        self.tokenizer_name = tokenizer_name
-        self.tokenize = vocabulary.tokenizer(tokenizer_name)
+        self.tokenizer = vocabulary.tokenizer(tokenizer)
         wanted = f"one of {', '.join(BOUNDARIES)}"
         check_argument("boundary", boundary in (None, *BOUNDARIES), wanted, repr(boundary))
         self.boundary = resolve_boundary([model], boundary) or "sentence"
@@ -104,15 +111,23 @@ class LanguageModel(Pickled):
 
     def __getstate__(self) -> dict:
         """Return the content, without what is made from it. `spelling` and `dynamics` are read from their files."""
-        left_out = ("tokenize", "_token", "_origin", "_readers", "word_index", "_dynamics")
+        left_out = ("_token", "_origin", "_readers", "word_index", "_dynamics")
         state = {name: value for name, value in self.__dict__.items() if name not in left_out}
         corpus = {name: read for name, read in self._readers.items() if name == CORPUS_FILE}
         return state | {"spelling": self.spelling, "_dynamics": self._dynamics, "_readers": corpus}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
-        self.tokenize = self.vocabulary.tokenizer(self.tokenizer_name)
         self._register()
+
+    @property
+    def tokenizer_name(self) -> str:
+        """The name of the tokenizer with its normalisation, as in `config.json`."""
+        return self.tokenizer.name
+
+    def tokenize(self, line: str) -> list[str]:
+        """Split a line into the tokens of the model."""
+        return self.tokenizer.split(line)
 
     def __repr__(self) -> str:
         return (
@@ -216,7 +231,7 @@ class LanguageModel(Pickled):
 
     def replace_model(self, model: NextWordModel, vocabulary: Vocabulary | None = None) -> "LanguageModel":
         """Return a language model with other weights, or with more words, which leave the spelling model."""
-        changed = type(self)(model, vocabulary or self.vocabulary, self.tokenizer_name, self.boundary)
+        changed = type(self)(model, vocabulary or self.vocabulary, self.tokenizer, self.boundary)
         changed.spelling = self.spelling
         if vocabulary is not None and self.spelling is not None:
             known = set(vocabulary.words)
@@ -431,9 +446,9 @@ class LanguageModel(Pickled):
     @functools.cached_property
     def word_index(self) -> PrefixIndex | completion.WordPieces:
         """The words of the vocabulary by prefix, or its subwords or characters as parts of words."""
-        if parse_tokenizer(self.tokenizer_name)[0] in WORD_TOKENIZERS:
+        if self.tokenizer.tokens_are_words:
             return PrefixIndex(self.vocabulary.words, len(SPECIALS))
-        return completion.WordPieces(self.vocabulary)
+        return completion.WordPieces(self.vocabulary, self.tokenizer)
 
     @property
     def first_context(self) -> np.ndarray:
@@ -441,13 +456,16 @@ class LanguageModel(Pickled):
         return np.full(self.model.order - 1, padding_id(self.boundary), np.int32)
 
     def encode_beginning(self, text: str) -> np.ndarray:
-        """Return the context of the word after the beginning of a sentence, int32 [n-1]; see `split_beginning`."""
-        tokens = split_beginning(text, self.tokenizer_name, self.tokenize)
+        """Return the context of the word after the beginning of a sentence, int32 [n-1].
+
+        White space at the end of the text counts; see `Tokenizer.split_beginning`.
+        """
+        tokens = self.tokenizer.split_beginning(text)
         ids = self.vocabulary.encode_text(tokens)
         return np.concatenate([self.first_context, ids])[len(ids) :]
 
     def _find_rows(self, *words: str) -> list[int]:
-        return word_vectors.find_rows([check_text(word, "word") for word in words], self.vocabulary, self.tokenize)
+        return word_vectors.find_rows([check_text(word, "word") for word in words], self.vocabulary, self.tokenizer)
 
 
 def _load_scorer(path: str, self_normalised: bool) -> Scorer:
@@ -455,10 +473,11 @@ def _load_scorer(path: str, self_normalised: bool) -> Scorer:
     return LanguageModel.load(path, self_normalised).scorer()
 
 
-def check_order(order: int, tokenizer_name: str) -> None:
-    """Refuse unigrams of characters or subwords: where words begin depends on the token before."""
-    fits = order > 1 or parse_tokenizer(tokenizer_name)[0] in WORD_TOKENIZERS
-    check_argument("order", fits, f"2 or more with the tokenizer {tokenizer_name}", order, "give 2 or more, or words.")
+def check_order(order: int, tokenizer: str | Tokenizer) -> None:
+    """Refuse unigrams of parts of words: where words begin depends on the token before."""
+    chosen = get_tokenizer(tokenizer)
+    fits = order > 1 or chosen.tokens_are_words
+    check_argument("order", fits, f"2 or more with the tokenizer {chosen.name}", order, "give 2 or more, or words.")
 
 
 def _score_and_learn(scorer: Scorer, lines: Iterable[str], options: dict[str, Any]) -> Iterator[Any]:

@@ -9,7 +9,6 @@ import numpy as np
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.data.tokenizers import uses_lemmas
 from keras_nplm.data.vocabulary import check_reserved
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.language_model import LanguageModel
@@ -71,15 +70,18 @@ def add_words(
 
     model = language_model.model
     check_growable(model)
-    name = language_model.tokenizer_name
-    if uses_lemmas(name) or language_model.vocabulary.subwords is not None:
-        reason = f"Words cannot be added to a vocabulary of lemmas or subwords. Received: tokenizer {name!r}."
+    tokenizer = language_model.tokenizer
+    if tokenizer.uses_lemmas or not tokenizer.has_unknown:
+        reason = (
+            "Words cannot be added to a vocabulary of lemmas, of subwords or of bytes. "
+            f"Received: tokenizer {tokenizer.name!r}."
+        )
         raise InputError(f"{reason} Fix: train with a tokenizer of words.")
     NewWordOptions(min_count=min_count, rule=rule, prior_tokens=prior_tokens)
     sentences = list(check_lines(sentences, "sentences"))
     counts = count_new_words(language_model, sentences, words, min_count)
     vocabulary = language_model.vocabulary.with_words([*counts])
-    ids = encode_lines(sentences, vocabulary, name, language_model.boundary)
+    ids = encode_lines(sentences, vocabulary, tokenizer, language_model.boundary)
     text = NewWordText(extract_ngrams(ids, model.order, language_model.boundary), model.vocabulary_size, [*counts])
     shares = np.array([*counts.values()]) / (len(text.ngrams) + prior_tokens)
     rows = (expect_rows if rule == "expectation" else climb_rows)(model, text, shares)

@@ -12,7 +12,6 @@ from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.data.subwords import WordCache
-from keras_nplm.data.tokenizers import CHARACTERS, SPACE, parse_tokenizer
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.models.base import NextWordModel
@@ -64,15 +63,15 @@ class Scorer(Pickled):
     """
 
     def __init__(self, language_model: "LanguageModel", model: NextWordModel, origin: Origin | None = None):
-        self.vocabulary, self.tokenize = language_model.vocabulary, language_model.tokenize
+        self.vocabulary = language_model.vocabulary
+        self.tokenizer = language_model.tokenizer
         self.end_ids = EOS if predicts_end(language_model.boundary) else b""
         self._begin = language_model.first_context.tobytes()
-        has_spaces = parse_tokenizer(language_model.tokenizer_name)[0] == CHARACTERS
-        self._between = self.vocabulary.encode([SPACE] * has_spaces).tobytes()
-        # of characters and subwords the last token tells `encode` that the text has begun
-        self._keeps_last = bool(self._between) or self.vocabulary.subwords is not None
+        space = self.tokenizer.space
+        self._between = self.vocabulary.encode([space] if space else []).tobytes()
+        # of parts of words the last token tells `encode` that the text has begun
+        self._keeps_last = not self.tokenizer.tokens_are_words
         self._is_space_known = self._between not in (b"", UNK)
-        self._tokenizer_name = language_model.tokenizer_name
         self._origin = origin
         self._set_model(model)
         self._register()
@@ -83,12 +82,11 @@ class Scorer(Pickled):
 
     def __getstate__(self) -> dict:
         """Return the content, without what is made from it."""
-        left_out = ("tokenize", "_encode", "_token", "_origin")
+        left_out = ("_encode", "_token", "_origin")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
-        self.tokenize = self.vocabulary.tokenizer(self._tokenizer_name)
         self._register()
 
     @functools.cached_property
@@ -97,7 +95,7 @@ class Scorer(Pickled):
 
     @functools.cached_property
     def _encode(self) -> Callable[[str], bytes]:
-        return WordCache(lambda word: self.encode_tokens(self.tokenize(check_text(word, "word")))).__getitem__
+        return WordCache(lambda word: self.encode_tokens(self.tokenizer.split(check_text(word, "word")))).__getitem__
 
     def begin(self) -> State:
         """Return the state at the beginning of a text."""
@@ -110,7 +108,7 @@ class Scorer(Pickled):
 
     def score_batch(self, states: Sequence[State], words: Sequence[str]) -> tuple[np.ndarray, list[State]]:
         """Return ln P of one word after each state, float64 [B], and the B states after these words."""
-        if self._between or self.vocabulary.subwords is not None:
+        if not self.tokenizer.tokens_are_words:
             return self.score_encoded(states, [self.encode(*pair) for pair in zip(states, words, strict=True)])
         return self.score_encoded(states, [*map(self._encode, words)])
 
@@ -177,11 +175,11 @@ class Scorer(Pickled):
         White space at an end of the word is the space to its neighbour, and not given twice.
         """
         last = state[-ID_BYTES:]
-        if self.vocabulary.subwords is not None:
-            return self._encode(self._strip_spaces(word, last in _STARTS))
-        ids = self._encode(word)
         if not self._between:
-            return ids
+            if not self.tokenizer.tokens_are_words:  # the first token of a word has the space before it
+                word = self._strip_spaces(word, last in _STARTS)
+            return self._encode(word)
+        ids = self._encode(word)
         has_space = last in _STARTS or (self._is_space_known and last == self._between)
         if not ids:
             return self._between if word and self._is_space_known and not has_space else b""
@@ -194,11 +192,11 @@ class Scorer(Pickled):
         check_text(word, "word")
         if not is_first:
             word = word.removeprefix(" ")
-        return word.rstrip(self.vocabulary.subwords.blanks)
+        return word.rstrip(self.tokenizer.blanks)
 
     def split_line(self, line: str) -> list[str]:
         """Split a line into tokens. A blank line has none: it is no sentence, as in training and in `evaluate`."""
-        return [] if self.vocabulary.subwords is not None and line.isspace() else self.tokenize(line)
+        return self.tokenizer.split_sentence(line)
 
     def encode_tokens(self, tokens: list[str]) -> bytes:
         """Return the ids of tokens, int32 each. `<s>`, `</s>` and `<pad>` are out-of-vocabulary words."""

@@ -1,11 +1,12 @@
 """Word vectors (rows of C): nearest neighbours, analogies, a t-SNE map, and export in the format of word2vec."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from keras_nplm.data.ids import SPECIALS
+from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import replace_file
@@ -49,12 +50,14 @@ def _find_nearest(
     return neighbours, np.clip(np.take_along_axis(cosines, neighbours, axis=1), -1, 1)
 
 
-def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenize: Callable[[str], list[str]]) -> list[int]:
+def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenizer: Tokenizer) -> list[int]:
     """Return the rows of words, before or after normalisation, among the word vectors."""
-    known, is_piece, rows = vocabulary.words[len(SPECIALS) :], vocabulary.subwords is not None, []
+    known = vocabulary.words[len(SPECIALS) :]
+    is_piece = tokenizer.is_trained
     wanted = "one subword" if is_piece else "in the vocabulary"
+    rows = []
     for word in words:
-        joined = " ".join(tokenize(word))
+        joined = " ".join(tokenizer.split(word))
         candidates = [joined, word] if is_piece else [word, joined]  # a piece within words may be spelled as this word
         spelling = next((text for text in candidates if text in known), None)
         check_argument("word", spelling is not None, wanted, repr(joined), "choose a line of vocabulary.txt.")

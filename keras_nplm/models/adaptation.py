@@ -1,23 +1,23 @@
 """Adaptation (fine-tuning, domain adaptation): train a network further on a small text, with early stopping."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
 import numpy as np
+import tensorflow as tf
 
-from keras_nplm.data.dataset import ngram_dataset
+from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.ids import UNK_ID
 from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.data.source import NgramSource
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import resolve_boundary
+from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic.network import copy_network
 from keras_nplm.models.dynamic.tuning import find_networks
 from keras_nplm.models.hybrid import Hybrid
-from keras_nplm.models.jackknife import hybrid_dataset
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.networks.context_network import ContextNetwork
 
@@ -106,22 +106,32 @@ class _Fitting:
         epochs: int,
         seed: int,
     ):
-        self.background = model.background if isinstance(model, Hybrid) else None
-        self.old, (self.old_network,) = model, [model.network] if self.background else find_networks(model)
+        self.old = model
+        self.background: NextWordModel | None = None
+        if isinstance(model, Hybrid):
+            self.background = model.background
+            self.old_network = model.network
+        else:
+            (self.old_network,) = find_networks(model)
         self.network = copy_network(self.old_network)
-        self.model, self._epochs = self._join(self.network), epochs
+        self.model = self._join(self.network)
+        self._epochs = epochs
         self.trained = [weight.numpy() for weight in self.network.trainable_weights]
         self._random_states = [state.numpy() for state in self.network.random_states()]
         self.network.compile(keras.optimizers.SGD(_FIRST_RATE))
         self.held_out = extract_ngrams(held_out_ids, model.order, boundary)
         self.tokens = len(extract_ngrams(train_ids, model.order, boundary))
-        open_dataset = functools.partial(ngram_dataset, order=self.network.order, boundary=boundary)
-        if self.background is not None:  # it has not seen the text
-            open_dataset = functools.partial(
-                hybrid_dataset, model=self.background, order=self.network.order, boundary=boundary
-            )
-        self._open_training = functools.partial(open_dataset, train_ids, seed=seed)
-        self._validation = open_dataset(held_out_ids, batch_size=_VALIDATION_BATCH, shuffle=False)
+        self._training = NgramSource(train_ids, self.network.order, boundary)
+        self._shuffled = Epochs(seed=seed)
+        validation = NgramSource(held_out_ids, self.network.order, boundary)
+        self._validation = self._open(validation, _VALIDATION_BATCH, Epochs(shuffle=False))
+
+    def _open(self, source: NgramSource, batch_size: int, epochs: Epochs) -> tf.data.Dataset:
+        """Open a text as the network reads it."""
+        if self.background is None:
+            return source.windows(batch_size, epochs)
+        # the n-gram model has not seen the text
+        return source.with_log_q(self.background, batch_size, epochs)
 
     def run(self, rate: float) -> _Run:
         """Train from the trained weights, until the held-out perplexity stops falling."""
@@ -129,7 +139,8 @@ class _Fitting:
         for state, trained in zip(self.network.random_states(), self._random_states, strict=True):
             state.assign(trained)
         self.network.optimizer.learning_rate.assign(rate)
-        training = self._open_training(batch_size=min(_BATCH, self.tokens))
+        batch_size = min(_BATCH, self.tokens)
+        training = self._open(self._training, batch_size, self._shuffled)
         stopping = keras.callbacks.EarlyStopping("val_perplexity", mode="min", restore_best_weights=True, patience=1)
         options = dict(callbacks=[stopping, keras.callbacks.TerminateOnNaN()], shuffle=False, verbose=0)
         self.network.fit(training, validation_data=self._validation, epochs=self._epochs, **options)

@@ -1,5 +1,6 @@
 """Jackknife of an n-gram model: log-probabilities of a training text that have not seen the n-gram they predict."""
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -7,40 +8,40 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.boundary import find_targets
-from keras_nplm.data.dataset import ngram_dataset
+from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.ids import EOS_ID
-from keras_nplm.data.resampling import Resampled
-from keras_nplm.data.shards import ShardedIds
+from keras_nplm.data.log_q import LogQ
+from keras_nplm.data.resampling import TextIds, list_arrays
+from keras_nplm.data.source import NgramSource
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
 
 FOLDS = 5
-_ROWS = 2048  # n-grams whose log-probabilities are looked up together, at least a batch
 
 
-def check_training_text(ids: np.ndarray | ShardedIds | Resampled, boundary: str) -> None:
-    """Refuse a text that has no jackknife: one that is not in memory, or that has fewer than two n-grams."""
-    if not all(isinstance(text, np.ndarray) for text in _list_texts(ids)):
-        fix = "Fix: choose another network, such as --network context."
-        raise InputError(f"`ids` must be a text in memory for a jackknife. Received: {type(ids).__name__}. {fix}")
-    number = _count_ngrams(ids, boundary)
+def list_training_texts(ids: TextIds, boundary: str) -> list[np.ndarray]:
+    """List the texts of a jackknife, which are in memory and have two n-grams or more."""
+    texts = list_arrays(ids)
+    if texts is None:
+        raise InputError(
+            f"`ids` must be a text in memory for a jackknife. Received: {type(ids).__name__}. "
+            "Fix: choose another network, such as --network context."
+        )
+    number = _count_ngrams(texts, boundary)
     if number < 2:
-        raise InputError(f"`ids` must have 2 n-grams or more for a jackknife. Received: {number}. Fix: add text.")
+        problem = f"`ids` must have 2 n-grams or more for a jackknife. Received: {number}."
+        raise InputError(f"{problem} Fix: add text.")
+    return texts
 
 
-def choose_folds(ids: np.ndarray | Resampled, boundary: str) -> int:
-    """Choose K of the jackknife of a training text: 5, or the number of its n-grams if it has fewer."""
-    return min(FOLDS, _count_ngrams(ids, boundary))
+def choose_folds(ids: TextIds, boundary: str) -> int:
+    """Choose K of the jackknife of a training text: 5, or the number of its n-grams if fewer."""
+    return min(FOLDS, _count_ngrams(list_training_texts(ids, boundary), boundary))
 
 
-def _list_texts(ids: np.ndarray | ShardedIds | Resampled) -> list[np.ndarray | ShardedIds]:
-    return ids.texts if isinstance(ids, Resampled) else [ids]
-
-
-def _count_ngrams(ids: np.ndarray | Resampled, boundary: str) -> int:
-    return sum(np.count_nonzero(find_targets(text, boundary)) for text in _list_texts(ids))
+def _count_ngrams(texts: list[np.ndarray], boundary: str) -> int:
+    return sum(int(np.count_nonzero(find_targets(text, boundary))) for text in texts)
 
 
 def cut_text(ids: np.ndarray, boundary: str, folds: int) -> np.ndarray:
@@ -111,36 +112,45 @@ class Jackknife:
 
     def __init__(
         self,
-        ids: np.ndarray | Resampled,
+        ids: TextIds,
         vocabulary_size: int,
         order: int,
         boundary: str = "sentence",
         folds: int = FOLDS,
     ):
         check_argument("folds", folds >= 2, "2 or more", folds, "each model leaves one part out.")
-        check_training_text(ids, boundary)
-        ids = np.concatenate(_list_texts(ids))
-        self.number = _count_ngrams(ids, boundary)
+        texts = list_training_texts(ids, boundary)
+        self.number = _count_ngrams(texts, boundary)
         check_argument("ids", self.number >= folds, f"{folds} n-grams or more", self.number, "add text.")
-        cuts = cut_text(ids, boundary, folds)
-        self.starts = np.cumsum(find_targets(ids, boundary))[cuts - 1]
+        joined = np.concatenate(texts)
+        cuts = cut_text(joined, boundary, folds)
+        self.starts = np.cumsum(find_targets(joined, boundary))[cuts - 1]
         self.order = order
         self.vocabulary_size = vocabulary_size
         self.boundary = boundary
         self.models: list[BackoffModel] = []
         with open_progress("Estimating n-gram models", total=folds, unit=" models") as progress:
-            for first, last in itertools.pairwise([0, *cuts, len(ids)]):
-                others = np.concatenate([ids[:first], ids[last:]])
+            for first, last in itertools.pairwise([0, *cuts, len(joined)]):
+                others = np.concatenate([joined[:first], joined[last:]])
                 self.models.append(kneser_ney(others, vocabulary_size, order, boundary))
                 progress.update(1)
 
-    def check_text(self, ids: np.ndarray | Resampled, boundary: str) -> None:
-        """Refuse a text, or a boundary, that is not the one of the models: its n-grams would be in other parts."""
-        check_argument("boundary", boundary == self.boundary, f"that of the Jackknife, {self.boundary}", boundary)
-        check_training_text(ids, boundary)
-        number = _count_ngrams(ids, boundary)
-        fix = "for any other text give the n-gram model itself."
-        check_argument("ids", number == self.number, f"the text of the Jackknife, {self.number} n-grams", number, fix)
+    def divide(self, source: NgramSource) -> NgramSource:
+        """Return the source with the part of each n-gram, for `NgramSource.with_log_q`.
+
+        Another text, or another boundary, is refused: its n-grams would be in other parts.
+        """
+        if source.boundary != self.boundary:
+            wanted = f"that of the Jackknife, {self.boundary}"
+            raise InputError(f"`boundary` must be {wanted}. Received: {source.boundary}.")
+        texts = list_training_texts(source.ids, source.boundary)
+        number = _count_ngrams(texts, source.boundary)
+        if number != self.number:
+            raise InputError(
+                f"`ids` must be the text of the Jackknife, {self.number} n-grams. "
+                f"Received: {number}. Fix: for any other text give the n-gram model itself."
+            )
+        return dataclasses.replace(source, folds=self.starts)
 
     def next_log_probs(self, context_ids: np.ndarray, folds: np.ndarray) -> np.ndarray:
         """Return ln Q(w | context), float32 [B, |V|], of contexts, each by the model without its fold, int [B]."""
@@ -152,16 +162,25 @@ class Jackknife:
 
 
 def hybrid_dataset(
-    ids: np.ndarray | Resampled, model: Jackknife | NextWordModel, order: int, batch_size: int, **options: Any
+    ids: TextIds,
+    model: Jackknife | LogQ,
+    order: int,
+    batch_size: int,
+    *,
+    boundary: str = "sentence",
+    targets_below: int | None = None,
+    **epochs: Any,
 ) -> tf.data.Dataset:
     """Build n-gram batches with ln Q for a `HybridNetwork`: ({"contexts", "log_q"}, target_ids).
 
     Args:
-        ids: int32 [T], each sentence closed by `</s>`; or several texts with shares, as `Resampled`.
+        ids: int32 [T], each sentence closed by `</s>`; or several texts with shares, as
+            `Resampled`.
         model: for training a `Jackknife` of the text; for any other text the n-gram model itself.
         order: n of the network.
         batch_size: B.
-        **options: see `ngram_dataset`.
+        boundary, targets_below: see `ngram_dataset`.
+        **epochs: the order of the n-grams, as `shuffle` and `seed`; see `ngram_dataset`.
 
     Returns:
         a dataset of ({"contexts": int32 [B, n-1], "log_q": float32 [B, |V|]}, int32 [B]).
@@ -176,27 +195,7 @@ def hybrid_dataset(
     >>> model.compile("adam")
     >>> history = model.fit(dataset, shuffle=False, verbose=0)
     """
-    folds = None
+    source = NgramSource(ids, order, boundary, targets_below)
     if isinstance(model, Jackknife):
-        model.check_text(ids, options.get("boundary", "sentence"))
-        folds = model.starts
-    widest = max(order, model.order)
-
-    def look_up(context_ids: np.ndarray, *folds: np.ndarray) -> np.ndarray:
-        return model.next_log_probs(context_ids[:, widest - model.order :], *folds).astype(np.float32)
-
-    def add_log_probs(inputs: tf.Tensor | tuple, target_ids: tf.Tensor) -> tuple:
-        context_ids, *folds = inputs if isinstance(inputs, tuple) else (inputs,)
-        context_ids = tf.reshape(context_ids, [-1, widest - 1])
-        log_probs = tf.numpy_function(look_up, [context_ids, *(tf.reshape(fold, [-1]) for fold in folds)], tf.float32)
-        log_probs = tf.ensure_shape(log_probs, [None, model.vocabulary_size])
-        inputs = {"contexts": context_ids[:, widest - order :], "log_q": log_probs}
-        return inputs, tf.reshape(target_ids, [-1])
-
-    dataset = ngram_dataset(ids, widest, batch_size, folds=folds, **options)
-    if not options.get("drop_remainder"):
-        return dataset.map(add_log_probs).prefetch(2)
-    number, local_size = dataset.cardinality(), batch_size // options.get("part", (0, 1))[1]
-    dataset = dataset.batch(max(1, _ROWS // local_size)).map(add_log_probs).rebatch(local_size, drop_remainder=True)
-    dataset = dataset.prefetch(2)
-    return dataset if number < 0 else dataset.apply(tf.data.experimental.assert_cardinality(number))
+        source = model.divide(source)
+    return source.with_log_q(model, batch_size, Epochs(**epochs))

@@ -7,7 +7,8 @@ from typing import Any
 
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.tokenizers import parse_tokenizer
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.evaluation import compute_exp, evaluate
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
@@ -25,7 +26,11 @@ class TextSize:
 
     @classmethod
     def of_text(
-        cls, counts: dict[str, int], boundary: str, tokenizer: str, spelling_log_prob: float | None
+        cls,
+        counts: dict[str, int],
+        boundary: str,
+        tokenizer: str | Tokenizer,
+        spelling_log_prob: float | None,
     ) -> "TextSize":
         """Return the size of a text."""
         ends = counts["sentences"] if predicts_end(boundary) else 0
@@ -37,7 +42,7 @@ class TextSize:
                 f"The model has no spelling model ({SPELLING_FILE}) for {counts['unk_tokens']:,} <unk>. Fix: train it "
                 "with this version."
             )
-        return cls(*size, spelling_log_prob, missing, parse_tokenizer(tokenizer)[1])
+        return cls(*size, spelling_log_prob, missing, get_tokenizer(tokenizer).steps)
 
     @classmethod
     def of_split(cls, encoded: EncodedCorpus, split: str, boundary: str, spelling: SpellingModel | None) -> "TextSize":

@@ -44,11 +44,6 @@ def exclude(log_probs: tf.Tensor, fits: tf.Tensor | None) -> tf.Tensor:
     return log_probs if fits is None else tf.where(fits, log_probs, tf.constant(-np.inf, log_probs.dtype))
 
 
-def store_array(array: np.ndarray) -> tf.Variable:
-    """Return a constant of the graph that is saved with the variables, since a graph file is limited to 2 GB."""
-    return tf.Variable(array, trainable=False)
-
-
 def compute_in_blocks(
     compute: Callable[[slice], tuple[tf.Tensor, ...]], num_rows: tf.Tensor, block_rows: int, specs: list[tf.TensorSpec]
 ) -> tuple[tf.Tensor, ...]:

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.data.text_ops import store_array
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.scores import compute_log_prob
@@ -12,7 +13,7 @@ from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation
 from keras_nplm.models.shortlist import Shortlist
-from keras_nplm.serving.graph_model import GraphModel, combine_log_probs, exclude, find_top_k, store_array
+from keras_nplm.serving.graph_model import GraphModel, combine_log_probs, exclude, find_top_k
 from keras_nplm.serving.ngram_graphs import BackoffGraph, ClassBasedGraph, DeletedInterpolationGraph, FrequencyBinsGraph
 
 _LOG_ZERO = float("-inf")

@@ -5,7 +5,6 @@ import json
 import tensorflow as tf
 
 from keras_nplm.data.boundary import predicts_end
-from keras_nplm.data.tokenizers import CHARACTERS, NUMBER, SPACE, SUBWORDS, parse_tokenizer
 from keras_nplm.io.markdown import markdown_code, markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import get_kind
@@ -26,20 +25,6 @@ _KINDS = {
 _CORPORA = {
     "python_reference": "the Python language reference distributed with CPython (PSF licence)",
     "brown": "the Brown corpus (non-commercial use), split as in the paper of Bengio et al.",
-}
-_TOKENS = {
-    "words": "Tokens are words and single punctuation marks. A word is a run of letters, digits and `_`; it may "
-    "contain single apostrophes and hyphens.",
-    "whitespace": "Tokens are separated by white space.",
-    CHARACTERS: f"Tokens are single characters; white space is the token `{SPACE}`.",
-    SUBWORDS: f"Tokens are subwords of SentencePiece, see `sentencepiece.model`. `{SPACE}` is a space: a token without "
-    "it continues the word before. A character without a token is spelled in bytes, such as `<0xE2>`, so that no text "
-    "is out of vocabulary. `predict_next` and `complete_prefix` return whole words, which a beam search finds.",
-}
-_STEPS = {
-    "lower": "Upper case is converted to lower case.",
-    "numbers": f"A token with digits and no letter is replaced by `{NUMBER}`.",
-    "lemmas": "Inflected forms are replaced by their lemmas, see `forms.tsv`.",
 }
 
 
@@ -62,15 +47,14 @@ def _describe_model(language_model: LanguageModel, metrics: dict) -> str:
     model = language_model.model
     context = f"{model.order - 1} tokens" if model.order > 2 else "token"
     size = len(language_model.vocabulary)
-    base, steps = parse_tokenizer(language_model.tokenizer_name)
+    tokenizer = language_model.tokenizer
     sentences = [
         f"{_KINDS[get_kind(model)]} of order {model.order}, exported by keras_nplm.",
         f"It predicts the next token from the {context} before it.",
         f"Probabilities are normalised over its vocabulary of {size:,} words; `<unk>` stands for any other word.",
         f"It has {metrics['parameters']:,} parameters." if "parameters" in metrics else "",
-        _TOKENS[base],
-        *(_STEPS[step] for step in steps),
-        "" if "lower" in steps else "Tokens are case-sensitive.",
+        tokenizer.describe(),
+        *tokenizer.describe_steps(),
         "Each text is read as one sentence: it starts after `<s>` and ends with `</s>`."
         if predicts_end(language_model.boundary)
         else "Each text is read as a stream of tokens, without `<s>` and `</s>`.",

@@ -6,9 +6,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
+from keras_nplm.data.text_ops import store_array
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
 from keras_nplm.models.ngrams.tables import ContextTrie
-from keras_nplm.serving.graph_model import GraphModel, combine_log_probs, store_array
+from keras_nplm.serving.graph_model import GraphModel, combine_log_probs
 
 
 class SortedTable(tf.Module):

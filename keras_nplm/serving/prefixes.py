@@ -6,11 +6,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.prefixes import BEFORE_WORD, PrefixIndex
-from keras_nplm.data.tokenizers import WORD_TOKENIZERS, parse_tokenizer
-from keras_nplm.io.text import SPACES
+from keras_nplm.data.text_ops import character_ranges, decode_texts, lower_texts, store_array
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.language_model.completion import is_letter
-from keras_nplm.serving.graph_model import store_array
-from keras_nplm.serving.text import character_ranges, decode_texts, is_word_character, lower_texts
 
 _BYTES_PER_CHARACTER = 4  # of UTF-8, at most
 
@@ -18,11 +17,12 @@ _BYTES_PER_CHARACTER = 4  # of UTF-8, at most
 class UnfinishedWords(tf.Module):
     """The unfinished last word of texts, as in Python; of more than `longest` characters only the end is returned."""
 
-    def __init__(self, tokenizer_name: str, longest: int):
+    def __init__(self, tokenizer: str | Tokenizer, longest: int):
         super().__init__()
         self._window = _BYTES_PER_CHARACTER * (longest + BEFORE_WORD + 1)
-        self._pattern = _match_unfinished_word(tokenizer_name)
-        self._is_lower = "lower" in parse_tokenizer(tokenizer_name)[1]
+        chosen = get_tokenizer(tokenizer)
+        self._pattern = _match_unfinished_word(chosen)
+        self._is_lower = chosen.lowers
 
     def split(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         lengths = tf.strings.length(texts)
@@ -59,13 +59,9 @@ class PrefixTable(tf.Module):
         return (self._places >= ranges[..., :1]) & (self._places < ranges[..., 1:2])
 
 
-def _match_unfinished_word(tokenizer_name: str) -> str:
+def _match_unfinished_word(tokenizer: Tokenizer) -> str:
     """Return a regular expression of a text whose group is its unfinished last word, as in Python."""
-    base, _ = parse_tokenizer(tokenizer_name)
-    letter = character_ranges(is_word_character)
-    word = f"[^{SPACES}\\x{{fffd}}]*"  # of the tokenizer `whitespace`
-    if base == "words":
-        word = f"(?:[{letter}]+(?:['’-][{letter}]+)*['’-]?)?"
-    elif base not in WORD_TOKENIZERS:
-        word = f"[{character_ranges(is_letter)}]*"
+    word = f"[{character_ranges(is_letter)}]*"
+    if tokenizer.tokens_are_words:
+        word = tokenizer.match_unfinished_word()
     return f"(?s)^.*?({word})$"

@@ -83,7 +83,7 @@ class ServingModule(tf.Module):
         self.top_k, self.num_completions = min(top_k, len(proposed)), top_k
         self.max_text_length = max_text_length
         self.model = build_graph(language_model.model)
-        self.text = TextGraph(language_model.vocabulary, language_model.tokenizer_name, language_model.boundary)
+        self.text = TextGraph(language_model.vocabulary, language_model.tokenizer, language_model.boundary)
         self._first = int(proposed[0])  # the first id that `predict_next` may return
         self.C = language_model.network.embed.C.value if language_model.network else None
         self.prefixes = self.search = None
@@ -93,8 +93,8 @@ class ServingModule(tf.Module):
         else:
             self.prefixes, longest = PrefixTable(index), index.longest
             self.num_completions = min(top_k, self.model.vocabulary_size - len(SPECIALS))
-        self.unfinished = UnfinishedWords(language_model.tokenizer_name, longest)
-        self._predicts_pieces = language_model.vocabulary.subwords is not None
+        self.unfinished = UnfinishedWords(language_model.tokenizer, longest)
+        self._searches_words = language_model.tokenizer.searches_words
 
     def signatures(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """Return the functions by name, each with its input signature; `embed` only for a model with word vectors."""
@@ -116,7 +116,7 @@ class ServingModule(tf.Module):
         return functions
 
     def predict_next(self, contexts: tf.Tensor) -> dict[str, tf.Tensor]:
-        if self._predicts_pieces:
+        if self._searches_words:
             return self._search_words(contexts, tf.fill(tf.shape(contexts), ""), predicts_end(self.text.boundary))
 
         def predict(context_ids: tf.Tensor, _: slice) -> tuple[tf.Tensor, tf.Tensor]:

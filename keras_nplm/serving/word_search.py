@@ -6,10 +6,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.ids import EOS, EOS_ID, SPECIALS
+from keras_nplm.data.text_ops import character_ranges, store_array
 from keras_nplm.language_model import completion
-from keras_nplm.serving.graph_model import GraphModel, exclude, store_array
+from keras_nplm.serving.graph_model import GraphModel, exclude
 from keras_nplm.serving.prefixes import PrefixTable
-from keras_nplm.serving.text import character_ranges
 
 _LOG_ZERO = float("-inf")
 _LEAST = -1e30  # stands for -inf where -inf would give NaN

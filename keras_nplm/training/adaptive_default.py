@@ -136,9 +136,7 @@ def choose_options(
 # The kind of network
 
 
-def _choose_network(
-    given: Mapping[str, Any], statistics: TextStatistics, effort: float
-) -> Network:
+def _choose_network(given: Mapping[str, Any], statistics: TextStatistics, effort: float) -> Network:
     """An n-gram model inside for small vocabularies, a pointer where it pays."""
     if "network" in given:
         return given["network"]
@@ -149,7 +147,7 @@ def _choose_network(
 
 def _suits_hybrid(given: Mapping[str, Any], statistics: TextStatistics) -> bool:
     """Whether the text has few types, and no given option asks for another kind of network."""
-    if statistics.token == "word" or statistics.vocabulary_size >= _HYBRID_TYPES:
+    if statistics.unit == "words" or statistics.vocabulary_size >= _HYBRID_TYPES:
         return False
     if statistics.tokens >= _NGRAM_TOKENS:
         return False
@@ -159,9 +157,9 @@ def _suits_hybrid(given: Mapping[str, Any], statistics: TextStatistics) -> bool:
 
 def _affords_pointer(given: Mapping[str, Any], statistics: TextStatistics, effort: float) -> bool:
     """Whether a pointer with a longer context pays, and the given options suit it."""
-    if statistics.token == "character" or statistics.vocabulary_size < _SAMPLED_TYPES:
+    if statistics.unit == "characters" or statistics.vocabulary_size < _SAMPLED_TYPES:
         return False
-    if statistics.token == "subword" and statistics.vocabulary_size < _HYBRID_TYPES:
+    if statistics.unit == "subwords" and statistics.vocabulary_size < _HYBRID_TYPES:
         return False
     if effort < (_TEXT_EFFORT if _crosses_sentences(given) else _POINTER_EFFORT):
         return False
@@ -203,7 +201,7 @@ def _choose_sizes(statistics: TextStatistics, network: str) -> _Sizes:
         embedding_dropout=round(min(0.2, max(0.0, 0.15 - 0.05 * decades)), 2),
         epochs=max(3, min(16, round(8 * 2 ** (-0.85 * decades)))),
     )
-    if statistics.token != "character":
+    if statistics.unit != "characters":
         return sizes
     if network == "hybrid":
         return _spell_with_ngrams(sizes)
@@ -288,7 +286,7 @@ def _choose_num_sampled(objective: str, statistics: TextStatistics) -> int:
 
 
 def _choose_learning_rate(network: str, statistics: TextStatistics) -> float:
-    is_of_characters = statistics.token == "character"
+    is_of_characters = statistics.unit == "characters"
     if network == "hybrid":
         return 0.003 if is_of_characters else 0.002
     if statistics.vocabulary_size < _NCE_TYPES:
@@ -298,7 +296,7 @@ def _choose_learning_rate(network: str, statistics: TextStatistics) -> float:
 
 def _choose_batch_size(network: str, statistics: TextStatistics) -> int:
     if network == "hybrid":
-        return 256 if statistics.token == "character" else 128
+        return 256 if statistics.unit == "characters" else 128
     return 64 if statistics.tokens < _LARGE_TOKENS else 128
 
 
@@ -350,7 +348,7 @@ def _choose_training_options(
     batch_size = _choose_batch_size(network, statistics)
     batch_size += -batch_size % segment
     batch_size += -batch_size % (replicas * segment)
-    is_averaged = network == "hybrid" and statistics.token == "character"
+    is_averaged = network == "hybrid" and statistics.unit == "characters"
     return TrainingOptions(
         optimizer="adam" if network == "hybrid" else "sgd",
         learning_rate=_choose_learning_rate(network, statistics),

@@ -22,10 +22,11 @@ from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate, log_probs
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.training.parts import NETWORKS
+from keras_nplm.training.reading import MAX_ORDER
 from keras_nplm.training.run import Run
 from keras_nplm.training.targets import find_target_limit
 
-MAX_ORDER, _LEAST_GAIN = 8, 0.001  # of the validation perplexity, by one more word of context
+_LEAST_GAIN = 0.001  # of the validation perplexity, by one more word of context
 _PROBE = 1 << 18  # ids of validation that choose the order
 
 

@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any
 
-from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, parse_tokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.training.options import (
     CorpusOptions,
     NetworkOptions,
@@ -245,21 +245,23 @@ def train_command(config: Mapping[str, Any]) -> str | None:
     corpus = config.get("corpus", "text ")
     if "head" not in config or "background" in config or not _CORPUS.fullmatch(corpus):
         return None
-    base, steps = parse_tokenizer(config.get("tokenizer", "words"))
-    if base == SUBWORDS:
+    tokenizer = get_tokenizer(config.get("tokenizer", "words"))
+    if tokenizer.is_trained:
         return None
     options = read_options(config)
     nearest = min(CONFIGURATIONS, key=lambda name: len(_list_differences(options, name)))
     words = ["keras-nplm", "train"]
     if corpus != "python_reference":
         words += ["--corpus", corpus]
-    if base == CHARACTERS:
-        words += ["--token", "character"]
-    elif corpus.startswith("tfds:") or CONFIGURATIONS[nearest].corpus != CorpusOptions():
-        words += ["--tokenizer", base]
-    if steps:
-        words += ["--normalise", *steps]
-    return shlex.join([*words, "--config", nearest, *list_flags(options, nearest)])
+    has_tokenizer = CONFIGURATIONS[nearest].corpus != CorpusOptions()
+    if not tokenizer.tokens_are_words or corpus.startswith("tfds:") or has_tokenizer:
+        words += tokenizer.flags
+    if tokenizer.steps:
+        words += ["--normalise", *tokenizer.steps]
+    # of tokens that are not counted, which these flags would contradict
+    without = () if tokenizer.has_unknown else ("min_count", "max_size")
+    flags = list_flags(options, nearest, without=without)
+    return shlex.join([*words, "--config", nearest, *flags])
 
 
 def list_flags(options: Options, base: str, *, without: Container[str] = ()) -> list[str]:

@@ -1,6 +1,7 @@
 """tf.distribute strategies for several GPUs or machines, the start of several workers, helpers for the chief worker."""
 
 import contextlib
+import dataclasses
 import functools
 import re
 import signal
@@ -11,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
+from keras_nplm.data.epochs import Epochs
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.models.networks.replicas import has_several_workers
 from keras_nplm.training.options import RunOptions, describe_fields
@@ -123,15 +125,18 @@ def shard_batches(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def distribute_parts(
-    strategy: tf.distribute.Strategy, build: Callable[..., tf.data.Dataset]
+    strategy: tf.distribute.Strategy,
+    open_batches: Callable[[Epochs], tf.data.Dataset],
+    epochs: Epochs,
 ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-    """Return a dataset for `fit` in which each worker reads its own part; `build` takes the argument `part`."""
+    """Return a dataset for `fit` in which each worker reads its own part of the batches."""
     if not has_several_workers(strategy):
-        return shard_batches(build())
+        return shard_batches(open_batches(epochs))
 
     def build_part(context: tf.distribute.InputContext) -> tf.data.Dataset:
         workers = context.num_input_pipelines
-        dataset = build(part=(context.input_pipeline_id, workers))
+        part = (context.input_pipeline_id, workers)
+        dataset = open_batches(dataclasses.replace(epochs, part=part))
         replicas = context.num_replicas_in_sync // workers
         if replicas == 1:
             return dataset

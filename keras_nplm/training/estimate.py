@@ -13,7 +13,9 @@ from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpora import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import EOS_ID, SPECIALS
-from keras_nplm.data.tokenizers import add_steps, split_words
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.registry import add_steps
+from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument, drop_fix
 from keras_nplm.io.fields import describe_fields
@@ -164,7 +166,7 @@ def import_arpa(
     directory: str | os.PathLike,
     *,
     vocabulary: str | os.PathLike | None = None,
-    tokenizer: str | None = None,
+    tokenizer: str | Tokenizer | None = None,
     normalise: Sequence[str] = (),
     boundary: str = "sentence",
 ) -> dict:
@@ -180,8 +182,8 @@ def import_arpa(
         if predicts_end(boundary) and np.isneginf(model.unigrams[EOS_ID]):
             wanted = f"With boundary {boundary}, </s> must have a probability above 0"
             raise InputError(f"{wanted} in {path}. Received: probability 0. Fix: add --boundary stream.")
-        tokenizer = add_steps(tokenizer or _choose_tokenizer(words), normalise)
-        imported = LanguageModel(model, words, tokenizer, boundary)
+        chosen = add_steps(tokenizer or _choose_tokenizer(words), normalise)
+        imported = LanguageModel(model, words, chosen, boundary)
         imported.spelling = load_spelling(Path(vocabulary).parent) if vocabulary else _spell_rare_words(model, words)
         imported.save(local)
     return {"ngrams": model.num_ngrams, "words": len(words)}

@@ -107,7 +107,7 @@ def mix(
             _copy_corpus(corpus, local / "corpus")
             metrics |= evaluate_splits(mixture, corpus, spelling)
         write_json(local / "metrics.json", metrics)
-        mixed = LanguageModel(mixture, vocabulary, parts[0].tokenizer_name, boundary)
+        mixed = LanguageModel(mixture, vocabulary, parts[0].tokenizer, boundary)
         mixed.spelling = spelling
         mixed.save(local)  # writes config.json last
     return metrics

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from keras_nplm.data import subwords
+from keras_nplm.data.tokenizers.base import Unit
+from keras_nplm.data.tokenizers.registry import list_choices
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.fields import FieldFacts, Option, check_values, describe_fields
 
@@ -30,7 +32,6 @@ __all__ = [
 
 Network = Literal["context", "pointer", "hybrid"]
 Objective = Literal["likelihood", "sampled", "nce"]
-Token = Literal["word", "character", "subword"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,8 +44,8 @@ class CorpusOptions:
     token: Literal["word", "character"] = "word"
     """unit that is predicted and counted"""
 
-    tokenizer: Literal["words", "whitespace", "sentencepiece"] = "words"
-    """tokenizer of text; sentencepiece: subwords"""
+    tokenizer: Annotated[str, Option(choices=tuple(list_choices()))] = "words"
+    """tokenizer of text"""
 
     pieces: Annotated[int, subwords.PIECES] = subwords.DEFAULT_PIECES
     """number of subwords"""
@@ -387,8 +388,8 @@ class TextStatistics:
     vocabulary_size: Annotated[int, Option(least=2, example=10_000)]
     """|V|, number of words in the vocabulary with its 4 special tokens"""
 
-    token: Token = "word"
-    """unit that is predicted and counted"""
+    unit: Unit = "words"
+    """whose rules choose the options: those of words, of characters or of subwords"""
 
     def __post_init__(self) -> None:
         check_values(self)

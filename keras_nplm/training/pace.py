@@ -1,4 +1,4 @@
-"""Plan a training run of so many minutes: measure how fast this machine is, then choose width, context and epochs."""
+"""Plan a run of so many minutes: measure this machine, then choose width, context and epochs."""
 
 import functools
 import math
@@ -7,19 +7,23 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from keras_nplm.data.boundary import find_targets
-from keras_nplm.data.dataset import ngram_dataset
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.epochs import Epochs
 from keras_nplm.io.errors import InputError
-from keras_nplm.models.jackknife import Jackknife, hybrid_dataset
 from keras_nplm.training.adaptive_default import choose_options
-from keras_nplm.training.background import MAX_ORDER
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.fit import VALIDATION_BATCH, fit_batch
 from keras_nplm.training.options import Options, TextStatistics
+from keras_nplm.training.parts import NETWORKS
 
-_MEASURED_IDS, _UPDATES, _TIMED_UPDATES, _SECONDS = 50_000, 16, 4096, 1.0  # updates of a call, at most, CPU seconds
-_LEAST_EFFORT, _PLANS = 0.05, 3
-_MOST_EFFORT = 100.0  # a text of a few words is trained in no time, and a larger network would only fill the memory
+_MEASURED_IDS = 50_000
+_UPDATES = 16  # of a call
+_TIMED_UPDATES = 4096  # at most
+_SECONDS = 1.0  # CPU seconds of a measurement
+_PLANS = 3
+_LEAST_EFFORT = 0.05
+# a text of a few words is trained in no time, and a larger network would only fill the memory
+_MOST_EFFORT = 100.0
 _EVALUATIONS = 3  # after training: validation for the weights of a mixture, validation and test
 
 
@@ -71,23 +75,17 @@ def _measure(options: Options, encoded: EncodedCorpus, ngrams: int) -> tuple[flo
 
     The network is not kept.
     """
-    order = options.network.order
-    boundary = options.text.boundary
     segment = options.training.segment
     size = encoded.vocabulary_size
     ids = next(encoded.parts("train"))[:_MEASURED_IDS]
-    open_dataset = ngram_dataset
-    if options.network.network == "hybrid":
-        jackknife = Jackknife(ids, size, min(order, MAX_ORDER), boundary, folds=2)
-        open_dataset = functools.partial(hybrid_dataset, model=jackknife)
+    open_batches = NETWORKS[options.network.network].open_sample(options, ids, size)
     model = build_model(options, size)
     model.compile(build_optimizer(options, _TIMED_UPDATES), steps_per_execution=_UPDATES)
-    given = dict(order=order, boundary=boundary, segment=segment)
-    number = int(find_targets(ids, boundary).sum())
+    number = int(find_targets(ids, options.text.boundary).sum())
     batch_size = fit_batch(options.training.batch_size, number, segment)
     validation_batch = fit_batch(VALIDATION_BATCH, number, segment)
-    training = open_dataset(ids, batch_size=batch_size, drop_remainder=True, first_epoch=0, **given)
-    held_out = open_dataset(ids, batch_size=validation_batch, **given).take(_UPDATES).cache()
+    training = open_batches(batch_size, Epochs(drop_remainder=True, first_epoch=0))
+    held_out = open_batches(validation_batch, Epochs()).take(_UPDATES).cache()
     batches = min(_UPDATES, -(-number // validation_batch))
     fit = functools.partial(model.fit, training, steps_per_epoch=_UPDATES, verbose=0, shuffle=False)
     update = _time(fit, _UPDATES)

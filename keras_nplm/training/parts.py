@@ -10,10 +10,13 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.io.shapes import choose_cutoffs, cluster_width, count_matched, number_of_blocks
-from keras_nplm.training.options import NetworkOptions
+from keras_nplm.training.options import NetworkOptions, Options
+from keras_nplm.training.run import Run
 
 if TYPE_CHECKING:
     from keras import Layer
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from keras_nplm.layers.hidden import DirectConnection
     from keras_nplm.layers.objectives.base import Objective
     from keras_nplm.models.networks.context_network import ContextNetwork
+    from keras_nplm.training.reading import OpenBatches, Reading
 
 
 @dataclasses.dataclass(frozen=True)
@@ -368,6 +372,18 @@ class ContextAlone:
     def check_text(self, encoded: EncodedCorpus, boundary: str) -> None:
         """Refuse a training text that this kind of network cannot learn from."""
 
+    def read_texts(self, run: Run) -> "Reading":
+        """Open the texts of a run in the form that the network reads."""
+        from keras_nplm.training.reading import read_contexts
+
+        return read_contexts(run)
+
+    def open_sample(self, options: Options, ids: np.ndarray, vocabulary_size: int) -> "OpenBatches":
+        """Return the method that opens a sample of a training text in this form, to time it."""
+        from keras_nplm.training.reading import open_sample
+
+        return open_sample(options, ids)
+
     def choose_class(self) -> "type[ContextNetwork]":
         from keras_nplm.models.networks.context_network import ContextNetwork
 
@@ -400,9 +416,19 @@ class WithNgramModel(ContextAlone):
         return Cost(1 + width)
 
     def check_text(self, encoded: EncodedCorpus, boundary: str) -> None:
-        from keras_nplm.models.jackknife import check_training_text
+        from keras_nplm.models.jackknife import list_training_texts
 
-        check_training_text(encoded.for_training(), boundary)
+        list_training_texts(encoded.for_training(), boundary)
+
+    def read_texts(self, run: Run) -> "Reading":
+        from keras_nplm.training.reading import read_with_ngram_model
+
+        return read_with_ngram_model(run)
+
+    def open_sample(self, options: Options, ids: np.ndarray, vocabulary_size: int) -> "OpenBatches":
+        from keras_nplm.training.reading import open_sample_with_ngram_model
+
+        return open_sample_with_ngram_model(options, ids, vocabulary_size)
 
     def choose_class(self) -> "type[ContextNetwork]":
         from keras_nplm.models.networks.hybrid_network import HybridNetwork

@@ -16,6 +16,7 @@ from keras_nplm.data.corpora.text_files import TextSplit
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_corpus
 from keras_nplm.data.prepared_corpus import PREPARED_FILE, PreparedCorpus
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.unusual_text import describe_unusual_text
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
@@ -53,7 +54,7 @@ def prepare_text(directory: Path, corpus: Corpus, text: TextOptions) -> EncodedC
         encoded, vocabulary = corpus.link(directory)
     else:
         encoded, vocabulary = _count_and_encode(corpus, directory, text)
-    if vocabulary.subwords is None:  # subwords have no <unk>
+    if get_tokenizer(corpus.tokenizer).has_unknown:
         spelling = SpellingModel.from_vocabulary(vocabulary, encoded.unknown_words("train"))
         spelling.save(directory / SPELLING_FILE)
     return encoded

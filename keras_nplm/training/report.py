@@ -8,7 +8,8 @@ import numpy as np
 
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.ids import EOS_ID, SPECIALS
-from keras_nplm.data.tokenizers import get_separator, join_tokens
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
@@ -136,18 +137,23 @@ def _format_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def choose_prompts(ids: np.ndarray, vocabulary: Vocabulary, tokenizer_name: str) -> list[str]:
+def choose_prompts(ids: np.ndarray, vocabulary: Vocabulary, tokenizer: str | Tokenizer) -> list[str]:
     """Choose the first four words of up to four sentences, spread over int [T] ids; each word has a letter."""
-    is_plain = np.array([place >= len(SPECIALS) and _has_letter(word) for place, word in enumerate(vocabulary.words)])
+    join = get_tokenizer(tokenizer).join
+    # the text of a token: the name of a byte has letters, too
+    has_letter = [_has_letter(join([word])) for word in vocabulary.words]
+    is_plain = np.array(has_letter) & (np.arange(len(vocabulary)) >= len(SPECIALS))
     starts = np.append(0, np.flatnonzero(ids == EOS_ID) + 1)
     openings = ids[starts[starts + 4 <= len(ids)][:, None] + np.arange(4)]  # [S, 4]
     openings = openings[is_plain[openings].all(axis=1)]
     chosen = openings[np.unique(np.linspace(0, len(openings) - 1, 4).astype(int))] if len(openings) else []
-    return [join_tokens(vocabulary.decode(opening), tokenizer_name) for opening in chosen] or [""]
+    return [join(vocabulary.decode(opening)) for opening in chosen] or [""]
 
 
 def _show_continuations(language_model: LanguageModel) -> dict[str, str]:
-    tokenizer, cards, texts = language_model.tokenizer_name, [], []
+    tokenizer = language_model.tokenizer
+    cards = []
+    texts = []
     contexts = choose_prompts(language_model.corpus.ids("validation"), language_model.vocabulary, tokenizer)
     for context in contexts:
         card = f"<div><h3><bdi>{escape_html(context)}</bdi> …</h3><table>"
@@ -157,7 +163,7 @@ def _show_continuations(language_model: LanguageModel) -> dict[str, str]:
         cards.append(card + "</table></div>")
     for seed, prompt in zip((1, 2, 3), contexts * 3, strict=False):
         text = language_model.generate(prompt, 40, seed=seed, temperature=0.7)
-        text = f"<em>{escape_html(prompt)}</em>{get_separator(tokenizer)}{escape_html(text)}"
+        text = f"<em>{escape_html(prompt)}</em>{tokenizer.separator}{escape_html(text)}"
         texts.append(f'<blockquote dir="auto">{text}</blockquote>')
     return {"next_words": "".join(cards), "texts": "\n".join(texts)}
 

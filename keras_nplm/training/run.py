@@ -4,9 +4,9 @@ import dataclasses
 from pathlib import Path
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, parse_tokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.training.options import Options, TextStatistics, Token
+from keras_nplm.training.options import Options, TextStatistics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,10 +25,8 @@ class Run:
 
 def count_text(encoded: EncodedCorpus, boundary: str) -> TextStatistics:
     """Return the size of an encoded text."""
-    tokens: dict[str, Token] = {CHARACTERS: "character", SUBWORDS: "subword"}
-    unit, _ = parse_tokenizer(encoded.tokenizer)
     return TextStatistics(
         tokens=encoded.count_tokens_per_epoch(boundary),
         vocabulary_size=encoded.vocabulary_size,
-        token=tokens.get(unit, "word"),
+        unit=get_tokenizer(encoded.tokenizer).unit,
     )

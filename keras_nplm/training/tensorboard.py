@@ -17,7 +17,6 @@ from tensorboard.compat.proto import event_pb2
 from tensorboard.plugins.hparams import api as hp
 
 from keras_nplm.data.ids import SPECIALS
-from keras_nplm.data.tokenizers import get_separator
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.lock import check_locks
@@ -163,7 +162,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 
     def _sample_continuations(self) -> str:
         """One Markdown paragraph per prompt: the prompt in bold, then the sampled text."""
-        paragraphs, separator = [], get_separator(self.language_model.tokenizer_name)
+        paragraphs = []
+        separator = self.language_model.tokenizer.separator
         for prompt in self.prompts:
             text = self.language_model.generate(prompt, self.num_words).translate(_ESCAPES)
             start = prompt.strip().translate(_ESCAPES)

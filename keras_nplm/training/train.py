@@ -56,7 +56,7 @@ from keras_nplm.training.options import NetworkOptions, Options, RunOptions
 from keras_nplm.training.report import write_run_report
 from keras_nplm.training.request import Request, prepare_run
 from keras_nplm.training.run import Run
-from keras_nplm.training.targets import TrainingTargets
+from keras_nplm.training.targets import TrainingTargets, find_target_limit
 
 _SECONDS = ("seconds", "cpu_seconds", "training_cpu_seconds")  # of an epoch
 
@@ -238,9 +238,19 @@ def _fit(run: Run, background: str | os.PathLike | None, devices: tf.distribute.
             targets = TrainingTargets.of(run.options, run.encoded)
         if is_chief(devices) and run.options.network.has_ngram_model:
             write_background(run, background)
+            _note_shortlist(run)
         # here: the networks that `plan_minutes` times draw numbers, too
         keras.utils.set_random_seed(run.options.training.seed)
         return fit_network(run, targets, devices)
+
+
+def _note_shortlist(run: Run) -> None:
+    listed = find_target_limit(run.options.network)
+    if listed is not None:
+        print(
+            f"Perplexities of training are over the {listed:,} words of the list.",
+            file=sys.stderr,
+        )
 
 
 def _evaluate(run: Run, best_epoch: int) -> dict:

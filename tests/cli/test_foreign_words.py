@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from keras_nplm import NPLM, LanguageModel, Vocabulary
 from keras_nplm.cli.main import main
-from keras_nplm.data.tokenizers import get_tokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.language_model.rescoring.nbest import NBestFile
 from keras_nplm.language_model.rescoring.writer import open_nbest_writer
 from keras_nplm.models.ngrams import kneser_ney, read_arpa, write_arpa
@@ -66,7 +66,7 @@ ODD_WORDS = st.text(st.sampled_from("aé§5\x0b\x0c\x1c\x1f\x85\xa0\u2028\u3000\
 @given(st.lists(ODD_WORDS, min_size=2, max_size=4, unique=True))
 def test_files_keep_words_with_any_space_but_ascii(tmp_path_factory, words):
     path, vocabulary = tmp_path_factory.mktemp("odd"), Vocabulary(["first", *words])
-    assert get_tokenizer("whitespace")(" ".join(words) + "\t\r\n") == words
+    assert get_tokenizer("whitespace").split(" ".join(words) + "\t\r\n") == words
     vocabulary.save(path / "vocabulary.txt")
     assert Vocabulary.load(path / "vocabulary.txt") == vocabulary
     model = kneser_ney(np.arange(4, len(vocabulary)), len(vocabulary), 2, "stream")

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-import keras_nplm.data.tokenizers as tokenizers
 from keras_nplm import LanguageModel
 from keras_nplm.cli.main import main
-from keras_nplm.data.tokenizers import NUMBER, STEPS, load_forms
+from keras_nplm.data.tokenizers import normalisation
+from keras_nplm.data.tokenizers.normalisation import NUMBER, STEPS, load_forms
 from keras_nplm.io.files import read_json
 
 DICTIONARY = {"cats": "cat", "sat": "sit", "sits": "sit", "went": "go", "goings": "going", "mats": "mat", "dogs": "dog"}
@@ -21,7 +21,7 @@ def models(tmp_path_factory):
     (directory / "text.txt").write_text("\n".join(LINES), encoding="utf-8")
     common = ["ngram", "--train", str(directory / "text.txt"), "--order", "2", "--output"]
     with pytest.MonkeyPatch.context() as context:
-        context.setattr(tokenizers, "load_english_lemmas", lambda: DICTIONARY)
+        context.setattr(normalisation, "load_english_lemmas", lambda: DICTIONARY)
         load_forms.cache_clear()
         assert main([*common, str(directory / "plain")]) == 0
         assert main([*common, str(directory / "lemmas"), "--normalise", *STEPS]) == 0
@@ -36,7 +36,7 @@ def lemmas(models, monkeypatch) -> LanguageModel:
     def refuse():
         raise AssertionError("an estimated model must not need the dictionary")
 
-    monkeypatch.setattr(tokenizers, "load_english_lemmas", refuse)
+    monkeypatch.setattr(normalisation, "load_english_lemmas", refuse)
     return LanguageModel.load(models / "lemmas")
 
 

@@ -7,6 +7,7 @@ import pytest
 from keras_nplm.cli.main import main
 
 SUBWORDS = "ngram --train {text} --output {tmp}/m --tokenizer sentencepiece"
+BYTES = "ngram --train {text} --output {tmp}/m --tokenizer bytes"
 ROWS = [
     ("train --output {tmp}/m --order 1", "`--order` must be 2 to 1,023. Received: 1. Fix: "),
     ("train --output {tmp}/m --train {tmp}/none.txt", "No such text file"),
@@ -45,6 +46,9 @@ ROWS = [
     ("ngram --train {text} --output {tmp}/m --pieces 400", "`--pieces` must be left out without subwords"),
     (f"{SUBWORDS} --pieces 299", "300 to 1,000,000"),
     (f"{SUBWORDS} --min-count 2", "`--min-count` cannot be combined with subwords"),
+    (f"{BYTES} --min-count 2", "`--min-count` cannot be combined with UTF-8 bytes"),
+    (f"{BYTES} --pieces 400", "`--pieces` must be left out without subwords"),
+    (f"{BYTES} --token character", "cannot be combined with `--token character`"),
     (f"{SUBWORDS} --token character", "cannot be combined with `--token character`"),
     (f"{SUBWORDS} --normalise lemmas", "no step but +lower"),
     (f"{SUBWORDS} --pieces-file x.model --pieces 400", "`--pieces` cannot be combined with `--pieces-file`"),

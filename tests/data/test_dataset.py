@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import keras_nplm.data.shuffling as shuffling
+import keras_nplm.data.pools as pools
 from keras_nplm import Resampled, ngram_dataset
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.training.distribution import shard_batches
@@ -18,8 +18,8 @@ PLACES = ("memory", "shards")
 @pytest.fixture
 def place_ids(tmp_path, monkeypatch, write_shards):
     """A function that leaves ids in memory or writes them as shards, of many small blocks and pools."""
-    monkeypatch.setattr(shuffling, "BLOCK", 5)
-    monkeypatch.setattr(shuffling, "POOL", 15)
+    monkeypatch.setattr(pools, "BLOCK", 5)
+    monkeypatch.setattr(pools, "POOL", 15)
 
     def place(ids: np.ndarray, where: str, share: float = 1.0):
         ids = ids.astype(np.int32) if "memory" in where else write_shards(tmp_path, ids, [len(ids) // 3])
@@ -85,8 +85,8 @@ def test_batches_have_each_ngram_of_the_text_once(place_ids, list_ngrams, where,
 
 @pytest.mark.parametrize("where", PLACES)
 def test_epochs_differ_and_the_same_seed_repeats_them(place_ids, monkeypatch, where):
-    monkeypatch.setattr(shuffling, "BLOCK", 100)
-    monkeypatch.setattr(shuffling, "POOL", 400)
+    monkeypatch.setattr(pools, "BLOCK", 100)
+    monkeypatch.setattr(pools, "POOL", 400)
     ids = place_ids(np.arange(4, 804), where)
 
     first, second, third = (_targets(dataset) for dataset in [ngram_dataset(ids, 3, 64, seed=1)] * 3)
@@ -208,8 +208,8 @@ def test_workers_read_each_ngram_of_shards_once(place_ids, list_ngrams, segment)
 
 
 def test_a_worker_reads_its_own_part_of_the_shards(place_ids, monkeypatch):
-    monkeypatch.setattr(shuffling, "BLOCK", 50)
-    monkeypatch.setattr(shuffling, "POOL", 1000)
+    monkeypatch.setattr(pools, "BLOCK", 50)
+    monkeypatch.setattr(pools, "POOL", 1000)
     read, whole = [], ShardedIds.read
     monkeypatch.setattr(ShardedIds, "read", lambda self, *range: read.append(range) or whole(self, *range))
     dataset = ngram_dataset(place_ids(np.arange(4, 4004), "shards"), 3, 8, boundary="sentence", part=(2, 4))

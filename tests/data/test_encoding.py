@@ -15,9 +15,10 @@ from keras_nplm.data.corpora.text_files import read_lines
 from keras_nplm.data.encoding import count_vocabulary, encode_sentences
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.data.tokenizers import TOKENIZERS
+from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.worker_pool import run_in_processes
 from keras_nplm.training.targets import TrainingTargets
+from tests.tokenizers import KINDS
 
 
 def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_processes, write_odd_texts, read_files):
@@ -34,14 +35,14 @@ def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_pr
     assert read_files(tmp_path / "one") == read_files(tmp_path / "several")
 
     lines = list(filter(str.strip, read_lines(sorted(tmp_path.glob("*.txt*")))))
-    tokens = list(map(TOKENIZERS["words"], lines))
+    tokens = list(map(split_words, lines))
     assert list(itertools.chain.from_iterable(map(corpus.sentences, SPLITS))) == tokens
     train = tokens[: round(len(lines) * 0.7)]
     assert vocabulary == Vocabulary.build(train, min_count=2)
     assert (encoded.ids("train") == encode_sentences(train, vocabulary)).all()
 
 
-@pytest.mark.parametrize("tokenizer", ["words", "characters", "sentencepiece"])
+@pytest.mark.parametrize("tokenizer", KINDS)
 def test_blank_lines_end_the_documents_of_a_text(tmp_path, many_processes, tokenizer):
     text = "\n\nthe cat\nsat\n \n\nthe end\n\n" * 4
     (tmp_path / "text.txt").write_text(text)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import keras_nplm.data.shuffling as shuffling
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ids import find_distinct_rows
+from keras_nplm.data.layouts import Windows
 from keras_nplm.data.ngram_arrays import extract_ngrams, gather_ngrams, ngram_blocks
-from keras_nplm.data.shuffling import Pools
+from keras_nplm.data.pools import Pools
 from keras_nplm.io.errors import InputError
 
 BOUNDARIES = st.sampled_from(["stream", "sentence", "text"])
@@ -75,13 +75,14 @@ def test_pools_have_each_ngram_of_the_text_once_an_epoch(
     expected = list_ngrams(ids, order, boundary)
     shards = write_shards(tmp_path_factory.mktemp("shards"), ids, [min(cut, len(ids)) for cut in cuts])
     with pytest.MonkeyPatch.context() as context:
-        context.setattr(shuffling, "BLOCK", block)
-        context.setattr(shuffling, "POOL", pool * block)
+        context.setattr("keras_nplm.data.pools.BLOCK", block)
+        context.setattr("keras_nplm.data.pools.POOL", pool * block)
+        layout = Windows(order, boundary, targets_below=None)
         if not expected:
             with pytest.raises(InputError, match="no word to predict"):
-                Pools(shards, order, boundary)
+                Pools(shards, layout)
             return
-        pools = Pools(shards, order, boundary, shuffle=shuffle)
+        pools = Pools(shards, layout, shuffle)
     assert pools.number == len(expected)
     for epoch in range(2):
         found = _read_epoch(pools, order, epoch)

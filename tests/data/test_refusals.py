@@ -10,7 +10,7 @@ from keras_nplm.data.ids import check_ngrams
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_batches
 from keras_nplm.data.text_counts import read_word_counts, write_word_counts
-from keras_nplm.data.tokenizers import add_steps, get_tokenizer
+from keras_nplm.data.tokenizers.registry import add_steps, get_tokenizer
 
 IDS = np.array([4, 5, 3], np.int32)
 SUBWORDS = functools.cache(lambda: Vocabulary.from_subwords(Subwords.train(["the cat"], 300)))
@@ -32,7 +32,8 @@ def _resample(texts, **options):
         (lambda: _dataset(batch_size=8, drop_remainder=True), "3 n-grams do not fill a batch of 8"),
         (lambda: _dataset(first_batch=1), "`first_batch` must be 0 to 1, with `first_epoch`"),
         (lambda: _dataset(seed=1.5), "`seed` must be an integer. Received"),
-        (lambda: _dataset(part=(2, 2)), r"`part` must be .*, and `batch_size` a multiple of N times `segment`"),
+        (lambda: _dataset(part=(2, 2)), r"`part` must be \(w, N\) with 0 <= w < N"),
+        (lambda: _dataset(batch_size=6, part=(0, 2), segment=2), "`batch_size` must be a multiple of 4, the number"),
         (lambda: _resample([]), "`texts` must have at least one"),
         (lambda: _resample([(IDS, np.nan)]), r"must be a number in \(0, 1\]"),
         (lambda: _resample([(IDS, 0.1)]), "A share of 0.1 of 2 n-grams must be at least one"),
@@ -52,7 +53,7 @@ def _resample(texts, **options):
         (lambda: SubwordOptions(file="absent.model").make([]), r"absent\.model"),
         (lambda: open_corpus(subwords=SubwordOptions()), "`subwords` must be left out"),
         (lambda: get_tokenizer("sentencepiece+numbers"), "no step but .lower"),
-        (lambda: get_tokenizer("words+numbers+lower"), "one of words, .*, sentencepiece. Received: .*in this order"),
+        (lambda: get_tokenizer("words+numbers+lower"), "one of words, .*, bytes. Received: .*in this order"),
         (lambda: add_steps("words", ["stems"]), "must be some of lower, numbers, lemmas. Received: 'stems'"),
         (lambda: open_corpus(test=["text.txt"]), "--validation and --test need --train"),
         (lambda: open_corpus("penn"), "`corpus` must be .* Received: 'penn'"),

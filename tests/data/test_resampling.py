@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-import keras_nplm.data.shuffling as shuffling
+import keras_nplm.data.pools as pools
 from keras_nplm import Resampled, ngram_dataset
 
 
@@ -13,7 +13,7 @@ from keras_nplm import Resampled, ngram_dataset
 def place_texts(tmp_path_factory, monkeypatch, write_shards):
     """A function that makes `Resampled` texts of small blocks in memory, in shards, or "both": the first in memory."""
     for name, value in {"RESAMPLED_BLOCK": 5, "ARRAY_BLOCK": 5, "POOL": 50}.items():
-        monkeypatch.setattr(shuffling, name, value)
+        monkeypatch.setattr(pools, name, value)
 
     def place(sizes, shares, where):
         """Make texts of words that occur once, in sentences of 1 to 5 words."""

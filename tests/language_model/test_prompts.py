@@ -8,25 +8,15 @@ import pytest
 from keras_nplm import CtcLanguageModel, LanguageModel, Vocabulary, kneser_ney
 from keras_nplm.cli.main import main
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.data.subwords import Subwords
+from tests.tokenizers import KINDS, PARTS_OF_WORDS, build_model
 
 LINES = ["red cats", "red dogs", "redder cats", "redder dogs"] * 60
 BLANKS = [" ", "  ", "\t", "\xa0", "\n", "\r\n", "\u3000", " \t"]
-TOKENIZERS = ["words", "whitespace", "characters", "sentencepiece"]
-
-
-def _build(tokenizer: str) -> LanguageModel:
-    if tokenizer == "sentencepiece":
-        vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300))
-    else:
-        vocabulary = Vocabulary.build(LINES, tokenizer=tokenizer)
-    ids = encode_lines(LINES, vocabulary, tokenizer, "sentence")
-    return LanguageModel(kneser_ney(ids, len(vocabulary), 5, "sentence"), vocabulary, tokenizer)
 
 
 @pytest.fixture(scope="module")
 def models() -> dict[str, LanguageModel]:
-    return {tokenizer: _build(tokenizer) for tokenizer in TOKENIZERS}
+    return {kind: build_model(kind, LINES, order=5) for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +44,14 @@ def test_next_characters_begin_a_word_after_white_space(models, blank):
     assert model.next_words("red", 1)[0][0] == "▁"
 
 
-@pytest.mark.parametrize("tokenizer", ["words", "whitespace", "sentencepiece"])
+@pytest.mark.parametrize("tokenizer", [kind for kind in KINDS if kind != "characters"])
 @pytest.mark.parametrize("blank", [" ", "   ", "\n", "\t"])
 def test_next_words_after_white_space_are_whole_words(models, tokenizer, blank):
     found = models[tokenizer].next_words(f"red{blank}", 2)
     assert {word for word, _ in found} == {"cats", "dogs"}
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize("tokenizer", KINDS)
 def test_prompts_of_white_space_begin_a_text(models, tokenizer):
     model = models[tokenizer]
     for prompt in (" ", "  ", "\n"):
@@ -69,13 +59,13 @@ def test_prompts_of_white_space_begin_a_text(models, tokenizer):
         assert model.complete_prefix(prompt, 3) == model.complete_prefix("", 3)
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize("tokenizer", KINDS)
 def test_every_word_completes_an_empty_prefix_after_a_space(models, tokenizer):
     words = [word for word, _ in models[tokenizer].complete_prefix("red ", 2)]
     assert sorted(words) == ["cats", "dogs"]
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize("tokenizer", KINDS)
 @pytest.mark.parametrize("prompt", ["", " ", "red", "red ", "red  ", " red", "red\t", "red\n", "red\xa0"])
 def test_generated_text_continues_the_prompt_as_given(directories, capsys, tokenizer, prompt):
     arguments = ["--num-words", "5", "--temperature", "0", "--prompt", prompt]
@@ -92,7 +82,7 @@ def test_generated_text_continues_the_prompt_as_given(directories, capsys, token
         assert rest.startswith((" cats", " dogs", "der"))
 
 
-@pytest.mark.parametrize("tokenizer", ["characters", "sentencepiece"])
+@pytest.mark.parametrize("tokenizer", PARTS_OF_WORDS)
 def test_sampled_text_after_a_space_never_doubles_it(models, tokenizer):
     model = models[tokenizer]
     texts = [model.generate("red ", 1, seed=seed, temperature=5.0) for seed in range(60)]
@@ -120,7 +110,7 @@ CUTS = [
 ]
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize("tokenizer", KINDS)
 @pytest.mark.parametrize("words", CUTS, ids=map(str, CUTS))
 def test_a_space_given_with_either_word_is_scored_once(models, tokenizer, words):
     scorer = models[tokenizer].scorer()

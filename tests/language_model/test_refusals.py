@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from keras_nplm import NPLM, AdaptiveHead, DynamicSettings, InputError, LanguageModel, Uniform, Vocabulary, add_words
+from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
 from tests.networks import compose
+from tests.tokenizers import build_vocabulary
 
 WORDS = ["the", "cat", "sat", "on", "mat"]
 TEXT = ["the dog sat on the mat", "", "the dog and the cat sat", "on the dog", "a rug and the dog"]
@@ -84,3 +86,12 @@ def test_models_that_cannot_be_saved_are_refused(build_ngram_model, tmp_path, mo
     changed.model = model
     with pytest.raises(InputError, match=message):
         changed.save(tmp_path)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TOKENIZERS if not get_tokenizer(kind).has_unknown])
+def test_no_word_is_added_to_tokens_that_spell_every_text(kind):
+    vocabulary = build_vocabulary(kind, TEXT * 9)
+    network = NPLM(len(vocabulary), order=3, embedding_dim=2, hidden_units=3)
+    model = LanguageModel(network, vocabulary, kind, "sentence")
+    with pytest.raises(InputError, match=f"cannot be added to .* Received: tokenizer '{kind}'"):
+        add_words(model, TEXT)

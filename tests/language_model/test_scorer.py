@@ -12,22 +12,20 @@ from hypothesis import strategies as st
 from keras_nplm import NPLM, InputError, KenlmModel, LanguageModel, Vocabulary, kneser_ney, write_arpa
 from keras_nplm.data.ids import PAD_ID
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.data.subwords import Subwords
 from keras_nplm.language_model import kenlm
+from tests.tokenizers import KINDS, build_vocabulary
 
 LINES = ["the Cat sat, 3 hats", "that cat's hat", "a mat: the act"] * 4
 
 
-def _build(tokenizer, boundary, vocabulary=None):
-    if tokenizer == "sentencepiece":
-        vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300))
-    vocabulary = vocabulary or Vocabulary.build(LINES, tokenizer=tokenizer, max_size=12)
+def _build(tokenizer, boundary):
+    vocabulary = build_vocabulary(tokenizer, LINES, max_size=12)
     ids = encode_lines(LINES, vocabulary, tokenizer, "sentence")
     return LanguageModel(kneser_ney(ids, len(vocabulary), 3, boundary), vocabulary, tokenizer)
 
 
-TOKENIZERS = ("words+lower+numbers", "whitespace", "characters", "sentencepiece")
-MODELS = {(name, boundary): _build(name, boundary) for name in TOKENIZERS for boundary in ("sentence", "stream")}
+NAMES = ("words+lower+numbers", *KINDS)
+MODELS = {(name, boundary): _build(name, boundary) for name in NAMES for boundary in ("sentence", "stream")}
 
 
 @pytest.mark.parametrize(("tokenizer", "boundary"), MODELS)
@@ -71,7 +69,7 @@ def test_self_normalised_scores_are_those_of_a_model_loaded_so(tmp_path):
     assert (log_prob, contexts.tobytes()) == (pytest.approx(0, abs=1e-5), state)
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize("tokenizer", NAMES)
 def test_an_empty_word_is_in_no_vocabulary_and_changes_nothing(tokenizer):
     scorer = MODELS[tokenizer, "sentence"].scorer()
     assert "" not in scorer and "the" in scorer

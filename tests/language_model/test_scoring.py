@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from keras_nplm import LanguageModel, Vocabulary, kneser_ney
+from keras_nplm import LanguageModel, kneser_ney
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.data.subwords import Subwords
 from keras_nplm.language_model.rescoring import NBestList
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.spelling import SpellingModel
+from tests.tokenizers import KINDS, build_vocabulary
 
 SENTENCES = ["the cat sat", "", "a dog", "the mat on the mat " * 300]
 
@@ -74,13 +74,10 @@ def test_each_distinct_ngram_is_evaluated_once(build_ngram_model, boundary, star
 
 
 @pytest.mark.parametrize("boundary", ["sentence", "text", "stream"])
-@pytest.mark.parametrize("tokenizer", ["words", "whitespace", "characters", "sentencepiece"])
+@pytest.mark.parametrize("tokenizer", KINDS)
 def test_blank_lines_are_no_sentences_as_in_evaluate(tokenizer, boundary):
     lines = ["the cat sat", "", "the cat", " \t", "cat the\n", "\n", "\u3000", "  ", "sat"]
-    if tokenizer == "sentencepiece":
-        vocabulary = Vocabulary.from_subwords(Subwords.train(lines * 9, 300))
-    else:
-        vocabulary = Vocabulary.build(lines, tokenizer=tokenizer)
+    vocabulary = build_vocabulary(tokenizer, lines * 9)
     ids = encode_lines(lines * 9, vocabulary, tokenizer, boundary)
     model = LanguageModel(kneser_ney(ids, len(vocabulary), 3, boundary), vocabulary, tokenizer, boundary)
     scores = list(model.score(lines))

@@ -9,6 +9,7 @@ import pytest
 from keras_nplm import LanguageModel, Uniform, Vocabulary, estimate, mix, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.data.subwords import SubwordOptions
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.models.spelling import SPELLING_FILE
 from keras_nplm.training.options import TextOptions
 
@@ -19,7 +20,7 @@ FIGURES = ("bits_per_character", "perplexity_per_word", "characters", "words", "
 _OTHERS = [pytest.param(name, marks=pytest.mark.long) for name in ("characters", "words+lower+numbers")]
 
 
-@pytest.fixture(scope="module", params=["words", "sentencepiece", *_OTHERS])
+@pytest.fixture(scope="module", params=["words", "sentencepiece", "bytes", *_OTHERS])
 def tokenizer(request) -> str:
     return request.param
 
@@ -62,7 +63,7 @@ def test_figures_equal_a_plain_oracle_by_every_way(directory, tokenizer, capsys)
     expected = compute_plainly(language_model, lines)
     metrics = json.loads((directory / "model" / "metrics.json").read_text())["test"]
     has_spelling = (directory / "model" / SPELLING_FILE).exists()
-    assert (metrics["unk_tokens"] > 0) == has_spelling == (tokenizer != "sentencepiece")
+    assert (metrics["unk_tokens"] > 0) == has_spelling == get_tokenizer(tokenizer).has_unknown
     (directory / "test.txt").write_text("\n".join(lines))
     assert main(["evaluate", str(directory / "model"), "--text", str(directory / "test.txt"), "--json"]) == 0
     for figures in (metrics, language_model.evaluate(iter(lines)), json.loads(capsys.readouterr().out)):

@@ -193,8 +193,8 @@ def test_no_target_has_been_seen_after_resuming_within_an_epoch(lines):
     "boundary, part, below", [("sentence", (0, 1), None), ("stream", (1, 2), None), ("text", (0, 1), 40)]
 )
 def test_no_target_of_resampled_texts_has_been_seen(monkeypatch, boundary, part, below):
-    monkeypatch.setattr("keras_nplm.data.shuffling.ARRAY_BLOCK", 7)
-    monkeypatch.setattr("keras_nplm.data.shuffling.POOL", 11)
+    monkeypatch.setattr("keras_nplm.data.pools.ARRAY_BLOCK", 7)
+    monkeypatch.setattr("keras_nplm.data.pools.POOL", 11)
     ids = _write_distinct_words(boundary, 20)
     ends = np.flatnonzero(ids == EOS) + 1
     texts = Resampled([(ids[: ends[4]], 1.0), (ids[ends[4] : ends[9]], 0.3), (ids[ends[9] :], 0.6)])

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import LanguageModel, Vocabulary, kneser_ney
+from keras_nplm import LanguageModel, Vocabulary
 from keras_nplm.data.ids import BOS_ID, EOS_ID
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.data.subwords import Subwords
-from keras_nplm.data.tokenizers import split_beginning
+from keras_nplm.data.tokenizers.registry import TOKENIZERS
 from keras_nplm.serving.signatures import ServingModule
 from keras_nplm.serving.text import TextGraph
+from tests.tokenizers import KINDS, build_model, build_vocabulary
 
 ORDER = 3
 LINES = [
@@ -21,15 +21,8 @@ LINES = [
     "a\xa0b:\u3000c é a_b a'b",
     "▁ a b c",
 ] * 9
-TOKENIZERS = [
-    "words",
-    "whitespace",
-    "characters",
-    "sentencepiece",
-    "words+lower+numbers",
-    "characters+lower",
-    "sentencepiece+lower",
-]
+LOWERED = [f"{kind}+lower" for kind in KINDS if "lower" in TOKENIZERS[kind].allowed_steps]
+NAMES = [*KINDS, *LOWERED, "words+lower+numbers"]
 CONTROLS = [chr(code) for code in (*range(0x21), *range(0x7F, 0xA1))]
 SPACES = ["\u1680", "\u180e", *map(chr, range(0x2000, 0x2010)), "\u2028", "\u2029", "\u202f"]
 SPACES += ["\u205f", "\u2060", "\u3000", "\ufeff"]
@@ -44,17 +37,12 @@ MARKERS = ["<s>", "a </s> b", "<pad>\n", "<s><unk>"]
 
 @functools.cache
 def _build_vocabulary(tokenizer: str) -> Vocabulary:
-    if tokenizer.startswith("sentencepiece"):
-        return Vocabulary.from_subwords(Subwords.train(LINES, 330))
-    return Vocabulary.build(LINES, tokenizer=tokenizer)
+    return build_vocabulary(tokenizer, LINES, 330)
 
 
 @functools.cache
 def _build_model(tokenizer: str, boundary: str) -> LanguageModel:
-    vocabulary = _build_vocabulary(tokenizer)
-    ids = encode_lines(LINES, vocabulary, tokenizer, boundary)
-    model = kneser_ney(ids, len(vocabulary), ORDER, boundary)
-    return LanguageModel(model, vocabulary, tokenizer, boundary)
+    return build_model(tokenizer, LINES, ORDER, boundary, _build_vocabulary(tokenizer))
 
 
 def _encode_each(texts: list[str], vocabulary: Vocabulary, tokenizer: str) -> list[list[int]]:
@@ -76,20 +64,33 @@ def _check_ids(tokenizer: str, texts: list[str]) -> None:
     for text, ids, expected in zip(texts, targets.to_list(), expected_ids, strict=True):
         assert ids == expected, repr(text)
     contexts, _ = graph.contexts(served, ORDER, 1 << 16)
-    tokenize = vocabulary.tokenizer(tokenizer)
+    bound = vocabulary.tokenizer(tokenizer)
     for text, ids in zip(texts, contexts.numpy().tolist(), strict=True):
-        tokens = split_beginning(text, tokenizer, tokenize)
+        tokens = bound.split_beginning(text)
         expected = [BOS_ID, BOS_ID, *vocabulary.encode(tokens).tolist()][1 - ORDER :]
         assert ids == expected, repr(text)
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize("tokenizer", NAMES)
 def test_odd_texts_have_the_ids_of_training(tokenizer):
     _check_ids(tokenizer, TEXTS)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_end_of_a_cut_text_has_its_last_tokens(kind, cut_texts):
+    vocabulary = _build_vocabulary(kind)
+    tokenizer = vocabulary.tokenizer(kind)
+    texts = cut_texts("thecatbé▁:,-'a12☃\0\t\u3000    ", 90)
+    context_ids, found = TextGraph(vocabulary, tokenizer, "sentence").contexts(tf.constant(texts), ORDER, 1 << 20)
+    assert found.numpy().all()
+    for text, ids in zip(texts, context_ids.numpy().tolist(), strict=True):
+        tokens = tokenizer.split_beginning(text.decode("utf-8", "replace"))
+        expected = [BOS_ID, BOS_ID, *vocabulary.encode(tokens).tolist()]
+        assert ids == expected[1 - ORDER :], repr(text)
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize("tokenizer", NAMES)
 def test_each_character_has_the_ids_of_training(tokenizer):
     characters = [chr(code) for code in range(0x3001)]
     _check_ids(tokenizer, [f"{one}ab cd{one}ef gh{one}" for one in characters])
@@ -104,6 +105,7 @@ def test_each_character_has_the_ids_of_training(tokenizer):
         pytest.param("words", "sentence", marks=pytest.mark.long),
         pytest.param("whitespace", "sentence", marks=pytest.mark.long),
         pytest.param("characters", "sentence", marks=pytest.mark.long),
+        ("bytes", "sentence"),
         pytest.param("sentencepiece", "text", marks=pytest.mark.long),
     ],
 )
@@ -153,7 +155,7 @@ def test_served_characters_after_odd_prompts_are_those_of_python():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("tokenizer", [name for name in TOKENIZERS if "+" not in name])
+@pytest.mark.parametrize("tokenizer", KINDS)
 @pytest.mark.parametrize("name, argument", [("predict_next", "contexts"), ("complete_prefix", "texts")])
 def test_served_words_after_odd_prompts_are_those_of_python(tokenizer, name, argument):
     _check_words(tokenizer, name, argument)

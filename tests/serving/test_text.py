@@ -11,22 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import Vocabulary
-from keras_nplm.data.tokenizers import (
-    CHARACTERS,
-    NUMBER,
-    STEPS,
-    TOKENIZERS,
-    add_steps,
-    build_form_table,
-    get_tokenizer,
-    is_number,
-    lower,
-    split_beginning,
-)
+from keras_nplm.data.text_ops import decode_texts
+from keras_nplm.data.tokenizers.normalisation import NUMBER, STEPS, build_form_table, is_number, lower
+from keras_nplm.data.tokenizers.registry import TOKENIZERS, add_steps, get_tokenizer
 from keras_nplm.serving.text import TextGraph
 
 _STEPS = [steps for number in range(len(STEPS) + 1) for steps in itertools.combinations(STEPS, number)]
-NAMES = [add_steps(base, steps) for base in TOKENIZERS if base != CHARACTERS for steps in _STEPS]
+WORD_KINDS = [kind for kind in TOKENIZERS if TOKENIZERS[kind].tokens_are_words]
+NAMES = [add_steps(kind, steps).name for kind in WORD_KINDS for steps in _STEPS]
 WORDS = ["the", "cat", "Cat", "sit", "go", NUMBER, "être", "b", "İ", "i", "."]
 DICTIONARY = {"cats": "cat", "sat": "sit", "went": "go", "going": "go", "goings": "going", "a": "b", "été": "être"}
 EXAMPLES = ["The cat's mother-in-law sat.\tOn 3.5² mats…", "", " \x1c\u2028 ", "a_b-’c ﬁ Ω\u0301", "<s> <unk>\0\ufeff"]
@@ -41,15 +33,20 @@ def _build(name: str):
     """Return the vocabulary, the graph and its function from texts to tokens."""
     vocabulary = Vocabulary(WORDS)
     if "lemmas" in name:
-        vocabulary = vocabulary.with_forms(build_form_table(DICTIONARY, get_tokenizer(name.removesuffix("+lemmas"))))
+        before = get_tokenizer(name.removesuffix("+lemmas"))
+        vocabulary = vocabulary.with_forms(build_form_table(DICTIONARY, before.split))
     graph = TextGraph(vocabulary, name, "sentence")
-    return vocabulary, graph, tf.function(graph.split, [tf.TensorSpec([None], tf.string)])
+
+    def split(texts: tf.Tensor) -> tf.RaggedTensor:
+        return graph.tokens.split(decode_texts(texts))
+
+    return vocabulary, graph, tf.function(split, [tf.TensorSpec([None], tf.string)])
 
 
 def _check(name: str, texts: list[bytes]) -> None:
     """Compare tokens, or ids where Python's tokens are lemmas, with those of Python."""
     vocabulary, graph, split = _build(name)
-    tokenize = get_tokenizer(name, vocabulary.forms)
+    tokenize = vocabulary.tokenizer(name).split
     expected = [tokenize(text.decode("utf-8", "replace")) for text in texts]
     tokens = split(tf.constant(texts, tf.string))
     if "lemmas" not in name:
@@ -59,7 +56,10 @@ def _check(name: str, texts: list[bytes]) -> None:
     assert ids == known
 
 
-@pytest.mark.parametrize("name", [*TOKENIZERS, "words+lower+numbers+lemmas", "whitespace+lemmas", "characters+lower"])
+_EXAMPLE_NAMES = ["characters", "characters+lower", "words+lower+numbers+lemmas", "whitespace+lemmas"]
+
+
+@pytest.mark.parametrize("name", [*WORD_KINDS, *_EXAMPLE_NAMES])
 def test_text_has_the_ids_of_python(name):
     _check(name, [*map(str.encode, EXAMPLES), *INVALID])
 
@@ -106,16 +106,23 @@ def test_the_end_of_a_text_has_its_last_tokens(name, cut_texts):
     texts = cut_texts("abéßİ字-'’_.¡\t \u3000\ufeff\ufffd1½\u2028😀\0", 150)
     context_ids, found = text.contexts(tf.constant(texts), 4, 1 << 20)
     assert found.numpy().all()
-    tokenize, words = get_tokenizer(name), Vocabulary(ENDS)
+    tokenizer = get_tokenizer(name)
+    words = Vocabulary(ENDS)
     for cut, row in zip(texts, context_ids.numpy().tolist(), strict=True):
-        tokens = split_beginning(cut.decode("utf-8", "replace"), name, tokenize)
+        tokens = tokenizer.split_beginning(cut.decode("utf-8", "replace"))
         assert row == [2, 2, 2, *words.encode(tokens).tolist()][-3:]
 
 
 def test_only_the_end_of_a_long_text_is_read(monkeypatch):
-    text, read = TextGraph(Vocabulary(ENDS), "words", "sentence"), []
-    tokenize = text._tokenize
-    monkeypatch.setattr(text, "_tokenize", lambda texts: read.extend(map(len, texts.numpy())) or tokenize(texts))
+    text = TextGraph(Vocabulary(ENDS), "words", "sentence")
+    split = text.tokens.split
+    read = []
+
+    def split_and_measure(texts: tf.Tensor) -> tf.RaggedTensor:
+        read.extend(map(len, texts.numpy()))
+        return split(texts)
+
+    monkeypatch.setattr(text.tokens, "split", split_and_measure)
     texts = tf.constant(["a b . 字 " * 20_000, "b", "a " + "x" * 5000 + " b a", "b a a." + "x" * 99_999])
     context_ids, found = text.contexts(texts, 4, 10_000)
     assert found.numpy().tolist() == [True, True, True, False]  # the word x…x is longer than 10,000 bytes

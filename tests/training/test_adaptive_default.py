@@ -31,8 +31,8 @@ from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.sizes import compute_sizes
 
 
-def _choose(tokens: int, types: int, token: str = "word", effort: float = 1.0, **given) -> Options:
-    statistics = TextStatistics(tokens=tokens, vocabulary_size=types, token=token)
+def _choose(tokens: int, types: int, unit: str = "words", effort: float = 1.0, **given) -> Options:
+    statistics = TextStatistics(tokens=tokens, vocabulary_size=types, unit=unit)
     return choose_options(given, statistics, effort=effort)
 
 
@@ -40,12 +40,12 @@ def _choose(tokens: int, types: int, token: str = "word", effort: float = 1.0, *
     tokens=st.integers(1, 10**10),
     more=st.integers(1, 10**10),
     types=st.integers(2, 10**7),
-    token=st.sampled_from(["word", "character"]),
+    unit=st.sampled_from(["words", "characters"]),
     replicas=st.integers(1, 100),
 )
-def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(tokens, more, types, token, replicas):
-    few = _choose(tokens, types, token)
-    many = _choose(tokens + more, types, token)
+def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(tokens, more, types, unit, replicas):
+    few = _choose(tokens, types, unit)
+    many = _choose(tokens + more, types, unit)
     default = Options().flatten()
     changed = {name for name, value in few.flatten().items() if value != default[name]}
     assert changed <= set(CHOSEN_OPTIONS)
@@ -54,7 +54,7 @@ def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(tokens, more, t
     assert few.network.dropout >= many.network.dropout
     assert few.network.embedding_dropout >= many.network.embedding_dropout
     assert few.training.epochs >= many.training.epochs
-    statistics = TextStatistics(tokens=tokens, vocabulary_size=types, token=token)
+    statistics = TextStatistics(tokens=tokens, vocabulary_size=types, unit=unit)
     divided = choose_options({}, statistics, replicas=replicas).training.batch_size
     assert divided % replicas == 0
     assert 0 <= divided - few.training.batch_size < replicas
@@ -69,20 +69,20 @@ def test_the_objective_follows_the_vocabulary():
 
 
 def test_characters_and_few_subwords_have_an_ngram_model_inside():
-    letters = _choose(100_000, 60, "character")
+    letters = _choose(100_000, 60, "characters")
     assert letters.network.network == "hybrid"
     assert letters.training.optimizer == "adam"
     assert letters.training.weight_average > 0
     sizes = [(10**5, 9999), (10**5, 10_000), (10**8, 60)]
-    subwords = [_choose(*size, "subword").network for size in sizes]
+    subwords = [_choose(*size, "subwords").network for size in sizes]
     assert [network.network for network in subwords] == ["hybrid", "context", "context"]
     assert [network.objective for network in subwords] == ["likelihood", "nce", "likelihood"]
 
 
 def test_characters_without_an_ngram_model_are_learned_by_heart():
     words = _choose(100_000, 60)
-    inside = _choose(100_000, 60, "character")
-    letters = _choose(100_000, 60, "character", objective="likelihood")
+    inside = _choose(100_000, 60, "characters")
+    letters = _choose(100_000, 60, "characters", objective="likelihood")
     assert letters.network.network == "context"
     assert letters.network.embedding_dropout == 0
     assert letters.network.interpolated
@@ -98,7 +98,7 @@ def test_characters_without_an_ngram_model_are_learned_by_heart():
     ids=str,
 )
 def test_options_that_a_hybrid_has_not_choose_another_network(given):
-    assert _choose(100_000, 60, "character", **given).network.network == "context"
+    assert _choose(100_000, 60, "characters", **given).network.network == "context"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_parts_that_are_given_choose_what_fits_them():
     energy = _choose(10**5, 6000, head="energy").network
     assert (energy.hidden, energy.objective, energy.num_sampled) == ("none", "sampled", 512)
     assert _choose(10**5, 6000, head="adaptive").network.objective == "likelihood"
-    averaged = _choose(10**5, 60, "character", averages_after=(3,)).network
+    averaged = _choose(10**5, 60, "characters", averages_after=(3,)).network
     assert (averaged.network, averaged.context, averaged.averages) == ("hybrid", "averaged", (3,))
 
 

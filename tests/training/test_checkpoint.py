@@ -99,7 +99,7 @@ def test_runs_of_every_output_resume_from_kills_at_random_renames(
 ):
     """The text is on disk, and a share of it is resampled. Checkpoints are written all the time."""
     options = short_options.replace(dropout=0.2, **OUTPUTS[output])
-    small = {"data.encoded_corpus.IN_MEMORY": 0, "data.shuffling.BLOCK": 1 << 8, "data.shuffling.POOL": 4 << 8}
+    small = {"data.encoded_corpus.IN_MEMORY": 0, "data.pools.BLOCK": 1 << 8, "data.pools.POOL": 4 << 8}
     small |= {"training.checkpoint.SECONDS_PER_SAVE": 0.0, "training.checkpoint.UPDATES_PER_CHECK": 3}
     for name, value in small.items():
         monkeypatch.setattr(f"keras_nplm.{name}", value)

@@ -1,9 +1,13 @@
 """The named configurations, and the command that repeats a run."""
 
+import shlex
+
 import pytest
 
 from keras_nplm import CONFIGURATIONS, Options
 from keras_nplm.cli.app import parse
+from keras_nplm.cli.corpus import choose_tokenizer
+from keras_nplm.data.tokenizers import registry
 from keras_nplm.training.configurations import SMALL, train_command
 from keras_nplm.training.options import CorpusOptions
 
@@ -30,6 +34,14 @@ def test_train_command_names_the_configuration(name):
     assert train_command(config) == command
 
 
+@pytest.mark.parametrize("kind", [kind for kind in registry.TOKENIZERS if kind != "sentencepiece"])
+def test_train_command_names_the_tokenizer(kind):
+    config = {"kind": "nplm", "corpus": "tfds:x", "tokenizer": kind, **Options().flatten()}
+    words = shlex.split(train_command(config))
+    _, bound = parse([*words[1:], "--output", "model"])
+    assert choose_tokenizer(bound.arguments["corpus"]) == kind
+
+
 @pytest.mark.parametrize(
     "options, config, flags",
     [
@@ -44,6 +56,12 @@ def test_train_command_names_the_configuration(name):
             {},
             "brown --tokenizer words --config names --hidden tanh",
             id="options without an effect are left out",
+        ),
+        pytest.param(
+            CONFIGURATIONS["mlp9"].options.replace(min_count=2),
+            dict(tokenizer="bytes"),
+            "brown --tokenizer bytes --config mlp9",
+            id="tokens that are not counted",
         ),
         pytest.param(Options(), dict(corpus="text a.txt"), None, id="files without a name"),
         pytest.param(Options(), dict(tokenizer="sentencepiece"), None, id="subwords"),

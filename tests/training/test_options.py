@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from keras_nplm.data.boundary import BOUNDARIES
-from keras_nplm.data.tokenizers import STEPS, SUBWORDS, WORD_TOKENIZERS
+from keras_nplm.data.tokenizers.normalisation import STEPS
+from keras_nplm.data.tokenizers.registry import list_choices
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.deep_hidden import ACTIVATIONS
 from keras_nplm.training.distribution import STRATEGIES
@@ -41,7 +42,7 @@ def test_every_option_has_a_help_and_an_accepted_default(cls):
         (TrainingOptions, "optimizer", OPTIMIZERS),
         (RunOptions, "strategy", STRATEGIES),
         (CorpusOptions, "normalise", STEPS),
-        (CorpusOptions, "tokenizer", [*WORD_TOKENIZERS, SUBWORDS]),
+        (CorpusOptions, "tokenizer", list_choices()),
     ],
 )
 def test_choices_are_those_of_the_code(cls, name, choices):

@@ -64,12 +64,15 @@ class TextChunk(Chunk):
         return [*([display_url(path), *place] for path, *place in self.ranges), list(self.sentences or [])]
 
     def with_paths(self, change: Callable[[str], str]) -> "TextChunk":
-        return dataclasses.replace(self, ranges=tuple((change(path), *place) for path, *place in self.ranges))
+        ranges = tuple((change(path), start, stop) for path, start, stop in self.ranges)
+        return dataclasses.replace(self, ranges=ranges)
 
 
-def cut_files(paths: Sequence[Path]) -> list[Chunk]:
+def cut_files(paths: Sequence[Path]) -> list[TextChunk]:
     """Cut files into chunks at line ends. A compressed file is not cut, and small files share a chunk."""
-    chunks, held, size = [], [], 0
+    chunks: list[TextChunk] = []
+    held: list[Range] = []
+    size = 0
     for path in paths:
         for start, stop in _cut_file(path):
             length = _estimate_bytes(path, start, stop)

@@ -13,7 +13,8 @@ from keras_nplm.data.corpus import FRACTIONS, SPLITS, Corpus
 from keras_nplm.data.prepared_corpus import open_prepared_corpus
 from keras_nplm.data.resampling import check_share
 from keras_nplm.data.subwords import SubwordOptions
-from keras_nplm.data.tokenizers import CHARACTERS, SUBWORDS, add_steps, get_tokenizer, parse_tokenizer, uses_subwords
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.registry import add_steps, get_tokenizer
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import identify_content
 from keras_nplm.io.paths import is_remote
@@ -31,7 +32,7 @@ def open_corpus(
     validation: Sequence[str] = (),
     test: Sequence[str] = (),
     fractions: tuple[float, float, float] = FRACTIONS,
-    tokenizer: str = "words",
+    tokenizer: str | Tokenizer = "words",
     normalise: Sequence[str] = (),
     subwords: SubwordOptions | None = None,
     data_dir: str | None = None,
@@ -49,10 +50,10 @@ def open_corpus(
             has the share c in (0, 1] of its n-grams; see `keras_nplm.Resampled`.
         validation, test: text files or globs.
         fractions: shares of the lines for train, validation and test.
-        tokenizer: `"words"` or `"whitespace"`, for text files and TFDS sets; or `"characters"` or `"sentencepiece"`,
-            for any corpus.
+        tokenizer: `"words"` or `"whitespace"`, for text files and TFDS sets; or `"characters"`, `"sentencepiece"` or
+            `"bytes"`, for any corpus. Or a registered `Tokenizer`.
         normalise: normalisation steps for the tokens of any corpus: `"lower"`, `"numbers"`, `"lemmas"`; see
-            `keras_nplm.data.tokenizers.STEPS`.
+            `keras_nplm.data.tokenizers.normalisation`.
         subwords: for the tokenizer `sentencepiece`: how its subwords are made. Default: 8,000 unigram pieces, trained
             on the text.
         data_dir: directory of prepared TFDS sets, and of the archives of Brown and of TFDS sets. Absent archives are
@@ -68,30 +69,31 @@ def open_corpus(
     >>> next(open_corpus("python_reference", normalise=["lower"]).sentences("train"))
     ['the', '"', 'assert', '"', 'statement']
     """
-    tokenizer = add_steps(tokenizer, normalise)
-    if subwords is not None and not uses_subwords(tokenizer):
+    chosen = add_steps(tokenizer, normalise)
+    if subwords is not None and not chosen.is_trained:
         raise InputError(
-            f"`subwords` must be left out without the tokenizer `sentencepiece`. Received: {tokenizer!r}. Fix: add "
+            f"`subwords` must be left out without the tokenizer `sentencepiece`. Received: {chosen.name!r}. Fix: add "
             "`--tokenizer sentencepiece`."
         )
     named = train or resample or validation or test
     if not named and (is_remote(name) or os.path.isdir(name)) and name not in _NAMES:
-        return open_prepared_corpus(fetch(name), tokenizer, subwords)
+        return open_prepared_corpus(fetch(name), chosen.name, subwords)
     if train or resample:
-        corpus = _open_text(train, resample, validation, test, fractions, tokenizer)
+        corpus = _open_text(train, resample, validation, test, fractions, chosen.name)
     elif named:
         raise InputError("--validation and --test need --train. Fix: name the text files to train on.")
     else:
-        corpus = _open_named(name, tokenizer, data_dir)
+        corpus = _open_named(name, chosen, data_dir)
     return corpus if subwords is None else dataclasses.replace(corpus, subwords=subwords)
 
 
-def _open_named(name: str, tokenizer: str, data_dir: str | None) -> Corpus:
+def _open_named(name: str, tokenizer: Tokenizer, data_dir: str | None) -> Corpus:
     if name.startswith("tfds:"):
         from keras_nplm.data.corpora.tfds_sets import open_tfds_splits  # imports TensorFlow
 
         archives = str(fetch(data_dir)) if data_dir else None
-        return Corpus(name, tokenizer, open_tfds_splits(name.removeprefix("tfds:"), archives, tokenizer))
+        splits = open_tfds_splits(name.removeprefix("tfds:"), archives, tokenizer.name)
+        return Corpus(name, tokenizer.name, splits)
     if name == "python_reference":
         stored, read = "words", python_reference.read_split
     elif name in _NAMES:
@@ -102,12 +104,16 @@ def _open_named(name: str, tokenizer: str, data_dir: str | None) -> Corpus:
             "`corpus` must be python_reference, brown, brown/marks, tfds:NAME or a directory written by `prepare`. "
             f"Received: {name!r}. Fix: choose one of these, or name text files with --train."
         )
-    base, steps = parse_tokenizer(tokenizer)
-    stored = add_steps(base if base in (CHARACTERS, SUBWORDS) else stored, steps)
-    # the tokens are already apart; subwords are made of lines
-    apart = (lambda line: line if line.strip() else "") if uses_subwords(stored) else get_tokenizer(stored, apart=True)
+    if tokenizer.tokens_are_words:  # its words are already apart
+        tokenizer = get_tokenizer(stored).with_steps(tokenizer.steps)
+    # subwords are made of lines
+    split_line = _drop_blank_line if tokenizer.is_trained else tokenizer.split_apart
     lines = {split: lambda split=split: map(" ".join, read(split)) for split in SPLITS}
-    return Corpus(name, stored, {split: LineSplit(lines[split], apart) for split in SPLITS})
+    return Corpus(name, tokenizer.name, {split: LineSplit(lines[split], split_line) for split in SPLITS})
+
+
+def _drop_blank_line(line: str) -> str:
+    return line if line.strip() else ""
 
 
 def _open_text(

@@ -5,7 +5,7 @@ import re
 import zlib
 from collections.abc import Iterator
 
-from keras_nplm.data.tokenizers import split_words
+from keras_nplm.data.tokenizers.words import split_words
 
 # A line of a table, or a line that underlines a title.
 _RULE = re.compile(r"""\s*([*=\-^~"])\1{2,}\s*|\s*[+|].*[+|]\s*""")

@@ -11,7 +11,7 @@ from typing import Any
 
 from keras_nplm.data.arguments import check_items
 from keras_nplm.data.corpora.chunks import Chunk, SentenceCounter, TextChunk, cut_files, read_range, run_task
-from keras_nplm.data.tokenizers import get_tokenizer, uses_subwords
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import fetch_files
@@ -75,10 +75,11 @@ class TextSplit:
 
     @property
     def tokenize(self) -> Callable[[str], list[str]]:
-        return get_tokenizer(self.tokenizer)
+        return get_tokenizer(self.tokenizer).split
 
     def __call__(self) -> Iterator[Any]:
-        return filter(None, self.lines() if uses_subwords(self.tokenizer) else map(self.tokenize, self.lines()))
+        is_trained = get_tokenizer(self.tokenizer).is_trained
+        return filter(None, self.lines() if is_trained else map(self.tokenize, self.lines()))
 
 
 def split_by_lines(

@@ -11,7 +11,7 @@ from keras_nplm.data.corpora import brown, python_reference
 from keras_nplm.data.corpus import SPLITS
 
 
-class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[call-arg]
     """One tokenised sentence an example, in the order of the text."""
 
     VERSION = tfds.core.Version("1.0.0")
@@ -55,7 +55,7 @@ class PythonReference(_SentenceBuilder):
     BUILDER_CONFIGS = [
         tfds.core.BuilderConfig(name="{}.{}.{}".format(*sys.version_info[:3]), description="The running Python's text.")
     ]
-    url_infos = {}  # there is nothing to download
+    url_infos: dict[str, UrlInfo] = {}  # there is nothing to download
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         return {split: self._generate_examples(python_reference.read_split(split)) for split in SPLITS}

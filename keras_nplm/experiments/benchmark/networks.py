@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from keras_nplm.data.dataset import ngram_dataset
+from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.data.source import NgramSource
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, Work
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.training.build import build_model
@@ -25,7 +26,8 @@ def train_network(name: str, options: Options, steps: int, vocabulary_size: int 
     ids = _sample_zipf_ids(vocabulary_size, batch_size * 400)
     model.set_unigram(np.bincount(ids, minlength=vocabulary_size))
     model.compile(optimizer=LazySGD(0.1), steps_per_execution=20 if steps >= 100 else 1)
-    dataset = ngram_dataset(ids, model.order, batch_size, boundary="stream", drop_remainder=True, first_epoch=0)
+    source = NgramSource(ids, model.order, boundary="stream")
+    dataset = source.windows(batch_size, Epochs(drop_remainder=True, first_epoch=0))
 
     def work() -> int:
         model.fit(dataset, steps_per_epoch=steps, shuffle=False, verbose=0)

@@ -16,7 +16,7 @@ from pathlib import Path
 from keras_nplm.data.corpora import SPLITS, open_corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import EOS
-from keras_nplm.data.tokenizers import CHARACTERS, join_tokens
+from keras_nplm.data.tokenizers.characters import CharacterTokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.experiments.rows import Row
 from keras_nplm.experiments.study import Study
@@ -124,7 +124,7 @@ def _measure_layout(row: Row, model: Path) -> dict:
 
 def measure_compressors(corpus: EncodedCorpus, vocabulary: Vocabulary) -> list[dict]:
     """Return a row for each compressor, from a corpus of characters."""
-    decoded = (join_tokens(vocabulary.decode(corpus.ids(split)), CHARACTERS) for split in ("train", "test"))
+    decoded = (CharacterTokenizer().join(vocabulary.decode(corpus.ids(split))) for split in ("train", "test"))
     train, test = (text.replace(EOS, "\n") for text in decoded)
     compressors = {"`xz -9`": lambda text: lzma.compress(text, preset=9)}
     if importlib.util.find_spec("pyppmd"):

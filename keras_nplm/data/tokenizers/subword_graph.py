@@ -4,8 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.subwords import Subwords
-from keras_nplm.data.tokenizers import SPACE
-from keras_nplm.serving.graph_model import store_array
+from keras_nplm.data.text_ops import character_ranges, lower_texts, store_array
+from keras_nplm.data.tokenizers.pieces import SPACE
 
 _NONE = -1  # the piece of a string that is none
 _LOG_ZERO = float("-inf")
@@ -17,8 +17,12 @@ class SubwordGraph(tf.Module):
     TensorFlow Text chooses differently between segmentations of equal probability, such as `0 000` and `000 0`.
     """
 
-    def __init__(self, subwords: Subwords):
+    def __init__(self, subwords: Subwords, lower_case: bool):
         super().__init__()
+        texts_spec = tf.TensorSpec([None], tf.string)
+        # one copy of the tables for all served functions
+        self._encode = tf.function(self._encode_after_spaces, [texts_spec], autograph=False)
+        self._lower_case = lower_case
         texts, ids, scores, is_symbol = zip(*subwords.list_pieces(), strict=True)
         self._is_bpe = subwords.kind == "bpe"
         self._longest = max(map(len, texts))  # characters of a piece
@@ -33,7 +37,26 @@ class SubwordGraph(tf.Module):
         self._symbols = "|".join("".join(f"\\x{{{ord(letter):x}}}" for letter in text) for text in symbols)
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Return the ids of texts, each word of which follows a space: string [B], valid UTF-8, to int32 [B, (T)]."""
+        """Return the ids of texts: string [B], valid UTF-8, to int32 [B, (T)]."""
+        return self._encode(_begin_words(texts))
+
+    def encode_sentences(self, lines: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of lines, without the line ends at their ends. A blank line has none."""
+        blank = f"^[{character_ranges(str.isspace)}]+$"
+        return self.encode(tf.strings.regex_replace(lines, f"(?:{blank}|[\\r\\n]+$)", ""))
+
+    def encode_ends(self, ends: tf.Tensor, is_cut: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of the ends of prompts. A text that is cut is read from its first space on.
+
+        `is_cut` is bool [B].
+        """
+        whole = tf.strings.regex_replace(ends, "^[^ ]*", "", replace_global=False)
+        return self._encode(tf.where(is_cut, whole, _begin_words(ends)))
+
+    def _encode_after_spaces(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of texts, each word of which follows a space."""
+        if self._lower_case:
+            texts = lower_texts(texts)
         words = tf.strings.split(texts, " ")[:, 1:]
         ids, rows = self._encode_words(words.flat_values)
         rows = tf.gather(words.value_rowids(), rows)
@@ -97,6 +120,11 @@ class SubwordGraph(tf.Module):
         spelled = tf.gather(self._byte_ids, tf.cast(tf.gather(data, number), tf.int32))
         part = tf.where(is_byte, 0, tf.cast(tf.gather(starts, owner), tf.int32) + place)
         return tf.where(is_byte, spelled, tf.gather(self._parts, part)), tf.gather(rows, owner)
+
+
+def _begin_words(texts: tf.Tensor) -> tf.Tensor:
+    """Return texts with a space before the first word, as before each other word."""
+    return tf.where(texts == "", "", tf.strings.join([" ", texts]))
 
 
 def _find_best_path(scores: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,137 @@
+"""NgramSource: a text as n-grams, which is opened as batches of windows or of segments."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from keras_nplm.data.boundary import check_boundary, find_targets
+from keras_nplm.data.epochs import Epochs
+from keras_nplm.data.ids import convert_ids
+from keras_nplm.data.layouts import Layout, Segments, Windows
+from keras_nplm.data.log_q import LogQ, LogQLookup
+from keras_nplm.data.resampling import Resampled, TextIds, list_arrays
+from keras_nplm.data.shards import ShardedIds
+from keras_nplm.data.shuffling import MemoryOrder, PoolOrder, open_epochs
+from keras_nplm.io.errors import InputError
+
+_SHUFFLED = Epochs()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NgramSource:
+    """The n-grams of a text: what is read. Its methods open it as batches.
+
+    Attributes:
+        ids: int32 [T], each sentence closed by `</s>`; or `EncodedCorpus.shards`; or several of
+            these with shares, as `Resampled`.
+        order: n, 2 or more.
+        boundary: `"sentence"`, or `"text"` or `"stream"` (n-grams cross sentence ends); see
+            `ngram_positions`.
+        targets_below: target ids that are this or higher are not predicted (words outside a
+            short-list). Default: no limit.
+        folds: int [K-1], increasing: how many n-grams of the text come before each part but the
+            first; see `Jackknife.starts`. Inputs are then (context_ids, the part of each n-gram,
+            int32 [B]). All n-grams count, also those that `targets_below` skips. For ids in memory,
+            as windows.
+
+    Example:
+
+    >>> source = NgramSource(np.array([7, 8, 9, 3], np.int32), order=3)
+    >>> in_order = Epochs(shuffle=False)
+    >>> [targets.tolist() for _, targets in source.windows(2, in_order).as_numpy_iterator()]
+    [[7, 8], [9, 3]]
+    >>> for inputs, targets in source.segments(4, 4, in_order).as_numpy_iterator():
+    ...     print(inputs["segments"].tolist(), targets.tolist())
+    [[2, 2, 7, 8, 9]] [[7, 8, 9, 3]]
+    """
+
+    ids: TextIds
+    order: int
+    boundary: str = "sentence"
+    targets_below: int | None = None
+    folds: np.ndarray | Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        check_boundary(self.order, self.boundary, least_order=2)
+        if not isinstance(self.ids, ShardedIds | Resampled):
+            object.__setattr__(self, "ids", convert_ids(self.ids))
+        if self.folds is not None:
+            self._check_folds(np.asarray(self.folds))
+
+    def _check_folds(self, starts: np.ndarray) -> None:
+        if list_arrays(self.ids) is None:
+            raise InputError("`folds` requires ids in memory. Received: shards.")
+        are_numbers = starts.ndim == 1 and starts.dtype.kind in "iu"
+        if not are_numbers or (np.diff(starts, prepend=0) < 0).any():
+            problem = f"`folds` must be increasing numbers of n-grams. Received: {self.folds}."
+            raise InputError(f"{problem} Fix: `Jackknife.starts`.")
+
+    def windows(self, batch_size: int, epochs: Epochs = _SHUFFLED) -> tf.data.Dataset:
+        """Open batches of B n-grams: (context_ids int32 [B, n-1], target_ids int32 [B])."""
+        layout = Windows(self.order, self.boundary, self.targets_below)
+        return self._open(layout, batch_size, epochs)
+
+    def segments(
+        self,
+        segment: int,
+        batch_size: int,
+        epochs: Epochs = _SHUFFLED,
+    ) -> tf.data.Dataset:
+        """Open batches of B/T segments, each of T consecutive targets.
+
+        ({"segments": int32 [B/T, n-1+T-1]}, target_ids int32 [B/T, T]), with `<pad>` where a place
+        has no target.
+        """
+        if segment < 1:
+            raise InputError(f"`segment` must be 1 or more. Received: {segment}.")
+        if self.folds is not None:
+            raise InputError("`folds` requires windows. Received: segments.")
+        layout = Segments(self.order, self.boundary, self.targets_below, segment)
+        return self._open(layout, batch_size, epochs)
+
+    def with_log_q(
+        self,
+        model: LogQ,
+        batch_size: int,
+        epochs: Epochs = _SHUFFLED,
+    ) -> tf.data.Dataset:
+        """Open batches of B n-grams with ln Q of an n-gram model, for a `HybridNetwork`.
+
+        ({"contexts": int32 [B, n-1], "log_q": float32 [B, |V|]}, target_ids int32 [B]). A source
+        with `folds` gives the part of each n-gram to the model, as a `Jackknife` needs it.
+        """
+        lookup = LogQLookup(model, self.order)
+        windows = dataclasses.replace(self, order=lookup.order).windows(batch_size, epochs)
+        _, workers = epochs.part
+        return lookup.add_to(windows, batch_size // workers if epochs.drop_remainder else None)
+
+    def _open(self, layout: Layout, batch_size: int, epochs: Epochs) -> tf.data.Dataset:
+        if batch_size < 1:
+            raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
+        _, workers = epochs.part
+        if batch_size % (workers * layout.targets):
+            raise InputError(
+                f"`batch_size` must be a multiple of {workers * layout.targets}, the number of "
+                f"parts times `segment`. Received: {batch_size}."
+            )
+        if isinstance(self.ids, np.ndarray):
+            memory = MemoryOrder(self.ids, layout, batch_size, epochs, self._fold_starts)
+            return open_epochs(memory)
+        if isinstance(self.ids, Resampled) and not epochs.shuffle:
+            raise InputError("`shuffle` must be True for Resampled texts. Received: shuffle=False.")
+        return open_epochs(PoolOrder(self.ids, layout, batch_size, epochs, self._fold_starts))
+
+    @property
+    def _fold_starts(self) -> np.ndarray | None:
+        """How many n-grams whose target counts come before each part but the first, int32 [K-1]."""
+        arrays = list_arrays(self.ids)
+        if self.folds is None or arrays is None:
+            return None
+        starts = np.asarray(self.folds)
+        if self.targets_below is not None:
+            targets = np.concatenate([ids[find_targets(ids, self.boundary)] for ids in arrays])
+            counted = np.append(0, np.cumsum(targets < self.targets_below))
+            starts = counted[np.minimum(starts, len(targets))]
+        return starts.astype(np.int32)

@@ -1,0 +1,80 @@
+"""Tokens that are looked up in a vocabulary, as TensorFlow operations."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from keras_nplm.data.text_ops import character_ranges, lower_texts
+from keras_nplm.data.tokenizers.normalisation import NUMBER, is_number
+
+if TYPE_CHECKING:
+    from keras_nplm.data.tokenizers.base import Tokenizer
+
+
+class TokenGraph(tf.Module):
+    """A tokenizer as TensorFlow operations: texts to tokens, and these to ids. Texts are valid UTF-8.
+
+    Args:
+        tokenizer: the tokenizer, with `build_split_graph` and `match_partial_token`.
+        look_up: a function from a tensor of tokens to their ids.
+    """
+
+    def __init__(self, tokenizer: "Tokenizer", look_up: Callable[[tf.Tensor], tf.Tensor]):
+        super().__init__()
+        self._look_up = look_up
+        self._space = tokenizer.space
+        self._partial_token = tokenizer.match_partial_token()
+        # one copy of the tables of the tokenizer for all served functions
+        texts = tf.TensorSpec([None], tf.string)
+        self._split = tf.function(_build_split(tokenizer), [texts], autograph=False)
+
+    def split(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return the tokens of texts, normalised: string [B] to string [B, (T)]."""
+        return self._split(texts)
+
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of texts: string [B] to int32 [B, (T)]."""
+        return tf.ragged.map_flat_values(self._look_up, self.split(texts))
+
+    def encode_sentences(self, lines: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of lines. A blank line, or a line end, has none."""
+        return self.encode(lines)
+
+    def encode_ends(self, ends: tf.Tensor, is_cut: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of the ends of prompts. Where a text is cut, its first token may be partial.
+
+        A partial token is left out. `is_cut` is bool [B].
+        """
+        whole = tf.strings.regex_replace(ends, self._partial_token, "", replace_global=False)
+        tokens = self.split(tf.where(is_cut, whole, ends))
+        if self._space:
+            tokens = self._append_space(tokens, ends)
+        return tf.ragged.map_flat_values(self._look_up, tokens)
+
+    def _append_space(self, tokens: tf.RaggedTensor, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return tokens, string [B, (T)], with that of a space after texts that end with white space."""
+        white_space = character_ranges(str.isspace)
+        has_space = tf.strings.regex_full_match(texts, f"(?s).*[{white_space}]")
+        lengths = tf.cast(has_space & (tokens.row_lengths() > 0), tf.int64)
+        spaces = tf.fill([tf.reduce_sum(lengths)], self._space)
+        appended = tf.RaggedTensor.from_row_lengths(spaces, lengths, validate=False)
+        return tf.concat([tokens, appended], axis=1)
+
+
+def _build_split(tokenizer: "Tokenizer") -> Callable[[tf.Tensor], tf.RaggedTensor]:
+    """Return a function from texts to tokens that are normalised, but for lemmas: the look-up has these."""
+    split = tokenizer.build_split_graph()
+    no_letters = f"[^{character_ranges(str.isalpha)}]*"
+    number = f"{no_letters}[{character_ranges(is_number)}]{no_letters}"
+
+    def split_and_normalise(texts: tf.Tensor) -> tf.RaggedTensor:
+        if tokenizer.lowers:  # which does not change where tokens start
+            texts = lower_texts(texts)
+        tokens = split(texts)
+        if "numbers" in tokenizer.steps:
+            is_numeric = tf.strings.regex_full_match(tokens.flat_values, number)
+            tokens = tokens.with_flat_values(tf.where(is_numeric, NUMBER, tokens.flat_values))
+        return tokens
+
+    return split_and_normalise

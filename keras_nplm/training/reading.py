@@ -1,0 +1,118 @@
+"""How a network reads its texts in training: as windows, segments, or with an n-gram model."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+import tensorflow as tf
+
+from keras_nplm.data.epochs import Epochs
+from keras_nplm.data.log_q import LogQ
+from keras_nplm.data.source import NgramSource
+from keras_nplm.io.errors import InputError
+from keras_nplm.language_model.directory import explain_damage
+from keras_nplm.language_model.model_files import BACKGROUND, load_component
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.hybrid import Hybrid
+from keras_nplm.models.jackknife import Jackknife, choose_folds
+from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.training.options import Options
+from keras_nplm.training.run import Run
+from keras_nplm.training.targets import find_target_limit
+
+MAX_ORDER = 8  # of an n-gram model beside a network, or inside
+OpenBatches = Callable[[int, Epochs], tf.data.Dataset]  # from the size of a batch and the epochs
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """What a network reads while it is trained.
+
+    Attributes:
+        open_training, open_validation: open batches of the texts, in the form that the network
+            reads.
+        validation_ids: int32 [T], the validation text.
+        background: the n-gram model inside the network, or None.
+    """
+
+    open_training: OpenBatches
+    open_validation: OpenBatches
+    validation_ids: np.ndarray
+    background: NextWordModel | None = None
+
+    def complete(self, network: ContextNetwork) -> NextWordModel:
+        """Return the network as a language model, with the n-gram model inside if it has one."""
+        if self.background is None:
+            return network
+        return Hybrid(network, self.background)
+
+
+def read_contexts(run: Run) -> Reading:
+    """Open the texts of a run for a network that reads contexts alone."""
+    training, validation = _open_sources(run)
+    segment = run.options.training.segment
+    return Reading(
+        open_form(training, segment),
+        open_form(validation, segment),
+        cast(np.ndarray, validation.ids),
+    )
+
+
+def read_with_ngram_model(run: Run) -> Reading:
+    """Open the texts of a run for a network with an n-gram model inside."""
+    training, validation = _open_sources(run)
+    segment = run.options.training.segment
+    boundary = run.options.text.boundary
+    size = len(run.vocabulary)
+    with explain_damage(run.directory):
+        background = load_component(run.directory, BACKGROUND, {"boundary": boundary}, size)
+    folds = choose_folds(training.ids, boundary)
+    jackknife = Jackknife(training.ids, size, background.order, boundary, folds)
+    return Reading(
+        open_form(jackknife.divide(training), segment, jackknife),
+        open_form(validation, segment, background),
+        cast(np.ndarray, validation.ids),
+        background,
+    )
+
+
+def _open_sources(run: Run) -> tuple[NgramSource, NgramSource]:
+    """Return the n-grams of training and of validation."""
+    order = run.options.network.order
+    boundary = run.options.text.boundary
+    limit = find_target_limit(run.options.network)
+    with explain_damage(run.directory):
+        training_ids = run.encoded.for_training()
+        validation_ids = run.encoded.ids("validation")
+    training = NgramSource(training_ids, order, boundary, limit)
+    return training, NgramSource(validation_ids, order, boundary, limit)
+
+
+def open_sample(options: Options, ids: np.ndarray) -> OpenBatches:
+    """Return the method that opens a sample of a text as contexts, to time them."""
+    source = NgramSource(ids, options.network.order, options.text.boundary)
+    return open_form(source, options.training.segment)
+
+
+def open_sample_with_ngram_model(options: Options, ids: np.ndarray, vocabulary_size: int) -> OpenBatches:
+    """Return the method that opens a sample of a text with an n-gram model, to time it."""
+    boundary = options.text.boundary
+    source = NgramSource(ids, options.network.order, boundary)
+    order = min(options.network.order, MAX_ORDER)
+    jackknife = Jackknife(ids, vocabulary_size, order, boundary, folds=2)
+    return open_form(jackknife.divide(source), options.training.segment, jackknife)
+
+
+def open_form(source: NgramSource, segment: int, model: LogQ | None = None) -> OpenBatches:
+    """Return the method that opens a text in the form that a network reads.
+
+    `model` is the n-gram model, or the jackknife, inside the network.
+    """
+    if model is None:
+        return source.windows if segment == 1 else functools.partial(source.segments, segment)
+    if segment > 1:
+        wanted = "1 with an n-gram model inside the network"
+        raise InputError(f"`segment` must be {wanted}. Received: {segment}. Fix: leave it out.")
+    return functools.partial(source.with_log_q, model)

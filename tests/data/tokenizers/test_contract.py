@@ -1,0 +1,156 @@
+"""What holds for every registered tokenizer; `tests/serving/test_odd_texts.py` has their graphs."""
+
+import functools
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm import InputError, LanguageModel, Uniform, Vocabulary, estimate, open_corpus
+from keras_nplm.data.shards import count_ids, encode_lines, encode_text
+from keras_nplm.data.special_ids import EOS_ID, UNK_ID
+from keras_nplm.data.text_counts import TextCounter
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.normalisation import STEPS, lower
+from keras_nplm.data.tokenizers.pieces import SPACE
+from keras_nplm.data.tokenizers.registry import TOKENIZERS, add_steps, get_tokenizer
+from keras_nplm.io.files import read_json
+from keras_nplm.io.text import split_fields
+from keras_nplm.training.options import TextOptions
+from tests.tokenizers import KINDS, build_vocabulary
+
+LINES = ["The cat sat, on the mat", "Été: 3rd  猫 ☃", "a-b cat's <0x41> <s", "on\tthe\xa0mat ", "the cat sat"] * 9
+TEXTS = st.text() | st.text("abÉİΣ猫☃▁ \t\xa0\u3000<0x41>-'’.\0")
+
+
+@functools.cache
+def _bind(name: str) -> tuple[Vocabulary, Tokenizer]:
+    vocabulary = build_vocabulary(name, LINES, 330)
+    return vocabulary, vocabulary.tokenizer(name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tokenizer_is_found_by_its_name_and_pickled(kind):
+    tokenizer = get_tokenizer(kind)
+    assert tokenizer.name == tokenizer.kind == kind
+    assert type(tokenizer) is TOKENIZERS[kind]
+    assert get_tokenizer(tokenizer) is tokenizer
+    assert tokenizer.describe().startswith("Tokens are ")
+    _, bound = _bind(kind)
+    restored = pickle.loads(pickle.dumps(bound))
+    assert restored.name == kind
+    assert restored.split(LINES[1]) == bound.split(LINES[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=60, deadline=None)
+@given(text=TEXTS)
+def test_joined_tokens_are_split_into_the_same_tokens(kind, text):
+    _, tokenizer = _bind(kind)
+    if tokenizer.space == SPACE:  # this character is white space
+        text = text.replace(SPACE, " ")
+    tokens = tokenizer.split(text)
+    assert all(split_fields(token) == [token] for token in tokens)
+    assert tokenizer.split(tokenizer.join(tokens)) == tokens
+    assert tokenizer.separator == (" " if tokenizer.tokens_are_words else "")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not get_tokenizer(kind).has_unknown])
+@settings(max_examples=60, deadline=None)
+@given(text=TEXTS)
+def test_tokens_without_unk_spell_every_text(kind, text):
+    vocabulary, tokenizer = _bind(kind)
+    tokens = tokenizer.split(text)
+    assert UNK_ID not in vocabulary.encode(tokens)
+    assert tokenizer.join(tokens).split() == text.split()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_tokens_with_unk_are_out_of_vocabulary(kind):
+    vocabulary, tokenizer = _bind(kind)
+    ids = encode_lines(["Ωψ 〇 qz"], vocabulary, kind, "sentence")
+    assert (UNK_ID in ids) == tokenizer.has_unknown
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=30, deadline=None)
+@given(text=TEXTS)
+def test_lower_case_may_come_before_the_split(kind, text):
+    _, plain = _bind(kind)
+    _, lowered = _bind(f"{kind}+lower")
+    assert lowered.split(text) == plain.split(lower(text))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_that_are_not_allowed_are_refused(kind):
+    for step in STEPS:
+        if step in TOKENIZERS[kind].allowed_steps:
+            assert add_steps(kind, [step]).name == f"{kind}+{step}"
+        else:
+            with pytest.raises(InputError, match=f"`{kind}` must have no step but"):
+                add_steps(kind, [step])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_white_space_at_the_end_of_a_prompt_is_a_token_if_it_is_one_between_words(kind):
+    _, tokenizer = _bind(kind)
+    tokens = tokenizer.split("the cat")
+    spaces = [tokenizer.space] if tokenizer.space else []
+    assert tokenizer.split_beginning("the cat") == tokens
+    if not tokenizer.is_trained:  # whose pieces have the white space of a text
+        assert tokenizer.split_beginning("the cat ") == [*tokens, *spaces]
+    assert tokenizer.split_sentence(" \t") == []
+    assert tokenizer.ends_with_space("the ") and not tokenizer.ends_with_space("the")
+    assert not tokenizer.ends_with_space("")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counts_are_those_of_the_text(kind):
+    vocabulary, tokenizer = _bind(kind)
+    counter = TextCounter()
+    ids = np.concatenate([*encode_text(LINES, vocabulary, kind, "sentence", counter)])
+    assert counter.words == sum(len(line.split()) for line in LINES)
+    assert counter.characters == sum(len(" ".join(line.split())) for line in LINES)
+    counts = count_ids(ids)
+    assert counts["tokens"] == sum(len(tokenizer.split(line)) for line in LINES)
+    assert counts["sentences"] == len(LINES)
+    assert counts["unk_tokens"] == counter.unknown.total() == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bits_per_character_are_those_of_all_tokens(kind):
+    vocabulary, tokenizer = _bind(kind)
+    language_model = LanguageModel(Uniform(len(vocabulary), "sentence"), vocabulary, tokenizer)
+    lines = [line for line in LINES if tokenizer.join(tokenizer.split(line)) == line]
+    tokens = sum(len(tokenizer.split(line)) for line in lines) + len(lines)
+    characters = sum(len(" ".join(line.split())) for line in lines) + len(lines)
+    # all words but `<pad>` and `<s>` are equally probable
+    expected = tokens * math.log2(len(vocabulary) - 2) / characters
+    for text in (lines, encode_lines(lines, vocabulary, tokenizer, "sentence")):
+        figures = language_model.evaluate(text)
+        assert figures["bits_per_character"] == pytest.approx(expected)
+        assert figures["unk_tokens"] == figures["spelling_log_prob"] == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_of_text_files_is_estimated_saved_and_used(kind, tmp_path):
+    lines = ["the red cat sat", "the red dog sat", "the reddest cat ran"] * 20
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer=TOKENIZERS[kind]())
+    metrics = estimate("kneser-ney", corpus, tmp_path / "model", order=6, text=TextOptions(min_count=1))
+    assert read_json(tmp_path / "model" / "config.json")["tokenizer"] == kind
+    language_model = LanguageModel.load(tmp_path / "model")
+    again = language_model.evaluate("test")
+    assert metrics["test"]["bits_per_character"] == again["bits_per_character"] < 2
+    assert {*TOKENIZERS[kind].alphabet} <= {*language_model.vocabulary.words}
+    completed = [word for word, _ in language_model.complete_prefix("the red d", 1)]
+    assert completed == ["dog"]
+    generated = language_model.generate("the", 3, seed=1)
+    assert generated == language_model.generate("the", 3, seed=1) != ""
+    [score] = language_model.score(["the red cat"])
+    ids = encode_lines(["the red cat"], language_model.vocabulary, kind, "sentence")
+    assert score.tokens == len(ids)
+    assert ids[-1] == EOS_ID

@@ -1,0 +1,111 @@
+"""Tokenizers of one's own: what they must define, how they are found by name, and what is refused."""
+
+import pickle
+
+import pytest
+
+from keras_nplm import InputError, LanguageModel, Tokenizer, Vocabulary, open_corpus, register_tokenizer
+from keras_nplm.data.prefixes import split_unfinished_word
+from keras_nplm.data.tokenizers import registry
+from keras_nplm.data.tokenizers.registry import get_tokenizer
+from tests.tokenizers import build_model
+
+
+class CommaTokenizer(Tokenizer):
+    """Fields between commas, with what training needs alone."""
+
+    kind = "commas"
+    unit = "words"
+    tokens_are_words = True
+
+    def split(self, line):
+        return self.normalise([*filter(None, "".join(line.split()).split(","))])
+
+    def describe(self):
+        return "Tokens are fields between commas."
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch):
+    monkeypatch.setattr(registry, "TOKENIZERS", dict(registry.TOKENIZERS))
+
+
+def test_missing_facts_are_named():
+    class Unfinished(CommaTokenizer):
+        pass
+
+    class Bare(Tokenizer):
+        split = CommaTokenizer.split
+        describe = CommaTokenizer.describe
+
+    assert Unfinished().name == "commas"
+    with pytest.raises(TypeError, match="Bare must define the class attributes kind, unit, tokens_are_words"):
+        Bare()
+
+
+def test_missing_methods_are_named():
+    class Abstract(Tokenizer):
+        kind = "abstract"
+
+    with pytest.raises(TypeError, match="describe.*split"):
+        Abstract()
+
+
+def test_an_own_tokenizer_is_used_by_its_class_and_found_by_its_name(tmp_path):
+    lines = ["red cat,dog", "dog,red cat,dog"] * 5
+    model = build_model(CommaTokenizer(), lines)
+    assert model.next_words("dog,", 1)[0][0] == "redcat"
+    assert model.vocabulary == Vocabulary.build(lines, tokenizer=CommaTokenizer())
+    model.save(tmp_path / "model")
+    with pytest.raises(InputError, match=r"Received: 'commas'.*Fix: register a class of your own"):
+        LanguageModel.load(tmp_path / "model")
+    assert register_tokenizer(CommaTokenizer) is register_tokenizer(CommaTokenizer)
+    loaded = LanguageModel.load(tmp_path / "model")
+    assert loaded.tokenize("a, b") == ["a", "b"]
+    assert pickle.loads(pickle.dumps(loaded)).tokenizer_name == "commas"
+
+
+def test_text_files_are_read_with_a_registered_tokenizer(tmp_path):
+    register_tokenizer(CommaTokenizer)
+    (tmp_path / "text.txt").write_text("a b,c\n" * 9)
+    corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer=CommaTokenizer())
+    assert corpus.tokenizer == "commas"
+    assert next(corpus.sentences("train")) == ["ab", "c"]
+
+
+def test_a_name_belongs_to_one_class():
+    class OtherWords(CommaTokenizer):
+        kind = "words"
+
+    with pytest.raises(InputError, match="the name of no other tokenizer. Received: 'words'"):
+        register_tokenizer(OtherWords)
+
+
+def test_a_step_that_is_not_allowed_is_refused():
+    with pytest.raises(InputError, match="`commas` must have no step. Received: 'commas.lower'"):
+        CommaTokenizer(["lower"])
+
+
+def test_prefixes_of_words_need_the_unfinished_word():
+    with pytest.raises(InputError, match=r"`CommaTokenizer.unfinished_word` must be defined"):
+        split_unfinished_word("red ca", CommaTokenizer(), 9)
+
+
+@pytest.mark.parametrize("kind", ["characters", "sentencepiece", "bytes"])
+def test_prefixes_of_parts_of_words_are_not_found_by_the_vocabulary(kind):
+    with pytest.raises(InputError, match=f"must have a tokenizer of words. Received: '{kind}'"):
+        split_unfinished_word("red ca", kind, 9)
+
+
+def test_a_vocabulary_of_bytes_has_all_bytes():
+    with pytest.raises(InputError, match="must have all 256 tokens. Received: 256 fewer"):
+        Vocabulary(["the"]).tokenizer("bytes")
+    vocabulary = Vocabulary.build(["ab", "b"], tokenizer="bytes", min_count=2, max_size=1)
+    assert len(vocabulary) == 260
+    assert vocabulary.words[4:7] == ["<0x62>", "<0x61>", "<0x00>"]
+    assert vocabulary.tokenizer("bytes").split("a") == ["<0x61>"]
+
+
+def test_halves_of_surrogate_pairs_have_no_bytes():
+    with pytest.raises(InputError, match="half a surrogate pair"):
+        get_tokenizer("bytes").split("a\udcff")

@@ -1,0 +1,31 @@
+"""Every registered tokenizer, and vocabularies and models of it: a new tokenizer enters these tests by its name."""
+
+from collections.abc import Sequence
+
+from keras_nplm import LanguageModel, Subwords, Vocabulary, kneser_ney
+from keras_nplm.data.shards import encode_lines
+from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
+
+KINDS = [*TOKENIZERS]
+PARTS_OF_WORDS = [kind for kind in KINDS if not TOKENIZERS[kind].tokens_are_words]
+
+
+def build_vocabulary(tokenizer: str, lines: Sequence[str], pieces: int = 300, **options) -> Vocabulary:
+    """Count the tokens of lines, or train subwords on them."""
+    if get_tokenizer(tokenizer).is_trained:
+        return Vocabulary.from_subwords(Subwords.train(lines, pieces))
+    return Vocabulary.build(lines, tokenizer=tokenizer, **options)
+
+
+def build_model(
+    tokenizer: str,
+    lines: Sequence[str],
+    order: int = 3,
+    boundary: str = "sentence",
+    vocabulary: Vocabulary | None = None,
+) -> LanguageModel:
+    """Estimate a Kneser-Ney model of the tokens of lines."""
+    vocabulary = vocabulary or build_vocabulary(tokenizer, lines)
+    ids = encode_lines(lines, vocabulary, tokenizer, boundary)
+    model = kneser_ney(ids, len(vocabulary), order, boundary)
+    return LanguageModel(model, vocabulary, tokenizer, boundary)
