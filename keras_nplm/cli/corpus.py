@@ -17,7 +17,6 @@ from keras_nplm.cli.parameters import (
     flatten,
     number,
 )
-from keras_nplm.data.corpus import FRACTIONS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.characters import CharacterTokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer, list_choices
@@ -97,8 +96,11 @@ class Texts:
     """text files or globs of the test split, one sentence per line"""
 
     fractions: Annotated[
-        tuple[float, float, float], number(metavar="F F F", is_list=True, show=False, n_tokens=3)
-    ] = FRACTIONS
+        tuple[float, float, float] | None,
+        number(
+            metavar="F F F", is_list=True, show=False, n_tokens=3, show_default="0.8 0.1 0.1"
+        ),
+    ] = None
     """shares of train, validation and test lines if only --train is given"""
 
     pieces_file: Annotated[str | None, Parameter(metavar="FILE", show=False)] = None
@@ -131,6 +133,7 @@ def open_given_corpus(
         words: the options of `TextOptions` that were given. Subwords have no use for some.
     """
     from keras_nplm.data.corpora import open_corpus
+    from keras_nplm.data.corpus import FRACTIONS
 
     tokenizer = get_tokenizer(choose_tokenizer(given, named))
     if not tokenizer.has_unknown:
@@ -147,7 +150,7 @@ def open_given_corpus(
         resample=resample,
         validation=texts.validation,
         test=texts.test,
-        fractions=texts.fractions,
+        fractions=texts.fractions or FRACTIONS,
         tokenizer=tokenizer,
         normalise=texts.normalise,
         subwords=_choose_subwords(given, texts, named, tokenizer),

@@ -38,6 +38,7 @@ from keras_nplm.training.ngram_options import NgramOptions
 from keras_nplm.training.options import TextOptions
 from keras_nplm.training.prepare import prepare_text, record_run
 
+NgramModel = ngrams.BackoffModel | ngrams.DeletedInterpolation | ngrams.ClassBased
 _CLASSES_FILE = "word_classes.tsv"
 
 
@@ -120,7 +121,7 @@ def _check_method(method: str, num_classes: int, word_classes: str | os.PathLike
     return {"paper_bins": paper_bins} if method == "deleted-interpolation" else {}
 
 
-def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary) -> NextWordModel:
+def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary) -> NgramModel:
     """Estimate the n-gram model that `options`, the content of config.json, describe, and write its files."""
     order, boundary = options["order"], options["boundary"]
     if options["method"] == "kneser-ney":
@@ -128,7 +129,7 @@ def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, v
         ngrams.kneser_ney_on_disk(path, lambda: encoded.parts("train"), tokens, len(vocabulary), order, boundary)
         return ngrams.BackoffModel.load(path, boundary)
     ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
-    model: NextWordModel
+    model: NgramModel
     if options["method"] == "deleted-interpolation":
         back_off = not options["paper_bins"]
         model = ngrams.deleted_interpolation(ids, held_out_ids, len(vocabulary), order, boundary, back_off=back_off)

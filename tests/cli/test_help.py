@@ -10,6 +10,7 @@ import pytest
 
 from keras_nplm.cli.app import COMMANDS, build_app
 from keras_nplm.cli.main import main
+from keras_nplm.data.corpus import FRACTIONS
 from keras_nplm.training.configurations import CONFIGURATIONS
 
 LONGEST = 110  # lines of the usual help of 80 columns: two screens, with the named configurations
@@ -101,6 +102,11 @@ def test_the_options_of_a_network_have_titles_ranges_choices_and_defaults(read_h
     assert options["--output"].endswith("(required)")
 
 
+def test_the_fractions_of_a_text_are_told(read_help):
+    shown = " ".join(map(str, FRACTIONS))
+    assert f"default: {shown})" in get_options(read_help("train", "--help-all"))["--fractions"]
+
+
 @pytest.mark.parametrize("name", ["train", "size"])
 def test_the_usual_help_describes_each_named_configuration(name, read_help):
     options = get_options(read_help(name, "--help"))
@@ -128,6 +134,7 @@ def test_lines_follow_the_width_of_the_terminal(columns, widest, capsys, monkeyp
 COST = """
 import sys, time
 from keras_nplm.cli.main import main
+from keras_nplm.data.corpus import FRACTIONS
 main(sys.argv[1:])
 heavy = {"keras", "tensorflow", "rich", "matplotlib", "fsspec"} & {*sys.modules}
 print(time.process_time(), *heavy, file=sys.stderr)

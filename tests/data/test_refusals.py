@@ -28,7 +28,7 @@ def _resample(texts, **options):
     "call, message",
     [
         (lambda: _dataset(batch_size=0), "`batch_size` must be 1 or more"),
-        (lambda: _dataset(boundary="line"), "`boundary` must be one of stream, sentence"),
+        (lambda: _dataset(boundary="line"), "`boundary` must be one of sentence, text"),
         (lambda: _dataset(batch_size=8, drop_remainder=True), "3 n-grams do not fill a batch of 8"),
         (lambda: _dataset(first_batch=1), "`first_batch` must be 0 to 1, with `first_epoch`"),
         (lambda: _dataset(seed=1.5), "`seed` must be an integer. Received"),

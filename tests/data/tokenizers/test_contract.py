@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import InputError, LanguageModel, Uniform, Vocabulary, estimate, open_corpus
+from keras_nplm.data.ids import EOS_ID, UNK_ID
 from keras_nplm.data.shards import count_ids, encode_lines, encode_text
-from keras_nplm.data.special_ids import EOS_ID, UNK_ID
 from keras_nplm.data.text_counts import TextCounter
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.normalisation import STEPS, lower
