@@ -13,8 +13,8 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from keras_nplm.data import subwords
 from keras_nplm.data.tokenizers.base import Unit
+from keras_nplm.data.tokenizers.pieces import DEFAULT_PIECES, PIECES, PiecesKind
 from keras_nplm.data.tokenizers.registry import list_choices
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.fields import FieldFacts, Option, check_values, describe_fields
@@ -49,10 +49,10 @@ class CorpusOptions:
     tokenizer: Annotated[str, Option(choices=tuple(list_choices()))] = "words"
     """tokenizer of text"""
 
-    pieces: Annotated[int, subwords.PIECES] = subwords.DEFAULT_PIECES
+    pieces: Annotated[int, PIECES] = DEFAULT_PIECES
     """number of subwords"""
 
-    pieces_kind: Annotated[subwords.Kind, Option(advanced=True)] = "unigram"
+    pieces_kind: Annotated[PiecesKind, Option(advanced=True)] = "unigram"
     """kind of the sentencepiece model"""
 
     normalise: Annotated[Literal["lower", "numbers", "lemmas"] | None, Option(example="lower", advanced=True)] = None
