@@ -68,6 +68,7 @@ setup(
         "tensorboard>=2.20,<3",  # tensorflow 2.21 no longer brings it
         "numpy>=1.26,<3",
         "matplotlib>=3.8",
+        "cyclopts>=5.5.2,<6",
         "filelock>=4.2",
         "rapidfuzz>=3",
         "sentencepiece>=0.2,<1",

@@ -1,115 +1,122 @@
 """`keras-nplm ngram` and `mix`: n-gram models estimated from counts, and mixtures of models."""
 
-import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, cast
 
-from keras_nplm.cli import flags
-from keras_nplm.cli.flags import Option
-from keras_nplm.cli.parser import hide_in_help
-from keras_nplm.cli.printing import print_splits
-from keras_nplm.models.caches import LENGTH
-from keras_nplm.training.estimate import METHODS, NGRAM_ORDER, NUM_CLASSES, estimate, import_arpa
-from keras_nplm.training.mix import mix
-from keras_nplm.training.options import Options, TextOptions, describe_fields
+from cyclopts import Parameter
 
-_HELP = "estimation method; kneser-ney sorts counts on the disk of --output, the others need them in memory"
-_METHOD = Option("method", str, METHODS[0], _HELP, choices=METHODS)
-_HELP = "number of word classes of the method class-based"
-_NUM_CLASSES = Option("num_classes", int, NUM_CLASSES, _HELP, least=1)
+from keras_nplm.cli.configurations import ConfigName, TextFlags, get_configuration
+from keras_nplm.cli.corpus import (
+    NO_TEXTS,
+    CorpusFlags,
+    Resample,
+    Share,
+    Texts,
+    choose_tokenizer,
+    open_given_corpus,
+)
+from keras_nplm.cli.parameters import (
+    FETCHED,
+    NONE_GIVEN,
+    SEVERAL,
+    Given,
+    Output,
+    Reader,
+    Switch,
+    check_left_out,
+    flatten,
+    make_parameter,
+    number,
+)
+from keras_nplm.cli.printing import print_splits, printed_by
+from keras_nplm.io.fields import FieldFacts
+from keras_nplm.models.caches import DECAY, FLATNESS, LENGTH
+from keras_nplm.training.ngram_options import NgramOptions
+
+if TYPE_CHECKING:
+    NgramFlags = Given
+else:
+    NgramFlags = flatten({NgramOptions: "n-gram model"}, word_classes="classes by clustering")
+
+_GROUP = "model of a different toolkit"
+ArpaFile = Annotated[str | None, Parameter(metavar="FILE", group=_GROUP)]
 
 
-def add(command: flags.AddCommand) -> None:
-    _add_ngram_flags(command("ngram", _ngram, _show_ngram, "Estimate an n-gram model and evaluate it.", flags.RESUME))
-    _add_mix_flags(command("mix", _mix, _show_mix, "Mix models, with weights fitted on the validation split."))
+def _print_ngram(result: dict) -> None:
+    numbers = enumerate(result["ngrams"], start=1)
+    listed = ", ".join(f"{number:,} {order}-grams" for order, number in numbers)
+    if "seconds" in result:
+        listed += f": {result['seconds']} s, {result['cpu_seconds']} CPU s"
+    print(listed)
+    print_splits(result)
 
 
-def _add_ngram_flags(parser: argparse.ArgumentParser) -> None:
-    flags.add_output(parser)
-    flags.add_flag(parser, _METHOD)
-    flags.add_flag(parser, _NUM_CLASSES)
-    help = "word classes to use, one word and its class per line, separated by a tab (default: classes by clustering)"
-    parser.add_argument("--word-classes", metavar="FILE", help=help)
-    help = "deleted interpolation with weights by the frequency of the whole context alone"
-    flags.add_switch(parser, "--paper-bins", help)
-    hide_in_help(parser, "word_classes", "paper_bins", "vocabulary", "config", "token", "tokenizer", "corpus", "pieces")
-    arpa = parser.add_argument_group("model of a different toolkit")
-    help = "ARPA file, plain or .gz, to read instead of a corpus (default: none)"
-    arpa.add_argument("--arpa", metavar="FILE", help=help)
-    help = "vocabulary.txt of a model to mix the ARPA file with (default: the words of the ARPA file)"
-    arpa.add_argument("--vocabulary", metavar="FILE", help=help)
-    data = flags.add_corpus_flags(parser)
-    flags.add_flag(data, NGRAM_ORDER, default=None)
-    flags.add_configuration_flags(parser, [*describe_fields(TextOptions)], groups={TextOptions: data})
+@printed_by(_print_ngram)
+def ngram(
+    *,
+    output: Output,
+    config: Annotated[ConfigName, Parameter(show=False)] = None,
+    method: NgramFlags = NONE_GIVEN,
+    arpa: ArpaFile = None,
+    vocabulary: Annotated[ArpaFile, Parameter(show_default="the words of the ARPA file")] = None,
+    corpus: CorpusFlags = NONE_GIVEN,
+    texts: Texts = NO_TEXTS,
+    resample: Resample = (),
+    words: TextFlags = NONE_GIVEN,
+) -> dict:
+    """Estimate an n-gram model and evaluate it.
 
+    Args:
+        arpa: ARPA file, plain or .gz, to read instead of a corpus
+        vocabulary: vocabulary.txt of a model to mix the ARPA file with
+    """
+    from keras_nplm.training.estimate import estimate, import_arpa
 
-def _ngram(options: argparse.Namespace) -> dict:
-    # The order of an n-gram model may be 1: it is no order of a network
-    of_text = argparse.Namespace(**{**vars(options), "order": None})
-    chosen = flags.read_options(of_text)
-    if options.arpa:
-        result = _import_arpa(options, chosen)
+    named = get_configuration(config)
+    if arpa is not None:
+        _check_without_text(method, corpus, texts, resample)
+        is_chosen = "token" in corpus or "tokenizer" in corpus
+        result = import_arpa(
+            arpa,
+            output,
+            vocabulary=vocabulary,
+            tokenizer=choose_tokenizer(corpus) if is_chosen else None,
+            normalise=texts.normalise,
+            boundary=words.get("boundary", named.options.text.boundary),
+        )
     else:
-        flags.check_left_out(options, ["vocabulary"], "without `--arpa`", "give `--arpa`.")
-        corpus = flags.open_named_corpus(options)
-        chosen = flags.read_options(of_text, corpus)
-
+        check_left_out({"vocabulary": vocabulary}, "without `--arpa`", "give `--arpa`.")
+        opened = open_given_corpus(corpus, texts, resample, named=named.corpus, words=words)
+        chosen = named.options.replace(**{**opened.fixed_options, **words})
+        options = NgramOptions(**{"order": chosen.network.ngram_order, **method})
         result = estimate(
             options.method,
-            corpus,
-            options.output,
-            order=options.order or chosen.network.ngram_order,
+            opened,
+            output,
+            order=options.order,
             num_classes=options.num_classes,
             word_classes=options.word_classes,
             paper_bins=options.paper_bins,
             text=chosen.text,
         )
-    return result | {"directory": str(options.output)}
+    result["directory"] = output
+    return result
 
 
-def _import_arpa(options: argparse.Namespace, chosen: Options) -> dict:
-    of_text = ["train", "resample", "order", "pieces", "pieces_kind", "pieces_file"]
-    flags.check_left_out(options, of_text, "with `--arpa`", "leave it out. The ARPA file holds a whole model.")
-    is_chosen = any(word.startswith("--tok") for word in options.arguments)
-    return import_arpa(
-        options.arpa,
-        options.output,
-        vocabulary=options.vocabulary,
-        tokenizer=flags.read_tokenizer(options) if is_chosen else None,
-        normalise=options.normalise,
-        boundary=chosen.text.boundary,
-    )
+def _check_without_text(method: Given, corpus: Given, texts: Texts, resample: Sequence[Share]) -> None:
+    """Refuse flags of a text beside an ARPA file."""
+    given = {
+        "train": texts.train,
+        "resample": resample,
+        "order": method.get("order"),
+        "pieces": corpus.get("pieces"),
+        "pieces_kind": corpus.get("pieces_kind"),
+        "pieces_file": texts.pieces_file,
+    }
+    check_left_out(given, "with `--arpa`", "leave it out. The ARPA file holds a whole model.")
 
 
-def _show_ngram(result: dict) -> None:
-    listed = ", ".join(f"{number:,} {order}-grams" for order, number in enumerate(result["ngrams"], start=1))
-    print(listed if "seconds" not in result else f"{listed}: {result['seconds']} s, {result['cpu_seconds']} CPU s")
-    print_splits(result)
-
-
-def _add_mix_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directories", metavar="DIR", nargs="+", help="model directories with the same vocabulary")
-    flags.add_output(parser)
-    help = "fixed weights, one per model (default: fitted on the validation split)"
-    parser.add_argument("--weights", metavar="W", nargs="+", type=float, help=help)
-    flags.add_switch(parser, "--by-frequency", "separate weights for each bin of the context's frequency")
-    for name, value, cache in (
-        ("unigram", "WORDS", "unigram cache, whose words weigh 1/e after this number of words, 1 or more,"),
-        ("ngram", "WORDS", "n-gram cache: words after the same context weigh more, with this decay in words,"),
-        ("continuous", "FLATNESS", "continuous cache of the first network, with this flatness, 0 or more,"),
-    ):
-        help = f"{cache} as one more model (default: off; without {value}: chosen on the validation split)"
-        given = dict(metavar=value, nargs="?", type=float, const=True, default=False)
-        parser.add_argument(f"--{name}-cache", **given, help=help)
-    flags.add_flag(parser, LENGTH)
-    flags.add_switch(parser, "--uniform", "the uniform distribution as one more model; its weight comes last")
-
-
-def _mix(options: argparse.Namespace) -> dict:
-    names = "weights by_frequency unigram_cache ngram_cache continuous_cache cache_length uniform".split()
-    given = {name: getattr(options, name) for name in names}
-    return mix(options.directories, options.output, **given) | {"directory": str(options.output)}
-
-
-def _show_mix(result: dict) -> None:
+def _print_mixture(result: dict) -> None:
     if len(result["weights"]) > 1:
         print(f"weights for {len(result['weights'])} bins of the context's frequency")
     names = {"decay": "decay", "ngram_decay": "n-gram decay", "flatness": "flatness"}
@@ -117,3 +124,74 @@ def _show_mix(result: dict) -> None:
     if chosen:
         print(f"caches: {', '.join(chosen)}")
     print_splits(result)
+
+
+def _make_cache_flag(facts: FieldFacts, metavar: str) -> Parameter:
+    """Return the flag of a cache: with a number, or without one, which is then chosen."""
+    return Parameter(
+        converter=Reader(facts, is_list=True),
+        consume_multiple=(0, 1),
+        metavar=f"[{metavar}]",
+        show_default=f"off; without {metavar}: chosen on the validation split",
+    )
+
+
+Decay = Annotated[list[float] | None, _make_cache_flag(DECAY, "WORDS")]
+Flatness = Annotated[list[float] | None, _make_cache_flag(FLATNESS, "FLATNESS")]
+
+
+@printed_by(_print_mixture)
+def mix(
+    *directories: Annotated[
+        str,
+        FETCHED,
+        Parameter(name="DIR", help="model directories with the same vocabulary", required=True),
+    ],
+    output: Output,
+    weights: Annotated[
+        list[float] | None,
+        SEVERAL,
+        number(metavar="W", is_list=True, show_default="fitted on the validation split"),
+    ] = None,
+    by_frequency: Switch = False,
+    unigram_cache: Decay = None,
+    ngram_cache: Decay = None,
+    continuous_cache: Flatness = None,
+    cache_length: Annotated[int, make_parameter(LENGTH)] = cast(int, LENGTH.default),
+    uniform: Switch = False,
+) -> dict:
+    """Mix models, with weights fitted on the validation split.
+
+    Args:
+        weights: fixed weights, one per model
+        by_frequency: separate weights for each bin of the context's frequency
+        unigram_cache: unigram cache, whose words weigh 1/e after this number of words, as one more
+            model
+        ngram_cache: n-gram cache: words after the same context weigh more, with this decay in
+            words, as one more model
+        continuous_cache: continuous cache of the first network, with this flatness, as one more
+            model
+        uniform: the uniform distribution as one more model; its weight comes last
+    """
+    from keras_nplm.training import mix as mixing
+
+    result = mixing.mix(
+        directories,
+        output,
+        weights=weights,
+        by_frequency=by_frequency,
+        unigram_cache=_read_cache(unigram_cache),
+        ngram_cache=_read_cache(ngram_cache),
+        continuous_cache=_read_cache(continuous_cache),
+        cache_length=cache_length,
+        uniform=uniform,
+    )
+    result["directory"] = output
+    return result
+
+
+def _read_cache(given: list[float] | None) -> float | bool:
+    """Return the number of a cache, True to choose it, or False without the cache."""
+    if given is None:
+        return False
+    return given[0] if given else True

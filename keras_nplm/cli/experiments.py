@@ -1,120 +1,172 @@
-"""`keras-nplm benchmark`, `paper` and `study`: speed measurements, the paper's Table 1, and studies on Brown."""
+"""`keras-nplm benchmark`, `paper` and `study`: speed, the paper's Table 1, and studies on Brown."""
 
-import argparse
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from keras_nplm.cli import flags
-from keras_nplm.cli.flags import Option
-from keras_nplm.experiments.benchmark import Settings, run_benchmarks
-from keras_nplm.experiments.paper import write_figure
-from keras_nplm.experiments.records import check_can_record, format_report, record_report
-from keras_nplm.experiments.study import BENCHMARKS, STUDIES, make_study
+from cyclopts import Parameter
+
+from keras_nplm.cli.corpus import NO_TEXTS, CorpusFlags, Texts, open_given_corpus
+from keras_nplm.cli.parameters import (
+    NONE_GIVEN,
+    SEVERAL,
+    DataDirectory,
+    Output,
+    Reader,
+    Switch,
+    integer,
+)
+from keras_nplm.cli.printing import printed_by
+from keras_nplm.experiments.study import BENCHMARKS, STUDIES
 from keras_nplm.io.errors import check_argument
-from keras_nplm.training.configurations import format_flag
-from keras_nplm.training.options import CorpusOptions, describe_fields
+from keras_nplm.io.fields import FieldFacts
 
-_HELP = "CPU seconds of training of the PyTorch models of the benchmark quality"
-_SECONDS = Option("seconds", tuple, (300,), _HELP, example=(300, 3000), metavar="N[,N…]")
-_ROUNDS = Option("rounds", int, 5, "measurements of each contender", least=1)
-
-
-def add(command: flags.AddCommand) -> None:
-    help = "Measure speed on one core, or perplexity by training time, beside the peers that are installed."
-    resume = ". Finished models of the benchmark quality are kept. Run the same command again to resume."
-    parser = command("benchmark", _benchmark, _show, help, resume)
-    help = f"benchmarks: {', '.join(BENCHMARKS)} (default: all but quality)"
-    parser.add_argument("benchmarks", metavar="NAME", nargs="*", help=help)
-    for option in (_ROUNDS, _SECONDS):
-        flags.add_flag(parser, option)
-    _add_report_flags(parser)
-    flags.add_corpus_flags(parser, resample=False)
-
-    help = "Train the models of the paper's Table 1 on Brown, and report them."
-    parser = command("paper", _paper, _show, help, flags.RESUME)
-    _add_study_flags(parser)
-    help = "rows of Table 1, such as mlp1, trigram, kneser-ney-5 (default: all)"
-    parser.add_argument("--rows", metavar="NAME", nargs="+", default=(), help=help)
-
-    parser = command("study", _study, _show, "Train the models of a study on Brown, and report them.", flags.RESUME)
-    parser.add_argument("name", metavar="NAME", help=f"study: {', '.join(STUDIES)}")
-    help = "study default: texts of your own, with a sentence in each line"
-    parser.add_argument("--texts", metavar="FILE", nargs="+", default=(), help=help)
-    _add_study_flags(parser)
+_ROUNDS = 5
+_SECONDS = (300,)
+_SECONDS_FACTS = FieldFacts("seconds", tuple, _SECONDS, example=(300, 3000))
+_READ_SECONDS = Parameter(converter=Reader(_SECONDS_FACTS), metavar="N[,N…]", show_default=",".join(map(str, _SECONDS)))
+_HELP = "replace the recorded report of this checkout, and write saved_models/measured/README.md again"
+Record = Annotated[Switch, Parameter(help=_HELP)]
+Reports = Annotated[Output, Parameter(help="directory of the models and reports")]
+Jobs = Annotated[
+    int | None,
+    integer(
+        least=1,
+        example=2,
+        help="models trained side by side",
+        show_default="2 on two or more cores",
+    ),
+]
 
 
-def _add_study_flags(parser: argparse.ArgumentParser) -> None:
-    flags.add_flag(parser, flags.JOBS, shown="2 on two or more cores")
-    _add_report_flags(parser)
-    flags.add_data_dir(parser)
+def _print_report(result: dict) -> None:
+    from keras_nplm.experiments.records import format_report
+
+    if "cpu" in result:
+        machine = f"one core of {result['cpu']}, TensorFlow {result['tensorflow']}"
+        print(f"{machine}, {result['rounds']} rounds\n")
+    print(format_report(result["study"], result))
 
 
-def _add_report_flags(parser: argparse.ArgumentParser) -> None:
-    help = "directory of the models and reports (default: paper)"
-    parser.add_argument("--output", metavar="DIR", default="paper", help=help)
-    help = "replace the recorded report of this checkout, and write saved_models/measured/README.md again"
-    flags.add_switch(parser, "--record", help)
+@printed_by(_print_report)
+def benchmark(
+    *benchmarks: Annotated[
+        str,
+        Parameter(name="NAME", help=f"benchmarks: {', '.join(BENCHMARKS)}", show_default="all but quality"),
+    ],
+    rounds: Annotated[int, integer(least=1, example=_ROUNDS)] = _ROUNDS,
+    seconds: Annotated[tuple[int, ...], _READ_SECONDS] = _SECONDS,
+    output: Reports = "paper",
+    record: Record = False,
+    corpus: CorpusFlags = NONE_GIVEN,
+    texts: Texts = NO_TEXTS,
+) -> dict:
+    """Measure speed on one core, or perplexity by training time, beside installed peers.
 
+    Args:
+        rounds: measurements of each contender
+        seconds: CPU seconds of training of the PyTorch models of the benchmark quality
+    """
+    from keras_nplm.experiments.benchmark import Settings, run_benchmarks
 
-def _check_name(name: str, choices: Sequence[str]) -> None:
-    check_argument("NAME", name in choices, f"one of {', '.join(choices)}", repr(name), "choose a name of this list.")
-
-
-def _benchmark(options: argparse.Namespace) -> dict:
-    for name in options.benchmarks:
+    for name in benchmarks:
         _check_name(name, BENCHMARKS)
-    seconds = options.seconds
-    check_argument("seconds", bool(seconds) and seconds[0] > 0, "1 or more", repr(seconds), "choose 300.")
+    is_positive = bool(seconds) and seconds[0] > 0
+    check_argument("seconds", is_positive, "1 or more", repr(seconds), "choose 300.")
+    _check_can_record(record)
+    opened = open_given_corpus(corpus, texts)
+    # one core; TensorFlow counts those that it may use
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    settings = Settings(opened, rounds, seconds, Path(output), texts.data_dir)
+    report = run_benchmarks(benchmarks or BENCHMARKS[:-1], settings)
+    report["command"] = _name_command(benchmarks, rounds, seconds, corpus.get("corpus"))
+    return _finish("benchmark", report, record)
 
-    def measure() -> dict:
-        corpus = flags.open_named_corpus(options)
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # one core; TensorFlow counts those that it may use
-        settings = Settings(corpus, options.rounds, seconds, Path(options.output), options.data_dir)
-        return run_benchmarks(options.benchmarks or BENCHMARKS[:-1], settings) | {"command": _name_command(options)}
 
-    return _report(options, "benchmark", measure)
-
-
-def _name_command(options: argparse.Namespace) -> str:
-    """Return the command that gives the report, without options that have their default and without paths."""
-    words = ["keras-nplm", "benchmark", *options.benchmarks]
-    for option in (_ROUNDS, _SECONDS, describe_fields(CorpusOptions)["corpus"]):
-        if (value := getattr(options, option.name)) not in (None, option.default):
-            words += format_flag(option.name, value)
+def _name_command(benchmarks: Sequence[str], rounds: int, seconds: Sequence[int], corpus: str | None) -> str:
+    """Return the command of the report, without paths and options that have their default."""
+    words = ["keras-nplm", "benchmark", *benchmarks]
+    if rounds != _ROUNDS:
+        words += ["--rounds", str(rounds)]
+    if seconds != _SECONDS:
+        words += ["--seconds", ",".join(map(str, seconds))]
+    if corpus is not None:
+        words += ["--corpus", corpus]
     return " ".join([*words, "--record"])
 
 
-def _paper(options: argparse.Namespace) -> dict:
-    report = _make(options, "paper", {}, rows=options.rows)
-    write_figure(Path(options.output) / "studies" / "paper.png", report)
-    return report | {"directory": options.output}
+@printed_by(_print_report)
+def paper(
+    *,
+    rows: Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="NAME", show_default="all")] = (),
+    jobs: Jobs = None,
+    output: Reports = "paper",
+    record: Record = False,
+    data_dir: DataDirectory = None,
+) -> dict:
+    """Train the models of the paper's Table 1 on Brown, and report them.
+
+    Args:
+        rows: rows of Table 1, such as mlp1, trigram, kneser-ney-5
+    """
+    from keras_nplm.experiments.paper import write_figure
+    from keras_nplm.experiments.study import make_study
+
+    _check_can_record(record)
+    report = make_study("paper", Path(output), jobs=jobs, data_dir=data_dir, rows=rows)
+    report = _finish("paper", report, record)
+    write_figure(Path(output) / "studies" / "paper.png", report)
+    report["directory"] = output
+    return report
 
 
-def _study(options: argparse.Namespace) -> dict:
-    _check_name(options.name, STUDIES)
-    words = ["keras-nplm", "study", options.name, "--texts", *(Path(text).name for text in options.texts), "--record"]
-    command = {"command": shlex.join(words)} if options.texts else {}
-    return _make(options, options.name, command, texts=options.texts)
+@printed_by(_print_report)
+def study(
+    name: Annotated[str, Parameter(name="NAME", help=f"study: {', '.join(STUDIES)}")],
+    /,
+    *,
+    texts: Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="FILE")] = (),
+    jobs: Jobs = None,
+    output: Reports = "paper",
+    record: Record = False,
+    data_dir: DataDirectory = None,
+) -> dict:
+    """Train the models of a study on Brown, and report them.
+
+    Args:
+        texts: study default: texts of your own, with a sentence in each line
+    """
+    from keras_nplm.experiments.study import make_study
+
+    _check_name(name, STUDIES)
+    _check_can_record(record)
+    report = make_study(name, Path(output), jobs=jobs, data_dir=data_dir, texts=texts)
+    if texts:
+        files = [Path(text).name for text in texts]
+        words = ["keras-nplm", "study", name, "--texts", *files, "--record"]
+        report["command"] = shlex.join(words)
+    return _finish(name, report, record)
 
 
-def _make(options: argparse.Namespace, name: str, more: Mapping[str, str], **parts: Sequence[str]) -> dict:
-    settings = dict(jobs=options.jobs, data_dir=options.data_dir)
-    return _report(options, name, lambda: make_study(name, Path(options.output), **settings, **parts) | more)
+def _check_name(name: str, choices: Sequence[str]) -> None:
+    fix = "choose a name of this list."
+    check_argument("NAME", name in choices, f"one of {', '.join(choices)}", repr(name), fix)
 
 
-def _report(options: argparse.Namespace, name: str, make: Callable[[], dict]) -> dict:
-    """Return a report, recorded with `--record`."""
-    if options.record:
+def _check_can_record(record: bool) -> None:
+    from keras_nplm.experiments.records import check_can_record
+
+    if record:
         check_can_record()
-    report = make()
-    if options.record:
+
+
+def _finish(name: str, report: dict, record: bool) -> dict:
+    """Return a report with its name, recorded with `--record`."""
+    from keras_nplm.experiments.records import record_report
+
+    if record:
         record_report(name, report)
-    return report | {"study": name}
-
-
-def _show(result: dict) -> None:
-    if "cpu" in result:
-        print(f"one core of {result['cpu']}, TensorFlow {result['tensorflow']}, {result['rounds']} rounds\n")
-    print(format_report(result["study"], result))
+    report["study"] = name
+    return report

@@ -1,96 +1,220 @@
 """`keras-nplm rescore`: rescore and re-rank the N-best lists of a decoder."""
 
-import argparse
 import contextlib
+import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from keras_nplm.cli.flags import SELF_NORMALISED, AddCommand, Option, add_directory, add_flag, add_switch
+from cyclopts import Parameter
+
+from keras_nplm.cli.parameters import (
+    FETCHED,
+    SELF_NORMALISED,
+    SEVERAL,
+    Called,
+    Directory,
+    Switch,
+    check_left_out,
+    integer,
+    read_output,
+)
+from keras_nplm.cli.printing import printed_by
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
-from keras_nplm.data.unusual_text import warn_of_tokens
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.io.remote import open_output_file
-from keras_nplm.language_model.directory import check_output_file
-from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB
-from keras_nplm.language_model.rescoring.files import rescore_file
-from keras_nplm.language_model.rescoring.line_formats import parse_number
-from keras_nplm.language_model.rescoring.losses import WordErrors, read_references
 from keras_nplm.language_model.rescoring.minimum_error_rate import RESTARTS
-from keras_nplm.language_model.rescoring.nbest import FORMATS, NBestFile
 
-_FORMAT = Option("format", str, None, "format of the N-best lists", choices=FORMATS)
-_RESTARTS = Option("restarts", int, RESTARTS, "random restarts of the tuning of weights", least=0)
-_NAME = Option("name", str, FEATURE_NAME, "name of the model's feature in the output", metavar="NAME")
-_SEED = Option("seed", int, 0, "random seed of the restarts", least=0)
-_WORD_TOKENIZERS = tuple(kind for kind, tokenizer in TOKENIZERS.items() if tokenizer.tokens_are_words)
-_TOKENIZER = Option("tokenizer", str, None, "word tokenizer of the hypotheses", choices=_WORD_TOKENIZERS)
+if TYPE_CHECKING:
+    from keras_nplm.language_model.language_model import LanguageModel
+    from keras_nplm.language_model.rescoring.features import Score
+    from keras_nplm.language_model.rescoring.losses import WordErrors
+    from keras_nplm.language_model.rescoring.nbest import NBestFile
+    from keras_nplm.language_model.scoring import SentenceScore
 
-
-def add(command: AddCommand) -> None:
-    parser = command("rescore", _rescore, _show_rescore, "Rescore and re-rank the N-best lists of a decoder.")
-    add_directory(parser)
-    help = "file of N-best lists of any size, plain or compressed"
-    parser.add_argument("nbest", metavar="NBEST", help=help)
-    add_flag(parser, _FORMAT, shown="by the first line, tsv by the file's name")
-    help = "names and archives of Kaldi's costs, -ln P (default: none)"
-    parser.add_argument("--scores", metavar="NAME=FILE", nargs="+", default=(), help=help)
-    help = f"weights of features (default: 1 for the decoder's score, or for each feature, and for {FEATURE_NAME})"
-    parser.add_argument("--weights", metavar="NAME=W", nargs="+", default=(), help=help)
-    references = parser.add_mutually_exclusive_group()
-    help = "reference texts to tune the weights with: line i for list i (Moses) or after its name (default: none)"
-    references.add_argument("--tune", metavar="FILE", help=help)
-    help = "reference texts to report errors with, without tuning (default: none)"
-    references.add_argument("--references", metavar="FILE", help=help)
-    for option in (_RESTARTS, _SEED):
-        add_flag(parser, option)
-    help = "file to write in the same format, gzipped if it ends in .gz (default: standard output; with --json no file)"
-    parser.add_argument("--output", metavar="FILE", help=help)
-    add_flag(parser, _NAME)
-    add_flag(parser, _TOKENIZER, shown="the model's")
-    add_switch(parser, "--self-normalised", SELF_NORMALISED)
+Format = Literal["moses", "kaldi", "tsv"]
+_BY_FIRST_LINE = "by the first line, tsv by the file's name"
+_ALL_ONE = f"1 for the decoder's score, or for each feature, and for {FEATURE_NAME}"
+_STANDARD_OUTPUT = "standard output; with --json no file"
 
 
-def _rescore(options: argparse.Namespace) -> dict:
-    is_word = options.name.split() == [options.name] and not set("=:|/") & set(options.name)
-    check_argument("name", is_word, "one word without = : | or /", repr(options.name), "give a word such as nplm.")
-    with contextlib.nullcontext() if options.output is None else open_output_file(options.output) as output:
-        return _rescore_to(options, output) | {"output": options.output}
+@Parameter(name="*")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Features:
+    """The features of hypotheses: those of files, the model's own, and the weights of all."""
+
+    scores: Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="NAME=FILE")] = ()
+    """names and archives of Kaldi's costs, -ln P"""
+
+    weights: Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="NAME=W", show_default=_ALL_ONE)] = ()
+    """weights of features"""
+
+    name: Annotated[str, Parameter(metavar="NAME")] = FEATURE_NAME
+    """name of the model's feature in the output"""
+
+    def check_name(self) -> None:
+        """Refuse a name that a weight, a path or a file of lists could not have."""
+        is_word = self.name.split() == [self.name] and not set("=:|/") & set(self.name)
+        fix = "give a word such as nplm."
+        check_argument("name", is_word, "one word without = : | or /", repr(self.name), fix)
+
+    def read_scores(self) -> dict[str, str]:
+        """Return the names of `scores` and their files, which are downloaded if they are remote."""
+        from keras_nplm.io.remote import fetch
+
+        pairs = _split_pairs("--scores", self.scores, "lm=lm.scores")
+        return {name: str(fetch(file)) for name, file in pairs.items()}
+
+    def read_weights(self) -> dict[str, float] | None:
+        """Return the weights of features by name; None if none are given."""
+        pairs = _split_pairs("--weights", self.weights, "nplm=0.5")
+        return {name: _parse_weight(name, text) for name, text in pairs.items()} or None
 
 
-def _rescore_to(options: argparse.Namespace, output: Path | None) -> dict:
-    if output is not None:
-        check_output_file(output)
-    nbest = NBestFile(options.nbest, options.format, _split_pairs("--scores", options.scores))
-    pairs = _split_pairs("--weights", options.weights)
-    weights = {name: _parse_weight(name, text) for name, text in pairs.items()} or None
-    losses = None
-    if references := options.tune or options.references:
-        losses = WordErrors(read_references(references, nbest.format))
-    language_model = LanguageModel.load(options.directory, self_normalised=options.self_normalised)
-    if options.tokenizer:
-        _change_tokenizer(language_model, options.tokenizer)
-    watch = warn_of_tokens(language_model.tokenizer)
-    result = rescore_file(
-        lambda texts: language_model.score(watch(texts), min_log_prob=MIN_LOG_PROB, alone=True),
-        nbest,
-        output,
-        weights=weights,
-        losses=losses,
-        tune_weights=bool(options.tune),
-        write=output is not None or not options.json,
-        name=options.name,
-        restarts=options.restarts,
-        seed=options.seed,
-    )
-    if losses:
-        result |= {key: result[key] / max(1, losses.denominator) for key in ("baseline", "oracle", "rescored")}
+@Parameter(name="*")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """Whether and how weights are tuned."""
+
+    tune: Annotated[str | None, Parameter(metavar="FILE")] = None
+    """reference texts to tune the weights with: line i for list i (Moses) or after its name"""
+
+    references: Annotated[str | None, Parameter(metavar="FILE")] = None
+    """reference texts to report errors with, without tuning"""
+
+    restarts: Annotated[int, integer(least=0, example=RESTARTS)] = RESTARTS
+    """random restarts of the tuning of weights"""
+
+    seed: Annotated[int, integer(least=0)] = 0
+    """random seed of the restarts"""
+
+    def read_losses(self, format: str) -> "WordErrors | None":
+        """Return the word errors by the reference texts; None if there are none."""
+        from keras_nplm.io.remote import fetch
+        from keras_nplm.language_model.rescoring.losses import WordErrors, read_references
+
+        if self.tune:
+            given = {"references": self.references}
+            check_left_out(given, "with `--tune`", "drop one of them.")
+        path = self.tune or self.references
+        return WordErrors(read_references(str(fetch(path)), format)) if path else None
+
+
+def _print_rescored(result: dict) -> None:
+    # standard output has the lists themselves
+    file = sys.stdout if result["output"] else sys.stderr
+    print(f"{result['hypotheses']:,} hypotheses in {result['lists']:,} lists", file=file)
+    if result["weights"]:
+        weights = [f"{name}={weight:.6g}" for name, weight in result["weights"].items()]
+        print("--weights", *weights, file=file)
+    if "oracle" in result:
+        names = {"baseline": "before", "rescored": "after rescoring", "oracle": "oracle"}
+        rates = ", ".join(f"{result[key]:.4f} {name}" for key, name in names.items())
+        print(f"word error rate: {rates}", file=file)
+    print(f"the first hypothesis changed in {result['changed']:,} lists", file=file)
+
+
+OutputFile = Annotated[str | None, Parameter(metavar="FILE", converter=read_output, show_default=_STANDARD_OUTPUT)]
+_OF_WORDS = [kind for kind, tokenizer in TOKENIZERS.items() if tokenizer.tokens_are_words]
+WordTokenizer = Annotated[str | None, Parameter(choices=_OF_WORDS, show_default="the model's")]
+
+
+@printed_by(_print_rescored)
+def rescore(
+    directory: Directory,
+    nbest: Annotated[str, FETCHED, Parameter(name="NBEST")],
+    /,
+    *,
+    format: Annotated[Format | None, Parameter(show_default=_BY_FIRST_LINE)] = None,
+    features: Features = Features(),
+    tuning: Tuning = Tuning(),
+    output: OutputFile = None,
+    tokenizer: WordTokenizer = None,
+    self_normalised: Annotated[Switch, Parameter(help=SELF_NORMALISED)] = False,
+    call: Called,
+) -> dict:
+    """Rescore and re-rank the N-best lists of a decoder.
+
+    Args:
+        nbest: file of N-best lists of any size, plain or compressed
+        format: format of the N-best lists
+        output: file to write in the same format, gzipped if it ends in .gz
+        tokenizer: word tokenizer of the hypotheses
+    """
+    from keras_nplm.io.remote import open_output_file
+    from keras_nplm.language_model.directory import check_output_file
+    from keras_nplm.language_model.rescoring.nbest import NBestFile
+
+    features.check_name()
+    with contextlib.nullcontext() if output is None else open_output_file(output) as path:
+        if path is not None:
+            check_output_file(path)
+        job = _Job(
+            lists=NBestFile(nbest, format, features.read_scores()),
+            features=features,
+            tuning=tuning,
+            output=path,
+            is_written=path is not None or not call.is_json,
+        )
+        result = job.run(directory, tokenizer, self_normalised)
+    result["output"] = output
     return result
 
 
-def _change_tokenizer(language_model: LanguageModel, tokenizer: str) -> None:
-    """Split hypotheses with a different word tokenizer, and normalise their tokens as the model does."""
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    """What is rescored, and how."""
+
+    lists: "NBestFile"
+    features: Features
+    tuning: Tuning
+    output: Path | None
+    """None: standard output"""
+    is_written: bool
+
+    def run(self, directory: str, tokenizer: str | None, self_normalised: bool) -> dict:
+        """Load the model, rescore the lists and write them. Return the figures."""
+        from keras_nplm.language_model.language_model import LanguageModel
+        from keras_nplm.language_model.rescoring.files import rescore_file
+
+        weights = self.features.read_weights()
+        losses = self.tuning.read_losses(self.lists.format)
+        language_model = LanguageModel.load(directory, self_normalised=self_normalised)
+        if tokenizer:
+            _change_tokenizer(language_model, tokenizer)
+        result = rescore_file(
+            _make_score(language_model),
+            self.lists,
+            self.output,
+            weights=weights,
+            losses=losses,
+            tune_weights=self.tuning.tune is not None,
+            write=self.is_written,
+            name=self.features.name,
+            restarts=self.tuning.restarts,
+            seed=self.tuning.seed,
+        )
+        if losses:
+            for key in ("baseline", "oracle", "rescored"):
+                result[key] /= max(1, losses.denominator)
+        return result
+
+
+def _make_score(language_model: "LanguageModel") -> "Score":
+    """Return the function that scores hypotheses, and warns of texts that are tokenised already."""
+    from keras_nplm.data.unusual_text import warn_of_tokens
+
+    watch = warn_of_tokens(language_model.tokenizer)
+
+    def score(texts: Sequence[str]) -> "Iterable[SentenceScore]":
+        return language_model.score(watch(texts), min_log_prob=MIN_LOG_PROB, alone=True)
+
+    return score
+
+
+def _change_tokenizer(language_model: "LanguageModel", tokenizer: str) -> None:
+    """Split hypotheses with a different word tokenizer; normalise as the model does."""
     given = language_model.tokenizer
     wanted = f"left out if the model's tokens are not words ({given.kind})"
     check_argument("--tokenizer", given.tokens_are_words, wanted, tokenizer, "leave it out.")
@@ -98,32 +222,25 @@ def _change_tokenizer(language_model: LanguageModel, tokenizer: str) -> None:
     language_model.tokenizer = language_model.vocabulary.tokenizer(changed)
 
 
-def _split_pairs(flag: str, values: Sequence[str]) -> dict[str, str]:
-    pairs = {}
+def _split_pairs(flag: str, values: Sequence[str], example: str) -> dict[str, str]:
+    """Return values NAME=VALUE by their names. The name of a weight may have an equals sign."""
+    pairs: dict[str, str] = {}
     for value in values:
-        name, equals, text = value.rpartition("=") if flag == "--weights" else value.partition("=")
-        is_pair = name and equals and text and name not in pairs
-        fix = f"write, for example, {flag} {'nplm=0.5' if flag == '--weights' else 'lm=lm.scores'}."
+        split = value.rpartition if flag == "--weights" else value.partition
+        name, _, text = split("=")
+        is_pair = bool(name and text) and name not in pairs
+        fix = f"write, for example, {flag} {example}."
         check_argument(flag, is_pair, "NAME=VALUE, each name once", repr(value), fix)
         pairs[name] = text
     return pairs
 
 
 def _parse_weight(name: str, text: str) -> float:
+    from keras_nplm.language_model.rescoring.line_formats import parse_number
+
     try:
         return parse_number(text)
     except ValueError as error:
         raise InputError(
             f"The weight of {name} must be a number. Received: {text!r}. Fix: write, for example, {name}=0.5."
         ) from error
-
-
-def _show_rescore(result: dict) -> None:
-    file = sys.stdout if result["output"] else sys.stderr  # standard output has the lists themselves
-    print(f"{result['hypotheses']:,} hypotheses in {result['lists']:,} lists", file=file)
-    if result["weights"]:
-        print("--weights", *(f"{name}={weight:.6g}" for name, weight in result["weights"].items()), file=file)
-    if "oracle" in result:
-        names = {"baseline": "before", "rescored": "after rescoring", "oracle": "oracle"}
-        print(f"word error rate: {', '.join(f'{result[key]:.4f} {name}' for key, name in names.items())}", file=file)
-    print(f"the first hypothesis changed in {result['changed']:,} lists", file=file)

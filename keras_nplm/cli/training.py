@@ -1,148 +1,219 @@
-"""`keras-nplm train` and `size`: train a network and evaluate it; count its parameters and operations before."""
+"""`keras-nplm train` and `size`: train a network; count its parameters and operations before."""
 
-import argparse
-import contextlib
-import dataclasses
 import os
-import signal
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from keras_nplm.cli import flags
-from keras_nplm.cli.parser import hide_in_help
-from keras_nplm.cli.printing import print_splits
-from keras_nplm.cli.signals import end_on_signals
-from keras_nplm.language_model.directory import read_config
-from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS, choose_options
+from cyclopts import Parameter
+
+from keras_nplm.cli.configurations import ConfigName, get_configuration
+from keras_nplm.cli.corpus import GROUP, NO_TEXTS, CorpusFlags, Resample, Texts, open_given_corpus
+from keras_nplm.cli.parameters import (
+    FETCHED,
+    NONE_GIVEN,
+    Called,
+    Given,
+    Output,
+    check_left_out,
+    flatten,
+    make_parameter,
+)
+from keras_nplm.cli.printing import print_splits, printed_by
+from keras_nplm.data.tokenizers.base import Unit
+from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
 from keras_nplm.training.options import (
+    CorpusOptions,
     NetworkOptions,
     RunOptions,
     TextOptions,
     TextStatistics,
+    TrainingOptions,
     check_given,
     describe_fields,
-    describe_options,
 )
-from keras_nplm.training.prepare import check_run_directory
-from keras_nplm.training.sizes import compute_sizes
 
-_UNNAMED = "auto, by text size"
-_WITHOUT_EFFECT = {  # on size and operations
-    *("activation", "dtype", "proposal", "self_normalisation", "held_out_mass", "interpolated"),
-    *("dropout", "embedding_dropout", "word_dropout"),
-}
+# on the numbers of parameters and operations
+_WITHOUT_EFFECT = (
+    "activation",
+    "dtype",
+    "proposal",
+    "self_normalisation",
+    "held_out_mass",
+    "interpolated",
+    "dropout",
+    "embedding_dropout",
+    "word_dropout",
+)
 
+if TYPE_CHECKING:
+    from keras_nplm.training.options import Options
 
-def add(command: flags.AddCommand) -> None:
-    parser = command("train", _train, _show_train, "Train a network and evaluate it.", flags.RESUME)
-    flags.add_output(parser)
-    data = flags.add_corpus_flags(parser)
-    given = dict(groups={TextOptions: data}, unnamed=_UNNAMED) | dict.fromkeys(CHOSEN_OPTIONS, "auto")
-    flags.add_configuration_flags(parser, [*describe_options()], **given)
-    hide_in_help(parser, "background")
-    help = "model directory whose model predicts the words outside the short-list (default: a Kneser-Ney model)"
-    parser.add_argument("--background", metavar="DIR", help=help)
-    for option in describe_fields(RunOptions).values():
-        flags.add_flag(parser, option)
+    OptionFlags = Given
+    NetworkFlags = Given
+    RunFlags = Given
+else:
+    _GROUPS = {
+        TextOptions: GROUP,
+        NetworkOptions: "network",
+        TrainingOptions: "optimiser, batches and epochs",
+    }
+    OptionFlags = flatten(_GROUPS, **dict.fromkeys(CHOSEN_OPTIONS, "auto"))
+    NetworkFlags = flatten({NetworkOptions: "network"}, without=_WITHOUT_EFFECT)
+    RunFlags = flatten({RunOptions: "time, devices and workers"})
 
-    parser = command("size", _size, _show_size, "Count a network's parameters and floating-point operations.")
-    statistics = describe_fields(TextStatistics)
-    flags.add_flag(parser, statistics["vocabulary_size"], required=True)
-    help = "tokens of the training text, to choose options and to count the operations of all epochs"
-    flags.add_flag(parser, dataclasses.replace(statistics["tokens"], help=help))
-    flags.add_flag(parser, statistics["unit"])
-    names = [name for name in describe_fields(NetworkOptions) if name not in _WITHOUT_EFFECT]
-    flags.add_configuration_flags(parser, [*names, "epochs"])
-
-
-def _train(options: argparse.Namespace) -> dict:
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        options.is_interrupted = True  # a library may raise an error of its own instead
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)  # as Ctrl-C: write a checkpoint, then end
-    with end_on_signals(options) if os.environ.get("TF_CONFIG") else contextlib.nullcontext():
-        return run_training(options)
-
-
-def run_training(options: argparse.Namespace) -> dict:
-    """Run `train` with parsed arguments, and return its metrics. It leaves signals as they are."""
-    given = flags.read_given_options(options)
-    words = ["keras-nplm", *options.arguments]
-    if options.minutes is not None:  # the printed command repeats the run without measuring
-        flags.check_left_out(options, ["config"], "with `--minutes`", "drop one of them.")
-        first = next(i for i, word in enumerate(words) if word.startswith("--minutes"))
-        del words[first : first + (1 if "=" in words[first] else 2)]
-    if options.config:
-        flags.read_options(options)  # options that exclude each other are refused before text is read
-    else:
-        check_given(given)
-    strategy = options.strategy
-    if options.corpus.startswith("tfds:"):  # workers must be known before TensorFlow reads the text
-        from keras_nplm.training.distribution import open_strategy
-
-        strategy = open_strategy(strategy, worker_timeout=options.worker_timeout)
-    corpus = flags.open_named_corpus(options)
-    chosen = flags.read_options(options, corpus) if options.config else given
-    _check_directories(options)
-
-    from keras_nplm.training.train import train
-
-    metrics = train(
-        chosen,
-        corpus,
-        options.output,
-        strategy=strategy,
-        background=options.background,
-        worker_timeout=options.worker_timeout,
-        minutes=options.minutes,
-        command=words,
-    )
-    return metrics | {"directory": str(options.output)}
+_STATISTICS = describe_fields(TextStatistics)
+_TOKEN = describe_fields(CorpusOptions)["token"]
+_EPOCHS = describe_fields(TrainingOptions)["epochs"]
+_HELP = "model directory whose model predicts the words outside the short-list"
+Background = Annotated[
+    str | None,
+    FETCHED,
+    Parameter(help=_HELP, metavar="DIR", group="network", show=False, show_default="a Kneser-Ney model"),
+]
 
 
-def _check_directories(options: argparse.Namespace) -> None:
-    """Refuse directories that cannot be used, before TensorFlow is imported; `train` checks them again."""
-    if "TF_CONFIG" not in os.environ:  # a worker may find the directory half written by the chief
-        check_run_directory(Path(options.output))
-    if not options.shortlist_size:
-        flags.check_left_out(options, ["background"], "without `--shortlist-size`", "add --shortlist-size.")
-    if options.background is not None and not (Path(options.output) / "config.json").exists():
-        read_config(Path(options.background))  # a later call needs it no more
-
-
-def _show_train(result: dict) -> None:
+def _print_training(result: dict) -> None:
     if "parameters" not in result:
         print("this worker has finished; worker 0 wrote the model")
         return
-    best, epochs = result["best_epoch"], len(result["history"])
-    early = f" of {epochs}. Fix: fewer --epochs or more --dropout, so that training ends with its best."
-    # the n-gram model of a hybrid is better than all epochs
-    early = f" of {epochs}: the n-gram model alone is better" if best == 0 else early
+    best = result["best_epoch"]
+    epochs = len(result["history"])
+    early = ""
+    if best == 0:  # the n-gram model of a hybrid is better than all epochs
+        early = f" of {epochs}: the n-gram model alone is better"
+    elif 4 * best < 3 * epochs:
+        fix = "Fix: fewer --epochs or more --dropout, so that training ends with its best."
+        early = f" of {epochs}. {fix}"
     print(
-        f"trained {result['parameters']:,} parameters: {result['seconds']} s, {result['cpu_seconds']} CPU s, "
-        f"{result['ngrams_per_second']:,} n-grams/s, best epoch {best}{early if 4 * best < 3 * epochs else ''}"
+        f"trained {result['parameters']:,} parameters: {result['seconds']} s, "
+        f"{result['cpu_seconds']} CPU s, {result['ngrams_per_second']:,} n-grams/s, "
+        f"best epoch {best}{early}"
     )
     print_splits(result)
-    if (report := Path(result["directory"], "report.html")).exists():
+    report = Path(result["directory"], "report.html")
+    if report.exists():
         print(f"learning curves, samples and word vectors: open {report} in a browser")
 
 
-def _size(options: argparse.Namespace) -> dict:
-    if options.tokens and not options.config:
-        statistics = TextStatistics(tokens=options.tokens, vocabulary_size=options.vocabulary_size, unit=options.unit)
-        chosen = choose_options(flags.read_given_options(options), statistics)
+@printed_by(_print_training)
+def train(
+    *,
+    output: Output,
+    config: Annotated[ConfigName, Parameter(show_default="auto, by text size")] = None,
+    corpus: CorpusFlags = NONE_GIVEN,
+    texts: Texts = NO_TEXTS,
+    resample: Resample = (),
+    options: OptionFlags = NONE_GIVEN,
+    background: Background = None,
+    run: RunFlags = NONE_GIVEN,
+    call: Called,
+) -> dict:
+    """Train a network and evaluate it."""
+    request = RunOptions(**run)
+    if request.minutes is not None:
+        check_left_out({"config": config}, "with `--minutes`", "drop one of them.")
+    strategy: Any = request.strategy
+    if corpus.get("corpus", "").startswith("tfds:"):
+        # workers must be known before TensorFlow reads the text
+        from keras_nplm.training.distribution import open_strategy
+
+        strategy = open_strategy(strategy, worker_timeout=request.worker_timeout)
+    named = get_configuration(config)
+    # options that exclude each other are refused before a text is read
+    if config is None:
+        check_given(options)
     else:
-        chosen = flags.read_options(options)
-    result = compute_sizes(chosen.network, options.vocabulary_size)
-    if options.tokens:
-        result["flops_of_all_epochs"] = result["flops_training"] * options.tokens * chosen.training.epochs
+        named.options.replace(**options)
+    opened = open_given_corpus(corpus, texts, resample, named=named.corpus, words=options)
+    chosen: Options | Given = options
+    if config is not None:
+        chosen = named.options.replace(**{**opened.fixed_options, **options})
+    _check_directories(output, background, options)
+    from keras_nplm.training.train import train
+
+    result = train(
+        chosen,
+        opened,
+        output,
+        strategy=strategy,
+        background=background,
+        worker_timeout=request.worker_timeout,
+        minutes=request.minutes,
+        command=_drop_minutes(call.words),
+    )
+    result["directory"] = output
     return result
 
 
-def _show_size(result: dict) -> None:
+def _drop_minutes(words: Sequence[str]) -> list[str]:
+    """Return the command that is printed with all options: it repeats the run without measuring."""
+    kept = ["keras-nplm"]
+    is_value = False
+    for word in words:
+        if word == "--minutes":
+            is_value = True
+        elif not is_value and not word.startswith("--minutes="):
+            kept.append(word)
+        else:
+            is_value = False
+    return kept
+
+
+def _check_directories(output: str, background: str | None, given: Mapping[str, Any]) -> None:
+    """Refuse unusable directories before TensorFlow is imported; `train` checks them again."""
+    from keras_nplm.language_model.directory import read_config
+    from keras_nplm.training.prepare import check_run_directory
+
+    # a worker may find the directory half written by the chief
+    if "TF_CONFIG" not in os.environ:
+        check_run_directory(Path(output))
+    if not given.get("shortlist_size"):
+        fix = "add --shortlist-size."
+        check_left_out({"background": background}, "without `--shortlist-size`", fix)
+    # a later call needs the background no more
+    if background is not None and not (Path(output) / "config.json").exists():
+        read_config(Path(background))
+
+
+def _print_size(result: dict) -> None:
+    operations = "floating-point operations"
     print(f"{result['parameters']:,} parameters")
-    print(f"{result['flops_scoring']:.3g} floating-point operations per n-gram to score, normalised exactly")
-    print(f"{result['flops_training']:.3g} floating-point operations per n-gram in training")
+    print(f"{result['flops_scoring']:.3g} {operations} per n-gram to score, normalised exactly")
+    print(f"{result['flops_training']:.3g} {operations} per n-gram in training")
     if "flops_of_all_epochs" in result:
-        print(f"{result['flops_of_all_epochs']:.3g} floating-point operations in all epochs")
+        print(f"{result['flops_of_all_epochs']:.3g} {operations} in all epochs")
+
+
+@printed_by(_print_size)
+def size(
+    *,
+    vocabulary_size: Annotated[int, make_parameter(_STATISTICS["vocabulary_size"])],
+    tokens: Annotated[int | None, make_parameter(_STATISTICS["tokens"])] = None,
+    token: Annotated[Literal["word", "character"], make_parameter(_TOKEN)] = "word",
+    config: ConfigName = None,
+    network: NetworkFlags = NONE_GIVEN,
+    epochs: Annotated[int | None, make_parameter(_EPOCHS)] = None,
+) -> dict:
+    """Count a network's parameters and floating-point operations.
+
+    `--tokens` chooses the options that are not given, unless there is a named configuration, and
+    counts the operations of all epochs.
+    """
+    from keras_nplm.training.adaptive_default import choose_options
+    from keras_nplm.training.sizes import compute_sizes
+
+    given = dict(network)
+    if epochs is not None:
+        given["epochs"] = epochs
+    if tokens is None or config is not None:
+        options = get_configuration(config).options.replace(**given)
+    else:
+        unit: Unit = "characters" if token == "character" else "words"
+        statistics = TextStatistics(tokens=tokens, vocabulary_size=vocabulary_size, unit=unit)
+        options = choose_options(given, statistics)
+    result = compute_sizes(options.network, vocabulary_size)
+    if tokens is not None:
+        epoch = result["flops_training"] * tokens
+        result["flops_of_all_epochs"] = epoch * options.training.epochs
+    return result

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
-import numpy as np
-
 from keras_nplm.io.errors import check_argument
 
 _FIXES = {
@@ -16,7 +14,7 @@ _FIXES = {
     os.PathLike: "open the file, as by `open(path, encoding='utf-8')`.",
     Mapping: "pass its keys or its values.",
     Sequence: "join tokens by spaces, or pass lists of tokens where these are wanted.",
-    np.integer | int: "decode ids by `Vocabulary.decode`, or pass them where ids are wanted.",
+    Integral: "decode ids by `Vocabulary.decode`, or pass them where ids are wanted.",
 }
 
 
@@ -59,16 +57,8 @@ def check_sentences(sentences: Any, argument: str = "sentences") -> Iterator[Seq
             yield list(check_items(sentence, f"{argument}[{position}]", wanted="a list of tokens"))
 
 
-def holds_ids(text: Any) -> bool:
-    """Whether an argument that takes lines or ids holds ids."""
-    if isinstance(text, np.ndarray):
-        return text.dtype.kind in "iu"
-    is_sequence = isinstance(text, Sequence) and not isinstance(text, bytes | bytearray)
-    return is_sequence and bool(len(text)) and isinstance(text[0], int | np.integer)
-
-
 def _describe(value: Any) -> str:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+    if isinstance(value, Integral) and not isinstance(value, bool):
         return "token ids"
     return f"{value!r:.80} ({type(value).__name__})"
 

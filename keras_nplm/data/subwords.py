@@ -9,22 +9,27 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.data.tokenizers.pieces import BYTE_NAMES, SPACE, join_pieces, name_piece
+from keras_nplm.data.tokenizers.pieces import (
+    BYTE_NAMES,
+    DEFAULT_PIECES,
+    PIECES,
+    SPACE,
+    PiecesKind,
+    join_pieces,
+    name_piece,
+)
 from keras_nplm.io.errors import InputError, summarize_error
-from keras_nplm.io.fields import Option, describe_fields
+from keras_nplm.io.fields import describe_fields
 from keras_nplm.io.files import check_is_file, identify_content, replace_file
 from keras_nplm.io.remote import display_url
 from keras_nplm.io.text import WHITE_SPACE
 
-PIECES = Option(least=300, below=1_000_001)
-DEFAULT_PIECES = 8000
-Kind = Literal["unigram", "bpe"]
-PIECES_KINDS = get_args(Kind)  # in the order of SentencePiece's numbers
+PIECES_KINDS = get_args(PiecesKind)  # in the order of SentencePiece's numbers
 _MODEL = "The SentencePiece model"
 _FIRST_ID, _UNK_ID = 4, 1  # of `Vocabulary`: the first piece, and `<unk>`
 _UNKNOWN_PENALTY = 10.0  # of SentencePiece's unigram model
@@ -327,7 +332,7 @@ class SubwordOptions:
     """
 
     pieces: Annotated[int, PIECES] = DEFAULT_PIECES
-    kind: Kind = "unigram"
+    kind: PiecesKind = "unigram"
     file: str | None = None
 
     def describe(self) -> dict:

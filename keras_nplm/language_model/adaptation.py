@@ -9,23 +9,17 @@ from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.io.errors import check_argument
-from keras_nplm.io.fields import FieldFacts
+from keras_nplm.language_model.options import AdaptationOptions
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
-
-_HELP = "share of the lines, the last ones, that early stopping uses"
-HELD_OUT = FieldFacts("held_out", float, 0.1, _HELP, least=0.01, below=1)
-EPOCHS = FieldFacts("epochs", int, 10, "largest number of epochs for each learning rate", least=1)
-SEED = FieldFacts("seed", int, 0, "seed of the order of the n-grams", least=0, below=1 << 31)
 
 
 def adapt(
     language_model: "LanguageModel", text: Iterable[str], *, held_out: float, epochs: int, seed: int
 ) -> "LanguageModel":
     """Fine-tune a copy of a language model on a text; see `LanguageModel.adapt` and `adapt_network`."""
-    for option, value in ((HELD_OUT, held_out), (EPOCHS, epochs), (SEED, seed)):
-        option.check(value)
+    AdaptationOptions(held_out=held_out, epochs=epochs, seed=seed)
     kind = type(language_model.model).__name__
     fits = language_model.kind in ("nplm", "hybrid", "mixture") and language_model.network is not None
     wanted, fix = "an NPLM, a Hybrid or a Mixture with one network", "train one with `keras-nplm train`."

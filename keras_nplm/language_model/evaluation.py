@@ -1,12 +1,12 @@
 """Perplexity and bits per character of a text, token ids or a split, under a language model."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_lines, holds_ids
+from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.ids import BOS_ID, EOS_ID, UNK_ID, convert_ids
 from keras_nplm.data.shards import count_ids, encode_text, sum_counts
@@ -70,10 +70,19 @@ def _encode(language_model: "LanguageModel", text: Text) -> tuple[Ids, Callable[
             reason = f"The model directory has no corpus/, so the split {text!r} is not available."
             raise InputError(f"{reason} Fix: evaluate lines of text (`--text FILE`).")
         return corpus.ids(text), lambda: TextSize.of_split(corpus, text, boundary, language_model.spelling)
-    if holds_ids(text):
+    if _holds_ids(text):
         ids = convert_ids(text)
         return ids, lambda: _measure_ids(language_model, ids)
     return _encode_lines(language_model, check_lines(text, "text"))
+
+
+def _holds_ids(text: object) -> bool:
+    """Return whether an argument that takes lines or ids holds ids."""
+    if isinstance(text, np.ndarray):
+        return text.dtype.kind in "iu"
+    if not isinstance(text, Sequence) or isinstance(text, bytes | bytearray):
+        return False
+    return len(text) > 0 and isinstance(text[0], int | np.integer)
 
 
 def _measure_ids(language_model: "LanguageModel", ids: np.ndarray) -> TextSize:

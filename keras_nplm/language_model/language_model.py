@@ -28,6 +28,7 @@ from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, sav
 from keras_nplm.language_model.evaluation import evaluate_text, make_learner
 from keras_nplm.language_model.generation import generate_text
 from keras_nplm.language_model.model_files import find_network, get_kind, load_model, save_model
+from keras_nplm.language_model.options import AdaptationOptions
 from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores, rank_lists
@@ -273,7 +274,14 @@ class LanguageModel(Pickled):
         self.dynamics = tune_dynamic(self.model, self.corpus.ids("validation"), self.boundary, train_ids)
         return self.dynamics
 
-    def adapt(self, text: Iterable[str], *, held_out: float = 0.1, epochs: int = 10, seed: int = 0) -> "LanguageModel":
+    def adapt(
+        self,
+        text: Iterable[str],
+        *,
+        held_out: float = AdaptationOptions.held_out,
+        epochs: int = AdaptationOptions.epochs,
+        seed: int = AdaptationOptions.seed,
+    ) -> "LanguageModel":
         """Adapt to a text (fine-tuning): return a personal or in-domain model made from this general model.
 
         A copy of the network is trained further on lines of text, in seconds, and averaged with the trained weights.

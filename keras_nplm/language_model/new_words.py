@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
 
@@ -11,9 +12,7 @@ from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.vocabulary import check_reserved
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.language_model import LanguageModel
-
-RULES = ("likelihood", "expectation")
-PRIOR_TOKENS = 10_000
+from keras_nplm.language_model.options import NewWordOptions
 
 
 def add_words(
@@ -22,8 +21,8 @@ def add_words(
     words: Iterable[str] | None = None,
     min_count: int = 1,
     *,
-    rule: str = "likelihood",
-    prior_tokens: int = PRIOR_TOKENS,
+    rule: Literal["likelihood", "expectation"] = NewWordOptions.rule,
+    prior_tokens: int = NewWordOptions.prior_tokens,
 ) -> LanguageModel:
     """Return a copy of a language model with out-of-vocabulary words of a text added to its vocabulary.
 
@@ -78,8 +77,7 @@ def add_words(
             f"Received: tokenizer {tokenizer.name!r}."
         )
         raise InputError(f"{reason} Fix: train with a tokenizer of words.")
-    check_argument("rule", rule in RULES, f"one of {', '.join(RULES)}", repr(rule), "choose one of them.")
-    check_argument("prior_tokens", prior_tokens >= 1, "1 or more", prior_tokens, "count the tokens of training.")
+    NewWordOptions(min_count=min_count, rule=rule, prior_tokens=prior_tokens)
     sentences = list(check_lines(sentences, "sentences"))
     counts = count_new_words(language_model, sentences, words, min_count)
     vocabulary = language_model.vocabulary.with_words([*counts])

@@ -80,8 +80,8 @@ def choose_options(
     context, m = 30, a third of the dropout of the hidden units, twice the epochs, averaged weights,
     rate 0.003, and batches of 256; of subwords with rate 0.002, and batches of 128.
 
-    Where contexts cross sentences, with the boundaries `"text"` and `"stream"`, words have a pointer
-    to 240 words.
+    Where contexts cross sentences, with the boundaries `"text"` and `"stream"`, words have a
+    pointer to 240 words.
 
     Other networks are interpolated with a Kneser-Ney model of the same text, below 20 million
     tokens.

@@ -21,8 +21,8 @@ from keras_nplm.language_model.model_files import (
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate, log_probs
 from keras_nplm.models.ngrams import kneser_ney
+from keras_nplm.training.options import MOST_NGRAM_ORDER
 from keras_nplm.training.parts import NETWORKS
-from keras_nplm.training.reading import MAX_ORDER
 from keras_nplm.training.run import Run
 from keras_nplm.training.targets import find_target_limit
 
@@ -66,7 +66,7 @@ def _estimate(run: Run) -> NextWordModel:
     held_out = run.encoded.ids("validation")[:_PROBE]
     best: NextWordModel = kneser_ney(ids, size, 2, boundary)
     lowest = _measure_perplexity(best, held_out)
-    for order in range(3, min(network.order, MAX_ORDER) + 1):
+    for order in range(3, min(network.order, MOST_NGRAM_ORDER) + 1):
         model = kneser_ney(ids, size, order, boundary)
         perplexity = _measure_perplexity(model, held_out)
         if perplexity > lowest * (1 - _LEAST_GAIN):

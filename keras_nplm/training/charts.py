@@ -6,6 +6,7 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -53,9 +54,9 @@ def draw_words(places: np.ndarray, words: Sequence[str]) -> Figure:
     figure = Figure((width / 72, height / 72), dpi=72)
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
     axes.set_axis_off()
-    style = dict(ha="center", va="center", fontsize=12, parse_math=False)
-    for centre, label in zip(centres.tolist(), labels, strict=True):
-        axes.text(*centre, _INVALID.sub("\ufffd", label), **style)
+    for (x, y), label in zip(centres.tolist(), labels, strict=True):
+        shown = _INVALID.sub("\ufffd", label)
+        axes.text(x, y, shown, ha="center", va="center", fontsize=12, parse_math=False)
     return figure
 
 
@@ -82,7 +83,7 @@ def _separate(centres: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def render_svg(figure: Figure, title: str) -> str:
     """Render a figure as an SVG element with a title."""
     buffer = io.StringIO()
-    settings = {"svg.fonttype": "none", "svg.hashsalt": title, "font.sans-serif": ["DejaVu Sans"]}
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": title, "font.sans-serif": ["DejaVu Sans"]}
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # the reader's fonts matter, not ours
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(["Date", "Creator", "Format", "Type"]))

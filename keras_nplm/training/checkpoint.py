@@ -126,33 +126,34 @@ class Checkpoint(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         if self.average is not None:
-            self._update_average()
+            self._update_average(self.average)
         executed = self.model.steps_per_execution
         if batch // executed % max(1, UPDATES_PER_CHECK // executed):
             return
         check_locks(self.directory)
-        loss = logs[self.model.objective.loss_name]
+        loss = (logs or {})[self.model.objective.loss_name]
         self._check_finite("loss", loss, f"at update {batch + 1} of epoch {len(self.history) + 1}")
         if time.monotonic() - self.saved_at > SECONDS_PER_SAVE:
             self.save()
 
-    def _update_average(self, is_epoch_end: bool = False) -> None:
+    def _update_average(self, average: WeightAverage, is_epoch_end: bool = False) -> None:
         """Update the moving average at every n-th update, and at the end of a first epoch of fewer than n updates."""
         executed = self.model.steps_per_execution
         interval = -(-UPDATES_PER_AVERAGE // executed) * executed
         updates = self._count_updates()
         if updates < interval if is_epoch_end else updates % interval == 0:
-            self.average.update(updates, interval)
+            average.update(updates, interval)
 
     # At the end of an epoch
 
     def on_test_begin(self, logs: dict | None = None) -> None:
         self.trained_at = _read_clocks()
         if self.average is not None:
-            self._update_average(is_epoch_end=True)
+            self._update_average(self.average, is_epoch_end=True)
             self.average.swap()  # the average is validated and saved; `on_epoch_end` swaps back
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        logs = logs or {}
         self._check_finite("validation perplexity", logs["val_perplexity"], f"in epoch {epoch + 1}")
         best = min((row["validation_perplexity"] for row in self.history), default=np.inf)
         history = [*self.history, self._collect_figures(epoch, logs)]
@@ -211,12 +212,14 @@ class Checkpoint(keras.callbacks.Callback):
         is_finite = all(np.isfinite(weight.numpy()).all() for weight in state["weights"])
         if updates // self.steps == len(self.history) and is_finite:
             if self.average is not None:
-                self._update_average()  # an interruption may have come between an update and its average
+                self._update_average(self.average)  # an interruption may have come between an update and its average
             self._write_state(self.spent + _read_clocks() - self.began_at, state)
 
     def _write_state(self, spent: np.ndarray, state: Mapping[str, Sequence]) -> None:
         if self.chief:
-            arrays = {name: [variable.numpy() for variable in part] for name, part in state.items()}
+            arrays: dict[str, np.ndarray | list[np.ndarray]] = {
+                name: [variable.numpy() for variable in part] for name, part in state.items()
+            }
             arrays["spent"] = spent
             arrays["history"] = np.frombuffer(json.dumps({"epochs": self.history}).encode(), np.uint8)
             write_arrays(self.last_path, arrays, keep=self.previous_path if self.is_last_whole else None)

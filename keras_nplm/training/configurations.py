@@ -1,4 +1,4 @@
-"""Named configurations: the paper's networks and other published variants, each a set of options."""
+"""Named configurations: the paper's networks and other published variants."""
 
 import dataclasses
 import re
@@ -234,7 +234,7 @@ _CORPUS = re.compile(r"python_reference|brown(/marks)?|tfds:[\w/:.=,*-]+")
 
 
 def train_command(config: Mapping[str, Any]) -> str | None:
-    """Return the `keras-nplm train` command that reproduces a `config.json`, without its `--output`.
+    """Return the `keras-nplm train` command that reproduces a `config.json`, without `--output`.
 
     None if it was not trained, or if its text files, subwords or background model have no name to
     repeat.

@@ -18,7 +18,7 @@ from keras_nplm.data.tokenizers.registry import add_steps
 from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument, drop_fix
-from keras_nplm.io.fields import FieldFacts
+from keras_nplm.io.fields import describe_fields
 from keras_nplm.io.files import NUMBER, check_fields, write_json
 from keras_nplm.io.remote import display_url, fetch, open_output, upload
 from keras_nplm.language_model.directory import (
@@ -34,12 +34,11 @@ from keras_nplm.models import ngrams
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.spelling import SpellingModel, load_spelling
 from keras_nplm.models.text_figures import evaluate_split
+from keras_nplm.training.ngram_options import NgramOptions
 from keras_nplm.training.options import TextOptions
 from keras_nplm.training.prepare import prepare_text, record_run
 
-METHODS = ("kneser-ney", "deleted-interpolation", "class-based")
-NUM_CLASSES = 500
-NGRAM_ORDER = FieldFacts("order", int, 5, "n, order of the n-grams; a context has n-1 words", least=1, below=1024)
+NgramModel = ngrams.BackoffModel | ngrams.DeletedInterpolation | ngrams.ClassBased
 _CLASSES_FILE = "word_classes.tsv"
 
 
@@ -48,9 +47,9 @@ def estimate(
     corpus: Corpus,
     directory: str | os.PathLike,
     *,
-    order: int = 5,
+    order: int = NgramOptions.order,
     text: TextOptions = TextOptions(),
-    num_classes: int = NUM_CLASSES,
+    num_classes: int = NgramOptions.num_classes,
     word_classes: str | os.PathLike | None = None,
     paper_bins: bool = False,
 ) -> dict:
@@ -82,10 +81,10 @@ def estimate(
     kind = "back-off" if method == "kneser-ney" else method
     options = {"kind": kind, "method": method, "order": order, **dataclasses.asdict(text)}
     options.update(_check_method(method, num_classes, word_classes, paper_bins))
-    NGRAM_ORDER.check(order)
+    describe_fields(NgramOptions)["order"].check(order)
     check_order(order, corpus.tokenizer)
-    if method != METHODS[0]:
-        fix = f"give 2 or more, or --method {METHODS[0]}, which estimates unigrams."
+    if method != "kneser-ney":
+        fix = "give 2 or more, or --method kneser-ney, which estimates unigrams."
         check_argument("order", order >= 2, f"2 or more with the method {method}", order, fix)
     with open_output(directory, resume=True) as local, lock_run(local):
         encoded = prepare_text(local, corpus, text)
@@ -109,10 +108,10 @@ def estimate(
 
 def _check_method(method: str, num_classes: int, word_classes: str | os.PathLike | None, paper_bins: bool) -> dict:
     """Check the options of a single method. Return the options that `config.json` records."""
-    check_argument("method", method in METHODS, f"one of {', '.join(METHODS)}", repr(method))
+    describe_fields(NgramOptions)["method"].check(method)
     is_file = not word_classes or Path(word_classes).is_file()
     check_argument("word_classes", is_file, "an existing file", repr(str(word_classes)))
-    with_classes = word_classes or num_classes != NUM_CLASSES
+    with_classes = word_classes or num_classes != NgramOptions.num_classes
     own = ("class-based", with_classes, "word classes"), ("deleted-interpolation", paper_bins, "`paper_bins`")
     for wanted, given, options in own:
         fix = f"add --method {wanted}."
@@ -122,7 +121,7 @@ def _check_method(method: str, num_classes: int, word_classes: str | os.PathLike
     return {"paper_bins": paper_bins} if method == "deleted-interpolation" else {}
 
 
-def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary) -> NextWordModel:
+def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary) -> NgramModel:
     """Estimate the n-gram model that `options`, the content of config.json, describe, and write its files."""
     order, boundary = options["order"], options["boundary"]
     if options["method"] == "kneser-ney":
@@ -130,7 +129,7 @@ def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, v
         ngrams.kneser_ney_on_disk(path, lambda: encoded.parts("train"), tokens, len(vocabulary), order, boundary)
         return ngrams.BackoffModel.load(path, boundary)
     ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
-    model: NextWordModel
+    model: NgramModel
     if options["method"] == "deleted-interpolation":
         back_off = not options["paper_bins"]
         model = ngrams.deleted_interpolation(ids, held_out_ids, len(vocabulary), order, boundary, back_off=back_off)

@@ -13,8 +13,8 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from keras_nplm.data import subwords
 from keras_nplm.data.tokenizers.base import Unit
+from keras_nplm.data.tokenizers.pieces import DEFAULT_PIECES, PIECES, PiecesKind
 from keras_nplm.data.tokenizers.registry import list_choices
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.fields import FieldFacts, Option, check_values, describe_fields
@@ -29,6 +29,8 @@ __all__ = [
     "TrainingOptions",
     "describe_fields",
 ]
+
+MOST_NGRAM_ORDER = 8  # of an n-gram model inside a network or mixed with it
 
 Network = Literal["context", "pointer", "hybrid"]
 Objective = Literal["likelihood", "sampled", "nce"]
@@ -47,10 +49,10 @@ class CorpusOptions:
     tokenizer: Annotated[str, Option(choices=tuple(list_choices()))] = "words"
     """tokenizer of text"""
 
-    pieces: Annotated[int, subwords.PIECES] = subwords.DEFAULT_PIECES
+    pieces: Annotated[int, PIECES] = DEFAULT_PIECES
     """number of subwords"""
 
-    pieces_kind: Annotated[subwords.Kind, Option(advanced=True)] = "unigram"
+    pieces_kind: Annotated[PiecesKind, Option(advanced=True)] = "unigram"
     """kind of the sentencepiece model"""
 
     normalise: Annotated[Literal["lower", "numbers", "lemmas"] | None, Option(example="lower", advanced=True)] = None
@@ -206,7 +208,8 @@ class NetworkOptions:
             return
         if self.direct_connections:
             raise InputError(
-                f"`direct_connections` must be off with `head` {self.head}. Received: True. Fix: choose `head` linear."
+                f"`direct_connections` must be off with `head` {self.head}, which has no W. Received: True. "
+                "Fix: choose `head` linear."
             )
         if self.network != "context":
             raise InputError(
@@ -229,7 +232,8 @@ class NetworkOptions:
             )
         if self.held_out_mass:
             raise InputError(
-                f"`held_out_mass` must be 0 with `head` adaptive. Received: {self.held_out_mass}. Fix: leave it out."
+                f"`held_out_mass` must be 0 with `head` adaptive. Received: {self.held_out_mass}. "
+                "Fix: leave it out, or choose `head` linear."
             )
         if self.self_normalisation:
             raise InputError(
@@ -251,7 +255,8 @@ class NetworkOptions:
             )
         if self.network == "hybrid" and self.interpolated:
             raise InputError(
-                "`interpolated` must be off with `network` hybrid. Received: True. Fix: leave one of both out."
+                "`interpolated` must be off with `network` hybrid, which has an n-gram model. "
+                "Received: True. Fix: leave one of both out."
             )
         if self.shortlist_size is not None and self.interpolated:
             raise InputError(

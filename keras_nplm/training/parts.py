@@ -362,7 +362,7 @@ OBJECTIVES = {
 class ContextAlone:
     """Features and head alone."""
 
-    # of a sparse gradient's rows in SGD: a word that fills the context moves its row too far at once
+    # of the rows of a sparse gradient in SGD, as a word that fills the context moves its row too far
     row_clipnorm: float | None = None
 
     def count(self, options: NetworkOptions, width: int) -> Cost:

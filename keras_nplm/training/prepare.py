@@ -1,4 +1,4 @@
-"""Count the vocabulary, encode the corpus and write config.json or prepared.json; or resume all of this."""
+"""Count the vocabulary, encode the corpus, write config.json or prepared.json; or resume it."""
 
 import dataclasses
 import json
@@ -101,7 +101,10 @@ def prepare_corpus(
     They have all or none the boundary `"text"`.
     """
     if isinstance(corpus, PreparedCorpus):
-        raise InputError(f"The corpus to prepare must be a text. Received: {corpus.directory}, which is prepared.")
+        raise InputError(
+            f"`corpus` must be a text. Received: {corpus.directory}, which is prepared. "
+            "Fix: give this directory to `train` or `ngram`, or prepare the text again."
+        )
     is_text = all(isinstance(split, TextSplit) for split in corpus.splits.values())
     if CHUNK_RUNNER.get() and not is_text:
         raise InputError(
@@ -170,7 +173,7 @@ def _is_record(path: Path, record: dict) -> bool:
 
 
 def _complete(directory: Path, corpus: Corpus, encoded: EncodedCorpus, record: str, options: dict) -> None:
-    """Warn of unusual text, and record the options: the presence of the record says that all is complete."""
+    """Warn of unusual text, and record the options. The record says that all is complete."""
     (directory / _COUNT_RECORD).unlink(missing_ok=True)
     for warning in describe_unusual_text(corpus, encoded, options.get("boundary", "sentence")):
         print(f"Warning: {warning}", file=sys.stderr)
@@ -200,6 +203,6 @@ def _load_prepared(directory: Path, corpus: Corpus, record: str, options: dict) 
 
 
 def _check_sizes(encoded: EncodedCorpus) -> None:
-    """Refuse shards of other sizes than recorded. Their checksums are verified as the ids are read."""
+    """Refuse shards of other sizes than recorded. Reading verifies their checksums."""
     for split in SPLITS:
         encoded.shards(split)

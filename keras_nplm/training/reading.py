@@ -18,11 +18,10 @@ from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.jackknife import Jackknife, choose_folds
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.training.options import Options
+from keras_nplm.training.options import MOST_NGRAM_ORDER, Options
 from keras_nplm.training.run import Run
 from keras_nplm.training.targets import find_target_limit
 
-MAX_ORDER = 8  # of an n-gram model beside a network, or inside
 OpenBatches = Callable[[int, Epochs], tf.data.Dataset]  # from the size of a batch and the epochs
 
 
@@ -100,7 +99,7 @@ def open_sample_with_ngram_model(options: Options, ids: np.ndarray, vocabulary_s
     """Return the method that opens a sample of a text with an n-gram model, to time it."""
     boundary = options.text.boundary
     source = NgramSource(ids, options.network.order, boundary)
-    order = min(options.network.order, MAX_ORDER)
+    order = min(options.network.order, MOST_NGRAM_ORDER)
     jackknife = Jackknife(ids, vocabulary_size, order, boundary, folds=2)
     return open_form(jackknife.divide(source), options.training.segment, jackknife)
 

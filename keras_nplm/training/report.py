@@ -3,10 +3,12 @@
 import os
 from collections.abc import Iterable
 from string import Template
+from typing import cast
 
 import numpy as np
 
 from keras_nplm.data.boundary import predicts_end
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
@@ -15,6 +17,7 @@ from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.evaluation import format_perplexity
+from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.charts import draw_lines, draw_words, escape_html, render_svg
@@ -70,8 +73,9 @@ $map
 
 def write_run_report(path: str | os.PathLike, language_model: LanguageModel, config: dict, metrics: dict) -> None:
     """Write a self-contained HTML report of a training run from its `config.json` and `metrics.json`."""
-    network, splits = language_model.network, []
-    for split, counts in language_model.corpus.splits.items():
+    network = _get_network(language_model)
+    splits = []
+    for split, counts in _get_corpus(language_model).splits.items():
         ends = counts["sentences"] if predicts_end(language_model.boundary) else 0
         splits.append([split, *(f"{number:,}" for number in (counts["tokens"] + ends, ends, counts["unk_tokens"]))])
     page = _PAGE.substitute(
@@ -108,8 +112,11 @@ def _show_curves(config: dict, history: list[dict], best: int) -> dict[str, str]
 
 
 def _compare_with_ngrams(language_model: LanguageModel, metrics: dict) -> dict[str, str]:
-    order, boundary, corpus = language_model.network.ngram_order, language_model.boundary, language_model.corpus
-    models, splits = {"network": metrics}, ("validation", "test")
+    order = _get_network(language_model).ngram_order
+    boundary = language_model.boundary
+    corpus = _get_corpus(language_model)
+    models = {"network": metrics}
+    splits = ("validation", "test")
     comparison = "Without a Kneser–Ney model: the training text would need too much memory."
     if corpus.splits["train"]["tokens"] <= _MAX_BASELINE_TOKENS:
         ngrams = kneser_ney(corpus.ids("train"), len(language_model.vocabulary), order, boundary)
@@ -154,7 +161,8 @@ def _show_continuations(language_model: LanguageModel) -> dict[str, str]:
     tokenizer = language_model.tokenizer
     cards = []
     texts = []
-    contexts = choose_prompts(language_model.corpus.ids("validation"), language_model.vocabulary, tokenizer)
+    ids = _get_corpus(language_model).ids("validation")
+    contexts = choose_prompts(ids, language_model.vocabulary, tokenizer)
     for context in contexts:
         card = f"<div><h3><bdi>{escape_html(context)}</bdi> …</h3><table>"
         for word, p in (proposed := language_model.next_words(context, 6)):
@@ -176,9 +184,20 @@ def _show_word_vectors(language_model: LanguageModel) -> dict[str, str]:
     near = [[word, ", ".join(f"{near} {x:.2f}" for near, x in language_model.nearest(word, 5))] for word in frequent]
     numbers = range(len(SPECIALS), len(words))
     ids = [number for number in numbers if _has_letter(words[number])][:_MAP_WORDS] or [*numbers[:_MAP_WORDS]]
-    figure = draw_words(word_map(language_model.network.embed.C.numpy()[ids]), [words[number] for number in ids])
+    vectors = _get_network(language_model).embed.C.numpy()
+    figure = draw_words(word_map(vectors[ids]), [words[number] for number in ids])
     nearest = _format_table(["word", "nearest words, with their cosines"], near)
     return {"nearest": nearest, "map": render_svg(figure, "map of the words")}
+
+
+def _get_network(language_model: LanguageModel) -> ContextNetwork:
+    """Return the network of a model that `train` has written."""
+    return cast(ContextNetwork, language_model.network)
+
+
+def _get_corpus(language_model: LanguageModel) -> EncodedCorpus:
+    """Return the text of a model that `train` has written."""
+    return cast(EncodedCorpus, language_model.corpus)
 
 
 def _has_letter(word: str) -> bool:

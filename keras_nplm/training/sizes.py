@@ -1,4 +1,4 @@
-"""Count the parameters and floating-point operations of a network from its options, without Keras."""
+"""Count the parameters and floating-point operations of a network, without Keras."""
 
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.io.errors import InputError

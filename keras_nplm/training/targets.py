@@ -13,7 +13,7 @@ from keras_nplm.training.options import NetworkOptions, Options
 
 @dataclasses.dataclass(frozen=True)
 class TrainingTargets:
-    """Target counts of K training texts, int64 [K, |V|], and the share of each text in an epoch (`--resample`)."""
+    """Target counts of K training texts, int64 [K, |V|], and the share of each in an epoch."""
 
     counts: np.ndarray
     shares: np.ndarray

@@ -90,7 +90,9 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         if word_counts is not None:
             ids = ids[np.argsort(-np.asarray(word_counts)[ids], kind="stable")]
         self.projector_ids = ids[:projector_words]
-        self._began_at, self._trained_at, self._updates_before = 0.0, None, 0
+        self._began_at = 0.0
+        self._trained_at: float | None = None
+        self._updates_before = 0
 
     def set_model(self, model: keras.Model) -> None:
         if model is not self.language_model.network:
@@ -100,7 +102,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
         self._updates_before = self._count_updates()
-        self._began_at, self._trained_at = time.perf_counter(), None
+        self._began_at = time.perf_counter()
+        self._trained_at = None
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         # without logs Keras skips 80 µs of work per batch, which would write nothing
@@ -127,9 +130,10 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         training["learning_rate"] = float(ops.convert_to_numpy(self.model.optimizer.learning_rate))
         if self.batch_size:
             updates = self._count_updates() - self._updates_before
-            training["ngrams_per_second"] = updates * self.batch_size / (self._trained_at - self._began_at)
+            seconds = (self._trained_at or time.perf_counter()) - self._began_at
+            training["ngrams_per_second"] = updates * self.batch_size / seconds
         scalars = _name_tags(training)
-        names = collections.Counter()
+        names: collections.Counter[str] = collections.Counter()
         for weight in (weight for weight in self.model.trainable_variables if len(weight.shape) == 2):
             scalars[f"weights/norm_{weight.name}{names[weight.name] or ''}"] = float(ops.norm(weight))
             names[weight.name] += 1

@@ -1,4 +1,4 @@
-"""Train a neural language model on a corpus: open the text, choose, prepare, fit, evaluate, write."""
+"""Train a neural language model: open the text, choose, prepare, fit, evaluate, write."""
 
 import contextlib
 import os
@@ -208,7 +208,7 @@ def _print_choice(request: Request, run: Run) -> None:
 
 
 def _read_finished_run(run: Run) -> dict:
-    """Read metrics.json. If the process was killed after it: remove checkpoints, write the report."""
+    """Read metrics.json. After a kill: remove the checkpoints, and write the report."""
     directory = run.directory
     print(
         f"The run in {display_url(directory)} is finished: reading its metrics.json.",
@@ -291,7 +291,7 @@ def _fit_mixture(run: Run) -> None:
 
 
 def _evaluate_splits(run: Run, model: NextWordModel) -> dict[str, Any]:
-    """Return the exact figures of validation and test; with log Z where training keeps it near 0."""
+    """Return the exact figures of validation and test; with log Z if training keeps it near 0."""
     with explain_damage(run.directory):
         spelling = load_spelling(run.directory)
     measure: Callable[..., dict] = evaluate

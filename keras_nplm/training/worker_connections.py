@@ -40,9 +40,10 @@ def _listen(address: str, index: int) -> socket.socket:
     try:
         return socket.create_server(("", int(address.rpartition(":")[2])), backlog=1024)
     except OSError as error:
+        reason = os.strerror(error.errno or 0)
         raise RunError(
-            f"Worker {index} cannot open its port ({address}): {os.strerror(error.errno)}. Fix: end the process that "
-            "uses the port, or change it in TF_CONFIG of all workers."
+            f"Worker {index} cannot open its port ({address}): {reason}. "
+            "Fix: end the process that uses the port, or change it in TF_CONFIG of all workers."
         ) from error
 
 

@@ -102,6 +102,22 @@ def test_score_lists_tokens(ngram_directory, capsys, monkeypatch):
     assert [token["is_unknown"] for token in tokens] == [False, True, False]
 
 
+@pytest.mark.parametrize("flag", ["--version", "--help", "-h"])
+def test_a_program_may_be_asked_for_its_version_or_help(capsys, flag):
+    assert main([flag]) == 0
+    captured = capsys.readouterr()
+    assert "keras-nplm" in captured.out and not captured.err
+
+
+def test_an_unexpected_error_has_a_traceback(ngram_directory, monkeypatch):
+    def fail(*args, **kwargs):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("keras_nplm.LanguageModel.load", fail)
+    with pytest.raises(ZeroDivisionError):
+        main(["complete", str(ngram_directory), "the"])
+
+
 def test_a_runtime_failure_has_status_1(tmp_path, text, capsys, monkeypatch):
     def fail(*args, **kwargs):
         raise RunError("The loss became nan.")

@@ -33,10 +33,7 @@ import sys
 from keras_nplm.cli.main import main
 for line in sys.stdin.read().splitlines():
     _, *command = line.split()
-    try:
-        status = main(command)
-    except SystemExit as end:
-        status = end.code
+    status = main(command)
     loaded = {"keras", "tensorflow", "tensorflow_datasets", "fsspec"} & {*sys.modules}
     print("RAN", status, *sorted(loaded), *command, file=sys.stderr, flush=True)
 """

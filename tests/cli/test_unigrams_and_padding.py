@@ -57,7 +57,7 @@ def test_unigrams_are_estimated_exported_and_read(files, capsys):
         assert f"2 or more with the method {method}" in capsys.readouterr().err
         assert not (files / method).exists()
     assert main(["train", *flags, "--output", str(files / "network")]) == 2
-    assert "`order` must be 2 to" in capsys.readouterr().err
+    assert "`--order` must be 2 to" in capsys.readouterr().err
 
 
 def test_a_file_with_the_word_pad_has_an_unknown_word(files, capsys):

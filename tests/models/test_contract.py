@@ -140,6 +140,9 @@ DYNAMIC = {"dynamic", "dynamic mixture"}
 of_every_model = pytest.mark.parametrize("name", BUILDERS)
 of_every_static_model = pytest.mark.parametrize("name", [name for name in BUILDERS if name not in DYNAMIC])
 of_every_boundary = pytest.mark.parametrize("boundary", BOUNDARIES)
+of_a_boundary = pytest.mark.parametrize(
+    "boundary", ["sentence", *(pytest.param(boundary, marks=pytest.mark.long) for boundary in ("stream", "text"))]
+)
 
 
 @functools.cache
@@ -207,7 +210,7 @@ def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
 
 @of_every_static_model
 @of_every_boundary
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     texts=st.lists(st.lists(st.sampled_from([*VOCABULARY.words[4:], "new"])), min_size=1, max_size=3), data=st.data()
 )
@@ -237,7 +240,7 @@ def test_boundary_is_that_of_the_training(name, boundary):
 
 
 @pytest.mark.parametrize("name", [name for name in BUILDERS if name not in DYNAMIC | {"self-normalised"}])
-@of_every_boundary
+@of_a_boundary
 def test_a_saved_model_gives_the_same_numbers(name, boundary, tmp_path):
     model = build(name, boundary)
     LanguageModel(model, VOCABULARY, "whitespace", boundary).save(tmp_path / "model")

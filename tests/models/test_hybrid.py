@@ -1,7 +1,5 @@
 """Hybrids: the formula and its gradient, training by `fit`, adaptation, and the model directory."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -15,14 +13,12 @@ from keras_nplm import (
     HybridNetwork,
     InputError,
     Jackknife,
-    LanguageModel,
     Likelihood,
     LinearHead,
     TanhHidden,
     hybrid_dataset,
     kneser_ney,
 )
-from keras_nplm.cli.main import main
 from keras_nplm.models.adaptation import adapt_network
 from keras_nplm.models.evaluation import evaluate
 
@@ -161,20 +157,6 @@ def test_it_learns_what_the_ngram_model_does_not_know():
     adapted, adaptation = adapt_network(Hybrid(network, background), test[:150], test[150:], epochs=2)
     assert isinstance(adapted, Hybrid) and adapted.background is background
     assert adaptation.after <= adaptation.before
-
-
-@pytest.mark.long
-def test_a_directory_is_trained_on_characters(tmp_path, capsys):
-    text, rng = tmp_path / "names.txt", np.random.default_rng(0)
-    names = [f"{first}{'vwxyz'[k - 1] * k}{last}" for k in range(1, 6) for first, last in ("ab", "cd")]
-    text.write_text("\n".join(rng.permutation(names * 20)), encoding="utf-8")
-    options = "--token character --network hybrid --averages-after 2 --hidden-units 8 --epochs 2 --json"
-    assert main(["train", "--train", str(text), *options.split(), "--output", str(tmp_path / "model")]) == 0
-    metrics, language_model = json.loads(capsys.readouterr().out), LanguageModel.load(tmp_path / "model")
-    assert isinstance(language_model.model, Hybrid) and language_model.network is language_model.model.network
-    assert language_model.model.background.order == 7  # longer contexts gain nothing
-    figures = evaluate(language_model.model, language_model.corpus.ids("test"))
-    assert figures["perplexity"] == pytest.approx(metrics["test"]["perplexity"], rel=1e-6)
 
 
 def test_a_hybrid_needs_a_hybrid_network():

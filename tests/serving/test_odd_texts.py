@@ -101,8 +101,7 @@ def test_each_character_has_the_ids_of_training(tokenizer):
     "tokenizer, boundary",
     [
         ("sentencepiece", "sentence"),
-        ("words", "stream"),
-        pytest.param("words", "sentence", marks=pytest.mark.long),
+        pytest.param("words", "stream", marks=pytest.mark.long),
         pytest.param("whitespace", "sentence", marks=pytest.mark.long),
         pytest.param("characters", "sentence", marks=pytest.mark.long),
         ("bytes", "sentence"),
@@ -148,10 +147,6 @@ def _check_words(tokenizer: str, name: str, argument: str) -> None:
         expected += [0.0] * (3 - len(expected))
         message = f"{name} of {prompt!r}"
         np.testing.assert_allclose(probabilities, expected, 1e-3, 1e-7, err_msg=message)
-
-
-def test_served_characters_after_odd_prompts_are_those_of_python():
-    _check_words("characters", "predict_next", "contexts")
 
 
 @pytest.mark.long

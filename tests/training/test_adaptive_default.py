@@ -1,4 +1,4 @@
-"""The adaptive default: options chosen from the tokens and types of a text, and the run that uses them."""
+"""The adaptive default: options chosen by the size of a text, and the run that uses them."""
 
 import json
 import re
@@ -230,6 +230,7 @@ def test_epochs_grow_with_the_root_of_the_effort(effort, given, epochs):
     assert _choose(60_000, 2_000, effort=effort, **given).training.epochs == epochs
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_report")
 def test_a_text_of_ten_tokens_is_trained(tmp_path):
     (tmp_path / "text.txt").write_text("a b a b\nb a b a\na b\n", encoding="utf-8")

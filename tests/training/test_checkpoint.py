@@ -55,6 +55,7 @@ def killed(tmp_path_factory, short_corpus, options, train_without_report) -> Pat
     return directory
 
 
+@pytest.mark.long
 def test_killed_run_resumes_to_the_same_weights(tmp_path, short_corpus, options, whole, killed, assert_same_weights):
     shutil.copytree(killed, tmp_path / "model")
     resumed = train(options, short_corpus, tmp_path / "model")
@@ -83,20 +84,17 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(
     assert [epoch["training_cpu_seconds"] > 1000 for epoch in resumed["history"]] == [False, True, False]
 
 
+# the fast tests above have the full output
 OUTPUTS = {
-    "full": dict(weight_average=0.9, direct_connections=True),
     "energy": dict(head="energy", hidden="none", objective="sampled", optimizer="adagrad", learning_rate=0.1),
     "nce": dict(objective="nce", num_sampled=20, optimizer="adam", learning_rate=0.01, boundary="text", segment=4),
-    "adaptive": dict(head="adaptive", cutoffs=(8, 16)),
     "shortlist": dict(objective="sampled", num_sampled=9, shortlist_size=10, boundary="stream"),
 }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_runs_of_every_output_resume_from_kills_at_random_renames(
-    tmp_path, monkeypatch, short_text, short_options, output
-):
+def test_runs_of_outputs_resume_from_kills_at_random_renames(tmp_path, monkeypatch, short_text, short_options, output):
     """The text is on disk, and a share of it is resampled. Checkpoints are written all the time."""
     options = short_options.replace(dropout=0.2, **OUTPUTS[output])
     small = {"data.encoded_corpus.IN_MEMORY": 0, "data.pools.BLOCK": 1 << 8, "data.pools.POOL": 4 << 8}
@@ -194,6 +192,7 @@ def test_average_of_the_weights_follows_its_formula_and_is_saved(build_checkpoin
     np.testing.assert_array_equal(keras.models.load_model(checkpoint.best_path).prob.b, validated)
 
 
+@pytest.mark.long
 def test_interruption_after_a_failed_update_saves_no_checkpoint(tmp_path, monkeypatch, short_corpus, options):
     """Ctrl-C while workers wait for a lost one: a part of the weights may be updated."""
 
@@ -245,12 +244,15 @@ def _garble(path: Path) -> None:
     path.write_bytes(content)
 
 
-_LONG = [pytest.param(damage, marks=pytest.mark.long) for damage in (_empty, _garble, Path.unlink)]
-DAMAGES = [_halve, *_LONG]
-
-
-@pytest.mark.parametrize("name", ["last.npz", "history.json"])
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(
+    "name, damage",
+    [
+        ("last.npz", _halve),
+        pytest.param("last.npz", _garble, marks=pytest.mark.long),
+        pytest.param("last.npz", Path.unlink, marks=pytest.mark.long),
+        pytest.param("history.json", _empty, marks=pytest.mark.long),
+    ],
+)
 def test_run_with_a_damaged_file_resumes_to_the_same_weights(
     tmp_path, short_corpus, options, whole, interrupted, assert_same_weights, capsys, name, damage
 ):
@@ -302,9 +304,13 @@ def test_a_damaged_background_is_written_again(tmp_path, short_corpus, options, 
     assert path.read_bytes() == whole and "The n-gram model is written again." in capsys.readouterr().err
 
 
-def test_a_full_disk_keeps_both_checkpoints(tmp_path, monkeypatch, short_corpus, options, interrupted):
-    shutil.copytree(interrupted, directory := tmp_path / "model")
-    contents = {name: (directory / name).read_bytes() for name in ("last.npz", "previous.npz")}
+def test_a_full_disk_keeps_both_checkpoints(monkeypatch, build_checkpoint):
+    checkpoint = build_checkpoint(9)
+    for updates in (1, 2):
+        checkpoint.model.optimizer.iterations.assign(updates)
+        checkpoint.save()
+    paths = (checkpoint.last_path, checkpoint.previous_path)
+    contents = [path.read_bytes() for path in paths]
 
     @contextlib.contextmanager
     def fail(path):
@@ -313,8 +319,8 @@ def test_a_full_disk_keeps_both_checkpoints(tmp_path, monkeypatch, short_corpus,
 
     monkeypatch.setattr("keras_nplm.io.files.open_archive_to_write", fail)
     with pytest.raises(RunError, match="Cannot write .*last.npz: No space left on device"):
-        train(options, short_corpus, directory)
-    assert contents == {name: (directory / name).read_bytes() for name in contents}
+        checkpoint.save()
+    assert [path.read_bytes() for path in paths] == contents
 
 
 def test_a_damaged_checkpoint_does_not_replace_a_whole_one(build_checkpoint):

@@ -5,8 +5,8 @@ import shlex
 import pytest
 
 from keras_nplm import CONFIGURATIONS, Options
-from keras_nplm.cli.flags import open_named_corpus, read_options, read_tokenizer
-from keras_nplm.cli.main import build_parser
+from keras_nplm.cli.app import parse
+from keras_nplm.cli.corpus import choose_tokenizer
 from keras_nplm.data.tokenizers import registry
 from keras_nplm.training.configurations import SMALL, train_command
 from keras_nplm.training.options import CorpusOptions
@@ -34,29 +34,12 @@ def test_train_command_names_the_configuration(name):
     assert train_command(config) == command
 
 
-@pytest.mark.parametrize(
-    "flags, tokenizer, pieces",
-    [
-        ("train --config names", "characters", None),
-        ("train --config names --token word", "words", None),
-        ("ngram --config phone", "sentencepiece", 4000),
-        ("train --config phone --pieces 500", "sentencepiece", 500),
-        ("train --config phone --token character", "characters", None),
-    ],
-)
-def test_a_named_configuration_brings_its_tokenizer(flags, tokenizer, pieces):
-    options = build_parser().parse_args([*flags.split(), "--output", "model"])
-    corpus = open_named_corpus(options)
-    assert corpus.tokenizer == tokenizer
-    assert pieces is None or corpus.subwords.pieces == pieces
-
-
 @pytest.mark.parametrize("kind", [kind for kind in registry.TOKENIZERS if kind != "sentencepiece"])
 def test_train_command_names_the_tokenizer(kind):
     config = {"kind": "nplm", "corpus": "tfds:x", "tokenizer": kind, **Options().flatten()}
     words = shlex.split(train_command(config))
-    options = build_parser().parse_args([*words[1:], "--output", "model"])
-    assert read_tokenizer(options) == kind
+    _, bound = parse([*words[1:], "--output", "model"])
+    assert choose_tokenizer(bound.arguments["corpus"]) == kind
 
 
 @pytest.mark.parametrize(
@@ -100,5 +83,6 @@ def test_the_command_gives_the_same_options(name):
     options = CONFIGURATIONS[name].options.replace(epochs=7, dropout=0.5, tied_output=False)
     config = {"kind": "nplm", "corpus": "brown", **options.flatten()}
     words = train_command(config).split()[1:]
-    parsed = build_parser().parse_args([*words, "--output", "model"])
-    assert read_options(parsed) == options
+    _, bound = parse([*words, "--output", "model"])
+    named = CONFIGURATIONS[bound.arguments["config"]].options
+    assert named.replace(**bound.arguments["options"]) == options

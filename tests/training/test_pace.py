@@ -65,8 +65,11 @@ def test_time_of_an_epoch_counts_its_updates_and_its_validation(tmp_path, monkey
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("text", ["a b\n", "a b\nb a\n" * 3])
-@pytest.mark.parametrize("given", [{}, {"boundary": "stream"}, {"segment": 3}], ids=str)
+@pytest.mark.parametrize(
+    "text, given",
+    [("a b\n", {}), ("a b\n", {"boundary": "stream"}), ("a b\nb a\n" * 3, {"segment": 3})],
+    ids=str,
+)
 def test_texts_of_a_few_words_are_timed(tmp_path, monkeypatch, text, given):
     monkeypatch.setattr(pace, "_SECONDS", 0.0)
     encoded = _encode(tmp_path, text)

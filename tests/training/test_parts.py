@@ -30,7 +30,7 @@ SMALL = {"order": 6, "averages_after": (2,), "embedding_dim": 6, "hidden_units":
 
 
 def _list_combinations() -> list:
-    """All choices of all parts that do not exclude each other, with and without direct connections."""
+    """All choices of parts that do not exclude each other, with and without W."""
     cases = []
     for *names, direct in itertools.product(*PARTS.values(), (False, True)):
         given = dict(zip(PARTS, names, strict=True))

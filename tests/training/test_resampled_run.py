@@ -10,6 +10,9 @@ import pytest
 
 from keras_nplm import EncodedCorpus, LanguageModel, Options, TextOptions, estimate, open_corpus
 
+# data/test_resampling.py has the batches of resampled texts in the fast tests
+pytestmark = pytest.mark.long
+
 SHARES = {"in.txt": 1, "out=0.5.a.txt": 0.5, "out=0.5.b.txt": 0.5, "web.txt": 0.25}
 
 

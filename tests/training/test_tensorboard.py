@@ -49,10 +49,11 @@ def _values(directory: Path) -> dict[str, dict]:
     return values
 
 
-def _model(**options) -> ContextNetwork:
+def _model(run_eagerly: bool = False, **options) -> ContextNetwork:
     keras.utils.set_random_seed(3)
     model = compose(SIZE, ORDER, 5, 6, **options)
-    model.compile(keras.optimizers.SGD(keras.optimizers.schedules.PolynomialDecay(0.5, 40, end_learning_rate=0.1)))
+    rate = keras.optimizers.schedules.PolynomialDecay(0.5, 40, end_learning_rate=0.1)
+    model.compile(keras.optimizers.SGD(rate), run_eagerly=run_eagerly)
     return model
 
 
@@ -100,7 +101,7 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
 
 
 def test_weights_that_are_not_finite_stop_nothing(tmp_path):
-    board = _board(model := _model(), tmp_path)
+    board = _board(model := _model(run_eagerly=True), tmp_path)
     model.embed.C.assign(np.full(model.embed.C.shape, np.nan))
     _fit(model, [board], epochs=1)
     values = _values(tmp_path / "train")

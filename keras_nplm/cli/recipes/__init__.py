@@ -1,1 +1,1 @@
-"""Recipes for clusters: `train` as a Kubernetes Job (`kubernetes.yaml`) and on Ray (`ray_train`)."""
+"""Recipes for clusters: `train` as a Kubernetes Job (`kubernetes.yaml`), on Ray (`ray_train`)."""

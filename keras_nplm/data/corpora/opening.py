@@ -9,7 +9,7 @@ from pathlib import Path
 from keras_nplm.data.corpora import brown, python_reference
 from keras_nplm.data.corpora.chunks import cut_files
 from keras_nplm.data.corpora.text_files import LineSplit, TextSplit, expand_patterns, split_by_lines
-from keras_nplm.data.corpus import SPLITS, Corpus
+from keras_nplm.data.corpus import FRACTIONS, SPLITS, Corpus
 from keras_nplm.data.prepared_corpus import open_prepared_corpus
 from keras_nplm.data.resampling import check_share
 from keras_nplm.data.subwords import SubwordOptions
@@ -22,7 +22,6 @@ from keras_nplm.io.remote import display_url, fetch
 from keras_nplm.io.text import check_is_file
 
 _NAMES = ("python_reference", "brown", "brown/plain", "brown/marks")
-FRACTIONS = (0.8, 0.1, 0.1)  # shares of the lines, if only --train is given
 
 
 def open_corpus(

@@ -3,7 +3,13 @@
 import functools
 import re
 from collections.abc import Sequence
+from typing import Literal
 
+from keras_nplm.io.fields import Option
+
+PIECES = Option(least=300, below=1_000_001)  # the range of their number
+DEFAULT_PIECES = 8000
+PiecesKind = Literal["unigram", "bpe"]
 SPACE = "▁"  # stands for white space before or between words
 BYTE_NAMES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")

@@ -48,6 +48,13 @@ class NetworkProbabilities(NextWordModel):
     features: Callable[..., Tensor]
     scores: Callable[..., Scores]
 
+    def __dir__(self) -> list[str]:
+        """Return the names of attributes without the compiled graphs.
+
+        Keras reads each name of `dir` when it saves or loads a network, which would trace every graph.
+        """
+        return [name for name in super().__dir__() if not isinstance(getattr(type(self), name, None), graph_property)]
+
     def compute_features(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the features of contexts [B, n-1] as an array, float [B, w], without copies; evaluated in blocks."""
         return self._in_blocks(self._graph_features, context_ids)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import keras_nplm
-from keras_nplm.cli.main import build_parser
+from keras_nplm.cli.app import parse
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 RECIPE = Path(keras_nplm.__file__).parent / "cli" / "recipes" / "kubernetes.yaml"
@@ -37,4 +37,5 @@ def test_each_worker_of_the_job_learns_its_place(tmp_path):
     printed = subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
     cluster = {"worker": [f"{name}-{i}.{pod['subdomain']}:2222" for i in range(2)]}
     assert json.loads(printed[0]) == {"cluster": cluster, "task": {"type": "worker", "index": 1}}
-    assert build_parser().parse_args(printed[1:]).strategy == "multi-worker"
+    _, bound = parse(printed[1:])
+    assert bound.arguments["run"]["strategy"] == "multi-worker"

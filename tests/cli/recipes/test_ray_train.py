@@ -14,7 +14,7 @@ TEXT = "the cat sat on the mat\nthe dog sat on the cat\na dog and a cat\n" * 60
 
 def test_invalid_options_end_before_ray_starts(monkeypatch, capsys):
     assert main(["--workers", "0", "--output", "model"]) == 2
-    assert "`workers` must be 1 or more. Received: 0. Fix: " in capsys.readouterr().err
+    assert "`--workers` must be 1 or more. Received: 0. Fix: " in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "ray.train", None)
     assert main(["--output", "model"]) == 2
     assert "Training on Ray needs the extra ray (" in capsys.readouterr().err

@@ -113,7 +113,10 @@ def _read_plainly(model: NPLM, ngrams: np.ndarray, chunk: int, rate: float, scal
     return np.concatenate(result)
 
 
-@pytest.mark.parametrize("factors", [{}, {"embedding": 0.5, "hidden": 2.0, "output": 0.0, "biases": 4.0}])
+@pytest.mark.parametrize(
+    "factors",
+    [pytest.param({}, marks=pytest.mark.long), {"embedding": 0.5, "hidden": 2.0, "output": 0.0, "biases": 4.0}],
+)
 def test_sgd_is_the_plain_loop(factors):
     model = _build_paper()
     scales = [factors.get(group, 1.0) for group in group_weights(model)]
@@ -126,7 +129,7 @@ def test_sgd_is_the_plain_loop(factors):
     assert np.abs(static - expected)[4:].max() > 0.1
 
 
-@pytest.mark.parametrize("cuts", [(), (3, 4, 30)])
+@pytest.mark.parametrize("cuts", [pytest.param((), marks=pytest.mark.long), (3, 4, 30)])
 def test_the_trained_network_keeps_a_share_of_the_probability(cuts):
     model = _build_network()
     settings = DynamicSettings(chunk=4, rate=0.7)
@@ -162,7 +165,7 @@ def test_steps_in_units_of_the_training_gradient():
     "build",
     [
         _build_shortlist,
-        _build_pointer,
+        pytest.param(_build_pointer, marks=pytest.mark.long),
         pytest.param(_build_paper, marks=pytest.mark.long),
         pytest.param(_build_tied, marks=pytest.mark.long),
         pytest.param(_build_low_rank, marks=pytest.mark.long),

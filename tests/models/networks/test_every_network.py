@@ -56,13 +56,8 @@ of_every_scorer = pytest.mark.parametrize(
 )
 
 
-# a file has the weights of each part, whatever its pair
-FAST_FILES = ("paper", "hidden deep", "low rank / likelihood", "tied / likelihood", "pointer, direct", "hybrid")
-FILES = [*FAST_FILES, "embed averaged", "hidden of Keras", "short-list / likelihood", "adaptive / likelihood"]
-FILES += ["energy / nce, held out", "linear / sampled, held out"]
-of_files = pytest.mark.parametrize(
-    "name", [name if name in FAST_FILES else pytest.param(name, marks=pytest.mark.long) for name in FILES]
-)
+# a file has the weights of each part, whatever its pair; all options are in test_network_file.py
+of_files = pytest.mark.parametrize("name", ["hidden of Keras", "pointer, direct", "energy / nce, held out"])
 
 
 @functools.cache

@@ -115,6 +115,7 @@ def assert_freed(references):
     assert [reference() for reference in references] == [None] * len(references)
 
 
+@pytest.mark.long
 def test_a_dropped_network_is_freed():
     train_and_drop(build_nce(30))
     registered = len(tf_ops._gradient_registry.list())

@@ -1,5 +1,7 @@
 """Segments: T targets that share their context have the probabilities and gradients of T n-grams."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -170,10 +172,8 @@ def find_loss_and_gradients(network, inputs, targets):
     return [loss, *(old - new for old, new in zip(before, after, strict=True))]
 
 
-@pytest.mark.parametrize(
-    "boundary, num_targets",
-    [("sentence", 4), *(pytest.param(*case, marks=pytest.mark.long) for case in [("stream", 20), ("text", 4)])],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("boundary, num_targets", [("stream", 20)])
 @of_every_network
 def test_probabilities_and_gradients_are_those_of_ngrams(build, boundary, num_targets):
     network = build(boundary)
@@ -194,7 +194,7 @@ def test_probabilities_and_gradients_are_those_of_ngrams(build, boundary, num_ta
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("is_weighted", [pytest.param(False, marks=pytest.mark.long), True])
 def test_places_without_a_target_count_nothing(is_weighted):
     """Segments train and evaluate as the same n-grams, without those whose target is `<pad>`."""
     segments, targets, contexts, _ = make_segments("stream", 4)
@@ -279,6 +279,12 @@ def short_segments(monkeypatch):
     monkeypatch.setattr(probabilities, "_SEGMENT", 8)
 
 
+@functools.cache
+def build_reader(boundary):
+    """Return the network that tests of one boundary share, as its graphs take most of their time."""
+    return build_nce_pointer(boundary)
+
+
 def make_text(boundary):
     text = np.random.default_rng(6).integers(4, V, 100).astype(np.int32)
     text[9::10] = 3
@@ -289,7 +295,7 @@ def make_text(boundary):
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence", "text"])
 def test_a_text_is_read_as_segments(short_segments, boundary):
-    network = build_nce_pointer(boundary)
+    network = build_reader(boundary)
     ngrams = extract_ngrams(make_text(boundary), N, boundary)
     found = network.log_prob(ngrams[:, :-1], ngrams[:, -1])
     # the compiled function of segments was made
@@ -301,7 +307,7 @@ def test_a_text_is_read_as_segments(short_segments, boundary):
 @pytest.mark.parametrize("boundary", ["stream", "sentence", "text"])
 def test_a_probability_does_not_depend_on_neighbours(short_segments, boundary, marker):
     """Windows over a text with a marker in it: contexts that no text of this boundary gives."""
-    network = build_nce_pointer(boundary)
+    network = build_reader(boundary)
     words = np.random.default_rng(7).integers(4, V, 60).astype(np.int32)
     words[[20, 41]] = marker
     ngrams = np.lib.stride_tricks.sliding_window_view(words, N)
@@ -309,14 +315,14 @@ def test_a_probability_does_not_depend_on_neighbours(short_segments, boundary, m
     np.testing.assert_allclose(together, read_one_by_one(network, ngrams), rtol=1e-10)
 
 
-@pytest.mark.parametrize("boundary", ["sentence", "text"])
+@pytest.mark.parametrize("boundary", ["sentence", pytest.param("text", marks=pytest.mark.long)])
 def test_dynamic_evaluation_reads_texts_as_segments(boundary, monkeypatch):
     network = build_nce_pointer(boundary)
     ngrams = extract_ngrams(make_text(boundary), N, boundary)
     check_dynamic_evaluation(network, ngrams, monkeypatch, is_joined=True)
 
 
-@pytest.mark.parametrize("boundary, marker", [("sentence", 3), ("text", 2)])
+@pytest.mark.parametrize("boundary, marker", [pytest.param("sentence", 3, marks=pytest.mark.long), ("text", 2)])
 def test_dynamic_evaluation_keeps_markers_in_contexts(boundary, marker, monkeypatch):
     network = build_nce_pointer(boundary)
     words = np.random.default_rng(7).integers(4, V, 60).astype(np.int32)

@@ -1,0 +1,173 @@
+"""The commands of `keras-nplm`, and the parsing of a command line. A command is imported late."""
+
+import dataclasses
+import typing
+from collections.abc import Callable, Sequence
+from inspect import BoundArguments
+from typing import Any
+
+from cyclopts import App, Parameter
+
+from keras_nplm.cli.parameters import FETCHED, Call
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.paths import is_remote
+
+NAME = "keras-nplm"
+RESUME = ". Finished work is saved. Run the same command again to resume."
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A command: its function and what is known of it before its module is imported."""
+
+    name: str
+    path: str
+    """module and function"""
+    help: str
+    """one sentence, the first of the function's docstring"""
+    after_interrupt: str = "."
+    """what an interruption adds to its message"""
+    has_checkpoint: bool = False
+    """whether an interruption writes a checkpoint; then SIGTERM is as Ctrl-C"""
+
+    @property
+    def interruption(self) -> str:
+        """The message after an interruption."""
+        return f"interrupted{self.after_interrupt}"
+
+
+_KEPT = ". Finished models of the benchmark quality are kept. Run the same command again to resume."
+_COMMANDS = (
+    Command("train", "training:train", "Train a network and evaluate it.", RESUME, True),
+    Command("size", "training:size", "Count a network's parameters and floating-point operations."),
+    Command(
+        "prepare",
+        "preparing:prepare",
+        "Count and encode a text for several models.",
+        RESUME,
+    ),
+    Command("ngram", "estimating:ngram", "Estimate an n-gram model and evaluate it.", RESUME),
+    Command("mix", "estimating:mix", "Mix models, with weights fitted on the validation split."),
+    Command("adapt", "adapting:adapt", "Adapt a network to a text by fine-tuning."),
+    Command(
+        "add-words",
+        "adapting:add_words",
+        "Add out-of-vocabulary words to a network from a text that has them, without training.",
+    ),
+    Command("evaluate", "evaluating:evaluate", "Compute the exact perplexity of a split or a text."),
+    Command("score", "evaluating:score", "Compute log-probabilities of sentences, in nats."),
+    Command("complete", "evaluating:complete", "Print the most probable next words of a context."),
+    Command("generate", "evaluating:generate", "Generate text: sample word after word from the model."),
+    Command("rescore", "rescoring:rescore", "Rescore and re-rank the N-best lists of a decoder."),
+    Command(
+        "nearest",
+        "word_vectors:nearest",
+        "Print the nearest neighbours of words by cosine similarity.",
+    ),
+    Command("analogy", "word_vectors:analogy", "Print the words that are to C as B is to A."),
+    Command(
+        "map",
+        "word_vectors:draw_map",
+        "Draw a t-SNE map of word vectors: similar words lie close together.",
+    ),
+    Command("export", "exporting:export", "Write a model for other programs."),
+    Command(
+        "benchmark",
+        "experiments:benchmark",
+        "Measure speed on one core, or perplexity by training time, beside installed peers.",
+        _KEPT,
+    ),
+    Command(
+        "paper",
+        "experiments:paper",
+        "Train the models of the paper's Table 1 on Brown, and report them.",
+        RESUME,
+    ),
+    Command(
+        "study",
+        "experiments:study",
+        "Train the models of a study on Brown, and report them.",
+        RESUME,
+    ),
+)
+COMMANDS = {command.name: command for command in _COMMANDS}
+
+# The same for all commands: `main` takes them off the line
+HELP_FLAGS = {"--help", "-h", "--help-all"}
+COMMON_FLAGS = {"--json", "--version", *HELP_FLAGS}
+_DEFAULTS = Parameter(
+    negative_iterable="",
+    negative_none="",
+    json_dict=False,
+    json_list=False,
+    allow_repeating=True,
+    show_choices=True,
+)
+
+
+class _Hyphen(str):
+    """`-` as a value: cyclopts takes every word that starts with a hyphen for an option."""
+
+    def startswith(self, *_: Any) -> bool:
+        return False
+
+
+def build_app() -> App:
+    """Return the cyclopts app of all commands."""
+    app = App(
+        name=NAME,
+        help_flags=(),
+        version_flags=(),
+        group_arguments="arguments",
+        group_parameters="options",
+    )
+    for command in COMMANDS.values():
+        app.command(
+            f"keras_nplm.cli.{command.path}",
+            name=command.name,
+            help=command.help,
+            default_parameter=_DEFAULTS,
+        )
+    return app
+
+
+def parse(words: Sequence[str], *, is_json: bool = False) -> tuple[Callable[..., dict], BoundArguments]:
+    """Return the function of a command line and its arguments.
+
+    Raises:
+        CycloptsError: the command line is invalid.
+        InputError: options contradict each other.
+    """
+    tokens = [_Hyphen(word) if word == "-" else word for word in words]
+    function, bound, not_parsed = build_app().parse_args(tokens, exit_on_error=False, print_error=False)
+    for name in not_parsed:
+        bound.arguments[name] = Call(tuple(words), is_json)
+    return function, bound
+
+
+def format_completion(words: Sequence[str]) -> str:
+    """Return the script with which a shell completes commands and flags."""
+    match words:
+        case ["bash" | "zsh" | "fish" as shell]:
+            return build_app().generate_completion(shell=shell)
+    received = repr(" ".join(words))
+    fix = f'write eval "$({NAME} --completion bash)" in ~/.bashrc.'
+    raise InputError(f"`--completion` must be one of bash, zsh, fish. Received: {received}. Fix: {fix}")
+
+
+def fetch_inputs(function: Callable[..., dict], bound: BoundArguments) -> None:
+    """Download remote models and files, and name their local copies in the arguments."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    for name, value in bound.arguments.items():
+        if FETCHED in getattr(hints[name], "__metadata__", ()):
+            bound.arguments[name] = _fetch(value)
+
+
+def _fetch(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return tuple(_fetch(part) for part in value)
+    if not is_remote(value):
+        return value
+    from keras_nplm.io.remote import fetch
+
+    return str(fetch(str(value)))

@@ -1,0 +1,203 @@
+"""Types of the parameters of commands: those that several share, and values with a range.
+
+The parameters of a command's function are its arguments and flags. A flattened dataclass of
+options, such as `NetworkOptions`, arrives as a dictionary of the options that were given.
+"""
+
+import contextlib
+import dataclasses
+import typing
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter, Token
+
+from keras_nplm.io.errors import InputError, shorten_value
+from keras_nplm.io.fields import FieldFacts, describe_fields
+
+_METAVARS = {int: "N", float: "X", str: "TEXT", tuple: "N,…"}
+Given = Mapping[str, Any]  # options of a dataclass for which flags were given
+NONE_GIVEN: Given = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """A converter of cyclopts: reads the values of a flag, and refuses those out of range."""
+
+    facts: FieldFacts
+    is_list: bool = False
+
+    def __call__(self, hint: object, tokens: Sequence[Token]) -> Any:
+        values = [self._read(token) for token in tokens]
+        return values if self.is_list else values[0]
+
+    def _read(self, token: Token) -> object:
+        name = token.keyword or self.facts.name
+        if self.facts.type is tuple:
+            return self._read_integers(token.value, name)
+        value: object = token.value
+        with contextlib.suppress(ValueError):  # the check refuses a text in place of a number
+            value = self.facts.type(token.value)
+        self.facts.check(value, name)
+        return value
+
+    def _read_integers(self, text: str, name: str) -> tuple[int, ...]:
+        values: tuple[int, ...] | None = None
+        with contextlib.suppress(ValueError):
+            values = tuple(int(part) for part in text.split(",")) if text else ()
+        if values is None or not self.facts.accepts(values):
+            example = _join(self.facts.example or self.facts.default)
+            raise InputError(
+                f"`{name}` must be rising integers separated by commas. "
+                f"Received: {shorten_value(text)}. Fix: give a value such as {example}."
+            )
+        return values
+
+
+def integer(
+    *,
+    least: int,
+    below: int | None = None,
+    example: int | None = None,
+    metavar: str = "N",
+    **settings: Any,
+) -> Parameter:
+    """Return the parameter of a flag with an integer in a range."""
+    facts = FieldFacts("", int, None, least=least, below=below, example=example or least)
+    return Parameter(converter=Reader(facts), metavar=metavar, **settings)
+
+
+def number(
+    *,
+    least: float | None = None,
+    below: float | None = None,
+    example: float = 0.5,
+    metavar: str = "X",
+    is_list: bool = False,
+    **settings: Any,
+) -> Parameter:
+    """Return the parameter of a flag with a finite number in a range, or with several of them."""
+    facts = FieldFacts("", float, None, least=least, below=below, example=example)
+    return Parameter(converter=Reader(facts, is_list), metavar=metavar, **settings)
+
+
+def read_output(hint: object, tokens: Sequence[Token]) -> str:
+    """Read an output path. An empty one is a script without its variable."""
+    (token,) = tokens
+    if not token.value:
+        raise InputError(f"`{token.keyword}` must be a path. Received: ''. Fix: name a directory or a file to write.")
+    return token.value
+
+
+class Fetched:
+    """Marks a path that may be remote: it is downloaded before the command runs."""
+
+
+FETCHED = Fetched()
+SEVERAL = Parameter(consume_multiple=(1, None))  # values of a flag, up to the next one
+Switch = Annotated[bool, Parameter(negative="")]  # without --no-NAME
+SELF_NORMALISED = "unnormalised logits as log-probabilities: much faster, wrong by log Z per token"
+
+_HELP = "model directory written by train, ngram, mix, adapt or add-words"
+Directory = Annotated[str, FETCHED, Parameter(name="DIR", help=_HELP)]
+_HELP = "model directory to write"
+Output = Annotated[str, Parameter(help=_HELP, metavar="DIR", converter=read_output)]
+InputFile = Annotated[str, FETCHED, Parameter(metavar="FILE")]
+# Text is downloaded as it is opened
+TextFiles = Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="FILE")]
+
+_HELP = "directory of TFDS sets and of archives, also of Brown"
+DataDirectory = Annotated[
+    str | None,
+    Parameter(
+        help=_HELP,
+        metavar="DIR",
+        show=False,
+        show_default="TFDS_DATA_DIR, else ~/tensorflow_datasets",
+    ),
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """How a command was called, for the commands that have to know it."""
+
+    words: tuple[str, ...]
+    """the command and its arguments"""
+    is_json: bool
+    """whether the result will be printed as JSON"""
+
+
+# Not on the command line: `parse` gives it
+Called = Annotated[Call, Parameter(parse=False)]
+
+
+def flatten(
+    groups: Mapping[type, str],
+    without: Sequence[str] = (),
+    helps: Mapping[str, str] = MappingProxyType({}),
+    **shown: str,
+) -> Any:
+    """Return the annotation of a parameter that holds all options of some dataclasses as flags.
+
+    The parameter is a dictionary of the options that were given.
+
+    Args:
+        groups: the title in the help for the options of each dataclass.
+        without: names of options that have no flag.
+        helps: texts of options, if they are not those of the dataclass.
+        shown: defaults to print, if they are not those of the dataclass.
+    """
+    annotations: dict[str, Any] = {}
+    for cls, group in groups.items():
+        for name, facts in describe_fields(cls).items():
+            if name not in without:
+                described = dataclasses.replace(facts, help=helps.get(name, facts.help))
+                parameter = make_parameter(described, group, shown.get(name))
+                annotations[name] = Annotated[_get_hint(facts), parameter]
+    given = typing.TypedDict("Given", annotations, total=False)  # type: ignore[misc]
+    return Annotated[given, Parameter(name="*")]
+
+
+def make_parameter(facts: FieldFacts, group: str | None = None, shown: str | None = None) -> Parameter:
+    """Return the flag of an option that is described elsewhere."""
+    if shown is None and facts.type is tuple:
+        shown = _join(facts.default)
+    settings: dict[str, Any] = dict(help=facts.help, show=not facts.advanced)
+    settings["show_default"] = shown or format_default(facts.default)
+    if group is not None:
+        settings["group"] = group
+    if facts.type is bool:
+        return Parameter(**settings)
+    return Parameter(converter=Reader(facts), metavar=_METAVARS[facts.type], **settings)
+
+
+def _get_hint(facts: FieldFacts) -> Any:
+    if facts.choices:
+        return Literal[facts.choices]  # type: ignore[valid-type]
+    return str if facts.type is tuple else facts.type
+
+
+def _join(integers: Any) -> str:
+    return ",".join(map(str, integers))
+
+
+def format_default(value: object) -> str:
+    """Return a default as the help prints it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if value in (None, "", (), []):
+        return "none"
+    if isinstance(value, tuple | list):
+        return " ".join(map(str, value))
+    return str(value)
+
+
+def check_left_out(given: Mapping[str, object], when: str, fix: str) -> None:
+    """Refuse given flags that have no effect, such as "without `--arpa`"."""
+    for name, value in given.items():
+        if value is not None and value is not False and value != () and value != []:
+            wanted = "cannot be combined" if when.startswith("with ") else "must be left out"
+            flag = "--" + name.replace("_", "-")
+            raise InputError(f"`{flag}` {wanted} {when}. Received: {value}. Fix: {fix}")
