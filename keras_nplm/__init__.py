@@ -25,7 +25,8 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "keras_nplm.io.errors": ["InputError", "RunError"],
-    "keras_nplm.data.corpora": ["Corpus", "open_corpus"],
+    "keras_nplm.data.corpora.opening": ["open_corpus"],
+    "keras_nplm.data.corpus": ["Corpus"],
     "keras_nplm.data.subwords": ["SubwordOptions", "Subwords"],
     "keras_nplm.data.tokenizers.base": ["Tokenizer"],
     "keras_nplm.data.tokenizers.registry": ["register_tokenizer"],

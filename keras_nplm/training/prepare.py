@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from keras_nplm.data.boundary import has_documents
-from keras_nplm.data.corpora import SPLITS, Corpus
 from keras_nplm.data.corpora.chunks import CHUNK_RUNNER
 from keras_nplm.data.corpora.text_files import TextSplit
+from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_corpus
 from keras_nplm.data.prepared_corpus import PREPARED_FILE, PreparedCorpus

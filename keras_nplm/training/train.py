@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.boundary import predicts_end
-from keras_nplm.data.corpora import Corpus
+from keras_nplm.data.corpus import Corpus
 from keras_nplm.io.errors import was_caused_by
 from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
 from keras_nplm.io.lock import LockedError
