@@ -1,4 +1,4 @@
-"""Every registered tokenizer, and vocabularies and models of it: a new tokenizer enters these tests by its name."""
+"""Every registered tokenizer, and vocabularies and models of it: a new one needs no line."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,12 @@ KINDS = [*TOKENIZERS]
 PARTS_OF_WORDS = [kind for kind in KINDS if not TOKENIZERS[kind].tokens_are_words]
 
 
-def build_vocabulary(tokenizer: str, lines: Sequence[str], pieces: int = 300, **options) -> Vocabulary:
+def build_vocabulary(
+    tokenizer: str,
+    lines: Sequence[str],
+    pieces: int = 300,
+    **options,
+) -> Vocabulary:
     """Count the tokens of lines, or train subwords on them."""
     if get_tokenizer(tokenizer).is_trained:
         return Vocabulary.from_subwords(Subwords.train(lines, pieces))

@@ -1,7 +1,7 @@
 """`Corpus`: a name, a tokenizer and the splits of a text as sentences of tokens."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from keras_nplm.data.subwords import SubwordOptions
@@ -32,7 +32,7 @@ class Corpus:
 
     name: str
     tokenizer: str
-    splits: dict[str, Callable[[], Iterator[list[str]]]]
+    splits: Mapping[str, Callable[[], Iterator[list[str]]]]
     subwords: SubwordOptions = dataclasses.field(default_factory=SubwordOptions)
 
     def __post_init__(self) -> None:

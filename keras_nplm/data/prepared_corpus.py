@@ -1,6 +1,7 @@
 """A prepared corpus: the vocabulary and the shards that `keras-nplm prepare` wrote, to be used by several models."""
 
 import dataclasses
+import functools
 import itertools
 import os
 import shutil
@@ -80,7 +81,7 @@ def open_prepared_corpus(directory: Path, tokenizer: str, subwords: SubwordOptio
             yield stored.join(sentence) if stored.is_trained else sentence
             sentence = []
 
-    splits = {split: lambda split=split: read(split) for split in SPLITS}
+    splits = {split: functools.partial(read, split) for split in SPLITS}
     return PreparedCorpus(record["corpus"], record["tokenizer"], splits, directory=directory, record=record)
 
 

@@ -51,10 +51,11 @@ def encode_text(
 ) -> Iterator[np.ndarray]:
     """Encode lines of text as ids, each closed by `</s>`, as `encode_batches`. Blank lines are empty sentences."""
     bound = vocabulary.tokenizer(tokenizer)
-    encode = vocabulary.encode
+    encode: Callable[[list[str]], np.ndarray] = vocabulary.encode
     lines = check_lines(lines)
     if counter is not None:
-        lines, encode = counter.count_lines(lines), counter.count_unknown(encode)
+        lines = counter.count_lines(lines)
+        encode = counter.count_unknown(encode)
     if isinstance(bound, SubwordTokenizer):
         lines = lines if has_documents(boundary) else filter(str.strip, lines)
         return _encode_subwords(lines, bound)
@@ -74,14 +75,16 @@ def encode_lines(
 def _encode_subwords(lines: Iterable[str], tokenizer: SubwordTokenizer) -> Iterator[np.ndarray]:
     """Encode lines as ids of subwords, which are joined as bytes: faster than lists of numbers."""
     start, end = (np.int32(special).tobytes() for special in (BOS_ID, EOS_ID))
-    parts, size = [], 0
+    parts: list[bytes] = []
+    size = 0
     for line in lines:
         ids = tokenizer.encode_bytes(line)
         parts += (ids, end) if line.strip() else (start,)
         size += len(ids) + len(end)
         if size >= BATCH_TOKENS * len(end):
             yield np.frombuffer(b"".join(parts), np.int32)
-            parts, size = [], 0
+            parts = []
+            size = 0
     if parts:
         yield np.frombuffer(b"".join(parts), np.int32)
 
@@ -103,7 +106,7 @@ def write_shard(directory: Path, shard: str, batches: Iterable[np.ndarray], coun
     """Write the ids of a text as a shard, and then its counts."""
     with replace_file(directory / shard) as temporary, open(temporary, "wb") as file:
         for ids in batches:
-            file.write(ids.astype(DTYPE, copy=False))  # NumPy's `tofile` does not notice a full disk
+            file.write(ids.astype(DTYPE, copy=False).data)  # NumPy's `tofile` does not notice a full disk
     counter.write(directory / name_text_counts(shard))
 
 

@@ -1,6 +1,7 @@
 """Text as TensorFlow operations: UTF-8, lower case, white space, classes of characters.
 
-TensorFlow's RE2 knows a different Unicode, so the regular expressions list the characters of this Python.
+TensorFlow's RE2 knows a different Unicode, so the regular expressions list the characters of this
+Python.
 """
 
 import functools
@@ -15,7 +16,7 @@ from keras_nplm.data.tokenizers.normalisation import lower
 
 
 def store_array(array: np.ndarray) -> tf.Variable:
-    """Return a constant of the graph that is saved with the variables, since a graph file is limited to 2 GB."""
+    """Return a constant of the graph. It is saved with the variables: graph files end at 2 GB."""
     return tf.Variable(array, trainable=False)
 
 
@@ -25,7 +26,7 @@ def decode_texts(texts: tf.Tensor) -> tf.Tensor:
 
 
 def merge_spaces(texts: tf.Tensor) -> tf.Tensor:
-    """Return texts with one space for each run of white space, and without white space at their ends."""
+    """Return texts with one space for each run of white space, and none at their ends."""
     space = character_ranges(str.isspace)
     return tf.strings.strip(tf.strings.regex_replace(texts, f"[{space}]+", " "))
 
@@ -38,7 +39,7 @@ def split_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
 
 
 def lower_texts(texts: tf.Tensor) -> tf.Tensor:
-    """Return texts in lower case, string [B], as `keras_nplm.data.tokenizers.normalisation.lower` does."""
+    """Return texts in lower case, string [B], as `normalisation.lower` does."""
     upper, lowered = list_lower_case_codes()
     decoded = tf.strings.unicode_decode(texts, "UTF-8")
     codes = decoded.flat_values
@@ -49,7 +50,7 @@ def lower_texts(texts: tf.Tensor) -> tf.Tensor:
 
 @functools.cache
 def list_lower_case_codes() -> tuple[np.ndarray, np.ndarray]:
-    """Return the codes of all characters that lower case changes, ascending, and their new codes: int32."""
+    """Return the codes that lower case changes, ascending, and their new codes: int32, both."""
     upper = []
     lowered = []
     for code in _list_codes():
@@ -73,7 +74,7 @@ def is_word_character(character: str) -> bool:
 
 @functools.cache
 def character_ranges(belongs: Callable[[str], bool]) -> str:
-    """Return the characters for which `belongs` is true, as ranges for the brackets of a regular expression."""
+    """Return the characters for which `belongs` is true, as ranges for a regular expression."""
     codes = [code for code in _list_codes() if belongs(chr(code))]
     starts = [code for code, before in zip(codes, [-2, *codes], strict=False) if code != before + 1]
     ends = [code for code, after in zip(codes, [*codes[1:], -2], strict=True) if code != after - 1]

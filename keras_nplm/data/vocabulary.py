@@ -225,7 +225,7 @@ class Vocabulary:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.__reduce__() == other.__reduce__()
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     @functools.cached_property
     def _ids(self) -> dict[str, int]:

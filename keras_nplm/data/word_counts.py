@@ -8,7 +8,7 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.io.files import replace_file
@@ -22,15 +22,24 @@ T = TypeVar("T")
 _PARTS = 64  # parts of a run: the same part of all runs is merged at a time
 
 
-def batch_by_size(items: Iterable[T], most: int, measure: Callable[[T], int] = len) -> Iterator[list[T]]:
-    """Group items, such as sentences, into batches of about `most` tokens or characters and ends, in bounded memory."""
-    batch, size = [], 0
+def batch_by_size(
+    items: Iterable[T],
+    most: int,
+    measure: Callable[[Any], int] = len,
+) -> Iterator[list[T]]:
+    """Group items, such as sentences, into batches of about `most` tokens or characters and ends.
+
+    Memory holds one batch.
+    """
+    batch: list[T] = []
+    size = 0
     for item in items:
         batch.append(item)
         size += measure(item) + 1
         if size >= most:
             yield batch
-            batch, size = [], 0
+            batch = []
+            size = 0
     if batch:
         yield batch
 
@@ -41,7 +50,7 @@ class WordCounts:
     def __init__(self, directory: str | os.PathLike):
         self.runs: list[Path] = []
         self._directory = Path(directory)
-        self._counts = collections.Counter()
+        self._counts: collections.Counter[str] = collections.Counter()
 
     def update(self, tokens: Iterable[str]) -> None:
         """Count tokens."""
@@ -53,7 +62,7 @@ class WordCounts:
         """Write the counts in memory as a run: one line for each part of all words. A checksum selects the part."""
         if not self._counts:
             return
-        parts = [([], []) for _ in range(_PARTS)]
+        parts: list[tuple[list[str], list[int]]] = [([], []) for _ in range(_PARTS)]
         for word, count in self._counts.items():
             words, counts = parts[zlib.crc32(word.encode("utf-8", "surrogatepass")) % _PARTS]
             words.append(word)
@@ -76,7 +85,7 @@ def merge_counts(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]
     """Merge runs: iterate over (word, sum of its counts), each word once. Memory holds one part of the words."""
     places = dict.fromkeys(runs, 0)
     for _ in range(_PARTS):
-        sums = {}
+        sums: dict[str, int] = {}
         for run, place in places.items():
             with open(run, encoding="utf-8") as file:  # one at a time: a cluster writes thousands
                 file.seek(place)

@@ -86,7 +86,10 @@ class TextGraph(tf.Module):
         """
         number = tf.size(sentences)
         ids = self.tokens.encode_sentences(decode_texts(sentences))
-        parts = [tf.RaggedTensor.from_tensor(tf.fill([number, order - 1], padding_id(self.boundary))), ids]
+        parts = [
+            tf.RaggedTensor.from_tensor(tf.fill([number, order - 1], padding_id(self.boundary))),
+            ids,
+        ]
         if predicts_end(self.boundary):
             is_sentence = tf.cast(ids.row_lengths() > 0, tf.int64)  # a blank text is none
             ends = tf.fill([tf.reduce_sum(is_sentence)], EOS_ID)

@@ -485,7 +485,8 @@ def read_options(config: Mapping[str, Any]) -> Options:
                 f"Received: no {name}. Fix: restore the file or retrain."
             )
         value = config[name]
-        given[name] = tuple(value) if facts.type is tuple else value
+        is_list = facts.type is tuple and isinstance(value, list)
+        given[name] = tuple(value) if is_list else value
     return Options(_select(given, TextOptions), _select(given, NetworkOptions), _select(given, TrainingOptions))
 
 

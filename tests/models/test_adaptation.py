@@ -46,6 +46,7 @@ def test_adaptation_lowers_the_held_out_perplexity(network, fitted):
     assert 1 <= result.epochs <= 3
 
 
+@pytest.mark.long
 def test_the_network_of_a_mixture_is_adapted_within_it(network):
     mixture = Mixture([Uniform(9), network], [0.1, 0.9])
     copy, result = adapt_network(mixture, NEW, HELD_OUT, epochs=2, seed=1)

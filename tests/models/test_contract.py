@@ -157,7 +157,7 @@ def _contexts(model, rows=40):
 
 
 @of_every_static_model
-@of_every_boundary
+@of_a_boundary
 def test_rows_sum_to_1_and_hold_the_probability_of_each_target(name, boundary):
     model = build(name, boundary)
     contexts, rows = _contexts(model), np.arange(40)

@@ -69,12 +69,10 @@ def test_served_completions_of_words_are_those_of_python(loaded, language_model)
     _check(loaded.signatures, language_model, 5)
 
 
-_LONG = [("characters", "▁", Uniform), ("unigram", "", NPLM), ("bpe", "", NPLM)]
-
-
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind, space, network",
-    [("characters", "▁", NPLM), *[pytest.param(*case, marks=pytest.mark.long) for case in _LONG]],
+    [("characters", "▁", NPLM), ("characters", "▁", Uniform), ("unigram", "", NPLM), ("bpe", "", NPLM)],
 )
 def test_pieces_complete_words_in_the_served_graph(randomise, monkeypatch, kind, space, network):
     monkeypatch.setattr("keras_nplm.language_model.completion._SMALL_BEAM", 64)

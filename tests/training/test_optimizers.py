@@ -55,8 +55,7 @@ def _oracle(make, decay):
     return theta
 
 
-@pytest.mark.parametrize("jit", [False, True])
-@pytest.mark.parametrize("decay", [0.0, DECAY])
+@pytest.mark.parametrize("decay, jit", [(0.0, False), (DECAY, False), (DECAY, True)])
 @pytest.mark.parametrize("make", BASES)
 def test_only_rows_with_a_gradient_are_updated(make, decay, jit):
     found = _run(make(RATE, weight_decay=decay or None), jit)

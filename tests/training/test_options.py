@@ -1,6 +1,7 @@
 """Options of a training run: their facts, and which exclude each other."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -21,6 +22,7 @@ from keras_nplm.training.options import (
     TrainingOptions,
     describe_fields,
     describe_options,
+    read_options,
 )
 
 CLASSES = (CorpusOptions, TextOptions, NetworkOptions, TrainingOptions, RunOptions, TextStatistics)
@@ -146,6 +148,17 @@ def test_options_are_replaced_by_name():
     options = Options.of(order=5, epochs=3, min_count=4)
     assert (options.network.order, options.training.epochs, options.text.min_count) == (5, 3, 4)
     assert options.replace(epochs=12, order=21, min_count=2) == Options()
+
+
+def test_options_are_read_from_a_config():
+    options = Options.of(averages_after=(4, 9), cutoffs=(5, 20), max_size=None, dropout=0)
+    config = json.loads(json.dumps({**options.flatten(), "kind": "nplm", "corpus": "brown"}))
+    assert read_options(config) == options
+    with pytest.raises(InputError, match="`averages_after` must be a tuple, rising integers"):
+        read_options({**config, "averages_after": 4})
+    del config["head"]
+    with pytest.raises(InputError, match="Received: no head"):
+        read_options(config)
 
 
 def test_averages_lie_within_the_context():

@@ -5,7 +5,12 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from keras_nplm.data.tokenizers.normalisation import DESCRIPTIONS, STEPS, build_normalizer, load_forms
+from keras_nplm.data.tokenizers.normalisation import (
+    DESCRIPTIONS,
+    STEPS,
+    build_normalizer,
+    load_forms,
+)
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import WHITE_SPACE
 
@@ -19,11 +24,12 @@ _FACTS = ("kind", "unit", "tokens_are_words")
 class Tokenizer(abc.ABC):
     """A kind of tokens with normalisation steps: lines of text to tokens and back, and its facts.
 
-    A subclass must define the class attributes `kind`, `unit` and `tokens_are_words`, and the methods
-    `split` and `describe`. Its tokens must be neither empty nor contain white space. To be served it
-    must define `build_split_graph` and `match_partial_token`. If its tokens are words, prefix completion
-    needs `unfinished_word`, and served completion `match_unfinished_word`. What is not defined is
-    refused by name when it is needed. `register_tokenizer` makes the kind known by its name.
+    A subclass must define the class attributes `kind`, `unit` and `tokens_are_words`, and the
+    methods `split` and `describe`. Its tokens must be neither empty nor contain white space. To be
+    served it must define `build_split_graph` and `match_partial_token`. If its tokens are words,
+    prefix completion needs `unfinished_word`, and served completion `match_unfinished_word`. What
+    is not defined is refused by name when it is needed. `register_tokenizer` makes the kind known
+    by its name.
 
     Args:
         steps: normalisation steps, some of `allowed_steps`, in any order.
@@ -32,16 +38,16 @@ class Tokenizer(abc.ABC):
     Attributes:
         kind: the name in `config.json` and on the command line.
         summary: a noun for `--help`, if `kind` does not say it.
-        unit: which rules choose the default options of a training run: those of words, of characters or
-            of subwords.
-        tokens_are_words: whether each token is a word or a punctuation mark, rather than a part of one.
+        unit: which rules choose the default options of a training run: those of words, of
+            characters or of subwords.
+        tokens_are_words: whether each token is a word or a punctuation mark, rather than a part.
         allowed_steps: the normalisation steps that the tokens can have.
         flag, value: the option of the command line, `kind` unless `value` is set.
         separator: what stands between tokens in a line of text.
-        space: the token of the white space between words; empty if white space is no token, or begins the
-            first token of a word.
-        searches_words: of parts of words: whether the next words are whole words that a search finds.
-            Otherwise they are single tokens.
+        space: the token of the white space between words; empty if white space is no token, or
+            begins the first token of a word.
+        searches_words: of parts of words: whether the next words are whole words, which a search
+            finds. Otherwise they are single tokens.
         alphabet: all tokens that exist, if the vocabulary always has each of them.
         is_trained: whether the tokens are learned from lines of text, and a file has them.
         splits_tokens: whether text that is tokenised already would be split further.
@@ -93,8 +99,11 @@ class Tokenizer(abc.ABC):
         self.steps = tuple(step for step in STEPS if step in given)
         self.forms = forms
         if given - {*self.allowed_steps}:
-            allowed = f"step but +{', +'.join(self.allowed_steps)}" if self.allowed_steps else "step"
-            raise InputError(f"The tokenizer `{self.kind}` must have no {allowed}. Received: {self.name!r}.")
+            wanted = "no step"
+            if self.allowed_steps:
+                wanted += f" but +{', +'.join(self.allowed_steps)}"
+            message = f"The tokenizer `{self.kind}` must have {wanted}. Received: {self.name!r}."
+            raise InputError(message)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -143,8 +152,8 @@ class Tokenizer(abc.ABC):
     def split_beginning(self, text: str) -> list[str]:
         """Split the beginning of a line, such as a prompt: white space at its end counts.
 
-        At the end of a line white space is no token. Here the next word follows, so that it is one, if
-        white space is a token. White space at the beginning of a line is no token.
+        At the end of a line white space is no token. Here the next word follows, so that it is one,
+        if white space is a token. White space at the beginning of a line is no token.
         """
         tokens = self.split(text)
         if self.space and tokens and self.ends_with_space(text):
@@ -165,7 +174,7 @@ class Tokenizer(abc.ABC):
         return self.separator.join(tokens)
 
     def join_rest(self, tokens: Sequence[str]) -> str:
-        """Join the tokens after the beginning of a line, with the space before a new word if it is theirs."""
+        """Join the tokens that continue a line, with the space before a word if it is theirs."""
         return self.join(tokens)
 
     @property
@@ -178,7 +187,7 @@ class Tokenizer(abc.ABC):
         return WHITE_SPACE
 
     def ends_with_space(self, text: str) -> bool:
-        """Return whether a text ends with white space; a no-break space is a word of some tokenizers."""
+        """Return whether a text ends with white space; some kinds have words of no-break spaces."""
         return text[-1:].isspace()
 
     # the vocabulary
@@ -199,12 +208,12 @@ class Tokenizer(abc.ABC):
         return "lower" in self.steps
 
     def load_forms(self) -> dict[str, str]:
-        """Load all English forms of the step `lemmas`, each with its word; see `build_form_table`."""
+        """Load all English forms of the step `lemmas`, each with its word."""
         before = tuple(step for step in self.steps if step != "lemmas")
         return load_forms(type(self), before)
 
     def with_steps(self, steps: Sequence[str]) -> "Tokenizer":
-        """Return the tokenizer with other normalisation steps, without the forms of a vocabulary."""
+        """Return the tokenizer with other steps, and without the forms of a vocabulary."""
         return type(self)(steps)
 
     def with_forms(self, forms: Mapping[str, str] | None) -> "Tokenizer":
@@ -212,13 +221,14 @@ class Tokenizer(abc.ABC):
         return type(self)(self.steps, forms)
 
     def bind(self, vocabulary: "Vocabulary") -> "Tokenizer":
-        """Return the tokenizer with what a vocabulary knows: forms of words, or a model of subwords.
+        """Return the tokenizer with the forms of words or the subwords of a vocabulary.
 
         Raises:
             InputError: the tokens of the vocabulary are of a different kind.
         """
         if vocabulary.subwords is not None:
-            raise InputError(f"A vocabulary of subwords needs the tokenizer `sentencepiece`. Received: {self.name!r}.")
+            wanted = "A vocabulary of subwords needs the tokenizer `sentencepiece`."
+            raise InputError(f"{wanted} Received: {self.name!r}.")
         known = {*vocabulary.words} if self.alphabet else set()
         missing = {*self.alphabet} - known
         if missing:
@@ -246,7 +256,7 @@ class Tokenizer(abc.ABC):
     # the served graph
 
     def build_graph(self, look_up: Callable[[Any], Any]) -> Any:
-        """Return the tokenizer as TensorFlow operations, a `tf.Module` with the methods of `TokenGraph`.
+        """Return the tokenizer as a `tf.Module` with the methods of `TokenGraph`.
 
         `look_up` is a function from a tensor of tokens to their ids.
         """
@@ -257,16 +267,16 @@ class Tokenizer(abc.ABC):
     def build_split_graph(self) -> Callable[[Any], Any]:
         """Return `split` without steps as a function of tensors.
 
-        Its argument is text in valid UTF-8, string [B], in lower case with the step `lower`. It returns
-        a ragged tensor of tokens, string [B, (T)].
+        Its argument is text in valid UTF-8, string [B], in lower case with the step `lower`. It
+        returns a ragged tensor of tokens, string [B, (T)].
         """
         raise self._undefined("build_split_graph", "is served")
 
     def match_partial_token(self) -> str:
         """Return the regular expression (RE2) of the start of a text that was cut at any byte.
 
-        It ends where a token surely begins. A character that is cut begins with at most three U+FFFD,
-        so these say nothing about where tokens begin.
+        It ends where a token surely begins. A character that is cut begins with at most three
+        U+FFFD, so these say nothing about where tokens begin.
         """
         raise self._undefined("match_partial_token", "is served")
 

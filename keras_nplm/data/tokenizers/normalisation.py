@@ -38,7 +38,10 @@ def is_number(token: str) -> bool:
     return any(map(str.isnumeric, token)) and not any(map(str.isalpha, token))
 
 
-def build_normalizer(steps: Sequence[str], forms: Mapping[str, str] | None = None) -> Callable[[str], str]:
+def build_normalizer(
+    steps: Sequence[str],
+    forms: Mapping[str, str] | None = None,
+) -> Callable[[str], str]:
     """Return a function that applies all steps to a token. Results are cached."""
     words_of_forms = forms or {}
 
@@ -74,12 +77,15 @@ def load_forms(kind: "type[Tokenizer]", steps: tuple[str, ...]) -> dict[str, str
     return build_form_table(load_english_lemmas(), kind(steps).split)
 
 
-def build_form_table(dictionary: Mapping[str, str], tokens: Callable[[str], list[str]]) -> dict[str, str]:
+def build_form_table(
+    dictionary: Mapping[str, str],
+    tokens: Callable[[str], list[str]],
+) -> dict[str, str]:
     """Build the table from the forms in tokenised text to the words that replace them.
 
     Examples: meetings -> meet, Went -> Go. A chain of lemmas is followed to its end, so that
-    lemmatising twice equals lemmatising once. A form or a lemma that is not exactly one of `tokens`,
-    the tokenizer with the steps before lemmas, is skipped.
+    lemmatising twice equals lemmatising once. A form or a lemma that is not exactly one of
+    `tokens`, the tokenizer with the steps before lemmas, is skipped.
     """
     pairs = []
     for form, lemma in dictionary.items():

@@ -1,4 +1,4 @@
-"""Names of pieces of words in a vocabulary: characters, subwords and bytes, and the text that they spell."""
+"""Names of pieces of words in a vocabulary, such as subwords and bytes, and their text."""
 
 import functools
 import re

@@ -34,7 +34,8 @@ def register_tokenizer(tokenizer: type[Tokenizer]) -> type[Tokenizer]:
     """
     kind = tokenizer().kind
     if TOKENIZERS.get(kind, tokenizer) is not tokenizer:
-        raise InputError(f"`kind` must be the name of no other tokenizer. Received: {kind!r}. Fix: rename yours.")
+        wanted = "the name of no other tokenizer"
+        raise InputError(f"`kind` must be {wanted}. Received: {kind!r}. Fix: rename yours.")
     TOKENIZERS[kind] = tokenizer
     return tokenizer
 
@@ -56,8 +57,8 @@ def get_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:
     if kind not in TOKENIZERS or steps != [step for step in STEPS if step in steps]:
         raise InputError(
             f"`tokenizer` must be one of {', '.join(TOKENIZERS)}. Received: {tokenizer!r}. "
-            f"The steps +{', +'.join(STEPS)} may follow, in this order. Fix: register a class of your "
-            "own with `register_tokenizer`."
+            f"The steps +{', +'.join(STEPS)} may follow, in this order. Fix: register a class of "
+            "your own with `register_tokenizer`."
         )
     return TOKENIZERS[kind](steps)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SubwordTokenizer(Tokenizer):
-    """Pieces of words, trained on text; see `Subwords`. A word begins with a `▁` of its first piece.
+    """Pieces of words, trained on text; see `Subwords`. The first piece of a word has a `▁`.
 
     Args:
         steps: normalisation steps: `lower` or none.
@@ -41,16 +41,17 @@ class SubwordTokenizer(Tokenizer):
         """The SentencePiece model."""
         if self._model is None:
             raise InputError(
-                "The tokenizer `sentencepiece` needs a vocabulary with subwords. Received: words. Fix: "
-                "use the vocabulary of a model that was trained with `--tokenizer sentencepiece`."
+                "The tokenizer `sentencepiece` needs a vocabulary with subwords. Received: words. "
+                "Fix: use the vocabulary of a model that was trained with "
+                "`--tokenizer sentencepiece`."
             )
         return self._model
 
     def describe(self) -> str:
         return (
-            f"Tokens are subwords of SentencePiece, see `sentencepiece.model`. `{SPACE}` is a space: a "
-            "token without it continues the word before. A character without a token is spelled in "
-            "bytes, such as `<0xE2>`, so that no text is out of vocabulary. `predict_next` and "
+            f"Tokens are subwords of SentencePiece, see `sentencepiece.model`. `{SPACE}` is a space: "
+            "a token without it continues the word before. A character without a token is spelled "
+            "in bytes, such as `<0xE2>`, so that no text is out of vocabulary. `predict_next` and "
             "`complete_prefix` return whole words, which a beam search finds."
         )
 

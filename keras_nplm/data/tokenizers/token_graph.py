@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TokenGraph(tf.Module):
-    """A tokenizer as TensorFlow operations: texts to tokens, and these to ids. Texts are valid UTF-8.
+    """A tokenizer as TensorFlow operations: texts, in valid UTF-8, to tokens to ids.
 
     Args:
         tokenizer: the tokenizer, with `build_split_graph` and `match_partial_token`.
@@ -42,9 +42,9 @@ class TokenGraph(tf.Module):
         return self.encode(lines)
 
     def encode_ends(self, ends: tf.Tensor, is_cut: tf.Tensor) -> tf.RaggedTensor:
-        """Return the ids of the ends of prompts. Where a text is cut, its first token may be partial.
+        """Return the ids of the ends of prompts.
 
-        A partial token is left out. `is_cut` is bool [B].
+        Where a text is cut, its first token may be partial, and is left out. `is_cut` is bool [B].
         """
         whole = tf.strings.regex_replace(ends, self._partial_token, "", replace_global=False)
         tokens = self.split(tf.where(is_cut, whole, ends))
@@ -53,7 +53,7 @@ class TokenGraph(tf.Module):
         return tf.ragged.map_flat_values(self._look_up, tokens)
 
     def _append_space(self, tokens: tf.RaggedTensor, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Return tokens, string [B, (T)], with that of a space after texts that end with white space."""
+        """Return tokens, string [B, (T)], with that of a space where a text ends with one."""
         white_space = character_ranges(str.isspace)
         has_space = tf.strings.regex_full_match(texts, f"(?s).*[{white_space}]")
         lengths = tf.cast(has_space & (tokens.row_lengths() > 0), tf.int64)
@@ -63,7 +63,7 @@ class TokenGraph(tf.Module):
 
 
 def _build_split(tokenizer: "Tokenizer") -> Callable[[tf.Tensor], tf.RaggedTensor]:
-    """Return a function from texts to tokens that are normalised, but for lemmas: the look-up has these."""
+    """Return a function from texts to normalised tokens. The look-up replaces forms by lemmas."""
     split = tokenizer.build_split_graph()
     no_letters = f"[^{character_ranges(str.isalpha)}]*"
     number = f"{no_letters}[{character_ranges(is_number)}]{no_letters}"

@@ -29,9 +29,11 @@ class ByteTokenizer(Tokenizer):
     alphabet = BYTE_NAMES
 
     def describe(self) -> str:
+        example = BYTE_NAMES[ord("A")]
         return (
-            f"Tokens are the bytes of UTF-8, such as `{BYTE_NAMES[ord('A')]}` for A; white space is the "
-            f"token `{self.space}`. The vocabulary has all 256, so that no text is out of vocabulary. "
+            f"Tokens are the bytes of UTF-8, such as `{example}` for A; white space is "
+            f"the token `{self.space}`. The vocabulary has all 256, so that no text is out of "
+            "vocabulary. "
             "`predict_next` and `complete_prefix` return whole words, which a beam search finds."
         )
 

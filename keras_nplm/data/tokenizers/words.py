@@ -12,7 +12,10 @@ _WORDS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 def split_words(line: str) -> list[str]:
-    """Split a line into punctuation marks and words: runs of `\\w`, with single `'`, `’` or `-` between."""
+    """Split a line into punctuation marks and words.
+
+    A word is a run of `\\w`; it may contain a single `'`, `’` or `-` between others.
+    """
     return _WORDS.findall(line)
 
 
@@ -29,8 +32,8 @@ class WordTokenizer(Tokenizer):
 
     def describe(self) -> str:
         return (
-            "Tokens are words and single punctuation marks. A word is a run of letters, digits and `_`; "
-            "it may contain single apostrophes and hyphens."
+            "Tokens are words and single punctuation marks. A word is a run of letters, digits and "
+            "`_`; it may contain single apostrophes and hyphens."
         )
 
     def split(self, line: str) -> list[str]:

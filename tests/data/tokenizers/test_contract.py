@@ -22,7 +22,13 @@ from keras_nplm.io.text import split_fields
 from keras_nplm.training.options import TextOptions
 from tests.tokenizers import KINDS, build_vocabulary
 
-LINES = ["The cat sat, on the mat", "Été: 3rd  猫 ☃", "a-b cat's <0x41> <s", "on\tthe\xa0mat ", "the cat sat"] * 9
+LINES = [
+    "The cat sat, on the mat",
+    "Été: 3rd  猫 ☃",
+    "a-b cat's <0x41> <s",
+    "on\tthe\xa0mat ",
+    "the cat sat",
+] * 9
 TEXTS = st.text() | st.text("abÉİΣ猫☃▁ \t\xa0\u3000<0x41>-'’.\0")
 
 

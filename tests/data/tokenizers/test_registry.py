@@ -1,10 +1,17 @@
-"""Tokenizers of one's own: what they must define, how they are found by name, and what is refused."""
+"""Tokenizers of one's own: what they must define, how a name finds them, what is refused."""
 
 import pickle
 
 import pytest
 
-from keras_nplm import InputError, LanguageModel, Tokenizer, Vocabulary, open_corpus, register_tokenizer
+from keras_nplm import (
+    InputError,
+    LanguageModel,
+    Tokenizer,
+    Vocabulary,
+    open_corpus,
+    register_tokenizer,
+)
 from keras_nplm.data.prefixes import split_unfinished_word
 from keras_nplm.data.tokenizers import registry
 from keras_nplm.data.tokenizers.registry import get_tokenizer
@@ -39,7 +46,8 @@ def test_missing_facts_are_named():
         describe = CommaTokenizer.describe
 
     assert Unfinished().name == "commas"
-    with pytest.raises(TypeError, match="Bare must define the class attributes kind, unit, tokens_are_words"):
+    message = "Bare must define the class attributes kind, unit, tokens_are_words"
+    with pytest.raises(TypeError, match=message):
         Bare()
 
 
