@@ -37,6 +37,10 @@ class ContextEmbedding(SegmentEmbedding):
     Returns:
         x, float [B, (n-1) m].
 
+    A context layer of your own is a subclass. It overrides `join` and `compute_output_shape`, and for scores in NumPy
+    `position_spans`. `join_segments` may have a faster form. Cast its weights: `read` is called past Keras. Name the
+    layer in `tests/every_network.py`, and all tests of networks have it.
+
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """
 
@@ -127,7 +131,11 @@ class ContextEmbedding(SegmentEmbedding):
         return ops.reshape(vectors, (-1, vectors.shape[1] * self.embedding_dim))
 
     def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the block of m components of x that each context position adds to, int [n-1], and its scale."""
+        """Return the block of m components of x that each context position adds to, int [n-1], and its scale.
+
+        Block k of x is the sum of scale times C(w) over its positions. A scale may be a learned weight. Scores in NumPy
+        are made from it: see `SelfNormalised`.
+        """
         return np.arange(context_size), np.ones(context_size, np.float32)
 
     def join_vectors(self, vectors: Tensor, context_ids: Tensor) -> Context:
