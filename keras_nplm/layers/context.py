@@ -37,9 +37,8 @@ class ContextEmbedding(SegmentEmbedding):
     Returns:
         x, float [B, (n-1) m].
 
-    A context layer of your own is a subclass. It overrides `join` and `compute_output_shape`, and for scores in NumPy
-    `position_spans`. `join_segments` may have a faster form. Cast its weights: `read` is called past Keras. Name the
-    layer in `tests/every_network.py`, and all tests of networks have it.
+    A context layer of your own overrides `join` and `compute_output_shape`, and `position_spans` for scores in NumPy.
+    Cast its weights: `read` is called past Keras.
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """
@@ -133,8 +132,7 @@ class ContextEmbedding(SegmentEmbedding):
     def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the block of m components of x that each context position adds to, int [n-1], and its scale.
 
-        Block k of x is the sum of scale times C(w) over its positions. A scale may be a learned weight. Scores in NumPy
-        are made from it: see `SelfNormalised`.
+        A scale may be a learned weight. Scores in NumPy are made from it: see `SelfNormalised`.
         """
         return np.arange(context_size), np.ones(context_size, np.float32)
 

@@ -179,12 +179,16 @@ class Tokenizer(abc.ABC):
         return build_normalizer(self.steps, forms)
 
     def join(self, tokens: Sequence[str]) -> str:
-        """Join tokens to a line of text."""
-        return self.separator.join(tokens)
+        """Join tokens to a line of text: `join_rest` without the space before the first word."""
+        text = self.join_rest(tokens)
+        return text.removeprefix(" ") if self.searches_words else text
 
     def join_rest(self, tokens: Sequence[str]) -> str:
-        """Join the tokens that continue a line, with the space before a word if it is theirs."""
-        return self.join(tokens)
+        """Join the tokens that continue a line, with the space before a word if it is theirs.
+
+        Override this where tokens are not joined by `separator` alone.
+        """
+        return self.separator.join(tokens)
 
     @property
     def separator(self) -> str:

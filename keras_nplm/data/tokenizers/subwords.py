@@ -67,9 +67,6 @@ class SubwordTokenizer(Tokenizer):
     def _lower(self, line: str) -> str:
         return lower(line) if self.lowers else line
 
-    def join(self, tokens: Sequence[str]) -> str:
-        return self.join_rest(tokens).removeprefix(" ")
-
     def join_rest(self, tokens: Sequence[str]) -> str:
         return join_pieces(tokens)
 
