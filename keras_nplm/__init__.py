@@ -4,6 +4,9 @@ Nine packages in data-flow order, each importing only from those before it: `io`
 `language_model`, `training`, `serving`, `experiments`, `cli`. The public names below are importable from here; each
 is imported when it is first used, so that `import keras_nplm` loads neither Keras nor TensorFlow.
 
+To add a tokenizer, start in `data.tokenizers`; an option, in `training.options`; a layer, a head, an objective or a
+kind of network, in `training.parts`.
+
 To know the network in an hour, read in this order: README.md, models/networks/nplm.py, layers/context.py,
 layers/hidden.py, layers/heads/linear.py, layers/scores.py, models/networks/context_network.py,
 layers/objectives/likelihood.py, models/evaluation.py.
@@ -25,7 +28,8 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "keras_nplm.io.errors": ["InputError", "RunError"],
-    "keras_nplm.data.corpora": ["Corpus", "open_corpus"],
+    "keras_nplm.data.corpora.opening": ["open_corpus"],
+    "keras_nplm.data.corpus": ["Corpus"],
     "keras_nplm.data.subwords": ["SubwordOptions", "Subwords"],
     "keras_nplm.data.tokenizers.base": ["Tokenizer"],
     "keras_nplm.data.tokenizers.registry": ["register_tokenizer"],

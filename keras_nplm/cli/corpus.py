@@ -24,7 +24,7 @@ from keras_nplm.io.errors import check_argument
 from keras_nplm.training.options import CorpusOptions
 
 if TYPE_CHECKING:
-    from keras_nplm.data.corpora import Corpus
+    from keras_nplm.data.corpus import Corpus
     from keras_nplm.data.subwords import SubwordOptions
 
 GROUP = "text, tokens and vocabulary"
@@ -128,7 +128,7 @@ def open_given_corpus(
         named: those of the named configuration, which decide where no flag does.
         words: the options of `TextOptions` that were given. Subwords have no use for some.
     """
-    from keras_nplm.data.corpora import open_corpus
+    from keras_nplm.data.corpora.opening import open_corpus
     from keras_nplm.data.corpus import FRACTIONS
 
     tokenizer = get_tokenizer(choose_tokenizer(given, named))

@@ -62,7 +62,7 @@ def make_rows(rows: Sequence[Row], directory: Path, jobs: int | None = None, dat
     jobs = min(2, count_processes()) if jobs is None else jobs
     missing = [row for row in rows if not is_made(row, directory)]
     if any("--corpus" in row.arguments for row in missing):
-        from keras_nplm.data.corpora import open_corpus
+        from keras_nplm.data.corpora.opening import open_corpus
 
         open_corpus("brown", data_dir=data_dir)  # so that parallel commands do not download it at once
     (directory / "rows").mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from keras_nplm.data.corpora import SPLITS
+from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.data.corpora import SPLITS
+from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.ids import BOS_ID, EOS_ID, UNK_ID, convert_ids
 from keras_nplm.data.shards import count_ids, encode_text, sum_counts
 from keras_nplm.data.text_counts import TextCounter

@@ -37,6 +37,9 @@ class ContextEmbedding(SegmentEmbedding):
     Returns:
         x, float [B, (n-1) m].
 
+    A context layer of your own overrides `join` and `compute_output_shape`, and `position_spans` for scores in NumPy.
+    Cast its weights: `read` is called past Keras.
+
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """
 
@@ -127,7 +130,10 @@ class ContextEmbedding(SegmentEmbedding):
         return ops.reshape(vectors, (-1, vectors.shape[1] * self.embedding_dim))
 
     def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the block of m components of x that each context position adds to, int [n-1], and its scale."""
+        """Return the block of m components of x that each context position adds to, int [n-1], and its scale.
+
+        A scale may be a learned weight. Scores in NumPy are made from it: see `SelfNormalised`.
+        """
         return np.arange(context_size), np.ones(context_size, np.float32)
 
     def join_vectors(self, vectors: Tensor, context_ids: Tensor) -> Context:

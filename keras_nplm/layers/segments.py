@@ -59,7 +59,12 @@ class SegmentEmbedding(ConfiguredLayer):
 
     def join_segments(self, vectors: Tensor, starts: Tensor | None) -> Tensor:
         """Return x of all targets, float [S T, …], from vectors and starts of `read_segments`."""
-        return self._concatenate_words(vectors, starts, self.context_size)
+        words = self._concatenate_words(vectors, starts, self.context_size)
+        return self.join(ops.reshape(words, (-1, self.context_size, self.embedding_dim)))
+
+    def join(self, vectors: Tensor) -> Tensor:
+        """Return x of single contexts, float [B, w], from the vectors of their words, [B, n-1, m]."""
+        raise NotImplementedError
 
     def _concatenate_words(self, vectors: Tensor, starts: Tensor | None, number: int) -> Tensor:
         """Return the vectors of the last words before each target, float [S T, number m]."""

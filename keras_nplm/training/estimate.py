@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.data.boundary import predicts_end
-from keras_nplm.data.corpora import Corpus
+from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer

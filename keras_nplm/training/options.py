@@ -5,7 +5,8 @@ Each option is a field: type and range are its annotation, its help is the docst
 content of `config.json`, under one name.
 
 To add an option: write its field here, and use it in the part of the network that it is for (see
-`keras_nplm.training.parts`) or where training needs it. Nothing else has to be told.
+`keras_nplm.training.parts`) or where training needs it. Nothing else has to be told. Its default
+must be what was done before: a `config.json` without it is read so.
 """
 
 import dataclasses
@@ -476,15 +477,19 @@ def check_effects(network: NetworkOptions, given: Iterable[str]) -> None:
 
 
 def read_options(config: Mapping[str, Any]) -> Options:
-    """Return the options that a `config.json` records, beside its other fields."""
+    """Return the options that a `config.json` records, beside its other fields.
+
+    An option that is absent was added later: its default is what was done before.
+    """
+    known = describe_options()
+    if not known.keys() & config.keys():
+        raise InputError(
+            f"`config.json` must have the fields {', '.join(known)}. "
+            "Received: none of them. Fix: restore the file or retrain."
+        )
     given = {}
-    for name, facts in describe_options().items():
-        if name not in config:
-            raise InputError(
-                f"`config.json` must have the fields {', '.join(describe_options())}. "
-                f"Received: no {name}. Fix: restore the file or retrain."
-            )
-        value = config[name]
+    for name, facts in known.items():
+        value = config.get(name, facts.default)
         is_list = facts.type is tuple and isinstance(value, list)
         given[name] = tuple(value) if is_list else value
     return Options(_select(given, TextOptions), _select(given, NetworkOptions), _select(given, TrainingOptions))

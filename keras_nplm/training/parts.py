@@ -2,13 +2,15 @@
 
 A part is a class with `count…` (parameters and multiplications, without TensorFlow, for `size`) and
 `build` (which imports its layer). To add a head, write its class here and name it in `HEADS` and in
-the choices of `NetworkOptions.head`; nothing else has to be told. The same holds for the others.
+the choices of `NetworkOptions.head`; nothing else has to be told. The same holds for the others. So a
+new layer takes three files: its own, this one, and `options`. For a name that users import from
+`keras_nplm` add a line to its table.
 """
 
 import dataclasses
 import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from keras_nplm.layers.heads.base import Head
     from keras_nplm.layers.hidden import DirectConnection
     from keras_nplm.layers.objectives.base import Objective
+    from keras_nplm.layers.objectives.sampled import SampledObjective
     from keras_nplm.models.networks.context_network import ContextNetwork
     from keras_nplm.training.reading import OpenBatches, Reading
 
@@ -63,17 +66,24 @@ class Concatenated:
         """Return the number of components of x."""
         return (options.order - 1) * options.embedding_dim
 
+    def count(self, options: NetworkOptions) -> Cost:
+        """Count what the layer has beside C."""
+        return Cost()
+
     def build(self, options: NetworkOptions, vocabulary_size: int) -> "ContextEmbedding":
         from keras_nplm.layers.context import ContextEmbedding
 
-        return ContextEmbedding(
-            vocabulary_size,
-            options.embedding_dim,
-            word_dropout=options.word_dropout,
-            dropout=options.embedding_dropout,
-            name="embed",
-            dtype=options.dtype,
-        )
+        return ContextEmbedding(vocabulary_size, **self.list_arguments(options))
+
+    def list_arguments(self, options: NetworkOptions) -> dict[str, Any]:
+        """Return the arguments that all context layers have."""
+        return {
+            "embedding_dim": options.embedding_dim,
+            "word_dropout": options.word_dropout,
+            "dropout": options.embedding_dropout,
+            "name": "embed",
+            "dtype": options.dtype,
+        }
 
 
 class Averaged(Concatenated):
@@ -87,15 +97,8 @@ class Averaged(Concatenated):
 
         if not options.averages:
             return super().build(options, vocabulary_size)
-        return AveragedContext(
-            vocabulary_size,
-            options.embedding_dim,
-            averages_after=options.averages,
-            word_dropout=options.word_dropout,
-            dropout=options.embedding_dropout,
-            name="embed",
-            dtype=options.dtype,
-        )
+        arguments = self.list_arguments(options)
+        return AveragedContext(vocabulary_size, averages_after=options.averages, **arguments)
 
 
 CONTEXTS = {"concatenated": Concatenated(), "averaged": Averaged()}
@@ -294,6 +297,7 @@ class LikelihoodLoss:
     """The likelihood, with the scores of all words."""
 
     is_sampled = False
+    is_self_normalising = False  # whether log Z stays near 0 without a penalty
 
     def count_scored(self, options: NetworkOptions, outputs: int) -> int:
         """Return of how many words a loss needs the scores."""
@@ -318,10 +322,13 @@ class SampledLoss(LikelihoodLoss):
     def count_scored(self, options: NetworkOptions, outputs: int) -> int:
         return 1 + options.num_sampled
 
-    def build(self, options: NetworkOptions, seed: int) -> "Objective":
+    def choose_class(self) -> "type[SampledObjective]":
         from keras_nplm.layers.objectives.sampled import SampledSoftmax
 
-        return SampledSoftmax(
+        return SampledSoftmax
+
+    def build(self, options: NetworkOptions, seed: int) -> "Objective":
+        return self.choose_class()(
             options.num_sampled,
             options.proposal,
             held_out_mass=options.held_out_mass,
@@ -335,18 +342,12 @@ class SampledLoss(LikelihoodLoss):
 class NoiseContrastiveLoss(SampledLoss):
     """Noise-contrastive estimation."""
 
-    def build(self, options: NetworkOptions, seed: int) -> "Objective":
+    is_self_normalising = True
+
+    def choose_class(self) -> "type[SampledObjective]":
         from keras_nplm.layers.objectives.sampled import NoiseContrastive
 
-        return NoiseContrastive(
-            options.num_sampled,
-            options.proposal,
-            held_out_mass=options.held_out_mass,
-            self_normalisation=options.self_normalisation,
-            seed=seed,
-            name="objective",
-            dtype=options.dtype,
-        )
+        return NoiseContrastive
 
 
 OBJECTIVES = {
@@ -451,6 +452,7 @@ def count_network(options: NetworkOptions, vocabulary_size: int) -> Cost:
     outputs = head.count_outputs(options, vocabulary_size)
     scored = OBJECTIVES[options.objective].count_scored(options, outputs)
     cost = Cost(vocabulary_size * options.embedding_dim)
+    cost += CONTEXTS[options.context].count(options)
     cost += hidden.count(options, x_width)
     cost += head.count(options, vocabulary_size, width, scored)
     cost += NETWORKS[options.network].count(options, width)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from keras_nplm.data.boundary import has_documents
-from keras_nplm.data.corpora import SPLITS, Corpus
 from keras_nplm.data.corpora.chunks import CHUNK_RUNNER
 from keras_nplm.data.corpora.text_files import TextSplit
+from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_corpus
 from keras_nplm.data.prepared_corpus import PREPARED_FILE, PreparedCorpus
@@ -31,7 +31,7 @@ from keras_nplm.language_model.directory import (
     load_vocabulary,
 )
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
-from keras_nplm.training.options import TextOptions
+from keras_nplm.training.options import TextOptions, describe_options
 
 _COUNT_RECORD = Path("corpus", "counted.json")  # until all is encoded: the text and options that vocabulary.txt is of
 _CONTENT = re.compile(r" \(\d+ bytes, crc32 [0-9a-f]{8}\)")  # of a file in the name of a corpus
@@ -184,10 +184,12 @@ def _load_prepared(directory: Path, corpus: Corpus, record: str, options: dict) 
     """Load a complete preparation; refuse one with other options, or of a text that has changed."""
     with explain_damage(directory):
         recorded = read_json(directory / record)
-    options = json.loads(json.dumps(options))  # tuples become lists, as in the file
-    if recorded != options:
-        names = recorded.keys() | options.keys()
-        differing = sorted(name for name in names if recorded.get(name) != options.get(name))
+    defaults = {name: facts.default for name, facts in describe_options().items() if name in options}
+    recorded = {**_as_in_file(defaults), **recorded}  # options that were added later are absent
+    options = _as_in_file(options)
+    names = recorded.keys() | options.keys()
+    differing = sorted(name for name in names if recorded.get(name) != options.get(name))
+    if differing:
         fix = f"Fix: choose a different --output, or remove {directory}."
         before = _CONTENT.sub("", str(recorded.get("corpus")))
         now = _CONTENT.sub("", str(options.get("corpus")))
@@ -200,6 +202,11 @@ def _load_prepared(directory: Path, corpus: Corpus, record: str, options: dict) 
         load_spelling(directory)  # checked now, and not after the last epoch
         _check_sizes(encoded)
     return encoded, vocabulary
+
+
+def _as_in_file(options: dict) -> dict:
+    """Return options as they are read from JSON: tuples become lists."""
+    return json.loads(json.dumps(options))
 
 
 def _check_sizes(encoded: EncodedCorpus) -> None:

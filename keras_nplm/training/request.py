@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.data.corpora import Corpus
+from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json

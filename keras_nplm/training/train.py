@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.boundary import predicts_end
-from keras_nplm.data.corpora import Corpus
+from keras_nplm.data.corpus import Corpus
 from keras_nplm.io.errors import was_caused_by
 from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
 from keras_nplm.io.lock import LockedError
@@ -53,6 +53,7 @@ from keras_nplm.training.distribution import (
 )
 from keras_nplm.training.fit import fit_network
 from keras_nplm.training.options import NetworkOptions, Options, RunOptions
+from keras_nplm.training.parts import OBJECTIVES
 from keras_nplm.training.report import write_run_report
 from keras_nplm.training.request import Request, prepare_run
 from keras_nplm.training.run import Run
@@ -305,7 +306,8 @@ def _evaluate_splits(run: Run, model: NextWordModel) -> dict[str, Any]:
 
 
 def _is_self_normalised(network: NetworkOptions) -> bool:
-    return network.objective == "nce" or network.self_normalisation > 0
+    is_self_normalising = OBJECTIVES[network.objective].is_self_normalising
+    return is_self_normalising or network.self_normalisation > 0
 
 
 def _measure_coverage(run: Run, model: Shortlist) -> dict[str, float]:

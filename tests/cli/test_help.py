@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import os
 import subprocess
 import sys
 
@@ -132,20 +131,19 @@ def test_lines_follow_the_width_of_the_terminal(columns, widest, capsys, monkeyp
 COST = """
 import sys, time
 from keras_nplm.cli.main import main
-from keras_nplm.data.corpus import FRACTIONS
 main(sys.argv[1:])
-heavy = {"keras", "tensorflow", "rich", "matplotlib", "fsspec"} & {*sys.modules}
+heavy = {"keras", "tensorflow", "rich", "matplotlib", "fsspec", "sentencepiece"} & {*sys.modules}
 print(time.process_time(), *heavy, file=sys.stderr)
 """
 
 
 @pytest.mark.parametrize("words", ["--help", "train --help", "train --help-all", "export --help"])
-def test_help_comes_at_once(words):
-    """0.4 CPU seconds: the best of three, as other processes slow this one down."""
+def test_help_takes_at_most_four_tenths_of_a_second(words):
+    """Of CPU time. Other processes slow this one down, so that one of ten runs is enough."""
     costs = []
-    for _ in range(3):
+    while len(costs) < 10 and not (costs and min(costs) < 0.4):
         command = [sys.executable, "-c", COST, *words.split()]
-        run = subprocess.run(command, capture_output=True, text=True, env={**os.environ})
+        run = subprocess.run(command, capture_output=True, text=True)
         cost, *heavy = run.stderr.split()
         assert not heavy
         costs.append(float(cost))

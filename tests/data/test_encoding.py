@@ -10,8 +10,8 @@ import pytest
 
 import keras_nplm.data.corpora.chunks as chunks
 from keras_nplm import EncodedCorpus, InputError, Options, RunError, Vocabulary, encode_corpus, open_corpus
-from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.corpora.text_files import read_lines
+from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.encoding import count_vocabulary, encode_sentences
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_lines

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from keras_nplm import Corpus
-from keras_nplm.data.corpora import open_corpus
+from keras_nplm.data.corpora.opening import open_corpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
 from keras_nplm.experiments.benchmark import Settings, contenders, estimation, networks, quality, serving
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, measure_group

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_nplm import DynamicSettings, InputError, LanguageModel, evaluate
-from keras_nplm.data.corpora import SPLITS, Corpus
+from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoding import encode_corpus, encode_sentences
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
 from keras_nplm.models.dynamic import TunedDynamics

@@ -1,7 +1,6 @@
 """An interrupted run resumes from its checkpoint to the same weights, bit for bit."""
 
 import contextlib
-import dataclasses
 import errno
 import json
 import os
@@ -294,13 +293,13 @@ def test_damage_beyond_repair_names_the_directory_to_remove(
 @pytest.mark.long
 @pytest.mark.parametrize("damage", [_halve, Path.unlink])
 def test_a_damaged_background_is_written_again(tmp_path, short_corpus, options, interrupted_after, damage, capsys):
-    configuration = dataclasses.replace(options, epochs=2, interpolated=True)
+    mixed = options.replace(epochs=2, interpolated=True)
     with interrupted_after(Checkpoint, "on_epoch_end"):
-        train(configuration, short_corpus, tmp_path / "model")
+        train(mixed, short_corpus, tmp_path / "model")
     path = tmp_path / "model" / "components" / "1" / "ngrams.npz"
     whole = path.read_bytes()
     damage(path)
-    train(configuration, short_corpus, tmp_path / "model")
+    train(mixed, short_corpus, tmp_path / "model")
     assert path.read_bytes() == whole and "The n-gram model is written again." in capsys.readouterr().err
 
 

@@ -50,6 +50,12 @@ def test_the_choices_of_an_option_are_its_parts(option):
     assert [*describe_fields(NetworkOptions)[option].choices] == [*PARTS[option]]
 
 
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_an_objective_and_its_part_agree_on_samples(objective):
+    part = OBJECTIVES[objective]
+    assert part.build(NetworkOptions(), seed=1).is_sampled == part.is_sampled
+
+
 @pytest.mark.parametrize("options", _list_combinations())
 def test_parameters_of_all_parts_are_those_of_the_network(options):
     assert count_network(options, SIZE).parameters == _count_weights(options, SIZE)

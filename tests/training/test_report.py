@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keras_nplm import Corpus, LanguageModel, RunError, open_corpus, train
-from keras_nplm.data.corpora import SPLITS
+from keras_nplm.data.corpus import SPLITS
 from keras_nplm.training.charts import draw_lines, draw_words
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
-from keras_nplm.cli.app import parse
+from keras_nplm.cli.app import fetch_inputs, parse
 from keras_nplm.cli.errors import explain
 from keras_nplm.cli.parameters import Switch, integer
 from keras_nplm.cli.printing import print_error, print_splits
@@ -72,6 +72,7 @@ def _train_worker(config: dict) -> dict:
     os.chdir(config["directory"])
     try:
         function, bound = parse(["train", *config["arguments"]])
+        fetch_inputs(function, bound)
         return function(*bound.args, **bound.kwargs)
     except InputError as error:
         return {"invalid_input": str(error)}

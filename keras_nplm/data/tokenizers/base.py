@@ -3,7 +3,7 @@
 import abc
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from keras_nplm.data.tokenizers.normalisation import (
     DESCRIPTIONS,
@@ -14,11 +14,20 @@ from keras_nplm.data.tokenizers.normalisation import (
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import WHITE_SPACE
 
-if TYPE_CHECKING:
-    from keras_nplm.data.vocabulary import Vocabulary
-
 Unit = Literal["words", "characters", "subwords"]
 _FACTS = ("kind", "unit", "tokens_are_words")
+
+
+class WordList(Protocol):
+    """What a tokenizer takes from a `Vocabulary`."""
+
+    subwords: Any
+
+    @property
+    def words(self) -> Sequence[str]: ...
+
+    @property
+    def forms(self) -> Mapping[str, str] | None: ...
 
 
 class Tokenizer(abc.ABC):
@@ -170,12 +179,16 @@ class Tokenizer(abc.ABC):
         return build_normalizer(self.steps, forms)
 
     def join(self, tokens: Sequence[str]) -> str:
-        """Join tokens to a line of text."""
-        return self.separator.join(tokens)
+        """Join tokens to a line of text: `join_rest` without the space before the first word."""
+        text = self.join_rest(tokens)
+        return text.removeprefix(" ") if self.searches_words else text
 
     def join_rest(self, tokens: Sequence[str]) -> str:
-        """Join the tokens that continue a line, with the space before a word if it is theirs."""
-        return self.join(tokens)
+        """Join the tokens that continue a line, with the space before a word if it is theirs.
+
+        Override this where tokens are not joined by `separator` alone.
+        """
+        return self.separator.join(tokens)
 
     @property
     def separator(self) -> str:
@@ -220,7 +233,7 @@ class Tokenizer(abc.ABC):
         """Return the tokenizer with other forms of the step `lemmas`."""
         return type(self)(self.steps, forms)
 
-    def bind(self, vocabulary: "Vocabulary") -> "Tokenizer":
+    def bind(self, vocabulary: WordList) -> "Tokenizer":
         """Return the tokenizer with the forms of words or the subwords of a vocabulary.
 
         Raises:
@@ -262,7 +275,15 @@ class Tokenizer(abc.ABC):
         """
         from keras_nplm.data.tokenizers.token_graph import TokenGraph
 
-        return TokenGraph(self, look_up)
+        partial_token = self.match_partial_token()
+        return TokenGraph(
+            self.build_split_graph(),
+            look_up,
+            partial_token=partial_token,
+            space=self.space,
+            lowers=self.lowers,
+            names_numbers="numbers" in self.steps,
+        )
 
     def build_split_graph(self) -> Callable[[Any], Any]:
         """Return `split` without steps as a function of tensors.

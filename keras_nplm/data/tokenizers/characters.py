@@ -32,7 +32,7 @@ class CharacterTokenizer(Tokenizer):
     def split(self, line: str) -> list[str]:
         return self.normalise(list(SPACE.join(line.split())))
 
-    def join(self, tokens: Sequence[str]) -> str:
+    def join_rest(self, tokens: Sequence[str]) -> str:
         return "".join(tokens).replace(SPACE, " ")
 
     def build_split_graph(self) -> Callable[[Any], Any]:

@@ -2,12 +2,9 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from keras_nplm.io.errors import import_extra
-
-if TYPE_CHECKING:
-    from keras_nplm.data.tokenizers.base import Tokenizer
 
 STEPS = ("lower", "numbers", "lemmas")  # in the order of their application
 NUMBER = "_number_"  # every tokenizer keeps it as one token
@@ -69,7 +66,7 @@ def load_english_lemmas() -> Mapping[str, str]:
 
 
 @functools.cache
-def load_forms(kind: "type[Tokenizer]", steps: tuple[str, ...]) -> dict[str, str]:
+def load_forms(kind: Callable[[tuple[str, ...]], Any], steps: tuple[str, ...]) -> dict[str, str]:
     """Load all English forms of a kind of tokens, each with its word; see `build_form_table`.
 
     `steps` are the normalisation steps before `lemmas`.

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.base import Tokenizer, WordList
 from keras_nplm.data.tokenizers.normalisation import lower
 from keras_nplm.data.tokenizers.pieces import SPACE, join_pieces
 from keras_nplm.io.errors import InputError
 
 if TYPE_CHECKING:
     from keras_nplm.data.subwords import Subwords
-    from keras_nplm.data.vocabulary import Vocabulary
 
 
 class SubwordTokenizer(Tokenizer):
@@ -68,9 +67,6 @@ class SubwordTokenizer(Tokenizer):
     def _lower(self, line: str) -> str:
         return lower(line) if self.lowers else line
 
-    def join(self, tokens: Sequence[str]) -> str:
-        return self.join_rest(tokens).removeprefix(" ")
-
     def join_rest(self, tokens: Sequence[str]) -> str:
         return join_pieces(tokens)
 
@@ -81,7 +77,7 @@ class SubwordTokenizer(Tokenizer):
     def with_forms(self, forms: Mapping[str, str] | None) -> "Tokenizer":
         return self
 
-    def bind(self, vocabulary: "Vocabulary") -> "SubwordTokenizer":
+    def bind(self, vocabulary: WordList) -> "SubwordTokenizer":
         bound = SubwordTokenizer(self.steps, vocabulary.subwords)
         _ = bound.model  # refuses a vocabulary of words
         return bound

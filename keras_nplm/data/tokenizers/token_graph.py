@@ -1,33 +1,41 @@
 """Tokens that are looked up in a vocabulary, as TensorFlow operations."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from keras_nplm.data.text_ops import character_ranges, lower_texts
 from keras_nplm.data.tokenizers.normalisation import NUMBER, is_number
 
-if TYPE_CHECKING:
-    from keras_nplm.data.tokenizers.base import Tokenizer
-
 
 class TokenGraph(tf.Module):
     """A tokenizer as TensorFlow operations: texts, in valid UTF-8, to tokens to ids.
 
     Args:
-        tokenizer: the tokenizer, with `build_split_graph` and `match_partial_token`.
-        look_up: a function from a tensor of tokens to their ids.
+        split, partial_token, space, lowers: of the tokenizer; see `build_split_graph`,
+            `match_partial_token`, `space` and `lowers` of `Tokenizer`.
+        names_numbers: whether a number becomes one symbol.
+        look_up: a function from a tensor of tokens to their ids. It replaces forms by lemmas.
     """
 
-    def __init__(self, tokenizer: "Tokenizer", look_up: Callable[[tf.Tensor], tf.Tensor]):
+    def __init__(
+        self,
+        split: Callable[[tf.Tensor], tf.RaggedTensor],
+        look_up: Callable[[tf.Tensor], tf.Tensor],
+        *,
+        partial_token: str,
+        space: str,
+        lowers: bool,
+        names_numbers: bool,
+    ):
         super().__init__()
         self._look_up = look_up
-        self._space = tokenizer.space
-        self._partial_token = tokenizer.match_partial_token()
+        self._space = space
+        self._partial_token = partial_token
         # one copy of the tables of the tokenizer for all served functions
         texts = tf.TensorSpec([None], tf.string)
-        self._split = tf.function(_build_split(tokenizer), [texts], autograph=False)
+        normalised = _normalise(split, lowers, names_numbers)
+        self._split = tf.function(normalised, [texts], autograph=False)
 
     def split(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the tokens of texts, normalised: string [B] to string [B, (T)]."""
@@ -62,17 +70,18 @@ class TokenGraph(tf.Module):
         return tf.concat([tokens, appended], axis=1)
 
 
-def _build_split(tokenizer: "Tokenizer") -> Callable[[tf.Tensor], tf.RaggedTensor]:
-    """Return a function from texts to normalised tokens. The look-up replaces forms by lemmas."""
-    split = tokenizer.build_split_graph()
+def _normalise(
+    split: Callable[[tf.Tensor], tf.RaggedTensor], lowers: bool, names_numbers: bool
+) -> Callable[[tf.Tensor], tf.RaggedTensor]:
+    """Return a function from texts to normalised tokens."""
     no_letters = f"[^{character_ranges(str.isalpha)}]*"
     number = f"{no_letters}[{character_ranges(is_number)}]{no_letters}"
 
     def split_and_normalise(texts: tf.Tensor) -> tf.RaggedTensor:
-        if tokenizer.lowers:  # which does not change where tokens start
+        if lowers:  # which does not change where tokens start
             texts = lower_texts(texts)
         tokens = split(texts)
-        if "numbers" in tokenizer.steps:
+        if names_numbers:
             is_numeric = tf.strings.regex_full_match(tokens.flat_values, number)
             tokens = tokens.with_flat_values(tf.where(is_numeric, NUMBER, tokens.flat_values))
         return tokens

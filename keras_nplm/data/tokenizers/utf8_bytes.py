@@ -48,9 +48,6 @@ class ByteTokenizer(Tokenizer):
             raise InputError(reason) from error
         return [BYTE_NAMES[byte] for byte in data]
 
-    def join(self, tokens: Sequence[str]) -> str:
-        return self.join_rest(tokens).removeprefix(" ")
-
     def join_rest(self, tokens: Sequence[str]) -> str:
         return join_pieces(tokens)
 

@@ -16,7 +16,7 @@ from keras_nplm.experiments.tables import Column, Table, join_paragraphs
 from keras_nplm.io.processor import read_processor_name
 
 if TYPE_CHECKING:
-    from keras_nplm.data.corpora import Corpus
+    from keras_nplm.data.corpus import Corpus
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,8 @@ import lzma
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_nplm.data.corpora import SPLITS, open_corpus
+from keras_nplm.data.corpora.opening import open_corpus
+from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import EOS
 from keras_nplm.data.tokenizers.characters import CharacterTokenizer

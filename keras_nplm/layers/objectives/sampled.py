@@ -99,13 +99,17 @@ class SampledObjective(Objective):
         if self.held_out is not None:
             target_ids = self._replace_at_random(target_ids, self.held_out)
         sampled_ids = self.noise.draw(self._draw_strata(self.num_sampled))
-        sampled = scores.logits_of(sampled_ids, offset=-self._log_expected(sampled_ids))  # [B, k]
-        target = scores.logit(target_ids) - self._log_expected(target_ids)
-        return Losses(self.contrast(target, sampled), None)
+        return Losses(self.contrast(scores, target_ids, sampled_ids), None)
 
-    def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
-        """Return the loss, [B], from s of the targets, [B], and of the samples, [B, k]."""
+    def contrast(self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor) -> Tensor:
+        """Return the loss, float [B], of targets, int [B], and of the samples of all contexts, int [k]."""
         raise NotImplementedError
+
+    def correct(self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return s of the targets, float [B], and of the samples, float [B, k]."""
+        sampled = scores.logits_of(sampled_ids, offset=-self._log_expected(sampled_ids))
+        target = scores.logit(target_ids) - self._log_expected(target_ids)
+        return target, sampled
 
     def set_unigram(self, unigram: np.ndarray, held_out: np.ndarray) -> None:
         is_log_uniform = self.proposal == "log-uniform"
@@ -184,7 +188,8 @@ class SampledSoftmax(SampledObjective):
 
     loss_name = "sampled_loss"
 
-    def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
+    def contrast(self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor) -> Tensor:
+        target, sampled = self.correct(scores, target_ids, sampled_ids)
         log_z = ops.logsumexp(sampled, axis=-1)
         return ops.softplus(log_z - target) + self.self_normalisation * ops.square(log_z)
 
@@ -204,7 +209,8 @@ class NoiseContrastive(SampledObjective):
 
     loss_name = "nce_loss"
 
-    def contrast(self, target: Tensor, sampled: Tensor) -> Tensor:
+    def contrast(self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor) -> Tensor:
+        target, sampled = self.correct(scores, target_ids, sampled_ids)
         return ops.softplus(-target) + noise_loss(sampled, self.self_normalisation)
 
 

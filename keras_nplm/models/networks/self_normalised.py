@@ -97,7 +97,8 @@ class SelfNormalised(NextWordModel):
         difference = np.abs(self._score(contexts, words) - wanted)
         # NaN of weights that are not finite is no difference
         if np.any(difference > _TOLERANCE[model.compute_dtype] * (1 + np.abs(wanted))):
-            raise _refuse_network("one whose layers compute other logits")
+            layers = ", ".join(type(layer).__name__ for layer in model.list_layers())
+            raise _refuse_network(f"one of {layers}, whose logits are others than those from `position_spans`")
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         blocks = row_blocks(max(1, len(target_ids)), _ROWS)

@@ -10,8 +10,8 @@ from unittest.mock import Mock
 import pytest
 
 from keras_nplm import InputError, Vocabulary, open_corpus
-from keras_nplm.data.corpora import SPLITS
 from keras_nplm.data.corpora.download import download_file
+from keras_nplm.data.corpus import SPLITS
 
 
 def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkeypatch, capfd):

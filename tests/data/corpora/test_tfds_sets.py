@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 
 import keras_nplm.data.corpora.chunks as chunks
 from keras_nplm import InputError, Vocabulary, encode_corpus, encode_sentences, open_corpus
-from keras_nplm.data.corpora import SPLITS
+from keras_nplm.data.corpus import SPLITS
 
 
 def test_a_tfds_set_gives_the_sentences_of_its_builder():

@@ -30,11 +30,14 @@ from tests.every_network import (
     add_log_q,
     build_network,
     make_contexts,
+    make_objectives,
     make_targets,
 )
 from tests.formulas import Formulas, log_softmax, wide
 
 T = 4  # targets of a segment
+EMBEDS = [name for name in NETWORKS if name.startswith("embed ")]
+SAMPLED = [name for name, objective in make_objectives("float32").items() if objective.is_sampled]
 ROWS = np.arange(B)
 of_every_network = pytest.mark.parametrize("name", NETWORKS)
 
@@ -57,7 +60,7 @@ of_every_scorer = pytest.mark.parametrize(
 
 
 # a file has the weights of each part, whatever its pair; all options are in test_network_file.py
-of_files = pytest.mark.parametrize("name", ["hidden of Keras", "pointer, direct", "energy / nce, held out"])
+of_files = pytest.mark.parametrize("name", ["hidden of Keras", "pointer, direct", "energy / nce, held out", *EMBEDS])
 
 
 @functools.cache
@@ -142,7 +145,7 @@ of_half_precision = pytest.mark.parametrize(
     "name",
     [
         "paper",
-        "embed averaged",
+        *EMBEDS,
         "hidden deep",
         "low rank / nce",
         "tied / sampled",
@@ -256,7 +259,7 @@ def test_the_losses_are_those_of_the_formula(name):
 
 @pytest.mark.parametrize(
     "name",
-    [f"{head} / {kind}" for head in ("linear", "low rank", "energy") for kind in ("sampled", "nce")],
+    [f"{head} / {kind}" for head in ("linear", "low rank", "energy") for kind in SAMPLED if "held out" not in kind],
 )
 def test_a_sampled_step_touches_the_rows_of_few_words_only(name):
     network = build(name)
@@ -313,15 +316,13 @@ def make_segments(boundary: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return words[:, :-1], targets, contexts
 
 
-OF_BOUNDARIES = ["paper", "embed averaged", "pointer linear", "pointer short-list", "hybrid"]
+OF_BOUNDARIES = ["paper", *EMBEDS, "pointer linear", "pointer short-list", "hybrid"]
 
 
 @pytest.mark.parametrize(
     "name, boundary",
     [
         *itertools.product(OF_BOUNDARIES, ["stream", "sentence", "text"]),
-        ("embed averaged, no near word", "sentence"),
-        ("embed concatenated", "sentence"),
         ("hidden none", "sentence"),
         ("adaptive / likelihood", "sentence"),
         ("energy / likelihood", "sentence"),
@@ -344,7 +345,7 @@ def test_segments_have_the_probabilities_of_their_windows(name, boundary):
 @pytest.mark.parametrize(
     "name, boundary",
     [
-        ("embed averaged", "sentence"),
+        *itertools.product(EMBEDS, ["sentence"]),
         ("hidden deep", "stream"),
         ("adaptive / likelihood", "sentence"),
         ("energy / sampled", "sentence"),
