@@ -66,7 +66,9 @@ def test_options_of_a_run_have_different_names():
             "`batch_size` must be a multiple of `segment`, 4",
             id="segment",
         ),
-        pytest.param(dict(averages_after=()), "`averages_after` must have a distance", id="no distance"),
+        pytest.param(
+            dict(averages_after=()), "`averages_after` must have a distance", id="no distance"
+        ),
         pytest.param(dict(head="energy"), "`hidden` must be none with `head` energy", id="energy"),
         pytest.param(dict(hidden="none"), "`direct_connections` must be on", id="no features"),
         pytest.param(
@@ -134,7 +136,9 @@ def test_options_of_a_run_have_different_names():
             "`residual_blocks` must be left out",
             id="no blocks",
         ),
-        pytest.param(dict(output_layer="full"), "`output_layer` must be an option of a run", id="unknown"),
+        pytest.param(
+            dict(output_layer="full"), "`output_layer` must be an option of a run", id="unknown"
+        ),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(given, message):

@@ -1,4 +1,6 @@
-"""Segments: T targets that share their context have the probabilities and gradients of T n-grams."""
+"""Segments: T targets that share their context have the probabilities and gradients of T
+n-grams.
+"""
 
 import functools
 
@@ -281,7 +283,9 @@ def short_segments(monkeypatch):
 
 @functools.cache
 def build_reader(boundary):
-    """Return the network that tests of one boundary share, as its graphs take most of their time."""
+    """Return the network that tests of one boundary share, as its graphs take most of their
+    time.
+    """
     return build_nce_pointer(boundary)
 
 
