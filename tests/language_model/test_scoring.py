@@ -5,7 +5,7 @@ import pytest
 
 from keras_nplm import LanguageModel, kneser_ney
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.language_model.rescoring import NBestList
+from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.spelling import SpellingModel
 from tests.tokenizers import KINDS, build_vocabulary

@@ -12,7 +12,8 @@ import pytest
 
 from keras_nplm import LanguageModel, Vocabulary, kneser_ney
 from keras_nplm.cli.main import main
-from keras_nplm.language_model.rescoring import NBestFile, NBestList, add_scores
+from keras_nplm.language_model.rescoring.features import add_scores
+from keras_nplm.language_model.rescoring.nbest import NBestFile, NBestList
 
 HYPOTHESES = ["the cat sat on a mat", "the cat sat on the mat", "a cat sat on the mat", "", "the dog sat", "mat"]
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_nplm.language_model.rescoring import NBestList, tune
-from keras_nplm.language_model.rescoring.minimum_error_rate import Candidates, line_search, minimise_error
+from keras_nplm.language_model.rescoring.minimum_error_rate import Candidates, line_search, minimise_error, tune
+from keras_nplm.language_model.rescoring.nbest import NBestList
 
 
 def _draw_candidates(random: np.random.Generator, features: int) -> Candidates:

@@ -116,16 +116,17 @@ def assert_freed(references):
 
 
 @pytest.mark.long
-def test_a_dropped_network_is_freed():
-    train_and_drop(build_nce(30))
+@pytest.mark.parametrize("build", [build_nce, build_half, build_energy])
+def test_a_dropped_network_is_freed(build):
+    train_and_drop(build(30))
     registered = len(tf_ops._gradient_registry.list())
     keras.backend.clear_session()
-    assert_freed(train_and_drop(build_nce(31)))
+    assert_freed(train_and_drop(build(31)))
     assert len(tf_ops._gradient_registry.list()) == registered
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("build", [build_half, build_tiles, build_pointer, build_adaptive, build_energy])
+@pytest.mark.parametrize("build", [build_tiles, build_pointer, build_adaptive])
 def test_a_network_used_in_every_way_is_freed(build, tmp_path):
     use_in_every_way_and_drop(build(30), tmp_path)
     registered = len(tf_ops._gradient_registry.list())
