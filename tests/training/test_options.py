@@ -160,9 +160,10 @@ def test_options_are_read_from_a_config():
     assert read_options(config) == options
     with pytest.raises(InputError, match="`averages_after` must be a tuple, rising integers"):
         read_options({**config, "averages_after": 4})
-    del config["head"]
-    with pytest.raises(InputError, match="Received: no head"):
-        read_options(config)
+    del config["head"]  # as if the option were newer than the file
+    assert read_options(config) == options
+    with pytest.raises(InputError, match="must have the fields boundary, .* Received: none of them"):
+        read_options({"kind": "nplm"})
 
 
 def test_averages_lie_within_the_context():
