@@ -162,7 +162,8 @@ def test_options_are_read_from_a_config():
         read_options({**config, "averages_after": 4})
     del config["head"]  # as if the option were newer than the file
     assert read_options(config) == options
-    with pytest.raises(InputError, match="must have the fields boundary, .* Received: none of them"):
+    message = "must have the fields boundary, .* Received: none of them"
+    with pytest.raises(InputError, match=message):
         read_options({"kind": "nplm"})
 
 
