@@ -1,7 +1,7 @@
 """`Corpus`: a name, a tokenizer and the splits of a text as sentences of tokens."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from keras_nplm.data.subwords import SubwordOptions
@@ -33,7 +33,8 @@ class Corpus:
 
     name: str
     tokenizer: str
-    splits: Mapping[str, Callable[[], Iterator[list[str]]]]
+    # a sentence is a list of tokens, or a line
+    splits: Mapping[str, Callable[[], Iterator[Sequence[str]]]]
     subwords: SubwordOptions = dataclasses.field(default_factory=SubwordOptions)
 
     def __post_init__(self) -> None:
@@ -43,7 +44,7 @@ class Corpus:
     def __repr__(self) -> str:
         return f"Corpus({self.name!r}, tokenizer={self.tokenizer!r}, splits={[*self.splits]})"
 
-    def sentences(self, split: str) -> Iterator[list[str]]:
+    def sentences(self, split: str) -> Iterator[Sequence[str]]:
         """Iterate over the tokenised sentences of a split, from the first; see `splits`."""
         return self.splits[split]()
 

@@ -9,14 +9,14 @@ import itertools
 import os
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_nplm.data.corpora.chunks import CHUNK_RUNNER, run_task
-from keras_nplm.data.corpora.text_files import LineSplit, TextSplit
+from keras_nplm.data.corpora.text_files import LineSplit, TextSplit, find_text_splits
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus, name_shard
 from keras_nplm.data.ids import SPECIALS
@@ -84,18 +84,26 @@ def count_vocabulary(
     tokenizer = get_tokenizer(corpus.tokenizer)
     if tokenizer.is_trained:
         return _train_subwords(corpus, splits)
-    options = dict(min_count=min_count, max_size=max_size, alphabet=tokenizer.alphabet)
-    if all(isinstance(corpus.splits[split], TextSplit) for split in splits):
-        chunks = [(chunk,) for split in splits for chunk in corpus.splits[split].chunks]
+    texts = find_text_splits(corpus, splits)
+    if texts is not None:
+        chunks = [(chunk,) for split in splits for chunk in texts[split].chunks]
         runner = CHUNK_RUNNER.get()
         with runner.open_scratch() if runner else tempfile.TemporaryDirectory() as directory:
             task = functools.partial(ChunkCounter, tokenizer, directory)
             _, finished = run_task(task, chunks, "Counting words")
             vocabulary = Vocabulary.from_counts(
-                merge_counts(itertools.chain.from_iterable(finished)), **options
+                merge_counts(itertools.chain.from_iterable(finished)),
+                min_count=min_count,
+                max_size=max_size,
+                alphabet=tokenizer.alphabet,
             )
     else:
-        vocabulary = Vocabulary.build(_read_splits(corpus, splits, "Counting words"), **options)
+        vocabulary = Vocabulary.build(
+            _read_splits(corpus, splits, "Counting words"),
+            min_count=min_count,
+            max_size=max_size,
+            alphabet=tokenizer.alphabet,
+        )
     return vocabulary.with_forms(tokenizer.load_forms()) if tokenizer.uses_lemmas else vocabulary
 
 
@@ -146,8 +154,9 @@ def encode_corpus(
     """
     directory = Path(directory)
     with lock_directory(directory):
-        if all(isinstance(split, TextSplit) for split in corpus.splits.values()):
-            splits = _encode_chunks(corpus, vocabulary, directory, boundary)
+        texts = find_text_splits(corpus, corpus.splits)
+        if texts is not None:
+            splits = _encode_chunks(corpus, texts, vocabulary, directory, boundary)
         else:
             splits = {
                 split: _encode_split(corpus, split, vocabulary, directory, boundary)
@@ -167,19 +176,21 @@ def _encode_split(
     corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path, boundary: str
 ) -> dict:
     """Encode a split that is not in files, as one shard."""
-    shard, counter, source = name_shard(split, 0), TextCounter(), corpus.splits[split]
-    has_lines = isinstance(source, TextSplit | LineSplit)
+    shard = name_shard(split, 0)
+    counter = TextCounter()
+    source = corpus.splits[split]
     tokenizer = get_tokenizer(corpus.tokenizer)
-    texts = source.lines() if has_lines else source()
     if tokenizer.is_trained:
+        lines = source.lines() if isinstance(source, TextSplit | LineSplit) else source()
         batches = encode_text(
-            _show_progress(texts, "Encoding"), vocabulary, tokenizer, boundary, counter
+            _show_progress(lines, "Encoding"), vocabulary, tokenizer, boundary, counter
         )
     else:
-        if has_lines:
-            sentences = map(source.tokenize, counter.count_lines(texts))
+        sentences: Iterator[Sequence[str]]
+        if isinstance(source, TextSplit | LineSplit):
+            sentences = map(source.tokenize, counter.count_lines(source.lines()))
         else:
-            sentences = counter.count_lines(texts, tokenizer.join)
+            sentences = counter.count_lines(source(), tokenizer.join)
         encode = counter.count_unknown(vocabulary.encode)
         batches = encode_batches(_show_progress(sentences, "Encoding"), encode, boundary)
     write_shard(directory, shard, batches, counter)
@@ -190,16 +201,14 @@ def _describe_split(
     corpus: Corpus, split: str, names: list[str], vocabulary_size: int, directory: Path
 ) -> dict:
     """Read the shards of a split once more, and return its entry of `corpus.json`."""
-    sums, checksums = (
-        dict.fromkeys(("sentences", "document_ends", "tokens", "unk_tokens", *_TOTALS), 0),
-        [],
-    )
+    sums = dict.fromkeys(("sentences", "document_ends", "tokens", "unk_tokens", *_TOTALS), 0)
+    checksums = []
     for name in names:
         counted = [read_word_counts(directory / name_text_counts(name), _TOTALS)[1]]
         checksum = 0
         for ids in ShardedIds([directory / name], vocabulary_size).parts():
             counted.append(count_ids(ids))
-            checksum = zlib.crc32(ids.astype(DTYPE, copy=False), checksum)
+            checksum = zlib.crc32(ids.astype(DTYPE, copy=False).data, checksum)
         checksums.append(checksum)
         sums = {
             count: number + sum(part.get(count, 0) for part in counted)
@@ -213,14 +222,18 @@ def _describe_split(
 
 
 def _encode_chunks(
-    corpus: Corpus, vocabulary: Vocabulary, directory: Path, boundary: str
+    corpus: Corpus,
+    texts: Mapping[str, TextSplit],
+    vocabulary: Vocabulary,
+    directory: Path,
+    boundary: str,
 ) -> dict[str, dict]:
     """Encode the missing shards of text files or TFDS sets, and return the splits of
     `corpus.json`.
     """
     items = {
-        s: [(chunk, name_shard(s, i)) for i, chunk in enumerate(corpus.splits[s].chunks)]
-        for s in SPLITS
+        split: [(chunk, name_shard(split, i)) for i, chunk in enumerate(texts[split].chunks)]
+        for split in SPLITS
     }
     plan = _plan_encoding(corpus, vocabulary, boundary)
     _remove_stale_shards(directory, plan)
@@ -245,8 +258,8 @@ def _encode_chunks(
         splits[split] = _describe_split(
             corpus, split, [shard for _, shard in listed], len(vocabulary), directory
         )
-        if corpus.splits[split].shares:
-            splits[split]["shares"] = list(map(list, corpus.splits[split].shares))
+        if texts[split].shares:
+            splits[split]["shares"] = list(map(list, texts[split].shares))
     return splits
 
 
@@ -278,16 +291,12 @@ def describe_text(corpus: Corpus) -> dict:
     """Describe text files or a TFDS set, to notice changed text: the content of each file, the
     chunks of each split.
     """
-    if not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
+    texts = find_text_splits(corpus, corpus.splits)
+    if texts is None:
         return {}
-    chunks = {
-        split: [chunk.describe() for chunk in text.chunks] for split, text in corpus.splits.items()
-    }
+    chunks = {split: [chunk.describe() for chunk in text.chunks] for split, text in texts.items()}
     paths = dict.fromkeys(
-        path
-        for text in corpus.splits.values()
-        for chunk in text.chunks
-        for path, *_ in chunk.ranges
+        path for text in texts.values() for chunk in text.chunks for path, *_ in chunk.ranges
     )
     return {
         "files": {display_url(path): identify_content(path) for path in paths},

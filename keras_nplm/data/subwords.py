@@ -140,8 +140,6 @@ class Subwords:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Subwords) and self.model == other.model
 
-    __hash__ = None
-
     def __reduce__(self) -> tuple:
         return Subwords, (self.model,)
 
@@ -267,13 +265,15 @@ def _parse_model(model: bytes, path: str | os.PathLike = _MODEL) -> Any:
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2
 
-    proto = sentencepiece_model_pb2.ModelProto()
+    # protobuf makes the classes of this module while it is imported
+    proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
     try:
         proto.ParseFromString(model)
         proto.DiscardUnknownFields()
     except DecodeError:
         proto.Clear()
-    spec, types = proto.trainer_spec, type(proto).SentencePiece
+    spec = proto.trainer_spec
+    types = type(proto).SentencePiece
     has_space = any(
         piece.piece == SPACE and piece.type in (types.NORMAL, types.USER_DEFINED)
         for piece in proto.pieces
@@ -339,17 +339,25 @@ def _train_model(lines: Iterable[str], pieces: int, kind: str) -> bytes:
     """Train a SentencePiece model with byte fallback and without normalisation."""
     import sentencepiece
 
-    # a small text has fewer pieces; sums must not depend on the number of cores
-    options = dict(
-        model_type=kind, vocab_size=pieces, hard_vocab_limit=False, num_threads=1, minloglevel=2
-    )
-    options |= dict(character_coverage=1.0, byte_fallback=True, max_sentence_length=1 << 20)
-    options |= dict(normalization_rule_name="identity", remove_extra_whitespaces=False)
-    options |= dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3)
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines), model_writer=model, **options
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type=kind,
+            vocab_size=pieces,
+            hard_vocab_limit=False,  # a small text has fewer pieces
+            num_threads=1,  # sums must not depend on the number of cores
+            minloglevel=2,
+            character_coverage=1.0,
+            byte_fallback=True,
+            max_sentence_length=1 << 20,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            pad_id=0,
+            unk_id=1,
+            bos_id=2,
+            eos_id=3,
         )
     except RuntimeError as error:
         reason = summarize_error(error)

@@ -38,7 +38,8 @@ def check_integer(argument: str, value: object, least: int, most: int | None = N
     accepted = f"{least} or more" if most is None else f"{least} to {most:,}"
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise _refuse_value(argument, f"an integer, {accepted}", value, least)
-    if value < least or (most is not None and value > most):
+    number = int(value)
+    if number < least or (most is not None and number > most):
         raise _refuse_value(argument, accepted, value, least)
 
 

@@ -139,7 +139,7 @@ def check_fields(
             )
 
 
-def _is_number(value: float) -> bool:
+def _is_number(value: object) -> bool:
     huge = isinstance(value, int) and abs(value) >= 1 << 63
     return not (isinstance(value, bool) or huge or value != value)
 
@@ -152,13 +152,13 @@ def write_arrays(
     """Write named arrays, and lists of arrays, to `path` (.npz, uncompressed); see `replace_file`
     for `keep`.
     """
-    named = {}
+    named: dict[str, np.ndarray] = {}
     for name, value in arrays.items():
-        named |= (
-            {f"{name}.{i}": array for i, array in enumerate(value)}
-            if isinstance(value, list)
-            else {name: value}
-        )
+        if isinstance(value, list):
+            for i, array in enumerate(value):
+                named[f"{name}.{i}"] = array
+        else:
+            named[name] = value
     with replace_file(path, keep) as temporary, open_archive_to_write(temporary) as write:
         for name, array in named.items():
             array = np.asarray(array)
@@ -179,7 +179,7 @@ def read_arrays(
         with open_archive(path) as archive:
             names = {part.removesuffix(".npy") for part in archive.namelist()}
             wanted = {name: [f"{name}.{i}" for i in range(len(names))] for name in lists}
-            result = {
+            result: dict[str, np.ndarray | list[np.ndarray]] = {
                 name: _numbers(path, name, archive, mapped) for name in arrays if name in names
             }
             for name, keys in wanted.items():

@@ -203,7 +203,9 @@ def _normalise(path: str | os.PathLike, scheme: str = "") -> str:
     """The URL of a remote path: two slashes after the scheme, of which pathlib keeps one; none at
     the end.
     """
-    before, rest = re.fullmatch("(?:(gs|s3):)?/*(.*?)/*", os.fspath(path), re.DOTALL).groups()
+    parts = re.fullmatch("(?:(gs|s3):)?/*(.*?)/*", os.fspath(path), re.DOTALL)
+    assert parts is not None  # each part of the pattern may be empty, so any text matches
+    before, rest = parts.groups()
     if not rest:
         raise InputError(
             f"A remote path must name a bucket. Received: {os.fspath(path)}. Fix: "

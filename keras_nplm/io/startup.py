@@ -51,7 +51,8 @@ class ImportWithin(importlib.abc.MetaPathFinder):
                 with self.context():
                     execute(module)
 
-            spec.loader.exec_module = execute_within_context
+            # the loader's other methods must stay as they are
+            spec.loader.exec_module = execute_within_context  # type: ignore[method-assign]
         return spec
 
 
@@ -81,6 +82,7 @@ def _import_quietly() -> Iterator[None]:
     except OSError:  # no standard error, no grep, or no room for one more process
         yield
         return
+    assert filter.stdin is not None  # it is a pipe
     os.dup2(filter.stdin.fileno(), 2)
     filter.stdin.close()
     try:

@@ -139,7 +139,9 @@ def _find_kind(data: bytes) -> str | None:
 
 
 @contextlib.contextmanager
-def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterator[BinaryIO]:
+def open_text(
+    path: str | os.PathLike, stream: BinaryIO | None = None
+) -> Iterator[io.BufferedReader]:
     """Open a text file, a pipe or an open `stream` as a buffered binary stream, decompressed if it
     is an archive.
     """
@@ -149,7 +151,7 @@ def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterat
         check_is_file(path, or_pipe=True)
     try:
         with open(path, "rb") if stream is None else contextlib.nullcontext(stream) as raw:
-            file: Any = raw if hasattr(raw, "peek") else io.BufferedReader(raw)  # type: ignore[type-var]
+            file: Any = raw if hasattr(raw, "peek") else io.BufferedReader(raw)
             if kind := _find_kind(file.peek(16)):
                 library = _MODULES.get(kind) or import_extra("backports.zstd", "zstd", str(path))
                 errors += (library.ZstdError,) if kind == "zstd" else ()

@@ -112,27 +112,26 @@ def mix(
             check_match(
                 directory, part, {name: getattr(parts[0], name) for name in _SHARED}, directories[0]
             )
-        vocabulary, boundary = parts[0].vocabulary, parts[0].boundary
+        vocabulary = parts[0].vocabulary
+        boundary = parts[0].boundary
         corpus = next((part.corpus for part in parts if part.corpus), None)
         spelling = next((part.spelling for part in parts if part.spelling), None)
-        if weights is None and corpus is None:
-            raise InputError(
-                "Fitting weights needs a directory with a corpus/. Received: none. Fix: give "
-                "--weights."
-            )
+        if weights is None:
+            _require_corpus(corpus)
         candidates = [[part.model] for part in parts]
         candidates += _list_caches(parts, corpus, cache_length, caches)
         candidates += [[Uniform(len(vocabulary), boundary)]] if uniform else []
         if weights is not None:
             mixture = Mixture([model for model, *_ in candidates], weights)
         else:
+            text = _require_corpus(corpus)
             bins = None
             if by_frequency:
                 counts = count_ngrams(
-                    corpus.ids("train"), len(vocabulary), _BIN_CONTEXT + 1, boundary
+                    text.ids("train"), len(vocabulary), _BIN_CONTEXT + 1, boundary
                 )
                 bins = FrequencyBins(ContextFrequencies.from_counts(counts))
-            mixture = fit_mixture(candidates, corpus.ids("validation"), bins=bins)
+            mixture = fit_mixture(candidates, text.ids("validation"), bins=bins)
         models = mixture.models
         metrics = {
             "weights": mixture.weights.round(6).tolist(),
@@ -150,6 +149,15 @@ def mix(
     return metrics
 
 
+def _require_corpus(corpus: EncodedCorpus | None) -> EncodedCorpus:
+    """Return the corpus on which weights and the values of caches are fitted."""
+    if corpus is None:
+        raise InputError(
+            "Fitting weights needs a directory with a corpus/. Received: none. Fix: give --weights."
+        )
+    return corpus
+
+
 def _list_caches(
     parts: Sequence[LanguageModel],
     corpus: EncodedCorpus | None,
@@ -158,7 +166,8 @@ def _list_caches(
 ) -> list[list[NextWordModel]]:
     """Return for each wanted cache the candidates among which the validation split chooses."""
     candidates: list[list[NextWordModel]] = []
-    size, boundary = len(parts[0].vocabulary), parts[0].boundary
+    size = len(parts[0].vocabulary)
+    boundary = parts[0].boundary
     for build, value in (
         (UnigramCache, wanted["unigram_cache"]),
         (NgramCache, wanted["ngram_cache"]),
@@ -168,19 +177,16 @@ def _list_caches(
             candidates.append([build(size, boundary, decay, length) for decay in decays])
     if (flatness := wanted["continuous_cache"]) is not False:
         networks = [network for part in parts for network in find_networks(part.model)]
-        network, fix = next(iter(networks), None), "add the directory of a network."
+        fix = "add the directory of a network."
         refusal = "left out without a neural network among the models"
-        check_argument("continuous_cache", network is not None, refusal, flatness, fix)
+        check_argument("continuous_cache", bool(networks), refusal, flatness, fix)
+        network = networks[0]
         flatnesses = [flatness]
         if flatness is True:
-            probe = extract_ngrams(
-                corpus.ids("validation")[:_PROBE], network.order, network.boundary
-            )[:, :-1]
-            square = float(
-                np.mean(
-                    np.sum(np.square(network.compute_features(probe), dtype=np.float64), axis=1)
-                )
-            )
+            ids = _require_corpus(corpus).ids("validation")[:_PROBE]
+            contexts = extract_ngrams(ids, network.order, network.boundary)[:, :-1]
+            squares = np.square(network.compute_features(contexts), dtype=np.float64)
+            square = float(np.mean(np.sum(squares, axis=1)))
             flatnesses = [float(f"{share / square:.3g}") for share in _FLATNESSES]
         candidates.append([ContinuousCache(network, value, length) for value in flatnesses])
     return candidates

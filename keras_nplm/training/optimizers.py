@@ -20,12 +20,10 @@ _BASE = """
 """
 
 
-class Lazy:
-    """Mixin that adds weight decay and row-wise updates to an optimiser of Keras.
+class Lazy(keras.optimizers.Optimizer):
+    """Base class that adds weight decay and row-wise updates to an optimiser of Keras.
 
-    A subclass implements `_compute_row_steps(values, ids, variable, learning_rate)`. It returns the
-    steps that are subtracted from the rows of the variable: `ids` are distinct row ids, and
-    `values` their summed gradients.
+    A subclass names it before the optimiser of Keras, and implements `_compute_row_steps`.
     """
 
     sums_repeated_rows = True  # over a batch and over all replicas
@@ -58,6 +56,15 @@ class Lazy:
 
     def _update_dense(self, gradient: Tensor, variable: keras.Variable, learning_rate: Any) -> None:
         super().update_step(gradient, variable, learning_rate)
+
+    def _compute_row_steps(
+        self, values: Tensor, ids: Tensor, variable: keras.Variable, learning_rate: Any
+    ) -> Tensor:
+        """Return the steps that are subtracted from the rows of the variable.
+
+        `ids` are distinct row ids, and `values` their summed gradients.
+        """
+        raise NotImplementedError
 
     def _apply_weight_decay(self, variables: list[keras.Variable]) -> None:
         """Do nothing: `update_step` applies weight decay, without the dense pass of Keras."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from keras_nplm.data.boundary import has_documents
 from keras_nplm.data.corpora.chunks import CHUNK_RUNNER
-from keras_nplm.data.corpora.text_files import TextSplit
+from keras_nplm.data.corpora.text_files import find_text_splits
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_corpus
@@ -109,8 +109,7 @@ def prepare_corpus(
             f"`corpus` must be a text. Received: {corpus.directory}, which is prepared. "
             "Fix: give this directory to `train` or `ngram`, or prepare the text again."
         )
-    is_text = all(isinstance(split, TextSplit) for split in corpus.splits.values())
-    if CHUNK_RUNNER.get() and not is_text:
+    if CHUNK_RUNNER.get() and find_text_splits(corpus, corpus.splits) is None:
         raise InputError(
             f"`runner` must be local for the corpus {corpus.name}. "
             "Fix: leave `--runner` out, or name text files or a TFDS set."

@@ -32,7 +32,9 @@ class Chunk(abc.ABC):
     """
 
     ranges: Sequence[Range] = ()  # of files
-    size: int  # bytes of text, estimated
+
+    @abc.abstractmethod
+    def estimate_size(self) -> int: ...  # bytes of text
 
     @abc.abstractmethod
     def lines(self) -> Iterator[str]: ...
@@ -51,8 +53,7 @@ class TextChunk(Chunk):
     ranges: Sequence[Range] = ()
     sentences: tuple[int, int] | None = None  # lines with text: (first, after the last); None: all
 
-    @property
-    def size(self) -> int:
+    def estimate_size(self) -> int:
         return sum(_estimate_bytes(*place) for place in self.ranges)
 
     def lines(self) -> Iterator[str]:
@@ -123,7 +124,8 @@ def read_range(path: str | Path, start: int = 0, stop: int | None = None) -> Ite
             raise InputError(
                 f"{path} is empty. Fix: name a file that holds text, one sentence a line."
             )
-        file.seek(start) if start else None
+        if start:
+            file.seek(start)
         yield from decode_lines(file, str(path), start, stop)
 
 
@@ -153,10 +155,11 @@ def run_task(make_task: Callable[[], Any], items: Sequence[tuple], title: str) -
     """
     if runner := CHUNK_RUNNER.get():
         return runner.run(make_task, items)
-    sizes = [chunk.size for chunk, *_ in items]
+    sizes = [chunk.estimate_size() for chunk, *_ in items]
     least = PARALLEL_BYTES if all(chunk.ranges for chunk, *_ in items) else PARALLEL_TFDS_BYTES
     processes = count_processes() if sum(sizes) >= least else 1
-    values, finished = [None] * len(items), []
+    values = [None] * len(items)
+    finished = []
     with open_progress(title, sum(sizes), "B") as progress:
         for number, value in run_in_processes(make_task, items, processes):
             if number is None:

@@ -5,9 +5,8 @@ import glob
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from keras_nplm.data.arguments import check_items
 from keras_nplm.data.corpora.chunks import (
@@ -18,6 +17,7 @@ from keras_nplm.data.corpora.chunks import (
     read_range,
     run_task,
 )
+from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
@@ -75,13 +75,13 @@ def read_files(patterns: Sequence[str]) -> Iterator[str]:
 class LineSplit:
     """A split of a corpus as lines of text with their tokenizer.
 
-    Calling it iterates over its tokenised sentences.
+    Calling it iterates over its tokenised sentences, which are lines if the tokens are subwords.
     """
 
     lines: Callable[[], Iterator[str]]
-    tokenize: Callable[[str], list[str]]
+    tokenize: Callable[[str], Sequence[str]]
 
-    def __call__(self) -> Iterator[list[str]]:
+    def __call__(self) -> Iterator[Sequence[str]]:
         return filter(None, map(self.tokenize, self.lines()))
 
 
@@ -104,9 +104,21 @@ class TextSplit:
     def tokenize(self) -> Callable[[str], list[str]]:
         return get_tokenizer(self.tokenizer).split
 
-    def __call__(self) -> Iterator[Any]:
-        is_trained = get_tokenizer(self.tokenizer).is_trained
-        return filter(None, self.lines() if is_trained else map(self.tokenize, self.lines()))
+    def __call__(self) -> Iterator[Sequence[str]]:
+        if get_tokenizer(self.tokenizer).is_trained:
+            return filter(None, self.lines())
+        return filter(None, map(self.tokenize, self.lines()))
+
+
+def find_text_splits(corpus: Corpus, names: Iterable[str]) -> dict[str, TextSplit] | None:
+    """Return splits by their names, or None unless each is of text files or of a TFDS set."""
+    found: dict[str, TextSplit] = {}
+    for name in names:
+        split = corpus.splits[name]
+        if not isinstance(split, TextSplit):
+            return None
+        found[name] = split
+    return found
 
 
 def split_by_lines(

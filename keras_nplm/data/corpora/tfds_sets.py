@@ -35,6 +35,9 @@ class TfdsChunk(Chunk):
     stop: int
     size: int  # bytes, estimated
 
+    def estimate_size(self) -> int:
+        return self.size
+
     def lines(self) -> Iterator[str]:
         """Read the lines of the examples that are not blank, each example as `decode_lines` reads a
         file.
