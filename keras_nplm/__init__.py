@@ -1,15 +1,17 @@
-"""keras_nplm: the neural probabilistic language model of Bengio, Ducharme, Vincent & Jauvin (2003) for Keras.
+"""keras_nplm: the neural probabilistic language model of Bengio, Ducharme, Vincent & Jauvin (2003)
+for Keras.
 
-Nine packages in data-flow order, each importing only from those before it: `io`, `data`, `layers`, `models`,
-`language_model`, `training`, `serving`, `experiments`, `cli`. The public names below are importable from here; each
-is imported when it is first used, so that `import keras_nplm` loads neither Keras nor TensorFlow.
+Nine packages in data-flow order, each importing only from those before it: `io`, `data`, `layers`,
+`models`, `language_model`, `training`, `serving`, `experiments`, `cli`. The public names below are
+importable from here; each is imported when it is first used, so that `import keras_nplm` loads
+neither Keras nor TensorFlow.
 
-To add a tokenizer, start in `data.tokenizers`; an option, in `training.options`; a layer, a head, an objective or a
-kind of network, in `training.parts`.
+To add a tokenizer, start in `data.tokenizers`; an option, in `training.options`; a layer, a head,
+an objective or a kind of network, in `training.parts`.
 
-To know the network in an hour, read in this order: README.md, models/networks/nplm.py, layers/context.py,
-layers/hidden.py, layers/heads/linear.py, layers/scores.py, models/networks/context_network.py,
-layers/objectives/likelihood.py, models/evaluation.py.
+To know the network in an hour, read in this order: README.md, models/networks/nplm.py,
+layers/context.py, layers/hidden.py, layers/heads/linear.py, layers/scores.py,
+models/networks/context_network.py, layers/objectives/likelihood.py, models/evaluation.py.
 """
 
 import contextlib
@@ -57,7 +59,13 @@ _PUBLIC = {
     "keras_nplm.models.networks.pointer_network": ["PointerNetwork"],
     "keras_nplm.models.evaluation": ["evaluate"],
     "keras_nplm.models.mixture": ["Mixture", "Uniform", "fit_mixture"],
-    "keras_nplm.models.ngrams": ["class_based", "deleted_interpolation", "kneser_ney", "read_arpa", "write_arpa"],
+    "keras_nplm.models.ngrams": [
+        "class_based",
+        "deleted_interpolation",
+        "kneser_ney",
+        "read_arpa",
+        "write_arpa",
+    ],
     "keras_nplm.models.hybrid": ["Hybrid"],
     "keras_nplm.models.jackknife": ["Jackknife", "hybrid_dataset"],
     "keras_nplm.models.shortlist": ["Shortlist"],
@@ -66,7 +74,9 @@ _PUBLIC = {
     "keras_nplm.language_model.kenlm": ["KenlmModel"],
     "keras_nplm.language_model.language_model": ["LanguageModel"],
     "keras_nplm.language_model.new_words": ["add_words"],
-    "keras_nplm.language_model.rescoring": ["NBestFile", "NBestList", "rescore_file", "tune"],
+    "keras_nplm.language_model.rescoring.files": ["rescore_file"],
+    "keras_nplm.language_model.rescoring.minimum_error_rate": ["tune"],
+    "keras_nplm.language_model.rescoring.nbest": ["NBestFile", "NBestList"],
     "keras_nplm.language_model.scorer": ["Scorer"],
     "keras_nplm.training.adaptive_default": ["choose_options"],
     "keras_nplm.training.configurations": ["CONFIGURATIONS"],
@@ -115,7 +125,8 @@ def _register_classes(library: str) -> None:
 @contextlib.contextmanager
 def _register_afterwards(library: str) -> Iterator[None]:
     yield
-    with contextlib.suppress(ImportError):  # of one of our modules that is half imported: `__getattr__` registers all
+    # of one of our modules that is half imported: `__getattr__` registers all
+    with contextlib.suppress(ImportError):
         _register_classes(library)
 
 

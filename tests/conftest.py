@@ -1,4 +1,6 @@
-"""What the tests share: where TFDS prepares its sets, the Brown archive where it is at hand, a small trained model."""
+"""What the tests share: where TFDS prepares its sets, the Brown archive where it is at hand, a
+small trained model.
+"""
 
 import fcntl
 import gc
@@ -9,9 +11,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-os.environ.setdefault("TFDS_DATA_DIR", tempfile.mkdtemp(prefix="tfds"))  # before anything imports TFDS
+# before anything imports TFDS
+os.environ.setdefault("TFDS_DATA_DIR", tempfile.mkdtemp(prefix="tfds"))
 # each core has a worker of pytest: more threads would wait for each other
-os.environ.update(dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"), "1"))
+os.environ.update(
+    dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"), "1")
+)
 
 import pytest
 
@@ -31,7 +36,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Leave the modules of TensorFlow out of garbage collections: these take a seventh of the time of the tests."""
+    """Leave the modules of TensorFlow out of garbage collections: these take a seventh of the time
+    of the tests.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 10, 10)
@@ -49,7 +56,9 @@ def brown_directory() -> Path:
 @pytest.fixture(scope="session")
 def _object_store() -> Iterator[str]:
     """An S3 server in this process; tests that need one are skipped without moto or s3fs."""
-    moto = pytest.importorskip("moto.server", reason="moto[s3], flask and flask-cors are not installed")
+    moto = pytest.importorskip(
+        "moto.server", reason="moto[s3], flask and flask-cors are not installed"
+    )
     pytest.importorskip("s3fs", reason="the extra [remote] is not installed")
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = moto.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
@@ -61,7 +70,11 @@ def _object_store() -> Iterator[str]:
 @pytest.fixture
 def bucket(_object_store, tmp_path, monkeypatch) -> str:
     """The URL of a new, empty bucket of an S3 server, which this process and its children use."""
-    for name, value in {"ENDPOINT_URL": _object_store, "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}.items():
+    for name, value in {
+        "ENDPOINT_URL": _object_store,
+        "ACCESS_KEY_ID": "a",
+        "SECRET_ACCESS_KEY": "b",
+    }.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "cache"))
@@ -80,7 +93,9 @@ def small_options() -> keras_nplm.Options:
 
 @pytest.fixture(scope="session")
 def build_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
-    """A function that builds a directory once for all workers of pytest-xdist; tests write nothing there."""
+    """A function that builds a directory once for all workers of pytest-xdist; tests write nothing
+    there.
+    """
     temporary = tmp_path_factory.getbasetemp()
     common = temporary.parent if "PYTEST_XDIST_WORKER" in os.environ else temporary
 

@@ -104,7 +104,9 @@ def list_networks() -> dict[str, dict]:
         networks[f"pointer / {objective}"] = dict(kind="pointer", objective=objective)
     networks["pointer, direct"] = dict(kind="pointer", direct=True, hidden="deep")
     networks["hybrid"] = dict(kind="hybrid", embed="averaged")
-    networks["hybrid, direct / held out"] = dict(kind="hybrid", direct=True, objective="likelihood, held out")
+    networks["hybrid, direct / held out"] = dict(
+        kind="hybrid", direct=True, objective="likelihood, held out"
+    )
     networks["hybrid adaptive / nce"] = dict(kind="hybrid", head="adaptive", objective="nce")
     return networks
 
@@ -113,7 +115,9 @@ NETWORKS = list_networks()
 
 
 def build_network(name: str, dtype: str = "float32", boundary: str = "stream") -> ContextNetwork:
-    """Return a new network of `NETWORKS` with random weights, and with weight decay if it may have one."""
+    """Return a new network of `NETWORKS` with random weights, and with weight decay if it may have
+    one.
+    """
     network = compose(dtype=dtype, boundary=boundary, **NETWORKS[name])
     rng = np.random.default_rng(0)
     for weight in network.trainable_weights:
@@ -149,7 +153,9 @@ def compose(
     scorer = make_heads(dtype, decay)[head]
     options = {}
     if direct:
-        options["direct"] = DirectConnection(scorer.num_outputs, weight_decay=decay, name="direct", dtype=dtype)
+        options["direct"] = DirectConnection(
+            scorer.num_outputs, weight_decay=decay, name="direct", dtype=dtype
+        )
     if kind == "pointer":
         options["pointer"] = Pointer(weight_decay=decay, name="pointer", dtype=dtype)
     return KINDS[kind](

@@ -1,4 +1,6 @@
-"""The formulas of networks in NumPy and float64: scores of all words, and the loss of a training step."""
+"""The formulas of networks in NumPy and float64: scores of all words, and the loss of a training
+step.
+"""
 
 import itertools
 
@@ -44,7 +46,10 @@ ACTIVATIONS = {
 
 
 class Formulas:
-    """A network's formulas. `changed` maps the id() of a variable to the value that it should have."""
+    """A network's formulas.
+
+    `changed` maps the id() of a variable to the value that it should have.
+    """
 
     def __init__(self, network: ContextNetwork, changed: dict[int, np.ndarray] | None = None):
         self.network = network
@@ -175,7 +180,10 @@ class Formulas:
     # Training
 
     def loss(self, inputs: dict, targets: np.ndarray, samples: np.ndarray | None) -> float:
-        """Return the mean loss of a batch plus the weight decay. `samples`: negative words, int [k]."""
+        """Return the mean loss of a batch plus the weight decay.
+
+        `samples`: negative words, int [k].
+        """
         return self.losses(inputs, targets, samples).mean() + self.penalty()
 
     def losses(self, inputs: dict, targets: np.ndarray, samples: np.ndarray | None) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""The notebooks run from top to bottom without the repository, and their outputs are from one such run."""
+"""The notebooks run from top to bottom without the repository, and their outputs are from one such
+run.
+"""
 
 import json
 import os
@@ -21,7 +23,10 @@ def test_notebook_runs_in_an_empty_directory(path, tmp_path):
     directory.mkdir()
     copy = shutil.copy(path, directory)
     execute = Path(sys.executable).parent / "jupyter-execute"
-    environment = os.environ | {"IPYTHONDIR": str(tmp_path / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    environment = os.environ | {
+        "IPYTHONDIR": str(tmp_path / "ipython"),
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
     command = [execute, "--timeout=-1", "--startup_timeout=1800", copy]
     run = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=directory)
     assert run.returncode == 0, run.stderr
@@ -29,11 +34,21 @@ def test_notebook_runs_in_an_empty_directory(path, tmp_path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_outputs_are_from_one_run_in_order(path):
-    cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    cells = [
+        cell
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        if cell["cell_type"] == "code"
+    ]
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
-    assert not [output for cell in cells for output in cell["outputs"] if output["output_type"] == "error"]
+    assert not [
+        output for cell in cells for output in cell["outputs"] if output["output_type"] == "error"
+    ]
     texts = [text for cell in cells for output in cell["outputs"] for text in read_texts(output)]
-    assert not [text for text in texts if re.search(r"^[IWEF]\d{4} |Warning: |^(INFO|WARNING):", text, re.MULTILINE)]
+    assert not [
+        text
+        for text in texts
+        if re.search(r"^[IWEF]\d{4} |Warning: |^(INFO|WARNING):", text, re.MULTILINE)
+    ]
     paths = re.compile(r"(?<![\w.])/(home|opt|private|root|tmp|Users|usr|var|work)/")
     assert not [text for text in texts if paths.search(text)]
 

@@ -34,7 +34,9 @@ _MOST_PRINTED = 20
 
 
 @contextlib.contextmanager
-def _open(directory: str, text: tuple[str, ...], output: str) -> Iterator[tuple[Path, "LanguageModel", list[str]]]:
+def _open(
+    directory: str, text: tuple[str, ...], output: str
+) -> Iterator[tuple[Path, "LanguageModel", list[str]]]:
     """Lock the output directory in the block; yield it, the network and the lines of the text."""
     from keras_nplm.data.corpora.text_files import read_files
     from keras_nplm.data.unusual_text import warn_of_tokens
@@ -65,7 +67,9 @@ def _print_adaptation(result: dict) -> None:
             f"{chosen['share']:.0%} of the change of the weights"
         )
     else:
-        print(f"{tokens} did not lower the perplexity of the held-out lines: the model is unchanged")
+        print(
+            f"{tokens} did not lower the perplexity of the held-out lines: the model is unchanged"
+        )
     unknown = ""
     if chosen["held_out_unk_tokens"]:
         unknown = f", {chosen['held_out_unk_tokens']:,} of them <unk> (see add-words)"

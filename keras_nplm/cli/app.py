@@ -54,10 +54,14 @@ _COMMANDS = (
         "adapting:add_words",
         "Add out-of-vocabulary words to a network from a text that has them, without training.",
     ),
-    Command("evaluate", "evaluating:evaluate", "Compute the exact perplexity of a split or a text."),
+    Command(
+        "evaluate", "evaluating:evaluate", "Compute the exact perplexity of a split or a text."
+    ),
     Command("score", "evaluating:score", "Compute log-probabilities of sentences, in nats."),
     Command("complete", "evaluating:complete", "Print the most probable next words of a context."),
-    Command("generate", "evaluating:generate", "Generate text: sample word after word from the model."),
+    Command(
+        "generate", "evaluating:generate", "Generate text: sample word after word from the model."
+    ),
     Command("rescore", "rescoring:rescore", "Rescore and re-rank the N-best lists of a decoder."),
     Command(
         "nearest",
@@ -131,7 +135,9 @@ def build_app() -> App:
     return app
 
 
-def parse(words: Sequence[str], *, is_json: bool = False) -> tuple[Callable[..., dict], BoundArguments]:
+def parse(
+    words: Sequence[str], *, is_json: bool = False
+) -> tuple[Callable[..., dict], BoundArguments]:
     """Return the function of a command line and its arguments.
 
     Raises:
@@ -139,7 +145,9 @@ def parse(words: Sequence[str], *, is_json: bool = False) -> tuple[Callable[...,
         InputError: options contradict each other.
     """
     tokens = [_Hyphen(word) if word == "-" else word for word in words]
-    function, bound, not_parsed = build_app().parse_args(tokens, exit_on_error=False, print_error=False)
+    function, bound, not_parsed = build_app().parse_args(
+        tokens, exit_on_error=False, print_error=False
+    )
     for name in not_parsed:
         bound.arguments[name] = Call(tuple(words), is_json)
     return function, bound
@@ -152,7 +160,9 @@ def format_completion(words: Sequence[str]) -> str:
             return build_app().generate_completion(shell=shell)
     received = repr(" ".join(words))
     fix = f'write eval "$({NAME} --completion bash)" in ~/.bashrc.'
-    raise InputError(f"`--completion` must be one of bash, zsh, fish. Received: {received}. Fix: {fix}")
+    raise InputError(
+        f"`--completion` must be one of bash, zsh, fish. Received: {received}. Fix: {fix}"
+    )
 
 
 def fetch_inputs(function: Callable[..., dict], bound: BoundArguments) -> None:

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 GROUP = "text, tokens and vocabulary"
 _Step = Literal["lower", "numbers", "lemmas"]
-_TOKENIZERS = "; ".join(["tokenizer of text", *(f"{kind}: {noun}" for kind, noun in list_choices().items() if noun)])
+_TOKENIZERS = "; ".join(
+    ["tokenizer of text", *(f"{kind}: {noun}" for kind, noun in list_choices().items() if noun)]
+)
 Share = tuple[float, tuple[str, ...]]  # of a text in each epoch, and its files
 
 if TYPE_CHECKING:
@@ -167,7 +169,9 @@ def choose_tokenizer(given: Given, named: CorpusOptions = _UNNAMED) -> str:
     return chosen or CorpusOptions.tokenizer
 
 
-def _choose_subwords(given: Given, texts: Texts, named: CorpusOptions, tokenizer: Tokenizer) -> "SubwordOptions | None":
+def _choose_subwords(
+    given: Given, texts: Texts, named: CorpusOptions, tokenizer: Tokenizer
+) -> "SubwordOptions | None":
     """Return how subwords are made, or None without `--tokenizer sentencepiece`."""
     from keras_nplm.data.subwords import SubwordOptions
     from keras_nplm.io.remote import fetch
@@ -180,4 +184,6 @@ def _choose_subwords(given: Given, texts: Texts, named: CorpusOptions, tokenizer
     if texts.pieces_file is not None:
         check_left_out(own, "with `--pieces-file`", "drop one of them.")
         return SubwordOptions(file=str(fetch(texts.pieces_file)))
-    return SubwordOptions(pieces=given.get("pieces", named.pieces), kind=given.get("pieces_kind", named.pieces_kind))
+    return SubwordOptions(
+        pieces=given.get("pieces", named.pieces), kind=given.get("pieces_kind", named.pieces_kind)
+    )

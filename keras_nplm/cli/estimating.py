@@ -103,7 +103,9 @@ def ngram(
     return result
 
 
-def _check_without_text(method: Given, corpus: Given, texts: Texts, resample: Sequence[Share]) -> None:
+def _check_without_text(
+    method: Given, corpus: Given, texts: Texts, resample: Sequence[Share]
+) -> None:
     """Refuse flags of a text beside an ARPA file."""
     given = {
         "train": texts.train,

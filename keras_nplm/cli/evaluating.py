@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from keras_nplm.language_model.scoring import SentenceScore, TokenScore
 
 _REFERENCE = "the reference model, a network of the Python language reference"
-PresetDirectory = Annotated[str | None, FETCHED, Parameter(name="DIR", help="model directory", show_default=_REFERENCE)]
+PresetDirectory = Annotated[
+    str | None, FETCHED, Parameter(name="DIR", help="model directory", show_default=_REFERENCE)
+]
 
 
 def _print_evaluation(result: dict) -> None:
@@ -50,7 +52,9 @@ def evaluate(
     directory: Directory,
     /,
     *,
-    split: Annotated[Literal["train", "validation", "test"] | None, Parameter(show_default="test")] = None,
+    split: Annotated[
+        Literal["train", "validation", "test"] | None, Parameter(show_default="test")
+    ] = None,
     text: TextFiles = (),
     ln_z: Switch = False,
     dynamic: Switch = False,
@@ -125,7 +129,9 @@ def _print_scores(result: dict) -> None:
 @printed_by(_print_scores)
 def score(
     directory: Directory,
-    file: Annotated[InputFile | None, FETCHED, Parameter(name="FILE", show_default="standard input")] = None,
+    file: Annotated[
+        InputFile | None, FETCHED, Parameter(name="FILE", show_default="standard input")
+    ] = None,
     /,
     *,
     self_normalised: Annotated[Switch, Parameter(help=SELF_NORMALISED)] = False,
@@ -211,7 +217,8 @@ def _split_directory(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...
         return first, tuple(others)
     if Path(first).is_dir():
         raise InputError(
-            f'`CONTEXT` must follow the model directory {first}. Received: none. Fix: add it, as in "the cat".'
+            f"`CONTEXT` must follow the model directory {first}. Received: none. Fix: add it, as "
+            'in "the cat".'
         )
     return None, words
 

@@ -26,8 +26,12 @@ from keras_nplm.io.fields import FieldFacts
 _ROUNDS = 5
 _SECONDS = (300,)
 _SECONDS_FACTS = FieldFacts("seconds", tuple, _SECONDS, example=(300, 3000))
-_READ_SECONDS = Parameter(converter=Reader(_SECONDS_FACTS), metavar="N[,N…]", show_default=",".join(map(str, _SECONDS)))
-_HELP = "replace the recorded report of this checkout, and write saved_models/measured/README.md again"
+_READ_SECONDS = Parameter(
+    converter=Reader(_SECONDS_FACTS), metavar="N[,N…]", show_default=",".join(map(str, _SECONDS))
+)
+_HELP = (
+    "replace the recorded report of this checkout, and write saved_models/measured/README.md again"
+)
 Record = Annotated[Switch, Parameter(help=_HELP)]
 Reports = Annotated[Output, Parameter(help="directory of the models and reports")]
 Jobs = Annotated[
@@ -54,7 +58,9 @@ def _print_report(result: dict) -> None:
 def benchmark(
     *benchmarks: Annotated[
         str,
-        Parameter(name="NAME", help=f"benchmarks: {', '.join(BENCHMARKS)}", show_default="all but quality"),
+        Parameter(
+            name="NAME", help=f"benchmarks: {', '.join(BENCHMARKS)}", show_default="all but quality"
+        ),
     ],
     rounds: Annotated[int, integer(least=1, example=_ROUNDS)] = _ROUNDS,
     seconds: Annotated[tuple[int, ...], _READ_SECONDS] = _SECONDS,
@@ -85,7 +91,9 @@ def benchmark(
     return _finish("benchmark", report, record)
 
 
-def _name_command(benchmarks: Sequence[str], rounds: int, seconds: Sequence[int], corpus: str | None) -> str:
+def _name_command(
+    benchmarks: Sequence[str], rounds: int, seconds: Sequence[int], corpus: str | None
+) -> str:
     """Return the command of the report, without paths and options that have their default."""
     words = ["keras-nplm", "benchmark", *benchmarks]
     if rounds != _ROUNDS:

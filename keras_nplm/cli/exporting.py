@@ -89,7 +89,9 @@ def _print_written(result: dict) -> None:
         print(f"next: docker compose up, in {target}")
 
 
-TopK = Annotated[int | None, integer(least=1, example=_TOP_K, metavar="K", show_default=str(_TOP_K))]
+TopK = Annotated[
+    int | None, integer(least=1, example=_TOP_K, metavar="K", show_default=str(_TOP_K))
+]
 MaxTextLength = Annotated[
     int | None,
     integer(
@@ -177,7 +179,9 @@ def _check_owned(format: Format, owners: tuple[Format, ...], given: Mapping[str,
         check_left_out(given, f"with the format {format}", fix)
 
 
-def _export_saved_model(directory: str, target: Path, top_k: int | None, max_text_length: int | None) -> dict:
+def _export_saved_model(
+    directory: str, target: Path, top_k: int | None, max_text_length: int | None
+) -> dict:
     from keras_nplm.io.paths import check_output_path
     from keras_nplm.language_model.directory import read_config, read_metrics
     from keras_nplm.language_model.language_model import LanguageModel
@@ -197,7 +201,9 @@ def _export_saved_model(directory: str, target: Path, top_k: int | None, max_tex
     return _describe("saved-model", [written])
 
 
-def _export_graph(directory: str, target: Path, format: Format, quantise: bool, signature: str) -> dict:
+def _export_graph(
+    directory: str, target: Path, format: Format, quantise: bool, signature: str
+) -> dict:
     from keras_nplm.io.paths import check_output_path
     from keras_nplm.language_model.language_model import LanguageModel
 
@@ -256,7 +262,9 @@ def _build_backoff_model(
     return fit_unigrams(pruned, model.unigrams) if is_approximated else pruned
 
 
-def _read_ids(directory: str, language_model: "LanguageModel", text: tuple[str, ...]) -> "np.ndarray":
+def _read_ids(
+    directory: str, language_model: "LanguageModel", text: tuple[str, ...]
+) -> "np.ndarray":
     """Return the ids of the text whose n-grams an ARPA file lists."""
     from keras_nplm.data.corpora.text_files import read_files
     from keras_nplm.data.shards import encode_lines

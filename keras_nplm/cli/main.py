@@ -122,7 +122,9 @@ def _check_encoding(words: list[str]) -> None:
     """Refuse arguments that are not UTF-8."""
     for word in words:
         if any("\ud800" <= character <= "\udfff" for character in word):  # half a surrogate pair
-            raise InputError(f"An argument must be UTF-8 text. Received: {word!r}. Fix: convert it to UTF-8.")
+            raise InputError(
+                f"An argument must be UTF-8 text. Received: {word!r}. Fix: convert it to UTF-8."
+            )
 
 
 def _check_command(words: list[str]) -> None:

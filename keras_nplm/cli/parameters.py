@@ -86,7 +86,10 @@ def read_output(hint: object, tokens: Sequence[Token]) -> str:
     """Read an output path. An empty one is a script without its variable."""
     (token,) = tokens
     if not token.value:
-        raise InputError(f"`{token.keyword}` must be a path. Received: ''. Fix: name a directory or a file to write.")
+        raise InputError(
+            f"`{token.keyword}` must be a path. Received: ''. Fix: name a directory or a file to "
+            "write."
+        )
     return token.value
 
 
@@ -160,7 +163,9 @@ def flatten(
     return Annotated[given, Parameter(name="*")]
 
 
-def make_parameter(facts: FieldFacts, group: str | None = None, shown: str | None = None) -> Parameter:
+def make_parameter(
+    facts: FieldFacts, group: str | None = None, shown: str | None = None
+) -> Parameter:
     """Return the flag of an option that is described elsewhere."""
     if shown is None and facts.type is tuple:
         shown = _join(facts.default)

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from keras_nplm.data.beam_runner import BeamRunner
 
 _LOCAL = "local"
-_HELP = "local: all cores of this machine; or a runner of Apache Beam: FlinkRunner, SparkRunner, DataflowRunner"
+_HELP = (
+    "local: all cores of this machine; or a runner of Apache Beam: FlinkRunner, "
+    "SparkRunner, "
+    "DataflowRunner"
+)
 Runner = Annotated[str, Parameter(help=_HELP, metavar="NAME")]
 _HELP = "options of Apache Beam, such as flink_master=host:8081; all workers need the same paths"
 PipelineOptions = Annotated[tuple[str, ...], SEVERAL, Parameter(help=_HELP, metavar="NAME=VALUE")]

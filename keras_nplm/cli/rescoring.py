@@ -47,7 +47,9 @@ class Features:
     scores: Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="NAME=FILE")] = ()
     """names and archives of Kaldi's costs, -ln P"""
 
-    weights: Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="NAME=W", show_default=_ALL_ONE)] = ()
+    weights: Annotated[
+        tuple[str, ...], SEVERAL, Parameter(metavar="NAME=W", show_default=_ALL_ONE)
+    ] = ()
     """weights of features"""
 
     name: Annotated[str, Parameter(metavar="NAME")] = FEATURE_NAME
@@ -115,7 +117,9 @@ def _print_rescored(result: dict) -> None:
     print(f"the first hypothesis changed in {result['changed']:,} lists", file=file)
 
 
-OutputFile = Annotated[str | None, Parameter(metavar="FILE", converter=read_output, show_default=_STANDARD_OUTPUT)]
+OutputFile = Annotated[
+    str | None, Parameter(metavar="FILE", converter=read_output, show_default=_STANDARD_OUTPUT)
+]
 _OF_WORDS = [kind for kind, tokenizer in TOKENIZERS.items() if tokenizer.tokens_are_words]
 WordTokenizer = Annotated[str | None, Parameter(choices=_OF_WORDS, show_default="the model's")]
 
@@ -242,5 +246,6 @@ def _parse_weight(name: str, text: str) -> float:
         return parse_number(text)
     except ValueError as error:
         raise InputError(
-            f"The weight of {name} must be a number. Received: {text!r}. Fix: write, for example, {name}=0.5."
+            f"The weight of {name} must be a number. Received: {text!r}. Fix: write, for example, "
+            f"{name}=0.5."
         ) from error

@@ -69,7 +69,9 @@ _HELP = "model directory whose model predicts the words outside the short-list"
 Background = Annotated[
     str | None,
     FETCHED,
-    Parameter(help=_HELP, metavar="DIR", group="network", show=False, show_default="a Kneser-Ney model"),
+    Parameter(
+        help=_HELP, metavar="DIR", group="network", show=False, show_default="a Kneser-Ney model"
+    ),
 ]
 
 

@@ -85,7 +85,9 @@ def draw_map(
     target: Annotated[str, Parameter(name="TARGET")],
     /,
     *,
-    words: Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="WORD", show_default="the most frequent ones")] = (),
+    words: Annotated[
+        tuple[str, ...], SEVERAL, Parameter(metavar="WORD", show_default="the most frequent ones")
+    ] = (),
     num_words: Annotated[
         int | None,
         integer(least=1, below=_MOST_MAPPED + 1, show_default=str(_DEFAULT_MAPPED)),

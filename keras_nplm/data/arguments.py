@@ -19,10 +19,17 @@ _FIXES = {
 
 
 def check_items(
-    items: Any, argument: str = "lines", kind: Any = str, wanted: str = "a list or an iterator of strings"
+    items: Any,
+    argument: str = "lines",
+    kind: Any = str,
+    wanted: str = "a list or an iterator of strings",
 ) -> Iterator[Any]:
-    """Check an argument that takes several items of a class, and iterate over them; one string or a dict is refused."""
-    is_one = isinstance(items, str | bytes | bytearray | os.PathLike | Mapping) or hasattr(items, "columns")
+    """Check an argument that takes several items of a class, and iterate over them; one string or a
+    dict is refused.
+    """
+    is_one = isinstance(items, str | bytes | bytearray | os.PathLike | Mapping) or hasattr(
+        items, "columns"
+    )
     holds = isinstance(items, Iterable) and getattr(items, "ndim", 1) > 0 and not is_one
     check_argument(argument, holds, wanted, _describe(items), _find_fix(items))
     return _check_each(items, argument, kind, wanted)
@@ -32,18 +39,24 @@ def _check_each(items: Iterable, argument: str, kind: Any, wanted: str) -> Itera
     for position, item in enumerate(items):
         if not isinstance(item, kind):
             fix = _find_fix(item) if kind is str else f"pass objects of the class {kind.__name__}."
-            check_argument(argument, False, wanted, f"{_describe(item)} at position {position}", fix)
+            check_argument(
+                argument, False, wanted, f"{_describe(item)} at position {position}", fix
+            )
         yield item
 
 
 def check_lines(lines: Any, argument: str = "lines") -> Iterator[str]:
-    """Check an argument that takes lines of text as `check_items` does, and iterate over them without line ends."""
+    """Check an argument that takes lines of text as `check_items` does, and iterate over them
+    without line ends.
+    """
     return (line.rstrip("\r\n") for line in check_items(lines, argument))
 
 
 def check_text(text: Any, argument: str) -> str:
     """Check an argument that takes one string."""
-    check_argument(argument, isinstance(text, str), "one string", _describe(text), "pass strings one by one.")
+    check_argument(
+        argument, isinstance(text, str), "one string", _describe(text), "pass strings one by one."
+    )
     return text
 
 
@@ -64,11 +77,15 @@ def _describe(value: Any) -> str:
 
 
 def _find_fix(value: Any) -> str:
-    return next((fix for kind, fix in _FIXES.items() if isinstance(value, kind)), "remove it or replace it.")
+    return next(
+        (fix for kind, fix in _FIXES.items() if isinstance(value, kind)), "remove it or replace it."
+    )
 
 
 def fold_seed(seed: int) -> int:
-    """Map a seed, any integer, to 31 bits: seeds from 0 to 2**31 - 1 are kept, and others are hashed."""
+    """Map a seed, any integer, to 31 bits: seeds from 0 to 2**31 - 1 are kept, and others are
+    hashed.
+    """
     check_argument("seed", isinstance(seed, Integral), "an integer", repr(seed), "use seed=0.")
     if 0 <= seed < 1 << 31:
         return int(seed)

@@ -1,8 +1,9 @@
-"""Count and encode chunks of text on a cluster: pipelines of Apache Beam for `keras-nplm prepare --runner`.
+"""Count and encode chunks of text on a cluster: pipelines of Apache Beam for `keras-nplm prepare
+--runner`.
 
-Beam only distributes the tasks, so that the files are those of one machine, byte for byte. The driver and all workers
-must have the same version of this package. They must see the output directory under the same path, and the text under
-the same paths or as `gs://` and `s3://` URLs.
+Beam only distributes the tasks, so that the files are those of one machine, byte for byte. The
+driver and all workers must have the same version of this package. They must see the output
+directory under the same path, and the text under the same paths or as `gs://` and `s3://` URLs.
 """
 
 import contextlib
@@ -27,30 +28,45 @@ from keras_nplm.io.remote import display_url, fetch
 
 
 class BeamRunner:
-    """Runs tasks by a runner of Apache Beam, with pipeline options `NAME=VALUE` or `NAME`; see `run_chunks_by`."""
+    """Runs tasks by a runner of Apache Beam, with pipeline options `NAME=VALUE` or `NAME`; see
+    `run_chunks_by`.
+    """
 
     def __init__(self, name: str, directory: str | os.PathLike, options: Sequence[str] = ()):
         logging.getLogger("apache_beam").setLevel(logging.ERROR)
         self._beam = import_extra("apache_beam", "beam", f"`--runner {name}`")
         self._name, self.directory = name, os.path.abspath(directory)
-        words = [f"--runner={name}", "--default_sdk_harness_log_level=ERROR", *(f"--{option}" for option in options)]
+        words = [
+            f"--runner={name}",
+            "--default_sdk_harness_log_level=ERROR",
+            *(f"--{option}" for option in options),
+        ]
         messages = io.StringIO()
         try:
             with contextlib.redirect_stderr(messages):
-                self._options = importlib.import_module("apache_beam.options.pipeline_options").PipelineOptions(words)
+                self._options = importlib.import_module(
+                    "apache_beam.options.pipeline_options"
+                ).PipelineOptions(words)
                 self._options.get_all_options()
                 self._beam.runners.runner.create_runner(name)
         except (SystemExit, ValueError, ImportError, AttributeError) as error:
-            problem = messages.getvalue().strip().rpartition("error: ")[2] if isinstance(error, SystemExit) else error
+            problem = (
+                messages.getvalue().strip().rpartition("error: ")[2]
+                if isinstance(error, SystemExit)
+                else error
+            )
             raise InputError(
-                "`--runner` must be local or a runner of Apache Beam, and `--pipeline-options` its NAME=VALUE or NAME. "
-                f"Received: {' '.join([name, *options])} ({problem}). Fix: see the documentation of the runner."
+                "`--runner` must be local or a runner of Apache Beam, and `--pipeline-options` "
+                "its NAME=VALUE or NAME. "
+                f"Received: {' '.join([name, *options])} ({problem}). Fix: see the documentation "
+                "of the runner."
             ) from error
 
     @contextlib.contextmanager
     def open_scratch(self) -> Iterator[str]:
         """Yield a new directory that all workers see, and remove it at the end of the block."""
-        directory = os.path.join(self.directory, f".beam.{uuid.uuid4().int}")  # a name of `io.files.is_temporary`
+        # a name of `io.files.is_temporary`
+        directory = os.path.join(self.directory, f".beam.{uuid.uuid4().int}")
         os.makedirs(directory)
         try:
             yield directory
@@ -70,7 +86,12 @@ class BeamRunner:
             try:
                 pipeline = beam.Pipeline(options=self._options)
                 numbered = [(number, pickle.dumps(item)) for number, item in enumerate(named)]
-                results = pipeline | beam.Create(numbered) | beam.Reshuffle() | beam.Map(run_item, directory)
+                results = (
+                    pipeline
+                    | beam.Create(numbered)
+                    | beam.Reshuffle()
+                    | beam.Map(run_item, directory)
+                )
                 results | beam.io.WriteToText(f"{directory}/results")
                 running = pipeline.run()
                 state = running.wait_until_finish() or "DONE"
@@ -79,10 +100,13 @@ class BeamRunner:
             except Exception as error:
                 if errors.was_caused_by(error, KeyboardInterrupt):
                     raise
-                lines = [type(error).__name__, *str(error).strip().splitlines()]  # before the last: a traceback
+                # before the last: a traceback
+                lines = [type(error).__name__, *str(error).strip().splitlines()]
                 raise RunError(
-                    f"The Apache Beam pipeline failed on {self._name} ({lines[-1].rstrip('.')}). Finished shards are "
-                    "kept. Fix: check --pipeline-options and the runner's log, then run the same command again."
+                    f"The Apache Beam pipeline failed on {self._name} ({lines[-1].rstrip('.')}). "
+                    "Finished shards are "
+                    "kept. Fix: check --pipeline-options and the runner's log, then run the same "
+                    "command again."
                 ) from error
             finally:
                 if running is not None and not state:  # interrupted: a cluster would go on
@@ -92,7 +116,8 @@ class BeamRunner:
             lines = "".join(texts).splitlines()
         if len(lines) != len(items):
             raise RunError(
-                f"Results of the Apache Beam workers are absent from {self.directory}. Fix: choose an `--output` on a "
+                f"Results of the Apache Beam workers are absent from {self.directory}. Fix: "
+                "choose an `--output` on a "
                 "file system that this machine and all workers share."
             )
         ordered = sorted(map(json.loads, lines), key=operator.itemgetter("number"))
@@ -103,7 +128,10 @@ class BeamRunner:
 
 
 def run_item(numbered: tuple[int, bytes], directory: str) -> str:
-    """Run a task on one item, in a worker of Beam. Return the result, or the error, as a line of JSON."""
+    """Run a task on one item, in a worker of Beam.
+
+    Return the result, or the error, as a line of JSON.
+    """
     try:
         task = pickle.loads(Path(directory, "task").read_bytes())()
         chunk, *values = pickle.loads(numbered[1])

@@ -1,4 +1,6 @@
-"""The boundary of a text, `"sentence"`, `"text"` or `"stream"`: what is predicted, and how far a context reaches."""
+"""The boundary of a text, `"sentence"`, `"text"` or `"stream"`: what is predicted, and how far a
+context reaches.
+"""
 
 import numpy as np
 
@@ -45,8 +47,16 @@ def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:
 
 
 def check_boundary(order: int, boundary: str, least_order: int = 1) -> None:
-    """Check the order of n-grams and the boundary. A network has an order of 2 or more, an n-gram model of 1."""
+    """Check the order of n-grams and the boundary.
+
+    A network has an order of 2 or more, an n-gram model of 1.
+    """
     if order < least_order:
-        raise InputError(f"`order` (n) must be {least_order} or more: a context has n-1 words. Received: {order}.")
+        raise InputError(
+            f"`order` (n) must be {least_order} or more: a context has n-1 words. Received: "
+            f"{order}."
+        )
     if boundary not in BOUNDARIES:
-        raise InputError(f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}.")
+        raise InputError(
+            f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}."
+        )

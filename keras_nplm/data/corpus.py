@@ -19,13 +19,14 @@ class Corpus:
     Args:
         name: the name that `config.json` records.
         tokenizer: the tokenizer for more text of this kind, kept by its name; see `get_tokenizer`.
-        splits: for each of "train", "validation" and "test" a function that returns an iterator over its sentences,
-            which are lines of text with the tokenizer `sentencepiece`.
+        splits: for each of "train", "validation" and "test" a function that returns an iterator
+            over its sentences, which are lines of text with the tokenizer `sentencepiece`.
         subwords: for the tokenizer `sentencepiece`: how the subwords are made.
 
     Example:
 
-    >>> corpus = Corpus("two", "whitespace", {"train": lambda: iter([["the", "cat"], ["a", "dog"]])})
+    >>> sentences = [["the", "cat"], ["a", "dog"]]
+    >>> corpus = Corpus("two", "whitespace", {"train": lambda: iter(sentences)})
     >>> corpus
     Corpus('two', tokenizer='whitespace', splits=['train'])
     """
@@ -48,10 +49,14 @@ class Corpus:
 
     @property
     def fixed_options(self) -> dict[str, Any]:
-        """Options of the vocabulary that cannot be chosen any more, because the text is encoded already."""
+        """Options of the vocabulary that cannot be chosen any more, because the text is encoded
+        already.
+        """
         return {}
 
     def describe(self) -> dict:
-        """Return what `config.json` records: the corpus, the tokenizer and, if used, the options of the subwords."""
+        """Return what `config.json` records: the corpus, the tokenizer and, if used, the options of
+        the subwords.
+        """
         subwords = self.subwords.describe() if get_tokenizer(self.tokenizer).is_trained else {}
         return {"corpus": self.name, "tokenizer": self.tokenizer, **subwords}

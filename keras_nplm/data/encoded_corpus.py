@@ -37,9 +37,10 @@ class EncodedCorpus:
         name: name of the corpus.
         tokenizer: name of the tokenizer, for more text of this kind.
         vocabulary_size: |V|; all ids are below it.
-        splits: for each split the counts `sentences`, `document_ends` (`<s>`), `tokens` and `unk_tokens`, and the
-            names of its `shards` with the `crc32` of each; also `characters` and `words` of the text, without line ends
-            (see `TextCounter`). With resampling also `shares`: (number of shards, share of their n-grams in an epoch).
+        splits: for each split the counts `sentences`, `document_ends` (`<s>`), `tokens` and
+            `unk_tokens`, and the names of its `shards` with the `crc32` of each; also `characters`
+            and `words` of the text, without line ends (see `TextCounter`). With resampling also
+            `shares`: (number of shards, share of their n-grams in an epoch).
     """
 
     directory: Path
@@ -59,20 +60,30 @@ class EncodedCorpus:
             raise InputError(f"{path} does not describe an encoded corpus. {_ENCODE_AGAIN}")
         check_fields(path, description, {"name": str, "tokenizer": str, "vocabulary_size": int})
         for split, described in splits.items():
-            counts = dict.fromkeys(("sentences", "tokens", "unk_tokens", "characters", "words"), int)
+            counts = dict.fromkeys(
+                ("sentences", "tokens", "unk_tokens", "characters", "words"), int
+            )
             check_fields(path, described, counts | {"shards": list, "crc32": list})
             names = [name_shard(split, number) for number in range(len(described["shards"]))]
             if described["shards"] != names:  # so that no name leads out of the directory
-                raise InputError(f"The {split} shards in {path} must be {name_shard(split, 0)} …. {_ENCODE_AGAIN}")
+                raise InputError(
+                    f"The {split} shards in {path} must be {name_shard(split, 0)} …. "
+                    f"{_ENCODE_AGAIN}"
+                )
             if not 0 < described["words"] <= described["characters"]:
-                raise InputError(f"The {split} text in {path} must have a word and its characters. {_ENCODE_AGAIN}")
+                raise InputError(
+                    f"The {split} text in {path} must have a word and its characters. "
+                    f"{_ENCODE_AGAIN}"
+                )
             if not _divides(described.get("shares", [[len(names), 1]]), len(names)):
                 wanted = f"pairs of a number of shards, {len(names)} in all, and a share in (0, 1]"
                 raise InputError(f"`shares` in {path} must be {wanted}. {_ENCODE_AGAIN}")
         return cls(Path(directory), **description)
 
     def ids(self, split: str) -> np.ndarray:
-        """Read and verify all ids of a split, int32 [T], each sentence closed by `</s>`; see `encode_corpus`."""
+        """Read and verify all ids of a split, int32 [T], each sentence closed by `</s>`; see
+        `encode_corpus`.
+        """
         ids, place = np.empty(len(self.shards(split)), np.int32), 0
         for part in self.parts(split):
             ids[place : place + len(part)] = part
@@ -80,7 +91,10 @@ class EncodedCorpus:
         return ids
 
     def parts(self, split: str) -> Iterator[np.ndarray]:
-        """Read the ids of a split as int32 arrays, for a text larger than memory. They are verified after the last."""
+        """Read the ids of a split as int32 arrays, for a text larger than memory.
+
+        They are verified after the last.
+        """
         shards, checksums = self.shards(split), []
         for start, stop in itertools.pairwise([0, *shards.ends.tolist()]):
             checksum = 0
@@ -90,7 +104,9 @@ class EncodedCorpus:
                 yield ids
             checksums.append(checksum)
         if self.splits[split]["crc32"] != checksums:
-            raise InputError(f"The {split} shards in {self.directory} do not match corpus.json. {_ENCODE_AGAIN}")
+            raise InputError(
+                f"The {split} shards in {self.directory} do not match corpus.json. {_ENCODE_AGAIN}"
+            )
 
     def unknown_words(self, split: str) -> Iterator[dict[str, int]]:
         """Read the out-of-vocabulary words of a split with their counts, a dict for each shard."""
@@ -106,9 +122,13 @@ class EncodedCorpus:
     def shards(self, split: str) -> ShardedIds:
         """Open the ids of a split without reading them into memory."""
         if split not in self.splits:
-            raise InputError(f"`split` must be one of {', '.join(self.splits)}. Received: {split!r}.")
+            raise InputError(
+                f"`split` must be one of {', '.join(self.splits)}. Received: {split!r}."
+            )
         described = self.splits[split]
-        shards = ShardedIds([self.directory / shard for shard in described["shards"]], self.vocabulary_size)
+        shards = ShardedIds(
+            [self.directory / shard for shard in described["shards"]], self.vocabulary_size
+        )
         wanted = sum(described.get(name, 0) for name in ("tokens", "sentences", "document_ends"))
         held = sum(map(os.path.getsize, shards.paths))
         if held != wanted * DTYPE.itemsize:
@@ -133,20 +153,36 @@ class EncodedCorpus:
     def _open_training_texts(self) -> list[ShardedIds]:
         """Open the texts of the training split: one text, or with resampling one for each share."""
         paths = self.shards("train").paths
-        ends = np.cumsum([number for number, _ in self.splits["train"].get("shares", [(len(paths), 1.0)])])
-        return [ShardedIds(paths[a:b], self.vocabulary_size) for a, b in itertools.pairwise([0, *ends])]
+        ends = np.cumsum(
+            [number for number, _ in self.splits["train"].get("shares", [(len(paths), 1.0)])]
+        )
+        return [
+            ShardedIds(paths[a:b], self.vocabulary_size) for a, b in itertools.pairwise([0, *ends])
+        ]
 
     def count_tokens_per_epoch(self, boundary: str = "sentence") -> int:
-        """Count the targets of the training split, each text by its share: in a stream no `</s>` is one."""
-        name, special = ("document_ends", BOS_ID) if predicts_end(boundary) else ("sentences", EOS_ID)
+        """Count the targets of the training split, each text by its share: in a stream no `</s>` is
+        one.
+        """
+        name, special = (
+            ("document_ends", BOS_ID) if predicts_end(boundary) else ("sentences", EOS_ID)
+        )
         texts, number = self._open_training_texts(), self.splits["train"].get(name, 0)
-        ends = [number] if len(texts) == 1 else [text.frequencies()[special] if number else 0 for text in texts]
+        ends = (
+            [number]
+            if len(texts) == 1
+            else [text.frequencies()[special] if number else 0 for text in texts]
+        )
         numbers = [len(text) - number for text, number in zip(texts, ends, strict=True)]
         return sum(map(count_resampled, self._shares, numbers))
 
     def frequencies_by_share(self) -> tuple[np.ndarray, np.ndarray]:
-        """Count the ids of each of K training texts, int64 [K, |V|], and list their shares, float64 [K]."""
-        return np.stack([text.frequencies() for text in self._open_training_texts()]), np.array(self._shares)
+        """Count the ids of each of K training texts, int64 [K, |V|], and list their shares, float64
+        [K].
+        """
+        return np.stack([text.frequencies() for text in self._open_training_texts()]), np.array(
+            self._shares
+        )
 
     def frequencies(self) -> np.ndarray:
         """Count how often each id occurs in the training split, int64 [|V|]."""
@@ -156,7 +192,9 @@ class EncodedCorpus:
 def _divides(shares: Any, shards: int) -> bool:
     """Whether pairs [number of shards, share] have all shards."""
     try:
-        are_pairs = all(type(number) is int and number > 0 and is_share(share) for number, share in shares)
+        are_pairs = all(
+            type(number) is int and number > 0 and is_share(share) for number, share in shares
+        )
         return are_pairs and sum(number for number, _ in shares) == shards
     except (TypeError, ValueError):  # no list of pairs
         return False

@@ -1,4 +1,7 @@
-"""Count the vocabulary of a corpus, and encode the corpus as shards of int32 ids on disk. Both run once."""
+"""Count the vocabulary of a corpus, and encode the corpus as shards of int32 ids on disk.
+
+Both run once.
+"""
 
 import functools
 import hashlib
@@ -17,7 +20,15 @@ from keras_nplm.data.corpora.text_files import LineSplit, TextSplit
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus, name_shard
 from keras_nplm.data.ids import SPECIALS
-from keras_nplm.data.shards import DTYPE, ChunkEncoder, ShardedIds, count_ids, encode_batches, encode_text, write_shard
+from keras_nplm.data.shards import (
+    DTYPE,
+    ChunkEncoder,
+    ShardedIds,
+    count_ids,
+    encode_batches,
+    encode_text,
+    write_shard,
+)
 from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_word_counts
 from keras_nplm.data.tokenizers.normalisation import lower
 from keras_nplm.data.tokenizers.registry import get_tokenizer
@@ -30,7 +41,8 @@ from keras_nplm.io.progress import open_progress
 from keras_nplm.io.remote import display_url
 
 _TOTALS = ("characters", "words")  # of a shard's text, beside its out-of-vocabulary words
-_PLAN = "plan.json"  # present until all shards are whole: the text and vocabulary of an unfinished encoding
+# present until all shards are whole: the text and vocabulary of an unfinished encoding
+_PLAN = "plan.json"
 
 
 def encode_sentences(
@@ -41,7 +53,8 @@ def encode_sentences(
     Args:
         sentences: lists of tokens.
         vocabulary: the vocabulary. An out-of-vocabulary token becomes `<unk>`.
-        boundary: with `"text"` an empty sentence ends a document, and becomes `<s>`; else it is skipped.
+        boundary: with `"text"` an empty sentence ends a document, and becomes `<s>`; else it is
+            skipped.
 
     Raises:
         InputError: a sentence holds a reserved token (`<s>` or `</s>`).
@@ -52,13 +65,22 @@ def encode_sentences(
     >>> encode_sentences([["the", "cat"], ["a", "cat"]], vocabulary)
     array([4, 5, 3, 1, 5, 3], dtype=int32)
     """
-    return np.concatenate([np.zeros(0, np.int32), *encode_batches(sentences, vocabulary.encode, boundary)])
+    return np.concatenate(
+        [np.zeros(0, np.int32), *encode_batches(sentences, vocabulary.encode, boundary)]
+    )
 
 
 def count_vocabulary(
-    corpus: Corpus, splits: Sequence[str] = ("train",), *, min_count: int = 1, max_size: int | None = None
+    corpus: Corpus,
+    splits: Sequence[str] = ("train",),
+    *,
+    min_count: int = 1,
+    max_size: int | None = None,
 ) -> Vocabulary:
-    """Count the words of some splits, or train subwords, and build the vocabulary. Large files are read in parallel."""
+    """Count the words of some splits, or train subwords, and build the vocabulary.
+
+    Large files are read in parallel.
+    """
     tokenizer = get_tokenizer(corpus.tokenizer)
     if tokenizer.is_trained:
         return _train_subwords(corpus, splits)
@@ -69,7 +91,9 @@ def count_vocabulary(
         with runner.open_scratch() if runner else tempfile.TemporaryDirectory() as directory:
             task = functools.partial(ChunkCounter, tokenizer, directory)
             _, finished = run_task(task, chunks, "Counting words")
-            vocabulary = Vocabulary.from_counts(merge_counts(itertools.chain.from_iterable(finished)), **options)
+            vocabulary = Vocabulary.from_counts(
+                merge_counts(itertools.chain.from_iterable(finished)), **options
+            )
     else:
         vocabulary = Vocabulary.build(_read_splits(corpus, splits, "Counting words"), **options)
     return vocabulary.with_forms(tokenizer.load_forms()) if tokenizer.uses_lemmas else vocabulary
@@ -98,42 +122,59 @@ def _show_progress(sentences: Iterable[Any], title: str) -> Iterator[Any]:
 def encode_corpus(
     corpus: Corpus, vocabulary: Vocabulary, directory: str | os.PathLike, boundary: str = "sentence"
 ) -> EncodedCorpus:
-    """Encode every split of a corpus: write `SPLIT.00000.ids` … and, when all are whole, `corpus.json`.
+    """Encode every split of a corpus: write `SPLIT.00000.ids` … and, when all are whole,
+    `corpus.json`.
 
-    Beside each shard, `SPLIT.00000.unknown.tsv` holds the characters, words and out-of-vocabulary words of its text.
-    Each chunk of text files or of a TFDS set becomes one shard. Large files are encoded in parallel. After an
-    interruption the same call resumes with the missing shards, if neither the text nor the vocabulary has changed.
-    Other corpora are encoded in one process and without resuming.
+    Beside each shard, `SPLIT.00000.unknown.tsv` holds the characters, words and out-of-vocabulary
+    words of its text. Each chunk of text files or of a TFDS set becomes one shard. Large files are
+    encoded in parallel. After an interruption the same call resumes with the missing shards, if
+    neither the text nor the vocabulary has changed. Other corpora are encoded in one process and
+    without resuming.
 
     Args:
         corpus, vocabulary: the text and its vocabulary.
-        directory: directory of the shards: flat little-endian int32 ids, each sentence closed by `</s>`.
-        boundary: of the models. With `"text"` the ids have an `<s>` for blank lines, which end documents.
+        directory: directory of the shards: flat little-endian int32 ids, each sentence closed by
+            `</s>`.
+        boundary: of the models. With `"text"` the ids have an `<s>` for blank lines, which end
+            documents.
 
     Raises:
-        InputError: a split has no sentence, or the text holds a reserved token or changed while it was read.
-        RunError: the files cannot be written, a worker process died, or a different process writes the directory.
+        InputError: a split has no sentence, or the text holds a reserved token or changed while it
+            was read.
+        RunError: the files cannot be written, a worker process died, or a different process writes
+            the directory.
     """
     directory = Path(directory)
     with lock_directory(directory):
         if all(isinstance(split, TextSplit) for split in corpus.splits.values()):
             splits = _encode_chunks(corpus, vocabulary, directory, boundary)
         else:
-            splits = {split: _encode_split(corpus, split, vocabulary, directory, boundary) for split in SPLITS}
-        description = {"name": corpus.name, "tokenizer": corpus.tokenizer, "vocabulary_size": len(vocabulary)}
+            splits = {
+                split: _encode_split(corpus, split, vocabulary, directory, boundary)
+                for split in SPLITS
+            }
+        description = {
+            "name": corpus.name,
+            "tokenizer": corpus.tokenizer,
+            "vocabulary_size": len(vocabulary),
+        }
         write_json(directory / "corpus.json", {**description, "splits": splits})
         (directory / _PLAN).unlink(missing_ok=True)
         return EncodedCorpus.load(directory)
 
 
-def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path, boundary: str) -> dict:
+def _encode_split(
+    corpus: Corpus, split: str, vocabulary: Vocabulary, directory: Path, boundary: str
+) -> dict:
     """Encode a split that is not in files, as one shard."""
     shard, counter, source = name_shard(split, 0), TextCounter(), corpus.splits[split]
     has_lines = isinstance(source, TextSplit | LineSplit)
     tokenizer = get_tokenizer(corpus.tokenizer)
     texts = source.lines() if has_lines else source()
     if tokenizer.is_trained:
-        batches = encode_text(_show_progress(texts, "Encoding"), vocabulary, tokenizer, boundary, counter)
+        batches = encode_text(
+            _show_progress(texts, "Encoding"), vocabulary, tokenizer, boundary, counter
+        )
     else:
         if has_lines:
             sentences = map(source.tokenize, counter.count_lines(texts))
@@ -145,9 +186,14 @@ def _encode_split(corpus: Corpus, split: str, vocabulary: Vocabulary, directory:
     return _describe_split(corpus, split, [shard], len(vocabulary), directory)
 
 
-def _describe_split(corpus: Corpus, split: str, names: list[str], vocabulary_size: int, directory: Path) -> dict:
+def _describe_split(
+    corpus: Corpus, split: str, names: list[str], vocabulary_size: int, directory: Path
+) -> dict:
     """Read the shards of a split once more, and return its entry of `corpus.json`."""
-    sums, checksums = dict.fromkeys(("sentences", "document_ends", "tokens", "unk_tokens", *_TOTALS), 0), []
+    sums, checksums = (
+        dict.fromkeys(("sentences", "document_ends", "tokens", "unk_tokens", *_TOTALS), 0),
+        [],
+    )
     for name in names:
         counted = [read_word_counts(directory / name_text_counts(name), _TOTALS)[1]]
         checksum = 0
@@ -155,15 +201,27 @@ def _describe_split(corpus: Corpus, split: str, names: list[str], vocabulary_siz
             counted.append(count_ids(ids))
             checksum = zlib.crc32(ids.astype(DTYPE, copy=False), checksum)
         checksums.append(checksum)
-        sums = {count: number + sum(part.get(count, 0) for part in counted) for count, number in sums.items()}
+        sums = {
+            count: number + sum(part.get(count, 0) for part in counted)
+            for count, number in sums.items()
+        }
     if not sums["sentences"]:
-        raise InputError(f"The {split} split of {corpus.name} must have a sentence. Received: no text.")
+        raise InputError(
+            f"The {split} split of {corpus.name} must have a sentence. Received: no text."
+        )
     return {**sums, "shards": names, "crc32": checksums}
 
 
-def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path, boundary: str) -> dict[str, dict]:
-    """Encode the missing shards of text files or TFDS sets, and return the splits of `corpus.json`."""
-    items = {s: [(chunk, name_shard(s, i)) for i, chunk in enumerate(corpus.splits[s].chunks)] for s in SPLITS}
+def _encode_chunks(
+    corpus: Corpus, vocabulary: Vocabulary, directory: Path, boundary: str
+) -> dict[str, dict]:
+    """Encode the missing shards of text files or TFDS sets, and return the splits of
+    `corpus.json`.
+    """
+    items = {
+        s: [(chunk, name_shard(s, i)) for i, chunk in enumerate(corpus.splits[s].chunks)]
+        for s in SPLITS
+    }
     plan = _plan_encoding(corpus, vocabulary, boundary)
     _remove_stale_shards(directory, plan)
     todo = [
@@ -173,20 +231,29 @@ def _encode_chunks(corpus: Corpus, vocabulary: Vocabulary, directory: Path, boun
     ]
     without_forms = Vocabulary(vocabulary.words[len(SPECIALS) :], subwords=vocabulary.subwords)
     tokenizer = get_tokenizer(corpus.tokenizer)
-    task = functools.partial(ChunkEncoder, tokenizer, without_forms, os.path.abspath(directory), boundary)
+    task = functools.partial(
+        ChunkEncoder, tokenizer, without_forms, os.path.abspath(directory), boundary
+    )
     run_task(task, todo, "Encoding")
     if _plan_encoding(corpus, vocabulary, boundary) != plan:
-        raise InputError(f"The files of {corpus.name} changed while they were read. Fix: run the same command again.")
+        raise InputError(
+            f"The files of {corpus.name} changed while they were read. Fix: run the same command "
+            "again."
+        )
     splits = {}
     for split, listed in items.items():
-        splits[split] = _describe_split(corpus, split, [shard for _, shard in listed], len(vocabulary), directory)
+        splits[split] = _describe_split(
+            corpus, split, [shard for _, shard in listed], len(vocabulary), directory
+        )
         if corpus.splits[split].shares:
             splits[split]["shares"] = list(map(list, corpus.splits[split].shares))
     return splits
 
 
 def _remove_stale_shards(directory: Path, plan: dict) -> None:
-    """Remove the shards of a different text or vocabulary, and the temporary files of a killed process."""
+    """Remove the shards of a different text or vocabulary, and the temporary files of a killed
+    process.
+    """
     if not (directory / _PLAN).exists() or read_json(directory / _PLAN) != plan:
         kinds = itertools.product(SPLITS, ("ids", "unknown.tsv"))
         stale = (directory.glob(f"{split}.[0-9]*.{ending}") for split, ending in kinds)
@@ -200,13 +267,29 @@ def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary, boundary: str) -> dic
     words = [*vocabulary.words, *itertools.chain.from_iterable((vocabulary.forms or {}).items())]
     model = b"" if vocabulary.subwords is None else vocabulary.subwords.model
     digest = hashlib.sha256("\n".join(words).encode("utf-8") + model).hexdigest()
-    return {"tokenizer": corpus.tokenizer, "vocabulary": digest, "boundary": boundary} | describe_text(corpus)
+    return {
+        "tokenizer": corpus.tokenizer,
+        "vocabulary": digest,
+        "boundary": boundary,
+    } | describe_text(corpus)
 
 
 def describe_text(corpus: Corpus) -> dict:
-    """Describe text files or a TFDS set, to notice changed text: the content of each file, the chunks of each split."""
+    """Describe text files or a TFDS set, to notice changed text: the content of each file, the
+    chunks of each split.
+    """
     if not all(isinstance(split, TextSplit) for split in corpus.splits.values()):
         return {}
-    chunks = {split: [chunk.describe() for chunk in text.chunks] for split, text in corpus.splits.items()}
-    paths = dict.fromkeys(path for text in corpus.splits.values() for chunk in text.chunks for path, *_ in chunk.ranges)
-    return {"files": {display_url(path): identify_content(path) for path in paths}, "chunks": chunks}
+    chunks = {
+        split: [chunk.describe() for chunk in text.chunks] for split, text in corpus.splits.items()
+    }
+    paths = dict.fromkeys(
+        path
+        for text in corpus.splits.values()
+        for chunk in text.chunks
+        for path, *_ in chunk.ranges
+    )
+    return {
+        "files": {display_url(path): identify_content(path) for path in paths},
+        "chunks": chunks,
+    }

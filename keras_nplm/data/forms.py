@@ -1,4 +1,6 @@
-"""The files beside a `vocabulary.txt`: their names, and `forms.tsv`, the forms of lemmatised words."""
+"""The files beside a `vocabulary.txt`: their names, and `forms.tsv`, the forms of lemmatised
+words.
+"""
 
 import os
 import zlib
@@ -12,14 +14,18 @@ FORMS, SUBWORDS = "forms.tsv", "sentencepiece.model"
 
 
 def companion_path(path: str | os.PathLike, file: str) -> Path:
-    """Return the path of a file that belongs to a vocabulary file: beside it, with the same beginning of its name."""
+    """Return the path of a file that belongs to a vocabulary file: beside it, with the same
+    beginning of its name.
+    """
     name = Path(path).name
     stem = name.removesuffix("vocabulary.txt")
     return Path(path).with_name(f"{stem}{file}" if stem != name else f"{name}.{file}")
 
 
 def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str]) -> None:
-    """Write `forms.tsv`: a first line with a checksum, then a line `form<TAB>word` for each form."""
+    """Write `forms.tsv`: a first line with a checksum, then a line `form<TAB>word` for each
+    form.
+    """
     if forms is None:
         path.unlink(missing_ok=True)
         return
@@ -34,11 +40,16 @@ def read_forms(path: Path, words: Sequence[str]) -> dict[str, str] | None:
         return None
     head, _, lines = read_text(path).partition("\n")
     if head != _head(lines, words):
-        raise InputError(f"{path} does not match vocabulary.txt (checksum mismatch). Fix: restore the file or retrain.")
+        raise InputError(
+            f"{path} does not match vocabulary.txt (checksum mismatch). Fix: restore the file or "
+            "retrain."
+        )
     return dict(line.split("\t") for line in lines.split("\n")[:-1])
 
 
 def _head(lines: str, words: Sequence[str]) -> str:
-    """Return the first line of `forms.tsv`: its checksum covers the other lines and the vocabulary."""
+    """Return the first line of `forms.tsv`: its checksum covers the other lines and the
+    vocabulary.
+    """
     checksum = zlib.crc32("\n".join([*words, lines]).encode())
     return f"form\tword\tcrc32 {checksum:08x}"

@@ -15,10 +15,12 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads sma
 
 def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
     """Check that ids are in the range of a vocabulary."""
-    if ids.size and ids.view(f"u{ids.itemsize}").max() >= vocabulary_size:  # a negative id is a large one
+    # a negative id is a large one
+    if ids.size and ids.view(f"u{ids.itemsize}").max() >= vocabulary_size:
         outside = ids.min() if ids.min() < 0 else ids.max()
         raise InputError(
-            f"Ids must be 0 to {vocabulary_size - 1}. Received: {outside}. Fix: use the vocabulary of the model."
+            f"Ids must be 0 to {vocabulary_size - 1}. Received: {outside}. Fix: use the "
+            "vocabulary of the model."
         )
 
 
@@ -42,7 +44,8 @@ def convert_ids(ids: Any, argument: str = "ids", dimensions: int | None = 1) -> 
     greatest = int(array.max())
     if least < -(1 << 31) or greatest >= 1 << 31:
         raise InputError(
-            f"`{argument}` must be ids of 32 bits. Received: {least} to {greatest}. Fix: pass an array of token ids."
+            f"`{argument}` must be ids of 32 bits. Received: {least} to {greatest}. Fix: pass an "
+            "array of token ids."
         )
     return array.astype(np.int32)
 
@@ -55,7 +58,9 @@ def _refuse_ids(ids: Any, array: np.ndarray, argument: str) -> InputError:
         fix = "encode text by `encode_sentences`, or give `vocabulary` to `ngram_dataset`."
         if array.ndim:
             received = "strings"
-    return InputError(f"`{argument}` must be token ids, an array of integers. Received: {received}. Fix: {fix}")
+    return InputError(
+        f"`{argument}` must be token ids, an array of integers. Received: {received}. Fix: {fix}"
+    )
 
 
 def check_ngrams(
@@ -65,21 +70,32 @@ def check_ngrams(
     vocabulary_size: int,
     outputs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Check contexts [B, n-1] and targets [B] of a model, and convert them to int32. Targets are below `outputs`."""
+    """Check contexts [B, n-1] and targets [B] of a model, and convert them to int32.
+
+    Targets are below `outputs`.
+    """
     context_ids = convert_ids(context_ids, "context_ids", None)
     if context_ids.ndim != 2 or context_ids.shape[1] != order - 1:
-        raise InputError(f"`context_ids` must be [B, {order - 1}]. Received: {list(context_ids.shape)}.")
+        raise InputError(
+            f"`context_ids` must be [B, {order - 1}]. Received: {list(context_ids.shape)}."
+        )
     check_ids(context_ids, vocabulary_size)
     if target_ids is not None:
         target_ids = convert_ids(target_ids, "target_ids", None)
         if target_ids.shape != context_ids.shape[:1]:
-            raise InputError(f"`target_ids` must be [{len(context_ids)}]. Received: {list(target_ids.shape)}.")
+            raise InputError(
+                f"`target_ids` must be [{len(context_ids)}]. Received: {list(target_ids.shape)}."
+            )
         check_ids(target_ids, vocabulary_size if outputs is None else outputs)
     return context_ids, target_ids
 
 
-def find_distinct_rows(context_ids: np.ndarray, keep_order: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct contexts, so that a model runs once for each, and the place of each context among them."""
+def find_distinct_rows(
+    context_ids: np.ndarray, keep_order: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct contexts, so that a model runs once for each, and the place of each
+    context among them.
+    """
     if len(context_ids) == 1:
         return context_ids, np.zeros(1, np.int32)
     key = np.zeros(len(context_ids), np.uint64)
@@ -89,7 +105,9 @@ def find_distinct_rows(context_ids: np.ndarray, keep_order: bool = False) -> tup
     _, first, which = np.unique(key, return_index=True, return_inverse=True)
     contexts = context_ids[first]
     if not np.array_equal(contexts[which], context_ids):  # hash collision
-        contexts, first, which = np.unique(context_ids, axis=0, return_index=True, return_inverse=True)
+        contexts, first, which = np.unique(
+            context_ids, axis=0, return_index=True, return_inverse=True
+        )
     which = which.reshape(-1)
     if keep_order:
         contexts, which = context_ids[np.sort(first)], np.argsort(np.argsort(first))[which]

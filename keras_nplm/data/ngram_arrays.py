@@ -12,21 +12,24 @@ from keras_nplm.io.errors import InputError
 def ngram_positions(
     ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Arrange token ids so that every n-gram (n-1 words of context and the target) is a contiguous slice.
+    """Arrange token ids so that every n-gram (n-1 words of context and the target) is a contiguous
+    slice.
 
-    Boundary `"sentence"`: n-1 tokens `<s>` come before each sentence, and its words and `</s>` are predicted.
-    `"text"`: one running text with its `</s>`. Words and `</s>` are predicted, and n-grams cross sentence ends, as in
-    published perplexities of the Penn Treebank (those of WikiText have an `</s>` for each blank line, too). An `<s>` in
-    the ids begins a document: it becomes n-1 tokens `<s>`, and is no target.
-    `"stream"`: one running text without `</s>`, in which n-grams cross sentence ends, as in the paper; `<pad>` fills
-    the first contexts. N-grams whose target is `targets_below` or higher (outside a short-list) are skipped.
+    Boundary `"sentence"`: n-1 tokens `<s>` come before each sentence, and its words and `</s>` are
+    predicted. `"text"`: one running text with its `</s>`. Words and `</s>` are predicted, and
+    n-grams cross sentence ends, as in published perplexities of the Penn Treebank (those of
+    WikiText have an `</s>` for each blank line, too). An `<s>` in the ids begins a document: it
+    becomes n-1 tokens `<s>`, and is no target. `"stream"`: one running text without `</s>`, in
+    which n-grams cross sentence ends, as in the paper; `<pad>` fills the first contexts. N-grams
+    whose target is `targets_below` or higher (outside a short-list) are skipped.
 
-    Returns tokens, int32, with the inserted `<s>` or `<pad>`, and positions, int32 [N]: the n-gram of target i is
-    `tokens[positions[i] - n + 1 : positions[i] + 1]`, in the order of the text.
+    Returns tokens, int32, with the inserted `<s>` or `<pad>`, and positions, int32 [N]: the n-gram
+    of target i is `tokens[positions[i] - n + 1 : positions[i] + 1]`, in the order of the text.
 
     Example:
 
-    >>> tokens, positions = ngram_positions(np.array([7, 8, 3, 9, 3], np.int32), order=3, boundary="sentence")
+    >>> ids = np.array([7, 8, 3, 9, 3], np.int32)
+    >>> tokens, positions = ngram_positions(ids, order=3, boundary="sentence")
     >>> [tokens[i - 2 : i + 1].tolist() for i in positions]
     [[2, 2, 7], [2, 7, 8], [7, 8, 3], [2, 2, 9], [2, 9, 3]]
     """
@@ -40,7 +43,10 @@ def ngram_positions(
 
 
 def arrange_ngrams(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
-    """As `ngram_positions`, also of no text. The last n-1 tokens are the context of a text that follows."""
+    """As `ngram_positions`, also of no text.
+
+    The last n-1 tokens are the context of a text that follows.
+    """
     context_size = order - 1
     is_target = find_targets(ids, boundary)
     words = ids[is_target]
@@ -58,25 +64,35 @@ def arrange_ngrams(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndarr
 
 
 def gather_ngrams(tokens: np.ndarray, positions: np.ndarray, order: int) -> np.ndarray:
-    """Gather the n-grams, int32 [B, n], that end at `positions` of `tokens`; see `ngram_positions`."""
+    """Gather the n-grams, int32 [B, n], that end at `positions` of `tokens`; see
+    `ngram_positions`.
+    """
     if not len(positions):
         return np.zeros((0, order), tokens.dtype)
     return np.lib.stride_tricks.sliding_window_view(tokens, order)[positions - (order - 1)]
 
 
-def extract_ngrams(ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None) -> np.ndarray:
-    """Extract all n-grams of a text, int32 [N, n], in the order of the text; see `ngram_positions`."""
+def extract_ngrams(
+    ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None
+) -> np.ndarray:
+    """Extract all n-grams of a text, int32 [N, n], in the order of the text; see
+    `ngram_positions`.
+    """
     return gather_ngrams(*ngram_positions(ids, order, boundary, targets_below), order)
 
 
-def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: int) -> Iterator[np.ndarray]:
+def ngram_blocks(
+    parts: Iterable[np.ndarray], order: int, boundary: str, size: int
+) -> Iterator[np.ndarray]:
     """Yield the n-grams of a text, int32 [size, n], in the order of the text and in bounded memory.
 
-    The text comes in parts, cut at any place; the blocks are the same. Do not write to them: some share memory.
+    The text comes in parts, cut at any place; the blocks are the same. Do not write to them: some
+    share memory.
     """
     check_boundary(order, boundary)
     held, is_empty = np.zeros((0, order), np.int32), True
-    context = np.full(order - 1, padding_id(boundary), np.int32)  # the last n-1 tokens of the part before
+    # the last n-1 tokens of the part before
+    context = np.full(order - 1, padding_id(boundary), np.int32)
     for ids in map(convert_ids, parts):
         tokens, positions = arrange_ngrams(ids, order, boundary)
         tokens[: order - 1] = context
@@ -85,8 +101,11 @@ def ngram_blocks(parts: Iterable[np.ndarray], order: int, boundary: str, size: i
         while start < len(positions):
             some = positions[start : start + size - len(held)]
             first, last = some[[0, -1]] - (order - 1)
-            if last - first == len(some) - 1:  # one running text: a view, whose rows overlap in memory
-                ngrams = np.lib.stride_tricks.sliding_window_view(tokens[first : last + order], order)
+            # one running text: a view, whose rows overlap in memory
+            if last - first == len(some) - 1:
+                ngrams = np.lib.stride_tricks.sliding_window_view(
+                    tokens[first : last + order], order
+                )
             else:
                 ngrams = gather_ngrams(tokens, some, order)
             held, start = np.concatenate([held, ngrams]) if len(held) else ngrams, start + len(some)

@@ -1,4 +1,6 @@
-"""Words by their prefix: the last, unfinished word of a text, and the vocabulary words that begin with it."""
+"""Words by their prefix: the last, unfinished word of a text, and the vocabulary words that begin
+with it.
+"""
 
 import bisect
 import re
@@ -14,10 +16,14 @@ BEFORE_WORD = 3  # characters to read before the longest word, to see that a wor
 
 
 def split_unfinished_word(text: str, tokenizer: str | Tokenizer, longest: int) -> tuple[str, str]:
-    """Split a text into its complete words and its last, unfinished word, normalised, or the end of a longer word."""
+    """Split a text into its complete words and its last, unfinished word, normalised, or the end of
+    a longer word.
+    """
     chosen = get_tokenizer(tokenizer)
     if not chosen.tokens_are_words:
-        raise InputError(f"Prefix completion must have a tokenizer of words. Received: {chosen.name!r}.")
+        raise InputError(
+            f"Prefix completion must have a tokenizer of words. Received: {chosen.name!r}."
+        )
     tail = text[-longest - BEFORE_WORD :]
     found = re.search(chosen.unfinished_word, tail)
     word = found.group() if found else ""
@@ -26,7 +32,10 @@ def split_unfinished_word(text: str, tokenizer: str | Tokenizer, longest: int) -
 
 
 class PrefixIndex(Generic[AnyStr]):
-    """Sorted words, as text or as bytes: the words with a prefix are a range of them. Ids begin with `first`."""
+    """Sorted words, as text or as bytes: the words with a prefix are a range of them.
+
+    Ids begin with `first`.
+    """
 
     def __init__(self, words: Sequence[AnyStr], first: int):
         self.words: Sequence[AnyStr] = words
@@ -36,15 +45,21 @@ class PrefixIndex(Generic[AnyStr]):
     def find(self, prefix: AnyStr) -> list[int]:
         """Return the ids of the words with a prefix, in the order of the words."""
         start = bisect.bisect_left(self.ids, prefix, key=self.words.__getitem__)
-        stop = bisect.bisect_right(self.ids, prefix, start, key=lambda i: self.words[i][: len(prefix)])
+        stop = bisect.bisect_right(
+            self.ids, prefix, start, key=lambda i: self.words[i][: len(prefix)]
+        )
         return self.ids[start:stop]
 
     def find_equal(self, word: AnyStr) -> list[int]:
         start = bisect.bisect_left(self.ids, word, key=self.words.__getitem__)
-        return self.ids[start : bisect.bisect_right(self.ids, word, start, key=self.words.__getitem__)]
+        return self.ids[
+            start : bisect.bisect_right(self.ids, word, start, key=self.words.__getitem__)
+        ]
 
     def list_ranges(self) -> dict[AnyStr, tuple[int, int]]:
-        """Return each prefix of any word with its range of the sorted words: (first, after the last)."""
+        """Return each prefix of any word with its range of the sorted words: (first, after the
+        last).
+        """
         ranges: dict[AnyStr, tuple[int, int]] = {}
         for place, i in enumerate(self.ids):
             for length in range(len(self.words[i]) + 1):

@@ -1,4 +1,6 @@
-"""A prepared corpus: the vocabulary and the shards that `keras-nplm prepare` wrote, to be used by several models."""
+"""A prepared corpus: the vocabulary and the shards that `keras-nplm prepare` wrote, to be used by
+several models.
+"""
 
 import dataclasses
 import functools
@@ -25,36 +27,57 @@ VOCABULARY_OPTIONS = ("vocabulary_scope", "min_count", "max_size")
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class PreparedCorpus(Corpus):
-    """The text of a directory that `keras-nplm prepare` wrote. Its sentences have `<unk>` for unknown words."""
+    """The text of a directory that `keras-nplm prepare` wrote.
+
+    Its sentences have `<unk>` for unknown words.
+    """
 
     directory: Path = Path()
-    record: dict[str, Any] = dataclasses.field(default_factory=dict)  # the content of `prepared.json`
+    # the content of `prepared.json`
+    record: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def describe(self) -> dict:
-        return {name: value for name, value in self.record.items() if name not in VOCABULARY_OPTIONS}
+        return {
+            name: value for name, value in self.record.items() if name not in VOCABULARY_OPTIONS
+        }
 
     @property
     def fixed_options(self) -> dict[str, Any]:
-        return {name: self.record[name] for name in (*VOCABULARY_OPTIONS, "boundary") if name in self.record}
+        return {
+            name: self.record[name]
+            for name in (*VOCABULARY_OPTIONS, "boundary")
+            if name in self.record
+        }
 
     def link(self, directory: Path) -> tuple[EncodedCorpus, Vocabulary]:
-        """Write the vocabulary and the shards to a model directory, as counting and encoding would have done."""
+        """Write the vocabulary and the shards to a model directory, as counting and encoding would
+        have done.
+        """
         vocabulary = Vocabulary.load(self.directory / "vocabulary.txt")
         encoded = EncodedCorpus.load(self.directory / "corpus")
         vocabulary.save(directory / "vocabulary.txt")
-        for shard in itertools.chain.from_iterable(encoded.splits[split]["shards"] for split in SPLITS):
+        for shard in itertools.chain.from_iterable(
+            encoded.splits[split]["shards"] for split in SPLITS
+        ):
             for name in (shard, name_text_counts(shard)):
                 _link_file(encoded.directory / name, directory / "corpus" / name)
         _link_file(encoded.directory / "corpus.json", directory / "corpus" / "corpus.json")
         return EncodedCorpus.load(directory / "corpus"), vocabulary
 
 
-def open_prepared_corpus(directory: Path, tokenizer: str, subwords: SubwordOptions | None) -> PreparedCorpus:
-    """Open a directory that `keras-nplm prepare` wrote. A tokenizer and subwords, if given, must be the same."""
+def open_prepared_corpus(
+    directory: Path, tokenizer: str, subwords: SubwordOptions | None
+) -> PreparedCorpus:
+    """Open a directory that `keras-nplm prepare` wrote.
+
+    A tokenizer and subwords, if given, must be the same.
+    """
     if not (directory / PREPARED_FILE).exists():
         raise InputError(
-            f"`corpus` must be the name of a corpus or a directory written by `prepare`. Received: {directory}, "
-            f"without {PREPARED_FILE}. Fix: run `keras-nplm prepare --output {directory}` with the text."
+            "`corpus` must be the name of a corpus or a directory written by `prepare`. "
+            f"Received: {directory}, "
+            f"without {PREPARED_FILE}. Fix: run `keras-nplm prepare --output {directory}` with "
+            "the text."
         )
     record = read_json(directory / PREPARED_FILE)
     fields = dict(corpus=str, tokenizer=str, vocabulary_scope=str, min_count=int)
@@ -64,7 +87,8 @@ def open_prepared_corpus(directory: Path, tokenizer: str, subwords: SubwordOptio
     for name, value in given.items() if tokenizer != "words" else ():
         if record.get(name) != value:
             raise InputError(
-                f"`{name}` must be {record.get(name)!r}, with which {directory} was prepared. Received: {value!r}. "
+                f"`{name}` must be {record.get(name)!r}, with which {directory} was prepared. "
+                f"Received: {value!r}. "
                 "Fix: leave it out, or prepare the text again."
             )
 
@@ -74,7 +98,9 @@ def open_prepared_corpus(directory: Path, tokenizer: str, subwords: SubwordOptio
         vocabulary = Vocabulary.load(directory / "vocabulary.txt")
         parts = EncodedCorpus.load(directory / "corpus").shards(split).parts(1 << 16)
         sentence: list[str] = []
-        for word in filter(BOS.__ne__, itertools.chain.from_iterable(map(vocabulary.decode, parts))):
+        for word in filter(
+            BOS.__ne__, itertools.chain.from_iterable(map(vocabulary.decode, parts))
+        ):
             if word != EOS:
                 sentence.append(word)
                 continue
@@ -82,7 +108,9 @@ def open_prepared_corpus(directory: Path, tokenizer: str, subwords: SubwordOptio
             sentence = []
 
     splits = {split: functools.partial(read, split) for split in SPLITS}
-    return PreparedCorpus(record["corpus"], record["tokenizer"], splits, directory=directory, record=record)
+    return PreparedCorpus(
+        record["corpus"], record["tokenizer"], splits, directory=directory, record=record
+    )
 
 
 def _link_file(source: Path, target: Path) -> None:

@@ -1,4 +1,6 @@
-"""Segments: T consecutive targets with the n-1 words before the first, which share the look-up of their words."""
+"""Segments: T consecutive targets with the n-1 words before the first, which share the look-up of
+their words.
+"""
 
 import numpy as np
 
@@ -7,17 +9,21 @@ from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, convert_ids
 from keras_nplm.io.errors import InputError
 
 
-def segment_positions(ids: np.ndarray, order: int, boundary: str, segment: int) -> tuple[np.ndarray, np.ndarray]:
-    """Arrange token ids so that every segment, T targets and the n-1 words before them, is a contiguous slice.
+def segment_positions(
+    ids: np.ndarray, order: int, boundary: str, segment: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Arrange token ids so that every segment, T targets and the n-1 words before them, is a
+    contiguous slice.
 
-    The text is one running text, also with boundary `"sentence"`, where `</s>` stays in it and ends the context, as
-    `<s>` does with `"text"`. Tokens, int32, are the text after n+T-2 tokens `<s>` or `<pad>`, and before 2T-2 `<pad>`.
-    What is no target is stored as -1 - id. Positions, int32, are the first targets. Shifted back by less than T, they
-    have each target once.
+    The text is one running text, also with boundary `"sentence"`, where `</s>` stays in it and ends
+    the context, as `<s>` does with `"text"`. Tokens, int32, are the text after n+T-2 tokens `<s>`
+    or `<pad>`, and before 2T-2 `<pad>`. What is no target is stored as -1 - id. Positions, int32,
+    are the first targets. Shifted back by less than T, they have each target once.
 
     Example:
 
-    >>> tokens, positions = segment_positions(np.array([7, 8, 3, 9, 3], np.int32), 3, "sentence", segment=4)
+    >>> ids = np.array([7, 8, 3, 9, 3], np.int32)
+    >>> tokens, positions = segment_positions(ids, 3, "sentence", segment=4)
     >>> [tokens[i - 2 : i + 4].tolist() for i in positions]
     [[-3, -3, 7, 8, 3, 9], [3, 9, 3, -1, -1, -1]]
     """
@@ -27,7 +33,9 @@ def segment_positions(ids: np.ndarray, order: int, boundary: str, segment: int) 
     if not len(words):
         raise InputError("The text has no word to predict. Fix: add text.")
     first = order + segment - 2
-    tokens = np.concatenate([np.full(first, ~fill, np.int32), words, np.full(2 * segment - 2, ~PAD_ID, np.int32)])
+    tokens = np.concatenate(
+        [np.full(first, ~fill, np.int32), words, np.full(2 * segment - 2, ~PAD_ID, np.int32)]
+    )
     number = count_segments(np.array(len(words)), segment)
     return tokens, first + segment * np.arange(int(number), dtype=np.int32)
 
@@ -37,11 +45,14 @@ def count_segments(targets: np.ndarray, segment: int) -> np.ndarray:
     return (targets > 0) * ((targets + 2 * segment - 2) // segment)
 
 
-def join_contexts(context_ids: np.ndarray, segment: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
-    """Join each T contexts, int32 [S T, n-1], to the ids of a segment, [S, n-1+T-1]; see `ngram_dataset`.
+def join_contexts(
+    context_ids: np.ndarray, segment: int, boundary: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Join each T contexts, int32 [S T, n-1], to the ids of a segment, [S, n-1+T-1]; see
+    `ngram_dataset`.
 
-    Also returns, bool [S], where the segment has the very same contexts: they follow each other in a text, and no
-    marker that ends a context stands inside one of them.
+    Also returns, bool [S], where the segment has the very same contexts: they follow each other in
+    a text, and no marker that ends a context stands inside one of them.
     """
     contexts = context_ids.reshape(-1, segment, context_ids.shape[-1])
     words = contexts[:, 1:, -1]
@@ -57,7 +68,8 @@ def join_contexts(context_ids: np.ndarray, segment: int, boundary: str) -> tuple
 def cut_segments(segments: np.ndarray, context_size: int, boundary: str) -> np.ndarray:
     """Return the contexts of the T targets of segments, int [S, T, n-1], from ids [S, n-1+T-1].
 
-    As a network reads them: the words up to the last marker before a target, `</s>` or with `"text"` `<s>`, are `<s>`.
+    As a network reads them: the words up to the last marker before a target, `</s>` or with
+    `"text"` `<s>`, are `<s>`.
 
     Example:
 

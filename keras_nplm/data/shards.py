@@ -28,12 +28,16 @@ DTYPE = np.dtype("<i4")
 def encode_batches(
     sentences: Iterable[Sequence[str]], encode: Callable[[list[str]], np.ndarray], boundary: str
 ) -> Iterator[np.ndarray]:
-    """Encode sentences as ids, each closed by `</s>`, in batches of whole sentences and about 2**18 ids.
+    """Encode sentences as ids, each closed by `</s>`, in batches of whole sentences and about 2**18
+    ids.
 
-    Empty sentences are skipped. With the boundary `"text"` they end documents, and `<s>` stands for them.
+    Empty sentences are skipped. With the boundary `"text"` they end documents, and `<s>` stands for
+    them.
     """
     sentences = check_sentences(sentences)
-    for batch in batch_by_size(sentences if has_documents(boundary) else filter(None, sentences), BATCH_TOKENS):
+    for batch in batch_by_size(
+        sentences if has_documents(boundary) else filter(None, sentences), BATCH_TOKENS
+    ):
         tokens = [token for sentence in batch for token in (*sentence, EOS if sentence else BOS)]
         ids = encode(tokens)
         special = np.count_nonzero((ids != UNK_ID) & (ids <= EOS_ID))
@@ -49,7 +53,10 @@ def encode_text(
     boundary: str,
     counter: TextCounter | None = None,
 ) -> Iterator[np.ndarray]:
-    """Encode lines of text as ids, each closed by `</s>`, as `encode_batches`. Blank lines are empty sentences."""
+    """Encode lines of text as ids, each closed by `</s>`, as `encode_batches`.
+
+    Blank lines are empty sentences.
+    """
     bound = vocabulary.tokenizer(tokenizer)
     encode: Callable[[list[str]], np.ndarray] = vocabulary.encode
     lines = check_lines(lines)
@@ -69,7 +76,9 @@ def encode_lines(
     boundary: str,
 ) -> np.ndarray:
     """Encode lines of text as one array of ids, int32 [T]; see `encode_text`."""
-    return np.concatenate([np.zeros(0, np.int32), *encode_text(lines, vocabulary, tokenizer, boundary)])
+    return np.concatenate(
+        [np.zeros(0, np.int32), *encode_text(lines, vocabulary, tokenizer, boundary)]
+    )
 
 
 def _encode_subwords(lines: Iterable[str], tokenizer: SubwordTokenizer) -> Iterator[np.ndarray]:
@@ -90,8 +99,12 @@ def _encode_subwords(lines: Iterable[str], tokenizer: SubwordTokenizer) -> Itera
 
 
 def count_ids(ids: np.ndarray) -> dict[str, int]:
-    """Count the `sentences`, `document_ends` (`<s>`), `tokens` (without both) and `unk_tokens` of ids."""
-    unknown, marks, sentences = (int(np.count_nonzero(ids == special)) for special in (UNK_ID, BOS_ID, EOS_ID))
+    """Count the `sentences`, `document_ends` (`<s>`), `tokens` (without both) and `unk_tokens` of
+    ids.
+    """
+    unknown, marks, sentences = (
+        int(np.count_nonzero(ids == special)) for special in (UNK_ID, BOS_ID, EOS_ID)
+    )
     tokens = len(ids) - marks - sentences
     return {"sentences": sentences, "document_ends": marks, "tokens": tokens, "unk_tokens": unknown}
 
@@ -102,16 +115,21 @@ def sum_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
     return {name: sum(part[name] for part in parts) for name in parts[0]}
 
 
-def write_shard(directory: Path, shard: str, batches: Iterable[np.ndarray], counter: TextCounter) -> None:
+def write_shard(
+    directory: Path, shard: str, batches: Iterable[np.ndarray], counter: TextCounter
+) -> None:
     """Write the ids of a text as a shard, and then its counts."""
     with replace_file(directory / shard) as temporary, open(temporary, "wb") as file:
         for ids in batches:
-            file.write(ids.astype(DTYPE, copy=False).data)  # NumPy's `tofile` does not notice a full disk
+            # NumPy's `tofile` does not notice a full disk
+            file.write(ids.astype(DTYPE, copy=False).data)
     counter.write(directory / name_text_counts(shard))
 
 
 class ChunkEncoder:
-    """A task for `run_task`: encode a chunk of text as a shard, and count its characters and words."""
+    """A task for `run_task`: encode a chunk of text as a shard, and count its characters and
+    words.
+    """
 
     def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary, directory: str, boundary: str):
         self._tokenizer, self._vocabulary, self._directory = tokenizer, vocabulary, Path(directory)
@@ -119,14 +137,19 @@ class ChunkEncoder:
 
     def __call__(self, chunk: "Chunk", shard: str) -> None:
         counter = TextCounter()
-        batches = encode_text(chunk.lines(), self._vocabulary, self._tokenizer, self._boundary, counter)
+        batches = encode_text(
+            chunk.lines(), self._vocabulary, self._tokenizer, self._boundary, counter
+        )
         write_shard(self._directory, shard, batches, counter)
 
     def finish(self) -> None: ...
 
 
 class ShardedIds:
-    """The ids of several shards as one sequence that is read from disk in parts. All ids must be below |V|."""
+    """The ids of several shards as one sequence that is read from disk in parts.
+
+    All ids must be below |V|.
+    """
 
     def __init__(self, paths: Sequence[str | os.PathLike], vocabulary_size: int):
         for path in paths:
@@ -146,9 +169,14 @@ class ShardedIds:
             shard = int(np.searchsorted(self.ends, place, side="right"))
             first = int(self.ends[shard - 1]) if shard else 0
             number = min(stop, int(self.ends[shard])) - place
-            part = np.fromfile(self.paths[shard], DTYPE, number, offset=(place - first) * DTYPE.itemsize)
+            part = np.fromfile(
+                self.paths[shard], DTYPE, number, offset=(place - first) * DTYPE.itemsize
+            )
             if len(part) != number:
-                raise InputError(f"{self.paths[shard]} was truncated while it was read. Fix: encode the corpus again.")
+                raise InputError(
+                    f"{self.paths[shard]} was truncated while it was read. Fix: encode the corpus "
+                    "again."
+                )
             ids[place - start : place - start + number] = part
             place += number
         check_ids(ids, self.vocabulary_size)
@@ -156,7 +184,9 @@ class ShardedIds:
 
     def parts(self, size: int = _PART) -> Iterator[np.ndarray]:
         """Iterate over all ids in parts of `size`, each int32 [size], the last one shorter."""
-        return (self.read(start, min(start + size, len(self))) for start in range(0, len(self), size))
+        return (
+            self.read(start, min(start + size, len(self))) for start in range(0, len(self), size)
+        )
 
     def frequencies(self) -> np.ndarray:
         """Count how often each id occurs, int64 [|V|]."""

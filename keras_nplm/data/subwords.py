@@ -1,4 +1,6 @@
-"""Subwords: SentencePiece models with byte fallback, their training, and the file `sentencepiece.model`."""
+"""Subwords: SentencePiece models with byte fallback, their training, and the file
+`sentencepiece.model`.
+"""
 
 import dataclasses
 import functools
@@ -39,26 +41,30 @@ _MIN_COUNT = 2  # of a character that becomes a piece; rarer ones are spelled in
 _CACHED = 1 << 20  # words with their ids that a process caches: about 150 MB
 _LONGEST_CACHED = 40  # characters of a cached word: text without spaces does not repeat
 _NO_SURROGATES = dict.fromkeys(range(0xD800, 0xE000), " ")
-_LIKE_NAMES = re.compile(r"<(?=/?s>|unk>|pad>|0x[0-9A-F]{2}>)")  # text that must not become one piece
+# text that must not become one piece
+_LIKE_NAMES = re.compile(r"<(?=/?s>|unk>|pad>|0x[0-9A-F]{2}>)")
 _CHECKSUM_TAG = b"\xc5\x3e"  # protobuf field 1000, fixed 32 bits: after all fields of SentencePiece
 
 
 class Subwords:
     """A SentencePiece model as a tokenizer: lines of text to pieces of words, and back.
 
-        P(x) = max over segmentations of prod_i P(x_i)        (unigram; BPE applies its merges in order)
+        P(x) = max over segmentations of prod_i P(x_i)    (unigram; BPE applies its merges in order)
 
-    A line is split at each space, and the words are encoded one by one. A word begins with `▁`, and characters without
-    a piece are spelled in bytes, such as `<0xE2>`. Thus no `<unk>` occurs, and `decode` restores each line exactly.
-    Other white space, also a line end within a text, is a character of a word.
+    A line is split at each space, and the words are encoded one by one. A word begins with `▁`, and
+    characters without a piece are spelled in bytes, such as `<0xE2>`. Thus no `<unk>` occurs, and
+    `decode` restores each line exactly. Other white space, also a line end within a text, is a
+    character of a word.
 
     Args:
-        model: the bytes of a `.model` file of SentencePiece, unigram or BPE, with byte fallback. Its normalisation is
-            switched off. Control symbols and unused pieces get no id. Bytes get the last ids.
+        model: the bytes of a `.model` file of SentencePiece, unigram or BPE, with byte fallback.
+            Its normalisation is switched off. Control symbols and unused pieces get no id. Bytes
+            get the last ids.
         path: name of the model for error messages.
 
     Attributes:
-        words: the names of the pieces from id 4 on. White space in a piece is written as in `<U+00A0>`.
+        words: the names of the pieces from id 4 on. White space in a piece is written as in
+            `<U+00A0>`.
 
     Raises:
         InputError: the model is damaged, or no model of words with a `▁` at their beginning.
@@ -71,8 +77,9 @@ class Subwords:
     >>> subwords.decode(subwords.encode("the cat: ☃"))
     'the cat: ☃'
 
-    Reference: Kudo & Richardson (2018), SentencePiece; Kudo (2018), Subword regularization (unigram); Sennrich et al.
-    (2016), Neural machine translation of rare words with subword units (BPE).
+    Reference: Kudo & Richardson (2018), SentencePiece; Kudo (2018), Subword regularization
+    (unigram); Sennrich et al. (2016), Neural machine translation of rare words with subword units
+    (BPE).
     """
 
     def __init__(self, model: bytes, path: str | os.PathLike = _MODEL):
@@ -89,19 +96,28 @@ class Subwords:
         kinds = (types.NORMAL, types.USER_DEFINED, types.BYTE)
         kept = [pair for pair in enumerate(proto.pieces) if pair[1].type in kinds]
         kept.sort(key=lambda pair: pair[1].type == types.BYTE)
-        self.words = [piece.piece if piece.type == types.BYTE else name_piece(piece.piece) for _, piece in kept]
+        self.words = [
+            piece.piece if piece.type == types.BYTE else name_piece(piece.piece)
+            for _, piece in kept
+        ]
         self._ids = np.full(len(proto.pieces), _UNK_ID, np.int32)  # of SentencePiece's ids
         self._ids[[number for number, _ in kept]] = np.arange(_FIRST_ID, _FIRST_ID + len(kept))
         places = {name: place for place, name in enumerate(self.words, start=_FIRST_ID)}
         self.byte_ids = np.array([places[name] for name in BYTE_NAMES], np.int32)
 
     @classmethod
-    def train(cls, lines: Iterable[str], pieces: int = DEFAULT_PIECES, kind: str = "unigram") -> "Subwords":
-        """Train the pieces on lines of text. The same text gives the same pieces, the most frequent ones first.
+    def train(
+        cls, lines: Iterable[str], pieces: int = DEFAULT_PIECES, kind: str = "unigram"
+    ) -> "Subwords":
+        """Train the pieces on lines of text.
+
+        The same text gives the same pieces, the most frequent ones first.
 
         Args:
-            lines: lines of text, read once. About 8 million characters of them are used, spread over the whole text.
-            pieces: size of the vocabulary, with bytes and special tokens, 300 to 1,000,000; smaller for a small text.
+            lines: lines of text, read once. About 8 million characters of them are used, spread
+                over the whole text.
+            pieces: size of the vocabulary, with bytes and special tokens, 300 to 1,000,000; smaller
+                for a small text.
             kind: `"unigram"` or `"bpe"`.
 
         Raises:
@@ -113,7 +129,9 @@ class Subwords:
         sample = _sample_lines(check_lines(lines))
         alphabet = _choose_characters(sample, (pieces - _FIRST_ID - 256) // 2)
         if not alphabet:
-            raise InputError("The text of the subwords must have at least one word. Fix: give more text.")
+            raise InputError(
+                "The text of the subwords must have at least one word. Fix: give more text."
+            )
         subwords = cls(_train_model(_clean_lines(sample, alphabet), pieces, kind))
         encoded = b"".join(subwords.encode_bytes(line.translate(_NO_SURROGATES)) for line in sample)
         counts = np.bincount(np.frombuffer(encoded, np.int32), minlength=len(subwords) + _FIRST_ID)
@@ -144,19 +162,25 @@ class Subwords:
         return b"".join(map(self._cache.__getitem__, line.split(" "))) if line else b""
 
     def decode(self, pieces: Sequence[str]) -> str:
-        """Join pieces to a line, without the space that the first `▁` stands for; see `join_pieces`."""
+        """Join pieces to a line, without the space that the first `▁` stands for; see
+        `join_pieces`.
+        """
         return join_pieces(pieces).removeprefix(" ")
 
     def save(self, path: Path) -> None:
-        """Write the model, which any SentencePiece library reads, and a checksum as a field that they skip."""
+        """Write the model, which any SentencePiece library reads, and a checksum as a field that
+        they skip.
+        """
         checksum = zlib.crc32(self.model).to_bytes(4, "little")
         with replace_file(path) as temporary:
             temporary.write_bytes(self.model + _CHECKSUM_TAG + checksum)
 
     def list_pieces(self) -> list[tuple[str, list[int], float, bool]]:
-        """List the pieces that are no bytes: (text with `▁`, ids, score, whether it is a user-defined symbol).
+        """List the pieces that are no bytes: (text with `▁`, ids, score, whether it is a
+        user-defined symbol).
 
-        An unused piece of BPE takes part in merges, and is then split again into the ids of its parts.
+        An unused piece of BPE takes part in merges, and is then split again into the ids of its
+        parts.
         """
         import sentencepiece
 
@@ -166,8 +190,13 @@ class Subwords:
         parts = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
         highest = max(piece.score for piece in proto.pieces if piece.type == types.NORMAL)
         for number, piece in enumerate(proto.pieces):
-            is_symbol, score, ids = piece.type == types.USER_DEFINED, piece.score, [int(self._ids[number])]
-            if is_symbol and self.kind == "unigram":  # as SentencePiece, so that a symbol is seldom split
+            is_symbol, score, ids = (
+                piece.type == types.USER_DEFINED,
+                piece.score,
+                [int(self._ids[number])],
+            )
+            # as SentencePiece, so that a symbol is seldom split
+            if is_symbol and self.kind == "unigram":
                 score = len(piece.piece.encode()) * highest - 0.1
             is_split = piece.type == types.UNUSED and self.kind == "bpe"
             if is_split:
@@ -178,7 +207,8 @@ class Subwords:
 
     @functools.cached_property
     def blanks(self) -> str:
-        """The white space after which a word begins: spaces, and what no piece has, such as line ends.
+        """The white space after which a word begins: spaces, and what no piece has, such as line
+        ends.
 
         At the end of a prompt it is not encoded, since the `▁` of the next word stands for it.
         """
@@ -204,12 +234,16 @@ class Subwords:
         try:
             spelling = word.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise InputError("Text must be valid UTF-8. Received: half a surrogate pair.") from error
+            raise InputError(
+                "Text must be valid UTF-8. Received: half a surrogate pair."
+            ) from error
         start = self._processor.piece_to_id(SPACE)
         if not word:  # one of several spaces
             return self._ids[[start]].tobytes()
         if SPACE in word:  # SentencePiece would take it for a space
-            return np.append(self._ids[start], self.byte_ids[np.frombuffer(spelling, np.uint8)]).tobytes()
+            return np.append(
+                self._ids[start], self.byte_ids[np.frombuffer(spelling, np.uint8)]
+            ).tobytes()
         return self._ids[self._processor.encode(word)].tobytes()
 
 
@@ -240,7 +274,10 @@ def _parse_model(model: bytes, path: str | os.PathLike = _MODEL) -> Any:
     except DecodeError:
         proto.Clear()
     spec, types = proto.trainer_spec, type(proto).SentencePiece
-    has_space = any(piece.piece == SPACE and piece.type in (types.NORMAL, types.USER_DEFINED) for piece in proto.pieces)
+    has_space = any(
+        piece.piece == SPACE and piece.type in (types.NORMAL, types.USER_DEFINED)
+        for piece in proto.pieces
+    )
     has_space &= proto.normalizer_spec.escape_whitespaces and not spec.treat_whitespace_as_suffix
     byte_names = sorted(piece.piece for piece in proto.pieces if piece.type == types.BYTE)
     for holds, wanted in (
@@ -250,18 +287,24 @@ def _parse_model(model: bytes, path: str | os.PathLike = _MODEL) -> Any:
         (byte_names == [*BYTE_NAMES], "a model with byte fallback"),
     ):
         if not holds:
-            raise InputError(f"{path} must be {wanted}. Fix: use a file that `spm_train --byte_fallback` wrote.")
+            raise InputError(
+                f"{path} must be {wanted}. Fix: use a file that `spm_train --byte_fallback` wrote."
+            )
     return proto
 
 
 def _sample_lines(lines: Iterable[str]) -> list[str]:
-    """Return lines evenly spread over a text, about 8 million characters at most: each line, or every 2nd, 4th …"""
+    """Return lines evenly spread over a text, about 8 million characters at most: each line, or
+    every 2nd, 4th …
+    """
     kept: list[str] = []
     size, stride = 0, 1
     for number, line in enumerate(lines):
         if number % stride:
             continue
-        kept += (line[start : start + _LONGEST] for start in range(0, min(len(line), _SAMPLE), _LONGEST))
+        kept += (
+            line[start : start + _LONGEST] for start in range(0, min(len(line), _SAMPLE), _LONGEST)
+        )
         size += len(line)
         if size > _SAMPLE:
             kept, stride = kept[::2], 2 * stride
@@ -281,7 +324,9 @@ def _choose_characters(lines: Iterable[str], most: int) -> set[str]:
 
 
 def _clean_lines(lines: Iterable[str], alphabet: set[str]) -> Iterator[str]:
-    """Replace other characters by spaces, and take apart what SentencePiece would take for its own symbols."""
+    """Replace other characters by spaces, and take apart what SentencePiece would take for its own
+    symbols.
+    """
     alphabet = alphabet - {SPACE, "\u2585", "\t"}  # SentencePiece skips or splits lines with these
     others: dict[int, str] = {}
     for line in lines:
@@ -295,24 +340,35 @@ def _train_model(lines: Iterable[str], pieces: int, kind: str) -> bytes:
     import sentencepiece
 
     # a small text has fewer pieces; sums must not depend on the number of cores
-    options = dict(model_type=kind, vocab_size=pieces, hard_vocab_limit=False, num_threads=1, minloglevel=2)
+    options = dict(
+        model_type=kind, vocab_size=pieces, hard_vocab_limit=False, num_threads=1, minloglevel=2
+    )
     options |= dict(character_coverage=1.0, byte_fallback=True, max_sentence_length=1 << 20)
     options |= dict(normalization_rule_name="identity", remove_extra_whitespaces=False)
     options |= dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3)
     model = io.BytesIO()
     try:
-        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **options)
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines), model_writer=model, **options
+        )
     except RuntimeError as error:
         reason = summarize_error(error)
-        raise InputError(f"SentencePiece cannot train on this text: {reason}. Fix: give more text.") from error
+        raise InputError(
+            f"SentencePiece cannot train on this text: {reason}. Fix: give more text."
+        ) from error
     return model.getvalue()
 
 
 def _sort_pieces(model: bytes, counts: np.ndarray) -> bytes:
-    """Sort the pieces of a model by their counts, special tokens and bytes apart. The segmentation stays the same."""
+    """Sort the pieces of a model by their counts, special tokens and bytes apart.
+
+    The segmentation stays the same.
+    """
     proto = _parse_model(model)
     normal = type(proto).SentencePiece.NORMAL
-    pieces = [type(proto).SentencePiece.FromString(piece.SerializeToString()) for piece in proto.pieces]
+    pieces = [
+        type(proto).SentencePiece.FromString(piece.SerializeToString()) for piece in proto.pieces
+    ]
     places = [place for place, piece in enumerate(pieces) if piece.type == normal]
     ranked = sorted(places, key=lambda place: (-counts[place], pieces[place].piece))
     order = dict(zip(places, ranked, strict=True))
@@ -353,7 +409,9 @@ def read_subwords(path: Path) -> Subwords:
     data = _read_bytes(path)
     model, tag, checksum = data[:-6], data[-6:-4], data[-4:]
     if tag != _CHECKSUM_TAG or checksum != zlib.crc32(model).to_bytes(4, "little"):
-        raise InputError(f"{path} is damaged (checksum mismatch). Fix: restore the file or retrain.")
+        raise InputError(
+            f"{path} is damaged (checksum mismatch). Fix: restore the file or retrain."
+        )
     return Subwords(model, path)
 
 

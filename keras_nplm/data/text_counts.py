@@ -1,4 +1,6 @@
-"""Characters, words and out-of-vocabulary words of a text, for bits per character and perplexity per word."""
+"""Characters, words and out-of-vocabulary words of a text, for bits per character and perplexity
+per word.
+"""
 
 import json
 import os
@@ -15,10 +17,12 @@ from keras_nplm.io.files import check_fields, parse_json, read_text, replace_fil
 
 
 class TextCounter:
-    """Count the characters, the words and the out-of-vocabulary words of a text while it is tokenised and encoded.
+    """Count the characters, the words and the out-of-vocabulary words of a text while it is
+    tokenised and encoded.
 
-    Characters are Unicode code points; a run of white space counts as one, at the ends of a line as none. Words are
-    separated by white space, whatever the tokenizer. A model that predicts `</s>` adds one of each a line.
+    Characters are Unicode code points; a run of white space counts as one, at the ends of a line as
+    none. Words are separated by white space, whatever the tokenizer. A model that predicts `</s>`
+    adds one of each a line.
     """
 
     def __init__(self) -> None:
@@ -36,7 +40,9 @@ class TextCounter:
             self.add_line(join(line))
             yield line
 
-    def count_unknown(self, encode: Callable[[list[str]], np.ndarray]) -> Callable[[list[str]], np.ndarray]:
+    def count_unknown(
+        self, encode: Callable[[list[str]], np.ndarray]
+    ) -> Callable[[list[str]], np.ndarray]:
         def count(tokens: list[str]) -> np.ndarray:
             ids = encode(tokens)
             self.unknown.update(tokens[place] for place in np.flatnonzero(ids == UNK_ID))
@@ -54,20 +60,33 @@ def name_text_counts(shard: str) -> str:
     return f"{shard.removesuffix('.ids')}.unknown.tsv"
 
 
-def write_word_counts(path: str | os.PathLike, counts: Mapping[str, int], totals: Mapping[str, int]) -> None:
-    """Write words with their counts: a line of JSON with totals and a checksum, then lines `word<TAB>count`."""
-    lines = "".join(f"{word}\t{count}\n" for word, count in counts.items()).encode("utf-8", "surrogatepass")
+def write_word_counts(
+    path: str | os.PathLike, counts: Mapping[str, int], totals: Mapping[str, int]
+) -> None:
+    """Write words with their counts: a line of JSON with totals and a checksum, then lines
+    `word<TAB>count`.
+    """
+    lines = "".join(f"{word}\t{count}\n" for word, count in counts.items()).encode(
+        "utf-8", "surrogatepass"
+    )
     head = json.dumps({**totals, "types": len(counts), "crc32": zlib.crc32(lines)})
     with replace_file(path) as temporary:
         temporary.write_bytes(head.encode() + b"\n" + lines)
 
 
-def read_word_counts(path: str | os.PathLike, totals: Sequence[str] = ()) -> tuple[dict[str, int], dict[str, int]]:
+def read_word_counts(
+    path: str | os.PathLike, totals: Sequence[str] = ()
+) -> tuple[dict[str, int], dict[str, int]]:
     """Read words with their counts, and the totals, as `write_word_counts` wrote them."""
     head, _, lines = read_text(path).partition("\n")
     described = parse_json(path, head)
     check_fields(path, described, dict.fromkeys((*totals, "crc32"), int))
     if described["crc32"] != zlib.crc32(lines.encode()):
-        raise InputError(f"{path} is damaged (checksum mismatch). Fix: restore the file, or encode the corpus again.")
+        raise InputError(
+            f"{path} is damaged (checksum mismatch). Fix: restore the file, or encode the corpus "
+            "again."
+        )
     counts = dict(line.split("\t") for line in lines.split("\n")[:-1])
-    return {word: int(count) for word, count in counts.items()}, {name: described[name] for name in totals}
+    return {word: int(count) for word, count in counts.items()}, {
+        name: described[name] for name in totals
+    }

@@ -1,4 +1,6 @@
-"""Warnings about text that a word model cannot learn from: split tokens, unknown words, long lines."""
+"""Warnings about text that a word model cannot learn from: split tokens, unknown words, long
+lines.
+"""
 
 import itertools
 import re
@@ -15,14 +17,18 @@ from keras_nplm.data.tokenizers.registry import get_tokenizer
 _SEARCHED = 1 << 16  # lines of each split that are searched for tokens
 _MAX_UNKNOWN = 0.1  # share of out-of-vocabulary tokens
 _MAX_LINE = 200  # tokens of a line, on average
-_TOKENISED = re.compile(  # markers, and tokens of the Penn Treebank, WikiText, Moses and BPE, which `words` would split
-    r"</?s>|<(?:unk|UNK|pad|eos|bos)>|(?<!\S)@[-.,/]@(?!\S)|\w@@ |&(?:apos|quot|#124|#91|#93);|-[LR][RSC]B-"
+# markers, and tokens of the Penn Treebank, WikiText, Moses and BPE, which `words` would split
+_TOKENISED = re.compile(
+    r"</?s>|<(?:unk|UNK|pad|eos|bos)>|(?<!\S)@[-.,/]@(?!\S)|\w@@ "
+    r"|&(?:apos|quot|#124|#91|#93);|-[LR][RSC]B-"
     r"|(?<=\w )(?:n't|'(?:s|re|ve|ll|d|m))(?!\S)"
 )
 
 
 def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str) -> Iterator[str]:
-    """Yield a sentence with a remedy for each way in which a text is unusual; nothing for usual text."""
+    """Yield a sentence with a remedy for each way in which a text is unusual; nothing for usual
+    text.
+    """
     tokenizer = get_tokenizer(corpus.tokenizer)
     if not tokenizer.tokens_are_words:
         return
@@ -32,13 +38,15 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
     for split, counts in encoded.splits.items():
         if (share := counts["unk_tokens"] / max(1, counts["tokens"])) > _MAX_UNKNOWN:
             yield (
-                f"{share:.0%} of the {split} tokens are out of the vocabulary (<unk>), so that the perplexity looks "
+                f"{share:.0%} of the {split} tokens are out of the vocabulary (<unk>), so that "
+                "the perplexity looks "
                 "good. Fix: use `--tokenizer sentencepiece`, lower `--min-count`, or add text."
             )
     tokens, sentences = encoded.splits["train"]["tokens"], encoded.splits["train"]["sentences"]
     if not crosses_sentences(boundary) and tokens > _MAX_LINE * sentences:
         yield (
-            f"Each line counts as one sentence, and lines have {tokens // sentences:,} tokens on average. Fix: put "
+            f"Each line counts as one sentence, and lines have {tokens // sentences:,} tokens on "
+            "average. Fix: put "
             "each sentence on its own line, or use `--boundary stream`."
         )
 

@@ -33,15 +33,16 @@ _MARKERS = (BOS, EOS)  # tokens that a text to train or evaluate on must not con
 class Vocabulary:
     """The vocabulary of a model: words and their ids.
 
-    Ids 0 to 3 are `<pad>` (the mask), `<unk>` (any out-of-vocabulary word), `<s>` and `</s>` (before and after a
-    sentence). Texts to train or evaluate on hold no `<s>` and no `</s>`. In other text these are out-of-vocabulary
-    words, and `<pad>` is one in every text.
+    Ids 0 to 3 are `<pad>` (the mask), `<unk>` (any out-of-vocabulary word), `<s>` and `</s>`
+    (before and after a sentence). Texts to train or evaluate on hold no `<s>` and no `</s>`. In
+    other text these are out-of-vocabulary words, and `<pad>` is one in every text.
 
     Args:
         words: the words from id 4 on, usually the most frequent first.
-        forms: for text that is normalised to lemmas: further forms, each with its word. Default: no lemmas.
-        subwords: for the tokenizer `sentencepiece`: the SentencePiece model whose pieces the words are; see
-            `from_subwords`. Default: the words are no subwords.
+        forms: for text that is normalised to lemmas: further forms, each with its word. Default: no
+            lemmas.
+        subwords: for the tokenizer `sentencepiece`: the SentencePiece model whose pieces the words
+            are; see `from_subwords`. Default: the words are no subwords.
 
     Raises:
         InputError: a word or a form is invalid, or the words are not those of the subwords.
@@ -58,27 +59,44 @@ class Vocabulary:
     """
 
     def __init__(
-        self, words: Sequence[str], forms: Mapping[str, str] | None = None, subwords: "Subwords | None" = None
+        self,
+        words: Sequence[str],
+        forms: Mapping[str, str] | None = None,
+        subwords: "Subwords | None" = None,
     ):
         seen, words = set(SPECIALS), list(check_lines(words, "words"))
         for place, word in enumerate(words, start=len(SPECIALS)):
             if word in seen:
-                raise InputError(f"Duplicate word {word!r} in the vocabulary (line {place + 1}). Fix: remove one.")
+                raise InputError(
+                    f"Duplicate word {word!r} in the vocabulary (line {place + 1}). Fix: remove "
+                    "one."
+                )
             if split_fields(word) != [word]:
-                raise InputError(f"Word {word!r} (line {place + 1}) must not be empty or contain white space.")
+                raise InputError(
+                    f"Word {word!r} (line {place + 1}) must not be empty or contain white space."
+                )
             seen.add(word)
         if not words:
-            raise InputError("The vocabulary must have at least one word. Fix: give more text, or lower `min_count`.")
+            raise InputError(
+                "The vocabulary must have at least one word. Fix: give more text, or lower "
+                "`min_count`."
+            )
         for form, word in (forms or {}).items():
             if form in seen or split_fields(form) != [form]:
-                raise InputError(f"A form must be one token outside the vocabulary. Received: {form!r}.")
+                raise InputError(
+                    f"A form must be one token outside the vocabulary. Received: {form!r}."
+                )
             if word not in seen or word in SPECIALS:
-                raise InputError(f"The word of the form {form!r} must be in the vocabulary. Received: {word!r}.")
+                raise InputError(
+                    f"The word of the form {form!r} must be in the vocabulary. Received: {word!r}."
+                )
         self.words = [*SPECIALS, *words]
         self.forms = None if forms is None else dict(forms)
         self.subwords = subwords
         if subwords is not None and subwords.words != self.words[len(SPECIALS) :]:
-            raise InputError("The words of the vocabulary must be the pieces of its SentencePiece model.")
+            raise InputError(
+                "The words of the vocabulary must be the pieces of its SentencePiece model."
+            )
 
     @classmethod
     def from_subwords(cls, subwords: "Subwords") -> "Vocabulary":
@@ -86,7 +104,8 @@ class Vocabulary:
         return cls(subwords.words, subwords=subwords)
 
     def tokenizer(self, tokenizer: str | Tokenizer) -> Tokenizer:
-        """Return a tokenizer, or the one with a name, with the forms or the subwords of this vocabulary.
+        """Return a tokenizer, or the one with a name, with the forms or the subwords of this
+        vocabulary.
 
         Raises:
             InputError: the vocabulary has tokens of a different kind.
@@ -94,10 +113,15 @@ class Vocabulary:
         return get_tokenizer(tokenizer).bind(self)
 
     def with_forms(self, forms: Mapping[str, str]) -> "Vocabulary":
-        """Return the vocabulary with the forms of its words. Forms that are themselves words are skipped."""
+        """Return the vocabulary with the forms of its words.
+
+        Forms that are themselves words are skipped.
+        """
         words = self.words[len(SPECIALS) :]
         known, taken = set(words), set(self.words)
-        return Vocabulary(words, {f: word for f, word in forms.items() if word in known and f not in taken})
+        return Vocabulary(
+            words, {f: word for f, word in forms.items() if word in known and f not in taken}
+        )
 
     @classmethod
     def build(
@@ -109,18 +133,23 @@ class Vocabulary:
         tokenizer: str | Tokenizer | None = None,
         alphabet: Sequence[str] = (),
     ) -> "Vocabulary":
-        """Count words in one pass and bounded memory. Ids are by decreasing frequency, then by word.
+        """Count words in one pass and bounded memory.
+
+        Ids are by decreasing frequency, then by word.
 
         Args:
             sentences: lists of tokens; or, with `tokenizer`, strings.
-            min_count: rarer words become `<unk>`. The paper's is 4: it merges words seen 3 times or less.
+            min_count: rarer words become `<unk>`. The paper's is 4: it merges words seen 3 times or
+                less.
             max_size: the largest number of words, without special tokens. Default: no limit.
-            tokenizer: tokenizer of strings or its name, such as `"words"`; see `get_tokenizer`. Default: none.
-            alphabet: tokens that are in the vocabulary however often they occur. Default: those of the
-                tokenizer, if it has an alphabet, such as `"bytes"`.
+            tokenizer: tokenizer of strings or its name, such as `"words"`; see `get_tokenizer`.
+                Default: none.
+            alphabet: tokens that are in the vocabulary however often they occur. Default: those of
+                the tokenizer, if it has an alphabet, such as `"bytes"`.
 
         Raises:
-            InputError: an option is out of range, the text holds a reserved token, or no word is left.
+            InputError: an option is out of range, the text holds a reserved token, or no word is
+                left.
 
         Example:
 
@@ -142,7 +171,9 @@ class Vocabulary:
             counts = WordCounts(directory)
             for sentence in sentences:
                 counts.update(sentence)
-            return cls.from_counts(counts.pairs(), min_count=min_count, max_size=max_size, alphabet=alphabet)
+            return cls.from_counts(
+                counts.pairs(), min_count=min_count, max_size=max_size, alphabet=alphabet
+            )
 
     @classmethod
     def from_counts(
@@ -153,7 +184,9 @@ class Vocabulary:
         max_size: int | None = None,
         alphabet: Sequence[str] = (),
     ) -> "Vocabulary":
-        """Build the vocabulary from pairs (word, count), in any order, or a dictionary; see `build`."""
+        """Build the vocabulary from pairs (word, count), in any order, or a dictionary; see
+        `build`.
+        """
         _MIN_COUNT.check(min_count)
         _MAX_SIZE.check(max_size)
         kept, types = [], 0
@@ -170,39 +203,58 @@ class Vocabulary:
             if max_size is not None:
                 kept = sorted(kept)[:max_size]
         if not types:
-            raise InputError("The text of the vocabulary must have at least one word. Fix: give more text.")
+            raise InputError(
+                "The text of the vocabulary must have at least one word. Fix: give more text."
+            )
         kept += [(-count, token) for token, count in always.items()]
         if not kept:
-            raise InputError(f"No word occurs {min_count} times. Fix: lower `min_count`, or give more text.")
+            raise InputError(
+                f"No word occurs {min_count} times. Fix: lower `min_count`, or give more text."
+            )
         return cls([word for _, word in sorted(kept)])
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
-        """Load a `vocabulary.txt`, one word a line in the order of the ids, with the files beside it."""
+        """Load a `vocabulary.txt`, one word a line in the order of the ids, with the files beside
+        it.
+        """
         text = read_text(path).replace("\r\n", "\n")
         if not text.endswith("\n"):
-            raise InputError(f"{path} is empty or truncated: it must end with a line end. Fix: restore the file.")
+            raise InputError(
+                f"{path} is empty or truncated: it must end with a line end. Fix: restore the file."
+            )
         words = text[:-1].split("\n")
         if tuple(words[: len(SPECIALS)]) != SPECIALS:
-            raise InputError(f"{path} must begin with the lines {' '.join(SPECIALS)}. Received: {words[:4]}.")
+            raise InputError(
+                f"{path} must begin with the lines {' '.join(SPECIALS)}. Received: {words[:4]}."
+            )
         forms, subwords = read_forms(companion_path(path, FORMS), words), None
         if os.path.lexists(model := companion_path(path, SUBWORDS)):
             from keras_nplm.data.subwords import read_subwords  # few vocabularies have them
 
             subwords = read_subwords(model)
             if subwords.words != words[len(SPECIALS) :]:
-                raise InputError(f"{model} does not match {path}. Fix: restore both files or retrain.")
+                raise InputError(
+                    f"{model} does not match {path}. Fix: restore both files or retrain."
+                )
         try:
             return cls(words[len(SPECIALS) :], forms, subwords)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 
     def with_words(self, words: Sequence[str]) -> "Vocabulary":
-        """Return the vocabulary with more words. Old words keep their ids, and the forms stay the same."""
-        return Vocabulary([*self.words[len(SPECIALS) :], *check_lines(words, "words")], self.forms, self.subwords)
+        """Return the vocabulary with more words.
+
+        Old words keep their ids, and the forms stay the same.
+        """
+        return Vocabulary(
+            [*self.words[len(SPECIALS) :], *check_lines(words, "words")], self.forms, self.subwords
+        )
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the words to `path`, one a line, and beside it `forms.tsv` or `sentencepiece.model`, if any."""
+        """Write the words to `path`, one a line, and beside it `forms.tsv` or
+        `sentencepiece.model`, if any.
+        """
         write_forms(companion_path(path, FORMS), self.forms, self.words)
         if self.subwords is None:
             companion_path(path, SUBWORDS).unlink(missing_ok=True)
@@ -232,11 +284,16 @@ class Vocabulary:
         return {word: i for i, word in enumerate(self.words) if word != PAD}
 
     def encode(self, tokens: Sequence[str]) -> np.ndarray:
-        """Look up the ids of tokens, int32 [T]. An out-of-vocabulary token is `<unk>`, and so is `<pad>`."""
+        """Look up the ids of tokens, int32 [T].
+
+        An out-of-vocabulary token is `<unk>`, and so is `<pad>`.
+        """
         if not isinstance(tokens, list):
             tokens = list(check_lines(tokens, "tokens"))
         try:
-            ids = np.fromiter(map(self._ids.get, tokens, itertools.repeat(UNK_ID)), np.int32, len(tokens))
+            ids = np.fromiter(
+                map(self._ids.get, tokens, itertools.repeat(UNK_ID)), np.int32, len(tokens)
+            )
         except TypeError:  # an item that cannot be hashed
             list(check_lines(tokens, "tokens"))
             raise
@@ -244,11 +301,15 @@ class Vocabulary:
             try:
                 "".join(check_lines(tokens, "tokens")).encode("utf-8")
             except UnicodeEncodeError as error:
-                raise InputError("Text must be valid UTF-8. Received: half a surrogate pair.") from error
+                raise InputError(
+                    "Text must be valid UTF-8. Received: half a surrogate pair."
+                ) from error
         return ids
 
     def encode_text(self, tokens: Sequence[str]) -> np.ndarray:
-        """Look up the ids of the tokens of a text, in which `<s>` and `</s>` are out-of-vocabulary words, too."""
+        """Look up the ids of the tokens of a text, in which `<s>` and `</s>` are out-of-vocabulary
+        words, too.
+        """
         ids = self.encode(tokens)
         ids[ids <= EOS_ID] = UNK_ID
         return ids
@@ -261,13 +322,15 @@ class Vocabulary:
 
 
 def check_reserved(tokens: Iterable[str]) -> None:
-    """Check that a text to train or evaluate on holds no `<s>` or `</s>`: only this package inserts them, as `lmplz`.
+    """Check that a text to train or evaluate on holds no `<s>` or `</s>`: only this package inserts
+    them, as `lmplz`.
 
     A text with markers would have other n-grams and another perplexity.
     """
     for token in _MARKERS:
         if token in tokens:
             raise InputError(
-                f"The text holds the reserved token {token}: each line is a sentence, without markers. Fix: remove it, "
+                f"The text holds the reserved token {token}: each line is a sentence, without "
+                "markers. Fix: remove it, "
                 "for example by `sed -E 's#</?s>##g'`."
             )

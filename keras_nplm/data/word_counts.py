@@ -1,4 +1,6 @@
-"""Exact word counts in bounded memory: counts that exceed the memory limit go to disk in runs, which are merged."""
+"""Exact word counts in bounded memory: counts that exceed the memory limit go to disk in runs,
+which are merged.
+"""
 
 import collections
 import itertools
@@ -59,7 +61,10 @@ class WordCounts:
             self.spill()
 
     def spill(self) -> None:
-        """Write the counts in memory as a run: one line for each part of all words. A checksum selects the part."""
+        """Write the counts in memory as a run: one line for each part of all words.
+
+        A checksum selects the part.
+        """
         if not self._counts:
             return
         parts: list[tuple[list[str], list[int]]] = [([], []) for _ in range(_PARTS)]
@@ -82,7 +87,10 @@ class WordCounts:
 
 
 def merge_counts(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]:
-    """Merge runs: iterate over (word, sum of its counts), each word once. Memory holds one part of the words."""
+    """Merge runs: iterate over (word, sum of its counts), each word once.
+
+    Memory holds one part of the words.
+    """
     places = dict.fromkeys(runs, 0)
     for _ in range(_PARTS):
         sums: dict[str, int] = {}
@@ -96,7 +104,9 @@ def merge_counts(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]
 
 
 class ChunkCounter:
-    """A task for `run_task`: count the words of chunks of text, and return the paths of the runs in the end."""
+    """A task for `run_task`: count the words of chunks of text, and return the paths of the runs in
+    the end.
+    """
 
     def __init__(self, tokenizer: Tokenizer, directory: str):
         self._tokenize = tokenizer.split

@@ -1,7 +1,8 @@
 """The worker process of `keras_nplm.data.worker_pool`: a script that is started by its path.
 
-A `multiprocessing` process would also import the main program of its parent. Standard input has pickled values: the
-function that makes the task, the items, None. Standard output has the result of each item, then that of `finish()`.
+A `multiprocessing` process would also import the main program of its parent. Standard input has
+pickled values: the function that makes the task, the items, None. Standard output has the result of
+each item, then that of `finish()`.
 """
 
 import importlib

@@ -1,4 +1,6 @@
-"""Run a task on many items in parallel worker processes, which import neither Keras nor TensorFlow."""
+"""Run a task on many items in parallel worker processes, which import neither Keras nor
+TensorFlow.
+"""
 
 import contextlib
 import os
@@ -18,7 +20,9 @@ _MOST = 16  # processes: with more, the disk is the limit
 
 def count_processes() -> int:
     """Return the number of CPU cores that this process may use, at most 16."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return min(cores, _MOST) if sys.executable else 1
 
 
@@ -27,7 +31,8 @@ def run_in_processes(
 ) -> Iterator[tuple[int | None, Any]]:
     """Run a task on each item, in this process or in several worker processes.
 
-    Yields (number of the item, result) as they finish, and for each process (None, result of `finish()`).
+    Yields (number of the item, result) as they finish, and for each process (None, result of
+    `finish()`).
     """
     if processes == 1 or len(items) < 2:
         task = make_task()

@@ -1,4 +1,6 @@
-"""Log-probabilities of held-out tokens under the models of a report, and perplexities of their mixtures."""
+"""Log-probabilities of held-out tokens under the models of a report, and perplexities of their
+mixtures.
+"""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +28,9 @@ def load_log_probs(
     build: Build = lambda language_model: language_model.model,
     source: Path | None = None,
 ) -> Columns:
-    """Return ln P of each token under the model that `build` makes of a row; kept until it or `source` is rewritten."""
+    """Return ln P of each token under the model that `build` makes of a row; kept until it or
+    `source` is rewritten.
+    """
     path, model = directory / "log_probs" / f"{name or row}.npz", directory / "rows" / row
     newest = max(file.stat().st_mtime for file in (model / "metrics.json", source) if file)
     if not path.exists() or path.stat().st_mtime < newest:
@@ -46,13 +50,17 @@ def load_dynamic_log_probs(directory: Path, row: str) -> Columns:
         directory,
         row,
         f"{row}-dynamic",
-        lambda language_model: make_dynamic(language_model.model, dynamics.settings, dynamics.mean_squares),
+        lambda language_model: make_dynamic(
+            language_model.model, dynamics.settings, dynamics.mean_squares
+        ),
         directory / "rows" / row / DYNAMICS_FILE,
     )
 
 
 def load_tuned(directory: Path) -> LanguageModel:
-    """Load a model directory with its settings of dynamic evaluation, which are tuned and written first if absent."""
+    """Load a model directory with its settings of dynamic evaluation, which are tuned and written
+    first if absent.
+    """
     language_model = LanguageModel.load(directory)
     if language_model.dynamics is None:
         language_model.dynamics = language_model.tune_dynamic()
@@ -67,10 +75,14 @@ def compute_perplexities(columns: Columns) -> dict[str, float]:
 def measure_mixture(
     columns: Mapping[str, Columns], names: Sequence[str], weights: Sequence[float] | None = None
 ) -> dict:
-    """Return the `components` and `weights`, by default fitted on validation, and the perplexities of a mixture."""
+    """Return the `components` and `weights`, by default fitted on validation, and the perplexities
+    of a mixture.
+    """
     tables = {split: np.stack([columns[name][split] for name in names], axis=1) for split in SPLITS}
     if weights is None:
-        weights = fit_weights(tables["validation"], np.zeros(len(tables["validation"]), np.int64), 1)[0]
+        weights = fit_weights(
+            tables["validation"], np.zeros(len(tables["validation"]), np.int64), 1
+        )[0]
     mixed = {split: combine(table, np.array([weights])) for split, table in tables.items()}
     figures = {"components": list(names), "weights": np.round(weights, 4).tolist()}
     return figures | compute_perplexities(mixed)

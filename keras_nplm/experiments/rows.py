@@ -14,12 +14,21 @@ from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.errors import RunError
 from keras_nplm.io.files import read_json, replace_file
 
-_FIGURES = ("seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second", "parameters", "processor")
+_FIGURES = (
+    "seconds",
+    "cpu_seconds",
+    "training_cpu_seconds",
+    "ngrams_per_second",
+    "parameters",
+    "processor",
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One model of a report. Its command gets `--corpus brown`, and `--config brown` if it names no configuration.
+    """One model of a report.
+
+    Its command gets `--corpus brown`, and `--config brown` if it names no configuration.
 
     In a command `{study}` stands for the directory that has `rows/`.
     """
@@ -28,14 +37,20 @@ class Row:
     title: str  # in the table
     command: str  # the arguments of `keras-nplm`, without `--output`
     paper: tuple[int, int] | None = None  # the paper's perplexity on validation and test
-    mixed: tuple[str, int, int] | None = None  # the paper's title and perplexities, mixed with the trigram
+    # the paper's title and perplexities, mixed with the trigram
+    mixed: tuple[str, int, int] | None = None
 
     @property
     def arguments(self) -> list[str]:
         words = shlex.split(self.command)
         if "--train" in words or "--corpus" in words:
             return words
-        return [*words, "--corpus", "brown", *([] if "--config" in words else ["--config", "brown"])]
+        return [
+            *words,
+            "--corpus",
+            "brown",
+            *([] if "--config" in words else ["--config", "brown"]),
+        ]
 
     @property
     def full_command(self) -> str:
@@ -57,29 +72,42 @@ def read_row(row: Row, directory: Path) -> dict:
     return figures | ({"epochs": len(metrics["history"])} if row.is_network else {})
 
 
-def make_rows(rows: Sequence[Row], directory: Path, jobs: int | None = None, data_dir: str | None = None) -> None:
-    """Make the rows that do not exist yet: `rows/NAME` is the model directory, `rows/NAME.log` has the messages."""
+def make_rows(
+    rows: Sequence[Row], directory: Path, jobs: int | None = None, data_dir: str | None = None
+) -> None:
+    """Make the rows that do not exist yet: `rows/NAME` is the model directory, `rows/NAME.log` has
+    the messages.
+    """
     jobs = min(2, count_processes()) if jobs is None else jobs
     missing = [row for row in rows if not is_made(row, directory)]
     if any("--corpus" in row.arguments for row in missing):
         from keras_nplm.data.corpora.opening import open_corpus
 
-        open_corpus("brown", data_dir=data_dir)  # so that parallel commands do not download it at once
+        # so that parallel commands do not download it at once
+        open_corpus("brown", data_dir=data_dir)
     (directory / "rows").mkdir(parents=True, exist_ok=True)
     failed, threads = [], max(1, count_processes() // jobs)
     pool = concurrent.futures.ThreadPoolExecutor(jobs)
     try:
-        running = {pool.submit(_make, row, directory, threads, data_dir): row.name for row in missing}
+        running = {
+            pool.submit(_make, row, directory, threads, data_dir): row.name for row in missing
+        }
         for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
             name, status = running[future], future.result()
             failed += [name] if status else []
-            print(f"[{done}/{len(missing)}] {name}: {'failed' if status else 'made'}", file=sys.stderr)
+            print(
+                f"[{done}/{len(missing)}] {name}: {'failed' if status else 'made'}", file=sys.stderr
+            )
     finally:
-        pool.shutdown(cancel_futures=True)  # an interruption also reaches the commands; no further command starts
+        # an interruption also reaches the commands; no further command starts
+        pool.shutdown(cancel_futures=True)
     if failed:
         log = directory / "rows" / f"{failed[0]}.log"
         last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
-        raise RunError(f"{len(failed)} row(s) failed: {', '.join(failed)}. Other rows are kept. See {log}: {last}")
+        raise RunError(
+            f"{len(failed)} row(s) failed: {', '.join(failed)}. Other rows are kept. See {log}: "
+            f"{last}"
+        )
 
 
 def is_made(row: Row, directory: Path) -> bool:
@@ -93,9 +121,14 @@ def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
     arguments = [argument.replace("{study}", str(directory)) for argument in row.arguments]
     command = [sys.executable, "-m", "keras_nplm", *arguments, "--output", str(model)]
     command += ["--data-dir", data_dir] if data_dir and "--corpus" in arguments else []
-    environment = os.environ | {"TF_NUM_INTRAOP_THREADS": str(threads), "TF_NUM_INTEROP_THREADS": "1"}
+    environment = os.environ | {
+        "TF_NUM_INTRAOP_THREADS": str(threads),
+        "TF_NUM_INTEROP_THREADS": "1",
+    }
     with open(f"{model}.log", "ab") as log:
-        status = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False).returncode
+        status = subprocess.run(
+            command, stdout=log, stderr=log, env=environment, check=False
+        ).returncode
     if not status:
         with replace_file(model / "command.txt") as temporary:
             temporary.write_text(shlex.join(row.arguments), encoding="utf-8")

@@ -20,8 +20,10 @@ class Study:
     text: str  # Markdown: the title in the first line, then what a reader of the tables must know
     tables: Sequence[Table] = ()
     rows: Sequence[Row] = ()  # the models that it needs
-    measure: Callable | None = None  # of the directory of `rows/`; default: all rows, in the first table
-    write_texts: Callable | None = None  # that rows read; of the directory of `rows/` and of that of brown.zip, or None
+    # of the directory of `rows/`; default: all rows, in the first table
+    measure: Callable | None = None
+    # that rows read; of the directory of `rows/` and of that of brown.zip, or None
+    write_texts: Callable | None = None
 
     def split_text(self) -> tuple[str, str]:
         title, _, text = self.text.partition("\n")
@@ -33,12 +35,16 @@ class Study:
         return {self.tables[0].key: [read_row(row, directory) for row in self.rows]}
 
     def format(self, report: Mapping, page: bool = False) -> str:
-        """Return the report as Markdown, or of its tables the rows of the page of measured results."""
+        """Return the report as Markdown, or of its tables the rows of the page of measured
+        results.
+        """
         return join_paragraphs(*(table.format(report, page) for table in self.tables))
 
 
 def load_study(name: str, texts: Sequence[str] = ()) -> Study:
-    """Import and return the declaration of `paper`, of a benchmark, or of a study, with texts of the caller."""
+    """Import and return the declaration of `paper`, of a benchmark, or of a study, with texts of
+    the caller.
+    """
     package = "studies." if name in STUDIES else "benchmark." if name in BENCHMARKS else ""
     module = importlib.import_module(f"{__package__}.{package}{name}")
     fits, wanted = not texts or hasattr(module, "declare_study"), f"left out with {name}"
@@ -54,7 +60,9 @@ def make_study(
     rows: Sequence[str] = (),
     texts: Sequence[str] = (),
 ) -> dict:
-    """Make the models of a study that do not exist yet, by default all; write `studies/NAME.json` and `.md`."""
+    """Make the models of a study that do not exist yet, by default all; write `studies/NAME.json`
+    and `.md`.
+    """
     study, path = load_study(name, texts), directory / "studies" / name
     names = [row.name for row in study.rows]
     for row in rows:
@@ -62,7 +70,9 @@ def make_study(
     with lock_directory(directory):
         if study.write_texts:
             study.write_texts(directory, data_dir)
-        make_rows([row for row in study.rows if row.name in (rows or names)], directory, jobs, data_dir)
+        make_rows(
+            [row for row in study.rows if row.name in (rows or names)], directory, jobs, data_dir
+        )
         report = study.report(directory)
         write_json(path.with_suffix(".json"), report)
         path.with_suffix(".md").write_text(study.format(report) + "\n", encoding="utf-8")

@@ -9,23 +9,40 @@ from keras_nplm.io.markdown import markdown_table
 SPLITS = ("validation", "test")
 format_code = "`{}`".format
 Format = str | Callable[[Any], str]  # a format specification, such as ".1f", or a function
-Column = tuple[str, str | Callable[[dict], Any], Format]  # header; path of the figure, such as "dynamic.test"; format
+# header; path of the figure, such as "dynamic.test"; format
+Column = tuple[str, str | Callable[[dict], Any], Format]
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table of a report. A row without a figure has an empty cell, a row with `failure` says so in its second."""
+    """A table of a report.
+
+    A row without a figure has an empty cell, a row with `failure` says so in its second.
+    """
 
     key: str  # the entry of the report that holds its rows
     columns: Sequence[Column]
     title: str = ""  # its heading, with fields of the report in braces
-    on_page: Callable[[dict], Any] | None = bool  # whether the page of measured results has a row; None: it has none
+    # whether the page of measured results has a row; None: it has none
+    on_page: Callable[[dict], Any] | None = bool
 
     def format(self, report: Mapping, page: bool = False) -> str:
-        """Return the table as Markdown, or only the rows of the page; without rows, an empty string."""
-        rows = [row for row in report.get(self.key, ()) if not page or (self.on_page and self.on_page(row))]
-        table = markdown_table([header for header, _, _ in self.columns], list(map(self._format_row, rows)))
-        return join_paragraphs(f"### {self.title}".format(**report) if self.title else "", table) if rows else ""
+        """Return the table as Markdown, or only the rows of the page; without rows, an empty
+        string.
+        """
+        rows = [
+            row
+            for row in report.get(self.key, ())
+            if not page or (self.on_page and self.on_page(row))
+        ]
+        table = markdown_table(
+            [header for header, _, _ in self.columns], list(map(self._format_row, rows))
+        )
+        return (
+            join_paragraphs(f"### {self.title}".format(**report) if self.title else "", table)
+            if rows
+            else ""
+        )
 
     def _format_row(self, row: dict) -> list[str]:
         if "failure" in row:
@@ -43,7 +60,9 @@ def _format_cell(row: dict, figure: str | Callable, form: Format) -> str:
 
 
 def split_columns(prefix: str = "", header: str = "", form: Format = ".1f") -> list[Column]:
-    """Return the columns of validation and test: `prefix` begins their paths, `header` the first header."""
+    """Return the columns of validation and test: `prefix` begins their paths, `header` the first
+    header.
+    """
     return [(header + SPLITS[0], prefix + SPLITS[0], form), (SPLITS[1], prefix + SPLITS[1], form)]
 
 

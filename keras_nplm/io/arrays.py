@@ -1,4 +1,6 @@
-"""NumPy archives (.npz) larger than memory: arrays written in blocks, aligned, and read through a memory map."""
+"""NumPy archives (.npz) larger than memory: arrays written in blocks, aligned, and read through a
+memory map.
+"""
 
 import contextlib
 import functools
@@ -19,12 +21,14 @@ _LOCAL_HEADER = 30  # bytes of a zip member before its name
 def open_archive_to_write(path: str | os.PathLike) -> Iterator[Callable]:
     """Open an uncompressed `.npz` archive: yield a function `write(name, dtype, shape, blocks)`.
 
-    It writes an array from blocks of its numbers, in row-major order. The numbers begin at a multiple of 64 bytes, as
-    memory maps need.
+    It writes an array from blocks of its numbers, in row-major order. The numbers begin at a
+    multiple of 64 bytes, as memory maps need.
     """
     with open(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
 
-        def write(name: str, dtype: np.dtype, shape: tuple[int, ...], blocks: Iterable[np.ndarray]) -> None:
+        def write(
+            name: str, dtype: np.dtype, shape: tuple[int, ...], blocks: Iterable[np.ndarray]
+        ) -> None:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
                 part.write(_describe_array(dtype, shape, file.tell()))
                 for block in blocks:
@@ -34,15 +38,27 @@ def open_archive_to_write(path: str | os.PathLike) -> Iterator[Callable]:
 
 
 def _describe_array(dtype: np.dtype, shape: tuple[int, ...], start: int) -> bytes:
-    """Return the header of the `.npy` format, version 1.0, so long that the numbers after it are aligned."""
-    text = f"{{'descr': {np.lib.format.dtype_to_descr(dtype)!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
+    """Return the header of the `.npy` format, version 1.0, so long that the numbers after it are
+    aligned.
+    """
+    text = (
+        f"{{'descr': {np.lib.format.dtype_to_descr(dtype)!r}, 'fortran_order': False, "
+        "'shape': "
+        f"{shape!r}, }}"
+    )
     magic = np.lib.format.magic(1, 0)
     padding = -(start + len(magic) + 2 + len(text) + 1) % _ALIGNMENT
-    return magic + (len(text) + padding + 1).to_bytes(2, "little") + f"{text}{' ' * padding}\n".encode("latin1")
+    return (
+        magic
+        + (len(text) + padding + 1).to_bytes(2, "little")
+        + f"{text}{' ' * padding}\n".encode("latin1")
+    )
 
 
 def map_array(path: str | os.PathLike, archive: zipfile.ZipFile, name: str) -> np.ndarray | None:
-    """Map an array of an uncompressed `.npz` archive, and check its checksum; None if it is empty or not aligned."""
+    """Map an array of an uncompressed `.npz` archive, and check its checksum; None if it is empty
+    or not aligned.
+    """
     with archive.open(f"{name}.npy") as part:
         if np.lib.format.read_magic(part) != (1, 0):
             return None
@@ -50,7 +66,8 @@ def map_array(path: str | os.PathLike, archive: zipfile.ZipFile, name: str) -> n
         start = _find_member(path, archive.getinfo(f"{name}.npy")) + part.tell()
         if dtype.hasobject or is_fortran or start % dtype.alignment or not math.prod(shape):
             return None
-        size = sum(map(len, iter(functools.partial(part.read, _BLOCK_BYTES), b"")))  # verifies the checksum, too
+        # verifies the checksum, too
+        size = sum(map(len, iter(functools.partial(part.read, _BLOCK_BYTES), b"")))
         if size != math.prod(shape) * dtype.itemsize:
             raise ValueError(f"{name} has another size than its header says")
     return np.asarray(np.memmap(path, dtype, "r", start, shape))
@@ -78,7 +95,9 @@ def _find_base(array: np.ndarray) -> object:
 
 
 def free_mapped_pages(array: np.ndarray, least_bytes: int = 0) -> None:
-    """Drop the pages of a mapped array from this process's memory, if it has at least `least_bytes`."""
+    """Drop the pages of a mapped array from this process's memory, if it has at least
+    `least_bytes`.
+    """
     base = _find_base(array)
     if isinstance(base, mmap.mmap) and len(base) >= least_bytes and hasattr(base, "madvise"):
         base.madvise(mmap.MADV_DONTNEED)

@@ -1,4 +1,7 @@
-"""The two errors of a command, each with one clear sentence: the problem, its place and its remedy. Checks."""
+"""The two errors of a command, each with one clear sentence: the problem, its place and its remedy.
+
+Checks.
+"""
 
 import importlib
 import math
@@ -13,13 +16,21 @@ class InputError(ValueError):
 
 
 class RunError(RuntimeError):
-    """Runtime failure with valid input, such as a loss that is not finite, or a full disk. Exit status 1."""
+    """Runtime failure with valid input, such as a loss that is not finite, or a full disk.
+
+    Exit status 1.
+    """
 
 
-def check_argument(argument: str, holds: bool, wanted: str, received: object, fix: str = "") -> None:
+def check_argument(
+    argument: str, holds: bool, wanted: str, received: object, fix: str = ""
+) -> None:
     """Raise the standard error for an argument unless a condition holds."""
     if not holds:
-        raise InputError(f"`{argument}` must be {wanted}. Received: {received}." + (f" Fix: {fix}" if fix else ""))
+        raise InputError(
+            f"`{argument}` must be {wanted}. Received: {received}."
+            + (f" Fix: {fix}" if fix else "")
+        )
 
 
 def check_integer(argument: str, value: object, least: int, most: int | None = None) -> None:
@@ -64,7 +75,10 @@ def _refuse_value(argument: str, wanted: str, value: object, example: object) ->
 
 
 def import_extra(module: str, extra: str, user: str) -> ModuleType:
-    """Import a library that only an extra of setup.py installs. `user` needs it, as in "text.zst"."""
+    """Import a library that only an extra of setup.py installs.
+
+    `user` needs it, as in "text.zst".
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -73,7 +87,9 @@ def import_extra(module: str, extra: str, user: str) -> ModuleType:
 
 
 def summarize_error(error: Exception) -> str:
-    """Return the first line of a library's error message, at most 200 characters, for use within a sentence."""
+    """Return the first line of a library's error message, at most 200 characters, for use within a
+    sentence.
+    """
     return (str(error).splitlines() or [type(error).__name__])[0][:200] or type(error).__name__
 
 

@@ -21,8 +21,13 @@ from keras_nplm.io.paths import check_locks, check_output_path, output_error
 from keras_nplm.io.text import check_is_file, explain_read_errors, read_text
 
 NUMBER = (int, float)
-MAX_JSON_BYTES = 1 << 24  # of a JSON file; the largest lists the shards of a corpus, about 5 MB for a terabyte of text
-_RESTORE = "Fix: restore the file, or remove the whole output of the command that wrote it, and run it again."
+# of a JSON file; the largest lists the shards of a corpus, about 5 MB for a terabyte of text
+MAX_JSON_BYTES = 1 << 24
+_RESTORE = (
+    "Fix: restore the file, or remove the whole output of the command that wrote it, "
+    "and "
+    "run it again."
+)
 _TEMPORARY = re.compile(r"\..+\.\d+(\.[^.]+)?")  # the names that `replace_file` writes to
 _BLOCK = 1 << 20  # numbers that are written or checked at a time
 _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", dict: "an object"}
@@ -30,14 +35,17 @@ _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", di
 
 @contextlib.contextmanager
 def replace_file(path: str | os.PathLike, keep: Path | None = None) -> Iterator[Path]:
-    """Write a file atomically: yield a temporary path with its suffix, and rename it to `path` without an error.
+    """Write a file atomically: yield a temporary path with its suffix, and rename it to `path`
+    without an error.
 
     The old file is renamed to `keep`, if given, when the new one is complete.
     """
     path = Path(path)
     check_output_path(path)
     if not path.name or (path.exists() and not path.is_file()):
-        raise InputError(f"Cannot write {path}: it is a directory, a device or a pipe. Fix: name a regular file.")
+        raise InputError(
+            f"Cannot write {path}: it is a directory, a device or a pipe. Fix: name a regular file."
+        )
     temporary = path.with_name(f".{path.stem}.{threading.get_native_id()}{path.suffix}")
     try:
         check_locks(path)
@@ -60,7 +68,9 @@ def is_temporary(path: Path) -> bool:
 
 
 def remove_temporary_files(directory: Path) -> None:
-    """Remove what killed processes left of `replace_file`, in a directory that this process has locked."""
+    """Remove what killed processes left of `replace_file`, in a directory that this process has
+    locked.
+    """
     for path in directory.rglob(".*"):
         if is_temporary(path) and path.is_file():
             path.unlink(missing_ok=True)
@@ -69,7 +79,8 @@ def remove_temporary_files(directory: Path) -> None:
 def write_json(path: str | os.PathLike, value: object) -> None:
     with replace_file(path) as temporary:
         text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))  # a file name may hold a lone surrogate
+        # a file name may hold a lone surrogate
+        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def read_json(path: str | os.PathLike) -> dict:
@@ -79,9 +90,13 @@ def read_json(path: str | os.PathLike) -> dict:
 
 
 def check_json_size(source: object, size: int, most: int = MAX_JSON_BYTES) -> None:
-    """Check the bytes of JSON text before it is read: parsed, it takes up to 30 times as much memory."""
+    """Check the bytes of JSON text before it is read: parsed, it takes up to 30 times as much
+    memory.
+    """
     if size > most:
-        raise InputError(f"{source} must have at most {most:,} bytes. Received: {size:,}. {_RESTORE}")
+        raise InputError(
+            f"{source} must have at most {most:,} bytes. Received: {size:,}. {_RESTORE}"
+        )
 
 
 def parse_json(source: object, text: str) -> dict:
@@ -89,23 +104,39 @@ def parse_json(source: object, text: str) -> dict:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{source} is not valid JSON ({summarize_error(error)}). {_RESTORE}") from error
+        raise InputError(
+            f"{source} is not valid JSON ({summarize_error(error)}). {_RESTORE}"
+        ) from error
     if not isinstance(value, dict):
-        raise InputError(f"{source} must hold a JSON object. Received: {type(value).__name__}. {_RESTORE}")
+        raise InputError(
+            f"{source} must hold a JSON object. Received: {type(value).__name__}. {_RESTORE}"
+        )
     return value
 
 
-def check_fields(path: str | os.PathLike, fields: object, wanted: Mapping[str, type | tuple]) -> None:
-    """Check that a JSON value is an object with these fields, of type `int`, `NUMBER`, `str`, `list` or `dict`."""
+def check_fields(
+    path: str | os.PathLike, fields: object, wanted: Mapping[str, type | tuple]
+) -> None:
+    """Check that a JSON value is an object with these fields, of type `int`, `NUMBER`, `str`,
+    `list` or `dict`.
+    """
     if not isinstance(fields, dict):
         received = shorten_value(fields)
-        raise InputError(f"{path} must hold an object with {', '.join(wanted)}. Received: {received}. {_RESTORE}")
+        raise InputError(
+            f"{path} must hold an object with {', '.join(wanted)}. Received: {received}. {_RESTORE}"
+        )
     for name, kind in wanted.items():
         if name not in fields:
-            raise InputError(f"{path} must have the field {name!r}. Received: {shorten_value([*fields])}. {_RESTORE}")
+            raise InputError(
+                f"{path} must have the field {name!r}. Received: {shorten_value([*fields])}. "
+                f"{_RESTORE}"
+            )
         value = fields[name]
         if not isinstance(value, kind) or (kind in (int, NUMBER) and not _is_number(value)):
-            raise InputError(f"`{name}` in {path} must be {_NAMES[kind]}. Received: {shorten_value(value)}. {_RESTORE}")
+            raise InputError(
+                f"`{name}` in {path} must be {_NAMES[kind]}. Received: {shorten_value(value)}. "
+                f"{_RESTORE}"
+            )
 
 
 def _is_number(value: float) -> bool:
@@ -114,12 +145,20 @@ def _is_number(value: float) -> bool:
 
 
 def write_arrays(
-    path: str | os.PathLike, arrays: dict[str, np.ndarray | list[np.ndarray]], keep: Path | None = None
+    path: str | os.PathLike,
+    arrays: dict[str, np.ndarray | list[np.ndarray]],
+    keep: Path | None = None,
 ) -> None:
-    """Write named arrays, and lists of arrays, to `path` (.npz, uncompressed); see `replace_file` for `keep`."""
+    """Write named arrays, and lists of arrays, to `path` (.npz, uncompressed); see `replace_file`
+    for `keep`.
+    """
     named = {}
     for name, value in arrays.items():
-        named |= {f"{name}.{i}": array for i, array in enumerate(value)} if isinstance(value, list) else {name: value}
+        named |= (
+            {f"{name}.{i}": array for i, array in enumerate(value)}
+            if isinstance(value, list)
+            else {name: value}
+        )
     with replace_file(path, keep) as temporary, open_archive_to_write(temporary) as write:
         for name, array in named.items():
             array = np.asarray(array)
@@ -127,29 +166,44 @@ def write_arrays(
 
 
 def read_arrays(
-    path: str | os.PathLike, arrays: Sequence[str] = (), lists: Sequence[str] = (), mapped: bool = False
+    path: str | os.PathLike,
+    arrays: Sequence[str] = (),
+    lists: Sequence[str] = (),
+    mapped: bool = False,
 ) -> dict:
-    """Read the required `arrays` that `write_arrays` wrote, and `lists` of arrays, which may be empty; or map them."""
+    """Read the required `arrays` that `write_arrays` wrote, and `lists` of arrays, which may be
+    empty; or map them.
+    """
     check_is_file(path)
     try:
         with open_archive(path) as archive:
             names = {part.removesuffix(".npy") for part in archive.namelist()}
             wanted = {name: [f"{name}.{i}" for i in range(len(names))] for name in lists}
-            result = {name: _numbers(path, name, archive, mapped) for name in arrays if name in names}
+            result = {
+                name: _numbers(path, name, archive, mapped) for name in arrays if name in names
+            }
             for name, keys in wanted.items():
-                result[name] = [_numbers(path, key, archive, mapped) for key in keys if key in names]
+                result[name] = [
+                    _numbers(path, key, archive, mapped) for key in keys if key in names
+                ]
     except InputError:
         raise
     except Exception as error:  # zipfile and NumPy raise many kinds of errors for a damaged file
         reason = summarize_error(error)
-        raise InputError(f"{path} is not a whole NumPy archive (.npz): {reason}. {_RESTORE}") from error
+        raise InputError(
+            f"{path} is not a whole NumPy archive (.npz): {reason}. {_RESTORE}"
+        ) from error
     if missing := [name for name in arrays if name not in names]:
         received = ", ".join(sorted(names)) or "an empty archive"
-        raise InputError(f"{path} must hold the arrays {', '.join(missing)}. Received: {received}. {_RESTORE}")
+        raise InputError(
+            f"{path} must hold the arrays {', '.join(missing)}. Received: {received}. {_RESTORE}"
+        )
     return result
 
 
-def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile, mapped: bool) -> np.ndarray:
+def _numbers(
+    path: str | os.PathLike, name: str, archive: zipfile.ZipFile, mapped: bool
+) -> np.ndarray:
     array = map_array(path, archive, name) if mapped else None
     if array is None:
         with archive.open(f"{name}.npy") as part:
@@ -157,14 +211,20 @@ def _numbers(path: str | os.PathLike, name: str, archive: zipfile.ZipFile, mappe
             if part.read(1):  # reading to the end also verifies the checksum
                 raise ValueError(f"{name} is longer than its header says")
     if array.dtype.kind not in "biuf" or not array.dtype.isnative:
-        raise InputError(f"`{name}` in {path} must hold native numbers. Received: {array.dtype}. {_RESTORE}")
+        raise InputError(
+            f"`{name}` in {path} must hold native numbers. Received: {array.dtype}. {_RESTORE}"
+        )
     if not all((block < np.inf).all() for block in iterate_blocks(array)):
-        raise InputError(f"`{name}` in {path} must be below infinity. Received: NaN or infinity. {_RESTORE}")
+        raise InputError(
+            f"`{name}` in {path} must be below infinity. Received: NaN or infinity. {_RESTORE}"
+        )
     return array
 
 
 def iterate_blocks(array: np.ndarray, overlap: int = 0) -> Iterator[np.ndarray]:
-    """Iterate over the numbers of an array in blocks, each followed by the first `overlap` numbers of the next one."""
+    """Iterate over the numbers of an array in blocks, each followed by the first `overlap` numbers
+    of the next one.
+    """
     flat = array.reshape(-1)
     for start in range(0, flat.size, _BLOCK):
         yield flat[start : start + _BLOCK + overlap]
@@ -173,12 +233,17 @@ def iterate_blocks(array: np.ndarray, overlap: int = 0) -> Iterator[np.ndarray]:
 
 @contextlib.contextmanager
 def open_archive(path: str | os.PathLike) -> Iterator[zipfile.ZipFile]:
-    """Open a zip archive (.npz or .keras) for reading, and refuse a zip bomb: our own are uncompressed."""
+    """Open a zip archive (.npz or .keras) for reading, and refuse a zip bomb: our own are
+    uncompressed.
+    """
     size = os.path.getsize(path)
     with zipfile.ZipFile(path) as archive:
         claimed = sum(part.file_size for part in archive.infolist())
         if claimed > size:
-            raise InputError(f"{path} must be stored uncompressed. Received: {claimed:,} bytes in {size:,}. {_RESTORE}")
+            raise InputError(
+                f"{path} must be stored uncompressed. Received: {claimed:,} bytes in {size:,}. "
+                f"{_RESTORE}"
+            )
         yield archive
 
 

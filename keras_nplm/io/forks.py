@@ -1,4 +1,6 @@
-"""Processes made by fork: the threads of TensorFlow are not in them, so that a graph would wait for ever."""
+"""Processes made by fork: the threads of TensorFlow are not in them, so that a graph would wait for
+ever.
+"""
 
 import os
 import sys
@@ -12,8 +14,10 @@ def refuse_after_fork(name: str) -> None:
     """Refuse to run a graph in a process that was made by fork after TensorFlow had started."""
     if _inherited:
         raise RunError(
-            f"{name} must not run in a process made by fork after TensorFlow has started: it would wait for ever. "
-            "Fix: use `multiprocessing.get_context('spawn')`. Or make the `LanguageModel.scorer()` of a network with "
+            f"{name} must not run in a process made by fork after TensorFlow has started: it "
+            "would wait for ever. "
+            "Fix: use `multiprocessing.get_context('spawn')`. Or make the "
+            "`LanguageModel.scorer()` of a network with "
             "a full output before the fork: it runs in NumPy."
         )
 

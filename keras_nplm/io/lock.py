@@ -1,7 +1,9 @@
-"""Lock of an output directory: one process at a time writes it, and its deletion or replacement is noticed.
+"""Lock of an output directory: one process at a time writes it, and its deletion or replacement is
+noticed.
 
-The lock is the file `.lock`, a lease of filelock. Its process renews it each second. A file of a process of this host
-that has ended, even if it was killed, stops nobody. A file of a different host or container does for 60 seconds.
+The lock is the file `.lock`, a lease of filelock. Its process renews it each second. A file of a
+process of this host that has ended, even if it was killed, stops nobody. A file of a different host
+or container does for 60 seconds.
 """
 
 import contextlib
@@ -28,8 +30,8 @@ class LockedError(InputError):
 def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
     """Lock a directory for writing until the end of the block; create it if it is absent.
 
-    A nested call of the same thread, for the directory or one below it, does nothing. The lock, and directories that
-    the call created and that are empty, are removed at the end.
+    A nested call of the same thread, for the directory or one below it, does nothing. The lock, and
+    directories that the call created and that are empty, are removed at the end.
     """
     check_output_path(directory)
     directory = os.path.abspath(directory)
@@ -37,7 +39,9 @@ def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
     if held and HELD_LOCKS[held][1] == threading.get_ident():
         yield
         return
-    created = [path for path in (directory, *map(str, Path(directory).parents)) if not os.path.exists(path)]
+    created = [
+        path for path in (directory, *map(str, Path(directory).parents)) if not os.path.exists(path)
+    ]
     with contextlib.ExitStack() as at_end:
         at_end.callback(_remove_if_empty, created)
         try:
@@ -59,7 +63,9 @@ def _acquire(directory: str) -> Any:
     import filelock
 
     path, times = os.path.join(directory, LOCK_NAME), set()
-    lease = filelock.SoftFileLease(path, lease_duration=LEASE, heartbeat_interval=HEARTBEAT, mode=0o666)
+    lease = filelock.SoftFileLease(
+        path, lease_duration=LEASE, heartbeat_interval=HEARTBEAT, mode=0o666
+    )
 
     def is_renewed() -> bool:
         with contextlib.suppress(FileNotFoundError):
@@ -67,15 +73,21 @@ def _acquire(directory: str) -> Any:
         return len(times) > 1
 
     with contextlib.suppress(FileNotFoundError):
-        if not os.path.getsize(path) and time.time() - os.path.getmtime(path) > LEASE:  # killed as it created the file
+        # killed as it created the file
+        if not os.path.getsize(path) and time.time() - os.path.getmtime(path) > LEASE:
             os.unlink(path)
     try:
         lease.acquire(timeout=LEASE + 3 * HEARTBEAT, cancel_check=is_renewed)
     except filelock.Timeout as error:
         owner = lease.owner
-        described = f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else "a different process"
+        described = (
+            f"process {owner.pid} on {owner.hostname.partition('?')[0]}"
+            if owner
+            else "a different process"
+        )
         raise LockedError(
-            f"{directory} is in use by {described}. Fix: wait until that process has ended, end it, or choose a "
+            f"{directory} is in use by {described}. Fix: wait until that process has ended, end "
+            "it, or choose a "
             "different `--output`."
         ) from error
     return lease

@@ -1,4 +1,6 @@
-"""Output paths: paths that no file system accepts, locked directories, and the error of a failed write."""
+"""Output paths: paths that no file system accepts, locked directories, and the error of a failed
+write.
+"""
 
 import contextlib
 import errno
@@ -8,7 +10,8 @@ from typing import Any
 
 from keras_nplm.io.errors import InputError, RunError
 
-HELD_LOCKS: dict[str, tuple[Any, int]] = {}  # of `io.lock`, by absolute directory: the lease, and its thread
+# of `io.lock`, by absolute directory: the lease, and its thread
+HELD_LOCKS: dict[str, tuple[Any, int]] = {}
 _LONGEST_NAME = 255  # bytes
 _INVALID = {  # the path is wrong, and not the state of the disk
     *(errno.EACCES, errno.EEXIST, errno.EISDIR, errno.ELOOP),
@@ -17,14 +20,23 @@ _INVALID = {  # the path is wrong, and not the state of the disk
 
 
 def is_remote(path: object) -> bool:
-    """Return whether a path is the URL of an object store: `gs://` or `s3://`, also as a `pathlib.Path`."""
-    return isinstance(path, str | os.PathLike) and re.match("(gs|s3):/", os.fspath(path)) is not None
+    """Return whether a path is the URL of an object store: `gs://` or `s3://`, also as a
+    `pathlib.Path`.
+    """
+    return (
+        isinstance(path, str | os.PathLike) and re.match("(gs|s3):/", os.fspath(path)) is not None
+    )
 
 
 def check_output_path(path: str | os.PathLike) -> None:
-    """Check that a file or directory of this path could exist: its characters and lengths, and what lies above it."""
+    """Check that a file or directory of this path could exist: its characters and lengths, and what
+    lies above it.
+    """
     if is_remote(path):
-        raise InputError(f"This output must be a local path. Received: {path}. Fix: write it locally and copy it.")
+        raise InputError(
+            f"This output must be a local path. Received: {path}. Fix: write it locally and copy "
+            "it."
+        )
     absolute = os.path.abspath(path)
     try:
         if max(map(len, os.fsencode(absolute).split(b"/"))) > _LONGEST_NAME:
@@ -40,22 +52,33 @@ def check_locks(path: str | os.PathLike) -> None:
     directory = find_lock(os.path.abspath(path))
     if directory is not None and not HELD_LOCKS[directory][0].is_lock_held_by_us:
         raise RunError(
-            f"{directory} was deleted or replaced while this command wrote it. Fix: run the command again, and leave "
+            f"{directory} was deleted or replaced while this command wrote it. Fix: run the "
+            "command again, and leave "
             "the directory in place until it ends."
         )
 
 
 def find_lock(path: str) -> str | None:
     """Return the innermost locked directory that is or holds an absolute path."""
-    return max((held for held in HELD_LOCKS if path == held or path.startswith(held + os.sep)), key=len, default=None)
+    return max(
+        (held for held in HELD_LOCKS if path == held or path.startswith(held + os.sep)),
+        key=len,
+        default=None,
+    )
 
 
-def output_error(path: str | os.PathLike, error: OSError | ValueError, note: str = "") -> InputError | RunError:
-    """Return the error of a failed write: InputError if the path is wrong, RunError if the disk or system failed."""
+def output_error(
+    path: str | os.PathLike, error: OSError | ValueError, note: str = ""
+) -> InputError | RunError:
+    """Return the error of a failed write: InputError if the path is wrong, RunError if the disk or
+    system failed.
+    """
     number, reason = getattr(error, "errno", errno.EPERM), getattr(error, "strerror", None) or error
     reason = f"Cannot write {os.fspath(path):.300}: {reason}.{note and ' '}{note}"
     if number == errno.ENAMETOOLONG:
         return InputError(f"{reason} Fix: choose a shorter path.")
     if number in _INVALID:
-        return InputError(f"{reason} Fix: check the path and its permissions, or choose a different path.")
+        return InputError(
+            f"{reason} Fix: check the path and its permissions, or choose a different path."
+        )
     return RunError(f"{reason} Fix: free some space or name a different directory.")

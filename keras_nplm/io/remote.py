@@ -1,7 +1,8 @@
-"""Remote paths, `gs://` and `s3://`, by fsspec: inputs are downloaded to a cache, outputs uploaded from a directory.
+"""Remote paths, `gs://` and `s3://`, by fsspec: inputs are downloaded to a cache, outputs uploaded
+from a directory.
 
-The rest of the package reads and writes local files. Of two processes that write the same remote output at the same
-time, the last writer wins.
+The rest of the package reads and writes local files. Of two processes that write the same remote
+output at the same time, the last writer wins.
 """
 
 import contextlib
@@ -20,14 +21,19 @@ from keras_nplm.io.errors import InputError, RunError, import_extra, summarize_e
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.paths import is_remote
 
-_STORES = {  # library, which raises an error where a download is cut short; and how to give credentials
-    "gs": ("gcsfs", "set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`"),
+# library, which raises an error where a download is cut short; and how to give credentials
+_STORES = {
+    "gs": (
+        "gcsfs",
+        "set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`",
+    ),
     "s3": ("s3fs", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run `aws configure`"),
 }
 _SHOWN_BYTES = 1 << 20  # a larger download is announced
 _LAST = ("config.json", "metrics.json")  # they say that the other files are complete
 CHECKPOINTS = ("last.npz", "previous.npz")  # the newest first; only the run itself reads them
-_OUTPUTS: dict[str, tuple[str, dict]] = {}  # by local directory: its URL, and the states of files as they are there
+# by local directory: its URL, and the states of files as they are there
+_OUTPUTS: dict[str, tuple[str, dict]] = {}
 
 
 def open_filesystem(url: str) -> Any:
@@ -45,7 +51,9 @@ def find_cache() -> Path:
 
 
 def display_url(path: str | os.PathLike) -> str:
-    """Return the URL of a local file that was downloaded or will be uploaded; other paths are returned as they are."""
+    """Return the URL of a local file that was downloaded or will be uploaded; other paths are
+    returned as they are.
+    """
     text = os.fspath(path)
     roots = {os.path.join(find_cache(), "files", scheme): f"{scheme}:/" for scheme in _STORES}
     roots |= {directory: url for directory, (url, _) in _OUTPUTS.items()}
@@ -56,7 +64,9 @@ def display_url(path: str | os.PathLike) -> str:
 
 
 def fetch(path: str | os.PathLike) -> Path:
-    """Return the local path of a file or directory: of a remote one its copy in the cache, brought up to date."""
+    """Return the local path of a file or directory: of a remote one its copy in the cache, brought
+    up to date.
+    """
     if not is_remote(path):
         return Path(path)
     url = _normalise(path)
@@ -90,10 +100,13 @@ def fetch_files(pattern: str) -> list[Path]:
 
 @contextlib.contextmanager
 def open_output(path: str | os.PathLike, *, resume: bool = False) -> Iterator[Path]:
-    """Open an output directory. For a remote one, yield a local directory that is uploaded, also after an error.
+    """Open an output directory.
 
-    Changed files are uploaded in the order in which they were written, config.json and metrics.json last. With `resume`
-    a run is downloaded from there; otherwise the directory has an empty file in place of each remote one.
+    For a remote one, yield a local directory that is uploaded, also after an error.
+
+    Changed files are uploaded in the order in which they were written, config.json and metrics.json
+    last. With `resume` a run is downloaded from there; otherwise the directory has an empty file in
+    place of each remote one.
     """
     if not is_remote(path):
         yield Path(path)
@@ -104,7 +117,10 @@ def open_output(path: str | os.PathLike, *, resume: bool = False) -> Iterator[Pa
 
 @contextlib.contextmanager
 def open_output_file(path: str | os.PathLike) -> Iterator[Path]:
-    """Open an output file. For a remote one, yield a local path: at the end it is uploaded, with files beside it."""
+    """Open an output file.
+
+    For a remote one, yield a local path: at the end it is uploaded, with files beside it.
+    """
     if not is_remote(path):
         yield Path(path)
         return
@@ -115,7 +131,9 @@ def open_output_file(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _upload_at_end(url: str, resume: bool | None = None) -> Iterator[Path]:
-    """Yield a temporary directory whose files are uploaded to a URL at the end; None: without the files there."""
+    """Yield a temporary directory whose files are uploaded to a URL at the end; None: without the
+    files there.
+    """
     find_cache().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=find_cache()) as directory:
         local = Path(directory, url.rpartition("/")[2])
@@ -162,8 +180,11 @@ def _upload_changes(url: str, states: dict[str, tuple], local: Path) -> None:
     changed = [name for name, state in found.items() if states.get(name) != state]
     with _explain_errors(url, "write"):
         renamed = {state: name for name, state in states.items()}
-        for name in sorted(changed, key=lambda name: (name.rpartition("/")[2] in _LAST, found[name])):
-            if found[name] in renamed:  # `last.npz` was renamed to `previous.npz`: the store copies it
+        for name in sorted(
+            changed, key=lambda name: (name.rpartition("/")[2] in _LAST, found[name])
+        ):
+            # `last.npz` was renamed to `previous.npz`: the store copies it
+            if found[name] in renamed:
                 filesystem.cp_file(f"{url}/{renamed[found[name]]}", f"{url}/{name}")
             else:
                 filesystem.put_file(str(local / name), f"{url}/{name}")
@@ -179,10 +200,15 @@ def _read_state(path: Path) -> tuple[int, int, int]:
 
 
 def _normalise(path: str | os.PathLike, scheme: str = "") -> str:
-    """The URL of a remote path: two slashes after the scheme, of which pathlib keeps one; none at the end."""
+    """The URL of a remote path: two slashes after the scheme, of which pathlib keeps one; none at
+    the end.
+    """
     before, rest = re.fullmatch("(?:(gs|s3):)?/*(.*?)/*", os.fspath(path), re.DOTALL).groups()
     if not rest:
-        raise InputError(f"A remote path must name a bucket. Received: {os.fspath(path)}. Fix: {before}://bucket/name.")
+        raise InputError(
+            f"A remote path must name a bucket. Received: {os.fspath(path)}. Fix: "
+            f"{before}://bucket/name."
+        )
     return f"{before or scheme}://{rest}"
 
 
@@ -193,9 +219,17 @@ def _find_copy(url: str) -> Path:
 
 def _list_files(filesystem: Any, url: str) -> dict[str, dict]:
     """Return the descriptions of the files below a URL, by their names relative to it."""
-    listed = {_normalise(path, url[:2]): info for path, info in filesystem.find(url, detail=True).items()}
-    found = {path.removeprefix(f"{url}/"): info for path, info in listed.items() if info["type"] == "file"}
-    return {name: info for name, info in found.items() if {"", ".", ".."}.isdisjoint(name.split("/"))}
+    listed = {
+        _normalise(path, url[:2]): info for path, info in filesystem.find(url, detail=True).items()
+    }
+    found = {
+        path.removeprefix(f"{url}/"): info
+        for path, info in listed.items()
+        if info["type"] == "file"
+    }
+    return {
+        name: info for name, info in found.items() if {"", ".", ".."}.isdisjoint(name.split("/"))
+    }
 
 
 def _is_current(copy: Path, described: dict) -> bool:
@@ -217,7 +251,17 @@ def _explain_errors(url: str, verb: str) -> Iterator[None]:
     except Exception as error:  # botocore, aiohttp and google.auth have classes of their own
         reason = summarize_error(error).rstrip(".")
         if isinstance(error, FileNotFoundError):
-            raise InputError(f"Cannot {verb} {url}: no such bucket, file or directory. Fix: check the name.") from error
-        if isinstance(error, PermissionError) or "Credential" in type(error).__name__ or "Anonymous" in reason:
-            raise InputError(f"Cannot {verb} {url} ({reason}). Fix: {_STORES[url[:2]][1]}.") from error
-        raise RunError(f"Cannot {verb} {url} ({reason}). Fix: check network and disk, and run it again.") from error
+            raise InputError(
+                f"Cannot {verb} {url}: no such bucket, file or directory. Fix: check the name."
+            ) from error
+        if (
+            isinstance(error, PermissionError)
+            or "Credential" in type(error).__name__
+            or "Anonymous" in reason
+        ):
+            raise InputError(
+                f"Cannot {verb} {url} ({reason}). Fix: {_STORES[url[:2]][1]}."
+            ) from error
+        raise RunError(
+            f"Cannot {verb} {url} ({reason}). Fix: check network and disk, and run it again."
+        ) from error

@@ -1,7 +1,8 @@
-"""Text of files: UTF-8 lines, plain or compressed; the white space of file formats; escapes for terminals and tables.
+"""Text of files: UTF-8 lines, plain or compressed; the white space of file formats; escapes for
+terminals and tables.
 
-Archives are known by their first bytes. A line has at most 16 MiB, so that no file, however it is compressed, claims
-much memory. The total is not limited: all readers take a text line by line.
+Archives are known by their first bytes. A line has at most 16 MiB, so that no file, however it is
+compressed, claims much memory. The total is not limited: all readers take a text line by line.
 """
 
 import bz2
@@ -22,15 +23,22 @@ from typing import Any, BinaryIO
 from keras_nplm.io.errors import InputError, import_extra
 
 STANDARD_INPUT = "-"  # in place of the name of a file that is read once
-SPACES = " \t\r\n"  # between the words of a file format, as in KenLM: any other character may be in a word
-WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))  # all characters that `str.isspace` knows
-MAX_LINE_BYTES = 1 << 24  # of text; a line needs up to 25 times its size in memory, once it is tokenised
+# between the words of a file format, as in KenLM: any other character may be in a word
+SPACES = " \t\r\n"
+# all characters that `str.isspace` knows
+WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
+# of text; a line needs up to 25 times its size in memory, once it is tokenised
+MAX_LINE_BYTES = 1 << 24
 _BUFFER = 1 << 17  # bytes of text that are handed on at a time
 _ARCHIVES = {
     "gzip": (b"\x1f\x8b",),
     "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([byte]) + b"\x2a\x4d\x18" for byte in range(0x50, 0x60))),
     "xz": (b"\xfd7zXZ\0",),
-    "bzip2": tuple(b"BZh%d%b" % (level, mark) for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
+    "bzip2": tuple(
+        b"BZh%d%b" % (level, mark)
+        for level in range(1, 10)
+        for mark in (b"1AY&SY", b"\x17rE8P\x90")
+    ),
 }
 _MODULES = {"gzip": gzip, "xz": lzma, "bzip2": bz2}
 _FORMULA = tuple("=+-@＝＋－＠")
@@ -46,7 +54,9 @@ def check_is_file(path: str | os.PathLike, *, or_pipe: bool = False) -> None:
     with explain_read_errors(path):
         mode = os.stat(path).st_mode
     if not (stat.S_ISREG(mode) or (or_pipe and stat.S_ISFIFO(mode))):
-        raise InputError(f"Cannot read {path}: it is a directory, a device or a pipe. Fix: name a regular file.")
+        raise InputError(
+            f"Cannot read {path}: it is a directory, a device or a pipe. Fix: name a regular file."
+        )
 
 
 @contextlib.contextmanager
@@ -74,14 +84,20 @@ def read_lines(path: str | os.PathLike, stream: BinaryIO | None = None) -> Itera
         yield from decode_lines(file, str(path))
 
 
-def decode_lines(file: BinaryIO, name: str, start: int = 0, stop: int | None = None) -> Iterator[str]:
-    """Decode the UTF-8 lines of a binary file, from `start` to `stop`, without line ends and byte order mark."""
+def decode_lines(
+    file: BinaryIO, name: str, start: int = 0, stop: int | None = None
+) -> Iterator[str]:
+    """Decode the UTF-8 lines of a binary file, from `start` to `stop`, without line ends and byte
+    order mark.
+    """
     offset = start
     for line in iter(functools.partial(file.readline, MAX_LINE_BYTES + 1), b""):
         if len(line) > MAX_LINE_BYTES:
             raise InputError(
-                f"{name}, byte {offset:,}: a line must have at most {MAX_LINE_BYTES:,} bytes. Received: more. Fix: put "
-                "each sentence into a line of its own, or break lines at spaces with `fold -s -w 9999`."
+                f"{name}, byte {offset:,}: a line must have at most {MAX_LINE_BYTES:,} bytes. "
+                "Received: more. Fix: put "
+                "each sentence into a line of its own, or break lines at spaces with `fold -s -w "
+                "9999`."
             )
         if stop is not None:
             line = line[: stop - offset]
@@ -105,7 +121,8 @@ def decode(name: str | os.PathLike, data: bytes, offset: int = 0) -> str:
         is_utf16 = not offset and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         place, encoding = error.start, "UTF-16" if is_utf16 else "LATIN1"
     raise InputError(
-        f"{name} is not UTF-8 text (byte {offset + place}). Fix: name a text file, or convert it, for example by "
+        f"{name} is not UTF-8 text (byte {offset + place}). Fix: name a text file, or convert it, "
+        "for example by "
         f"`iconv -f {encoding} -t UTF-8`."
     )
 
@@ -123,7 +140,9 @@ def _find_kind(data: bytes) -> str | None:
 
 @contextlib.contextmanager
 def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterator[BinaryIO]:
-    """Open a text file, a pipe or an open `stream` as a buffered binary stream, decompressed if it is an archive."""
+    """Open a text file, a pipe or an open `stream` as a buffered binary stream, decompressed if it
+    is an archive.
+    """
     kind: str | None = None
     errors: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error, lzma.LZMAError)
     if stream is None:
@@ -140,16 +159,25 @@ def open_text(path: str | os.PathLike, stream: BinaryIO | None = None) -> Iterat
         with explain_read_errors(path):
             if getattr(error, "errno", None):  # gzip and bzip2 raise OSError without a number
                 raise
-        raise InputError(f"{path} is not a whole {kind} archive ({error}). Fix: copy it again.") from error
+        raise InputError(
+            f"{path} is not a whole {kind} archive ({error}). Fix: copy it again."
+        ) from error
 
 
 def escape_formula(cell: str) -> str:
-    """Return a cell that no spreadsheet runs as a formula: an apostrophe precedes it if it could be one."""
+    """Return a cell that no spreadsheet runs as a formula: an apostrophe precedes it if it could be
+    one.
+    """
     return f"'{cell}" if len(cell) > 1 and cell.lstrip("\"'").startswith(_FORMULA) else cell
 
 
 def escape_controls(text: str) -> str:
-    """Return text for a terminal: control characters but line ends and tabs become backslash escapes."""
+    """Return text for a terminal: control characters but line ends and tabs become backslash
+    escapes.
+    """
     if text.isprintable():
         return text
-    return "".join(repr(c)[1:-1] if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t" else c for c in text)
+    return "".join(
+        repr(c)[1:-1] if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t" else c
+        for c in text
+    )

@@ -1,4 +1,6 @@
-"""Adapt a language model to a text: a personal or in-domain model from a general one, by fine-tuning."""
+"""Adapt a language model to a text: a personal or in-domain model from a general one, by
+fine-tuning.
+"""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -18,11 +20,18 @@ if TYPE_CHECKING:
 def adapt(
     language_model: "LanguageModel", text: Iterable[str], *, held_out: float, epochs: int, seed: int
 ) -> "LanguageModel":
-    """Fine-tune a copy of a language model on a text; see `LanguageModel.adapt` and `adapt_network`."""
+    """Fine-tune a copy of a language model on a text; see `LanguageModel.adapt` and
+    `adapt_network`.
+    """
     AdaptationOptions(held_out=held_out, epochs=epochs, seed=seed)
     kind = type(language_model.model).__name__
-    fits = language_model.kind in ("nplm", "hybrid", "mixture") and language_model.network is not None
-    wanted, fix = "an NPLM, a Hybrid or a Mixture with one network", "train one with `keras-nplm train`."
+    fits = (
+        language_model.kind in ("nplm", "hybrid", "mixture") and language_model.network is not None
+    )
+    wanted, fix = (
+        "an NPLM, a Hybrid or a Mixture with one network",
+        "train one with `keras-nplm train`.",
+    )
     check_argument("model", fits, wanted, kind, fix)
     tokenizer = language_model.tokenizer
     boundary = language_model.boundary
@@ -31,7 +40,9 @@ def adapt(
 
     from keras_nplm.models.adaptation import adapt_network
 
-    tuned = adapt_network(language_model.model, train_ids, held_out_ids, boundary, epochs=epochs, seed=seed)
+    tuned = adapt_network(
+        language_model.model, train_ids, held_out_ids, boundary, epochs=epochs, seed=seed
+    )
     adapted = language_model.replace_model(tuned[0])
     adapted.adaptation = tuned[1]
     return adapted

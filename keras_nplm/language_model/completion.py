@@ -1,4 +1,6 @@
-"""The most probable next words of a text, and completions of its last word: for pieces of words by a beam search."""
+"""The most probable next words of a text, and completions of its last word: for pieces of words by
+a beam search.
+"""
 
 import re
 import unicodedata
@@ -26,14 +28,17 @@ LEAST_WORDS = 16  # that the search looks for: with fewer, the answers would dep
 NEGLIGIBLE = -9.0  # ln of the share of the k-th best word below which a partial word is dropped
 MOST_PIECES = 64  # of a word, after its prefix
 LONGEST_PREFIX = 64  # characters of an unfinished word that the search completes
-_SMALL_BEAM, _SMALL_NUMBERS = 256, 1 << 17  # with few pieces, such as characters, more partial words cost little
+# with few pieces, such as characters, more partial words cost little
+_SMALL_BEAM, _SMALL_NUMBERS = 256, 1 << 17
 _MOST_NUMBERS = 1 << 25  # of the beam [K, |V|]: 256 MiB
 _LEAST = -1e30  # stands for -inf where -inf would give NaN
-SCALE = 1 << 20  # log-probabilities are multiples of its inverse, so that equal ones are equal in every program
+# log-probabilities are multiples of its inverse, so that equal ones are equal in every program
+SCALE = 1 << 20
 _NO_SPACES = re.compile(  # Thai, Lao, Tibetan, Myanmar, Khmer, kana, Chinese characters
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]"
 )
-# What a text ends with: nothing, a letter, a different character, a space; then: no space may come before the word.
+# What a text ends with: nothing, a letter, a different character, a space; then: no space may come
+# before the word.
 _OPEN, _LETTER, _OTHER, AFTER_SPACE, NO_SPACE = range(5)
 
 
@@ -42,12 +47,16 @@ def find_next_words(language_model: "LanguageModel", context: str, top_k: int) -
     check_argument("top_k", top_k >= 1, "1 or more", top_k)
     check_text(context, "context")
     if language_model.tokenizer.searches_words:
-        return _search(language_model, context, "", top_k, with_end=predicts_end(language_model.boundary))
+        return _search(
+            language_model, context, "", top_k, with_end=predicts_end(language_model.boundary)
+        )
     return _rank(language_model, context, language_model.proposed_ids, top_k)
 
 
 def complete_prefix(language_model: "LanguageModel", text: str, top_k: int) -> Words:
-    """Return the most probable words that begin with the last word; see `LanguageModel.complete_prefix`."""
+    """Return the most probable words that begin with the last word; see
+    `LanguageModel.complete_prefix`.
+    """
     check_argument("top_k", top_k >= 1, "1 or more", top_k)
     check_text(text, "text")
     index = language_model.word_index
@@ -58,14 +67,22 @@ def complete_prefix(language_model: "LanguageModel", text: str, top_k: int) -> W
 
 
 def _rank(language_model: "LanguageModel", context: str, ids: np.ndarray, top_k: int) -> Words:
-    """Return the most probable of the words `ids`, ascending; equally probable words in the order of their ids."""
-    log_probs = language_model.model.next_log_probs(language_model.encode_beginning(context)[None])[0, ids]
+    """Return the most probable of the words `ids`, ascending; equally probable words in the order
+    of their ids.
+    """
+    log_probs = language_model.model.next_log_probs(language_model.encode_beginning(context)[None])[
+        0, ids
+    ]
     best = np.argsort(-log_probs, kind="stable")[:top_k]
     return [(language_model.vocabulary.words[ids[i]], float(np.exp(log_probs[i]))) for i in best]
 
 
-def _search(language_model: "LanguageModel", text: str, prefix: str, top_k: int, with_end: bool) -> Words:
-    """Return the most probable next words of a model of pieces after the text before an unfinished word."""
+def _search(
+    language_model: "LanguageModel", text: str, prefix: str, top_k: int, with_end: bool
+) -> Words:
+    """Return the most probable next words of a model of pieces after the text before an unfinished
+    word.
+    """
     pieces = language_model.word_index
     before = text.rstrip(pieces.blanks)
     context_ids = language_model.encode_beginning(before)
@@ -79,11 +96,13 @@ def _search(language_model: "LanguageModel", text: str, prefix: str, top_k: int,
 
 
 class WordPieces:
-    """The pieces of a vocabulary as parts of words: which piece begins a new word, and after which piece.
+    """The pieces of a vocabulary as parts of words: which piece begins a new word, and after which
+    piece.
 
-    A word begins after a space, at `</s>`, before and after a punctuation mark, and at each piece of a script without
-    spaces, such as Chinese or Thai. `texts` has the UTF-8 text of each piece without the space before it, and `last`,
-    int [|V|], what it ends with. `begins`, bool [5, |V|]: whether a piece begins a word after a text with this end.
+    A word begins after a space, at `</s>`, before and after a punctuation mark, and at each piece
+    of a script without spaces, such as Chinese or Thai. `texts` has the UTF-8 text of each piece
+    without the space before it, and `last`, int [|V|], what it ends with. `begins`, bool [5, |V|]:
+    whether a piece begins a word after a text with this end.
     """
 
     def __init__(self, vocabulary: Vocabulary, tokenizer: Tokenizer):
@@ -100,7 +119,9 @@ class WordPieces:
             starts[place] = _classify(text, 0) if text else AFTER_SPACE
             self.last[place] = _classify(text, -1) if text else AFTER_SPACE
         after_space = has_space if has_space.any() else fits
-        self.begins = np.stack([fits, (starts != _LETTER) | has_space, fits, after_space, fits & ~has_space])
+        self.begins = np.stack(
+            [fits, (starts != _LETTER) | has_space, fits, after_space, fits & ~has_space]
+        )
         self.begins[:, :first] = False
         self.begins[:NO_SPACE, EOS_ID] = True
         self.index = PrefixIndex(self.texts, first)
@@ -124,13 +145,17 @@ def _classify(text: bytes, place: int) -> int:
 
 
 def is_letter(character: str) -> bool:
-    """Return whether a character continues a word: a letter, digit, mark or apostrophe of a script with spaces."""
+    """Return whether a character continues a word: a letter, digit, mark or apostrophe of a script
+    with spaces.
+    """
     belongs = character in "'’_" or unicodedata.category(character)[0] in "LMN"
     return belongs and not _NO_SPACES.match(character)
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
-    """Split a text into its complete words and its last, unfinished word, which consists of letters."""
+    """Split a text into its complete words and its last, unfinished word, which consists of
+    letters.
+    """
     start = len(text)
     while start and is_letter(text[start - 1]):
         start -= 1
@@ -147,18 +172,25 @@ def complete_words(
     with_end: bool = False,
     top_k: int = 10,
 ) -> Words:
-    """Return the most probable next words of a model of pieces: a beam search, up to the next word or `</s>`.
+    """Return the most probable next words of a model of pieces: a beam search, up to the next word
+    or `</s>`.
 
         P(w | context) = sum over the spellings x_1 … x_m of w of
-                         P(x_1 | context, a word begins) prod_i P(x_i | context, x_1 … x_{i-1}) P(a word begins next)
+                         P(x_1 | context, a word begins) prod_i P(x_i | context, x_1 … x_{i-1}) P(a
+                         word begins next)
 
-    `context_ids`, int32 [n-1], ends with a word; `begin` is a row of `pieces.begins`. The words begin with `prefix`, at
-    most 64 characters; their probabilities stay those without a prefix. `with_end`: `</s>` is one of the words.
+    `context_ids`, int32 [n-1], ends with a word; `begin` is a row of `pieces.begins`. The words
+    begin with `prefix`, at most 64 characters; their probabilities stay those without a prefix.
+    `with_end`: `</s>` is one of the words.
     """
     if len(prefix) > LONGEST_PREFIX:
         return []
-    wanted, (number, beam) = prefix.encode("utf-8", "replace"), choose_beam(top_k, len(pieces.texts))
-    scores = np.where(pieces.begins[begin], model.next_log_probs(context_ids[None]), -np.inf)  # [1, |V|]
+    wanted, (number, beam) = (
+        prefix.encode("utf-8", "replace"),
+        choose_beam(top_k, len(pieces.texts)),
+    )
+    # [1, |V|]
+    scores = np.where(pieces.begins[begin], model.next_log_probs(context_ids[None]), -np.inf)
     scores = _round(scores - np.maximum(_log_sum_exp(scores), _LEAST)[:, None])
     words = {EOS.encode(): scores[0, EOS_ID]} if with_end else {}
     texts, contexts = [b""], context_ids[None]
@@ -171,16 +203,24 @@ def complete_words(
         if not len(best):
             break
         rows, ids = np.divmod(best, len(pieces.texts))
-        texts = [texts[row] + pieces.texts[i] for row, i in zip(rows.tolist(), ids.tolist(), strict=True)]
+        texts = [
+            texts[row] + pieces.texts[i] for row, i in zip(rows.tolist(), ids.tolist(), strict=True)
+        ]
         contexts = np.concatenate([contexts[rows], ids[:, None].astype(np.int32)], axis=1)[:, 1:]
         scores = scores.ravel()[best, None] + _round(model.next_log_probs(contexts))  # [K, |V|]
         ends = pieces.begins[pieces.last[ids]]  # [K, |V|]
         ended = _round(_log_sum_exp(np.where(ends, scores, -np.inf))).tolist()
-        found = [pair for pair in zip(texts, ended, strict=True) if len(pair[0]) >= len(wanted) and _is_text(pair[0])]
+        found = [
+            pair
+            for pair in zip(texts, ended, strict=True)
+            if len(pair[0]) >= len(wanted) and _is_text(pair[0])
+        ]
         words = _merge_words([*words.items(), *found], beam)
         least = [*words.values()][number - 1] + NEGLIGIBLE if len(words) >= number else -np.inf
         scores[ends | (scores < least)] = -np.inf
-    return [(text.decode("utf-8"), float(np.exp(score))) for text, score in [*words.items()][:top_k]]
+    return [
+        (text.decode("utf-8"), float(np.exp(score))) for text, score in [*words.items()][:top_k]
+    ]
 
 
 def choose_beam(top_k: int, vocabulary_size: int) -> tuple[int, int]:
@@ -191,7 +231,9 @@ def choose_beam(top_k: int, vocabulary_size: int) -> tuple[int, int]:
 
 
 def _find_best(scores: np.ndarray, number: int) -> np.ndarray:
-    """Return the places of the greatest finite scores in descending order, the first of equal ones."""
+    """Return the places of the greatest finite scores in descending order, the first of equal
+    ones.
+    """
     places = np.flatnonzero(scores > -np.inf)
     if len(places) > number:
         places = places[scores[places] >= -np.partition(-scores[places], number)[number - 1]]
@@ -199,12 +241,19 @@ def _find_best(scores: np.ndarray, number: int) -> np.ndarray:
 
 
 def _merge_words(pairs: list[tuple[bytes, float]], number: int) -> dict[bytes, float]:
-    """Merge the spellings of words, and return the most probable words, the first found of equal ones, in order."""
+    """Merge the spellings of words, and return the most probable words, the first found of equal
+    ones, in order.
+    """
     spellings: dict[bytes, list[float]] = {}
     for text, score in pairs:
         spellings.setdefault(text, []).append(score)
-    merged = {text: _round(_log_sum_exp(np.array([s]))[0]) if s[1:] else s[0] for text, s in spellings.items()}
-    ranked = sorted((text for text in merged if merged[text] > -np.inf), key=lambda text: -merged[text])
+    merged = {
+        text: _round(_log_sum_exp(np.array([s]))[0]) if s[1:] else s[0]
+        for text, s in spellings.items()
+    }
+    ranked = sorted(
+        (text for text in merged if merged[text] > -np.inf), key=lambda text: -merged[text]
+    )
     return {text: merged[text] for text in ranked[:number]}
 
 
@@ -221,4 +270,6 @@ def _log_sum_exp(scores: np.ndarray) -> np.ndarray:
     """Return ln of the sum of each row, [B]; -inf if all are."""
     largest = np.maximum(scores.max(axis=1), _LEAST)
     sums = np.exp(scores - largest[:, None]).sum(axis=1)
-    return np.where(sums > 0, np.log(np.maximum(sums, np.finfo(np.float64).tiny)) + largest, -np.inf)
+    return np.where(
+        sums > 0, np.log(np.maximum(sums, np.finfo(np.float64).tiny)) + largest, -np.inf
+    )

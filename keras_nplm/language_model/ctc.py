@@ -1,4 +1,6 @@
-"""Beam search for CTC, as in speech recognition: a language model for the decoder of pyctcdecode."""
+"""Beam search for CTC, as in speech recognition: a language model for the decoder of
+pyctcdecode.
+"""
 
 import dataclasses
 import functools
@@ -27,31 +29,37 @@ _MODEL = "model"  # the model directory in it
 class CtcLanguageModel:
     """Language model for the beam search of pyctcdecode, with the interface of its `LanguageModel`.
 
-        score(word | state) = α (ln P(word | state) + offset ln 10) + β;    offset 0 for words of the vocabulary
+        score(word | state) = α (ln P(word | state) + offset ln 10) + β;
+        offset 0 for words of the vocabulary
 
-    The last word's score includes α ln P(</s>). Scores are those of pyctcdecode over the same model in KenLM, so that
-    α, β and the offset that were tuned there are right here. One score differs: an empty word, of a text that ends
-    in a space, is no unknown word, but only the end. KenLM is not needed.
+    The last word's score includes α ln P(</s>). Scores are those of pyctcdecode over the same model
+    in KenLM, so that α, β and the offset that were tuned there are right here. One score differs:
+    an empty word, of a text that ends in a space, is no unknown word, but only the end. KenLM is
+    not needed.
 
     Args:
         language_model: a `LanguageModel`.
         alpha: α, the weight of the language model.
         beta: β, a bonus for each word.
-        unk_score_offset: log10, added to ln P of an out-of-vocabulary word; not weighed by α and without ln 10, the
-            score of a partial word with which no word begins.
-        score_boundary: whether a text begins after `<s>` and ends in `</s>`. False: its first state is no context.
-        self_normalised: whether the logits of a network are log-probabilities; see `LanguageModel.load`.
+        unk_score_offset: log10, added to ln P of an out-of-vocabulary word; not weighed by α and
+            without ln 10, the score of a partial word with which no word begins.
+        score_boundary: whether a text begins after `<s>` and ends in `</s>`. False: its first state
+            is no context.
+        self_normalised: whether the logits of a network are log-probabilities; see
+            `LanguageModel.load`.
 
     Example:
 
     >>> from keras_nplm import LanguageModel
-    >>> language_model = CtcLanguageModel(LanguageModel.from_preset("reference"), alpha=0.5, beta=1.5)
+    >>> reference = LanguageModel.from_preset("reference")
+    >>> language_model = CtcLanguageModel(reference, alpha=0.5, beta=1.5)
     >>> language_model.score_partial_token("val"), language_model.score_partial_token("vbl")
     (0.0, -10.0)
 
-    Use: `BeamSearchDecoderCTC(Alphabet.build_alphabet(labels), language_model).decode(logits)`. After
-    `decoder.save_to_dir(path)`, `CtcLanguageModel.load_from_dir(f"{path}/language_model")` is the language model of a
-    new decoder. `BeamSearchDecoderCTC.load_from_dir` itself reads no language model but KenLM's.
+    Use: `BeamSearchDecoderCTC(Alphabet.build_alphabet(labels), language_model).decode(logits)`.
+    After `decoder.save_to_dir(path)`, `CtcLanguageModel.load_from_dir(f"{path}/language_model")` is
+    the language model of a new decoder. `BeamSearchDecoderCTC.load_from_dir` itself reads no
+    language model but KenLM's.
     """
 
     language_model: "LanguageModel"
@@ -81,14 +89,19 @@ class CtcLanguageModel:
         return {name: getattr(self, name) for name in self.JSON_ATTRS}
 
     def reset_params(self, **params: Any) -> None:
-        """Set `alpha`, `beta`, `unk_score_offset` or `score_boundary`. None leaves a parameter as it is."""
+        """Set `alpha`, `beta`, `unk_score_offset` or `score_boundary`.
+
+        None leaves a parameter as it is.
+        """
         for name, value in params.items():
             check_argument(name, name in self.JSON_ATTRS, "left out", value)
             is_bool = isinstance(value, bool)
             if name == "score_boundary":
                 check_argument(name, is_bool or value is None, "True or False", repr(value))
             else:
-                is_number = isinstance(value, numbers.Real) and not is_bool and not math.isnan(value)
+                is_number = (
+                    isinstance(value, numbers.Real) and not is_bool and not math.isnan(value)
+                )
                 check_argument(name, is_number or value is None, "a number", repr(value))
         for name, value in params.items():
             if value is not None:
@@ -102,7 +115,9 @@ class CtcLanguageModel:
         return PAD_ID.to_bytes(ID_BYTES, "little") * (len(begin) // ID_BYTES)
 
     def score_partial_token(self, partial_token: str) -> float:
-        """Return 0 for the beginning of a word of the vocabulary, else the offset, which grows with the length."""
+        """Return 0 for the beginning of a word of the vocabulary, else the offset, which grows with
+        the length.
+        """
         tokens = self._scorer.tokenizer.split(partial_token)
         index = self._word_index
         if not tokens or index is None or index.find(tokens[-1]):
@@ -114,8 +129,13 @@ class CtcLanguageModel:
         index = self.language_model.word_index
         return index if isinstance(index, PrefixIndex) else None
 
-    def score(self, prev_state: State, word: str, is_last_word: bool = False) -> tuple[float, State]:
-        """Return the score of a word and the state after it. An empty word, at the end of a text, has only the end."""
+    def score(
+        self, prev_state: State, word: str, is_last_word: bool = False
+    ) -> tuple[float, State]:
+        """Return the score of a word and the state after it.
+
+        An empty word, at the end of a text, has only the end.
+        """
         log_prob, state = self._scorer.score(prev_state, word)
         bonus = 0.0
         if word:
@@ -129,16 +149,23 @@ class CtcLanguageModel:
     def save_to_dir(self, filepath: str | os.PathLike, unigram_encoding: str | None = None) -> None:
         """Save the language model and its parameters to a directory, which `load_from_dir` reads.
 
-        `BeamSearchDecoderCTC.save_to_dir` calls it. `unigram_encoding` is pyctcdecode's: all files are UTF-8.
+        `BeamSearchDecoderCTC.save_to_dir` calls it. `unigram_encoding` is pyctcdecode's: all files
+        are UTF-8.
 
         Raises:
-            InputError: the directory already holds a model, or models of this class cannot be saved.
+            InputError: the directory already holds a model, or models of this class cannot be
+                saved.
         """
         self.language_model.save(Path(filepath) / _MODEL)
-        write_json(Path(filepath) / _ATTRIBUTES, {**self.serializable_attrs, "self_normalised": self.self_normalised})
+        write_json(
+            Path(filepath) / _ATTRIBUTES,
+            {**self.serializable_attrs, "self_normalised": self.self_normalised},
+        )
 
     @classmethod
-    def load_from_dir(cls, filepath: str | os.PathLike, unigram_encoding: str | None = None) -> "CtcLanguageModel":
+    def load_from_dir(
+        cls, filepath: str | os.PathLike, unigram_encoding: str | None = None
+    ) -> "CtcLanguageModel":
         """Load a language model that `save_to_dir` wrote."""
         from keras_nplm.language_model.language_model import LanguageModel
 

@@ -1,4 +1,6 @@
-"""Model directories: their vocabulary, encoded corpus, `config.json` and `metrics.json`, and checks of output paths."""
+"""Model directories: their vocabulary, encoded corpus, `config.json` and `metrics.json`, and checks
+of output paths.
+"""
 
 import contextlib
 import os
@@ -12,7 +14,13 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, RunError, check_argument, drop_fix
-from keras_nplm.io.files import NUMBER, check_fields, is_temporary, read_json, remove_temporary_files
+from keras_nplm.io.files import (
+    NUMBER,
+    check_fields,
+    is_temporary,
+    read_json,
+    remove_temporary_files,
+)
 from keras_nplm.io.lock import LOCK_NAME, lock_directory
 from keras_nplm.io.paths import check_output_path
 
@@ -20,26 +28,37 @@ _MAYBE_NONE = ("perplexity_without_unk", "bits_per_character", "perplexity_per_w
 
 
 def load_vocabulary(directory: Path, tokenizer: str | Tokenizer) -> Vocabulary:
-    """Load the vocabulary of a model directory, with the word forms or the subwords that its tokenizer needs."""
+    """Load the vocabulary of a model directory, with the word forms or the subwords that its
+    tokenizer needs.
+    """
     vocabulary = Vocabulary.load(directory / "vocabulary.txt")
     chosen = get_tokenizer(tokenizer)
     lacks_forms = chosen.uses_lemmas and vocabulary.forms is None
     if lacks_forms or (chosen.is_trained and vocabulary.subwords is None):
         path = directory / ("forms.tsv" if lacks_forms else "sentencepiece.model")
-        raise InputError(f"{path} does not exist: the tokenizer needs it. Fix: restore the file or retrain.")
+        raise InputError(
+            f"{path} does not exist: the tokenizer needs it. Fix: restore the file or retrain."
+        )
     return vocabulary
 
 
 def load_encoded_corpus(directory: Path, vocabulary_size: int) -> EncodedCorpus:
     """Load the encoded training corpus of a model directory."""
     encoded = EncodedCorpus.load(directory / "corpus")
-    size, wanted = encoded.vocabulary_size, f"encoded with the {vocabulary_size} words of vocabulary.txt"
-    check_argument(f"{directory / 'corpus'}", size == vocabulary_size, wanted, f"{size} words", "retrain.")
+    size, wanted = (
+        encoded.vocabulary_size,
+        f"encoded with the {vocabulary_size} words of vocabulary.txt",
+    )
+    check_argument(
+        f"{directory / 'corpus'}", size == vocabulary_size, wanted, f"{size} words", "retrain."
+    )
     return encoded
 
 
 def read_config(directory: Path) -> dict:
-    """Read `config.json` of a model directory and check the fields that all kinds of models have."""
+    """Read `config.json` of a model directory and check the fields that all kinds of models
+    have.
+    """
     path = directory / "config.json"
     config = read_json(path)
     required = ["kind", "tokenizer", "boundary"] + [name for name in ("corpus",) if name in config]
@@ -66,11 +85,15 @@ def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
         figures = metrics[split]
         required = dict.fromkeys(("perplexity", "bits_per_word", "log_prob"), NUMBER)
         check_fields(path, figures, required | dict(tokens=int, unk_tokens=int))
-        check_fields(path, figures, {name: NUMBER for name in _MAYBE_NONE if figures.get(name) is not None})
+        check_fields(
+            path, figures, {name: NUMBER for name in _MAYBE_NONE if figures.get(name) is not None}
+        )
         figures.setdefault("perplexity_without_unk", None)
         if "ln_z" in figures:
             check_fields(path, figures["ln_z"], {"mean_absolute": NUMBER})
-    optional = dict.fromkeys(("seconds", "cpu_seconds"), NUMBER) | dict.fromkeys(("parameters", "best_epoch"), int)
+    optional = dict.fromkeys(("seconds", "cpu_seconds"), NUMBER) | dict.fromkeys(
+        ("parameters", "best_epoch"), int
+    )
     optional |= {"ngrams_per_second": int, "ngrams": list, "history": list}
     check_fields(path, metrics, {name: kind for name, kind in optional.items() if name in metrics})
     return metrics
@@ -78,10 +101,11 @@ def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
 
 @contextlib.contextmanager
 def remove_config_if_refused(directory: Path, unless: Collection[str] = ()) -> Iterator[None]:
-    """Delete `config.json` if the block raises an InputError, so that the next try may have other options.
+    """Delete `config.json` if the block raises an InputError, so that the next try may have other
+    options.
 
-    What the refused run wrote beside the corpus goes, too. Nothing is deleted if one of the files `unless` exists:
-    they hold finished work, such as a checkpoint.
+    What the refused run wrote beside the corpus goes, too. Nothing is deleted if one of the files
+    `unless` exists: they hold finished work, such as a checkpoint.
     """
     try:
         yield
@@ -95,7 +119,9 @@ def remove_config_if_refused(directory: Path, unless: Collection[str] = ()) -> I
 
 @contextlib.contextmanager
 def explain_damage(directory: Path) -> Iterator[None]:
-    """Name the directory to remove if the block, which reads what an earlier call wrote there, raises an InputError."""
+    """Name the directory to remove if the block, which reads what an earlier call wrote there,
+    raises an InputError.
+    """
     try:
         yield
     except InputError as error:
@@ -105,14 +131,18 @@ def explain_damage(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lock_run(directory: Path) -> Iterator[None]:
-    """Lock the directory of a run, and remove temporary files there. A finished run is read without a lock."""
+    """Lock the directory of a run, and remove temporary files there.
+
+    A finished run is read without a lock.
+    """
     check_output_path(directory)
     if not all((directory / name).exists() for name in ("config.json", "metrics.json")):
         with lock_directory(directory):
             remove_temporary_files(directory)
             yield
         return
-    if (directory / LOCK_NAME).exists():  # perhaps of a process that was killed as it wrote the report
+    # perhaps of a process that was killed as it wrote the report
+    if (directory / LOCK_NAME).exists():
         with contextlib.suppress(InputError, RunError), lock_directory(directory):
             remove_temporary_files(directory)
     yield
@@ -129,10 +159,15 @@ def lock_new_directory(directory: Path) -> Iterator[None]:
 
 
 def check_output_directory(directory: Path, allowed: Collection[str] = ()) -> None:
-    """Check that an output directory is empty, but for the lock and temporary files, or does not exist."""
+    """Check that an output directory is empty, but for the lock and temporary files, or does not
+    exist.
+    """
     check_output_path(directory)
     if (directory / "config.json").exists():
-        raise InputError(f"{directory} already holds a model. Fix: choose a new `--output`, or delete the directory.")
+        raise InputError(
+            f"{directory} already holds a model. Fix: choose a new `--output`, or delete the "
+            "directory."
+        )
     paths = directory.iterdir() if directory.is_dir() else [directory] * directory.exists()
     if not all(path.name in {LOCK_NAME, *allowed} or is_temporary(path) for path in paths):
         raise InputError(
@@ -142,8 +177,12 @@ def check_output_directory(directory: Path, allowed: Collection[str] = ()) -> No
 
 
 def check_output_file(target: str | os.PathLike) -> None:
-    """Check that an output file can exist, and not in a model directory, whose files must stay unchanged."""
+    """Check that an output file can exist, and not in a model directory, whose files must stay
+    unchanged.
+    """
     check_output_path(target)
     parent = Path(target).parent
     if (parent / "config.json").exists():
-        raise InputError(f"{target} lies in the model directory {parent}. Fix: choose a different directory.")
+        raise InputError(
+            f"{target} lies in the model directory {parent}. Fix: choose a different directory."
+        )

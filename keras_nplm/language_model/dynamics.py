@@ -1,9 +1,18 @@
-"""`dynamic.json` of a model directory: the settings of dynamic evaluation, tuned on validation text."""
+"""`dynamic.json` of a model directory: the settings of dynamic evaluation, tuned on validation
+text.
+"""
 
 import dataclasses
 from pathlib import Path
 
-from keras_nplm.io.files import NUMBER, check_fields, read_arrays, read_json, write_arrays, write_json
+from keras_nplm.io.files import (
+    NUMBER,
+    check_fields,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_json,
+)
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights
 from keras_nplm.models.dynamic.tuning import find_networks
@@ -13,32 +22,55 @@ _SQUARES_FILE = "dynamic.npz"  # mean squares of the gradients, for the rule "rm
 
 
 def save_dynamics(directory: Path, tuned: TunedDynamics) -> list[Path]:
-    """Write `dynamic.npz` where the rule needs it, then `dynamic.json`; return the files in this order."""
+    """Write `dynamic.npz` where the rule needs it, then `dynamic.json`; return the files in this
+    order.
+    """
     written = []
     if tuned.mean_squares is not None:
         written.append(directory / _SQUARES_FILE)
         squares = [square for network in tuned.mean_squares for square in network]
-        write_arrays(directory / _SQUARES_FILE, {str(number): square for number, square in enumerate(squares)})
-    figures = {name: getattr(tuned, name) for name in ("static", "dynamic", "tokens", "tried", "weights")}
-    write_json(directory / DYNAMICS_FILE, {"settings": dataclasses.asdict(tuned.settings)} | figures)
+        write_arrays(
+            directory / _SQUARES_FILE,
+            {str(number): square for number, square in enumerate(squares)},
+        )
+    figures = {
+        name: getattr(tuned, name) for name in ("static", "dynamic", "tokens", "tried", "weights")
+    }
+    write_json(
+        directory / DYNAMICS_FILE, {"settings": dataclasses.asdict(tuned.settings)} | figures
+    )
     return [*written, directory / DYNAMICS_FILE]
 
 
 def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None:
-    """Load the settings of dynamic evaluation of a model directory. None: they were not tuned, or for other weights."""
+    """Load the settings of dynamic evaluation of a model directory.
+
+    None: they were not tuned, or for other weights.
+    """
     path = directory / DYNAMICS_FILE
     if not path.exists():
         return None
     content = read_json(path)
-    check_fields(path, content, {"settings": dict, "static": NUMBER, "dynamic": NUMBER, "tokens": int, "tried": int})
+    check_fields(
+        path,
+        content,
+        {"settings": dict, "static": NUMBER, "dynamic": NUMBER, "tokens": int, "tried": int},
+    )
     if content.get("weights") not in (None, digest_weights(model)):
         return None
     content["settings"].setdefault("static_share", 0.0)  # files of earlier versions lack it
-    wanted = {one.name: NUMBER if one.type is float else one.type for one in dataclasses.fields(DynamicSettings)}
+    wanted = {
+        one.name: NUMBER if one.type is float else one.type
+        for one in dataclasses.fields(DynamicSettings)
+    }
     check_fields(path, content["settings"], wanted)
     settings = DynamicSettings(**{name: content["settings"][name] for name in wanted})
-    mean_squares = _load_squares(directory / _SQUARES_FILE, model) if settings.rule == "rms" else None
-    figures = {name: content.get(name) for name in ("static", "dynamic", "tokens", "tried", "weights")}
+    mean_squares = (
+        _load_squares(directory / _SQUARES_FILE, model) if settings.rule == "rms" else None
+    )
+    figures = {
+        name: content.get(name) for name in ("static", "dynamic", "tokens", "tried", "weights")
+    }
     return TunedDynamics(settings, mean_squares, **figures)
 
 

@@ -24,7 +24,9 @@ Text = str | Iterable[str] | np.ndarray  # a split, lines or ids
 Ids = np.ndarray | Iterator[np.ndarray]
 
 
-def evaluate_text(language_model: "LanguageModel", text: Text, ln_z: bool, dynamic: bool | DynamicSettings) -> dict:
+def evaluate_text(
+    language_model: "LanguageModel", text: Text, ln_z: bool, dynamic: bool | DynamicSettings
+) -> dict:
     """Return the figures of a text; see `LanguageModel.evaluate`."""
     ids, size = _encode(language_model, text)
     if language_model.kind == "self-normalised":
@@ -45,16 +47,26 @@ def evaluate_text(language_model: "LanguageModel", text: Text, ln_z: bool, dynam
     settings, learner = make_learner(language_model, dynamic)
     figures, learned = evaluate_each([language_model.model, learner], ids, language_model.boundary)
     text_size = size()
-    learned |= compute_text_figures(learned["log_prob"], text_size) | {"settings": dataclasses.asdict(settings)}
+    learned |= compute_text_figures(learned["log_prob"], text_size) | {
+        "settings": dataclasses.asdict(settings)
+    }
     return figures | compute_text_figures(figures["log_prob"], text_size) | {"dynamic": learned}
 
 
 def make_learner(
     language_model: "LanguageModel", dynamic: bool | DynamicSettings
 ) -> tuple[DynamicSettings, NextWordModel]:
-    """Return the settings of dynamic evaluation, and a copy of the model that learns as it reads."""
+    """Return the settings of dynamic evaluation, and a copy of the model that learns as it
+    reads.
+    """
     if isinstance(dynamic, DynamicSettings):
-        check_argument("dynamic.rule", dynamic.rule != "rms", "'sgd' in settings of your own", "rms", "tune them.")
+        check_argument(
+            "dynamic.rule",
+            dynamic.rule != "rms",
+            "'sgd' in settings of your own",
+            "rms",
+            "tune them.",
+        )
         return dynamic, make_dynamic(language_model.model, dynamic)
     tuned = language_model.dynamics or language_model.tune_dynamic()
     return tuned.settings, make_dynamic(language_model.model, tuned.settings, tuned.mean_squares)
@@ -69,7 +81,9 @@ def _encode(language_model: "LanguageModel", text: Text) -> tuple[Ids, Callable[
         if corpus is None:
             reason = f"The model directory has no corpus/, so the split {text!r} is not available."
             raise InputError(f"{reason} Fix: evaluate lines of text (`--text FILE`).")
-        return corpus.ids(text), lambda: TextSize.of_split(corpus, text, boundary, language_model.spelling)
+        return corpus.ids(text), lambda: TextSize.of_split(
+            corpus, text, boundary, language_model.spelling
+        )
     if _holds_ids(text):
         ids = convert_ids(text)
         return ids, lambda: _measure_ids(language_model, ids)
@@ -88,13 +102,17 @@ def _holds_ids(text: object) -> bool:
 def _measure_ids(language_model: "LanguageModel", ids: np.ndarray) -> TextSize:
     counter = TextCounter()
     for sentence in np.split(ids, np.flatnonzero(ids == EOS_ID) + 1):
-        tokens = language_model.vocabulary.decode(sentence[(sentence != BOS_ID) & (sentence != EOS_ID)])
+        tokens = language_model.vocabulary.decode(
+            sentence[(sentence != BOS_ID) & (sentence != EOS_ID)]
+        )
         counter.add_line(language_model.tokenizer.join(tokens))
     counts = {"characters": counter.characters, "words": counter.words, **count_ids(ids)}
     return TextSize.of_text(counts, language_model.boundary, language_model.tokenizer, None)
 
 
-def _encode_lines(language_model: "LanguageModel", lines: Iterable[str]) -> tuple[Ids, Callable[[], TextSize]]:
+def _encode_lines(
+    language_model: "LanguageModel", lines: Iterable[str]
+) -> tuple[Ids, Callable[[], TextSize]]:
     """Encode lines in bounded memory: unknown words are spelled chunk by chunk."""
     counter, counts, spelled = TextCounter(), sum_counts([]), 0.0
     vocabulary = language_model.vocabulary
@@ -121,7 +139,12 @@ def _encode_lines(language_model: "LanguageModel", lines: Iterable[str]) -> tupl
 
 def _refuse_closed_vocabulary(language_model: "LanguageModel", word: str) -> None:
     """Refuse an out-of-vocabulary word if its probability is 0."""
-    if language_model.model.log_prob(language_model.first_context[None], np.array([UNK_ID]))[0] == -np.inf:
-        reason = "The vocabulary of the model is closed: out-of-vocabulary words have probability 0."
+    if (
+        language_model.model.log_prob(language_model.first_context[None], np.array([UNK_ID]))[0]
+        == -np.inf
+    ):
+        reason = (
+            "The vocabulary of the model is closed: out-of-vocabulary words have probability 0."
+        )
         fix = "mix the model with the uniform distribution (`mix --uniform`), or remove the word."
         raise InputError(f"{reason} Received: {word!r}. Fix: {fix}")

@@ -20,7 +20,13 @@ _MOST_TOKENS = 64  # of a word, on average: a model of subwords may never begin 
 
 
 def generate_text(
-    language_model: "LanguageModel", prompt: str, num_words: int, *, seed: int, temperature: float, top_k: int | None
+    language_model: "LanguageModel",
+    prompt: str,
+    num_words: int,
+    *,
+    seed: int,
+    temperature: float,
+    top_k: int | None,
 ) -> str:
     """Continue a prompt with sampled words; see `LanguageModel.generate`."""
     check_text(prompt, "prompt")
@@ -32,7 +38,9 @@ def generate_text(
     before = prompt.rstrip(tokenizer.blanks) if tokenizer.searches_words else prompt
     context = language_model.encode_beginning(before)
     first_ids = _list_first_ids(language_model, prompt, before)
-    sample = functools.partial(_sample, random=np.random.default_rng(seed), temperature=temperature, top_k=top_k)
+    sample = functools.partial(
+        _sample, random=np.random.default_rng(seed), temperature=temperature, top_k=top_k
+    )
     ids = _sample_sentences(language_model, context, first_ids, num_words, sample)
     lines = [language_model.vocabulary.decode(np.array(sentence)) for sentence in ids]
     joined = [*map(tokenizer.join, lines)]
@@ -44,8 +52,8 @@ def generate_text(
 def _list_first_ids(language_model: "LanguageModel", prompt: str, before: str) -> np.ndarray:
     """List the ids that may follow a prompt: after white space at its end, those that begin a word.
 
-    `before` is the prompt as it is encoded. A `▁` of characters is encoded, and one of subwords is still to come. So is
-    the space of bytes.
+    `before` is the prompt as it is encoded. A `▁` of characters is encoded, and one of subwords is
+    still to come. So is the space of bytes.
     """
     proposed = language_model.proposed_ids
     is_encoded = prompt == before
@@ -65,23 +73,35 @@ def _sample_sentences(
     num_words: int,
     sample: Callable[[np.ndarray], int],
 ) -> list[list[int]]:
-    """Sample the ids of words after a context, one list per sentence. The first is one of `first_ids`."""
+    """Sample the ids of words after a context, one list per sentence.
+
+    The first is one of `first_ids`.
+    """
     model, candidates = language_model.scorer().model, first_ids
     pieces = language_model.word_index if language_model.tokenizer.searches_words else None
     sentences, number, tokens = [[]], 0, 0
     most = _MOST_TOKENS * num_words
-    while len(sentences) - number <= num_words and tokens < most:  # the former ends a series of empty sentences
+    # the former ends a series of empty sentences
+    while len(sentences) - number <= num_words and tokens < most:
         if number == num_words and pieces is None:
             break
         log_probs = model.next_log_probs(context[None])[0, candidates].astype(np.float64)
         token = int(candidates[sample(log_probs)])
         candidates = language_model.proposed_ids
-        is_new = token == EOS_ID or pieces is None or bool(pieces.begins[pieces.last[context[-1]], token])
+        is_new = (
+            token == EOS_ID
+            or pieces is None
+            or bool(pieces.begins[pieces.last[context[-1]], token])
+        )
         if number == num_words and is_new:
             break
         context = np.append(context, token)[1:].astype(np.int32)
         if token == EOS_ID:
-            context = context if crosses_sentences(language_model.boundary) else language_model.first_context
+            context = (
+                context
+                if crosses_sentences(language_model.boundary)
+                else language_model.first_context
+            )
             sentences.append([])
             continue
         sentences[-1].append(token)
@@ -90,7 +110,9 @@ def _sample_sentences(
     return sentences
 
 
-def _sample(log_probs: np.ndarray, random: np.random.Generator, temperature: float, top_k: int | None) -> int:
+def _sample(
+    log_probs: np.ndarray, random: np.random.Generator, temperature: float, top_k: int | None
+) -> int:
     """Sample an index from a distribution, given as unnormalised log-probabilities [N]."""
     if np.isneginf(log_probs).all():
         fix = "mix the model with the uniform distribution (`keras-nplm mix --uniform`)."

@@ -1,6 +1,8 @@
-"""The interface of KenLM's Python package, `kenlm.Model` and `kenlm.State`, over any language model.
+"""The interface of KenLM's Python package, `kenlm.Model` and `kenlm.State`, over any language
+model.
 
-Programs written for `import kenlm` run on a network after `from keras_nplm.language_model import kenlm`.
+Programs written for `import kenlm` run on a network after `from keras_nplm.language_model import
+kenlm`.
 """
 
 import dataclasses
@@ -42,7 +44,10 @@ class LoadMethod:
 
 
 class ARPALoadComplain:
-    """Which faults of an ARPA file KenLM prints. Here it changes nothing: faults are errors, and nothing is printed."""
+    """Which faults of an ARPA file KenLM prints.
+
+    Here it changes nothing: faults are errors, and nothing is printed.
+    """
 
     ALL = 0
     EXPENSIVE = 1
@@ -50,7 +55,10 @@ class ARPALoadComplain:
 
 
 class Config:
-    """Options of loading, with the attributes and the defaults of `kenlm.Config`. They change nothing here."""
+    """Options of loading, with the attributes and the defaults of `kenlm.Config`.
+
+    They change nothing here.
+    """
 
     load_method = LoadMethod.POPULATE_OR_READ
     show_progress = True
@@ -80,7 +88,9 @@ class State:
 
 
 class FullScoreReturn(NamedTuple):
-    """The score of a word, log10 P; the order of its n-gram; whether it is out of the vocabulary."""
+    """The score of a word, log10 P; the order of its n-gram; whether it is out of the
+    vocabulary.
+    """
 
     log_prob: float
     ngram_length: int
@@ -95,19 +105,24 @@ class ReadError(InputError, OSError):
 
 
 class KenlmModel(Pickled):
-    """A language model with the interface of `kenlm.Model`: log10 probabilities of words between spaces.
+    """A language model with the interface of `kenlm.Model`: log10 probabilities of words between
+    spaces.
 
-    All numbers of an ARPA file are KenLM's, to the last digit: it computes in float32. In text, `<s>`, `</s>` and
-    `<pad>` are words of the file like others. Unlike KenLM, files of order 1 are read, and orders above 6.
-    In a model directory a word may have several tokens: its probability is their product, its n-gram the last one.
-    Models with the boundary `"stream"` predict no `</s>`: use `eos=False`.
+    All numbers of an ARPA file are KenLM's, to the last digit: it computes in float32. In text,
+    `<s>`, `</s>` and `<pad>` are words of the file like others. Unlike KenLM, files of order 1 are
+    read, and orders above 6. In a model directory a word may have several tokens: its probability
+    is their product, its n-gram the last one. Models with the boundary `"stream"` predict no
+    `</s>`: use `eos=False`.
 
-    A model can be pickled, as in `pool.map(model.score, sentences)`: by its path, where the file must be the same.
+    A model can be pickled, as in `pool.map(model.score, sentences)`: by its path, where the file
+    must be the same.
 
     Args:
-        path: a model directory or an ARPA file, compressed or not; str, bytes or a path. No binary file of KenLM.
+        path: a model directory or an ARPA file, compressed or not; str, bytes or a path. No binary
+            file of KenLM.
         config: a `Config`, which changes nothing.
-        self_normalised: whether the logits of a network are log-probabilities; see `LanguageModel.load`.
+        self_normalised: whether the logits of a network are log-probabilities; see
+            `LanguageModel.load`.
 
     Example:
 
@@ -115,14 +130,23 @@ class KenlmModel(Pickled):
     >>> model, state, after = KenlmModel(find_preset("reference")), State(), State()
     >>> model.BeginSentenceWrite(state)
     >>> total = model.BaseScore(state, "The", after) + model.BaseScore(after, "value", State())
-    >>> round(total, 3) == round(model.score("The value", eos=False), 3), "value" in model, model.order
+    >>> is_sum = round(total, 3) == round(model.score("The value", eos=False), 3)
+    >>> is_sum, "value" in model, model.order
     (True, True, 21)
     """
 
-    def __init__(self, path: str | bytes | os.PathLike, config: Config | None = None, self_normalised: bool = False):
+    def __init__(
+        self,
+        path: str | bytes | os.PathLike,
+        config: Config | None = None,
+        self_normalised: bool = False,
+    ):
         if not (config is None or isinstance(config, Config)):
             received = type(config).__name__
-            raise TypeError(f"`config` must be a kenlm.Config. Received: {received}. Fix: name `self_normalised`.")
+            raise TypeError(
+                f"`config` must be a kenlm.Config. Received: {received}. Fix: name "
+                "`self_normalised`."
+            )
         path = os.fsdecode(path)
         self._arpa_words: dict[str, bytes] | None = None
         try:
@@ -140,14 +164,20 @@ class KenlmModel(Pickled):
     def _load(self, path: str, self_normalised: bool) -> None:
         load = functools.partial(_load_again, type(self))
         if not os.path.isfile(path):
-            origin = Origin.read(load, path, self_normalised) if is_remote(path) or os.path.isdir(path) else None
+            origin = (
+                Origin.read(load, path, self_normalised)
+                if is_remote(path) or os.path.isdir(path)
+                else None
+            )
             self._scorer = language_models.LanguageModel.load(path).scorer(self_normalised)
             self._origin = origin
             return
         with open(path, "rb") as file:
             if file.read(len(_BINARY)) == _BINARY:
                 fix = "name the ARPA file that `build_binary` read."
-                raise InputError(f"{path} must be an ARPA file. Received: a binary file of KenLM. Fix: {fix}")
+                raise InputError(
+                    f"{path} must be an ARPA file. Received: a binary file of KenLM. Fix: {fix}"
+                )
         self._origin = Origin.read(load, path, self_normalised)
         model, place = read_arpa_as_written(path)
         self._arpa_words = {word: np.int32(i).tobytes() for word, i in place.items()}
@@ -157,7 +187,11 @@ class KenlmModel(Pickled):
         return self._scorer.model
 
     def __getstate__(self) -> dict:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_token", "_origin")}
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in ("_token", "_origin")
+        }
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
@@ -177,7 +211,9 @@ class KenlmModel(Pickled):
         return f"<Model from {os.path.basename(self._path)!r}>"
 
     def score(self, sentence: str | bytes, bos: bool = True, eos: bool = True) -> float:
-        """Return log10 P(sentence): after `<s>` unless `bos` is False, with `</s>` unless `eos` is False."""
+        """Return log10 P(sentence): after `<s>` unless `bos` is False, with `</s>` unless `eos` is
+        False.
+        """
         log_probs = [log_prob for log_prob, _, _ in self.full_scores(sentence, bos, eos)]
         # KenLM adds the words of a sentence one by one in float32
         dtype = np.float64 if self._arpa_words is None else np.float32
@@ -186,7 +222,9 @@ class KenlmModel(Pickled):
     def full_scores(
         self, sentence: str | bytes, bos: bool = True, eos: bool = True
     ) -> Iterator[tuple[float, int, bool]]:
-        """Return an iterator over the words: log10 P, n-gram order, whether it is out of the vocabulary."""
+        """Return an iterator over the words: log10 P, n-gram order, whether it is out of the
+        vocabulary.
+        """
         states, ids = [self._begin if bos else self._null], []
         for word in _split_words(sentence) + [EOS] * eos:
             ids.append(self._find_ids(states[-1], word))
@@ -213,7 +251,9 @@ class KenlmModel(Pickled):
         out_state.ids = _strip(after)
         return float(self._to_log10(log_probs)[0])
 
-    def BaseFullScore(self, in_state: State, word: str | bytes, out_state: State) -> FullScoreReturn:
+    def BaseFullScore(
+        self, in_state: State, word: str | bytes, out_state: State
+    ) -> FullScoreReturn:
         """Return the `FullScoreReturn` of a word, and set `out_state` as `BaseScore` does."""
         before = self._pad(in_state)
         [score], [after] = self._score([before], [self._find_ids(before, word)])
@@ -241,11 +281,16 @@ class KenlmModel(Pickled):
     ) -> tuple[Iterator[FullScoreReturn], list[scorer.State]]:
         """Return the scores of words, each after its state, and the states after them."""
         log_probs, after = self._scorer.score_encoded(states, ids)
-        last = [(state + word)[-len(state) - len(scorer.UNK) :] for state, word in zip(states, ids, strict=True)]
+        last = [
+            (state + word)[-len(state) - len(scorer.UNK) :]
+            for state, word in zip(states, ids, strict=True)
+        ]
         ngrams = np.frombuffer(b"".join(last), np.int32).reshape(len(ids), self.order)
         orders = self._scorer.model.find_orders(ngrams[:, :-1], ngrams[:, -1])
         unknown = (UNK_ID in np.frombuffer(word, np.int32) for word in ids)
-        return map(FullScoreReturn, self._to_log10(log_probs).tolist(), orders.tolist(), unknown), after
+        return map(
+            FullScoreReturn, self._to_log10(log_probs).tolist(), orders.tolist(), unknown
+        ), after
 
     def _to_log10(self, log_probs: np.ndarray) -> np.ndarray:
         if self._arpa_words is not None:  # the scorer's numbers are log10
@@ -258,7 +303,9 @@ class LanguageModel(KenlmModel):
 
 
 class _Log10Scorer(scorer.Scorer):
-    """Scorer of the ids of an ARPA file, whose numbers are log10 as in the file; `KenlmModel` finds the ids."""
+    """Scorer of the ids of an ARPA file, whose numbers are log10 as in the file; `KenlmModel` finds
+    the ids.
+    """
 
     def __init__(self, model: NextWordModel):
         self._begin = np.full(model.order - 1, PAD_ID, np.int32).tobytes()
@@ -291,7 +338,9 @@ def _decode(text: str | bytes) -> str:
 
 
 def _split_words(sentence: str | bytes) -> list[str]:
-    """Split a sentence as KenLM's package does: at ASCII white space, vertical tabs and form feeds included."""
+    """Split a sentence as KenLM's package does: at ASCII white space, vertical tabs and form feeds
+    included.
+    """
     return _WORD.findall(_decode(sentence))
 
 

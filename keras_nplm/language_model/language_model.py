@@ -1,4 +1,6 @@
-"""LanguageModel: a trained model with its vocabulary and tokenizer; text in, probabilities and words out."""
+"""LanguageModel: a trained model with its vocabulary and tokenizer; text in, probabilities and
+words out.
+"""
 
 import dataclasses
 import functools
@@ -31,10 +33,20 @@ from keras_nplm.language_model.model_files import find_network, get_kind, load_m
 from keras_nplm.language_model.options import AdaptationOptions
 from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.language_model.presets import find_preset
-from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB, add_scores, rank_lists
+from keras_nplm.language_model.rescoring.features import (
+    FEATURE_NAME,
+    MIN_LOG_PROB,
+    add_scores,
+    rank_lists,
+)
 from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.scorer import Scorer, convert_to_arrays, self_normalise
-from keras_nplm.language_model.scoring import BATCH_CHARACTERS, SentenceScore, TokenScore, score_sentences
+from keras_nplm.language_model.scoring import (
+    BATCH_CHARACTERS,
+    SentenceScore,
+    TokenScore,
+    score_sentences,
+)
 from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
@@ -48,17 +60,20 @@ CORPUS_FILE = "corpus/corpus.json"
 
 
 class LanguageModel(Pickled):
-    """A language model with its vocabulary and tokenizer: score, complete, generate and rescore text.
+    """A language model with its vocabulary and tokenizer: score, complete, generate and rescore
+    text.
 
     Args:
         model: an NPLM, an n-gram model, a `Mixture`, a `Shortlist`, or any `NextWordModel`.
         vocabulary: the words of the model.
-        tokenizer: a `Tokenizer`, or its name with its normalisation, such as `"words"`, `"whitespace"`
-            or `"words+lower"`; see `keras_nplm.data.tokenizers.registry.get_tokenizer`. With `+lemmas`,
-            a vocabulary without word forms receives the forms of the dictionary.
-        boundary: `"sentence"`: a sentence begins after `<s>`, and its words and `</s>` are predicted. `"text"`: words
-            and `</s>` are predicted, and contexts cross sentence ends up to a blank line. `"stream"`: the text is one
-            stream of words without sentence ends. Default: the model's boundary, else `"sentence"`.
+        tokenizer: a `Tokenizer`, or its name with its normalisation, such as `"words"`,
+            `"whitespace"` or `"words+lower"`; see
+            `keras_nplm.data.tokenizers.registry.get_tokenizer`. With `+lemmas`, a vocabulary
+            without word forms receives the forms of the dictionary.
+        boundary: `"sentence"`: a sentence begins after `<s>`, and its words and `</s>` are
+            predicted. `"text"`: words and `</s>` are predicted, and contexts cross sentence ends up
+            to a blank line. `"stream"`: the text is one stream of words without sentence ends.
+            Default: the model's boundary, else `"sentence"`.
 
     Example:
 
@@ -84,9 +99,17 @@ class LanguageModel(Pickled):
         if tokenizer.uses_lemmas and vocabulary.forms is None:
             vocabulary = vocabulary.with_forms(tokenizer.load_forms())
         has_words = vocabulary.forms is None or tokenizer.uses_lemmas
-        check_argument("tokenizer", has_words, "one with `+lemmas` for a vocabulary of lemmas", tokenizer.name)
+        check_argument(
+            "tokenizer", has_words, "one with `+lemmas` for a vocabulary of lemmas", tokenizer.name
+        )
         size, words = getattr(model, "vocabulary_size", len(vocabulary)), len(vocabulary)
-        check_argument("vocabulary", size == words, f"of the model's size, {size}", f"{words} words", "pass its own.")
+        check_argument(
+            "vocabulary",
+            size == words,
+            f"of the model's size, {size}",
+            f"{words} words",
+            "pass its own.",
+        )
         check_order(getattr(model, "order", 2), tokenizer)
         self.model = model
         self.vocabulary = vocabulary
@@ -95,22 +118,31 @@ class LanguageModel(Pickled):
         check_argument("boundary", boundary in (None, *BOUNDARIES), wanted, repr(boundary))
         self.boundary = resolve_boundary([model], boundary) or "sentence"
         self.adaptation: Adaptation | None = None
-        self._readers: dict[str, functools.partial] = {}  # of the parts of a model directory, read when first used
+        # of the parts of a model directory, read when first used
+        self._readers: dict[str, functools.partial] = {}
         self._register()
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Set an attribute. From then on the model is not the one that was loaded: it is pickled by content."""
+        """Set an attribute.
+
+        From then on the model is not the one that was loaded: it is pickled by content.
+        """
         super().__setattr__(name, value)
         if "_token" in self.__dict__:
             self.__dict__["_origin"] = None
             self._register()
 
     def _find_origin(self) -> Origin | None:
-        is_as_loaded = self._origin is not None and digest_weights(self.model) == self._loaded_weights
+        is_as_loaded = (
+            self._origin is not None and digest_weights(self.model) == self._loaded_weights
+        )
         return self._origin if is_as_loaded else None
 
     def __getstate__(self) -> dict:
-        """Return the content, without what is made from it. `spelling` and `dynamics` are read from their files."""
+        """Return the content, without what is made from it.
+
+        `spelling` and `dynamics` are read from their files.
+        """
         left_out = ("_token", "_origin", "_readers", "word_index", "_dynamics")
         state = {name: value for name, value in self.__dict__.items() if name not in left_out}
         corpus = {name: read for name, read in self._readers.items() if name == CORPUS_FILE}
@@ -131,7 +163,8 @@ class LanguageModel(Pickled):
 
     def __repr__(self) -> str:
         return (
-            f"LanguageModel({type(self.model).__name__}, order={self.model.order}, |V|={len(self.vocabulary)}, "
+            f"LanguageModel({type(self.model).__name__}, order={self.model.order}, "
+            f"|V|={len(self.vocabulary)}, "
             f"tokenizer={self.tokenizer_name!r}, boundary={self.boundary!r})"
         )
 
@@ -139,12 +172,14 @@ class LanguageModel(Pickled):
     def load(cls, directory: str | os.PathLike, self_normalised: bool = False) -> "LanguageModel":
         """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it.
 
-        `corpus`, `spelling` and `dynamics` are read from the directory when they are first used. A directory of
-        `gs://` or `s3://` is downloaded to a cache. `self_normalised` takes the logits of an NPLM as log-probabilities,
-        without computing log Z, which is faster; see `keras_nplm.models.networks.self_normalised.SelfNormalised`.
+        `corpus`, `spelling` and `dynamics` are read from the directory when they are first used. A
+        directory of `gs://` or `s3://` is downloaded to a cache. `self_normalised` takes the logits
+        of an NPLM as log-probabilities, without computing log Z, which is faster; see
+        `keras_nplm.models.networks.self_normalised.SelfNormalised`.
 
         Raises:
-            InputError: the directory is missing, incomplete or damaged, or its files belong to different models.
+            InputError: the directory is missing, incomplete or damaged, or its files belong to
+                different models.
         """
         path = directory
         directory = fetch(path)
@@ -156,7 +191,9 @@ class LanguageModel(Pickled):
                 model = self_normalise(model)
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
         except (KeyError, IndexError, TypeError) as error:
-            raise InputError(f"The files of {directory} do not match each other: {error}. Fix: retrain.") from error
+            raise InputError(
+                f"The files of {directory} do not match each other: {error}. Fix: retrain."
+            ) from error
         directory = Path(directory).absolute()
         readers = {
             CORPUS_FILE: functools.partial(load_encoded_corpus, directory, len(vocabulary)),
@@ -165,14 +202,17 @@ class LanguageModel(Pickled):
         }
         if self_normalised:
             del readers[DYNAMICS_FILE]
-        language_model._readers = {name: read for name, read in readers.items() if (directory / name).is_file()}
+        language_model._readers = {
+            name: read for name, read in readers.items() if (directory / name).is_file()
+        }
         # not set as attributes, which would mean that the model has changed
         language_model.__dict__.update(_origin=origin, _loaded_weights=digest_weights(model))
         return language_model
 
     @classmethod
     def from_preset(cls, name: str) -> "LanguageModel":
-        """Load a trained model of the package: `"reference"` is the network of `keras-nplm train`, with 2,164 words.
+        """Load a trained model of the package: `"reference"` is the network of `keras-nplm train`,
+        with 2,164 words.
 
         >>> LanguageModel.from_preset("reference").next_words("The value of", top_k=1)[0][0]
         'the'
@@ -183,11 +223,15 @@ class LanguageModel(Pickled):
         """Save a model directory, local or `gs://` or `s3://`, which `load` and all commands read.
 
         Raises:
-            InputError: the directory already holds a model, or models of this class cannot be saved.
+            InputError: the directory already holds a model, or models of this class cannot be
+                saved.
         """
         with open_output(directory) as directory, lock_directory(directory):
             if (directory / "config.json").exists():
-                raise InputError(f"{directory} already holds a model. Fix: choose a new directory, or delete this one.")
+                raise InputError(
+                    f"{directory} already holds a model. Fix: choose a new directory, or delete "
+                    "this one."
+                )
             self.replace_model(self.model)  # refuses parts that do not match
             spelling, dynamics = self.spelling, self.dynamics
             for name in (SPELLING_FILE, DYNAMICS_FILE):  # of a model that was deleted in part
@@ -198,7 +242,11 @@ class LanguageModel(Pickled):
                 spelling.save(directory / SPELLING_FILE)
             if dynamics is not None:
                 save_dynamics(directory, dynamics)
-            config = {"kind": get_kind(self.model), "tokenizer": self.tokenizer_name, "boundary": self.boundary}
+            config = {
+                "kind": get_kind(self.model),
+                "tokenizer": self.tokenizer_name,
+                "boundary": self.boundary,
+            }
             write_json(directory / "config.json", config)
 
     @functools.cached_property
@@ -208,7 +256,10 @@ class LanguageModel(Pickled):
 
     @functools.cached_property
     def spelling(self) -> SpellingModel | None:
-        """The spelling model of out-of-vocabulary words, for bits per character. None: the model has none."""
+        """The spelling model of out-of-vocabulary words, for bits per character.
+
+        None: the model has none.
+        """
         return self._read(SPELLING_FILE)
 
     @functools.cached_property
@@ -221,7 +272,10 @@ class LanguageModel(Pickled):
 
     @property
     def dynamics(self) -> TunedDynamics | None:
-        """The settings of dynamic evaluation. None: they were not tuned, or the weights have changed since."""
+        """The settings of dynamic evaluation.
+
+        None: they were not tuned, or the weights have changed since.
+        """
         tuned = self._dynamics
         return tuned if tuned is not None and tuned.weights == digest_weights(self.model) else None
 
@@ -229,13 +283,19 @@ class LanguageModel(Pickled):
     def dynamics(self, tuned: TunedDynamics | None) -> None:
         self._dynamics = tuned and tuned.assign_to(self.model)
 
-    def replace_model(self, model: NextWordModel, vocabulary: Vocabulary | None = None) -> "LanguageModel":
-        """Return a language model with other weights, or with more words, which leave the spelling model."""
+    def replace_model(
+        self, model: NextWordModel, vocabulary: Vocabulary | None = None
+    ) -> "LanguageModel":
+        """Return a language model with other weights, or with more words, which leave the spelling
+        model.
+        """
         changed = type(self)(model, vocabulary or self.vocabulary, self.tokenizer, self.boundary)
         changed.spelling = self.spelling
         if vocabulary is not None and self.spelling is not None:
             known = set(vocabulary.words)
-            unknown = {word: count for word, count in self.spelling.counts.items() if word not in known}
+            unknown = {
+                word: count for word, count in self.spelling.counts.items() if word not in known
+            }
             changed.spelling = SpellingModel.from_vocabulary(vocabulary, [unknown])
         return changed
 
@@ -245,33 +305,45 @@ class LanguageModel(Pickled):
         ln_z: bool = False,
         dynamic: bool | DynamicSettings = False,
     ) -> dict:
-        """Return the exact perplexity of a text, its bits per character and its perplexity per word.
+        """Return the exact perplexity of a text, its bits per character and its perplexity per
+        word.
 
-        Out-of-vocabulary words are spelled by `spelling`. Token ids with `<unk>` have no bits per character.
+        Out-of-vocabulary words are spelled by `spelling`. Token ids with `<unk>` have no bits per
+        character.
 
         Args:
-            text: lines of text, one sentence each; or token ids, int [T], each sentence closed by `</s>`; or a split
-                of the training corpus: `"train"`, `"validation"` or `"test"`. Lines are read once and in bounded
-                memory, so an iterator over a large file will do.
+            text: lines of text, one sentence each; or token ids, int [T], each sentence closed by
+                `</s>`; or a split of the training corpus: `"train"`, `"validation"` or `"test"`.
+                Lines are read once and in bounded memory, so an iterator over a large file will do.
             ln_z: also report `ln_z`, the mean and spread of log Z of an NPLM.
-            dynamic: also report the figures of dynamic evaluation: a copy of the model learns from the words that it
-                has predicted. True: with the settings of `tune_dynamic`. See `keras_nplm.models.dynamic`.
+            dynamic: also report the figures of dynamic evaluation: a copy of the model learns from
+                the words that it has predicted. True: with the settings of `tune_dynamic`. See
+                `keras_nplm.models.dynamic`.
 
         Returns:
-            `perplexity`, `perplexity_without_unk`, `tokens`, `unk_tokens`, `log_prob` (nats), `bits_per_word` (bits
-            per token), `bits_per_character`, `perplexity_per_word`, `characters`, `words`, `spelling_log_prob` (nats).
-            `dynamic`, on request: the same figures, and `settings`.
+            `perplexity`, `perplexity_without_unk`, `tokens`, `unk_tokens`, `log_prob` (nats),
+            `bits_per_word` (bits per token), `bits_per_character`, `perplexity_per_word`,
+            `characters`, `words`, `spelling_log_prob` (nats). `dynamic`, on request: the same
+            figures, and `settings`.
         """
         return evaluate_text(self, text, ln_z, dynamic)
 
     def tune_dynamic(self) -> TunedDynamics:
-        """Tune dynamic evaluation, `dynamics`, on the validation split, for `evaluate`, `score` and `save`."""
+        """Tune dynamic evaluation, `dynamics`, on the validation split, for `evaluate`, `score` and
+        `save`.
+        """
         if self.corpus is None:
             fix = "pass `DynamicSettings`, or use the directory that `train` wrote."
-            reason = "Dynamic evaluation must be tuned on a validation split. Received: a model without corpus/."
+            reason = (
+                "Dynamic evaluation must be tuned on a validation split. Received: a "
+                "model "
+                "without corpus/."
+            )
             raise InputError(f"{reason} Fix: {fix}")
         train_ids = self.corpus.ids("train")
-        self.dynamics = tune_dynamic(self.model, self.corpus.ids("validation"), self.boundary, train_ids)
+        self.dynamics = tune_dynamic(
+            self.model, self.corpus.ids("validation"), self.boundary, train_ids
+        )
         return self.dynamics
 
     def adapt(
@@ -282,13 +354,15 @@ class LanguageModel(Pickled):
         epochs: int = AdaptationOptions.epochs,
         seed: int = AdaptationOptions.seed,
     ) -> "LanguageModel":
-        """Adapt to a text (fine-tuning): return a personal or in-domain model made from this general model.
+        """Adapt to a text (fine-tuning): return a personal or in-domain model made from this
+        general model.
 
-        A copy of the network is trained further on lines of text, in seconds, and averaged with the trained weights.
-        The last lines, a share `held_out` in [0.01, 1), are held out for early stopping and for the choice of the
-        learning rate; there are at most `epochs` for each rate. The vocabulary stays the same: `keras_nplm.add_words`
-        adds out-of-vocabulary words first. `adaptation` of the result tells the rate and the held-out perplexity before
-        and after; its `corpus` and `dynamics` are None.
+        A copy of the network is trained further on lines of text, in seconds, and averaged with the
+        trained weights. The last lines, a share `held_out` in [0.01, 1), are held out for early
+        stopping and for the choice of the learning rate; there are at most `epochs` for each rate.
+        The vocabulary stays the same: `keras_nplm.add_words` adds out-of-vocabulary words first.
+        `adaptation` of the result tells the rate and the held-out perplexity before and after; its
+        `corpus` and `dynamics` are None.
         """
         from keras_nplm.language_model.adaptation import adapt
 
@@ -302,23 +376,27 @@ class LanguageModel(Pickled):
         dynamic: bool | DynamicSettings = False,
         alone: bool = False,
     ) -> Iterator[SentenceScore]:
-        """Iterate over the log-probabilities of sentences; see `keras_nplm.language_model.scoring.score_sentences`.
+        """Iterate over the log-probabilities of sentences; see
+        `keras_nplm.language_model.scoring.score_sentences`.
 
-        A line end at the end of a sentence is no part of it. Elsewhere it is white space, or a character of subwords.
-        A blank sentence has 0 tokens and the log-probability 0, as `evaluate` and training skip blank lines.
+        A line end at the end of a sentence is no part of it. Elsewhere it is white space, or a
+        character of subwords. A blank sentence has 0 tokens and the log-probability 0, as
+        `evaluate` and training skip blank lines.
 
-        `min_log_prob` is a lower bound of ln P of one n-gram. `dynamic`: a copy of the model learns after each chunk of
-        tokens and at the end of each sentence, before it scores the next. See `evaluate`, whose chunks cross sentences.
-        With the boundary `"text"` the sentences are one text, and a blank one ends a document. With `alone` each is a
-        text of its own, such as a hypothesis of an N-best list. Then a blank one has ln P(</s>), too: the hypothesis
-        that nothing was said.
+        `min_log_prob` is a lower bound of ln P of one n-gram. `dynamic`: a copy of the model learns
+        after each chunk of tokens and at the end of each sentence, before it scores the next. See
+        `evaluate`, whose chunks cross sentences. With the boundary `"text"` the sentences are one
+        text, and a blank one ends a document. With `alone` each is a text of its own, such as a
+        hypothesis of an N-best list. Then a blank one has ln P(</s>), too: the hypothesis that
+        nothing was said.
         """
         return self._score(sentences, dynamic, alone, min_log_prob=min_log_prob)
 
     def score_tokens(
         self, sentences: Iterable[str], *, dynamic: bool | DynamicSettings = False
     ) -> Iterator[list[TokenScore]]:
-        """Iterate over the scores of the tokens of each sentence: ln P, the order of the n-gram, and unknown words.
+        """Iterate over the scores of the tokens of each sentence: ln P, the order of the n-gram,
+        and unknown words.
 
         >>> from keras_nplm import LanguageModel
         >>> [scores] = LanguageModel.from_preset("reference").score_tokens(["The valuable"])
@@ -328,7 +406,11 @@ class LanguageModel(Pickled):
         return self._score(sentences, dynamic, by_token=True)
 
     def _score(
-        self, sentences: Iterable[str], dynamic: bool | DynamicSettings, alone: bool = False, **options: Any
+        self,
+        sentences: Iterable[str],
+        dynamic: bool | DynamicSettings,
+        alone: bool = False,
+        **options: Any,
     ) -> Iterator[Any]:
         lines = check_lines(sentences, "sentences")
         scorer = Scorer(self, make_learner(self, dynamic)[1] if dynamic else self.model)
@@ -343,9 +425,10 @@ class LanguageModel(Pickled):
     def scorer(self, self_normalised: bool = False) -> Scorer:
         """Return a scorer for decoders: log-probabilities a few words at a time; see `Scorer`.
 
-        Networks are copied to NumPy, so that one word costs microseconds; the copy does not see later changes of the
-        weights. Adaptive, short-list and hybrid outputs run compiled graphs. `self_normalised` takes the logits of an
-        NPLM as log-probabilities, as in `load`. Dynamic evaluation is off.
+        Networks are copied to NumPy, so that one word costs microseconds; the copy does not see
+        later changes of the weights. Adaptive, short-list and hybrid outputs run compiled graphs.
+        `self_normalised` takes the logits of an NPLM as log-probabilities, as in `load`. Dynamic
+        evaluation is off.
         """
         convert = self_normalise if self_normalised else convert_to_arrays
         origin = self._find_origin()
@@ -355,14 +438,19 @@ class LanguageModel(Pickled):
         return Scorer(self, convert(self.model), origin)
 
     def rescore(
-        self, lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, *, name: str = FEATURE_NAME
+        self,
+        lists: Iterable[NBestList],
+        weights: Mapping[str, float] | None = None,
+        *,
+        name: str = FEATURE_NAME,
     ) -> Iterator[NBestList]:
-        """Rescore N-best lists: add this model's features and sort the hypotheses by the weighted sum of features.
+        """Rescore N-best lists: add this model's features and sort the hypotheses by the weighted
+        sum of features.
 
-        The feature `name` is ln P(hypothesis), at least -228 per token. `name_words` is the number of predicted
-        tokens, and `name_unk` the number of out-of-vocabulary words; these two are kept only if they have a weight.
-        The default of the weights is 1 for `"score"` (or for each feature of a list without it) and 1 for `name`;
-        `keras_nplm.tune` finds better ones.
+        The feature `name` is ln P(hypothesis), at least -228 per token. `name_words` is the number
+        of predicted tokens, and `name_unk` the number of out-of-vocabulary words; these two are
+        kept only if they have a weight. The default of the weights is 1 for `"score"` (or for each
+        feature of a list without it) and 1 for `name`; `keras_nplm.tune` finds better ones.
         """
         score = functools.partial(self.score, min_log_prob=MIN_LOG_PROB, alone=True)
         return rank_lists(add_scores(lists, score, name), weights, name)
@@ -370,17 +458,20 @@ class LanguageModel(Pickled):
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Return the most probable next words with P(w | context); `<unk>` is left out.
 
-        The last n-1 tokens of the context count. A model of subwords returns whole words. White space at the end of the
-        context begins a new word: after `"of "` a model of characters returns the first letters of words.
+        The last n-1 tokens of the context count. A model of subwords returns whole words. White
+        space at the end of the context begins a new word: after `"of "` a model of characters
+        returns the first letters of words.
         """
         return completion.find_next_words(self, context, top_k)
 
     def complete_prefix(self, text: str, top_k: int = 10) -> list[tuple[str, float]]:
-        """Complete the last, unfinished word of a text: autocompletion, as keyboards and search boxes show it.
+        """Complete the last, unfinished word of a text: autocompletion, as keyboards and search
+        boxes show it.
 
-        The words before the unfinished word, such as `"val"` in `"The val"`, are the context. After white space every
-        word fits. The words have P(w | context), in descending order, normalised over the whole vocabulary: divide by
-        their sum over all words with the prefix for P(w | context, prefix). Special tokens are left out.
+        The words before the unfinished word, such as `"val"` in `"The val"`, are the context. After
+        white space every word fits. The words have P(w | context), in descending order, normalised
+        over the whole vocabulary: divide by their sum over all words with the prefix for P(w |
+        context, prefix). Special tokens are left out.
         """
         return completion.complete_prefix(self, text, top_k)
 
@@ -396,56 +487,84 @@ class LanguageModel(Pickled):
         """Generate text: continue a prompt with words sampled from P(w | context).
 
         Args:
-            prompt: the text to continue; may be empty. After white space at its end a new word begins.
+            prompt: the text to continue; may be empty. After white space at its end a new word
+                begins.
             num_words: number of words, or of the characters of a character model, 1 to 1,000,000.
             seed: random seed, 0 or more.
-            temperature: P is raised to the power 1/temperature and normalised; 0 takes the most probable word.
+            temperature: P is raised to the power 1/temperature and normalised; 0 takes the most
+                probable word.
             top_k: sample from this many most probable words, characters or subwords. Default: all.
 
         Returns:
-            the text after the prompt: words separated by spaces, or the text of characters or subwords, which may
-            begin within a word or with a space. Each sentence is a line.
+            the text after the prompt: words separated by spaces, or the text of characters or
+            subwords, which may begin within a word or with a space. Each sentence is a line.
         """
-        return generate_text(self, prompt, num_words, seed=seed, temperature=temperature, top_k=top_k)
+        return generate_text(
+            self, prompt, num_words, seed=seed, temperature=temperature, top_k=top_k
+        )
 
-    def nearest(self, word: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
-        """Return the nearest neighbours of a word with the cosine similarity of the word vectors (rows of C).
+    def nearest(
+        self, word: str, top_k: int = 10, among: int | None = None
+    ) -> list[tuple[str, float]]:
+        """Return the nearest neighbours of a word with the cosine similarity of the word vectors
+        (rows of C).
 
-        `among`: search only this many most frequent words. The word itself and special tokens are left out.
+        `among`: search only this many most frequent words. The word itself and special tokens are
+            left out.
         """
         words, vectors = self.word_vectors()
-        return _pair_words(words, *word_vectors.nearest(vectors, self._find_rows(word), top_k, among))
+        return _pair_words(
+            words, *word_vectors.nearest(vectors, self._find_rows(word), top_k, among)
+        )
 
-    def analogy(self, a: str, b: str, c: str, top_k: int = 10, among: int | None = None) -> list[tuple[str, float]]:
-        """Solve a word analogy, "a is to b as c is to …", by the word vectors; options as `nearest`."""
+    def analogy(
+        self, a: str, b: str, c: str, top_k: int = 10, among: int | None = None
+    ) -> list[tuple[str, float]]:
+        """Solve a word analogy, "a is to b as c is to …", by the word vectors; options as
+        `nearest`.
+        """
         words, vectors = self.word_vectors()
-        return _pair_words(words, *word_vectors.analogies(vectors, [self._find_rows(a, b, c)], top_k, among))
+        return _pair_words(
+            words, *word_vectors.analogies(vectors, [self._find_rows(a, b, c)], top_k, among)
+        )
 
     def word_vectors(self) -> tuple[list[str], np.ndarray]:
-        """Return the words without special tokens, and their word vectors: rows of C, float32 [N, m]."""
+        """Return the words without special tokens, and their word vectors: rows of C, float32 [N,
+        m].
+        """
         kind = type(self.model).__name__
-        check_argument("model", self.network is not None, "an NPLM for word vectors", kind, "train one.")
+        check_argument(
+            "model", self.network is not None, "an NPLM for word vectors", kind, "train one."
+        )
         return self.vocabulary.words[len(SPECIALS) :], self.network.embed.C.numpy()[len(SPECIALS) :]
 
     @property
     def kind(self) -> str | None:
-        """The kind of the model as in `config.json`, such as `"nplm"` or `"back-off"`; None if it cannot be saved."""
+        """The kind of the model as in `config.json`, such as `"nplm"` or `"back-off"`; None if it
+        cannot be saved.
+        """
         return getattr(self.model, "kind", None)
 
     @property
     def network(self) -> "ContextNetwork | None":
-        """The NPLM, or the only NPLM in a `Shortlist`, `Hybrid` or `Mixture`; None for other models."""
+        """The NPLM, or the only NPLM in a `Shortlist`, `Hybrid` or `Mixture`; None for other
+        models.
+        """
         return find_network(self.model)
 
     @property
     def proposed_ids(self) -> np.ndarray:
-        """The ids that may be proposed as next words: the words, and `</s>` where it is predicted."""
+        """The ids that may be proposed as next words: the words, and `</s>` where it is
+        predicted.
+        """
         first = EOS_ID if predicts_end(self.boundary) else EOS_ID + 1
         return np.arange(first, len(self.vocabulary))
 
     @functools.cached_property
     def word_index(self) -> PrefixIndex | completion.WordPieces:
-        """The words of the vocabulary by prefix, or its subwords or characters as parts of words."""
+        """The words of the vocabulary by prefix, or its subwords or characters as parts of
+        words.
+        """
         if self.tokenizer.tokens_are_words:
             return PrefixIndex(self.vocabulary.words, len(SPECIALS))
         return completion.WordPieces(self.vocabulary, self.tokenizer)
@@ -465,7 +584,9 @@ class LanguageModel(Pickled):
         return np.concatenate([self.first_context, ids])[len(ids) :]
 
     def _find_rows(self, *words: str) -> list[int]:
-        return word_vectors.find_rows([check_text(word, "word") for word in words], self.vocabulary, self.tokenizer)
+        return word_vectors.find_rows(
+            [check_text(word, "word") for word in words], self.vocabulary, self.tokenizer
+        )
 
 
 def _load_scorer(path: str, self_normalised: bool) -> Scorer:
@@ -477,15 +598,27 @@ def check_order(order: int, tokenizer: str | Tokenizer) -> None:
     """Refuse unigrams of parts of words: where words begin depends on the token before."""
     chosen = get_tokenizer(tokenizer)
     fits = order > 1 or chosen.tokens_are_words
-    check_argument("order", fits, f"2 or more with the tokenizer {chosen.name}", order, "give 2 or more, or words.")
+    check_argument(
+        "order",
+        fits,
+        f"2 or more with the tokenizer {chosen.name}",
+        order,
+        "give 2 or more, or words.",
+    )
 
 
-def _score_and_learn(scorer: Scorer, lines: Iterable[str], options: dict[str, Any]) -> Iterator[Any]:
-    """Iterate over the scores of lines under a model that learns from each before it scores the next."""
+def _score_and_learn(
+    scorer: Scorer, lines: Iterable[str], options: dict[str, Any]
+) -> Iterator[Any]:
+    """Iterate over the scores of lines under a model that learns from each before it scores the
+    next.
+    """
     for line in lines:
         yield from score_sentences(scorer, [line], in_order=True, **options)
         scorer.model.learn_rest()
 
 
-def _pair_words(words: list[str], neighbours: np.ndarray, cosines: np.ndarray) -> list[tuple[str, float]]:
+def _pair_words(
+    words: list[str], neighbours: np.ndarray, cosines: np.ndarray
+) -> list[tuple[str, float]]:
     return [(words[i], float(cosine)) for i, cosine in zip(neighbours[0], cosines[0], strict=True)]

@@ -1,4 +1,6 @@
-"""Weights of new words, estimated from their contexts in a text: word vectors, output rows and biases."""
+"""Weights of new words, estimated from their contexts in a text: word vectors, output rows and
+biases.
+"""
 
 import dataclasses
 from collections.abc import Iterator
@@ -25,7 +27,9 @@ _ITERATIONS = 100
 
 @dataclasses.dataclass(frozen=True)
 class NewWordText:
-    """The n-grams of a text with new words, int32 [T, n]; the ids from |V| of the network on are the new words."""
+    """The n-grams of a text with new words, int32 [T, n]; the ids from |V| of the network on are
+    the new words.
+    """
 
     ngrams: np.ndarray
     vocabulary_size: int
@@ -36,19 +40,25 @@ class NewWordText:
         return np.where(self.ngrams < self.vocabulary_size, self.ngrams, UNK_ID).astype(np.int32)
 
     def find_contexts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the contexts of the new words, int32 [K, n-1], and the index of each one's word, int [K]."""
+        """Return the contexts of the new words, int32 [K, n-1], and the index of each one's word,
+        int [K].
+        """
         has_context = (self.ngrams[:, :-1] != PAD_ID).any(axis=1)
         chosen = (self.ngrams[:, -1] >= self.vocabulary_size) & has_context
         owners = self.ngrams[chosen, -1] - self.vocabulary_size
         counts = np.bincount(owners, minlength=len(self.words))
         if not counts.all():
             word = self.words[int(np.argmin(counts))]
-            raise InputError(f"The new word {word!r} has no word before it in the text. Fix: give more text.")
+            raise InputError(
+                f"The new word {word!r} has no word before it in the text. Fix: give more text."
+            )
         return self.known_ngrams[chosen, :-1], owners
 
 
 def expect_rows(model: ContextNetwork, text: NewWordText, shares: np.ndarray) -> NewRows:
-    """The paper's rule: the expected rows of C and of the output kernel under P(· | context); see `add_words`."""
+    """The paper's rule: the expected rows of C and of the output kernel under P(· | context); see
+    `add_words`.
+    """
     contexts, owners = text.find_contexts()
     table = np.concatenate([model.embed.C.numpy(), _stack_kernel(model)], axis=1)
     sums = np.zeros((len(text.words), table.shape[1]))
@@ -63,7 +73,9 @@ def expect_rows(model: ContextNetwork, text: NewWordText, shares: np.ndarray) ->
 
 
 def climb_rows(model: ContextNetwork, text: NewWordText, shares: np.ndarray) -> NewRows:
-    """The better rule: one step up the likelihood of the text from the rows of `<unk>`; see `add_words`."""
+    """The better rule: one step up the likelihood of the text from the rows of `<unk>`; see
+    `add_words`.
+    """
     projected, log_z = _sample_contexts(model, text)
     step = _step_kernel(model, text, projected, log_z)
     C = model.embed.C.numpy()[UNK_ID] + _step_vectors(model, text)
@@ -77,7 +89,9 @@ def _blocks(number: int, width: int) -> Iterator[slice]:
 
 
 def _sample_contexts(model: ContextNetwork, text: NewWordText) -> tuple[np.ndarray, np.ndarray]:
-    """Return the projected features of evenly spaced contexts of the text, float32 [R, w], and log Z, float [R]."""
+    """Return the projected features of evenly spaced contexts of the text, float32 [R, w], and log
+    Z, float [R].
+    """
     size = max(_MIN_CONTEXTS, min(_CONTEXTS, _MAX_LOGITS // len(text.words)))
     indices = np.linspace(0, len(text.ngrams) - 1, min(len(text.ngrams), size)).astype(int)
     ngrams = text.known_ngrams[indices]
@@ -87,7 +101,9 @@ def _sample_contexts(model: ContextNetwork, text: NewWordText) -> tuple[np.ndarr
 
 
 def _project(model: ContextNetwork, contexts: np.ndarray) -> np.ndarray:
-    """Return the features after the projection of the output layer, float32 [B, w]; kernel rows multiply them."""
+    """Return the features after the projection of the output layer, float32 [B, w]; kernel rows
+    multiply them.
+    """
     context = model.read(contexts)
     scores = model.score(context, model.features(context))
     if isinstance(scores, CopyScores):
@@ -122,8 +138,12 @@ def _step_vectors(model: ContextNetwork, text: NewWordText) -> np.ndarray:
     return (gradients @ axes / (numbers[:, None] * curvatures + prior)) @ axes.T
 
 
-def context_gradients(model: ContextNetwork, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-    """Return the gradients of ln P(target | context) by the vectors of the context's words, float32 [B, n-1, m]."""
+def context_gradients(
+    model: ContextNetwork, context_ids: np.ndarray, target_ids: np.ndarray
+) -> np.ndarray:
+    """Return the gradients of ln P(target | context) by the vectors of the context's words, float32
+    [B, n-1, m].
+    """
     vectors = tf.convert_to_tensor(model.embed.vectors(context_ids))
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(vectors)
@@ -134,13 +154,17 @@ def context_gradients(model: ContextNetwork, context_ids: np.ndarray, target_ids
     return -tape.gradient(negative, vectors).numpy().astype(np.float32)
 
 
-def _step_kernel(model: ContextNetwork, text: NewWordText, projected: np.ndarray, log_z: np.ndarray) -> np.ndarray:
+def _step_kernel(
+    model: ContextNetwork, text: NewWordText, projected: np.ndarray, log_z: np.ndarray
+) -> np.ndarray:
     """Return the step of the output rows, 0.1 k/(k+2) (f̄_j - f̄_<unk>) / s², float [J, w]."""
     contexts, owners = text.find_contexts()
     sums = np.zeros((len(text.words), projected.shape[1]))
     for block in _blocks(len(contexts), projected.shape[1]):
         np.add.at(sums, owners[block], _project(model, contexts[block]))
-    weights = np.exp(projected @ _stack_kernel(model)[UNK_ID] + model.prob.b.numpy()[UNK_ID] - log_z)
+    weights = np.exp(
+        projected @ _stack_kernel(model)[UNK_ID] + model.prob.b.numpy()[UNK_ID] - log_z
+    )
     weights /= weights.sum()
     mean = weights @ projected
     variance = (weights @ (projected - mean) ** 2).mean()
@@ -153,7 +177,9 @@ def _step_kernel(model: ContextNetwork, text: NewWordText, projected: np.ndarray
 def _fit_biases(
     C: np.ndarray, kernel: np.ndarray, projected: np.ndarray, log_z: np.ndarray, shares: np.ndarray
 ) -> NewRows:
-    """Return the rows with biases b_j, for which the mean of P(j | context) is the frequency of j."""
+    """Return the rows with biases b_j, for which the mean of P(j | context) is the frequency of
+    j.
+    """
     logits, b, zeros = projected @ kernel.T, np.zeros(len(shares)), np.zeros(len(log_z))
     for _ in range(_ITERATIONS):
         _, log_probs = renormalise(zeros, log_z, logits + b)

@@ -1,4 +1,6 @@
-"""Add out-of-vocabulary words to a trained network, with weights estimated from a text, without training."""
+"""Add out-of-vocabulary words to a trained network, with weights estimated from a text, without
+training.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -24,29 +26,35 @@ def add_words(
     rule: Literal["likelihood", "expectation"] = NewWordOptions.rule,
     prior_tokens: int = NewWordOptions.prior_tokens,
 ) -> LanguageModel:
-    """Return a copy of a language model with out-of-vocabulary words of a text added to its vocabulary.
+    """Return a copy of a language model with out-of-vocabulary words of a text added to its
+    vocabulary.
 
-    The new words get the next ids, most frequent first. Probabilities are renormalised: known words keep their ratios
-    in every context. In the contexts of one new word the other new words are `<unk>`.
+    The new words get the next ids, most frequent first. Probabilities are renormalised: known words
+    keep their ratios in every context. In the contexts of one new word the other new words are
+    `<unk>`.
 
     `rule="expectation"` is the paper's:
 
         C(j) = mean over the contexts of j of sum_i C(i) P(i | context)
 
-    P excludes special tokens. The output row [U W]_j is the same mean of output rows. On Brown the rule predicts the
-    words that follow worse than `<unk>` itself does.
+    P excludes special tokens. The output row [U W]_j is the same mean of output rows. On Brown the
+    rule predicts the words that follow worse than `<unk>` itself does.
 
-    `rule="likelihood"` starts from the weights of `<unk>` and takes one step up the likelihood of the text:
+    `rule="likelihood"` starts from the weights of `<unk>` and takes one step up the likelihood of
+    the text:
 
-        C(j) = C(<unk>) + (N F + 30 (n-1) σ² I)^-1 g,    [U W]_j = [U W]_<unk> + 0.1 k/(k+2) (f̄_j - f̄_<unk>) / s²
+        C(j) = C(<unk>) + (N F + 30 (n-1) σ² I)^-1 g,
+        [U W]_j = [U W]_<unk> + 0.1 k/(k+2) (f̄_j - f̄_<unk>) / s²
 
-    - g: the sum of the gradients of ln P(w_t | context) with respect to C(j), over the N n-grams with j in the context.
-    - F: the mean of the outer products of these gradients, over all new words. σ²: the mean of its diagonal.
+    - g: the sum of the gradients of ln P(w_t | context) with respect to C(j), over the N n-grams
+    with j in the context.
+    - F: the mean of the outer products of these gradients, over all new words. σ²: the mean of its
+    diagonal.
     - f̄_j: the mean of the output's features over the k contexts of j.
     - f̄_<unk>: their mean over the text, weighted by P(<unk> | context). s²: their variance.
 
-    A tied output takes the sum of both steps. Under both rules the bias b_j makes the mean of P(j | context) over the
-    text equal to the frequency of j.
+    A tied output takes the sum of both steps. Under both rules the bias b_j makes the mean of P(j |
+    context) over the text equal to the frequency of j.
 
     Args:
         language_model: an NPLM whose output layer has a row for each word. It is not changed.
@@ -54,14 +62,16 @@ def add_words(
         words: the words to add. Default: all out-of-vocabulary words of the text.
         min_count: how often a word must occur in the text, 1 or more.
         rule: `"likelihood"` or `"expectation"`.
-        prior_tokens: number of earlier tokens without the new words. A word with c occurrences in T tokens gets the
-            frequency c / (T + prior_tokens).
+        prior_tokens: number of earlier tokens without the new words. A word with c occurrences in T
+            tokens gets the frequency c / (T + prior_tokens).
 
     Returns:
-        a language model with the larger vocabulary, without `corpus` and `dynamics`, which do not have the new words.
+        a language model with the larger vocabulary, without `corpus` and `dynamics`, which do not
+        have the new words.
 
     Raises:
-        InputError: the output layer has no row for each word, or a word is in the vocabulary, too rare or first.
+        InputError: the output layer has no row for each word, or a word is in the vocabulary, too
+            rare or first.
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 5, out-of-vocabulary words.
     """
@@ -82,18 +92,29 @@ def add_words(
     counts = count_new_words(language_model, sentences, words, min_count)
     vocabulary = language_model.vocabulary.with_words([*counts])
     ids = encode_lines(sentences, vocabulary, tokenizer, language_model.boundary)
-    text = NewWordText(extract_ngrams(ids, model.order, language_model.boundary), model.vocabulary_size, [*counts])
+    text = NewWordText(
+        extract_ngrams(ids, model.order, language_model.boundary), model.vocabulary_size, [*counts]
+    )
     shares = np.array([*counts.values()]) / (len(text.ngrams) + prior_tokens)
     rows = (expect_rows if rule == "expectation" else climb_rows)(model, text, shares)
     return language_model.replace_model(grow(model, rows), vocabulary)
 
 
 def count_new_words(
-    language_model: LanguageModel, sentences: Iterable[str], words: Iterable[str] | None = None, min_count: int = 1
+    language_model: LanguageModel,
+    sentences: Iterable[str],
+    words: Iterable[str] | None = None,
+    min_count: int = 1,
 ) -> dict[str, int]:
-    """Count the out-of-vocabulary words of a text that `add_words` would add, the most frequent first."""
+    """Count the out-of-vocabulary words of a text that `add_words` would add, the most frequent
+    first.
+    """
     check_argument("min_count", min_count >= 1, "1 or more", min_count)
-    counts = Counter(token for line in check_lines(sentences, "sentences") for token in language_model.tokenize(line))
+    counts = Counter(
+        token
+        for line in check_lines(sentences, "sentences")
+        for token in language_model.tokenize(line)
+    )
     check_reserved(counts)
     known = set(language_model.vocabulary.words)
     if words is None:
@@ -104,7 +125,12 @@ def count_new_words(
     for word in words:
         if word in known:
             raise InputError(f"The word {word!r} is already in the vocabulary. Fix: leave it out.")
-        wanted, fix = f"{min_count} or more in the text", "spell it as the text does, or give more text."
+        wanted, fix = (
+            f"{min_count} or more in the text",
+            "spell it as the text does, or give more text.",
+        )
         check_argument(f"count of {word}", counts[word] >= min_count, wanted, counts[word], fix)
     check_argument("words", bool(words), "1 word or more", 0, "leave it out to add all new words.")
-    return {word: counts[word] for word in sorted(set(words), key=lambda word: (-counts[word], word))}
+    return {
+        word: counts[word] for word in sorted(set(words), key=lambda word: (-counts[word], word))
+    }

@@ -1,8 +1,10 @@
-"""Pickles of models for pools of processes: by the path that they were loaded from, else by content.
+"""Pickles of models for pools of processes: by the path that they were loaded from, else by
+content.
 
-A pickle by path is small. Its files are checked when it is read: they must be those of the pickled model. A process
-made by fork has inherited the models of its parent: a pickle is found among them, and nothing is loaded. A worker keeps
-the last models that it has read, as a pool sends the model with each task.
+A pickle by path is small. Its files are checked when it is read: they must be those of the pickled
+model. A process made by fork has inherited the models of its parent: a pickle is found among them,
+and nothing is loaded. A worker keeps the last models that it has read, as a pool sends the model
+with each task.
 """
 
 import dataclasses
@@ -23,19 +25,31 @@ from keras_nplm.io.remote import fetch
 from keras_nplm.models.dynamic import digest_weights
 
 _KEPT = 4  # models that a worker keeps
-_READ = {  # files of a model directory that loading reads; checkpoints, metrics and the corpus may change
-    *("config.json", "vocabulary.txt", FORMS, SUBWORDS, "model.keras", "ngrams.npz", "mixture.npz", "cache.json"),
+# files of a model directory that loading reads; checkpoints, metrics and the corpus may change
+_READ = {
+    *(
+        "config.json",
+        "vocabulary.txt",
+        FORMS,
+        SUBWORDS,
+        "model.keras",
+        "ngrams.npz",
+        "mixture.npz",
+        "cache.json",
+    ),
     *("spelling.tsv", "dynamic.json", "dynamic.npz"),
 }
 _live: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()  # by token
-_kept: dict[str, tuple[Any, str]] = {}  # by the token in a pickle: the model, and its own token at that time
+# by the token in a pickle: the model, and its own token at that time
+_kept: dict[str, tuple[Any, str]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
     """The file or the model directory that an object was loaded from, as it was then.
 
-    `load(path, self_normalised)` loads the object again. `states` are the size and the time of each file, by name.
+    `load(path, self_normalised)` loads the object again. `states` are the size and the time of each
+    file, by name.
     """
 
     load: Callable[[str, bool], Any]
@@ -44,7 +58,9 @@ class Origin:
     states: dict[str, tuple[int, int]]
 
     @classmethod
-    def read(cls, load: Callable[[str, bool], Any], path: str | os.PathLike, self_normalised: bool) -> "Origin":
+    def read(
+        cls, load: Callable[[str, bool], Any], path: str | os.PathLike, self_normalised: bool
+    ) -> "Origin":
         """Look at the files before they are loaded. `path` may be remote."""
         local = fetch(path)
         path = os.path.abspath(path) if Path(path) == local else os.fspath(path)
@@ -59,7 +75,9 @@ class Origin:
         return self.load, self.path, self.self_normalised, contents
 
 
-def reload(load: Callable[[str, bool], Any], path: str, self_normalised: bool, contents: Mapping[str, str]) -> Any:
+def reload(
+    load: Callable[[str, bool], Any], path: str, self_normalised: bool, contents: Mapping[str, str]
+) -> Any:
     """Load a pickled object from its path. The files must have the contents that they had.
 
     Raises:
@@ -70,16 +88,23 @@ def reload(load: Callable[[str, bool], Any], path: str, self_normalised: bool, c
     for name, content in contents.items():
         file = local / name
         if not file.is_file():
-            raise InputError(f"{file} does not exist: a pickled model was loaded from it. Fix: {fix}")
+            raise InputError(
+                f"{file} does not exist: a pickled model was loaded from it. Fix: {fix}"
+            )
         state = file.stat()
         found = _identify(file, state.st_size, state.st_mtime_ns)
         if found != content:
-            raise InputError(f"{file} must be that of the pickled model, {content}. Received: {found}. Fix: {fix}")
+            raise InputError(
+                f"{file} must be that of the pickled model, {content}. Received: {found}. Fix: "
+                f"{fix}"
+            )
     return load(path, self_normalised)
 
 
 class Pickled:
-    """Base class of objects that are pickled by path, else by content. They call `_register` when they are made.
+    """Base class of objects that are pickled by path, else by content.
+
+    They call `_register` when they are made.
 
     A subclass has `_pickled_model`, and `__getstate__` and `__setstate__` for its content.
     """
@@ -103,7 +128,13 @@ class Pickled:
         described = None if origin is None else origin.describe()
         # nested, so that a process that has inherited the object does not read it
         packed = b"" if described else pickle.dumps((type(self), self.__getstate__()), protocol)
-        return restore, (type(self), self._token, digest_weights(self._pickled_model()), described, packed)
+        return restore, (
+            type(self),
+            self._token,
+            digest_weights(self._pickled_model()),
+            described,
+            packed,
+        )
 
     def __getattr__(self, name: str) -> Any:
         """Raise the error of a pickle that could not be read, where the object is used."""
@@ -118,17 +149,26 @@ class Pickled:
         return copied
 
 
-def restore(kind: type[Pickled], token: str, weights: str, described: tuple | None, packed: bytes) -> Pickled:
-    """Return the object of a pickle: an inherited one, one that this worker has read before, or a new one."""
+def restore(
+    kind: type[Pickled], token: str, weights: str, described: tuple | None, packed: bytes
+) -> Pickled:
+    """Return the object of a pickle: an inherited one, one that this worker has read before, or a
+    new one.
+    """
     is_foreign = not token.startswith(f"{os.getpid()} ")
     if is_foreign:
         known, unchanged = _kept.get(token) or (_live.get(token), token)
-        if known is not None and known._token == unchanged and digest_weights(known._pickled_model()) == weights:
+        if (
+            known is not None
+            and known._token == unchanged
+            and digest_weights(known._pickled_model()) == weights
+        ):
             return known
     try:
         restored = reload(*described) if described else _unpack(packed)
     except Exception as error:
-        # a worker of a pool that cannot read its task dies, and the pool waits for ever: the task itself must fail
+        # a worker of a pool that cannot read its task dies, and the pool waits for ever: the task
+        # itself must fail
         if multiprocessing.parent_process() is None:
             raise
         restored = kind.__new__(kind)
@@ -149,7 +189,9 @@ def _unpack(packed: bytes) -> Pickled:
 
 
 def _read_states(path: Path) -> dict[str, tuple[int, int]]:
-    """Return the size and the time of the files that loading reads, by their names in a directory; "" for a file."""
+    """Return the size and the time of the files that loading reads, by their names in a directory;
+    "" for a file.
+    """
     if not path.is_dir():
         names = [""]
     else:
@@ -165,5 +207,7 @@ def _read_states(path: Path) -> dict[str, tuple[int, int]]:
 
 @functools.lru_cache(maxsize=64)
 def _identify(path: Path, size: int, time: int) -> str:
-    """Return `identify_content` of a file, which is computed again when its size or its time changes."""
+    """Return `identify_content` of a file, which is computed again when its size or its time
+    changes.
+    """
     return identify_content(path)

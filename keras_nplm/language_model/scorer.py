@@ -1,4 +1,6 @@
-"""Incremental scoring: log-probabilities a few words at a time, with hashable states, as decoders need them."""
+"""Incremental scoring: log-probabilities a few words at a time, with hashable states, as decoders
+need them.
+"""
 
 import contextlib
 import functools
@@ -20,14 +22,17 @@ from keras_nplm.models.mixture import Mixture
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
 
-State = bytes  # the last n-1 token ids, int32 each: unlike tuples joined to an array without a loop over the ids
+# the last n-1 token ids, int32 each: unlike tuples joined to an array without a loop over the ids
+State = bytes
 ID_BYTES = 4  # of an id in a state
 UNK, EOS = (np.int32(i).tobytes() for i in (UNK_ID, EOS_ID))
-_STARTS = tuple(np.int32(i).tobytes() for i in (PAD_ID, BOS_ID))  # the last id of a state at the beginning of a text
+# the last id of a state at the beginning of a text
+_STARTS = tuple(np.int32(i).tobytes() for i in (PAD_ID, BOS_ID))
 
 
 class Scorer(Pickled):
-    """Score a text a few words at a time, for beam search and other decoders; see `LanguageModel.scorer`.
+    """Score a text a few words at a time, for beam search and other decoders; see
+    `LanguageModel.scorer`.
 
         ln P(text) = sum_t ln P(words_t | state_{t-1}) + ln P(</s> | state_T),    state_0 = begin()
 
@@ -62,7 +67,9 @@ class Scorer(Pickled):
     (True, False)
     """
 
-    def __init__(self, language_model: "LanguageModel", model: NextWordModel, origin: Origin | None = None):
+    def __init__(
+        self, language_model: "LanguageModel", model: NextWordModel, origin: Origin | None = None
+    ):
         self.vocabulary = language_model.vocabulary
         self.tokenizer = language_model.tokenizer
         self.end_ids = EOS if predicts_end(language_model.boundary) else b""
@@ -78,7 +85,8 @@ class Scorer(Pickled):
 
     def _set_model(self, model: NextWordModel) -> None:
         self.model = model
-        self._distances = np.arange(model.order - 1, 0, -1)  # from the word after a context to each of its words
+        # from the word after a context to each of its words
+        self._distances = np.arange(model.order - 1, 0, -1)
 
     def __getstate__(self) -> dict:
         """Return the content, without what is made from it."""
@@ -95,25 +103,39 @@ class Scorer(Pickled):
 
     @functools.cached_property
     def _encode(self) -> Callable[[str], bytes]:
-        return WordCache(lambda word: self.encode_tokens(self.tokenizer.split(check_text(word, "word")))).__getitem__
+        return WordCache(
+            lambda word: self.encode_tokens(self.tokenizer.split(check_text(word, "word")))
+        ).__getitem__
 
     def begin(self) -> State:
         """Return the state at the beginning of a text."""
         return self._begin
 
     def score(self, state: State, word: str) -> tuple[float, State]:
-        """Return ln P(word | state) and the state after the word; a text of several words is one call, too."""
+        """Return ln P(word | state) and the state after the word; a text of several words is one
+        call, too.
+        """
         log_probs, states = self.score_batch([state], [word])
         return float(log_probs[0]), states[0]
 
-    def score_batch(self, states: Sequence[State], words: Sequence[str]) -> tuple[np.ndarray, list[State]]:
-        """Return ln P of one word after each state, float64 [B], and the B states after these words."""
+    def score_batch(
+        self, states: Sequence[State], words: Sequence[str]
+    ) -> tuple[np.ndarray, list[State]]:
+        """Return ln P of one word after each state, float64 [B], and the B states after these
+        words.
+        """
         if not self.tokenizer.tokens_are_words:
-            return self.score_encoded(states, [self.encode(*pair) for pair in zip(states, words, strict=True)])
+            return self.score_encoded(
+                states, [self.encode(*pair) for pair in zip(states, words, strict=True)]
+            )
         return self.score_encoded(states, [*map(self._encode, words)])
 
-    def score_encoded(self, states: Sequence[State], ids: Sequence[bytes]) -> tuple[np.ndarray, list[State]]:
-        """Return the same for words as `encode` returns them: for decoders that encode each word once."""
+    def score_encoded(
+        self, states: Sequence[State], ids: Sequence[bytes]
+    ) -> tuple[np.ndarray, list[State]]:
+        """Return the same for words as `encode` returns them: for decoders that encode each word
+        once.
+        """
         lengths = [*map(len, ids)]
         order = len(self._begin) // ID_BYTES + 1
         are_tokens = lengths.count(ID_BYTES) == len(lengths) == len(states)
@@ -139,8 +161,12 @@ class Scorer(Pickled):
         sums = np.bincount(owners, log_probs, len(paths))
         return sums, [after[last] if size else state for state, size, last in ends]
 
-    def _pack_next_states(self, contexts: np.ndarray, targets: np.ndarray, used: np.ndarray | None) -> list[State]:
-        """Return the state after each n-gram; `used`, if given, are the numbers of its last words that count."""
+    def _pack_next_states(
+        self, contexts: np.ndarray, targets: np.ndarray, used: np.ndarray | None
+    ) -> list[State]:
+        """Return the state after each n-gram; `used`, if given, are the numbers of its last words
+        that count.
+        """
         after = np.empty(contexts.shape, np.int32)
         after[:, :-1] = contexts[:, 1:]
         after[:, -1:] = targets[:, None]
@@ -150,33 +176,45 @@ class Scorer(Pickled):
             after *= self._distances <= used[:, None]  # the rest is <pad>, 0
         packed = after.tobytes()
         size = len(self._begin)
-        return [packed[start : start + size] for start in range(0, len(packed), size or 1)] or [b""] * len(targets)
+        return [packed[start : start + size] for start in range(0, len(packed), size or 1)] or [
+            b""
+        ] * len(targets)
 
-    def score_ids(self, context_ids: np.ndarray, target_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return ln P(token | context), float [B], and the next contexts: for decoders that keep a beam in arrays.
+    def score_ids(
+        self, context_ids: np.ndarray, target_ids: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return ln P(token | context), float [B], and the next contexts: for decoders that keep a
+        beam in arrays.
 
-        `context_ids` are states as int32 [B, n-1], such as `np.frombuffer(state, np.int32)`; `target_ids` int32 [B].
+        `context_ids` are states as int32 [B, n-1], such as `np.frombuffer(state, np.int32)`;
+        `target_ids` int32 [B].
         """
         log_probs = self.model.log_prob(context_ids, target_ids)
         return log_probs, np.concatenate([context_ids, target_ids[:, None]], axis=1)[:, 1:]
 
     def next_log_probs(self, states: Sequence[State]) -> np.ndarray:
-        """Return ln P(token | state) of every token of the vocabulary, float [B, |V|]: `vocabulary.words` by id."""
+        """Return ln P(token | state) of every token of the vocabulary, float [B, |V|]:
+        `vocabulary.words` by id.
+        """
         array = np.frombuffer(b"".join(states), np.int32)
         return self.model.next_log_probs(array.reshape(len(states), len(self._begin) // ID_BYTES))
 
     def end(self, state: State) -> float:
-        """Return ln P(</s> | state), of the end of a text; 0 with the boundary `"stream"`, which has no ends."""
+        """Return ln P(</s> | state), of the end of a text; 0 with the boundary `"stream"`, which
+        has no ends.
+        """
         return float(self.score_encoded([state], [self.end_ids])[0][0])
 
     def encode(self, state: State, word: str) -> bytes:
-        """Return the token ids of a word after a state, int32 each: of characters with the space between two words.
+        """Return the token ids of a word after a state, int32 each: of characters with the space
+        between two words.
 
         White space at an end of the word is the space to its neighbour, and not given twice.
         """
         last = state[-ID_BYTES:]
         if not self._between:
-            if not self.tokenizer.tokens_are_words:  # the first token of a word has the space before it
+            # the first token of a word has the space before it
+            if not self.tokenizer.tokens_are_words:
                 word = self._strip_spaces(word, last in _STARTS)
             return self._encode(word)
         ids = self._encode(word)
@@ -188,18 +226,26 @@ class Scorer(Pickled):
         return before + ids + after
 
     def _strip_spaces(self, word: str, is_first: bool) -> str:
-        """Remove the spaces that the `▁` of subwords stands for: that to the word before, and that to the next one."""
+        """Remove the spaces that the `▁` of subwords stands for: that to the word before, and that
+        to the next one.
+        """
         check_text(word, "word")
         if not is_first:
             word = word.removeprefix(" ")
         return word.rstrip(self.tokenizer.blanks)
 
     def split_line(self, line: str) -> list[str]:
-        """Split a line into tokens. A blank line has none: it is no sentence, as in training and in `evaluate`."""
+        """Split a line into tokens.
+
+        A blank line has none: it is no sentence, as in training and in `evaluate`.
+        """
         return self.tokenizer.split_sentence(line)
 
     def encode_tokens(self, tokens: list[str]) -> bytes:
-        """Return the ids of tokens, int32 each. `<s>`, `</s>` and `<pad>` are out-of-vocabulary words."""
+        """Return the ids of tokens, int32 each.
+
+        `<s>`, `</s>` and `<pad>` are out-of-vocabulary words.
+        """
         return self.vocabulary.encode_text(tokens).tobytes()
 
     def __contains__(self, word: str) -> bool:
@@ -207,14 +253,23 @@ class Scorer(Pickled):
         return bool(ids) and UNK_ID not in np.frombuffer(ids, np.int32)
 
 
-def arrange_paths(paths: Sequence[bytes], ids: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (tokens, positions, owners): the n-grams of `ngram_positions` for ids after states, and the path of each.
+def arrange_paths(
+    paths: Sequence[bytes], ids: Sequence[bytes]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (tokens, positions, owners): the n-grams of `ngram_positions` for ids after states,
+    and the path of each.
 
     Each path is a state and the ids after it. All states have n-1 ids.
     """
-    owners = np.repeat(np.arange(len(ids)), np.fromiter(map(len, ids), np.int64, len(ids)) // ID_BYTES)
+    owners = np.repeat(
+        np.arange(len(ids)), np.fromiter(map(len, ids), np.int64, len(ids)) // ID_BYTES
+    )
     context_size = (len(paths[0]) - len(ids[0])) // ID_BYTES if paths else 0
-    return np.frombuffer(b"".join(paths), np.int32), np.arange(len(owners)) + context_size * (owners + 1), owners
+    return (
+        np.frombuffer(b"".join(paths), np.int32),
+        np.arange(len(owners)) + context_size * (owners + 1),
+        owners,
+    )
 
 
 def self_normalise(model: NextWordModel) -> NextWordModel:
@@ -228,7 +283,9 @@ def self_normalise(model: NextWordModel) -> NextWordModel:
 
 
 def convert_to_arrays(model: NextWordModel) -> NextWordModel:
-    """Return the model with its networks in NumPy, where they are of float32 and have logits of all words."""
+    """Return the model with its networks in NumPy, where they are of float32 and have logits of all
+    words.
+    """
     kind = getattr(model, "kind", None)
     if kind == "mixture":
         return Mixture([*map(convert_to_arrays, model.models)], model.weights, model.bins)

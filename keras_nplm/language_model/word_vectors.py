@@ -1,4 +1,6 @@
-"""Word vectors (rows of C): nearest neighbours, analogies, a t-SNE map, and export in the format of word2vec."""
+"""Word vectors (rows of C): nearest neighbours, analogies, a t-SNE map, and export in the format of
+word2vec.
+"""
 
 import os
 from collections.abc import Sequence
@@ -12,24 +14,33 @@ from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import replace_file
 
 Neighbours = tuple[np.ndarray, np.ndarray]  # rows and cosines
-_PERPLEXITY = 15.0  # of t-SNE: the effective number of neighbours, if there are three times as many words
+# of t-SNE: the effective number of neighbours, if there are three times as many words
+_PERPLEXITY = 15.0
 
 
-def nearest(vectors: np.ndarray, rows: np.ndarray, top_k: int, among: int | None = None) -> Neighbours:
-    """Return the nearest neighbours of rows [B] of float [N, m] by cosine similarity, without the rows themselves.
+def nearest(
+    vectors: np.ndarray, rows: np.ndarray, top_k: int, among: int | None = None
+) -> Neighbours:
+    """Return the nearest neighbours of rows [B] of float [N, m] by cosine similarity, without the
+    rows themselves.
 
         cos(u, v) = u·v / (|u| |v|),    0 where u or v is zero
 
-    The neighbours among the `among` first rows are int [B, K], the nearest first, ties by row; cosines float64 [B, K].
+    The neighbours among the `among` first rows are int [B, K], the nearest first, ties by row;
+    cosines float64 [B, K].
     """
     rows, unit = np.asarray(rows), _normalise(vectors)
     return _find_nearest(unit, unit[rows], rows[:, None], top_k, among)
 
 
-def analogies(vectors: np.ndarray, questions: np.ndarray, top_k: int, among: int | None = None) -> Neighbours:
-    """Solve analogies "a is to b as c is to …", rows int [B, 3]: vectors nearest to u_b - u_a + u_c, with u = v / |v|.
+def analogies(
+    vectors: np.ndarray, questions: np.ndarray, top_k: int, among: int | None = None
+) -> Neighbours:
+    """Solve analogies "a is to b as c is to …", rows int [B, 3]: vectors nearest to u_b - u_a +
+    u_c, with u = v / |v|.
 
-    Reference: Mikolov, Yih & Zweig (2013), Linguistic regularities in continuous space word representations.
+    Reference: Mikolov, Yih & Zweig (2013), Linguistic regularities in continuous space word
+    representations.
     """
     questions, unit = np.asarray(questions), _normalise(vectors)
     a, b, c = unit[questions.T]
@@ -39,7 +50,9 @@ def analogies(vectors: np.ndarray, questions: np.ndarray, top_k: int, among: int
 def _find_nearest(
     unit: np.ndarray, directions: np.ndarray, excluded: np.ndarray, top_k: int, among: int | None
 ) -> Neighbours:
-    """Return the rows of `unit`, among the first, that are nearest to directions [B, m], without `excluded` [B, R]."""
+    """Return the rows of `unit`, among the first, that are nearest to directions [B, m], without
+    `excluded` [B, R].
+    """
     check_argument("top_k", top_k >= 1, "1 or more", top_k)
     check_argument("among", among is None or among >= 1, "1 or more", among)
     cosines = directions @ unit[:among].T  # [B, N]
@@ -58,38 +71,55 @@ def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenizer: Tokenizer
     rows = []
     for word in words:
         joined = " ".join(tokenizer.split(word))
-        candidates = [joined, word] if is_piece else [word, joined]  # a piece within words may be spelled as this word
+        # a piece within words may be spelled as this word
+        candidates = [joined, word] if is_piece else [word, joined]
         spelling = next((text for text in candidates if text in known), None)
-        check_argument("word", spelling is not None, wanted, repr(joined), "choose a line of vocabulary.txt.")
+        check_argument(
+            "word", spelling is not None, wanted, repr(joined), "choose a line of vocabulary.txt."
+        )
         rows.append(known.index(spelling))
     return rows
 
 
 def write_word2vec(path: str | os.PathLike, words: Sequence[str], vectors: np.ndarray) -> None:
-    """Write word vectors in the text format of word2vec, with 9 digits, which restore each float32 exactly."""
+    """Write word vectors in the text format of word2vec, with 9 digits, which restore each float32
+    exactly.
+    """
     vectors = np.asarray(vectors, np.float32)
-    with replace_file(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+    with (
+        replace_file(path) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="\n") as file,
+    ):
         file.write(f"{len(vectors)} {vectors.shape[1]}\n")
         for word, row in zip(words, vectors.tolist(), strict=True):
             file.write(f"{word} {' '.join([f'{number:.9g}' for number in row])}\n")
 
 
 def word_map(vectors: np.ndarray) -> np.ndarray:
-    """Return a t-SNE map, float64 [N, 2]: places in the plane where vectors with a small angle are close together.
+    """Return a t-SNE map, float64 [N, 2]: places in the plane where vectors with a small angle are
+    close together.
 
     It starts from the two principal components of the vectors of length 1, without random numbers.
 
     Reference: van der Maaten & Hinton (2008), Visualizing data using t-SNE, JMLR 9.
     """
     is_finite = len(vectors) > 0 and np.isfinite(vectors).all()
-    check_argument("vectors", is_finite, "1 or more rows of finite numbers", f"shape {np.shape(vectors)}")
+    check_argument(
+        "vectors", is_finite, "1 or more rows of finite numbers", f"shape {np.shape(vectors)}"
+    )
     from sklearn.manifold import TSNE  # imported here because its import takes a second
 
     unit = _normalise(vectors)
     if len(unit) == 1:
         return np.zeros((1, 2))
     perplexity = max(1.0, min(_PERPLEXITY, (len(unit) - 1) / 3))
-    tsne = TSNE(perplexity=perplexity, init=_first_components(unit), method="exact", random_state=0, max_iter=500)
+    tsne = TSNE(
+        perplexity=perplexity,
+        init=_first_components(unit),
+        method="exact",
+        random_state=0,
+        max_iter=500,
+    )
     places = tsne.fit_transform(unit).astype(np.float64)
     return places - places.mean(axis=0)
 

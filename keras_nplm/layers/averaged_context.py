@@ -20,21 +20,23 @@ class AveragedContext(ContextEmbedding):
 
         x = [ā_K, …, ā_1, C(w_{t-k}), …, C(w_{t-1})],    ā_j = L_j^{-1/2} sum_{w in span j} C(w)
 
-    The position of a near word matters. Far words matter for the topic of the text. So a context of dozens of words
-    costs K + k blocks of m numbers instead of n-1. Span 1 begins after the k near words and has L_1 words. The last
-    span ends with the context. The factor L^{-1/2} gives all blocks of x about the same variance at the start.
+    The position of a near word matters. Far words matter for the topic of the text. So a context of
+    dozens of words costs K + k blocks of m numbers instead of n-1. Span 1 begins after the k near
+    words and has L_1 words. The last span ends with the context. The factor L^{-1/2} gives all
+    blocks of x about the same variance at the start.
 
     Args:
         vocabulary_size: int, |V|.
         embedding_dim: int, m.
-        averages_after: ascending ints (k, …), how many words back each span begins. Example: (4, 20) stands for 4 near
-            words, an average of words 5 to 20, and an average of the words from 21 on.
+        averages_after: ascending ints (k, …), how many words back each span begins. Example: (4,
+            20) stands for 4 near words, an average of words 5 to 20, and an average of the words
+            from 21 on.
         weight_decay, word_dropout, dropout: as in `ContextEmbedding`.
 
     Call arguments, returns: as in `ContextEmbedding`, with x float [B, (K + k) m].
 
-    Reference: Sun & Iyyer (2021), Revisiting simple neural probabilistic language models, section 3, "global
-    aggregate".
+    Reference: Sun & Iyyer (2021), Revisiting simple neural probabilistic language models, section
+    3, "global aggregate".
     """
 
     options = ("averages_after",)
@@ -69,14 +71,16 @@ class AveragedContext(ContextEmbedding):
         number = vectors.shape[1]
         edges = [number - edge for edge in (*reversed(others), near)]
         *spans, nearest = ops.split(vectors, edges, axis=1)
-        wide = keras.backend.result_type(vectors.dtype, "float32")  # half precision is too coarse for a sum
+        # half precision is too coarse for a sum
+        wide = keras.backend.result_type(vectors.dtype, "float32")
         averages = [ops.sum(ops.cast(span, wide), axis=1) * span.shape[1] ** -0.5 for span in spans]
         x = [ops.cast(average, vectors.dtype) for average in averages]
         return ops.concatenate([*x, super().join(nearest)] if near else x, axis=-1)
 
     def join_segments(self, vectors: Tensor, starts: Tensor | None) -> Tensor:
         near, *others = self.averages_after
-        wide_dtype = keras.backend.result_type(vectors.dtype, "float32")  # half precision is too coarse for a sum
+        # half precision is too coarse for a sum
+        wide_dtype = keras.backend.result_type(vectors.dtype, "float32")
         edges = self.context_size - np.array([self.context_size, *reversed(others), near])
         lengths = np.diff(edges)
         place = self._list_places(vectors, edges - 1)  # of the last word before each edge
@@ -87,9 +91,19 @@ class AveragedContext(ContextEmbedding):
         x = ops.matmul(differences.astype(wide_dtype), sum_until(wide, place))  # [S, T, K, m]
         if starts is not None:
             missing = ops.cast(lengths - (place[:, :, 1:] - place[:, :, :-1]), wide.dtype)
-            x += ops.expand_dims(missing * lengths.astype(wide_dtype) ** -0.5, -1) * wide[:, None, :1]
+            x += (
+                ops.expand_dims(missing * lengths.astype(wide_dtype) ** -0.5, -1)
+                * wide[:, None, :1]
+            )
         x = ops.reshape(ops.cast(x, vectors.dtype), (-1, len(lengths) * self.embedding_dim))
-        return ops.concatenate([x, self._concatenate_words(vectors, starts, near)], axis=-1) if near else x
+        return (
+            ops.concatenate([x, self._concatenate_words(vectors, starts, near)], axis=-1)
+            if near
+            else x
+        )
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
-        return (input_shape[0], number_of_blocks(input_shape[1] + 1, self.averages_after) * self.embedding_dim)
+        return (
+            input_shape[0],
+            number_of_blocks(input_shape[1] + 1, self.averages_after) * self.embedding_dim,
+        )

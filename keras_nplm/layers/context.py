@@ -19,9 +19,10 @@ class ContextEmbedding(SegmentEmbedding):
 
         x = [C(w_{t-n+1}), …, C(w_{t-1})]
 
-    One lookup in the one matrix C, shared by all positions. The paper writes x with the nearest word first. Here x
-    keeps the order of the text, which permutes the columns of H and W and changes nothing else. A position that holds
-    `<pad>` (id 0) adds a zero vector. A position that holds an id outside the vocabulary adds NaN.
+    One lookup in the one matrix C, shared by all positions. The paper writes x with the nearest
+    word first. Here x keeps the order of the text, which permutes the columns of H and W and
+    changes nothing else. A position that holds `<pad>` (id 0) adds a zero vector. A position that
+    holds an id outside the vocabulary adds NaN.
 
     Args:
         vocabulary_size: int, |V|.
@@ -37,8 +38,8 @@ class ContextEmbedding(SegmentEmbedding):
     Returns:
         x, float [B, (n-1) m].
 
-    A context layer of your own overrides `join` and `compute_output_shape`, and `position_spans` for scores in NumPy.
-    Cast its weights: `read` is called past Keras.
+    A context layer of your own overrides `join` and `compute_output_shape`, and `position_spans`
+    for scores in NumPy. Cast its weights: `read` is called past Keras.
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """
@@ -91,10 +92,13 @@ class ContextEmbedding(SegmentEmbedding):
     def call(self, context_ids: Tensor, training: bool = False) -> Tensor:
         return self.read(context_ids, training).x
 
-    def read(self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True) -> Context:
+    def read(
+        self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True
+    ) -> Context:
         """Read single contexts: x, the vectors of their words and their ids.
 
-        `sum_gradient` says whether a repeated word has one slice of the gradient; see `keras_nplm.layers.lookup.rows`.
+        `sum_gradient` says whether a repeated word has one slice of the gradient; see
+        `keras_nplm.layers.lookup.rows`.
         """
         context_ids = self._fix_width(ops.cast(context_ids, "int32"))
         vectors = self.vectors(context_ids, training, sum_gradient)  # [B, n-1, m]
@@ -103,7 +107,10 @@ class ContextEmbedding(SegmentEmbedding):
         return Context(x, vectors, context_ids, starts=None, num_targets=1)
 
     def _fix_width(self, context_ids: Tensor) -> Tensor:
-        """Refuse a known width other than n-1. An unknown width, of tf.data, is checked when the graph runs."""
+        """Refuse a known width other than n-1.
+
+        An unknown width, of tf.data, is checked when the graph runs.
+        """
         size = self.context_size
         shape = context_ids.shape
         # TensorFlow has shapes of an unknown rank, which have no length
@@ -117,7 +124,9 @@ class ContextEmbedding(SegmentEmbedding):
             )
         return ensure_width(context_ids, size)
 
-    def vectors(self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True) -> Tensor:
+    def vectors(
+        self, context_ids: Tensor, training: bool = False, sum_gradient: bool = True
+    ) -> Tensor:
         """Return C(w) of each word, float [B, words, m]."""
         vectors = ops.cast(rows(self.C, context_ids, sum_gradient=sum_gradient), self.compute_dtype)
         present = ops.cast(ops.not_equal(context_ids, PAD_ID), vectors.dtype)
@@ -130,14 +139,17 @@ class ContextEmbedding(SegmentEmbedding):
         return ops.reshape(vectors, (-1, vectors.shape[1] * self.embedding_dim))
 
     def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the block of m components of x that each context position adds to, int [n-1], and its scale.
+        """Return the block of m components of x that each context position adds to, int [n-1], and
+        its scale.
 
         A scale may be a learned weight. Scores in NumPy are made from it: see `SelfNormalised`.
         """
         return np.arange(context_size), np.ones(context_size, np.float32)
 
     def join_vectors(self, vectors: Tensor, context_ids: Tensor) -> Context:
-        """Return the contexts of given vectors of their words, float [B, n-1, m], for gradients by the vectors."""
+        """Return the contexts of given vectors of their words, float [B, n-1, m], for gradients by
+        the vectors.
+        """
         return Context(self.join(vectors), vectors, context_ids, starts=None, num_targets=1)
 
     def num_single_words(self, context_size: int) -> int:

@@ -21,20 +21,24 @@ class DeepHidden(TanhHidden):
 
         a_0 = g(d + H x),    a_k = a_{k-1} + g(d_k + H_k N(a_{k-1})),    a = N(a_K)
 
-    The scale γ of the last N starts at 0.25, about the root mean square of trained tanh units. So logits start small,
-    and the learning rates of the plain network still work.
+    The scale γ of the last N starts at 0.25, about the root mean square of trained tanh units. So
+    logits start small, and the learning rates of the plain network still work.
 
     Args:
         hidden_units: int, h.
-        weight_decay: float, the paper's weight decay on H and H_k. Biases and the weights of N have none.
+        weight_decay: float, the paper's weight decay on H and H_k. Biases and the weights of N have
+            none.
         activation: str, g: one of `ACTIVATIONS`.
         residual_blocks: int, K, 0 or more; see `ResidualBlock`.
-        layer_norm: bool, whether N is layer normalisation. If not, N(a) = a and the last N is left out.
-        dropout: float in [0, 1), the share of hidden units, and of what each block adds, that training leaves out.
+        layer_norm: bool, whether N is layer normalisation. If not, N(a) = a and the last N is left
+            out.
+        dropout: float in [0, 1), the share of hidden units, and of what each block adds, that
+            training leaves out.
 
     Call arguments, returns: as in `TanhHidden`.
 
-    Reference: Sun & Iyyer (2021), Revisiting simple neural probabilistic language models, section 3.
+    Reference: Sun & Iyyer (2021), Revisiting simple neural probabilistic language models, section
+    3.
     """
 
     options = ("activation", "residual_blocks", "layer_norm")
@@ -59,11 +63,15 @@ class DeepHidden(TanhHidden):
     def _build_dropout(self) -> Dropout:
         options = self.activation, self.layer_norm, self.dropout, self.weight_decay
         names = [f"block_{k}" for k in range(1, self.residual_blocks + 1)]
-        self.blocks = [ResidualBlock(*options, name=name, dtype=self.dtype_policy) for name in names]
+        self.blocks = [
+            ResidualBlock(*options, name=name, dtype=self.dtype_policy) for name in names
+        ]
         self.norm = None
         if self.layer_norm:
             scale = keras.initializers.Constant(0.25)
-            self.norm = keras.layers.LayerNormalization(gamma_initializer=scale, name="norm", dtype=self.dtype_policy)
+            self.norm = keras.layers.LayerNormalization(
+                gamma_initializer=scale, name="norm", dtype=self.dtype_policy
+            )
         return super()._build_dropout()
 
     def build(self, input_shape: tuple) -> None:
@@ -100,8 +108,8 @@ class ResidualBlock(ConfiguredLayer):
 
     Call arguments, returns: as in `TanhHidden`, with the input a, float [B, h].
 
-    Reference: He, Zhang, Ren & Sun (2016), Identity mappings in deep residual networks; Ba, Kiros & Hinton (2016),
-    Layer normalization.
+    Reference: He, Zhang, Ren & Sun (2016), Identity mappings in deep residual networks; Ba, Kiros &
+    Hinton (2016), Layer normalization.
     """
 
     options = ("activation", "layer_norm", "dropout", "weight_decay")
@@ -120,13 +128,20 @@ class ResidualBlock(ConfiguredLayer):
         self.layer_norm = layer_norm
         self.dropout = dropout
         self.weight_decay = weight_decay
-        self.norm = keras.layers.LayerNormalization(name="norm", dtype=self.dtype_policy) if layer_norm else None
+        self.norm = (
+            keras.layers.LayerNormalization(name="norm", dtype=self.dtype_policy)
+            if layer_norm
+            else None
+        )
         self.drop = Dropout(dropout, name="drop", dtype=self.dtype_policy)
 
     def build(self, input_shape: tuple) -> None:
         units = input_shape[-1]
         self.H = self.add_weight(
-            name="H", shape=(units, units), initializer="glorot_uniform", regularizer=l2_regularizer(self.weight_decay)
+            name="H",
+            shape=(units, units),
+            initializer="glorot_uniform",
+            regularizer=l2_regularizer(self.weight_decay),
         )
         self.d = self.add_weight(name="d", shape=(units,), initializer="zeros")
         if self.norm is not None:

@@ -17,10 +17,11 @@ _MODERATE = 20.0  # |z| up to which exponentials cannot overflow
 
 
 def energies(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
-    """Return v · tanh(z_i + t_j) of contexts z [B, h] and a few words t [k, h], float [B, k], with a gradient.
+    """Return v · tanh(z_i + t_j) of contexts z [B, h] and a few words t [k, h], float [B, k], with
+    a gradient.
 
-    v is [h], or one row per context, [B, h]. On TensorFlow XLA fuses the tanh and its gradient with their sums, which
-    halves the time. Under tf.distribute XLA is not used.
+    v is [h], or one row per context, [B, h]. On TensorFlow XLA fuses the tanh and its gradient with
+    their sums, which halves the time. Under tf.distribute XLA is not used.
     """
     if keras.backend.backend() != "tensorflow":
         return _energies(contexts, words, v)
@@ -28,10 +29,12 @@ def energies(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
 
 
 def all_energies(contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True) -> Tensor:
-    """Return v · tanh(z_i + t_j) of contexts z [B, h] and all words t [|V|, h], float [B, |V|], with a gradient.
+    """Return v · tanh(z_i + t_j) of contexts z [B, h] and all words t [|V|, h], float [B, |V|],
+    with a gradient.
 
-    Only the hidden units of one context, [|V|, h], are in memory at a time. The gradient computes them again. Without
-    `loop`, which some runtimes refuse, TensorFlow computes all contexts at once, tile by tile of words, [B, 640, h].
+    Only the hidden units of one context, [|V|, h], are in memory at a time. The gradient computes
+    them again. Without `loop`, which some runtimes refuse, TensorFlow computes all contexts at
+    once, tile by tile of words, [B, 640, h].
     """
     if keras.backend.backend() != "tensorflow":
         return ops.map(lambda z: _energies(z[None], words, v)[0], contexts)
@@ -39,7 +42,8 @@ def all_energies(contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True) 
         tiles = tf.split(words, _tiles(words.shape[0], _WORDS))
         return tf.concat([_energies(contexts, tile, v) for tile in tiles], axis=1)
     inputs = [contexts, words, tf.convert_to_tensor(v)]
-    detached, table, weights = map(tf.stop_gradient, inputs)  # or an eager tape would keep [|V|, h] of every context
+    # or an eager tape would keep [|V|, h] of every context
+    detached, table, weights = map(tf.stop_gradient, inputs)
     tiles = tf.split(table, _tiles(table.shape[0], max(1, _CACHED // table.shape[1])))
 
     def compute_context(z: Tensor) -> Tensor:
@@ -50,7 +54,9 @@ def all_energies(contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True) 
     return attach_gradient(_all_energies_gradient, [result], inputs, [])[0]
 
 
-def _all_energies_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
+def _all_energies_gradient(
+    upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]
+) -> list[Tensor]:
     of_energies = upstream[0]  # [B, |V|]
     contexts, words, v = inputs
 
@@ -63,7 +69,9 @@ def _all_energies_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: 
     number = tf.shape(contexts)[0]
     start = tf.TensorArray(contexts.dtype, number, element_shape=[contexts.shape[1]])
     begin = 0, start, tf.zeros_like(words), tf.zeros_like(v)
-    _, of_contexts, of_words, of_v = tf.while_loop(lambda i, *_: i < number, add, begin, parallel_iterations=1)
+    _, of_contexts, of_words, of_v = tf.while_loop(
+        lambda i, *_: i < number, add, begin, parallel_iterations=1
+    )
     return [of_contexts.stack() * v, of_words * v, of_v]
 
 
@@ -73,8 +81,9 @@ def energy_log_normaliser(contexts: Tensor, words: Tensor, v: Tensor, bias: Tens
         ln Z = ln sum_j exp(b_j + v · tanh(z_i + t_j))
         tanh(z + t) = 1 - 2 F / (F + E),    E = exp(2 t),    F = exp(-2 z)
 
-    E is computed once for all contexts, F once for all words. So a hidden unit costs an addition and a division, which
-    XLA fuses. The quotient is right even if E overflows or underflows. If F might, tanh itself is computed.
+    E is computed once for all contexts, F once for all words. So a hidden unit costs an addition
+    and a division, which XLA fuses. The quotient is right even if E overflows or underflows. If F
+    might, tanh itself is computed.
     """
     if keras.backend.backend() != "tensorflow":
         return ops.map(lambda z: ops.logsumexp(_energies(z[None], words, v)[0] + bias), contexts)
@@ -87,7 +96,8 @@ def energy_log_normaliser(contexts: Tensor, words: Tensor, v: Tensor, bias: Tens
         compiled, tiles = _compile_unless_distributed(function), tf.split(words, sizes)
 
         def compute_block(block: Tensor) -> Tensor:
-            logits = tf.concat([compiled(block, tile, v) for tile in tiles], axis=1) + bias  # [16, |V|]
+            # [16, |V|]
+            logits = tf.concat([compiled(block, tile, v) for tile in tiles], axis=1) + bias
             return tf.reduce_logsumexp(logits, axis=1)
 
         return tf.map_fn(compute_block, contexts)
@@ -107,7 +117,9 @@ def _energies(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
 
 def _energies_of_exponentials(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
     contexts = ops.expand_dims(contexts, 1)
-    return ops.sum(v) - 2 * ops.matmul(contexts / (contexts + words), ops.expand_dims(v, -1))[:, :, 0]
+    return (
+        ops.sum(v) - 2 * ops.matmul(contexts / (contexts + words), ops.expand_dims(v, -1))[:, :, 0]
+    )
 
 
 def _compile_unless_distributed(function: Callable) -> Callable:

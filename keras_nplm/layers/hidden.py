@@ -45,7 +45,9 @@ class TanhHidden(ConfiguredLayer):
     options = ("hidden_units", "weight_decay", "dropout")
     activation = "tanh"
 
-    def __init__(self, hidden_units: int, weight_decay: float = 0.0, dropout: float = 0.0, **kwargs: Any):
+    def __init__(
+        self, hidden_units: int, weight_decay: float = 0.0, dropout: float = 0.0, **kwargs: Any
+    ):
         check_integer("hidden_units", hidden_units, 1)
         check_least("weight_decay", weight_decay, 0.0)
         check_share("dropout", dropout)
@@ -81,7 +83,8 @@ class TanhHidden(ConfiguredLayer):
         return a
 
     def to_array_function(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Return what follows d + H x as a function of float32 arrays [B, h], with the present weights.
+        """Return what follows d + H x as a function of float32 arrays [B, h], with the present
+        weights.
 
         It may write to its argument, and can be pickled.
         """
@@ -118,8 +121,8 @@ class DirectConnection(ConfiguredLayer):
 
         y = b + U a + W x
 
-    The layer owns W. Calling it gives W x. In a network `add` joins it to the scores of a `LinearHead`, so that one
-    matrix product gives U a + W x, and a few words cost a few rows of W.
+    The layer owns W. Calling it gives W x. In a network `add` joins it to the scores of a
+    `LinearHead`, so that one matrix product gives U a + W x, and a few words cost a few rows of W.
 
     Args:
         units: int, |V|, the rows of W.

@@ -1,4 +1,6 @@
-"""The base class of layers, the L2 penalty of weight decay, and operations with a gradient of their own."""
+"""The base class of layers, the L2 penalty of weight decay, and operations with a gradient of their
+own.
+"""
 
 import dataclasses
 import functools
@@ -19,7 +21,9 @@ Tensor: TypeAlias = Any  # of Keras's backend: with values, or a symbol
 
 @dataclasses.dataclass(frozen=True)
 class NewRows:
-    """Weights of J new words: C [J, m], kernel [U W] [J, w] (C if tied), b [J], their shares of all tokens [J]."""
+    """Weights of J new words: C [J, m], kernel [U W] [J, w] (C if tied), b [J], their shares of all
+    tokens [J].
+    """
 
     C: np.ndarray
     kernel: np.ndarray
@@ -33,7 +37,9 @@ def append_rows(weight: keras.Variable, new_rows: np.ndarray) -> np.ndarray:
 
 
 def list_biases(layer: keras.layers.Layer) -> list[keras.Variable]:
-    """Return the weights of a layer without weight decay; of a layer of Keras those of one dimension."""
+    """Return the weights of a layer without weight decay; of a layer of Keras those of one
+    dimension.
+    """
     if isinstance(layer, ConfiguredLayer):
         return layer.biases
     return [weight for weight in layer.trainable_weights if len(weight.shape) == 1]
@@ -59,17 +65,23 @@ class ConfiguredLayer(keras.layers.Layer):
         return [weight for weight in self.trainable_weights if len(weight.shape) == 1]
 
     def grow_from(self, smaller: "ConfiguredLayer", rows: NewRows) -> None:
-        """Copy the weights of the same layer with fewer words. A layer with rows of words adds theirs."""
+        """Copy the weights of the same layer with fewer words.
+
+        A layer with rows of words adds theirs.
+        """
         for weight, old in zip(self.weights, smaller.weights, strict=True):
             if weight.shape != old.shape:
                 raise InputError(
-                    f"`layer` must have weights that do not depend on |V|, or a `grow_from` of its own. "
+                    "`layer` must have weights that do not depend on |V|, or a `grow_from` of "
+                    "its own. "
                     f"Received: {type(self).__name__} with {old.path}. Fix: define `grow_from`."
                 )
             weight.assign(old)
 
     def list_own_variables(self) -> list[keras.Variable]:
-        """Return the variables that a file stores for this layer, without those of its sub-layers."""
+        """Return the variables that a file stores for this layer, without those of its
+        sub-layers.
+        """
         return collect_variables(super().save_own_variables)
 
     def save_own_variables(self, store: Any) -> None:
@@ -81,12 +93,16 @@ class ConfiguredLayer(keras.layers.Layer):
         variables = {variable.name: variable for variable in self.list_own_variables()}
         if sorted(store.keys()) != sorted(variables):
             stored = sorted(store.keys())
-            raise ValueError(f"{self.path} must have the weights {sorted(variables)}. Received: {stored}.")
+            raise ValueError(
+                f"{self.path} must have the weights {sorted(variables)}. Received: {stored}."
+            )
         for name, variable in variables.items():
             variable.assign(store[name])
 
     def get_config(self) -> dict:
-        names = [name for kind in reversed(type(self).__mro__) for name in vars(kind).get("options", ())]
+        names = [
+            name for kind in reversed(type(self).__mro__) for name in vars(kind).get("options", ())
+        ]
         return super().get_config() | {name: getattr(self, name) for name in names}
 
 
@@ -98,7 +114,10 @@ def collect_variables(save_own_variables: Callable[[dict], None]) -> list[keras.
 
 
 def l2_regularizer(weight_decay: float) -> keras.regularizers.Regularizer | None:
-    """Return the L2 penalty λ/2 |θ|² of the paper's weight decay λ, whose gradient is λ θ. None if λ is 0."""
+    """Return the L2 penalty λ/2 |θ|² of the paper's weight decay λ, whose gradient is λ θ.
+
+    None if λ is 0.
+    """
     return _Penalty(weight_decay / 2) if weight_decay else None
 
 
@@ -110,14 +129,18 @@ class _Penalty(keras.regularizers.L2):
         return ops.cast(super().__call__(x), keras.backend.floatx())
 
 
-def attach_gradient(gradient: Callable, results: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> tuple:
+def attach_gradient(
+    gradient: Callable, results: list[Tensor], inputs: list[Tensor], saved: list[Tensor]
+) -> tuple:
     """Return results with the gradients `gradient(upstream, inputs, saved)` with respect to inputs.
 
-    `tf.custom_gradient` would keep a closure of each graph, with all weights, for ever. Here `gradient`, a function of
-    a module, is registered once. A loaded SavedModel has NaN instead.
+    `tf.custom_gradient` would keep a closure of each graph, with all weights, for ever. Here
+    `gradient`, a function of a module, is registered once. A loaded SavedModel has NaN instead.
     """
     if tf.executing_eagerly():  # nothing is registered
-        attach = tf.custom_gradient(lambda *given: (tuple(results), lambda *up: gradient(up, given, saved)))
+        attach = tf.custom_gradient(
+            lambda *given: (tuple(results), lambda *up: gradient(up, given, saved))
+        )
         return attach(*inputs)
 
     def mark(*tensors: Tensor) -> list[Tensor]:
@@ -125,16 +148,22 @@ def attach_gradient(gradient: Callable, results: list[Tensor], inputs: list[Tens
         with tf.compat.v1.get_default_graph().gradient_override_map({"IdentityN": name}):
             return tf.identity_n(tensors)[: len(results)]
 
-    return tuple(tf.function(mark, autograph=False)(*results, *inputs, *saved))  # a tape reads the map in calls only
+    # a tape reads the map in calls only
+    return tuple(tf.function(mark, autograph=False)(*results, *inputs, *saved))
 
 
 @functools.cache
 def _register_gradient(gradient: Callable, results: int, inputs: int) -> str:
     def of_identity(op: Any, *upstream: Tensor) -> list[Tensor | None]:
         if op is None:  # of a graph that is saved: TensorFlow asks without the tensors
-            return [tf.cast(tf.fill(tf.shape(tensor), float("nan")), tensor.dtype) for tensor in upstream]
+            return [
+                tf.cast(tf.fill(tf.shape(tensor), float("nan")), tensor.dtype)
+                for tensor in upstream
+            ]
         tensors = list(op.inputs)
-        of_inputs = gradient(upstream[:results], tensors[results:][:inputs], tensors[results + inputs :])
+        of_inputs = gradient(
+            upstream[:results], tensors[results:][:inputs], tensors[results + inputs :]
+        )
         return [None] * results + list(of_inputs) + [None] * (len(tensors) - results - inputs)
 
     name = f"{gradient.__module__}.{gradient.__qualname__}-{results}-{inputs}"
@@ -143,7 +172,9 @@ def _register_gradient(gradient: Callable, results: int, inputs: int) -> str:
 
 
 class Dropout(keras.layers.Dropout):
-    """Dropout that draws 16 random bits for each number instead of a float, which takes half the time."""
+    """Dropout that draws 16 random bits for each number instead of a float, which takes half the
+    time.
+    """
 
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         if keras.backend.backend() != "tensorflow" or not (training and self.rate):

@@ -17,7 +17,8 @@ from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 from keras_nplm.layers.scores import Scores
 from keras_nplm.layers.segments import Context
 
-_START, _NEAR = -6.5, 100  # a hundred such positions have the weight of one word in seven; farther ones less
+# a hundred such positions have the weight of one word in seven; farther ones less
+_START, _NEAR = -6.5, 100
 _LEAST = 1e-37  # about the least normal number of float32
 _NEVER = -1e9  # z of a position out of reach
 
@@ -27,11 +28,14 @@ class Copies(NamedTuple):
 
         y'_w = ln( exp(y_w) + sum_{i: w_i = w} a_i )
 
-    The T targets of a segment share its words: the contexts are B = S T. With single contexts T is 1.
+    The T targets of a segment share its words: the contexts are B = S T. With single contexts T is
+    1.
     """
 
-    weights: Tensor  # float [S, w, T], a of the w words of a segment for each target; 0 where nothing is copied
-    ids: Tensor  # int [S, w], the output that each position is a copy of; any id where the weights are 0
+    # float [S, w, T], a of the w words of a segment for each target; 0 where nothing is copied
+    weights: Tensor
+    # int [S, w], the output that each position is a copy of; any id where the weights are 0
+    ids: Tensor
 
     def take(self, rows: Tensor) -> "Copies":
         """Select the copies of some contexts by row, int [B']."""
@@ -57,32 +61,43 @@ class Copies(NamedTuple):
         return _add(y, ops.reshape(ops.sum(self.weights * is_copy, axis=1), (-1,)))
 
     def add_to_logits_of(self, y: Tensor, output_ids: Tensor) -> Tensor:
-        """Return y'_w of a few outputs, the same in all contexts: float [B, k], for int [k], by sorted look-up."""
+        """Return y'_w of a few outputs, the same in all contexts: float [B, k], for int [k], by
+        sorted look-up.
+        """
         number, width = ops.shape(self.ids)
         outputs = ops.sort(ops.cast(output_ids, "int32"))
         k, targets = outputs.shape[0], self.weights.shape[2]
         ids = ops.reshape(self.ids, (-1,))
-        places = ops.minimum(ops.searchsorted(outputs, ids, side="left"), k - 1)  # of the first of equal outputs
+        # of the first of equal outputs
+        places = ops.minimum(ops.searchsorted(outputs, ids, side="left"), k - 1)
         places = ops.where(ops.equal(ops.take(outputs, places), ids), places, k)  # k: none of them
         rows = ops.repeat(ops.arange(number, dtype="int32"), width)
         weights = ops.reshape(self.weights, (-1, targets))
-        sums = ops.reshape(ops.segment_sum(weights, places * number + rows, (k + 1) * number), (k + 1, -1))
+        sums = ops.reshape(
+            ops.segment_sum(weights, places * number + rows, (k + 1) * number), (k + 1, -1)
+        )
         firsts = ops.searchsorted(outputs, ops.cast(output_ids, "int32"), side="left")
         return _add(y, ops.transpose(ops.take(sums, firsts, axis=0)))
 
     def add_to_logits(self, y: Tensor) -> Tensor:
-        """Return y'_w of all outputs, float [B, outputs], with operations that LiteRT and ONNX have.
+        """Return y'_w of all outputs, float [B, outputs], with operations that LiteRT and ONNX
+        have.
 
-        The first of equal words carries the difference of y'_w and y_w. The others point to `<pad>`, which has none.
+        The first of equal words carries the difference of y'_w and y_w. The others point to
+        `<pad>`, which has none.
         """
         single = self._separate()
         weights, all_ids = single.weights[:, :, 0], single.ids
         width = all_ids.shape[1]
         same = ops.equal(ops.expand_dims(all_ids, 2), ops.expand_dims(all_ids, 1))  # [B, w, w]
         sums = ops.sum(ops.expand_dims(weights, 1) * ops.cast(same, weights.dtype), axis=2)
-        is_repeated = ops.any(ops.logical_and(same, ops.expand_dims(ops.tri(width, k=-1, dtype="bool"), 0)), axis=2)
+        is_repeated = ops.any(
+            ops.logical_and(same, ops.expand_dims(ops.tri(width, k=-1, dtype="bool"), 0)), axis=2
+        )
         of_words = ops.take_along_axis(y, all_ids, axis=1)
-        difference = ops.where(is_repeated, ops.zeros_like(of_words), _add(of_words, sums) - of_words)
+        difference = ops.where(
+            is_repeated, ops.zeros_like(of_words), _add(of_words, sums) - of_words
+        )
         ids = ops.where(is_repeated, ops.zeros_like(all_ids) + PAD_ID, all_ids)
         return y + _scatter_rows(difference, ids, y)
 
@@ -124,7 +139,9 @@ class CopyScores(NamedTuple):
         return copies.add_to_normaliser(log_z), copies.add_to_logit(logit, word_ids)
 
     def expected_logit(self, distribution: Tensor) -> Tensor:
-        """Return that of the vocabulary's logits: held-out words are words that the context has not."""
+        """Return that of the vocabulary's logits: held-out words are words that the context has
+        not.
+        """
         return self.scores.expected_logit(distribution)
 
     def take(self, places: Tensor) -> "CopyScores":
@@ -139,22 +156,23 @@ def _is_copied(ids: Tensor) -> Tensor:
 class Pointer(ConfiguredLayer):
     """Pointer (copy mechanism): a weight for each word of the context, to predict this word again.
 
-        z_i = u_i + C(w_i) · (v + Q f) + C(w_{i-1}) · (R f) + sum_{k=1}^3 r_k [the k words before i and t are equal]
-        a_i = σ(z_i) = 1/(1 + exp(-z_i))
-        P(w | context) = ( exp(y_w) + sum_{i: w_i = w} a_i ) / ( sum_j exp(y_j) + sum_i a_i )
+        z_i = u_i + C(w_i) · (v + Q f) + C(w_{i-1}) · (R f) + sum_{k=1}^3 r_k [the k words before i
+        and t are equal] a_i = σ(z_i) = 1/(1 + exp(-z_i)) P(w | context) = ( exp(y_w) + sum_{i: w_i
+        = w} a_i ) / ( sum_j exp(y_j) + sum_i a_i )
 
-    f are the features of the context and y the logits of the vocabulary. The positions of the context are outputs of
-    the same softmax as the words. Names and topic words that a text repeats gain most. The second term looks for a
-    position that follows a word like those before the target t, the last one for a phrase that the text repeats, beyond
-    the first three words of the context. σ bounds the weight of a position by 1, next to a Z near 1: without a bound,
-    training at a high rate diverges. Q, R, v and r start at 0, and u at -6.5, or -6.5 - ln(d / 100) for a distance d of
-    more than 100 words.
+    f are the features of the context and y the logits of the vocabulary. The positions of the
+    context are outputs of the same softmax as the words. Names and topic words that a text repeats
+    gain most. The second term looks for a position that follows a word like those before the target
+    t, the last one for a phrase that the text repeats, beyond the first three words of the context.
+    σ bounds the weight of a position by 1, next to a Z near 1: without a bound, training at a high
+    rate diverges. Q, R, v and r start at 0, and u at -6.5, or -6.5 - ln(d / 100) for a distance d
+    of more than 100 words.
 
-    Features are float [B, w], vectors C(w_i) [B, n-1, m], oldest word first, and a float [B, n-1]: 0 for a position of
-    `<pad>` or `<s>`. Weight decay is on Q, R and v, not on the biases u and r.
+    Features are float [B, w], vectors C(w_i) [B, n-1, m], oldest word first, and a float [B, n-1]:
+    0 for a position of `<pad>` or `<s>`. Weight decay is on Q, R and v, not on the biases u and r.
 
-    Reference: Gu, Lu, Li & Li (2016), Incorporating copying mechanism in sequence-to-sequence learning, equation 4;
-    Merity, Xiong, Bradbury & Socher (2017), Pointer sentinel mixture models.
+    Reference: Gu, Lu, Li & Li (2016), Incorporating copying mechanism in sequence-to-sequence
+    learning, equation 4; Merity, Xiong, Bradbury & Socher (2017), Pointer sentinel mixture models.
     """
 
     options = ("weight_decay",)
@@ -168,16 +186,22 @@ class Pointer(ConfiguredLayer):
         """The dtype of the weights of words: float64 if the weights are, else float32."""
         return "float64" if self.variable_dtype == "float64" else "float32"
 
-    def build(self, features_shape: tuple, vectors_shape: tuple, context_ids_shape: tuple | None = None) -> None:
+    def build(
+        self, features_shape: tuple, vectors_shape: tuple, context_ids_shape: tuple | None = None
+    ) -> None:
         size, m = vectors_shape[1:]
-        matrix = dict(initializer="zeros", regularizer=l2_regularizer(self.weight_decay), autocast=False)
+        matrix = dict(
+            initializer="zeros", regularizer=l2_regularizer(self.weight_decay), autocast=False
+        )
         self.Q = self.add_weight(name="Q", shape=(features_shape[-1], m), **matrix)
         self.R = self.add_weight(name="R", shape=(features_shape[-1], m), **matrix)
         self.v = self.add_weight(name="v", shape=(m,), **matrix)
         distance = np.arange(size, 0, -1)
         start = keras.initializers.Constant(_START - np.log(np.maximum(1, distance / _NEAR)))
         self.u = self.add_weight(name="u", shape=(size,), initializer=start, autocast=False)
-        self.r = self.add_weight(name="r", shape=(count_matched(size),), initializer="zeros", autocast=False)
+        self.r = self.add_weight(
+            name="r", shape=(count_matched(size),), initializer="zeros", autocast=False
+        )
 
     def find_copies(self, features: Tensor, context: Context, head: Head) -> Copies:
         """Return the copies of the contexts' words that are outputs of a head."""
@@ -193,19 +217,35 @@ class Pointer(ConfiguredLayer):
 
     def _compute_queries(self, features: Tensor) -> list[Tensor]:
         """Return v + Q f and R f, float [B, m] each."""
-        queries = [ops.matmul(features, ops.cast(weight, features.dtype)) for weight in (self.Q, self.R)]
+        queries = [
+            ops.matmul(features, ops.cast(weight, features.dtype)) for weight in (self.Q, self.R)
+        ]
         return [queries[0] + ops.cast(self.v, features.dtype), queries[1]]
 
-    def weigh_segments(self, features: Tensor, vectors: Tensor, ids: Tensor, starts: Tensor | None) -> Tensor:
-        """Return a of the words of segments for each target, float [S, w, T]; see `ContextEmbedding.read_segments`."""
+    def weigh_segments(
+        self, features: Tensor, vectors: Tensor, ids: Tensor, starts: Tensor | None
+    ) -> Tensor:
+        """Return a of the words of segments for each target, float [S, w, T]; see
+        `ContextEmbedding.read_segments`.
+        """
         width, size = ids.shape[1], self.u.shape[0]
         targets = width - size
-        queries = [ops.reshape(query, (-1, targets, vectors.shape[2])) for query in self._compute_queries(features)]
+        queries = [
+            ops.reshape(query, (-1, targets, vectors.shape[2]))
+            for query in self._compute_queries(features)
+        ]
         products = [ops.matmul(vectors, ops.transpose(query, (0, 2, 1))) for query in queries]
-        of_words, of_previous = (ops.cast(product, self.weight_dtype) for product in products)  # [S, w, T]
-        place, first = np.arange(width, dtype=np.int32)[:, None], 1 + np.arange(targets, dtype=np.int32)
-        # nothing is before the first of the n-1 words, and `<s>` before the first word of a sentence
-        previous = ops.pad(of_previous[:, :-1], [[0, 0], [1, 0], [0, 0]]) * (place > first).astype(self.weight_dtype)
+        # [S, w, T]
+        of_words, of_previous = (ops.cast(product, self.weight_dtype) for product in products)
+        place, first = (
+            np.arange(width, dtype=np.int32)[:, None],
+            1 + np.arange(targets, dtype=np.int32),
+        )
+        # nothing is before the first of the n-1 words, and `<s>` before the first word of a
+        # sentence
+        previous = ops.pad(of_previous[:, :-1], [[0, 0], [1, 0], [0, 0]]) * (place > first).astype(
+            self.weight_dtype
+        )
         is_word = _is_copied(ids)[:, :, None]
         if starts is not None:
             starts = ops.expand_dims(starts, 1)
@@ -222,17 +262,23 @@ class Pointer(ConfiguredLayer):
     def _match(self, ids: Tensor) -> Tensor:
         """Return the last term of z, float [S, w, T]."""
         targets, longest = ids.shape[1] - self.u.shape[0], self.r.shape[0]
-        equal = ops.equal(ids[:, :, None], ids[:, None, 1 - targets - longest :])  # with the words before the targets
-        seen = np.arange(ids.shape[1])[:, None] - np.arange(1 - longest, targets)  # words of the context before i
+        # with the words before the targets
+        equal = ops.equal(ids[:, :, None], ids[:, None, 1 - targets - longest :])
+        # words of the context before i
+        seen = np.arange(ids.shape[1])[:, None] - np.arange(1 - longest, targets)
         equal = ops.cast(equal, self.weight_dtype) * (seen >= longest).astype(self.weight_dtype)
         equal = ops.pad(equal, [[0, 0], [longest, 0], [0, 0]])
-        parts = [equal[:, longest - k : -k, longest - k : longest - k + targets] for k in range(1, longest + 1)]
+        parts = [
+            equal[:, longest - k : -k, longest - k : longest - k + targets]
+            for k in range(1, longest + 1)
+        ]
         runs = ops.stack(list(itertools.accumulate(parts, operator.mul)))
         products = ops.matmul(ops.cast(self.r, runs.dtype)[None], ops.reshape(runs, (longest, -1)))
         return ops.reshape(products, (-1, *runs.shape[2:]))
 
     def call(self, features: Tensor, vectors: Tensor, context_ids: Tensor) -> Tensor:
-        one_before = [[0, 0], [1, 0]]  # a context is a segment of one target, with `<pad>` before it
+        # a context is a segment of one target, with `<pad>` before it
+        one_before = [[0, 0], [1, 0]]
         vectors, ids = ops.pad(vectors, [*one_before, [0, 0]]), ops.pad(context_ids, one_before)
         return self.weigh_segments(features, vectors, ids, None)[:, 1:, 0]
 
@@ -240,15 +286,22 @@ class Pointer(ConfiguredLayer):
     def biases(self) -> list[keras.Variable]:
         return [self.u, self.r]  # v has weight decay
 
-    def to_array_function(self, words: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """Return a, float32 [B, n-1], as a function of features [B, w] and contexts int [B, n-1], with present weights.
+    def to_array_function(
+        self, words: np.ndarray
+    ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """Return a, float32 [B, n-1], as a function of features [B, w] and contexts int [B, n-1],
+        with present weights.
 
         `words` is C, float32 [|V|, m], with zeros for `<pad>`. The function can be pickled.
         """
-        weights = [np.array(weight, np.float32) for weight in (self.Q, self.R, self.v, self.u, self.r)]
+        weights = [
+            np.array(weight, np.float32) for weight in (self.Q, self.R, self.v, self.u, self.r)
+        ]
         return functools.partial(_weigh_arrays, words, *weights)
 
-    def compute_output_shape(self, features_shape: tuple, vectors_shape: tuple, *others: tuple) -> tuple:
+    def compute_output_shape(
+        self, features_shape: tuple, vectors_shape: tuple, *others: tuple
+    ) -> tuple:
         return vectors_shape[:2]
 
 

@@ -26,13 +26,17 @@ class Scores(Protocol):
         """Return y of one word per context, float [B], for int [B]."""
 
     def logits_of(self, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
-        """Return y of the same k words in all contexts plus `offset` [k]: float [B, k], for int [k]."""
+        """Return y of the same k words in all contexts plus `offset` [k]: float [B, k], for int
+        [k].
+        """
 
     def log_z(self) -> Tensor:
         """Return ln Z, float [B], for evaluation."""
 
     def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return ln Z and y of one word per context, float [B] each, with a gradient for training."""
+        """Return ln Z and y of one word per context, float [B] each, with a gradient for
+        training.
+        """
 
     def expected_logit(self, distribution: Tensor) -> Tensor:
         """Return sum_w q(w) y_w, float [B], for a distribution q over the outputs."""
@@ -44,7 +48,8 @@ class Scores(Protocol):
 def compute_log_prob(scores: Scores, word_ids: Tensor, places: Tensor | None = None) -> Tensor:
     """Return ln P(word | context), float [T], for int [T].
 
-    `places`, int [T], is the context of each word among the B contexts. None: word i is of context i.
+    `places`, int [T], is the context of each word among the B contexts. None: word i is of context
+    i.
     """
     log_z = scores.log_z()
     if places is not None:
@@ -96,7 +101,9 @@ class LinearScores(NamedTuple):
 
     def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
         kernel = self.kernel()
-        log_z, logit = linear_softmax(self.features, kernel, self.bias, word_ids, self.training_dtype)
+        log_z, logit = linear_softmax(
+            self.features, kernel, self.bias, word_ids, self.training_dtype
+        )
         return log_z, logit
 
     def expected_logit(self, distribution: Tensor) -> Tensor:

@@ -1,4 +1,6 @@
-"""Softmax of linear outputs in tiles of words, log Z and the losses of negative samples, with their gradients."""
+"""Softmax of linear outputs in tiles of words, log Z and the losses of negative samples, with their
+gradients.
+"""
 
 import keras
 from keras import ops
@@ -9,7 +11,8 @@ if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
 
 _CACHED = 1 << 18  # logits in a tile: 1 MiB, within the cache of a core
-_WHOLE = 1 << 22  # logits in one tile at most: for fewer, joining the gradients of tiles costs more than it saves
+# logits in one tile at most: for fewer, joining the gradients of tiles costs more than it saves
+_WHOLE = 1 << 22
 _LEAST = 512  # words of a tile at least: a matrix product with fewer is slow
 _MOST = 64  # tiles at most
 _FACTORS = 16  # numbers that are multiplied before one logarithm is taken
@@ -22,19 +25,26 @@ def linear_softmax(
     target_ids: Tensor,
     dtype: str | keras.DTypePolicy | None,
 ) -> tuple[Tensor, Tensor]:
-    """Return log Z and the target logits of a linear softmax, with a gradient for training, in tiles of words.
+    """Return log Z and the target logits of a linear softmax, with a gradient for training, in
+    tiles of words.
 
         ln Z = ln sum_i exp(b_i + U_i f),    y_t = b_t + U_t f
 
-    Forward and backward pass together take three matrix products, and one exponential per logit. Logits are computed
-    in tiles of words that fit the cache: the sums of exp(y_i) and of exp(y_i) U_i at once. Only the exponentials are
-    kept, for the gradient of U. The greatest logit is subtracted only if a sum overflows or underflows without.
+    Forward and backward pass together take three matrix products, and one exponential per logit.
+    Logits are computed in tiles of words that fit the cache: the sums of exp(y_i) and of exp(y_i)
+    U_i at once. Only the exponentials are kept, for the gradient of U. The greatest logit is
+    subtracted only if a sum overflows or underflows without.
 
-    Features f are [B, w], the kernel U [V, w], the targets int [B] in range. `dtype` is that of the matrix products.
-    The results are [B] each, of at least float32.
+    Features f are [B, w], the kernel U [V, w], the targets int [B] in range. `dtype` is that of the
+    matrix products. The results are [B] each, of at least float32.
     """
     if keras.backend.backend() != "tensorflow":
-        logits = ops.cast(ops.matmul(features, ops.transpose(ops.cast(kernel, features.dtype))), "float32") + bias
+        logits = (
+            ops.cast(
+                ops.matmul(features, ops.transpose(ops.cast(kernel, features.dtype))), "float32"
+            )
+            + bias
+        )
         chosen = ops.take_along_axis(logits, ops.expand_dims(target_ids, -1), axis=-1)[:, 0]
         return ops.logsumexp(logits, axis=-1), chosen
     kernel, bias = _as_tensor(kernel), _as_tensor(bias)
@@ -49,7 +59,8 @@ def linear_softmax(
         z: list[Tensor] = []
         weighted: list[Tensor] = []
         for table, bias in zip(tables, biases, strict=True):
-            with tf.control_dependencies(z[-1:] + weighted[-1:]):  # one tile after the other, while each is in cache
+            # one tile after the other, while each is in cache
+            with tf.control_dependencies(z[-1:] + weighted[-1:]):
                 logits = _logits(low, table, bias)
             tile = tf.exp(logits if shift is None else logits - shift)  # [B, tile]
             z.append(tf.reduce_sum(tile, axis=-1, keepdims=True))
@@ -64,37 +75,59 @@ def linear_softmax(
         return *exponentials(shift), shift
 
     plain = exponentials(None)
-    z, weighted, tiles, shift = tf.cond(_in_range(plain[0]), lambda: (*plain, tf.zeros_like(plain[0])), shifted)
+    z, weighted, tiles, shift = tf.cond(
+        _in_range(plain[0]), lambda: (*plain, tf.zeros_like(plain[0])), shifted
+    )
     target_rows = tf.cast(tf.gather(kernel, target_ids), wide)  # [B, w]
     target_logit = tf.reduce_sum(features * target_rows, axis=-1) + tf.gather(bias, target_ids)
-    results, saved = [tf.math.log(z[:, 0]) + shift[:, 0], target_logit], [z, weighted, target_ids, target_rows, *tiles]
+    results, saved = (
+        [tf.math.log(z[:, 0]) + shift[:, 0], target_logit],
+        [z, weighted, target_ids, target_rows, *tiles],
+    )
     return attach_gradient(_softmax_gradient, results, inputs, saved)
 
 
-def _softmax_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
+def _softmax_gradient(
+    upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]
+) -> list[Tensor]:
     (d_log_z, d_target), (z, weighted, target_ids, target_rows, *tiles) = upstream, saved
     dtype, wide, features = tiles[0].dtype, z.dtype, tf.cast(inputs[0], z.dtype)
     share = d_log_z[:, None] / z  # [B, 1]
     d_features = share * weighted + d_target[:, None] * target_rows
     batch, width = features.shape
     is_small = batch is not None and batch <= width
-    if is_small and len(tiles) == 1:  # the targets are added to the few rows of [B, V], not to the many of U
+    # the targets are added to the few rows of [B, V], not to the many of U
+    if is_small and len(tiles) == 1:
         places = tf.stack([tf.range(tf.size(target_ids)), target_ids], axis=1)
-        d_logits = tf.tensor_scatter_nd_add(tiles[0] * tf.cast(share, dtype), places, tf.cast(d_target, dtype))
+        d_logits = tf.tensor_scatter_nd_add(
+            tiles[0] * tf.cast(share, dtype), places, tf.cast(d_target, dtype)
+        )
         d_kernel = tf.cast(tf.matmul(d_logits, tf.cast(features, dtype), transpose_a=True), wide)
         d_bias = tf.reduce_sum(tf.cast(d_logits, wide), axis=0)
-    else:  # [w+1, tile], the row of b last. The small matrix is transposed afterwards, not the large one before
+    else:
+        # [w+1, tile], the row of b last. The small matrix is transposed afterwards, not the large
+        # one before
         scaled = tf.concat([tf.cast(features * share, dtype), tf.cast(share, dtype)], axis=-1)
         products = [tf.matmul(scaled, tile, transpose_a=True) for tile in tiles]
-        d_kernel = tf.cast(tf.concat([tf.transpose(product[:-1]) for product in products], axis=0), wide)
+        d_kernel = tf.cast(
+            tf.concat([tf.transpose(product[:-1]) for product in products], axis=0), wide
+        )
         d_bias = tf.cast(tf.concat([product[-1] for product in products], axis=0), wide)
-        d_kernel = tf.tensor_scatter_nd_add(d_kernel, target_ids[:, None], d_target[:, None] * features)
+        d_kernel = tf.tensor_scatter_nd_add(
+            d_kernel, target_ids[:, None], d_target[:, None] * features
+        )
         d_bias = tf.tensor_scatter_nd_add(d_bias, target_ids[:, None], d_target)
-    return [tf.cast(gradient, x.dtype) for gradient, x in zip([d_features, d_kernel, d_bias], inputs, strict=True)]
+    return [
+        tf.cast(gradient, x.dtype)
+        for gradient, x in zip([d_features, d_kernel, d_bias], inputs, strict=True)
+    ]
 
 
 def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
-    """Return ln Z of a linear softmax, float [B], without storing [B, V] logits. For evaluation only."""
+    """Return ln Z of a linear softmax, float [B], without storing [B, V] logits.
+
+    For evaluation only.
+    """
     if keras.backend.backend() != "tensorflow":
         return ops.logsumexp(ops.matmul(features, ops.transpose(kernel)) + bias, axis=-1)
     kernel = tf.cast(_as_tensor(kernel), features.dtype)
@@ -109,13 +142,16 @@ def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
     z = tf.add_n(sums)
 
     def shifted() -> Tensor:
-        return tf.reduce_logsumexp(tf.stack([tf.reduce_logsumexp(_logits(features, *t), axis=-1) for t in tiles]), 0)
+        return tf.reduce_logsumexp(
+            tf.stack([tf.reduce_logsumexp(_logits(features, *t), axis=-1) for t in tiles]), 0
+        )
 
     return tf.cond(_in_range(z), lambda: tf.math.log(z), shifted)
 
 
 def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
-    """Return the loss of the negative samples in noise-contrastive estimation, float [B], with a gradient for training.
+    """Return the loss of the negative samples in noise-contrastive estimation, float [B], with a
+    gradient for training.
 
         loss = -sum_j ln σ(-s_j) + α (ln Z)²,    Z = sum_j exp(s_j)
         d loss / d s_j = σ(s_j) + 2 α ln Z exp(s_j) / Z,    σ(s) = exp(s) / (1 + exp(s))
@@ -133,7 +169,10 @@ def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
         return _sum_logs(one), power / one, tf.math.log(z), power, z
 
     def stable() -> tuple[Tensor, ...]:
-        softplus, log_z = tf.reduce_sum(tf.math.softplus(logits), axis=-1), tf.reduce_logsumexp(logits, axis=-1)
+        softplus, log_z = (
+            tf.reduce_sum(tf.math.softplus(logits), axis=-1),
+            tf.reduce_logsumexp(logits, axis=-1),
+        )
         return softplus, tf.sigmoid(logits), log_z, tf.exp(logits - log_z[:, None]), tf.ones_like(z)
 
     loss, *saved, log_z, weight, total = tf.cond(_in_range(z, greatest=1e3), plain, stable)
@@ -143,7 +182,9 @@ def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
     return attach_gradient(_noise_gradient, [loss], [logits], saved)[0]
 
 
-def _noise_gradient(upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]) -> list[Tensor]:
+def _noise_gradient(
+    upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]
+) -> list[Tensor]:
     slope = saved[0]  # σ
     if len(saved) > 1:
         slope += saved[1] * saved[2][:, None]
@@ -164,7 +205,8 @@ def _in_range(z: Tensor, greatest: float = 1e30) -> Tensor:
 
 
 def _sum_logs(factors: Tensor) -> Tensor:
-    """Return the sum of logarithms of each row of factors >= 1, whose sum of (factor - 1) is at most 1000.
+    """Return the sum of logarithms of each row of factors >= 1, whose sum of (factor - 1) is at
+    most 1000.
 
     One logarithm is taken of 16 of them, whose product is at most (1 + 1000/16)^16 < 1e29.
     """
@@ -175,7 +217,9 @@ def _sum_logs(factors: Tensor) -> Tensor:
 
 
 def _tiles(features: Tensor, kernel: Tensor) -> list[int]:
-    """Return the numbers of rows of a kernel in each tile, so that the logits of a tile fit the cache."""
+    """Return the numbers of rows of a kernel in each tile, so that the logits of a tile fit the
+    cache.
+    """
     size, batch = kernel.shape[0], features.shape[0] or _CACHED // _LEAST
     if size * batch <= _WHOLE:
         return [size]

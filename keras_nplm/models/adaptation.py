@@ -1,4 +1,6 @@
-"""Adaptation (fine-tuning, domain adaptation): train a network further on a small text, with early stopping."""
+"""Adaptation (fine-tuning, domain adaptation): train a network further on a small text, with early
+stopping.
+"""
 
 import dataclasses
 import math
@@ -23,14 +25,17 @@ from keras_nplm.models.networks.context_network import ContextNetwork
 
 _FIRST_RATE, _RATE_FACTOR, _RATES = 0.1, 3.0, 3
 _SHARES = (0.25, 0.5, 0.75, 1.0)
-_TOLERANCE = 1.02  # a smaller share may raise the held-out perplexity by this factor: it keeps more of the old text
+# a smaller share may raise the held-out perplexity by this factor: it keeps more of the old text
+_TOLERANCE = 1.02
 _BATCH = 32
 _VALIDATION_BATCH = 1024
 
 
 @dataclasses.dataclass(frozen=True)
 class Adaptation:
-    """The result of `adapt_network`: the chosen rate, epochs and α, and perplexities of the held-out text."""
+    """The result of `adapt_network`: the chosen rate, epochs and α, and perplexities of the
+    held-out text.
+    """
 
     rate: float
     epochs: int
@@ -51,15 +56,18 @@ def adapt_network(
     epochs: int = 10,
     seed: int = 0,
 ) -> tuple[ContextNetwork | Hybrid | Mixture, Adaptation]:
-    """Fine-tune a copy of a network, alone or in a hybrid, on a text, and average its weights with the trained weights.
+    """Fine-tune a copy of a network, alone or in a hybrid, on a text, and average its weights with
+    the trained weights.
 
         θ' = fine-tune(θ_0, text),    θ = θ_0 + α (θ' - θ_0)
 
-    SGD stops at the first epoch that does not lower the held-out perplexity. If the first epoch is the best, a third of
-    the rate is tried; if the last is, three times the rate. α is the smallest share within 2% of the lowest perplexity:
-    it forgets less. If nothing helps, the weights stay as they are.
+    SGD stops at the first epoch that does not lower the held-out perplexity. If the first epoch is
+    the best, a third of the rate is tried; if the last is, three times the rate. α is the smallest
+    share within 2% of the lowest perplexity: it forgets less. If nothing helps, the weights stay as
+    they are.
 
-    Reference: Wortsman et al. (2022), Robust fine-tuning of zero-shot models, for the average of the weights.
+    Reference: Wortsman et al. (2022), Robust fine-tuning of zero-shot models, for the average of
+    the weights.
     """
     boundary = resolve_boundary([model], boundary) or "sentence"
     fitting = _Fitting(model, train_ids, held_out_ids, boundary, epochs, seed)
@@ -80,7 +88,9 @@ def adapt_network(
     lowest = min(perplexities.values())
     share = next(share for share in _SHARES if perplexities[share] <= _TOLERANCE * lowest)
     learns = perplexities[share] < before
-    after = fitting.measure(best.weights, share) if learns else fitting.measure(fitting.trained, 1.0)
+    after = (
+        fitting.measure(best.weights, share) if learns else fitting.measure(fitting.trained, 1.0)
+    )
     chosen = (best.rate, best.epochs, share) if learns else (0.0, 0, 0.0)
     targets = fitting.held_out[:, -1]
     sizes = fitting.tokens, len(targets), int((targets == UNK_ID).sum())
@@ -141,15 +151,23 @@ class _Fitting:
         self.network.optimizer.learning_rate.assign(rate)
         batch_size = min(_BATCH, self.tokens)
         training = self._open(self._training, batch_size, self._shuffled)
-        stopping = keras.callbacks.EarlyStopping("val_perplexity", mode="min", restore_best_weights=True, patience=1)
-        options = dict(callbacks=[stopping, keras.callbacks.TerminateOnNaN()], shuffle=False, verbose=0)
+        stopping = keras.callbacks.EarlyStopping(
+            "val_perplexity", mode="min", restore_best_weights=True, patience=1
+        )
+        options = dict(
+            callbacks=[stopping, keras.callbacks.TerminateOnNaN()], shuffle=False, verbose=0
+        )
         self.network.fit(training, validation_data=self._validation, epochs=self._epochs, **options)
         weights = [weight.numpy() for weight in self.network.trainable_weights]
         return _Run(rate, stopping.best_epoch + 1, self.measure(weights, 1.0), weights)
 
     def measure(self, weights: Sequence[np.ndarray], share: float) -> float:
-        """Return the held-out perplexity of an average with the trained weights, which the network keeps."""
-        self._assign([old + share * (new - old) for old, new in zip(self.trained, weights, strict=True)])
+        """Return the held-out perplexity of an average with the trained weights, which the network
+        keeps.
+        """
+        self._assign(
+            [old + share * (new - old) for old, new in zip(self.trained, weights, strict=True)]
+        )
         with np.errstate(over="ignore", invalid="ignore"):
             log_prob = self.model.log_prob(self.held_out[:, :-1], self.held_out[:, -1])
             perplexity = float(np.exp(-np.mean(log_prob, dtype=np.float64)))

@@ -8,20 +8,24 @@ from keras_nplm.data.ids import BOS_ID, PAD_ID, check_ngrams, find_distinct_rows
 from keras_nplm.io.errors import InputError, check_argument
 
 NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster in large blocks
-DISTRIBUTION_ROWS = 512  # contexts in a block whose distributions, float [rows, |V|], are computed together
+# contexts in a block whose distributions, float [rows, |V|], are computed together
+DISTRIBUTION_ROWS = 512
 
 
 class NextWordModel:
     """Base class of language models: P(w | context) for a context of n-1 word ids.
 
-    A subclass sets the attributes and implements `_log_prob` and `_next_log_probs`, which receive checked int32 ids,
-    a block of rows at a time. Evaluation, mixing, scoring and rescoring use `log_prob` and `next_log_probs` only.
+    A subclass sets the attributes and implements `_log_prob` and `_next_log_probs`, which receive
+    checked int32 ids, a block of rows at a time. Evaluation, mixing, scoring and rescoring use
+    `log_prob` and `next_log_probs` only.
 
     Attributes:
         order: int, n. A context has n-1 words.
         vocabulary_size: int, |V|, special tokens included.
-        boundary: `"sentence"`, `"text"` or `"stream"`, how the training text was cut into n-grams. None: not known.
-        kind: the name of this kind of model in `config.json`. None: it cannot be saved in a model directory.
+        boundary: `"sentence"`, `"text"` or `"stream"`, how the training text was cut into n-grams.
+            None: not known.
+        kind: the name of this kind of model in `config.json`. None: it cannot be saved in a model
+            directory.
     """
 
     order: int
@@ -37,43 +41,63 @@ class NextWordModel:
         return ""
 
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(target | context) in nats, float [B], for int [B, n-1], oldest word first, and int [B]."""
-        context_ids, target_ids = check_ngrams(context_ids, target_ids, self.order, self.vocabulary_size)
+        """Return ln P(target | context) in nats, float [B], for int [B, n-1], oldest word first,
+        and int [B].
+        """
+        context_ids, target_ids = check_ngrams(
+            context_ids, target_ids, self.order, self.vocabulary_size
+        )
         blocks = row_blocks(max(len(target_ids), 1), NGRAM_ROWS)
         parts = [self._log_prob(context_ids[block], target_ids[block]) for block in blocks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def find_orders(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return the order of the n-gram that each probability is of, int [B]: here all words of the context count."""
+        """Return the order of the n-gram that each probability is of, int [B]: here all words of
+        the context count.
+        """
         counts = context_ids != PAD_ID
         counts[:, :-1] &= context_ids[:, 1:] != BOS_ID
         return 1 + np.count_nonzero(counts, axis=1)
 
     @property
     def uses_whole_contexts(self) -> bool:
-        """Whether every word of a context counts, as in a network. If not, `find_used_lengths` tells which."""
+        """Whether every word of a context counts, as in a network.
+
+        If not, `find_used_lengths` tells which.
+        """
         return True
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return the number of last words of each context that count, int [B], for checked int32 [B, n-1].
+        """Return the number of last words of each context that count, int [B], for checked int32
+        [B, n-1].
 
-        Contexts that end in the same such words have the same probabilities, now and after any further words.
+        Contexts that end in the same such words have the same probabilities, now and after any
+        further words.
         """
         return np.full(len(context_ids), self.order - 1)
 
-    def log_prob_and_lengths(self, context_ids: np.ndarray, target_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return ln P(target | context), float [B], and `find_used_lengths` of the contexts after the targets.
+    def log_prob_and_lengths(
+        self, context_ids: np.ndarray, target_ids: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return ln P(target | context), float [B], and `find_used_lengths` of the contexts after
+        the targets.
 
-        Ids are checked, as those of `_log_prob`. A model that finds both in one search overrides this method.
+        Ids are checked, as those of `_log_prob`. A model that finds both in one search overrides
+        this method.
         """
         after = np.concatenate([context_ids, target_ids[:, None]], axis=1)[:, 1:]
         return self._log_prob(context_ids, target_ids), self.find_used_lengths(after)
 
     def learn_rest(self) -> None:
-        """Learn from the last predicted words, which fill no chunk. A model that does not learn does nothing."""
+        """Learn from the last predicted words, which fill no chunk.
+
+        A model that does not learn does nothing.
+        """
 
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(w | context) of every word w in nats, float [B, |V|]; exp of a row sums to 1."""
+        """Return ln P(w | context) of every word w in nats, float [B, |V|]; exp of a row sums
+        to 1.
+        """
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
         if len(context_ids) <= DISTRIBUTION_ROWS:
             return self._next_log_probs(context_ids)
@@ -86,7 +110,10 @@ class NextWordModel:
         return result
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(target | context), float [B], for checked int32 [B, n-1] and [B]. Default: from distributions."""
+        """Return ln P(target | context), float [B], for checked int32 [B, n-1] and [B].
+
+        Default: from distributions.
+        """
         result = np.empty(len(target_ids))
         for block in row_blocks(len(target_ids), DISTRIBUTION_ROWS):
             contexts, which = find_distinct_rows(context_ids[block])
@@ -95,8 +122,13 @@ class NextWordModel:
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context), float [B, |V|], for checked int32 [B, n-1]."""
-        name, fix = type(self).__name__, "ask a model that does not learn as it reads for distributions."
-        raise InputError(f"{name} must be asked for the words of the text, with `log_prob`. Fix: {fix}")
+        name, fix = (
+            type(self).__name__,
+            "ask a model that does not learn as it reads for distributions.",
+        )
+        raise InputError(
+            f"{name} must be asked for the words of the text, with `log_prob`. Fix: {fix}"
+        )
 
 
 def row_blocks(num_rows: int, block_size: int) -> Iterator[slice]:
@@ -122,13 +154,21 @@ def find_longest_used(models: Sequence[NextWordModel], context_ids: np.ndarray) 
 
 
 def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = None) -> str | None:
-    """Return the boundary of models, which must be one, and equal to `boundary` where given; None if none is known."""
+    """Return the boundary of models, which must be one, and equal to `boundary` where given; None
+    if none is known.
+    """
     boundaries = [getattr(model, "boundary", None) for model in models]
     known = {name for name in boundaries if name is not None}
     if len(known) > 1:
         names = ", ".join(map(str, boundaries))
-        raise InputError(f"Combined models must have one `boundary`. Received: {names}. Fix: train them with one.")
+        raise InputError(
+            f"Combined models must have one `boundary`. Received: {names}. Fix: train them with "
+            "one."
+        )
     trained = next(iter(known), None)
-    fits, fix = None in (boundary, trained) or boundary == trained, "leave it out, or train a model with that boundary."
+    fits, fix = (
+        None in (boundary, trained) or boundary == trained,
+        "leave it out, or train a model with that boundary.",
+    )
     check_argument("boundary", fits, f"{trained!r}, as the model was trained", repr(boundary), fix)
     return boundary or trained

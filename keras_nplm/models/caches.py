@@ -1,8 +1,10 @@
-"""Cache language models: a unigram, an n-gram and a continuous cache of the previous words, to mix with other models.
+"""Cache language models: a unigram, an n-gram and a continuous cache of the previous words, to mix
+with other models.
 
-A cache predicts the words of the recent text again. Alone it gives a word outside its window probability 0. In a
-`Mixture` it adapts a model to the topic and the names of a text, without training. Its context is long: 500 words by
-default. With the boundary `"sentence"` it ends at the start of the sentence, so use `"text"` or `"stream"`.
+A cache predicts the words of the recent text again. Alone it gives a word outside its window
+probability 0. In a `Mixture` it adapts a model to the topic and the names of a text, without
+training. Its context is long: 500 words by default. With the boundary `"sentence"` it ends at the
+start of the sentence, so use `"text"` or `"stream"`.
 """
 
 import itertools
@@ -18,20 +20,37 @@ from keras_nplm.io.errors import check_argument
 from keras_nplm.io.fields import FieldFacts
 from keras_nplm.models.base import NextWordModel, row_blocks
 
-DECAY = FieldFacts(name="decay", type=float, default=300.0, least=1, help="words after which a cached word weighs 1/e")
-FLATNESS = FieldFacts(name="flatness", type=float, default=0.3, least=0, help="factor of h_t · h_i in the exponent")
+DECAY = FieldFacts(
+    name="decay",
+    type=float,
+    default=300.0,
+    least=1,
+    help="words after which a cached word weighs 1/e",
+)
+FLATNESS = FieldFacts(
+    name="flatness", type=float, default=0.3, least=0, help="factor of h_t · h_i in the exponent"
+)
 LENGTH = FieldFacts(
-    name="cache_length", type=int, default=500, least=1, below=1 << 16, help="previous words that a cache holds"
+    name="cache_length",
+    type=int,
+    default=500,
+    least=1,
+    below=1 << 16,
+    help="previous words that a cache holds",
 )
 FACTORS = (1000.0, 10.0, 10.0)  # of an n-gram cache
 _MOST_FACTORS, _HIGHEST_FACTOR = 16, 1_000_000  # their product is finite in float64
-_ROWS = 128  # contexts whose cached words, [rows, length], are weighed together: they fit in the processor's cache
+# contexts whose cached words, [rows, length], are weighed together: they fit in the processor's
+# cache
+_ROWS = 128
 _TOKENS = 1 << 15  # words whose features are in memory together
 _LOWEST = -700.0  # ln of the least weight of a cached word: exp of it is above 0 in float64
 
 
 class _Cache(NextWordModel):
-    """Base class of caches: P(w | context) is the weight of the cached words w among all cached words."""
+    """Base class of caches: P(w | context) is the weight of the cached words w among all cached
+    words.
+    """
 
     def __init__(self, vocabulary_size: int, boundary: str, length: int, before: int):
         LENGTH.check(length, "length")
@@ -45,7 +64,9 @@ class _Cache(NextWordModel):
         self._uniform = 1 / len(predicted)
 
     def _weigh(self, context_ids: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield (rows, their cached words int32 [R, L], the weights of these [R, L]: 0 if never predicted)."""
+        """Yield (rows, their cached words int32 [R, L], the weights of these [R, L]: 0 if never
+        predicted).
+        """
         raise NotImplementedError
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
@@ -65,7 +86,9 @@ class _Cache(NextWordModel):
         return result
 
     def _log_share(self, parts: np.ndarray, totals: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """Return ln(parts / totals) of the words `ids`; uniform where the cache is empty, so where a total is 0."""
+        """Return ln(parts / totals) of the words `ids`; uniform where the cache is empty, so where
+        a total is 0.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(np.where(totals > 0, parts / totals, self._is_word[ids] * self._uniform))
 
@@ -76,21 +99,23 @@ class NgramCache(_Cache):
         P(w | w_{t-L-K} … w_{t-1}) = sum_i λ^i F_m(i) [w_{t-i} = w] / sum_i λ^i F_m(i),    i = 1 … L
         F_m = f_1 f_2 … f_m,    λ = exp(-1 / decay)
 
-    m(i), at most K, is the number of words before w_{t-i} that equal the words before the target, counted backwards
-    from both. So a word weighs more if it followed the last word, and more again if it followed the last two. Where no
-    word did, and without factors, this is the unigram cache. The sums run over the words that can be predicted,
-    `<unk>` included: not over `<pad>`, `<s>`, and `</s>` of a stream. Where the window has no such word, P is uniform.
+    m(i), at most K, is the number of words before w_{t-i} that equal the words before the target,
+    counted backwards from both. So a word weighs more if it followed the last word, and more again
+    if it followed the last two. Where no word did, and without factors, this is the unigram cache.
+    The sums run over the words that can be predicted, `<unk>` included: not over `<pad>`, `<s>`,
+    and `</s>` of a stream. Where the window has no such word, P is uniform.
 
     Args:
         vocabulary_size: |V|.
         boundary: `"sentence"`, `"text"` or `"stream"`. In sentences, the cache sees one sentence.
         decay: number of words after which a word weighs 1/e, 1 or more.
         length: L, number of words in the cache, 1 to 65,535. The order of the model is L + K + 1.
-        factors: f_1 … f_K, at most 16 numbers from 1 to 1,000,000. The default is the best of a few on validation text
-            of Brown, mixed with a network and a Kneser-Ney model.
+        factors: f_1 … f_K, at most 16 numbers from 1 to 1,000,000. The default is the best of a few
+            on validation text of Brown, mixed with a network and a Kneser-Ney model.
 
-    Reference: Jelinek, Merialdo, Roukos & Strauss (1991), A dynamic language model for speech recognition. They
-    interpolate a trigram, a bigram and a unigram cache. Here factors take the place of the interpolation.
+    Reference: Jelinek, Merialdo, Roukos & Strauss (1991), A dynamic language model for speech
+    recognition. They interpolate a trigram, a bigram and a unigram cache. Here factors take the
+    place of the interpolation.
     """
 
     kind = "ngram-cache"
@@ -103,11 +128,15 @@ class NgramCache(_Cache):
         length: int = 500,
         factors: Sequence[float] = FACTORS,
     ):
-        check_argument("boundary", boundary in BOUNDARIES, f"one of {', '.join(BOUNDARIES)}", repr(boundary))
+        check_argument(
+            "boundary", boundary in BOUNDARIES, f"one of {', '.join(BOUNDARIES)}", repr(boundary)
+        )
         DECAY.check(decay)
         fits = isinstance(factors, list | tuple) and len(factors) <= _MOST_FACTORS
         fits = fits and all(
-            isinstance(factor, numbers.Real) and not isinstance(factor, bool) and 1 <= factor <= _HIGHEST_FACTOR
+            isinstance(factor, numbers.Real)
+            and not isinstance(factor, bool)
+            and 1 <= factor <= _HIGHEST_FACTOR
             for factor in factors
         )
         expected = f"a list of at most {_MOST_FACTORS} numbers from 1 to {_HIGHEST_FACTOR:,}"
@@ -115,7 +144,9 @@ class NgramCache(_Cache):
         super().__init__(vocabulary_size, boundary, length, before=len(factors) + 1)
         self.decay = float(decay)
         self.factors = tuple(map(float, factors))
-        self._weights = np.exp(np.maximum(-np.arange(self.length - 1, -1, -1) / self.decay, _LOWEST))
+        self._weights = np.exp(
+            np.maximum(-np.arange(self.length - 1, -1, -1) / self.decay, _LOWEST)
+        )
 
     def _describe_parts(self) -> str:
         factors = ", ".join(f"{factor:g}" for factor in self.factors)
@@ -128,7 +159,8 @@ class NgramCache(_Cache):
             words = contexts[:, before:]
             weights = self._is_word[words] * self._weights
             row, column = np.divmod(np.arange(words.size), self.length)
-            for back, factor in enumerate(self.factors, start=1):  # the words after the last `back` words of a context
+            # the words after the last `back` words of a context
+            for back, factor in enumerate(self.factors, start=1):
                 matches = contexts[row, column + before - back] == contexts[row, -back]
                 row, column = row[matches], column[matches]
                 weights[row, column] *= factor
@@ -138,17 +170,25 @@ class NgramCache(_Cache):
 class UnigramCache(NgramCache):
     """Unigram cache with exponential decay: recent words, the last ones with the most weight.
 
-        P(w | w_{t-L} … w_{t-1}) = sum_i λ^i [w_{t-i} = w] / sum_i λ^i,    λ = exp(-1 / decay), i = 1 … L
+        P(w | w_{t-L} … w_{t-1}) = sum_i λ^i [w_{t-i} = w] / sum_i λ^i,
+        λ = exp(-1 / decay), i = 1 … L
 
     An `NgramCache` without factors: its order is L + 1.
 
-    Reference: Kuhn & De Mori (1990), A cache-based natural language model for speech recognition; Clarkson & Robinson
-    (1997), Language model adaptation using mixtures and an exponentially decaying cache.
+    Reference: Kuhn & De Mori (1990), A cache-based natural language model for speech recognition;
+    Clarkson & Robinson (1997), Language model adaptation using mixtures and an exponentially
+    decaying cache.
     """
 
     kind = "unigram-cache"
 
-    def __init__(self, vocabulary_size: int, boundary: str = "sentence", decay: float = 300.0, length: int = 500):
+    def __init__(
+        self,
+        vocabulary_size: int,
+        boundary: str = "sentence",
+        decay: float = 300.0,
+        length: int = 500,
+    ):
         super().__init__(vocabulary_size, boundary, decay, length, factors=())
 
 
@@ -157,23 +197,28 @@ class ContinuousCache(_Cache):
 
         P(w | context) = sum_i exp(θ h_t · h_i) [w_{t-i} = w] / sum_i exp(θ h_t · h_i),    i = 1 … L
 
-    h_i are the features of a network (`ContextNetwork.features`) after the n-1 words before w_{t-i}, and h_t after
-    the last n-1 words. The sums run over the words that can be predicted, as in `NgramCache`. The window has L +
-    n-1 words, so that each cached word has its whole context. The features of n-grams in text order are computed
-    once per word of the text, not per word of each window.
+    h_i are the features of a network (`ContextNetwork.features`) after the n-1 words before
+    w_{t-i}, and h_t after the last n-1 words. The sums run over the words that can be predicted, as
+    in `NgramCache`. The window has L + n-1 words, so that each cached word has its whole context.
+    The features of n-grams in text order are computed once per word of the text, not per word of
+    each window.
 
     Args:
-        network: the NPLM whose features are compared. Its vocabulary and boundary are those of the cache.
+        network: the NPLM whose features are compared. Its vocabulary and boundary are those of the
+            cache.
         flatness: θ, 0 or more. 0 gives all cached words the same weight.
         length: L, number of words in the cache, 1 to 65,535. The order of the model is L + n.
 
-    Reference: Grave, Joulin & Usunier (2017), Improving neural language models with a continuous cache.
+    Reference: Grave, Joulin & Usunier (2017), Improving neural language models with a continuous
+    cache.
     """
 
     kind = "continuous-cache"
 
     def __init__(self, network: Any, flatness: float = 0.3, length: int = 500):
-        check_argument("network", hasattr(network, "compute_features"), "an NPLM", type(network).__name__)
+        check_argument(
+            "network", hasattr(network, "compute_features"), "an NPLM", type(network).__name__
+        )
         FLATNESS.check(flatness)
         super().__init__(network.vocabulary_size, network.boundary, length, before=network.order)
         self.network = network
@@ -191,13 +236,18 @@ class ContinuousCache(_Cache):
         piece = np.cumsum(np.where(is_shifted, 1, size)) // _TOKENS
         cuts = np.flatnonzero(np.diff(piece, prepend=-1, append=piece[-1] + 1))
         for start, end in itertools.pairwise(cuts):
-            for rows, words, weights in self._weigh_piece(context_ids[start:end], is_shifted[start:end]):
+            for rows, words, weights in self._weigh_piece(
+                context_ids[start:end], is_shifted[start:end]
+            ):
                 yield slice(start + rows.start, start + rows.stop), words, weights
 
     def _weigh_piece(
         self, context_ids: np.ndarray, is_shifted: np.ndarray
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """As `_weigh`. The contexts are written as one text, in which a shifted context adds one word."""
+        """As `_weigh`.
+
+        The contexts are written as one text, in which a shifted context adds one word.
+        """
         number, size = context_ids.shape
         before = self.network.order - 1
         whole = ~is_shifted
@@ -206,7 +256,8 @@ class ContinuousCache(_Cache):
         text = np.empty(starts[-1] + size, np.int32)
         text[starts + size - 1] = context_ids[:, -1]
         text[starts[whole, None] + np.arange(size)] = context_ids[whole]
-        contexts = np.lib.stride_tricks.sliding_window_view(text, before)  # context i precedes the word i + n-1
+        # context i precedes the word i + n-1
+        contexts = np.lib.stride_tricks.sliding_window_view(text, before)
         is_needed = np.append(self._is_word[text[before:]], True)
         is_needed[starts + self.length] = True  # the contexts of the next words
         distinct, which = find_distinct_rows(contexts[is_needed])

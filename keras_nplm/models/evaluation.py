@@ -43,17 +43,19 @@ def evaluate(
 
     Args:
         model: any language model; `order` and `log_prob` suffice.
-        ids: int32 [T], each sentence closed by `</s>`; or an iterator over parts of them, for a text larger than
-            memory. The figures do not depend on where the text is cut.
-        boundary: `"sentence"`: contexts end at the sentence's start, and words and `</s>` are predicted. `"text"`:
-            contexts cross sentence ends, and words and `</s>` are predicted. `"stream"`: contexts cross sentence ends,
-            and only words are predicted. Perplexities of different boundaries are not comparable. Default:
-            `model.boundary`, or `"sentence"` for a model without one.
+        ids: int32 [T], each sentence closed by `</s>`; or an iterator over parts of them, for a
+            text larger than memory. The figures do not depend on where the text is cut.
+        boundary: `"sentence"`: contexts end at the sentence's start, and words and `</s>` are
+            predicted. `"text"`: contexts cross sentence ends, and words and `</s>` are predicted.
+            `"stream"`: contexts cross sentence ends, and only words are predicted. Perplexities of
+            different boundaries are not comparable. Default: `model.boundary`, or `"sentence"` for
+            a model without one.
 
     Returns:
-        dict: `perplexity` over all predicted tokens, out-of-vocabulary tokens counted as the word `<unk>`;
-        `perplexity_without_unk` over the predicted tokens other than `<unk>`; `tokens` and `unk_tokens`, their numbers;
-        `log_prob`, the sum in nats; `bits_per_word`, bits per token. A perplexity over 0 tokens is None.
+        dict: `perplexity` over all predicted tokens, out-of-vocabulary tokens counted as the word
+        `<unk>`; `perplexity_without_unk` over the predicted tokens other than `<unk>`; `tokens` and
+        `unk_tokens`, their numbers; `log_prob`, the sum in nats; `bits_per_word`, bits per token. A
+        perplexity over 0 tokens is None.
 
     Raises:
         InputError: the text has no word to predict, or `boundary` differs from the model's.
@@ -66,16 +68,21 @@ def evaluate(
     ...     def log_prob(self, context_ids, target_ids):
     ...         return np.full(len(target_ids), -np.log(8))
     >>> result = evaluate(UniformOverEight(), np.array([4, 1, 5, 3]))
-    >>> round(result["perplexity"], 6), result["tokens"], result["unk_tokens"], round(result["bits_per_word"], 6)
+    >>> numbers = result["tokens"], result["unk_tokens"]
+    >>> round(result["perplexity"], 6), *numbers, round(result["bits_per_word"], 6)
     (8.0, 4, 1, 3.0)
     """
     return evaluate_each([model], ids, boundary)[0]
 
 
 def evaluate_each(
-    models: Sequence[NextWordModel], ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
+    models: Sequence[NextWordModel],
+    ids: np.ndarray | Iterator[np.ndarray],
+    boundary: str | None = None,
 ) -> list[dict]:
-    """Return the figures of `evaluate` for each model, in one pass: a model, and its copy that learns as it reads."""
+    """Return the figures of `evaluate` for each model, in one pass: a model, and its copy that
+    learns as it reads.
+    """
     sums = [LogProbSums(type(model).__name__) for model in models]
     for ngrams in iterate_ngrams(models[0], ids, boundary):
         for model, each in zip(models, sums, strict=True):
@@ -107,8 +114,16 @@ class LogProbSums:
             mix = "mix the model with the uniform distribution (`mix --uniform`)"
             raise RunError(f"{self._name} gives {words} probability 0. Fix: {mix}, or {fix}")
         if not math.isfinite(total):
-            fix = "use a smaller rate of training or of dynamic evaluation (delete `dynamic.json` to tune it again)."
-            message = f"The log-probability of the text under {self._name} must be finite. Received: {total}."
+            fix = (
+                "use a smaller rate of training or of dynamic evaluation (delete "
+                "`dynamic.json` "
+                "to tune it again)."
+            )
+            message = (
+                f"The log-probability of the text under {self._name} must be "
+                "finite. "
+                f"Received: {total}."
+            )
             raise RunError(f"{message} Fix: {fix}")
         return {
             "perplexity": compute_exp(-total / self._tokens),

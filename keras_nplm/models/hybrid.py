@@ -1,4 +1,6 @@
-"""Hybrid: a network that has the log-probabilities of an n-gram model inside, as one language model."""
+"""Hybrid: a network that has the log-probabilities of an n-gram model inside, as one language
+model.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -20,8 +22,8 @@ class Hybrid(NetworkWithBackground):
     Args:
         network: a `HybridNetwork`, trained on the log-probabilities of a jackknife; see
             `keras_nplm.models.jackknife`.
-        background: Q, any language model over the same vocabulary and with the same boundary, of the whole training
-            text. A model of a lower order gets the last words of a context.
+        background: Q, any language model over the same vocabulary and with the same boundary, of
+            the whole training text. A model of a lower order gets the last words of a context.
 
     Reference: see `HybridNetwork`.
     """
@@ -37,5 +39,7 @@ class Hybrid(NetworkWithBackground):
         super().__init__(network, background)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        log_q = self.background.next_log_probs(cut_contexts(self.background, context_ids)).astype(np.float32)
+        log_q = self.background.next_log_probs(cut_contexts(self.background, context_ids)).astype(
+            np.float32
+        )
         return self.network.next_log_probs_with(cut_contexts(self.network, context_ids), log_q)

@@ -1,4 +1,6 @@
-"""Jackknife of an n-gram model: log-probabilities of a training text that have not seen the n-gram they predict."""
+"""Jackknife of an n-gram model: log-probabilities of a training text that have not seen the n-gram
+they predict.
+"""
 
 import dataclasses
 import itertools
@@ -45,11 +47,14 @@ def _count_ngrams(texts: list[np.ndarray], boundary: str) -> int:
 
 
 def cut_text(ids: np.ndarray, boundary: str, folds: int) -> np.ndarray:
-    """Cut a text into K consecutive parts of about equal numbers of n-grams. Return K-1 places in the ids, increasing.
+    """Cut a text into K consecutive parts of about equal numbers of n-grams.
 
-    Cut k is the first end of a sentence with k N / K of N n-grams or more before it, if each part then has a sentence,
-    otherwise the nearest end with which each has one. An end without words before it, as of a blank line, is none. A
-    text with fewer sentences than parts is cut between any two n-grams.
+    Return K-1 places in the ids, increasing.
+
+    Cut k is the first end of a sentence with k N / K of N n-grams or more before it, if each part
+    then has a sentence, otherwise the nearest end with which each has one. An end without words
+    before it, as of a blank line, is none. A text with fewer sentences than parts is cut between
+    any two n-grams.
 
     Example:
 
@@ -63,7 +68,8 @@ def cut_text(ids: np.ndarray, boundary: str, folds: int) -> np.ndarray:
     number = ngrams[-1]
     words = np.cumsum(is_target & (ids != EOS_ID))
     ends = np.flatnonzero(ids == EOS_ID)
-    # the first end after each number of words, without those before the first and after the last word
+    # the first end after each number of words, without those before the first and after the last
+    # word
     _, distinct = np.unique(words[ends], return_index=True)
     ends = ends[distinct]
     ends = ends[(words[ends] > 0) & (words[ends] < words[-1])]
@@ -81,13 +87,14 @@ def cut_text(ids: np.ndarray, boundary: str, folds: int) -> np.ndarray:
 class Jackknife:
     """Kneser-Ney models of a training text, each estimated without one of K parts of the text.
 
-    The parts are consecutive, so that the topics of a part are as new to its model as those of a test text. They
-    consist of whole sentences: the model that predicts an n-gram has not seen its sentence. A text with fewer than K
-    sentences, such as a book on one line, is cut within sentences. Then the model has not seen the part of the n-gram.
-    See `cut_text`.
+    The parts are consecutive, so that the topics of a part are as new to its model as those of a
+    test text. They consist of whole sentences: the model that predicts an n-gram has not seen its
+    sentence. A text with fewer than K sentences, such as a book on one line, is cut within
+    sentences. Then the model has not seen the part of the n-gram. See `cut_text`.
 
     Args:
-        ids: int32 [T], each sentence closed by `</s>`; or several texts, as `Resampled`, which are joined.
+        ids: int32 [T], each sentence closed by `</s>`; or several texts, as `Resampled`, which are
+            joined.
         vocabulary_size: |V|.
         order: n of the models.
         boundary: `"sentence"`, `"text"` or `"stream"`.
@@ -107,7 +114,8 @@ class Jackknife:
     >>> np.exp(jackknife.next_log_probs(np.array([[6], [6]]), np.array([0, 1])))[:, 5].round(2)
     array([0.89, 0.27], dtype=float32)
 
-    Reference: Neubig & Dyer (2016), Generalizing and hybridizing count-based and neural language models.
+    Reference: Neubig & Dyer (2016), Generalizing and hybridizing count-based and neural language
+    models.
     """
 
     def __init__(
@@ -121,7 +129,9 @@ class Jackknife:
         check_argument("folds", folds >= 2, "2 or more", folds, "each model leaves one part out.")
         texts = list_training_texts(ids, boundary)
         self.number = _count_ngrams(texts, boundary)
-        check_argument("ids", self.number >= folds, f"{folds} n-grams or more", self.number, "add text.")
+        check_argument(
+            "ids", self.number >= folds, f"{folds} n-grams or more", self.number, "add text."
+        )
         joined = np.concatenate(texts)
         cuts = cut_text(joined, boundary, folds)
         self.starts = np.cumsum(find_targets(joined, boundary))[cuts - 1]
@@ -153,7 +163,9 @@ class Jackknife:
         return dataclasses.replace(source, folds=self.starts)
 
     def next_log_probs(self, context_ids: np.ndarray, folds: np.ndarray) -> np.ndarray:
-        """Return ln Q(w | context), float32 [B, |V|], of contexts, each by the model without its fold, int [B]."""
+        """Return ln Q(w | context), float32 [B, |V|], of contexts, each by the model without its
+        fold, int [B].
+        """
         result = np.empty((len(context_ids), self.vocabulary_size), np.float32)
         for fold, model in enumerate(self.models):
             chosen = np.flatnonzero(folds == fold)

@@ -1,4 +1,6 @@
-"""Mixture of language models (linear interpolation), and the uniform distribution over the vocabulary."""
+"""Mixture of language models (linear interpolation), and the uniform distribution over the
+vocabulary.
+"""
 
 from collections.abc import Sequence
 
@@ -15,7 +17,12 @@ from keras_nplm.models.base import (
     use_whole_contexts,
 )
 from keras_nplm.models.evaluation import log_probs
-from keras_nplm.models.ngrams.interpolation import FrequencyBins, combine, fit_weights, is_distribution
+from keras_nplm.models.ngrams.interpolation import (
+    FrequencyBins,
+    combine,
+    fit_weights,
+    is_distribution,
+)
 
 
 class Uniform(NextWordModel):
@@ -28,7 +35,9 @@ class Uniform(NextWordModel):
     kind = "uniform"
 
     def __init__(self, vocabulary_size: int, boundary: str = "sentence"):
-        check_argument("boundary", boundary in BOUNDARIES, f"one of {', '.join(BOUNDARIES)}", repr(boundary))
+        check_argument(
+            "boundary", boundary in BOUNDARIES, f"one of {', '.join(BOUNDARIES)}", repr(boundary)
+        )
         predicted = predicted_ids(vocabulary_size, boundary)
         self.vocabulary_size = vocabulary_size
         self.boundary = boundary
@@ -54,12 +63,12 @@ class Mixture(NextWordModel):
 
         P(w | h) = sum_k α_k(l(h)) P_k(w | h)
 
-    The weights α are the same in every context, or depend on the training frequency of the context through its bin l
-    (see `FrequencyBins`).
+    The weights α are the same in every context, or depend on the training frequency of the context
+    through its bin l (see `FrequencyBins`).
 
     Args:
-        models: two or more, of one vocabulary and one boundary. A model of a lower order gets the last words of a
-            context.
+        models: two or more, of one vocabulary and one boundary. A model of a lower order gets the
+            last words of a context.
         weights: α, float [K], or [bins, K] with `bins`; not negative, each row sums to 1.
         bins: which row of `weights` a context has. Default: there is one row.
 
@@ -69,19 +78,35 @@ class Mixture(NextWordModel):
     kind = "mixture"
 
     def __init__(
-        self, models: Sequence[NextWordModel], weights: Sequence[float] | np.ndarray, bins: FrequencyBins | None = None
+        self,
+        models: Sequence[NextWordModel],
+        weights: Sequence[float] | np.ndarray,
+        bins: FrequencyBins | None = None,
     ):
         check_argument("models", len(models) > 1, "two models or more", len(models), "add a model.")
-        sizes, fix = [model.vocabulary_size for model in models], "train the models with one vocabulary."
+        sizes, fix = (
+            [model.vocabulary_size for model in models],
+            "train the models with one vocabulary.",
+        )
         received = f"vocabularies of {sizes} words"
         check_argument("models", len(set(sizes)) == 1, "models of one vocabulary", received, fix)
         size = bins.frequencies.contexts.vocabulary_size if bins else sizes[0]
-        check_argument("bins", size == sizes[0], f"of {sizes[0]} words, as the models", size, "mix the models again.")
+        check_argument(
+            "bins",
+            size == sizes[0],
+            f"of {sizes[0]} words, as the models",
+            size,
+            "mix the models again.",
+        )
         weights = np.atleast_2d(np.asarray(weights, np.float64))
         wanted = f"{len(models)} numbers" + (f" in each of {bins.number} rows" if bins else "")
         fits = weights.shape == (bins.number if bins else 1, len(models))
-        check_argument("weights", fits, wanted, f"{weights.size} numbers", "give one for each model.")
-        check_argument("weights", is_distribution(weights), "0 or more and sum to 1", weights[0].tolist())
+        check_argument(
+            "weights", fits, wanted, f"{weights.size} numbers", "give one for each model."
+        )
+        check_argument(
+            "weights", is_distribution(weights), "0 or more and sum to 1", weights[0].tolist()
+        )
         self.models = list(models)
         self.weights = weights / weights.sum(axis=1, keepdims=True)
         self.bins = bins
@@ -91,11 +116,16 @@ class Mixture(NextWordModel):
 
     def _describe_parts(self) -> str:
         weights = self.weights.mean(axis=0) if self.bins else self.weights[0]
-        parts = (f"{weight:.3f} {type(model).__name__}" for weight, model in zip(weights, self.models, strict=True))
+        parts = (
+            f"{weight:.3f} {type(model).__name__}"
+            for weight, model in zip(weights, self.models, strict=True)
+        )
         return f"weights=[{', '.join(parts)}]{' by frequency of the context' if self.bins else ''}"
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        parts = [model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.models]
+        parts = [
+            model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.models
+        ]
         return combine(np.stack(parts, axis=1), self.weights[self.find_bins(context_ids)])
 
     @property
@@ -104,7 +134,9 @@ class Mixture(NextWordModel):
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
         lengths = find_longest_used(self.models, context_ids)
-        return np.maximum(lengths, self.bins.find_used_lengths(context_ids)) if self.bins else lengths
+        return (
+            np.maximum(lengths, self.bins.find_used_lengths(context_ids)) if self.bins else lengths
+        )
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         parts = [model.next_log_probs(cut_contexts(model, context_ids)) for model in self.models]
@@ -112,7 +144,9 @@ class Mixture(NextWordModel):
 
     def find_bins(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the row of the weights of each context, int64 [B]."""
-        return self.bins.find_bins(context_ids) if self.bins else np.zeros(len(context_ids), np.int64)
+        return (
+            self.bins.find_bins(context_ids) if self.bins else np.zeros(len(context_ids), np.int64)
+        )
 
 
 def fit_mixture(
@@ -124,11 +158,13 @@ def fit_mixture(
     """Fit the interpolation weights of a mixture on held-out text by expectation-maximisation.
 
     Args:
-        models: two or more. A list in place of a model holds candidates, such as caches of several decays: the one
-            with the best held-out likelihood is chosen, one list after another.
+        models: two or more. A list in place of a model holds candidates, such as caches of several
+            decays: the one with the best held-out likelihood is chosen, one list after another.
         held_out_ids: the validation text, int32 [T], each sentence closed by `</s>`.
-        boundary: `"sentence"`, `"text"` or `"stream"`. Default: `boundary` of the models; see `evaluate`.
-        bins: fit a row of weights for each bin of the training frequency of the context. Default: one row.
+        boundary: `"sentence"`, `"text"` or `"stream"`. Default: `boundary` of the models; see
+            `evaluate`.
+        bins: fit a row of weights for each bin of the training frequency of the context. Default:
+            one row.
 
     Raises:
         InputError: the text is empty, or a word of the text has probability 0 in every model.
@@ -137,7 +173,8 @@ def fit_mixture(
     equal = np.full((bins.number if bins else 1, len(models)), 1 / max(len(models), 1))
     mixture = Mixture([first for first, *_ in candidates], equal, bins)
     boundary = resolve_boundary([mixture], boundary) or "sentence"
-    chosen: dict[int, tuple[NextWordModel, np.ndarray]] = {}  # by place: the model and its ln P of each token
+    # by place: the model and its ln P of each token
+    chosen: dict[int, tuple[NextWordModel, np.ndarray]] = {}
     for place in sorted(range(len(candidates)), key=lambda place: len(candidates[place]) > 1):
         best, known = -np.inf, [column for _, column in chosen.values()]
         for model in candidates[place]:

@@ -1,4 +1,6 @@
-"""Short-list: the network predicts the most frequent words, a background language model all the others."""
+"""Short-list: the network predicts the most frequent words, a background language model all the
+others.
+"""
 
 from typing import Any
 
@@ -18,12 +20,16 @@ from keras_nplm.models.ngrams.mass import build_mass
 
 
 class NetworkWithBackground(NextWordModel):
-    """Base class of a network and a background model over one vocabulary, which predict together."""
+    """Base class of a network and a background model over one vocabulary, which predict
+    together.
+    """
 
     def __init__(self, network: Any, background: NextWordModel):
         sizes = [network.vocabulary_size, background.vocabulary_size]
         received, fix = f"vocabularies of {sizes} words", "train both with one vocabulary."
-        check_argument("background", sizes[0] == sizes[1], "of one vocabulary with the network", received, fix)
+        check_argument(
+            "background", sizes[0] == sizes[1], "of one vocabulary with the network", received, fix
+        )
         self.network = network
         self.background = background
         self.order = max(network.order, background.order)
@@ -43,18 +49,23 @@ class NetworkWithBackground(NextWordModel):
 
 
 class Shortlist(NetworkWithBackground):
-    """Language model of a network over a short-list of frequent words, and a background model for the other words.
+    """Language model of a network over a short-list of frequent words, and a background model for
+    the other words.
 
         P(w | h) = P_N(w | h) P_S(h)                              for w in the list
-        P(w | h) = P_B(w | h)                                     else;  P_S(h) = sum_{v in list} P_B(v | h)
+        P(w | h) = P_B(w | h)                                     else
+        P_S(h) = sum_{v in list} P_B(v | h)
 
-    P_N is the network, P_B the background, which gives the mass of the list. The mass outside the list is
-    1 - P_S(h) = sum_{v not in list} P_B(v | h), so that the sums are 1 even where P_B's own sum is rounded.
+    P_N is the network, P_B the background, which gives the mass of the list. The mass outside the
+    list is 1 - P_S(h) = sum_{v not in list} P_B(v | h), so that the sums are 1 even where P_B's own
+    sum is rounded.
 
     Args:
-        network: a network whose head has `num_outputs`, the words of the list. It computes each distinct context once.
-        background: any language model over the same vocabulary and with the same boundary. A model of a lower order
-            gets the last words of a context. For a back-off model P_S is a look-up.
+        network: a network whose head has `num_outputs`, the words of the list. It computes each
+            distinct context once.
+        background: any language model over the same vocabulary and with the same boundary. A model
+            of a lower order gets the last words of a context. For a back-off model P_S is a
+            look-up.
 
     Reference: Schwenk (2007), Continuous space language models, section 3.2.
     """
@@ -73,7 +84,9 @@ class Shortlist(NetworkWithBackground):
         self.mass = build_mass(background, np.arange(self.vocabulary_size) >= self.listed)
 
     def outside_mass(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return 1 - P_S(h), the background's probability of all words outside the list, float64 [B]."""
+        """Return 1 - P_S(h), the background's probability of all words outside the list, float64
+        [B].
+        """
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
         return np.minimum(self.mass.look_up(cut_contexts(self.background, context_ids)), 1)
 
@@ -88,11 +101,17 @@ class Shortlist(NetworkWithBackground):
         return result
 
     def _network_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
-        return self.network.output_log_prob(cut_contexts(self.network, context_ids), output_ids).astype(np.float64)
+        return self.network.output_log_prob(
+            cut_contexts(self.network, context_ids), output_ids
+        ).astype(np.float64)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        of_background = self.background.next_log_probs(cut_contexts(self.background, context_ids)).astype(np.float64)
-        outputs = self.network.next_output_log_probs(cut_contexts(self.network, context_ids)).astype(np.float64)
+        of_background = self.background.next_log_probs(
+            cut_contexts(self.background, context_ids)
+        ).astype(np.float64)
+        outputs = self.network.next_output_log_probs(
+            cut_contexts(self.network, context_ids)
+        ).astype(np.float64)
         outside = of_background[:, self.listed :]
         mass = np.minimum(np.exp(outside).sum(axis=1, keepdims=True), 1)
         with np.errstate(divide="ignore"):
@@ -100,5 +119,7 @@ class Shortlist(NetworkWithBackground):
 
 
 def measure_coverage(ids: np.ndarray, listed: int, boundary: str = "sentence") -> float:
-    """Return the coverage of a short-list: the share of the predicted tokens of a text with ids below `listed`."""
+    """Return the coverage of a short-list: the share of the predicted tokens of a text with ids
+    below `listed`.
+    """
     return float(np.mean(ids[find_targets(ids, boundary)] < listed))

@@ -1,4 +1,6 @@
-"""Spelling model of out-of-vocabulary words: P(spelling | <unk>), a Kneser-Ney model of characters."""
+"""Spelling model of out-of-vocabulary words: P(spelling | <unk>), a Kneser-Ney model of
+characters.
+"""
 
 import functools
 import heapq
@@ -21,7 +23,8 @@ from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.kneser_ney import kneser_ney
 
 SPELLING_FILE = "spelling.tsv"
-ORDER = 6  # of the character model: chosen on validation text in English, German, Russian and Chinese
+# of the character model: chosen on validation text in English, German, Russian and Chinese
+ORDER = 6
 MAX_WORDS = 1 << 16  # that a spelling model learns from
 _MAX_COUNT = 16  # how often a word is repeated in the training text of the spelling model at most
 _CODE_POINTS = 0x110000 - 0x800  # of Unicode, without surrogates
@@ -29,30 +32,39 @@ _BLOCK_SIZE = 1 << 18  # characters whose n-grams are gathered at a time
 
 
 class SpellingModel:
-    """Distribution over the spellings of out-of-vocabulary words, so that a word model pays for all of its text.
+    """Distribution over the spellings of out-of-vocabulary words, so that a word model pays for all
+    of its text.
 
         P(c_1 … c_k | <unk>) = P(</s> | c_{k-4} … c_k) prod_i P(c_i | c_{i-5} … c_{i-1})
 
-    P is a Kneser-Ney model of order 6 over characters. A rare character, which at most one training word has, is an
-    escape and then uniformly one of all other Unicode code points. The probabilities of all strings sum to 1.
+    P is a Kneser-Ney model of order 6 over characters. A rare character, which at most one training
+    word has, is an escape and then uniformly one of all other Unicode code points. The
+    probabilities of all strings sum to 1.
 
     Reference: Brown et al. (1992), An estimate of an upper bound for the entropy of English.
     """
 
     def __init__(self, counts: Mapping[str, int]):
         if not isinstance(counts, Mapping) or not counts or "" in counts:
-            raise InputError(f"A spelling model needs words of 1 character or more. Received: {counts!r:.60}.")
+            raise InputError(
+                f"A spelling model needs words of 1 character or more. Received: {counts!r:.60}."
+            )
         self.counts = dict(counts)
 
     @classmethod
     def from_vocabulary(
         cls, vocabulary: Vocabulary, unknown_words: Iterable[Mapping[str, int]] = ()
     ) -> "SpellingModel":
-        """Learn from 65,536 words: frequent out-of-vocabulary words with their counts, then the vocabulary's rarest."""
+        """Learn from 65,536 words: frequent out-of-vocabulary words with their counts, then the
+        vocabulary's rarest.
+        """
         counts: Counter[str] = Counter()
-        for part in check_items(unknown_words, "unknown_words", Mapping, "an iterable of dictionaries of counts"):
+        for part in check_items(
+            unknown_words, "unknown_words", Mapping, "an iterable of dictionaries of counts"
+        ):
             counts.update(part)
-            if len(counts) > 16 * MAX_WORDS:  # bounded memory: the frequent words of a large text stay
+            # bounded memory: the frequent words of a large text stay
+            if len(counts) > 16 * MAX_WORDS:
                 counts = Counter(dict(_select(counts)))
         chosen = dict(_select(counts))
         rare = vocabulary.words[: len(SPECIALS) - 1 : -1][: MAX_WORDS - len(chosen)]
@@ -62,12 +74,16 @@ class SpellingModel:
     def _characters(self) -> np.ndarray:
         """The code points that are no escape, sorted, int64 [C]."""
         words_with = Counter(character for word in self.counts for character in set(word))
-        chosen = [character for character, number in words_with.items() if number > 1] or [*words_with]
+        chosen = [character for character, number in words_with.items() if number > 1] or [
+            *words_with
+        ]
         return np.sort(np.array([*map(ord, chosen)], np.int64))
 
     @functools.cached_property
     def _model(self) -> BackoffModel:
-        repeated = [word for word, count in self.counts.items() for _ in range(min(count, _MAX_COUNT))]
+        repeated = [
+            word for word, count in self.counts.items() for _ in range(min(count, _MAX_COUNT))
+        ]
         size = len(SPECIALS) + len(self._characters)
         return kneser_ney(self._encode(repeated), size, ORDER, "sentence")
 
@@ -100,7 +116,9 @@ class SpellingModel:
 
     def sum_log_prob(self, counts: Mapping[str, int]) -> float:
         """Return the sum of count · ln P(spelling | <unk>) over words, in nats."""
-        return float(self.log_prob([*counts]) @ np.fromiter(counts.values(), np.float64, len(counts)))
+        return float(
+            self.log_prob([*counts]) @ np.fromiter(counts.values(), np.float64, len(counts))
+        )
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the training words with their counts. `load` estimates the same model again."""
@@ -113,11 +131,15 @@ class SpellingModel:
 
 
 def load_spelling(directory: Path) -> SpellingModel | None:
-    """Load the spelling model of a model directory, or return None if an older version wrote the directory."""
+    """Load the spelling model of a model directory, or return None if an older version wrote the
+    directory.
+    """
     path = directory / SPELLING_FILE
     return SpellingModel.load(path) if path.is_file() else None
 
 
 def _select(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Select the most frequent words; among equally frequent words the first in the order of characters."""
+    """Select the most frequent words; among equally frequent words the first in the order of
+    characters.
+    """
     return heapq.nsmallest(MAX_WORDS, counts.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -1,4 +1,6 @@
-"""Figures that are comparable between tokenizers: bits per character and perplexity per word, with spellings."""
+"""Figures that are comparable between tokenizers: bits per character and perplexity per word, with
+spellings.
+"""
 
 import dataclasses
 import math
@@ -16,7 +18,9 @@ from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
 @dataclasses.dataclass(frozen=True)
 class TextSize:
-    """The size of a text in characters and words, and the cost of spelling its out-of-vocabulary words."""
+    """The size of a text in characters and words, and the cost of spelling its out-of-vocabulary
+    words.
+    """
 
     characters: int | None = None
     words: int | None = None
@@ -39,34 +43,51 @@ class TextSize:
             spelling_log_prob = 0.0
         elif spelling_log_prob is None:
             missing = (
-                f"The model has no spelling model ({SPELLING_FILE}) for {counts['unk_tokens']:,} <unk>. Fix: train it "
+                f"The model has no spelling model ({SPELLING_FILE}) for {counts['unk_tokens']:,} "
+                "<unk>. Fix: train it "
                 "with this version."
             )
         return cls(*size, spelling_log_prob, missing, get_tokenizer(tokenizer).steps)
 
     @classmethod
-    def of_split(cls, encoded: EncodedCorpus, split: str, boundary: str, spelling: SpellingModel | None) -> "TextSize":
-        """Return the size of a split. Without a spelling model only a text without `<unk>` has figures."""
+    def of_split(
+        cls, encoded: EncodedCorpus, split: str, boundary: str, spelling: SpellingModel | None
+    ) -> "TextSize":
+        """Return the size of a split.
+
+        Without a spelling model only a text without `<unk>` has figures.
+        """
         counts = encoded.splits[split]
         if "characters" not in counts or "words" not in counts:
-            return cls(missing="The corpus was encoded without its characters. Fix: train again with this version.")
+            return cls(
+                missing="The corpus was encoded without its characters. Fix: train again with "
+                "this version."
+            )
         log_prob = None
         if spelling is not None and counts["unk_tokens"]:
             log_prob = sum(map(spelling.sum_log_prob, encoded.unknown_words(split)))
         return cls.of_text(counts, boundary, encoded.tokenizer, log_prob)
 
 
-def compute_text_figures(log_prob: float, size: TextSize) -> dict[str, float | int | str | list | None]:
-    """Return bits per character and perplexity per word: figures that are comparable between tokenizers.
+def compute_text_figures(
+    log_prob: float, size: TextSize
+) -> dict[str, float | int | str | list | None]:
+    """Return bits per character and perplexity per word: figures that are comparable between
+    tokenizers.
 
         bits per character  = -(ln P(tokens) + ln P(spellings)) / (ln 2 · characters)
         perplexity per word = exp(-(ln P(tokens) + ln P(spellings)) / words)
 
-    ln P(spellings) is the sum of ln P(spelling | <unk>): a word model pays for all of its text. Not included is the
-    cost of spacing that a tokenizer of words loses, and of normalisation.
+    ln P(spellings) is the sum of ln P(spelling | <unk>): a word model pays for all of its text. Not
+    included is the cost of spacing that a tokenizer of words loses, and of normalisation.
     """
     figures: dict[str, Any] = {"bits_per_character": None, "perplexity_per_word": None}
-    if size.missing is None and size.characters and size.words and size.spelling_log_prob is not None:
+    if (
+        size.missing is None
+        and size.characters
+        and size.words
+        and size.spelling_log_prob is not None
+    ):
         total = -(log_prob + size.spelling_log_prob)
         figures["bits_per_character"] = total / math.log(2) / size.characters
         figures["perplexity_per_word"] = compute_exp(total / size.words)
@@ -86,5 +107,7 @@ def evaluate_split(
 ) -> dict:
     """Return all figures of a split: of `measure` and of `compute_text_figures`."""
     figures = measure(model, encoded.ids(split), boundary)
-    size = TextSize.of_split(encoded, split, resolve_boundary([model], boundary) or "sentence", spelling)
+    size = TextSize.of_split(
+        encoded, split, resolve_boundary([model], boundary) or "sentence", spelling
+    )
     return figures | compute_text_figures(figures["log_prob"], size)

@@ -1,4 +1,6 @@
-"""Any language model as a TensorFlow graph: `build_graph`, and the graphs of networks, mixtures and short-lists."""
+"""Any language model as a TensorFlow graph: `build_graph`, and the graphs of networks, mixtures and
+short-lists.
+"""
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +16,12 @@ from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation
 from keras_nplm.models.shortlist import Shortlist
 from keras_nplm.serving.graph_model import GraphModel, combine_log_probs, exclude, find_top_k
-from keras_nplm.serving.ngram_graphs import BackoffGraph, ClassBasedGraph, DeletedInterpolationGraph, FrequencyBinsGraph
+from keras_nplm.serving.ngram_graphs import (
+    BackoffGraph,
+    ClassBasedGraph,
+    DeletedInterpolationGraph,
+    FrequencyBinsGraph,
+)
 
 _LOG_ZERO = float("-inf")
 
@@ -34,24 +41,34 @@ class NetworkGraph(GraphModel):
 
     def __init__(self, model: ContextNetwork):
         super().__init__(model)
-        self._network = lambda: model  # as an attribute, `tf.saved_model.save` would store all of its variables
+        # as an attribute, `tf.saved_model.save` would store all of its variables
+        self._network = lambda: model
         ids = tf.TensorSpec([None, self.order - 1], tf.int32), tf.TensorSpec([None], tf.int32)
-        inference = tf.function(lambda context, target: (self.next_log_probs(context), self.log_prob(context, target)))
+        inference = tf.function(
+            lambda context, target: (self.next_log_probs(context), self.log_prob(context, target))
+        )
         self.weights = list(inference.get_concrete_function(*ids).graph.variables)
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         listed = self._network().prob.num_outputs
         log_prob = self.output_log_prob(context_ids, tf.minimum(target_ids, listed - 1))
-        return log_prob if listed == self.vocabulary_size else tf.where(target_ids < listed, log_prob, _LOG_ZERO)
+        return (
+            log_prob
+            if listed == self.vocabulary_size
+            else tf.where(target_ids < listed, log_prob, _LOG_ZERO)
+        )
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         listed = self._network().prob.num_outputs
         log_probs = self.next_output_log_probs(context_ids)[:, :listed]
-        return tf.pad(log_probs, [[0, 0], [0, self.vocabulary_size - listed]], constant_values=_LOG_ZERO)
+        return tf.pad(
+            log_probs, [[0, 0], [0, self.vocabulary_size - listed]], constant_values=_LOG_ZERO
+        )
 
     def output_log_prob(self, context_ids: tf.Tensor, output_ids: tf.Tensor) -> tf.Tensor:
         network = self._network()
-        if isinstance(network.prob, EnergyHead):  # its `log_prob` needs XLA, which a server may not have
+        # its `log_prob` needs XLA, which a server may not have
+        if isinstance(network.prob, EnergyHead):
             return tf.gather(self.next_log_probs(context_ids), output_ids, batch_dims=1)
         return compute_log_prob(network.scores(context_ids), output_ids)
 
@@ -67,7 +84,8 @@ class NetworkGraph(GraphModel):
             return super().most_probable(context_ids, first, k, fits)
         logits = network.scores(context_ids).logits()
         logits_of_words = exclude(logits[:, first:], fits)
-        top, ids = find_top_k(logits_of_words, k)  # only k log-probabilities are needed, so logits are not normalised
+        # only k log-probabilities are needed, so logits are not normalised
+        top, ids = find_top_k(logits_of_words, k)
         top -= tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
         return ids + first, tf.cast(tf.exp(top), tf.float32)
 
@@ -96,20 +114,30 @@ class MixtureGraph(GraphModel):
         self.bins = FrequencyBinsGraph(model.bins) if model.bins else None
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
-        parts = [model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.models]
+        parts = [
+            model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.models
+        ]
         return combine_log_probs(parts, self._find_weights(context_ids))
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         parts = [model.next_log_probs(cut_contexts(model, context_ids)) for model in self.models]
-        return combine_log_probs(parts, [weight[:, None] for weight in self._find_weights(context_ids)])
+        return combine_log_probs(
+            parts, [weight[:, None] for weight in self._find_weights(context_ids)]
+        )
 
     def _find_weights(self, context_ids: tf.Tensor) -> list[tf.Tensor]:
-        bins = self.bins.find_bins(context_ids) if self.bins else tf.zeros(tf.shape(context_ids)[:1], tf.int32)
+        bins = (
+            self.bins.find_bins(context_ids)
+            if self.bins
+            else tf.zeros(tf.shape(context_ids)[:1], tf.int32)
+        )
         return tf.unstack(tf.gather(self.weights, bins), axis=1)
 
 
 class ShortlistGraph(GraphModel):
-    """A short-list network and its background model as a graph; see `Shortlist` for the formulas."""
+    """A short-list network and its background model as a graph; see `Shortlist` for the
+    formulas.
+    """
 
     def __init__(self, model: Shortlist):
         super().__init__(model)

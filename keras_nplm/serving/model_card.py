@@ -1,4 +1,6 @@
-"""Model card of an exported model: model, training data, perplexity, configuration, serving, signatures."""
+"""Model card of an exported model: model, training data, perplexity, configuration, serving,
+signatures.
+"""
 
 import json
 
@@ -19,8 +21,10 @@ _KINDS = {
     "class-based": "A class-based n-gram model",
     "uniform": "The uniform distribution",
     "mixture": "A mixture of language models",
-    "hybrid": "A neural probabilistic language model with an n-gram model inside (Neubig & Dyer 2016)",
-    "shortlist": "A neural probabilistic language model with a short-list (Schwenk 2007) and a background model",
+    "hybrid": "A neural probabilistic language model with an n-gram model inside (Neubig & Dyer "
+    "2016)",
+    "shortlist": "A neural probabilistic language model with a short-list (Schwenk 2007) and a "
+    "background model",
 }
 _CORPORA = {
     "python_reference": "the Python language reference distributed with CPython (PSF licence)",
@@ -29,16 +33,26 @@ _CORPORA = {
 
 
 def model_card(
-    name: str, language_model: LanguageModel, signatures: dict, config: dict, metrics: dict, max_text_length: int
+    name: str,
+    language_model: LanguageModel,
+    signatures: dict,
+    config: dict,
+    metrics: dict,
+    max_text_length: int,
 ) -> str:
-    """Return the model card in Markdown, with the contents of `config.json` and `metrics.json`, or `{}`."""
+    """Return the model card in Markdown, with the contents of `config.json` and `metrics.json`, or
+    `{}`.
+    """
     sections = [
         f"# {name}\n\n{_describe_model(language_model, metrics)}",
         _describe_training_data(config),
         _format_perplexities(language_model, metrics),
         _format_configuration(config),
         _explain_requests(name, max_text_length),
-        *(_describe_signature(signature, signatures[signature], max_text_length) for signature in signatures),
+        *(
+            _describe_signature(signature, signatures[signature], max_text_length)
+            for signature in signatures
+        ),
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
 
@@ -51,7 +65,8 @@ def _describe_model(language_model: LanguageModel, metrics: dict) -> str:
     sentences = [
         f"{_KINDS[get_kind(model)]} of order {model.order}, exported by keras_nplm.",
         f"It predicts the next token from the {context} before it.",
-        f"Probabilities are normalised over its vocabulary of {size:,} words; `<unk>` stands for any other word.",
+        f"Probabilities are normalised over its vocabulary of {size:,} words; `<unk>` stands for "
+        "any other word.",
         f"It has {metrics['parameters']:,} parameters." if "parameters" in metrics else "",
         tokenizer.describe(),
         *tokenizer.describe_steps(),
@@ -69,7 +84,8 @@ def _describe_training_data(config: dict) -> str:
     known = _CORPORA.get(name.partition("/")[0])
     corpus = markdown_code(name) + (f", {known}" if known else "")
     return (
-        f"Training data: {corpus}. Expect a much higher perplexity on text from other domains. The model states no "
+        f"Training data: {corpus}. Expect a much higher perplexity on text from other domains. "
+        "The model states no "
         "facts and makes no judgements: it only estimates which token is likely next."
     )
 
@@ -81,14 +97,27 @@ def _format_perplexities(language_model: LanguageModel, metrics: dict) -> str:
     rows = [
         [
             split,
-            *(format_perplexity(metrics[split].get(name)) for name in ("perplexity", "perplexity_without_unk")),
+            *(
+                format_perplexity(metrics[split].get(name))
+                for name in ("perplexity", "perplexity_without_unk")
+            ),
             *(f"{metrics[split][name]:,}" for name in ("tokens", "unk_tokens")),
         ]
         for split in splits
     ]
-    header = ["split", "perplexity", "perplexity without `<unk>`", "tokens", "out-of-vocabulary tokens (`<unk>`)"]
+    header = [
+        "split",
+        "perplexity",
+        "perplexity without `<unk>`",
+        "tokens",
+        "out-of-vocabulary tokens (`<unk>`)",
+    ]
     tokens = "words and `</s>`" if predicts_end(language_model.boundary) else "words, not `</s>`"
-    return f"## Perplexity\n\nPer token, exactly normalised. Tokens: {tokens}.\n\n{markdown_table(header, rows)}"
+    return (
+        "## Perplexity\n\nPer token, exactly normalised. "
+        "Tokens: "
+        f"{tokens}.\n\n{markdown_table(header, rows)}"
+    )
 
 
 def _format_configuration(config: dict) -> str:
@@ -132,11 +161,22 @@ beyond the limit of {max_text_length:,} bytes has the result NaN, and the other 
 of the export, `--max-text-length`."""
 
 
-def _describe_signature(name: str, function: tf.types.experimental.PolymorphicFunction, max_text_length: int) -> str:
-    documented = {key: text.format(max_text_length=max_text_length) for key, text in DOCUMENTATION[name].items()}
+def _describe_signature(
+    name: str, function: tf.types.experimental.PolymorphicFunction, max_text_length: int
+) -> str:
+    documented = {
+        key: text.format(max_text_length=max_text_length)
+        for key, text in DOCUMENTATION[name].items()
+    }
     tensors = [("input", spec.name, spec) for spec in function.input_signature]
     outputs = function.get_concrete_function().structured_outputs
     tensors += [("output", key, spec) for key, spec in sorted(outputs.items())]
-    types = [f"{spec.dtype.name} [{', '.join(str(size or 'B') for size in spec.shape)}]" for *_, spec in tensors]
-    rows = [[kind, f"`{key}`", type, documented[key]] for (kind, key, _), type in zip(tensors, types, strict=True)]
+    types = [
+        f"{spec.dtype.name} [{', '.join(str(size or 'B') for size in spec.shape)}]"
+        for *_, spec in tensors
+    ]
+    rows = [
+        [kind, f"`{key}`", type, documented[key]]
+        for (kind, key, _), type in zip(tensors, types, strict=True)
+    ]
     return f"### `{name}`\n\n{documented['']}\n\n{markdown_table(['', 'name', 'type', 'description'], rows)}"

@@ -1,4 +1,6 @@
-"""N-gram models as TensorFlow graphs: back-off, deleted interpolation and class-based models, and their tables."""
+"""N-gram models as TensorFlow graphs: back-off, deleted interpolation and class-based models, and
+their tables.
+"""
 
 from collections.abc import Iterator
 
@@ -13,11 +15,14 @@ from keras_nplm.serving.graph_model import GraphModel, combine_log_probs
 
 
 class SortedTable(tf.Module):
-    """A value for each n-gram of one length, by its sorted key, int64 [M]: context number * |V| + word."""
+    """A value for each n-gram of one length, by its sorted key, int64 [M]: context number * |V| +
+    word.
+    """
 
     def __init__(self, keys: np.ndarray, values: np.ndarray, vocabulary_size: int):
         super().__init__()
-        # One key more than any n-gram has: the table is never empty, and every place of a search can be gathered
+        # One key more than any n-gram has: the table is never empty, and every place of a search
+        # can be gathered
         self.keys = store_array(np.append(keys, np.iinfo(np.int64).max))
         self.values = store_array(np.append(values, 0).astype(values.dtype))
         self.vocabulary_size = vocabulary_size
@@ -29,12 +34,16 @@ class SortedTable(tf.Module):
         return tf.equal(tf.gather(self.keys, places), keys), places, tf.gather(self.values, places)
 
     def find_followers(self, known: tf.Tensor, nodes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return all n-grams with the known contexts: (row, word) int64 [N, 2], and their values [N]."""
+        """Return all n-grams with the known contexts: (row, word) int64 [N, 2], and their values
+        [N].
+        """
         begin = tf.searchsorted(self.keys, nodes * self.vocabulary_size, out_type=tf.int64)
         end = tf.searchsorted(self.keys, (nodes + 1) * self.vocabulary_size, out_type=tf.int64)
         places = tf.ragged.range(begin, tf.where(known, end, begin))
         words = tf.gather(self.keys, places.flat_values) % self.vocabulary_size
-        return tf.stack([places.value_rowids(), words], axis=1), tf.gather(self.values, places.flat_values)
+        return tf.stack([places.value_rowids(), words], axis=1), tf.gather(
+            self.values, places.flat_values
+        )
 
 
 class TrieGraph(tf.Module):
@@ -42,10 +51,15 @@ class TrieGraph(tf.Module):
 
     def __init__(self, trie: ContextTrie):
         super().__init__()
-        self.tables = [SortedTable(keys, np.zeros(len(keys), np.int8), trie.vocabulary_size) for keys in trie.keys]
+        self.tables = [
+            SortedTable(keys, np.zeros(len(keys), np.int8), trie.vocabulary_size)
+            for keys in trie.keys
+        ]
 
     def walk(self, context_ids: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
-        """Return for the last 1, 2, … words of each context: whether they are known [B], and their number [B]."""
+        """Return for the last 1, 2, … words of each context: whether they are known [B], and their
+        number [B].
+        """
         if not context_ids.shape[1]:
             return []
         words = tf.cast(context_ids, tf.int64)
@@ -71,7 +85,9 @@ class BackoffGraph(GraphModel):
         pairs = zip(model.keys, model.log_probs, strict=True)
         self.ngrams = [SortedTable(keys, values, model.vocabulary_size) for keys, values in pairs]
         # one number more than any context has, as in `SortedTable`: an order may have no contexts
-        self.backoffs = [store_array(np.append(backoffs, np.float32(0))) for backoffs in model.backoffs]
+        self.backoffs = [
+            store_array(np.append(backoffs, np.float32(0))) for backoffs in model.backoffs
+        ]
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         log_prob = tf.gather(self.unigrams, target_ids)
@@ -108,7 +124,8 @@ class FrequencyBinsGraph(tf.Module):
         counts = [tf.where(known, tf.gather(table, nodes), 0) for (known, nodes), table in steps]
         no_counts = tf.zeros(tf.shape(context_ids)[:1], tf.int64)
         counts += [no_counts] * (len(self.counts) - len(counts))
-        frequency, dropped = counts[-1], tf.zeros_like(counts[-1])  # words dropped from the front of the context
+        # words dropped from the front of the context
+        frequency, dropped = counts[-1], tf.zeros_like(counts[-1])
         if self.back_off:
             for length, shorter in enumerate(counts[-2::-1], start=1):
                 dropped = tf.where(frequency > 0, dropped, length)
@@ -118,7 +135,9 @@ class FrequencyBinsGraph(tf.Module):
 
 
 class DeletedInterpolationGraph(GraphModel):
-    """Deleted interpolation, relative frequencies of all orders, as a graph; see `DeletedInterpolation`."""
+    """Deleted interpolation, relative frequencies of all orders, as a graph; see
+    `DeletedInterpolation`.
+    """
 
     def __init__(self, model: DeletedInterpolation):
         super().__init__(model)
@@ -142,7 +161,8 @@ class DeletedInterpolationGraph(GraphModel):
         weights = tf.unstack(tf.gather(self.weights, self.bins.find_bins(context_ids)), axis=1)
         steps = list(self._steps(context_ids))
         steps += [(tf.zeros_like(steps[0][0]), *steps[0][1:])] * (self.order - 1 - len(steps))
-        for k in range(self.order, 1, -1):  # the weight of an unknown context goes to the next shorter one
+        # the weight of an unknown context goes to the next shorter one
+        for k in range(self.order, 1, -1):
             weights[k - 1] += tf.where(steps[k - 2][0], tf.zeros_like(weights[k]), weights[k])
         probability = weights[0][:, None] * self.uniform + weights[1][:, None] * self.unigrams
         for weight, (known, nodes, ngrams, totals) in zip(weights[2:], steps, strict=True):
@@ -152,8 +172,12 @@ class DeletedInterpolationGraph(GraphModel):
         return tf.math.log(probability)
 
     def _steps(self, context_ids: tf.Tensor) -> Iterator[tuple]:
-        """Yield for contexts of 1, 2, … words: whether each is known, its number, its n-grams, its frequency c(h •)."""
-        steps = zip(self.bins.contexts.walk(context_ids), self.bins.counts, self.ngrams, strict=False)
+        """Yield for contexts of 1, 2, … words: whether each is known, its number, its n-grams, its
+        frequency c(h •).
+        """
+        steps = zip(
+            self.bins.contexts.walk(context_ids), self.bins.counts, self.ngrams, strict=False
+        )
         for (known, nodes), counts, ngrams in steps:
             totals = tf.cast(tf.gather(counts, nodes), tf.float64)
             yield known & (totals > 0), nodes, ngrams, tf.maximum(totals, 1)
@@ -166,15 +190,22 @@ class ClassBasedGraph(GraphModel):
         super().__init__(model)
         self.class_model = BackoffGraph(model.class_model)
         self.classes = store_array(model.classes.astype(np.int32))
-        self.word_log_probs, self.uniform = store_array(model.word_log_probs), store_array(model.uniform)
+        self.word_log_probs, self.uniform = (
+            store_array(model.word_log_probs),
+            store_array(model.uniform),
+        )
         self.weights = np.array([1 - model.uniform_weight, model.uniform_weight])
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
-        by_class = self.class_model.log_prob(tf.gather(self.classes, context_ids), tf.gather(self.classes, target_ids))
+        by_class = self.class_model.log_prob(
+            tf.gather(self.classes, context_ids), tf.gather(self.classes, target_ids)
+        )
         by_class = tf.cast(by_class, tf.float64) + tf.gather(self.word_log_probs, target_ids)
         return combine_log_probs([by_class, tf.gather(self.uniform, target_ids)], self.weights)
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         by_class = self.class_model.next_log_probs(tf.gather(self.classes, context_ids))
-        by_word = tf.cast(tf.gather(by_class, self.classes, axis=1), tf.float64) + self.word_log_probs
+        by_word = (
+            tf.cast(tf.gather(by_class, self.classes, axis=1), tf.float64) + self.word_log_probs
+        )
         return combine_log_probs([by_word, self.uniform[None]], self.weights)

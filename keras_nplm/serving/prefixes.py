@@ -1,4 +1,6 @@
-"""The unfinished last word of texts, and the vocabulary words with a prefix, as TensorFlow operations, as in Python."""
+"""The unfinished last word of texts, and the vocabulary words with a prefix, as TensorFlow
+operations, as in Python.
+"""
 
 from collections import Counter
 
@@ -15,7 +17,9 @@ _BYTES_PER_CHARACTER = 4  # of UTF-8, at most
 
 
 class UnfinishedWords(tf.Module):
-    """The unfinished last word of texts, as in Python; of more than `longest` characters only the end is returned."""
+    """The unfinished last word of texts, as in Python; of more than `longest` characters only the
+    end is returned.
+    """
 
     def __init__(self, tokenizer: str | Tokenizer, longest: int):
         super().__init__()
@@ -29,12 +33,16 @@ class UnfinishedWords(tf.Module):
         start = tf.maximum(lengths - self._window, 0)
         ends = decode_texts(tf.strings.substr(texts, start, tf.fill(tf.shape(texts), self._window)))
         words = tf.strings.regex_replace(ends, self._pattern, r"\1", replace_global=False)
-        contexts = tf.strings.substr(texts, tf.zeros_like(lengths), lengths - tf.strings.length(words))
+        contexts = tf.strings.substr(
+            texts, tf.zeros_like(lengths), lengths - tf.strings.length(words)
+        )
         return contexts, lower_texts(words) if self._is_lower else words
 
 
 class PrefixTable(tf.Module):
-    """A hash table of all prefixes of all words, each with its range of the sorted words, as in `PrefixIndex`."""
+    """A hash table of all prefixes of all words, each with its range of the sorted words, as in
+    `PrefixIndex`.
+    """
 
     def __init__(self, index: PrefixIndex):
         super().__init__()
@@ -45,12 +53,17 @@ class PrefixTable(tf.Module):
         self.longest = index.longest
         self.most_equal = max(counts.values())
         self._places = store_array(places)
-        self._ranges = store_array(np.array([*rows, (0, 0, 0)], np.int32))  # the last: no word has the prefix
-        entries = tf.lookup.KeyValueTensorInitializer([*ranges], np.arange(len(ranges)), tf.string, tf.int64)
+        # the last: no word has the prefix
+        self._ranges = store_array(np.array([*rows, (0, 0, 0)], np.int32))
+        entries = tf.lookup.KeyValueTensorInitializer(
+            [*ranges], np.arange(len(ranges)), tf.string, tf.int64
+        )
         self._table = tf.lookup.StaticHashTable(entries, default_value=len(ranges))
 
     def look_up(self, prefixes: tf.Tensor) -> tf.Tensor:
-        """Return the places of the sorted words with each prefix, int32 […, 3]: first, end, end of equal words."""
+        """Return the places of the sorted words with each prefix, int32 […, 3]: first, end, end of
+        equal words.
+        """
         return tf.gather(self._ranges, self._table.lookup(prefixes))
 
     def match(self, prefixes: tf.Tensor) -> tf.Tensor:
@@ -60,7 +73,9 @@ class PrefixTable(tf.Module):
 
 
 def _match_unfinished_word(tokenizer: Tokenizer) -> str:
-    """Return a regular expression of a text whose group is its unfinished last word, as in Python."""
+    """Return a regular expression of a text whose group is its unfinished last word, as in
+    Python.
+    """
     word = f"[{character_ranges(is_letter)}]*"
     if tokenizer.tokens_are_words:
         word = tokenizer.match_unfinished_word()

@@ -21,11 +21,13 @@ from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, MAX_TEXT_LENGTH, Se
 
 _MARKER = "models.config"  # its presence means that `export_saved_model` wrote the directory
 _MAX_BATCH = 128  # rows that the server runs in one call of the model
-_MODEL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")  # valid in a URL, in YAML and in the server's files
+# valid in a URL, in YAML and in the server's files
+_MODEL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _KEPT = "Versions exported before are unchanged."
 _STALE_SECONDS = 3600  # age at which the temporary directory of a killed export is removed
 
-# Used by `docker compose up` in the exported directory, or by the same options of `tensorflow_model_server`
+# Used by `docker compose up` in the exported directory, or by the same options of
+# `tensorflow_model_server`
 _SERVER_FILES = {
     "models.config": """\
 model_config_list {{
@@ -33,7 +35,8 @@ model_config_list {{
 }}
 """,
     "batching.config": """\
-max_batch_size {{ value: 100000 }}  # rows of a request; a request with more rows than the next number is split
+# rows of a request; a request with more rows than the next number is split
+max_batch_size {{ value: 100000 }}
 max_execution_batch_size {{ value: {batch} }}
 enable_large_batch_splitting {{ value: true }}
 batch_timeout_micros {{ value: 0 }}
@@ -67,15 +70,18 @@ def export_saved_model(
     config: dict | None = None,
     metrics: dict | None = None,
 ) -> Path:
-    """Export a language model as a SavedModel for TF Serving: the next version in `target`, and the server's files.
+    """Export a language model as a SavedModel for TF Serving: the next version in `target`, and the
+    server's files.
 
-    `TARGET/<version>/` is the SavedModel, with `vocabulary.txt` in `assets.extra/`. It is renamed last, so a server
-    that watches TARGET never loads an incomplete model. `TARGET/README.md` is the model card. The files that configure
-    the server, with the name of TARGET as the model name, are written only if absent.
+    `TARGET/<version>/` is the SavedModel, with `vocabulary.txt` in `assets.extra/`. It is renamed
+    last, so a server that watches TARGET never loads an incomplete model. `TARGET/README.md` is the
+    model card. The files that configure the server, with the name of TARGET as the model name, are
+    written only if absent.
 
     Args:
         language_model: a language model of any kind.
-        target: directory of the served model: absent, empty, or with versions that this function wrote.
+        target: directory of the served model: absent, empty, or with versions that this function
+            wrote.
         top_k: number of words that `predict_next` returns.
         max_text_length: limit of a text in bytes of UTF-8. `score` returns NaN for a longer text.
         config, metrics: contents of `config.json` and `metrics.json`, for the model card.
@@ -89,8 +95,14 @@ def export_saved_model(
     served = ServingModule(language_model, top_k, max_text_length)
     signatures = served.signatures()
     values = dict(name=name, batch=_MAX_BATCH, cores=os.cpu_count() or 1)
-    files = {file: text.format(**values) for file, text in _SERVER_FILES.items() if not (target / file).exists()}
-    files["README.md"] = model_card(name, language_model, signatures, config or {}, metrics or {}, max_text_length)
+    files = {
+        file: text.format(**values)
+        for file, text in _SERVER_FILES.items()
+        if not (target / file).exists()
+    }
+    files["README.md"] = model_card(
+        name, language_model, signatures, config or {}, metrics or {}, max_text_length
+    )
     try:
         with _temporary_directory(target) as temporary:
             with lock_directory(temporary):  # notices the deletion of the target
@@ -110,21 +122,44 @@ def export_saved_model(
 
 def _check_target(target: Path, name: str) -> None:
     check_output_path(target)
-    wanted = "a directory whose name, which becomes the model name, is a letter and then letters, digits, _ and -"
-    check_argument("target", bool(_MODEL_NAME.fullmatch(name)), wanted, repr(name), "choose, such as, 'my_model'.")
+    wanted = (
+        "a directory whose name, which becomes the model name, is a letter and then "
+        "letters, "
+        "digits, _ and -"
+    )
+    check_argument(
+        "target",
+        bool(_MODEL_NAME.fullmatch(name)),
+        wanted,
+        repr(name),
+        "choose, such as, 'my_model'.",
+    )
     is_file = target.exists() and not target.is_dir()
-    check_argument("target", not is_file, "a directory", f"{target}, which is a file", "change `target`.")
-    if target.is_dir() and not (target / _MARKER).exists() and any(path.name[0] != "." for path in target.iterdir()):
-        wanted, received = "absent, empty or with exported versions", f"{target}, which holds other files"
+    check_argument(
+        "target", not is_file, "a directory", f"{target}, which is a file", "change `target`."
+    )
+    if (
+        target.is_dir()
+        and not (target / _MARKER).exists()
+        and any(path.name[0] != "." for path in target.iterdir())
+    ):
+        wanted, received = (
+            "absent, empty or with exported versions",
+            f"{target}, which holds other files",
+        )
         check_argument("target", False, wanted, received, "choose a new directory.")
 
 
 @contextlib.contextmanager
 def _temporary_directory(parent: Path) -> Iterator[Path]:
-    """Yield a temporary directory in `parent`; remove it unless it was renamed. Remove stale ones, too."""
+    """Yield a temporary directory in `parent`; remove it unless it was renamed.
+
+    Remove stale ones, too.
+    """
     parent.mkdir(parents=True, exist_ok=True)
     for stale in parent.glob(".new.*"):
-        with contextlib.suppress(FileNotFoundError):  # a concurrent export has renamed its directory
+        # a concurrent export has renamed its directory
+        with contextlib.suppress(FileNotFoundError):
             if time.time() - stale.stat().st_mtime > _STALE_SECONDS:
                 shutil.rmtree(stale, ignore_errors=True)
     temporary = Path(tempfile.mkdtemp(prefix=".new.", dir=parent))
@@ -136,7 +171,11 @@ def _temporary_directory(parent: Path) -> Iterator[Path]:
 
 
 def _rename_to_next_version(directory: Path) -> Path:
-    names = [path.name for path in directory.parent.iterdir() if re.fullmatch("[1-9][0-9]{0,17}", path.name)]
+    names = [
+        path.name
+        for path in directory.parent.iterdir()
+        if re.fullmatch("[1-9][0-9]{0,17}", path.name)
+    ]
     version = max(map(int, names), default=0)
     while True:
         version += 1

@@ -19,30 +19,43 @@ DEFAULT_SIGNATURE = "predict_next"
 MAX_TEXT_LENGTH = 1 << 16  # bytes
 _LONGEST = 1 << 30  # TensorFlow counts bytes in int32
 _NAN = float("nan")
-_CONTEXT_IDS = "token ids of the n-1 context words, oldest first; a shorter context is padded at the front, with 2 "
+_CONTEXT_IDS = (
+    "token ids of the n-1 context words, oldest first; a shorter context is padded "
+    "at "
+    "the front, with 2 "
+)
 _CONTEXT_IDS += "(`<s>`) if the model reads sentences and with 0 (`<pad>`) if it reads a stream"
-# For each signature: its description under "", and that of each input and output. {max_text_length} is filled in
+# For each signature: its description under "", and that of each input and output. {max_text_length}
+# is filled in
 DOCUMENTATION = {
     "predict_next": {
-        "": "The k most probable next words with their probabilities, in descending order. `<unk>` is never returned.",
-        "contexts": "texts of any length, of which the last n-1 tokens are read; an empty text is the start of a text; "
+        "": "The k most probable next words with their probabilities, in descending order. "
+        "`<unk>` is never returned.",
+        "contexts": "texts of any length, of which the last n-1 tokens are read; an empty text is "
+        "the start of a text; "
         "after white space at the end a new word begins",
         "words": "next words; empty strings where `probabilities` is NaN",
         "probabilities": "P(word | context), normalised over the whole vocabulary; NaN if the last "
         "{max_text_length:,} bytes of a longer text do not hold n-1 tokens",
     },
     "complete_prefix": {
-        "": "Autocompletion: the k most probable words that begin with the unfinished last word of each text.",
-        "texts": "texts of any length, whose last word is unfinished; after white space every word fits",
-        "words": "words in descending order of probability; empty strings where `probabilities` is 0 or NaN",
-        "probabilities": "P(word | context), normalised over the whole vocabulary; 0 where fewer than k words fit; NaN "
+        "": "Autocompletion: the k most probable words that begin with the unfinished last word "
+        "of each text.",
+        "texts": "texts of any length, whose last word is unfinished; after white space every "
+        "word fits",
+        "words": "words in descending order of probability; empty strings where `probabilities` "
+        "is 0 or NaN",
+        "probabilities": "P(word | context), normalised over the whole vocabulary; 0 where fewer "
+        "than k words fit; NaN "
         "as in `predict_next`",
     },
     "score": {
         "": "The log-probability of each sentence, independent of the other sentences.",
-        "sentences": "texts of at most {max_text_length:,} bytes (UTF-8), one line each, with or without its line end; "
+        "sentences": "texts of at most {max_text_length:,} bytes (UTF-8), one line each, with or "
+        "without its line end; "
         "a blank text has `log_prob` 0 and 0 tokens",
-        "log_prob": "sum of ln P(token | context) over the tokens of the sentence, in nats; NaN, with 0 tokens, if "
+        "log_prob": "sum of ln P(token | context) over the tokens of the sentence, in nats; NaN, "
+        "with 0 tokens, if "
         "the text is longer than {max_text_length:,} bytes",
         "tokens": "number of predicted tokens, including `</s>` if the model predicts it",
         "unk_tokens": "number of predicted tokens that are out-of-vocabulary (`<unk>`)",
@@ -71,19 +84,30 @@ DOCUMENTATION = {
 class ServingModule(tf.Module):
     """A language model of any kind as a module with the signatures that TF Serving calls.
 
-    A row does not depend on other rows, and a text beyond the limit has the result NaN, since the server batches rows.
+    A row does not depend on other rows, and a text beyond the limit has the result NaN, since the
+    server batches rows.
     """
 
-    def __init__(self, language_model: LanguageModel, top_k: int = 10, max_text_length: int = MAX_TEXT_LENGTH):
+    def __init__(
+        self, language_model: LanguageModel, top_k: int = 10, max_text_length: int = MAX_TEXT_LENGTH
+    ):
         super().__init__(name="keras_nplm")
         check_argument("top_k", top_k >= 1, "1 or more", top_k)
         in_range = 1 <= max_text_length <= _LONGEST
-        check_argument("max_text_length", in_range, f"1 to {_LONGEST:,}", max_text_length, "give a number of bytes.")
+        check_argument(
+            "max_text_length",
+            in_range,
+            f"1 to {_LONGEST:,}",
+            max_text_length,
+            "give a number of bytes.",
+        )
         proposed = language_model.proposed_ids
         self.top_k, self.num_completions = min(top_k, len(proposed)), top_k
         self.max_text_length = max_text_length
         self.model = build_graph(language_model.model)
-        self.text = TextGraph(language_model.vocabulary, language_model.tokenizer, language_model.boundary)
+        self.text = TextGraph(
+            language_model.vocabulary, language_model.tokenizer, language_model.boundary
+        )
         self._first = int(proposed[0])  # the first id that `predict_next` may return
         self.C = language_model.network.embed.C.value if language_model.network else None
         self.prefixes = self.search = None
@@ -97,7 +121,9 @@ class ServingModule(tf.Module):
         self._searches_words = language_model.tokenizer.searches_words
 
     def signatures(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
-        """Return the functions by name, each with its input signature; `embed` only for a model with word vectors."""
+        """Return the functions by name, each with its input signature; `embed` only for a model
+        with word vectors.
+        """
         text, ids = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
         context = tf.TensorSpec([None, self.model.order - 1], tf.int32)
         inputs = {
@@ -111,13 +137,17 @@ class ServingModule(tf.Module):
             inputs["embed"] = {"words": text}
         functions = {}
         for name, specs in inputs.items():
-            signature = [tf.TensorSpec(spec.shape, spec.dtype, argument) for argument, spec in specs.items()]
+            signature = [
+                tf.TensorSpec(spec.shape, spec.dtype, argument) for argument, spec in specs.items()
+            ]
             functions[name] = tf.function(getattr(self, name), signature, autograph=False)
         return functions
 
     def predict_next(self, contexts: tf.Tensor) -> dict[str, tf.Tensor]:
         if self._searches_words:
-            return self._search_words(contexts, tf.fill(tf.shape(contexts), ""), predicts_end(self.text.boundary))
+            return self._search_words(
+                contexts, tf.fill(tf.shape(contexts), ""), predicts_end(self.text.boundary)
+            )
 
         def predict(context_ids: tf.Tensor, _: slice) -> tuple[tf.Tensor, tf.Tensor]:
             ids, probabilities = self.model.most_probable(context_ids, self._first, self.top_k)
@@ -132,13 +162,19 @@ class ServingModule(tf.Module):
 
         def predict(context_ids: tf.Tensor, rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
             first, fits = len(SPECIALS), self.prefixes.match(prefixes[rows])
-            ids, probabilities = self.model.most_probable(context_ids, first, self.num_completions, fits[:, first:])
+            ids, probabilities = self.model.most_probable(
+                context_ids, first, self.num_completions, fits[:, first:]
+            )
             return tf.where(probabilities > 0, tf.gather(self.text.words, ids), ""), probabilities
 
         return self._predict_words(contexts, self.num_completions, predict, self.model.block_rows)
 
-    def _search_words(self, contexts: tf.Tensor, prefixes: tf.Tensor, with_end: bool) -> dict[str, tf.Tensor]:
-        """Return the most probable words of pieces that begin with `prefixes`, after the text `contexts`."""
+    def _search_words(
+        self, contexts: tf.Tensor, prefixes: tf.Tensor, with_end: bool
+    ) -> dict[str, tf.Tensor]:
+        """Return the most probable words of pieces that begin with `prefixes`, after the text
+        `contexts`.
+        """
         before, begin = self.search.split_blanks(contexts, prefixes)
 
         def predict(context_ids: tf.Tensor, rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
@@ -146,13 +182,21 @@ class ServingModule(tf.Module):
 
         return self._predict_words(before, self.num_completions, predict, self.search.block_rows)
 
-    def _predict_words(self, contexts: tf.Tensor, k: int, predict: Callable, block_rows: int) -> dict[str, tf.Tensor]:
-        """Return words and probabilities in blocks of rows; "" and NaN after a context that cannot be read."""
+    def _predict_words(
+        self, contexts: tf.Tensor, k: int, predict: Callable, block_rows: int
+    ) -> dict[str, tf.Tensor]:
+        """Return words and probabilities in blocks of rows; "" and NaN after a context that cannot
+        be read.
+        """
 
         def compute(rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
-            context_ids, found = self.text.contexts(contexts[rows], self.model.order, self.max_text_length)
+            context_ids, found = self.text.contexts(
+                contexts[rows], self.model.order, self.max_text_length
+            )
             words, probabilities = predict(context_ids, rows)
-            return tf.where(found[:, None], words, ""), tf.where(found[:, None], probabilities, _NAN)
+            return tf.where(found[:, None], words, ""), tf.where(
+                found[:, None], probabilities, _NAN
+            )
 
         specs = [tf.TensorSpec([None, k], kind) for kind in (tf.string, tf.float32)]
         words, probabilities = compute_in_blocks(compute, tf.size(contexts), block_rows, specs)
@@ -161,10 +205,19 @@ class ServingModule(tf.Module):
     def score(self, sentences: tf.Tensor) -> dict[str, tf.Tensor]:
         order, is_short = self.model.order, tf.strings.length(sentences) <= self.max_text_length
         ids, places, rows = self.text.ngrams(tf.where(is_short, sentences, ""), order)
-        log_prob = self._log_prob(lambda block: gather_ngrams(ids, places[block], order), tf.size(places), tf.float64)
+        log_prob = self._log_prob(
+            lambda block: gather_ngrams(ids, places[block], order), tf.size(places), tf.float64
+        )
         is_unknown = tf.cast(tf.gather(ids, places) == UNK_ID, tf.int32)
-        columns = {"log_prob": log_prob, "tokens": tf.ones_like(is_unknown), "unk_tokens": is_unknown}
-        sums = {name: tf.math.unsorted_segment_sum(c, rows, tf.size(sentences)) for name, c in columns.items()}
+        columns = {
+            "log_prob": log_prob,
+            "tokens": tf.ones_like(is_unknown),
+            "unk_tokens": is_unknown,
+        }
+        sums = {
+            name: tf.math.unsorted_segment_sum(c, rows, tf.size(sentences))
+            for name, c in columns.items()
+        }
         return sums | {"log_prob": tf.where(is_short, tf.cast(sums["log_prob"], tf.float32), _NAN)}
 
     def predict_next_ids(self, context_ids: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -174,7 +227,9 @@ class ServingModule(tf.Module):
             return ids, tf.where(valid[:, None], probabilities, _NAN)
 
         specs = [tf.TensorSpec([None, self.top_k], kind) for kind in (tf.int32, tf.float32)]
-        ids, probabilities = compute_in_blocks(predict, tf.shape(context_ids)[0], self.model.block_rows, specs)
+        ids, probabilities = compute_in_blocks(
+            predict, tf.shape(context_ids)[0], self.model.block_rows, specs
+        )
         return {"ids": ids, "probabilities": probabilities}
 
     def log_prob_ids(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -187,7 +242,9 @@ class ServingModule(tf.Module):
         return {"vectors": tf.gather(self.C, ids), "ids": ids}
 
     def _log_prob(self, ngrams: Callable, number: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-        """Return ln P of n-grams [N], in blocks; `ngrams` is a function from a slice to their ids [b, n]."""
+        """Return ln P of n-grams [N], in blocks; `ngrams` is a function from a slice to their ids
+        [b, n].
+        """
 
         def compute(rows: slice) -> tuple[tf.Tensor]:
             ids = ngrams(rows)
@@ -197,6 +254,8 @@ class ServingModule(tf.Module):
         return compute_in_blocks(compute, number, self.model.block_rows, specs)[0]
 
     def _check_ids(self, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return which rows have only ids of the vocabulary, bool [B], and the ids clipped to its range."""
+        """Return which rows have only ids of the vocabulary, bool [B], and the ids clipped to its
+        range.
+        """
         size = self.model.vocabulary_size
         return tf.reduce_all((ids >= 0) & (ids < size), axis=1), tf.clip_by_value(ids, 0, size - 1)

@@ -1,4 +1,6 @@
-"""Tokenizer and vocabulary lookup as TensorFlow operations: text in, token ids out, as in Python."""
+"""Tokenizer and vocabulary lookup as TensorFlow operations: text in, token ids out, as in
+Python.
+"""
 
 import tensorflow as tf
 
@@ -13,13 +15,15 @@ _GROWTH = 4  # if they hold too few tokens, it reads this many times more bytes
 
 
 class TextGraph(tf.Module):
-    """The tokenizer and the vocabulary of a language model as TensorFlow operations, with the ids of Python.
+    """The tokenizer and the vocabulary of a language model as TensorFlow operations, with the ids
+    of Python.
 
-    Bytes that are not UTF-8 become U+FFFD. `<pad>`, `<s>` and `</s>` in a text become `<unk>`, since an error fails a
-    whole batch.
+    Bytes that are not UTF-8 become U+FFFD. `<pad>`, `<s>` and `</s>` in a text become `<unk>`,
+    since an error fails a whole batch.
 
-    A text is one line. A line end at its end is no part of it, and a text without tokens is blank: no sentence. A line
-    end elsewhere is white space between words and characters, and a character of subwords, as in Python.
+    A text is one line. A line end at its end is no part of it, and a text without tokens is blank:
+    no sentence. A line end elsewhere is white space between words and characters, and a character
+    of subwords, as in Python.
 
     Raises:
         InputError: the tokenizer is a class of your own without the methods to serve it.
@@ -29,7 +33,9 @@ class TextGraph(tf.Module):
         super().__init__()
         self.boundary = boundary
         self.words = tf.constant(vocabulary.words)  # [|V|]
-        ids = {word: number for number, word in enumerate(vocabulary.words) if number >= len(SPECIALS)}
+        ids = {
+            word: number for number, word in enumerate(vocabulary.words) if number >= len(SPECIALS)
+        }
         for form, word in (vocabulary.forms or {}).items():
             ids[form] = ids[word]
         entries = tf.lookup.KeyValueTensorInitializer([*ids], [*ids.values()], tf.string, tf.int64)
@@ -38,17 +44,23 @@ class TextGraph(tf.Module):
         self.tokens = vocabulary.tokenizer(tokenizer).build_graph(self.look_up)
 
     def look_up(self, words: tf.Tensor) -> tf.Tensor:
-        """Return the ids of words, int32 of the same shape; the id of `<unk>` for an out-of-vocabulary word."""
+        """Return the ids of words, int32 of the same shape; the id of `<unk>` for an
+        out-of-vocabulary word.
+        """
         return tf.cast(self.table.lookup(words), tf.int32)
 
     def ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the token ids of texts: string [B] to int32 [B, (T)]."""
         return self.tokens.encode(decode_texts(texts))
 
-    def contexts(self, texts: tf.Tensor, order: int, max_length: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the last n-1 tokens of texts, int32 [B, n-1], and whether they lie in the last `max_length` bytes.
+    def contexts(
+        self, texts: tf.Tensor, order: int, max_length: int
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the last n-1 tokens of texts, int32 [B, n-1], and whether they lie in the last
+        `max_length` bytes.
 
-        More and more bytes are read, until they hold n-1 tokens after a place where a token surely begins.
+        More and more bytes are read, until they hold n-1 tokens after a place where a token surely
+        begins.
         """
 
         def read(texts: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -61,7 +73,9 @@ class TextGraph(tf.Module):
         def has_more(size: tf.Tensor, _: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
             return (size < max_length) & ~tf.reduce_all(found)
 
-        def read_more(size: tf.Tensor, context_ids: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        def read_more(
+            size: tf.Tensor, context_ids: tf.Tensor, found: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
             size = tf.where(size > max_length // _GROWTH, max_length, size * _GROWTH)
             rows = tf.where(~found)  # [R, 1]
             ids_of_rows, found_in_rows = read(tf.gather(texts, rows[:, 0]), size)
@@ -80,7 +94,8 @@ class TextGraph(tf.Module):
         return tf.gather(padded, tf.where(inside, places + 1, 0))
 
     def ngrams(self, sentences: tf.Tensor, order: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Return ids int32 [T], the places of predicted tokens in them, int64 [N], and the tokens' sentences [N].
+        """Return ids int32 [T], the places of predicted tokens in them, int64 [N], and the tokens'
+        sentences [N].
 
         A blank sentence has no predicted token.
         """

@@ -1,4 +1,6 @@
-"""The n-gram model beside a network: background model of a short-list, or part of a hybrid or a mixture."""
+"""The n-gram model beside a network: background model of a short-list, or part of a hybrid or a
+mixture.
+"""
 
 import os
 import sys
@@ -31,10 +33,12 @@ _PROBE = 1 << 18  # ids of validation that choose the order
 
 
 def write_background(run: Run, source: str | os.PathLike | None = None) -> None:
-    """Write the n-gram model beside a network before the first epoch, unless the model directory has a whole one.
+    """Write the n-gram model beside a network before the first epoch, unless the model directory
+    has a whole one.
 
-    It is copied from the model directory `source`. Without one, a Kneser-Ney model is estimated from the training
-    split: of order `ngram_order`, or in a hybrid or a mixture of the lowest from which on validation gains little.
+    It is copied from the model directory `source`. Without one, a Kneser-Ney model is estimated
+    from the training split: of order `ngram_order`, or in a hybrid or a mixture of the lowest from
+    which on validation gains little.
     """
     directory = run.directory
     boundary = run.options.text.boundary
@@ -48,12 +52,14 @@ def write_background(run: Run, source: str | os.PathLike | None = None) -> None:
     largest = len(run.vocabulary) - len(SPECIALS)
     if size is not None and size > largest:
         raise InputError(
-            f"`shortlist_size` must be 1 to {largest}, the number of words in the vocabulary. Received: {size}."
+            f"`shortlist_size` must be 1 to {largest}, the number of words in the vocabulary. "
+            f"Received: {size}."
         )
     NETWORKS[run.options.network.network].check_text(run.encoded, boundary)
     model = _load(source, run) if source else _estimate(run)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})
-    save_component(directory, BACKGROUND, model)  # its config.json last: its presence says that the model is complete
+    # its config.json last: its presence says that the model is complete
+    save_component(directory, BACKGROUND, model)
 
 
 def _estimate(run: Run) -> NextWordModel:
@@ -81,7 +87,9 @@ def _measure_perplexity(model: NextWordModel, ids: np.ndarray) -> float:
 
 
 def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:
-    """Load a background model, and check that it matches the run and predicts all words outside the list."""
+    """Load a background model, and check that it matches the run and predicts all words outside the
+    list.
+    """
     source = LanguageModel.load(directory)
     wanted = {
         "vocabulary": run.vocabulary,
@@ -94,15 +102,22 @@ def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:
         for log_prob, target_ids in log_probs(source.model, run.encoded.ids(split)):
             if np.isneginf(log_prob[target_ids >= first_outside]).any():
                 raise InputError(
-                    f"{directory} gives probability 0 to a word of the {split} text outside the short-list. Fix: mix "
-                    "it with the uniform distribution (`keras-nplm mix --uniform`), and use the mixture."
+                    f"{directory} gives probability 0 to a word of the {split} text outside the "
+                    "short-list. Fix: mix "
+                    "it with the uniform distribution (`keras-nplm mix --uniform`), and use the "
+                    "mixture."
                 )
     return source.model
 
 
-def check_match(directory: str | os.PathLike, part: LanguageModel, wanted: Mapping[str, Any], of: object) -> None:
+def check_match(
+    directory: str | os.PathLike, part: LanguageModel, wanted: Mapping[str, Any], of: object
+) -> None:
     """Refuse a model with a different vocabulary, tokenizer or boundary than wanted."""
     for attribute, value in wanted.items():
         if getattr(part, attribute) != value:
             name = attribute.removesuffix("_name")
-            raise InputError(f"{directory} must have the same {name} as {of}. Fix: train both with the same options.")
+            raise InputError(
+                f"{directory} must have the same {name} as {of}. Fix: train both with the same "
+                "options."
+            )

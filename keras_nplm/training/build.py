@@ -47,7 +47,9 @@ def build_optimizer(options: Options, steps_per_epoch: int) -> keras.optimizers.
     row_clipnorm = NETWORKS[options.network.network].row_clipnorm
     if row_clipnorm is None and options.network.order > _LONG_ORDER:
         row_clipnorm = _ROW_CLIPNORM
-    return LazySGD(rate, weight_decay=weight_decay, row_clipnorm=row_clipnorm, dense_decay=dense_decay)
+    return LazySGD(
+        rate, weight_decay=weight_decay, row_clipnorm=row_clipnorm, dense_decay=dense_decay
+    )
 
 
 def _build_schedule(

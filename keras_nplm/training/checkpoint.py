@@ -1,4 +1,6 @@
-"""Checkpoints of a training run: history, best epoch, early stopping, and a state to resume from bit for bit."""
+"""Checkpoints of a training run: history, best epoch, early stopping, and a state to resume from
+bit for bit.
+"""
 
 import json
 import sys
@@ -43,7 +45,13 @@ def read_history(path: Path) -> list[dict]:
 def _check_history(path: Path, history: dict) -> list[dict]:
     """Check the fields of a history, and return its epochs."""
     check_fields(path, history, {"epochs": list})
-    figures = ("validation_perplexity", "seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second")
+    figures = (
+        "validation_perplexity",
+        "seconds",
+        "cpu_seconds",
+        "training_cpu_seconds",
+        "ngrams_per_second",
+    )
     for epoch in history["epochs"]:
         check_fields(path, epoch, {"epoch": int} | dict.fromkeys(figures, NUMBER))
     return history["epochs"]
@@ -56,15 +64,19 @@ def remove_checkpoints(directory: Path) -> None:
 
 
 class Checkpoint(keras.callbacks.Callback):
-    """Callback that saves checkpoints, the history and the best epoch, resumes from them, and stops early.
+    """Callback that saves checkpoints, the history and the best epoch, resumes from them, and stops
+    early.
 
-    `last.npz` holds the weights, their moving average, the states of the random generators, the variables of the
-    optimiser, the history, and within an epoch the metrics. It is written whole under a temporary name. Then the old
-    `last.npz` becomes `previous.npz`. If `last.npz` is damaged or absent, the run resumes from `previous.npz`.
+    `last.npz` holds the weights, their moving average, the states of the random generators, the
+    variables of the optimiser, the history, and within an epoch the metrics. It is written whole
+    under a temporary name. Then the old `last.npz` becomes `previous.npz`. If `last.npz` is damaged
+    or absent, the run resumes from `previous.npz`.
 
-    `history.json` is for readers. A run resumes from the history in its checkpoint, and writes the file again.
+    `history.json` is for readers. A run resumes from the history in its checkpoint, and writes the
+    file again.
 
-    With several workers the chief alone reads and writes files. Its state is broadcast to all workers at the start.
+    With several workers the chief alone reads and writes files. Its state is broadcast to all
+    workers at the start.
     """
 
     def __init__(
@@ -92,12 +104,14 @@ class Checkpoint(keras.callbacks.Callback):
         self.devices = devices
         self.chief = is_chief(devices)
         self.history: list[dict] = []
-        self.spent = np.zeros(2)  # seconds and CPU seconds of training in an unfinished epoch, before its resumption
+        # seconds and CPU seconds of training in an unfinished epoch, before its resumption
+        self.spent = np.zeros(2)
         self.unfinished_metrics: list[np.ndarray] = []  # metric variables of an unfinished epoch
         self.average: WeightAverage | None = None
         if training.weight_average:
             self.average = WeightAverage(model, training.weight_average)
-        self.began_at: np.ndarray | None = None  # None: no epoch has begun, and there is nothing new to save
+        # None: no epoch has begun, and there is nothing new to save
+        self.began_at: np.ndarray | None = None
         self.saved_at = time.monotonic()
         self._resume()
 
@@ -108,7 +122,9 @@ class Checkpoint(keras.callbacks.Callback):
 
     @property
     def is_done(self) -> bool:
-        """Whether all epochs are trained, or early stopping applies: `patience` epochs without improvement."""
+        """Whether all epochs are trained, or early stopping applies: `patience` epochs without
+        improvement.
+        """
         perplexities = [epoch["validation_perplexity"] for epoch in self.history]
         best = int(np.argmin(perplexities)) if perplexities else -1
         return len(perplexities) >= self.epochs or len(perplexities) - 1 - best >= self.patience
@@ -119,7 +135,9 @@ class Checkpoint(keras.callbacks.Callback):
     # Within an epoch
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        for variable, value in zip(self.model.metrics_variables, self.unfinished_metrics, strict=False):
+        for variable, value in zip(
+            self.model.metrics_variables, self.unfinished_metrics, strict=False
+        ):
             variable.assign(value)
         self.unfinished_metrics = []
         self.began_at = _read_clocks()
@@ -137,7 +155,9 @@ class Checkpoint(keras.callbacks.Callback):
             self.save()
 
     def _update_average(self, average: WeightAverage, is_epoch_end: bool = False) -> None:
-        """Update the moving average at every n-th update, and at the end of a first epoch of fewer than n updates."""
+        """Update the moving average at every n-th update, and at the end of a first epoch of fewer
+        than n updates.
+        """
         executed = self.model.steps_per_execution
         interval = -(-UPDATES_PER_AVERAGE // executed) * executed
         updates = self._count_updates()
@@ -191,7 +211,8 @@ class Checkpoint(keras.callbacks.Callback):
     def save_best(self) -> None:
         """Write the present weights as those of the trained model."""
         model = self.model
-        if has_several_workers(self.devices):  # `model.save` would wait for the other workers; a copy does not
+        # `model.save` would wait for the other workers; a copy does not
+        if has_several_workers(self.devices):
             model = type(model).from_config(model.get_config())
             model.set_weights(self.model.get_weights())
         with replace_file(self.best_path) as temporary:
@@ -199,20 +220,25 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _check_finite(self, figure: str, value: float, place: str) -> None:
         if not np.isfinite(value):
-            fix = f"Fix: lower --learning-rate, and choose a new --output or remove {self.directory}."
+            fix = (
+                f"Fix: lower --learning-rate, and choose a new --output or remove {self.directory}."
+            )
             raise RunError(f"The {figure} became {value} {place}. {fix}")
 
     # The state to resume from
 
     def save(self) -> None:
-        """Write `last.npz`, but not between an epoch and its entry in the history, nor of weights not finite."""
+        """Write `last.npz`, but not between an epoch and its entry in the history, nor of weights
+        not finite.
+        """
         if self.began_at is None:
             return
         updates, state = self._count_updates(), self._state()
         is_finite = all(np.isfinite(weight.numpy()).all() for weight in state["weights"])
         if updates // self.steps == len(self.history) and is_finite:
             if self.average is not None:
-                self._update_average(self.average)  # an interruption may have come between an update and its average
+                # an interruption may have come between an update and its average
+                self._update_average(self.average)
             self._write_state(self.spent + _read_clocks() - self.began_at, state)
 
     def _write_state(self, spent: np.ndarray, state: Mapping[str, Sequence]) -> None:
@@ -221,8 +247,12 @@ class Checkpoint(keras.callbacks.Callback):
                 name: [variable.numpy() for variable in part] for name, part in state.items()
             }
             arrays["spent"] = spent
-            arrays["history"] = np.frombuffer(json.dumps({"epochs": self.history}).encode(), np.uint8)
-            write_arrays(self.last_path, arrays, keep=self.previous_path if self.is_last_whole else None)
+            arrays["history"] = np.frombuffer(
+                json.dumps({"epochs": self.history}).encode(), np.uint8
+            )
+            write_arrays(
+                self.last_path, arrays, keep=self.previous_path if self.is_last_whole else None
+            )
             self.is_last_whole = True
             upload(self.directory)
         self.saved_at = time.monotonic()
@@ -230,7 +260,11 @@ class Checkpoint(keras.callbacks.Callback):
     def _state(self) -> dict[str, list[keras.Variable]]:
         """All variables that decide how the run continues."""
         model = self.model
-        state = {"weights": model.weights, "random": model.random_states(), "optimizer": model.optimizer.variables}
+        state = {
+            "weights": model.weights,
+            "random": model.random_states(),
+            "optimizer": model.optimizer.variables,
+        }
         state["average"] = self.average.variables if self.average is not None else []
         if not has_several_workers(self.devices):  # reading metrics would need all workers at once
             state["metrics"] = model.metrics_variables
@@ -245,7 +279,9 @@ class Checkpoint(keras.callbacks.Callback):
         if has_several_workers(self.devices):
             self._broadcast([variable for part in state.values() for variable in part])
 
-    def _restore(self, state: dict[str, list[keras.Variable]], metrics: list[keras.Variable]) -> None:
+    def _restore(
+        self, state: dict[str, list[keras.Variable]], metrics: list[keras.Variable]
+    ) -> None:
         """Restore `last.npz`, or `previous.npz` where it is damaged or absent."""
         reasons = []
         for path in (self.last_path, self.previous_path):
@@ -261,33 +297,54 @@ class Checkpoint(keras.callbacks.Callback):
             if not self.is_last_whole:
                 epoch, step = self.position
                 place = f"{path.name}, after update {step:,} of epoch {epoch + 1}"
-                print(f"{' '.join(reasons) or 'last.npz is absent.'} Resuming from {place}.", file=sys.stderr)
+                print(
+                    f"{' '.join(reasons) or 'last.npz is absent.'} Resuming from {place}.",
+                    file=sys.stderr,
+                )
             return
         if reasons:
-            fix = f"Fix: restore one of its checkpoints, or remove {self.directory} to train from the beginning."
-            raise InputError(f"The run in {self.directory} cannot resume. {' '.join(reasons)} {fix}")
+            fix = (
+                f"Fix: restore one of its checkpoints, or remove {self.directory} to train "
+                "from "
+                "the beginning."
+            )
+            raise InputError(
+                f"The run in {self.directory} cannot resume. {' '.join(reasons)} {fix}"
+            )
 
     def _read_checkpoint(self, path: Path, state: Mapping[str, Sequence[keras.Variable]]) -> dict:
         """Read a checkpoint, and refuse one that is damaged or of a different network."""
         stored = read_arrays(path, ["spent", "history"], [*state, "metrics"])
         for name, variables in state.items():
             shapes = [tuple(variable.shape) for variable in variables]
-            self._check_match(path, [array.shape for array in stored[name]] == shapes, "this model's weight shapes")
-        stored["history"] = _check_history(path, parse_json(path, stored["history"].tobytes().decode()))
+            self._check_match(
+                path,
+                [array.shape for array in stored[name]] == shapes,
+                "this model's weight shapes",
+            )
+        stored["history"] = _check_history(
+            path, parse_json(path, stored["history"].tobytes().decode())
+        )
         finished = int(stored["optimizer"][0]) // self.steps
-        is_match = finished == len(stored["history"]) <= self.epochs and stored["spent"].shape == (2,)
+        is_match = finished == len(stored["history"]) <= self.epochs and stored["spent"].shape == (
+            2,
+        )
         self._check_match(path, is_match, "the epochs of this run")
         if finished:
             _check_whole(self.best_path)
         return stored
 
-    def _assign(self, stored: dict, state: dict[str, list[keras.Variable]], metrics: list[keras.Variable]) -> None:
+    def _assign(
+        self, stored: dict, state: dict[str, list[keras.Variable]], metrics: list[keras.Variable]
+    ) -> None:
         """Take over the content of a checkpoint, and write its history to `history.json`."""
         for name, variables in state.items():
             for variable, array in zip(variables, stored[name], strict=True):
                 variable.assign(array)
         self.history, self.spent = stored["history"], stored["spent"]
-        is_same = [array.shape for array in stored["metrics"]] == [tuple(metric.shape) for metric in metrics]
+        is_same = [array.shape for array in stored["metrics"]] == [
+            tuple(metric.shape) for metric in metrics
+        ]
         _, step = self.position
         self.unfinished_metrics = stored["metrics"] if step and is_same else []
         if self.history:
@@ -300,13 +357,18 @@ class Checkpoint(keras.callbacks.Callback):
     def _broadcast(self, variables: list[keras.Variable]) -> None:
         """Copy the chief's variables and validation perplexities to all workers."""
         perplexities = np.full(self.epochs, np.nan)
-        perplexities[: len(self.history)] = [epoch["validation_perplexity"] for epoch in self.history]
+        perplexities[: len(self.history)] = [
+            epoch["validation_perplexity"] for epoch in self.history
+        ]
         arrays = [perplexities, *(variable.numpy() for variable in variables)]
         perplexities, *values = broadcast_from_chief(self.devices, arrays)
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
         if not self.chief:
-            self.history = [{"validation_perplexity": p} for p in perplexities[np.isfinite(perplexities)].tolist()]
+            self.history = [
+                {"validation_perplexity": p}
+                for p in perplexities[np.isfinite(perplexities)].tolist()
+            ]
 
 
 def _check_whole(path: Path) -> None:
@@ -315,7 +377,9 @@ def _check_whole(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
     except (OSError, zipfile.BadZipFile, EOFError) as error:
-        raise InputError(f"{path}, the best epoch, is absent or damaged: {summarize_error(error)}.") from error
+        raise InputError(
+            f"{path}, the best epoch, is absent or damaged: {summarize_error(error)}."
+        ) from error
     if damaged:
         raise InputError(f"{path}, the best epoch, is damaged: wrong checksum of {damaged}.")
 

@@ -64,7 +64,9 @@ _BROWN_NCE_TRAINING = replace(_PAPER_TRAINING, batch_size=64, epochs=5)
 _BROWN_NCE_QUICK_TRAINING = replace(_PAPER_TRAINING, batch_size=128, epochs=3)
 
 # Gradients of C, H and v differ by orders of magnitude in the energy output: Adagrad scales each.
-_ENERGY = replace(_PAPER, head="energy", hidden="none", objective="sampled", num_sampled=128, dropout=0.0)
+_ENERGY = replace(
+    _PAPER, head="energy", hidden="none", objective="sampled", num_sampled=128, dropout=0.0
+)
 _ENERGY_TRAINING = TrainingOptions(
     optimizer="adagrad",
     initial_accumulator=1e-5,
@@ -91,8 +93,12 @@ _MODERN_TRAINING = replace(_MODERN_SMALL_TRAINING, epochs=8)
 
 # The pointer repeats names and topic words, so four times as many words of context pay.
 POINTER_SEGMENT = 16  # targets that share the look-up of the many words of a pointer
-_MODERN_POINTER = replace(_MODERN, network="pointer", order=241, averages_after=(4, 10, 20, 40, 80, 160))
-_MODERN_POINTER_TRAINING = replace(_MODERN_TRAINING, segment=POINTER_SEGMENT, batch_size=128, learning_rate=1.4)
+_MODERN_POINTER = replace(
+    _MODERN, network="pointer", order=241, averages_after=(4, 10, 20, 40, 80, 160)
+)
+_MODERN_POINTER_TRAINING = replace(
+    _MODERN_TRAINING, segment=POINTER_SEGMENT, batch_size=128, learning_rate=1.4
+)
 
 # For 100 million words and more on GPUs, after Sun & Iyyer (2021).
 _LARGE = NetworkOptions(
@@ -106,7 +112,9 @@ _LARGE = NetworkOptions(
     embedding_dropout=0.1,
     dtype="mixed_bfloat16",
 )
-_LARGE_TRAINING = TrainingOptions(optimizer="adam", learning_rate=1e-3, weight_decay=0.01, batch_size=4096, epochs=10)
+_LARGE_TRAINING = TrainingOptions(
+    optimizer="adam", learning_rate=1e-3, weight_decay=0.01, batch_size=4096, epochs=10
+)
 
 # For phones: 4,000 subwords with two tables of 100 and 200 columns fill 1.4 MB in 8 bits. A tied
 # output would not be smaller, because an 8-bit file holds the table of an embedding and that of a
@@ -294,4 +302,8 @@ def _list_differences(options: Options, base: str) -> list[str]:
     flat = options.flatten()
     named = CONFIGURATIONS[base].options.flatten()
     without_effect = options.network.without_effect
-    return [name for name in describe_options() if flat[name] != named[name] and name not in without_effect]
+    return [
+        name
+        for name in describe_options()
+        if flat[name] != named[name] and name not in without_effect
+    ]

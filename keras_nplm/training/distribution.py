@@ -1,4 +1,6 @@
-"""tf.distribute strategies for several GPUs or machines, the start of several workers, helpers for the chief worker."""
+"""tf.distribute strategies for several GPUs or machines, the start of several workers, helpers for
+the chief worker.
+"""
 
 import contextlib
 import dataclasses
@@ -19,23 +21,33 @@ from keras_nplm.training.options import RunOptions, describe_fields
 from keras_nplm.training.worker_connections import read_cluster, wait_for_workers
 
 STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")
-_LOSSES = tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError
+_LOSSES = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+)
 
 
-def open_strategy(name: str = "auto", *, worker_timeout: int = RunOptions.worker_timeout) -> tf.distribute.Strategy:
-    """Return the tf.distribute strategy of a name: one device, several GPUs, or several workers (multi-machine).
+def open_strategy(
+    name: str = "auto", *, worker_timeout: int = RunOptions.worker_timeout
+) -> tf.distribute.Strategy:
+    """Return the tf.distribute strategy of a name: one device, several GPUs, or several workers
+    (multi-machine).
 
-    Several workers wait for each other, and print for whom. See `keras_nplm.training.worker_connections`.
+    Several workers wait for each other, and print for whom. See
+    `keras_nplm.training.worker_connections`.
 
     Args:
-        name: `"one-device"`; `"mirrored"`: a replica per GPU of this machine, or per logical CPU without a GPU;
-            `"multi-worker"`: the workers that `TF_CONFIG` lists, each with the same command; `"auto"`: multi-worker
-            with several workers in `TF_CONFIG`, else mirrored with several GPUs, else one device.
+        name: `"one-device"`; `"mirrored"`: a replica per GPU of this machine, or per logical CPU
+            without a GPU; `"multi-worker"`: the workers that `TF_CONFIG` lists, each with the same
+            command; `"auto"`: multi-worker with several workers in `TF_CONFIG`, else mirrored with
+            several GPUs, else one device.
         worker_timeout: seconds to wait for absent workers.
 
     Raises:
-        InputError: the name is unknown; there is a single device to mirror; `TF_CONFIG` is absent or invalid; or
-            TensorFlow has run an operation before the workers were connected.
+        InputError: the name is unknown; there is a single device to mirror; `TF_CONFIG` is absent
+            or invalid; or TensorFlow has run an operation before the workers were connected.
         RunError: a worker did not come in time or was lost, or the port of this worker is in use.
 
     Example:
@@ -50,11 +62,14 @@ def open_strategy(name: str = "auto", *, worker_timeout: int = RunOptions.worker
     if name == "multi-worker" or len(workers) > 1:
         return _open_multi_worker(workers, index, worker_timeout)
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-    if name == "one-device" or (name == "auto" and (len(devices) == 1 or devices[0].device_type == "CPU")):
+    if name == "one-device" or (
+        name == "auto" and (len(devices) == 1 or devices[0].device_type == "CPU")
+    ):
         return tf.distribute.get_strategy()
     if len(devices) == 1:
         raise InputError(
-            f"`strategy` mirrored needs two devices or more. Received: {devices[0].name} alone. Fix: remove --strategy."
+            f"`strategy` mirrored needs two devices or more. Received: {devices[0].name} alone. "
+            "Fix: remove --strategy."
         )
     return _open_mirrored(tuple(device.name for device in devices))
 
@@ -69,19 +84,29 @@ _OPENED: dict[tuple, tf.distribute.Strategy] = {}  # by the addresses of the wor
 
 def _open_multi_worker(workers: Sequence[str], index: int, timeout: int) -> tf.distribute.Strategy:
     if not workers:
-        example = '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}'
-        raise InputError(f"`strategy` multi-worker needs the environment variable TF_CONFIG. Fix: set it to {example}.")
+        example = (
+            '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": '
+            '{"type": '
+            '"worker", "index": 0}}'
+        )
+        raise InputError(
+            "`strategy` multi-worker needs the environment variable TF_CONFIG. Fix: set it to "
+            f"{example}."
+        )
     if tuple(workers) not in _OPENED:
         if context.context()._initialized:
             wanted = "opened before TensorFlow runs an operation"
-            raise InputError(f"`strategy` multi-worker must be {wanted}. Fix: call open_strategy first.")
+            raise InputError(
+                f"`strategy` multi-worker must be {wanted}. Fix: call open_strategy first."
+            )
         wait_for_workers(workers, index, timeout)
         try:
             _OPENED[tuple(workers)] = tf.distribute.MultiWorkerMirroredStrategy()
         except tf.errors.OpError as error:
             reason = _first_line(error.message)
             raise RunError(
-                f"TensorFlow could not connect worker {index} ({workers[index]}): {reason}. Fix: check that no other "
+                f"TensorFlow could not connect worker {index} ({workers[index]}): {reason}. Fix: "
+                "check that no other "
                 "process uses its port, and start all workers again."
             ) from error
         finally:  # TensorFlow takes SIGTERM from Python
@@ -92,23 +117,38 @@ def _open_multi_worker(workers: Sequence[str], index: int, timeout: int) -> tf.d
 
 @contextlib.contextmanager
 def fail_if_worker_is_lost(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turn the loss of a worker, noticed after 10 to 20 seconds, or a failure of TensorFlow into a RunError."""
+    """Turn the loss of a worker, noticed after 10 to 20 seconds, or a failure of TensorFlow into a
+    RunError.
+    """
     try:
         yield
     except tf.errors.OpError as error:
         several = has_several_workers(strategy)
         is_loss = several and isinstance(error, _LOSSES)
-        named = re.search(r"Error reported from /job:worker\S*/task:(\d+)", error.message) if is_loss else None
-        reason = f"worker {named[1]}, {read_cluster()[0][int(named[1])]}" if named else _first_line(error.message)
+        named = (
+            re.search(r"Error reported from /job:worker\S*/task:(\d+)", error.message)
+            if is_loss
+            else None
+        )
+        reason = (
+            f"worker {named[1]}, {read_cluster()[0][int(named[1])]}"
+            if named
+            else _first_line(error.message)
+        )
         raise RunError(
-            f"{'A worker was lost' if is_loss else 'TensorFlow failed'} ({reason}). The last checkpoint is kept. Fix: "
+            f"{'A worker was lost' if is_loss else 'TensorFlow failed'} ({reason}). The last "
+            "checkpoint is kept. Fix: "
             f"run the same command again{' on all workers' if several else ''} to resume."
         ) from error
 
 
 def _first_line(message: str) -> str:
     """The first line of a TensorFlow error message that says the cause."""
-    lines = [line for line in message.splitlines() if re.match("(?!Graph execution|Detected at node|<stack)\\S", line)]
+    lines = [
+        line
+        for line in message.splitlines()
+        if re.match("(?!Graph execution|Detected at node|<stack)\\S", line)
+    ]
     return lines[0][:200] if lines else "no reason given"
 
 
@@ -118,7 +158,9 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 
 def shard_batches(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Return the dataset with the auto-shard policy DATA: each worker takes its share of each batch."""
+    """Return the dataset with the auto-shard policy DATA: each worker takes its share of each
+    batch.
+    """
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return dataset.with_options(options)
@@ -146,8 +188,12 @@ def distribute_parts(
     return strategy.distribute_datasets_from_function(build_part)
 
 
-def broadcast_from_chief(strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return the chief's arrays, bit for bit, at every worker, when all have called this with the same shapes."""
+def broadcast_from_chief(
+    strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Return the chief's arrays, bit for bit, at every worker, when all have called this with the
+    same shapes.
+    """
     arrays = [np.asarray(array, order="C") for array in arrays]
     if not has_several_workers(strategy):
         return arrays
@@ -159,7 +205,9 @@ def broadcast_from_chief(strategy: tf.distribute.Strategy, arrays: Sequence[np.n
         def send_from_first() -> tf.Tensor:
             context = tf.distribute.get_replica_context()
             is_first = tf.equal(context.replica_id_in_sync_group, 0)
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.where(is_first, sent, tf.zeros_like(sent)))
+            return context.all_reduce(
+                tf.distribute.ReduceOp.SUM, tf.where(is_first, sent, tf.zeros_like(sent))
+            )
 
         return strategy.experimental_local_results(strategy.run(send_from_first))[0]
 

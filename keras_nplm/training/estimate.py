@@ -1,4 +1,6 @@
-"""Estimate n-gram models and import ARPA files (`keras-nplm ngram`), without Keras or TensorFlow."""
+"""Estimate n-gram models and import ARPA files (`keras-nplm ngram`), without Keras or
+TensorFlow.
+"""
 
 import dataclasses
 import os
@@ -53,12 +55,13 @@ def estimate(
     word_classes: str | os.PathLike | None = None,
     paper_bins: bool = False,
 ) -> dict:
-    """Estimate an n-gram language model (Kneser-Ney, deleted interpolation or class-based) and evaluate it.
+    """Estimate an n-gram language model (Kneser-Ney, deleted interpolation or class-based) and
+    evaluate it.
 
-    Kneser-Ney is estimated in bounded memory, whatever the size of the text. The counts of the other methods must fit
-    into memory. The model directory has the files of `train`, with `ngrams.npz` in place of `model.keras`. A
-    class-based model adds `word_classes.tsv`, written after each sweep of the exchange algorithm: an interrupted run
-    resumes from it.
+    Kneser-Ney is estimated in bounded memory, whatever the size of the text. The counts of the
+    other methods must fit into memory. The model directory has the files of `train`, with
+    `ngrams.npz` in place of `model.keras`. A class-based model adds `word_classes.tsv`, written
+    after each sweep of the exchange algorithm: an interrupted run resumes from it.
 
     Args:
         method: `"kneser-ney"`, `"deleted-interpolation"` or `"class-based"`.
@@ -68,14 +71,17 @@ def estimate(
         text: how words are counted, and how text is cut into n-grams.
         num_classes: number of word classes of a class-based model, unless `word_classes` is given.
         word_classes: a file of word classes, also of `mkcls`. Default: find them.
-        paper_bins: deleted interpolation chooses its weights by the frequency bin of the whole context alone.
+        paper_bins: deleted interpolation chooses its weights by the frequency bin of the whole
+            context alone.
 
     Returns:
-        the content of `metrics.json`: exact `validation` and `test` figures (see `evaluate`), `ngrams` of each order,
-        `seconds` and `cpu_seconds` of the estimation, n-grams `scored_per_second`.
+        the content of `metrics.json`: exact `validation` and `test` figures (see `evaluate`),
+        `ngrams` of each order, `seconds` and `cpu_seconds` of the estimation, n-grams
+        `scored_per_second`.
 
     Raises:
-        InputError: an option or the text is invalid, or the directory holds a run with other options.
+        InputError: an option or the text is invalid, or the directory holds a run with other
+            options.
     """
     word_classes = fetch(word_classes) if word_classes else None
     kind = "back-off" if method == "kneser-ney" else method
@@ -90,62 +96,99 @@ def estimate(
         encoded = prepare_text(local, corpus, text)
         vocabulary = record_run(local, corpus, encoded, options)
         if (local / "metrics.json").exists():
-            print(f"The run in {display_url(local)} is finished: reading its metrics.json.", file=sys.stderr)
+            print(
+                f"The run in {display_url(local)} is finished: reading its metrics.json.",
+                file=sys.stderr,
+            )
             with explain_damage(local):
                 metrics = read_metrics(local)
-                wanted: dict[str, type | tuple] = {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER}
+                wanted: dict[str, type | tuple] = {
+                    "ngrams": list,
+                    "seconds": NUMBER,
+                    "cpu_seconds": NUMBER,
+                }
                 check_fields(local / "metrics.json", metrics, wanted)
             return metrics
         began = time.perf_counter(), time.process_time()
         with remove_config_if_refused(local, unless=[_CLASSES_FILE]):
             model = _estimate_and_save(local, options, encoded, vocabulary)
-        spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
-        metrics = evaluate_splits(model, encoded, load_spelling(local)) | {"ngrams": model.num_ngrams}
+        spent = {
+            "seconds": time.perf_counter() - began[0],
+            "cpu_seconds": time.process_time() - began[1],
+        }
+        metrics = evaluate_splits(model, encoded, load_spelling(local)) | {
+            "ngrams": model.num_ngrams
+        }
         metrics |= {name: round(seconds, 2) for name, seconds in spent.items()}
         write_json(local / "metrics.json", metrics)
         return metrics
 
 
-def _check_method(method: str, num_classes: int, word_classes: str | os.PathLike | None, paper_bins: bool) -> dict:
+def _check_method(
+    method: str, num_classes: int, word_classes: str | os.PathLike | None, paper_bins: bool
+) -> dict:
     """Check the options of a single method. Return the options that `config.json` records."""
     describe_fields(NgramOptions)["method"].check(method)
     is_file = not word_classes or Path(word_classes).is_file()
     check_argument("word_classes", is_file, "an existing file", repr(str(word_classes)))
     with_classes = word_classes or num_classes != NgramOptions.num_classes
-    own = ("class-based", with_classes, "word classes"), ("deleted-interpolation", paper_bins, "`paper_bins`")
+    own = (
+        ("class-based", with_classes, "word classes"),
+        ("deleted-interpolation", paper_bins, "`paper_bins`"),
+    )
     for wanted, given, options in own:
         fix = f"add --method {wanted}."
-        check_argument("method", not given or method == wanted, f"{wanted} with {options}", method, fix)
+        check_argument(
+            "method", not given or method == wanted, f"{wanted} with {options}", method, fix
+        )
     if method == "class-based":
-        return {"word_classes": display_url(word_classes)} if word_classes else {"num_classes": num_classes}
+        return (
+            {"word_classes": display_url(word_classes)}
+            if word_classes
+            else {"num_classes": num_classes}
+        )
     return {"paper_bins": paper_bins} if method == "deleted-interpolation" else {}
 
 
-def _estimate_and_save(directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary) -> NgramModel:
-    """Estimate the n-gram model that `options`, the content of config.json, describe, and write its files."""
+def _estimate_and_save(
+    directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary
+) -> NgramModel:
+    """Estimate the n-gram model that `options`, the content of config.json, describe, and write its
+    files.
+    """
     order, boundary = options["order"], options["boundary"]
     if options["method"] == "kneser-ney":
         path, tokens = directory / NGRAMS_FILE, len(encoded.shards("train"))
-        ngrams.kneser_ney_on_disk(path, lambda: encoded.parts("train"), tokens, len(vocabulary), order, boundary)
+        ngrams.kneser_ney_on_disk(
+            path, lambda: encoded.parts("train"), tokens, len(vocabulary), order, boundary
+        )
         return ngrams.BackoffModel.load(path, boundary)
     ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
     model: NgramModel
     if options["method"] == "deleted-interpolation":
         back_off = not options["paper_bins"]
-        model = ngrams.deleted_interpolation(ids, held_out_ids, len(vocabulary), order, boundary, back_off=back_off)
+        model = ngrams.deleted_interpolation(
+            ids, held_out_ids, len(vocabulary), order, boundary, back_off=back_off
+        )
     else:
         if "word_classes" in options:
             classes = ngrams.load_classes(fetch(options["word_classes"]), vocabulary)
             ngrams.save_classes(directory / _CLASSES_FILE, classes, vocabulary)
         else:
-            classes = _find_classes(directory / _CLASSES_FILE, ids, vocabulary, boundary, options["num_classes"])
+            classes = _find_classes(
+                directory / _CLASSES_FILE, ids, vocabulary, boundary, options["num_classes"]
+            )
         model = ngrams.class_based(ids, held_out_ids, classes, order, boundary)
     save_model(directory, model)
     return model
 
 
-def _find_classes(path: Path, ids: np.ndarray, vocabulary: Vocabulary, boundary: str, num_classes: int) -> np.ndarray:
-    """Run the exchange algorithm from the start or from the classes saved at `path`, and save its result there."""
+def _find_classes(
+    path: Path, ids: np.ndarray, vocabulary: Vocabulary, boundary: str, num_classes: int
+) -> np.ndarray:
+    """Run the exchange algorithm from the start or from the classes saved at `path`, and save its
+    result there.
+    """
     start = None
     try:
         start = ngrams.load_classes(path, vocabulary) if path.exists() else None
@@ -157,7 +200,9 @@ def _find_classes(path: Path, ids: np.ndarray, vocabulary: Vocabulary, boundary:
         upload(path.parent)
         print(f"{num_classes} classes: {moved:,} words moved", file=sys.stderr)
 
-    classes = ngrams.exchange_classes(ids, len(vocabulary), num_classes, boundary, start=start, after_sweep=save_sweep)
+    classes = ngrams.exchange_classes(
+        ids, len(vocabulary), num_classes, boundary, start=start, after_sweep=save_sweep
+    )
     ngrams.save_classes(path, classes, vocabulary)
     return classes
 
@@ -173,19 +218,27 @@ def import_arpa(
 ) -> dict:
     """Import an ARPA file as a model directory, which must not exist and has no encoded corpus.
 
-    `vocabulary` is a `vocabulary.txt` whose word ids to use: models with the same vocabulary can be mixed. The default
-    `tokenizer` is `"words"` if it keeps all words whole, else `"whitespace"`. Return `ngrams`, the number of n-grams of
-    each order, and `words`, the size of the vocabulary.
+    `vocabulary` is a `vocabulary.txt` whose word ids to use: models with the same vocabulary can be
+    mixed. The default `tokenizer` is `"words"` if it keeps all words whole, else `"whitespace"`.
+    Return `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
     """
     path, vocabulary = fetch(path), fetch(vocabulary) if vocabulary else None
     with open_output(directory) as local, lock_new_directory(local):
-        model, words = ngrams.read_arpa(path, Vocabulary.load(vocabulary) if vocabulary else None, boundary)
+        model, words = ngrams.read_arpa(
+            path, Vocabulary.load(vocabulary) if vocabulary else None, boundary
+        )
         if predicts_end(boundary) and np.isneginf(model.unigrams[EOS_ID]):
             wanted = f"With boundary {boundary}, </s> must have a probability above 0"
-            raise InputError(f"{wanted} in {path}. Received: probability 0. Fix: add --boundary stream.")
+            raise InputError(
+                f"{wanted} in {path}. Received: probability 0. Fix: add --boundary stream."
+            )
         chosen = add_steps(tokenizer or _choose_tokenizer(words), normalise)
         imported = LanguageModel(model, words, chosen, boundary)
-        imported.spelling = load_spelling(Path(vocabulary).parent) if vocabulary else _spell_rare_words(model, words)
+        imported.spelling = (
+            load_spelling(Path(vocabulary).parent)
+            if vocabulary
+            else _spell_rare_words(model, words)
+        )
         imported.save(local)
     return {"ngrams": model.num_ngrams, "words": len(words)}
 
@@ -194,20 +247,30 @@ def _choose_tokenizer(vocabulary: Vocabulary) -> str:
     """Return the tokenizer under which the words of an ARPA file survive."""
     for word in vocabulary.words[len(SPECIALS) :]:
         if split_words(word) != [word]:
-            print(f"The tokenizer is whitespace, since words would split {word!r} of the model.", file=sys.stderr)
+            print(
+                f"The tokenizer is whitespace, since words would split {word!r} of the model.",
+                file=sys.stderr,
+            )
             return "whitespace"
     return "words"
 
 
 def _spell_rare_words(model: ngrams.BackoffModel, vocabulary: Vocabulary) -> SpellingModel:
-    """Return a spelling model of the words of an ARPA file, which holds no out-of-vocabulary words."""
+    """Return a spelling model of the words of an ARPA file, which holds no out-of-vocabulary
+    words.
+    """
     by_frequency = len(SPECIALS) + np.argsort(-model.unigrams[len(SPECIALS) :], kind="stable")
     return SpellingModel.from_vocabulary(Vocabulary(vocabulary.decode(by_frequency)))
 
 
-def evaluate_splits(model: NextWordModel, corpus: EncodedCorpus, spelling: SpellingModel | None) -> dict:
+def evaluate_splits(
+    model: NextWordModel, corpus: EncodedCorpus, spelling: SpellingModel | None
+) -> dict:
     """Evaluate on validation and test, and measure the n-grams scored per CPU second."""
     began = time.process_time()
-    metrics = {split: evaluate_split(model, corpus, split, None, spelling) for split in ("validation", "test")}
+    metrics = {
+        split: evaluate_split(model, corpus, split, None, spelling)
+        for split in ("validation", "test")
+    }
     scored = metrics["validation"]["tokens"] + metrics["test"]["tokens"]
     return metrics | {"scored_per_second": round(scored / (time.process_time() - began))}

@@ -137,7 +137,9 @@ def _describe_differences(options: Options) -> dict[str, Any]:
     }
 
 
-def _keep_better(background: NextWordModel, ids: np.ndarray, perplexity: float, checkpoint: Checkpoint) -> bool:
+def _keep_better(
+    background: NextWordModel, ids: np.ndarray, perplexity: float, checkpoint: Checkpoint
+) -> bool:
     """Keep a network that changes nothing, if the n-gram model alone is better on validation."""
     alone = evaluate(background, ids)["perplexity"]
     if alone is None or perplexity <= alone:
@@ -158,7 +160,9 @@ def fit_batch(batch_size: int, ngrams: int, unit: int) -> int:
     return max(1, min(batch_size, ngrams) // unit) * unit
 
 
-def _divide_epoch(options: Options, targets: TrainingTargets, devices: tf.distribute.Strategy) -> tuple[int, int, int]:
+def _divide_epoch(
+    options: Options, targets: TrainingTargets, devices: tf.distribute.Strategy
+) -> tuple[int, int, int]:
     """Return n-grams per batch, updates per epoch, and updates per execution of `fit`.
 
     A batch is a multiple of the replicas.
@@ -189,7 +193,9 @@ def _fit_rate(options: Options, targets: TrainingTargets) -> Options:
     return options.replace(learning_rate=options.training.learning_rate * share)
 
 
-def _build(options: Options, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy) -> ContextNetwork:
+def _build(
+    options: Options, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy
+) -> ContextNetwork:
     """Build and compile the model, initialised to the unigram distribution of the targets."""
     vocabulary_size = targets.counts.shape[1]
     # relative weights of the texts, 1 for the text with the smallest share: its counts enter as

@@ -1,4 +1,6 @@
-"""Mix language models (`keras-nplm mix`), without Keras or TensorFlow unless a model is a neural network."""
+"""Mix language models (`keras-nplm mix`), without Keras or TensorFlow unless a model is a neural
+network.
+"""
 
 import os
 import shutil
@@ -18,7 +20,14 @@ from keras_nplm.language_model.directory import lock_new_directory
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.model_files import get_kind
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.caches import DECAY, FLATNESS, LENGTH, ContinuousCache, NgramCache, UnigramCache
+from keras_nplm.models.caches import (
+    DECAY,
+    FLATNESS,
+    LENGTH,
+    ContinuousCache,
+    NgramCache,
+    UnigramCache,
+)
 from keras_nplm.models.dynamic.tuning import find_networks
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
@@ -27,10 +36,12 @@ from keras_nplm.training.estimate import evaluate_splits
 
 _SHARED = ("vocabulary", "tokenizer_name", "boundary")  # by all models of a mixture
 _BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, as in the paper
-_DECAYS = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)  # of a unigram or n-gram cache, of which validation chooses one
+# of a unigram or n-gram cache, of which validation chooses one
+_DECAYS = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
 _FLATNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of a continuous cache, for features of length 1
 _PROBE = 1000  # n-grams whose features give the mean square of their length
-_CHOSEN = {"unigram-cache": "decay", "ngram-cache": "ngram_decay", "continuous-cache": "flatness"}  # in metrics.json
+# in metrics.json
+_CHOSEN = {"unigram-cache": "decay", "ngram-cache": "ngram_decay", "continuous-cache": "flatness"}
 
 
 def mix(
@@ -45,49 +56,70 @@ def mix(
     cache_length: int = LENGTH.default,
     uniform: bool = False,
 ) -> dict:
-    """Interpolate language models linearly: a mixture with weights fitted on validation text; with caches if wanted.
+    """Interpolate language models linearly: a mixture with weights fitted on validation text; with
+    caches if wanted.
 
-    The output directory holds copies of all components: the input directories can be deleted afterwards.
+    The output directory holds copies of all components: the input directories can be deleted
+    afterwards.
 
     Args:
-        directories: two or more model directories with equal vocabulary, tokenizer and boundary. One is enough with
-            a cache or `uniform`.
+        directories: two or more model directories with equal vocabulary, tokenizer and boundary.
+            One is enough with a cache or `uniform`.
         output: the model directory to write. It must not exist.
-        weights: one weight per model, the uniform distribution's last. Default: fitted by EM on the validation split
-            of the first directory that has an encoded corpus.
+        weights: one weight per model, the uniform distribution's last. Default: fitted by EM on the
+            validation split of the first directory that has an encoded corpus.
         by_frequency: fit separate weights for each frequency bin of the last two context words.
-        unigram_cache: add a `UnigramCache` with this decay in words. True: the decay is chosen on the validation split.
+        unigram_cache: add a `UnigramCache` with this decay in words. True: the decay is chosen on
+            the validation split.
         ngram_cache: the same with a `NgramCache`.
         continuous_cache: add a `ContinuousCache` of the first network, with this flatness, or True.
         cache_length: number of previous words that a cache holds.
-        uniform: add the uniform distribution (zerogram), which gives words unseen in training a probability above 0.
+        uniform: add the uniform distribution (zerogram), which gives words unseen in training a
+            probability above 0.
 
     Returns:
-        the content of `metrics.json`: `weights`, `components`, the values of caches, and exact `validation` and `test`
+        the content of `metrics.json`: `weights`, `components`, the values of caches, and exact
+            `validation` and `test`
             figures if a directory has an encoded corpus.
 
     Raises:
         InputError: the models do not match, an option is invalid, or the output exists.
     """
     if weights is not None and by_frequency:
-        raise InputError("`weights` must be None with `by_frequency`. Fix: give either --weights or --by-frequency.")
+        raise InputError(
+            "`weights` must be None with `by_frequency`. Fix: give either --weights or "
+            "--by-frequency."
+        )
     LENGTH.check(cache_length)
-    caches = {"unigram_cache": unigram_cache, "ngram_cache": ngram_cache, "continuous_cache": continuous_cache}
+    caches = {
+        "unigram_cache": unigram_cache,
+        "ngram_cache": ngram_cache,
+        "continuous_cache": continuous_cache,
+    }
     for name, value in caches.items():
         if not isinstance(value, bool):
             (FLATNESS if name == "continuous_cache" else DECAY).check(value, name)
         is_known = value is not True or weights is None
         check_argument(name, is_known, "a number with `weights`", value, "give a number.")
     with open_output(output) as local, lock_new_directory(local):
-        directories = list(check_items(directories, "directories", str | os.PathLike, "a list of model directories"))
+        directories = list(
+            check_items(
+                directories, "directories", str | os.PathLike, "a list of model directories"
+            )
+        )
         parts = [LanguageModel.load(directory) for directory in directories]
         for directory, part in zip(directories, parts, strict=True):
-            check_match(directory, part, {name: getattr(parts[0], name) for name in _SHARED}, directories[0])
+            check_match(
+                directory, part, {name: getattr(parts[0], name) for name in _SHARED}, directories[0]
+            )
         vocabulary, boundary = parts[0].vocabulary, parts[0].boundary
         corpus = next((part.corpus for part in parts if part.corpus), None)
         spelling = next((part.spelling for part in parts if part.spelling), None)
         if weights is None and corpus is None:
-            raise InputError("Fitting weights needs a directory with a corpus/. Received: none. Fix: give --weights.")
+            raise InputError(
+                "Fitting weights needs a directory with a corpus/. Received: none. Fix: give "
+                "--weights."
+            )
         candidates = [[part.model] for part in parts]
         candidates += _list_caches(parts, corpus, cache_length, caches)
         candidates += [[Uniform(len(vocabulary), boundary)]] if uniform else []
@@ -96,11 +128,16 @@ def mix(
         else:
             bins = None
             if by_frequency:
-                counts = count_ngrams(corpus.ids("train"), len(vocabulary), _BIN_CONTEXT + 1, boundary)
+                counts = count_ngrams(
+                    corpus.ids("train"), len(vocabulary), _BIN_CONTEXT + 1, boundary
+                )
                 bins = FrequencyBins(ContextFrequencies.from_counts(counts))
             mixture = fit_mixture(candidates, corpus.ids("validation"), bins=bins)
         models = mixture.models
-        metrics = {"weights": mixture.weights.round(6).tolist(), "components": [get_kind(model) for model in models]}
+        metrics = {
+            "weights": mixture.weights.round(6).tolist(),
+            "components": [get_kind(model) for model in models],
+        }
         chosen = [(_CHOSEN[model.kind], model) for model in models if model.kind in _CHOSEN]
         metrics |= {name: getattr(model, name.removeprefix("ngram_")) for name, model in chosen}
         if corpus:
@@ -114,12 +151,18 @@ def mix(
 
 
 def _list_caches(
-    parts: Sequence[LanguageModel], corpus: EncodedCorpus | None, length: int, wanted: Mapping[str, float | bool]
+    parts: Sequence[LanguageModel],
+    corpus: EncodedCorpus | None,
+    length: int,
+    wanted: Mapping[str, float | bool],
 ) -> list[list[NextWordModel]]:
     """Return for each wanted cache the candidates among which the validation split chooses."""
     candidates: list[list[NextWordModel]] = []
     size, boundary = len(parts[0].vocabulary), parts[0].boundary
-    for build, value in ((UnigramCache, wanted["unigram_cache"]), (NgramCache, wanted["ngram_cache"])):
+    for build, value in (
+        (UnigramCache, wanted["unigram_cache"]),
+        (NgramCache, wanted["ngram_cache"]),
+    ):
         if value is not False:
             decays = _DECAYS if value is True else [value]
             candidates.append([build(size, boundary, decay, length) for decay in decays])
@@ -130,15 +173,23 @@ def _list_caches(
         check_argument("continuous_cache", network is not None, refusal, flatness, fix)
         flatnesses = [flatness]
         if flatness is True:
-            probe = extract_ngrams(corpus.ids("validation")[:_PROBE], network.order, network.boundary)[:, :-1]
-            square = float(np.mean(np.sum(np.square(network.compute_features(probe), dtype=np.float64), axis=1)))
+            probe = extract_ngrams(
+                corpus.ids("validation")[:_PROBE], network.order, network.boundary
+            )[:, :-1]
+            square = float(
+                np.mean(
+                    np.sum(np.square(network.compute_features(probe), dtype=np.float64), axis=1)
+                )
+            )
             flatnesses = [float(f"{share / square:.3g}") for share in _FLATNESSES]
         candidates.append([ContinuousCache(network, value, length) for value in flatnesses])
     return candidates
 
 
 def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
-    """Copy the shards that `corpus.json` names, with the counts of their text, then `corpus.json` itself."""
+    """Copy the shards that `corpus.json` names, with the counts of their text, then `corpus.json`
+    itself.
+    """
     shards = [shard for split in corpus.splits.values() for shard in split["shards"]]
     counts = [name for name in map(name_text_counts, shards) if (corpus.directory / name).is_file()]
     for name in [*shards, *counts, "corpus.json"]:

@@ -1,4 +1,6 @@
-"""Optimisers with row-wise (lazy) sparse updates: SGD, Adagrad and Adam that leave rows without a gradient alone."""
+"""Optimisers with row-wise (lazy) sparse updates: SGD, Adagrad and Adam that leave rows without a
+gradient alone.
+"""
 
 from typing import Any
 
@@ -9,10 +11,11 @@ from keras_nplm.layers.lookup import sum_repeated_rows
 from keras_nplm.layers.ops import Tensor
 
 _BASE = """
-    A sparse gradient (`tf.IndexedSlices`), such as that for C or for a sampled output, updates the rows that it
-    contains. A row that occurs several times in a batch is updated once, with its summed gradient. Weight decay is
-    decoupled, theta <- theta - rate * decay * theta. It applies to the rows of the gradient, or with
-    `dense_decay=True` to all rows, as in the paper, at the cost of a dense pass. Dense gradients are updated as in
+    A sparse gradient (`tf.IndexedSlices`), such as that for C or for a sampled output, updates the
+    rows that it contains. A row that occurs several times in a batch is updated once, with its
+    summed gradient. Weight decay is decoupled, theta <- theta - rate * decay * theta. It applies to
+    the rows of the gradient, or with `dense_decay=True` to all rows, as in the paper, at the cost
+    of a dense pass. Dense gradients are updated as in
     Keras. For the TensorFlow backend, with or without `jit_compile`.
 """
 
@@ -20,8 +23,9 @@ _BASE = """
 class Lazy:
     """Mixin that adds weight decay and row-wise updates to an optimiser of Keras.
 
-    A subclass implements `_compute_row_steps(values, ids, variable, learning_rate)`. It returns the steps that
-    are subtracted from the rows of the variable: `ids` are distinct row ids, and `values` their summed gradients.
+    A subclass implements `_compute_row_steps(values, ids, variable, learning_rate)`. It returns the
+    steps that are subtracted from the rows of the variable: `ids` are distinct row ids, and
+    `values` their summed gradients.
     """
 
     sums_repeated_rows = True  # over a batch and over all replicas
@@ -29,7 +33,9 @@ class Lazy:
     def __init__(self, *args: Any, dense_decay: bool = False, **kwargs: Any):
         for name in ("momentum", "nesterov", "amsgrad"):
             if kwargs.pop(name, 0):
-                raise ValueError(f"`{name}` must be 0: it moves rows without a gradient. Fix: use LazyAdam.")
+                raise ValueError(
+                    f"`{name}` must be 0: it moves rows without a gradient. Fix: use LazyAdam."
+                )
         super().__init__(*args, **kwargs)
         self.dense_decay = dense_decay
 
@@ -47,7 +53,8 @@ class Lazy:
         if decay and not self.dense_decay:
             rows *= 1 - learning_rate * decay
         steps = self._compute_row_steps(values, ids, variable, learning_rate)
-        variable.scatter_update(tf.IndexedSlices(rows - steps, ids))  # copies rows: scatter_sub is ten times as slow
+        # copies rows: scatter_sub is ten times as slow
+        variable.scatter_update(tf.IndexedSlices(rows - steps, ids))
 
     def _update_dense(self, gradient: Tensor, variable: keras.Variable, learning_rate: Any) -> None:
         super().update_step(gradient, variable, learning_rate)
@@ -61,19 +68,23 @@ class Lazy:
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class LazySGD(Lazy, keras.optimizers.SGD):
-    __doc__ = f"""Plain stochastic gradient descent, theta <- theta - rate * gradient, without momentum.
+    __doc__ = f"""Plain stochastic gradient descent without momentum.
+
+        theta <- theta - rate * gradient
 {_BASE}
     Args:
         learning_rate: float or schedule.
         weight_decay: float or None.
-        row_clipnorm: float or None, the largest norm of a row of a sparse gradient. A pointer needs it: a word that
+        row_clipnorm: float or None, the largest norm of a row of a sparse gradient. A pointer needs
+            it: a word that
             fills the context, such as `<unk>` in a foreign text, may move its row too far at once.
 
     Example:
 
     >>> C = keras.Variable([[1.0], [2.0], [3.0]])
     >>> optimizer = LazySGD(0.1, weight_decay=1.0)
-    >>> optimizer.apply([tf.IndexedSlices(tf.ones([2, 1]), tf.constant([1, 1]), tf.constant([3, 1]))], [C])
+    >>> twice = tf.IndexedSlices(tf.ones([2, 1]), tf.constant([1, 1]), tf.constant([3, 1]))
+    >>> optimizer.apply([twice], [C])
     >>> [round(x, 3) for x in C.numpy().ravel().tolist()]
     [1.0, 1.6, 3.0]
     """
@@ -91,9 +102,14 @@ class LazySGD(Lazy, keras.optimizers.SGD):
 
     def _update_dense(self, gradient: Tensor, variable: keras.Variable, learning_rate: Any) -> None:
         gradient = tf.cast(gradient, variable.dtype)
-        tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=learning_rate, delta=gradient)  # one pass
+        # one pass
+        tf.raw_ops.ResourceApplyGradientDescent(
+            var=variable.handle, alpha=learning_rate, delta=gradient
+        )
 
-    def _compute_row_steps(self, values: Tensor, ids: Tensor, variable: keras.Variable, learning_rate: Any) -> Tensor:
+    def _compute_row_steps(
+        self, values: Tensor, ids: Tensor, variable: keras.Variable, learning_rate: Any
+    ) -> Tensor:
         if self.row_clipnorm and len(values.shape) > 1:
             norms = tf.norm(values, axis=1, keepdims=True)
             values *= self.row_clipnorm / tf.maximum(norms, self.row_clipnorm)
@@ -105,15 +121,20 @@ class LazySGD(Lazy, keras.optimizers.SGD):
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class LazyAdagrad(Lazy, keras.optimizers.Adagrad):
-    __doc__ = f"""Adagrad with sparse updates: a row and its sum of squared gradients change when it has a gradient.
+    __doc__ = f"""Adagrad with sparse updates.
+
+    A row and its sum of squared gradients change when it has a gradient.
 {_BASE}
-    For sparse gradients this equals dense Adagrad, where a row with a zero gradient does not change either. The
+    For sparse gradients this equals dense Adagrad, where a row with a zero gradient does not change
+    either. The
     arguments are the same as in `keras.optimizers.Adagrad`.
 
     Reference: Duchi, Hazan & Singer (2011).
     """
 
-    def _compute_row_steps(self, values: Tensor, ids: Tensor, variable: keras.Variable, learning_rate: Any) -> Tensor:
+    def _compute_row_steps(
+        self, values: Tensor, ids: Tensor, variable: keras.Variable, learning_rate: Any
+    ) -> Tensor:
         accumulator = self._accumulators[self._get_variable_index(variable)].value
         sums = tf.gather(accumulator, ids) + tf.square(values)
         accumulator.scatter_update(tf.IndexedSlices(sums, ids))
@@ -124,13 +145,16 @@ class LazyAdagrad(Lazy, keras.optimizers.Adagrad):
 class LazyAdam(Lazy, keras.optimizers.Adam):
     __doc__ = f"""Lazy Adam: a row and its moments change only when the row has a gradient.
 {_BASE}
-    Dense Adam differs: it also moves rows with a zero gradient, by their decaying first moment. The bias correction
+    Dense Adam differs: it also moves rows with a zero gradient, by their decaying first moment. The
+    bias correction
     counts all steps. The arguments are the same as in `keras.optimizers.Adam`, without `amsgrad`.
 
     Reference: Kingma & Ba (2015).
     """
 
-    def _compute_row_steps(self, values: Tensor, ids: Tensor, variable: keras.Variable, learning_rate: Any) -> Tensor:
+    def _compute_row_steps(
+        self, values: Tensor, ids: Tensor, variable: keras.Variable, learning_rate: Any
+    ) -> Tensor:
         index = self._get_variable_index(variable)
         first, second = self._momentums[index].value, self._velocities[index].value
         step = tf.cast(self.iterations.value + 1, variable.dtype)

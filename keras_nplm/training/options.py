@@ -56,7 +56,9 @@ class CorpusOptions:
     pieces_kind: Annotated[PiecesKind, Option(advanced=True)] = "unigram"
     """kind of the sentencepiece model"""
 
-    normalise: Annotated[Literal["lower", "numbers", "lemmas"] | None, Option(example="lower", advanced=True)] = None
+    normalise: Annotated[
+        Literal["lower", "numbers", "lemmas"] | None, Option(example="lower", advanced=True)
+    ] = None
     """normalisation of tokens before words are counted"""
 
     def __post_init__(self) -> None:
@@ -209,7 +211,8 @@ class NetworkOptions:
             return
         if self.direct_connections:
             raise InputError(
-                f"`direct_connections` must be off with `head` {self.head}, which has no W. Received: True. "
+                f"`direct_connections` must be off with `head` {self.head}, which has no W. "
+                "Received: True. "
                 "Fix: choose `head` linear."
             )
         if self.network != "context":
@@ -324,7 +327,9 @@ class TrainingOptions:
     learning_rate: Annotated[float, Option(least=0)] = 1.4
     """learning rate of the first update"""
 
-    schedule: Annotated[Literal["linear", "inverse-time", "constant"], Option(advanced=True)] = "linear"
+    schedule: Annotated[Literal["linear", "inverse-time", "constant"], Option(advanced=True)] = (
+        "linear"
+    )
     """learning rate: linear to 0, the paper's eps_0 / (1 + r t), constant"""
 
     decay_rate: Annotated[float, Option(least=0, advanced=True)] = 1e-8
@@ -492,7 +497,9 @@ def read_options(config: Mapping[str, Any]) -> Options:
         value = config.get(name, facts.default)
         is_list = facts.type is tuple and isinstance(value, list)
         given[name] = tuple(value) if is_list else value
-    return Options(_select(given, TextOptions), _select(given, NetworkOptions), _select(given, TrainingOptions))
+    return Options(
+        _select(given, TextOptions), _select(given, NetworkOptions), _select(given, TrainingOptions)
+    )
 
 
 def _replace(options: _Part, given: Mapping[str, Any]) -> _Part:

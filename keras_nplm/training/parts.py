@@ -2,8 +2,8 @@
 
 A part is a class with `count…` (parameters and multiplications, without TensorFlow, for `size`) and
 `build` (which imports its layer). To add a head, write its class here and name it in `HEADS` and in
-the choices of `NetworkOptions.head`; nothing else has to be told. The same holds for the others. So a
-new layer takes three files: its own, this one, and `options`. For a name that users import from
+the choices of `NetworkOptions.head`; nothing else has to be told. The same holds for the others. So
+a new layer takes three files: its own, this one, and `options`. For a name that users import from
 `keras_nplm` add a line to its table.
 """
 
@@ -363,7 +363,8 @@ OBJECTIVES = {
 class ContextAlone:
     """Features and head alone."""
 
-    # of the rows of a sparse gradient in SGD, as a word that fills the context moves its row too far
+    # of the rows of a sparse gradient in SGD, as a word that fills the context moves its row too
+    # far
     row_clipnorm: float | None = None
 
     def count(self, options: NetworkOptions, width: int) -> Cost:
@@ -461,7 +462,9 @@ def count_network(options: NetworkOptions, vocabulary_size: int) -> Cost:
     return cost
 
 
-def build_network(options: NetworkOptions, vocabulary_size: int, *, boundary: str, seed: int) -> "ContextNetwork":
+def build_network(
+    options: NetworkOptions, vocabulary_size: int, *, boundary: str, seed: int
+) -> "ContextNetwork":
     """Build a network. `seed` is that of its negative samples."""
     head = HEADS[options.head].build(options, vocabulary_size)
     direct = None

@@ -33,9 +33,11 @@ from keras_nplm.language_model.directory import (
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
 from keras_nplm.training.options import TextOptions, describe_options
 
-_COUNT_RECORD = Path("corpus", "counted.json")  # until all is encoded: the text and options that vocabulary.txt is of
+# until all is encoded: the text and options that vocabulary.txt is of
+_COUNT_RECORD = Path("corpus", "counted.json")
 _CONTENT = re.compile(r" \(\d+ bytes, crc32 [0-9a-f]{8}\)")  # of a file in the name of a corpus
-_PREPARED = {"corpus", "vocabulary.txt", "forms.tsv", SPELLING_FILE, "sentencepiece.model"}  # of a killed run
+# of a killed run
+_PREPARED = {"corpus", "vocabulary.txt", "forms.tsv", SPELLING_FILE, "sentencepiece.model"}
 
 
 def prepare_text(directory: Path, corpus: Corpus, text: TextOptions) -> EncodedCorpus:
@@ -60,7 +62,9 @@ def prepare_text(directory: Path, corpus: Corpus, text: TextOptions) -> EncodedC
     return encoded
 
 
-def record_run(directory: Path, corpus: Corpus, encoded: EncodedCorpus, options: Mapping[str, Any]) -> Vocabulary:
+def record_run(
+    directory: Path, corpus: Corpus, encoded: EncodedCorpus, options: Mapping[str, Any]
+) -> Vocabulary:
     """Write `config.json`, or compare it with that of the run to resume; return the vocabulary.
 
     `config.json` has the options, and name and tokenizer of the corpus. Its presence says that the
@@ -139,7 +143,9 @@ def check_run_directory(directory: Path) -> None:
         check_prepared_directory(directory, "config.json")
 
 
-def _count_and_encode(corpus: Corpus, directory: Path, text: TextOptions) -> tuple[EncodedCorpus, Vocabulary]:
+def _count_and_encode(
+    corpus: Corpus, directory: Path, text: TextOptions
+) -> tuple[EncodedCorpus, Vocabulary]:
     """Count and encode, or continue an interrupted call for the same, unchanged text files."""
     splits = SPLITS if text.vocabulary_scope == "corpus" else ("train",)
     files = describe_text(corpus)
@@ -156,7 +162,9 @@ def _count_and_encode(corpus: Corpus, directory: Path, text: TextOptions) -> tup
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
     else:
         path.unlink(missing_ok=True)
-        vocabulary = count_vocabulary(corpus, splits, min_count=text.min_count, max_size=text.max_size)
+        vocabulary = count_vocabulary(
+            corpus, splits, min_count=text.min_count, max_size=text.max_size
+        )
         vocabulary.save(directory / "vocabulary.txt")
         if files:
             write_json(path, record)
@@ -172,7 +180,9 @@ def _is_record(path: Path, record: dict) -> bool:
         return False
 
 
-def _complete(directory: Path, corpus: Corpus, encoded: EncodedCorpus, record: str, options: dict) -> None:
+def _complete(
+    directory: Path, corpus: Corpus, encoded: EncodedCorpus, record: str, options: dict
+) -> None:
     """Warn of unusual text, and record the options. The record says that all is complete."""
     (directory / _COUNT_RECORD).unlink(missing_ok=True)
     for warning in describe_unusual_text(corpus, encoded, options.get("boundary", "sentence")):
@@ -180,11 +190,15 @@ def _complete(directory: Path, corpus: Corpus, encoded: EncodedCorpus, record: s
     write_json(directory / record, options)
 
 
-def _load_prepared(directory: Path, corpus: Corpus, record: str, options: dict) -> tuple[EncodedCorpus, Vocabulary]:
+def _load_prepared(
+    directory: Path, corpus: Corpus, record: str, options: dict
+) -> tuple[EncodedCorpus, Vocabulary]:
     """Load a complete preparation; refuse one with other options, or of a text that has changed."""
     with explain_damage(directory):
         recorded = read_json(directory / record)
-    defaults = {name: facts.default for name, facts in describe_options().items() if name in options}
+    defaults = {
+        name: facts.default for name, facts in describe_options().items() if name in options
+    }
     recorded = {**_as_in_file(defaults), **recorded}  # options that were added later are absent
     options = _as_in_file(options)
     names = recorded.keys() | options.keys()
@@ -194,8 +208,12 @@ def _load_prepared(directory: Path, corpus: Corpus, record: str, options: dict) 
         before = _CONTENT.sub("", str(recorded.get("corpus")))
         now = _CONTENT.sub("", str(options.get("corpus")))
         if differing == ["corpus"] and before == now:
-            raise InputError(f"The text files of the run in {directory} have changed since it began. {fix}")
-        raise InputError(f"{directory} holds a run with other options: {', '.join(differing)}. {fix}")
+            raise InputError(
+                f"The text files of the run in {directory} have changed since it began. {fix}"
+            )
+        raise InputError(
+            f"{directory} holds a run with other options: {', '.join(differing)}. {fix}"
+        )
     with explain_damage(directory):
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
         encoded = load_encoded_corpus(directory, len(vocabulary))

@@ -95,7 +95,9 @@ def open_sample(options: Options, ids: np.ndarray) -> OpenBatches:
     return open_form(source, options.training.segment)
 
 
-def open_sample_with_ngram_model(options: Options, ids: np.ndarray, vocabulary_size: int) -> OpenBatches:
+def open_sample_with_ngram_model(
+    options: Options, ids: np.ndarray, vocabulary_size: int
+) -> OpenBatches:
     """Return the method that opens a sample of a text with an n-gram model, to time it."""
     boundary = options.text.boundary
     source = NgramSource(ids, options.network.order, boundary)

@@ -1,4 +1,6 @@
-"""HTML report of a training run: learning curves, perplexity against Kneser-Ney, samples and a map of the words."""
+"""HTML report of a training run: learning curves, perplexity against Kneser-Ney, samples and a map
+of the words.
+"""
 
 import os
 from collections.abc import Iterable
@@ -71,13 +73,25 @@ $map
 """)
 
 
-def write_run_report(path: str | os.PathLike, language_model: LanguageModel, config: dict, metrics: dict) -> None:
-    """Write a self-contained HTML report of a training run from its `config.json` and `metrics.json`."""
+def write_run_report(
+    path: str | os.PathLike, language_model: LanguageModel, config: dict, metrics: dict
+) -> None:
+    """Write a self-contained HTML report of a training run from its `config.json` and
+    `metrics.json`.
+    """
     network = _get_network(language_model)
     splits = []
     for split, counts in _get_corpus(language_model).splits.items():
         ends = counts["sentences"] if predicts_end(language_model.boundary) else 0
-        splits.append([split, *(f"{number:,}" for number in (counts["tokens"] + ends, ends, counts["unk_tokens"]))])
+        splits.append(
+            [
+                split,
+                *(
+                    f"{number:,}"
+                    for number in (counts["tokens"] + ends, ends, counts["unk_tokens"])
+                ),
+            ]
+        )
     page = _PAGE.substitute(
         corpus=escape_html(config["corpus"]),
         sizes=f"n = {network.order}, m = {network.embedding_dim}, h = {config['hidden_units']}",
@@ -85,7 +99,10 @@ def write_run_report(path: str | os.PathLike, language_model: LanguageModel, con
         command=escape_html(train_command(config) or ""),
         splits=_format_table(["split", "tokens predicted", "of these </s>", "<unk>"], splits),
         words=f"{len(language_model.vocabulary):,}",
-        **{name: f"{metrics[name]:,}" for name in ("parameters", "best_epoch", "seconds", "ngrams_per_second")},
+        **{
+            name: f"{metrics[name]:,}"
+            for name in ("parameters", "best_epoch", "seconds", "ngrams_per_second")
+        },
         **_show_curves(config, metrics["history"], metrics["best_epoch"]),
         **_compare_with_ngrams(language_model, metrics),
         **_show_continuations(language_model),
@@ -100,14 +117,27 @@ def _show_curves(config: dict, history: list[dict], best: int) -> dict[str, str]
     is_measured = "train_perplexity" in series
     perplexities = {"training": series["train_perplexity"]} if is_measured else {}
     perplexities["validation"] = series["validation_perplexity"]
-    charts = {"perplexity": perplexities, "learning rate at the end of the epoch": {"": series["learning_rate"]}}
-    training = "is the mean over an epoch, with dropout" if is_measured else "is unknown: training uses a sampled loss"
-    shortlist = " These perplexities are of the network alone, over its short-list. The table below has all words."
+    charts = {
+        "perplexity": perplexities,
+        "learning rate at the end of the epoch": {"": series["learning_rate"]},
+    }
+    training = (
+        "is the mean over an epoch, with dropout"
+        if is_measured
+        else "is unknown: training uses a sampled loss"
+    )
+    shortlist = (
+        " These perplexities are of the network alone, over its short-list. The "
+        "table "
+        "below has all words."
+    )
     return {
         "training": f"Training perplexity {training}.",
         "shortlist": shortlist if config.get("shortlist_size") else "",
         "curves": render_svg(draw_lines(charts, best), "perplexity and learning rate by epoch"),
-        "history": _format_table(history[0], ([f"{value:.5g}" for value in epoch.values()] for epoch in history)),
+        "history": _format_table(
+            history[0], ([f"{value:.5g}" for value in epoch.values()] for epoch in history)
+        ),
     }
 
 
@@ -120,32 +150,48 @@ def _compare_with_ngrams(language_model: LanguageModel, metrics: dict) -> dict[s
     comparison = "Without a Kneser–Ney model: the training text would need too much memory."
     if corpus.splits["train"]["tokens"] <= _MAX_BASELINE_TOKENS:
         ngrams = kneser_ney(corpus.ids("train"), len(language_model.vocabulary), order, boundary)
-        figures = {split: evaluate_split(ngrams, corpus, split, None, language_model.spelling) for split in splits}
+        figures = {
+            split: evaluate_split(ngrams, corpus, split, None, language_model.spelling)
+            for split in splits
+        }
         models[f"KN {order}-gram"] = figures
         ratio = metrics["test"]["perplexity"] / figures["test"]["perplexity"]
         comparison = f"""The network’s test perplexity is {ratio:.3f} times the perplexity of the Kneser–Ney (KN) model:
             interpolated, modified, of order {order}, estimated from the same text."""
     rows = []
     for name, model in models.items():
-        test = [model["test"].get(key) for key in ("perplexity", "perplexity_without_unk", "perplexity_per_word")]
+        test = [
+            model["test"].get(key)
+            for key in ("perplexity", "perplexity_without_unk", "perplexity_per_word")
+        ]
         bits = format_perplexity(model["test"].get("bits_per_character"), digits=3)
-        rows.append([name, *map(format_perplexity, [model["validation"]["perplexity"], *test]), bits])
+        rows.append(
+            [name, *map(format_perplexity, [model["validation"]["perplexity"], *test]), bits]
+        )
     columns = ["", *splits, "test without <unk>", "test per word", "bits per character"]
     return {
         "comparison": comparison,
-        "predicted": "words and &lt;/s&gt;" if predicts_end(boundary) else "words, without sentence ends",
+        "predicted": "words and &lt;/s&gt;"
+        if predicts_end(boundary)
+        else "words, without sentence ends",
         "models": _format_table(columns, rows),
     }
 
 
 def _format_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = "".join(f"<th>{escape_html(cell)}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape_html(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape_html(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def choose_prompts(ids: np.ndarray, vocabulary: Vocabulary, tokenizer: str | Tokenizer) -> list[str]:
-    """Choose the first four words of up to four sentences, spread over int [T] ids; each word has a letter."""
+def choose_prompts(
+    ids: np.ndarray, vocabulary: Vocabulary, tokenizer: str | Tokenizer
+) -> list[str]:
+    """Choose the first four words of up to four sentences, spread over int [T] ids; each word has a
+    letter.
+    """
     join = get_tokenizer(tokenizer).join
     # the text of a token: the name of a byte has letters, too
     has_letter = [_has_letter(join([word])) for word in vocabulary.words]
@@ -153,7 +199,11 @@ def choose_prompts(ids: np.ndarray, vocabulary: Vocabulary, tokenizer: str | Tok
     starts = np.append(0, np.flatnonzero(ids == EOS_ID) + 1)
     openings = ids[starts[starts + 4 <= len(ids)][:, None] + np.arange(4)]  # [S, 4]
     openings = openings[is_plain[openings].all(axis=1)]
-    chosen = openings[np.unique(np.linspace(0, len(openings) - 1, 4).astype(int))] if len(openings) else []
+    chosen = (
+        openings[np.unique(np.linspace(0, len(openings) - 1, 4).astype(int))]
+        if len(openings)
+        else []
+    )
     return [join(vocabulary.decode(opening)) for opening in chosen] or [""]
 
 
@@ -167,7 +217,9 @@ def _show_continuations(language_model: LanguageModel) -> dict[str, str]:
         card = f"<div><h3><bdi>{escape_html(context)}</bdi> …</h3><table>"
         for word, p in (proposed := language_model.next_words(context, 6)):
             bar = f'<i style="width:{4 * p / proposed[0][1]:.1f}rem"></i>'
-            card += f"<tr><td><bdi>{escape_html(word)}</bdi></td><td>{bar}</td><td>{p:.3f}</td></tr>"
+            card += (
+                f"<tr><td><bdi>{escape_html(word)}</bdi></td><td>{bar}</td><td>{p:.3f}</td></tr>"
+            )
         cards.append(card + "</table></div>")
     for seed, prompt in zip((1, 2, 3), contexts * 3, strict=False):
         text = language_model.generate(prompt, 40, seed=seed, temperature=0.7)
@@ -177,13 +229,20 @@ def _show_continuations(language_model: LanguageModel) -> dict[str, str]:
 
 
 def _show_word_vectors(language_model: LanguageModel) -> dict[str, str]:
-    """Nearest words of frequent words, the long ones first; and a map of the most frequent words."""
+    """Nearest words of frequent words, the long ones first; and a map of the most frequent
+    words.
+    """
     words = language_model.vocabulary.words
     candidates = [word for word in words[len(SPECIALS) + len(words) // 100 :] if _has_letter(word)]
     frequent = sorted(candidates, key=lambda word: sum(map(str.isalpha, word)) < 5)[:20]
-    near = [[word, ", ".join(f"{near} {x:.2f}" for near, x in language_model.nearest(word, 5))] for word in frequent]
+    near = [
+        [word, ", ".join(f"{near} {x:.2f}" for near, x in language_model.nearest(word, 5))]
+        for word in frequent
+    ]
     numbers = range(len(SPECIALS), len(words))
-    ids = [number for number in numbers if _has_letter(words[number])][:_MAP_WORDS] or [*numbers[:_MAP_WORDS]]
+    ids = [number for number in numbers if _has_letter(words[number])][:_MAP_WORDS] or [
+        *numbers[:_MAP_WORDS]
+    ]
     vectors = _get_network(language_model).embed.C.numpy()
     figure = draw_words(word_map(vectors[ids]), [words[number] for number in ids])
     nearest = _format_table(["word", "nearest words, with their cosines"], near)

@@ -55,7 +55,9 @@ class Request:
             )
         self._check_batch_size()
         if self.background is not None and not self.given.get("shortlist_size"):
-            raise InputError("`background` requires `shortlist_size`. Received: None. Fix: add --shortlist-size.")
+            raise InputError(
+                "`background` requires `shortlist_size`. Received: None. Fix: add --shortlist-size."
+            )
         if self.options is None:
             # options that contradict each other in any text are refused before one is read
             choose_options(self.given, TextStatistics(tokens=100_000, vocabulary_size=1000))

@@ -1,4 +1,6 @@
-"""TensorBoard logs of a training run: perplexity, speed, norms, hyperparameters, samples, embedding projector."""
+"""TensorBoard logs of a training run: perplexity, speed, norms, hyperparameters, samples, embedding
+projector.
+"""
 
 import collections
 import os
@@ -25,12 +27,16 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.lookup import rows
 from keras_nplm.models.networks.context_network import ContextNetwork
 
-_PROJECTOR = 'embeddings {\n  tensor_name: "C"\n  tensor_path: "C.tsv"\n  metadata_path: "metadata.tsv"\n}\n'
-_ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in string.punctuation})  # Markdown shows them literally
+_PROJECTOR = (
+    'embeddings {\n  tensor_name: "C"\n  tensor_path: "C.tsv"\n  metadata_path: "metadata.tsv"\n}\n'
+)
+# Markdown shows them literally
+_ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in string.punctuation})
 
 
 class LanguageModelBoard(keras.callbacks.TensorBoard):
-    """TensorBoard callback for language models: perplexity, speed, norms, samples, embedding projector.
+    """TensorBoard callback for language models: perplexity, speed, norms, samples, embedding
+    projector.
 
     After each epoch the runs `train` and `validation` both get
 
@@ -42,16 +48,19 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 
         run/learning_rate       at the end of the epoch
         run/ngrams_per_second   of training, without validation
-        weights/norm_X          the Euclidean norm of each weight matrix: C, H, UW; H1, H2 of residual blocks
-        continuations           text sampled after each prompt, with the same random numbers in every epoch
+        weights/norm_X          the Euclidean norm of each weight matrix, such as C, H, U, W
+        continuations           text sampled after each prompt, with one seed in every epoch
 
-    and the files of the embedding projector. The weights are the same, to the last bit, as without the callback.
+    and the files of the embedding projector. The weights are the same, to the last bit, as without
+    the callback.
 
     Args:
-        log_dir: the directory of the runs `train` and `validation`. A resumed training continues them.
+        log_dir: the directory of the runs `train` and `validation`. A resumed training continues
+            them.
         language_model: a language model with the very network that is fitted.
         batch_size: n-grams per update, for `run/ngrams_per_second`. None: no such tag.
-        word_counts: int [|V|], frequencies of the ids; the projector shows the most frequent words first.
+        word_counts: int [|V|], frequencies of the ids; the projector shows the most frequent words
+            first.
         hparams: options to compare runs by, for the page of hyperparameters.
         prompts: texts to continue, the same in every epoch.
         num_words: number of words to sample after each prompt.
@@ -59,7 +68,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         **kwargs: arguments of `keras.callbacks.TensorBoard`. `write_graph` is False by default.
 
     Raises:
-        InputError: the model is not a network, or not the one that is fitted; or an option is out of range.
+        InputError: the model is not a network, or not the one that is fitted; or an option is out
+            of range.
     """
 
     def __init__(
@@ -78,12 +88,20 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
         model, self._has_session = language_model.network, False
         if not isinstance(model, ContextNetwork):
-            raise InputError(f"`language_model` must hold a network. Received: {type(model).__name__}.")
+            raise InputError(
+                f"`language_model` must hold a network. Received: {type(model).__name__}."
+            )
         shape = (model.vocabulary_size,) if word_counts is None else np.shape(word_counts)
-        check_argument("word_counts", shape == (model.vocabulary_size,), f"of shape [{model.vocabulary_size}]", shape)
+        check_argument(
+            "word_counts",
+            shape == (model.vocabulary_size,),
+            f"of shape [{model.vocabulary_size}]",
+            shape,
+        )
         check_argument("prompts", not isinstance(prompts, str), "a list of texts", repr(prompts))
         for prompt in prompts:
-            language_model.generate(prompt, num_words)  # raises its errors now, not after the first epoch
+            # raises its errors now, not after the first epoch
+            language_model.generate(prompt, num_words)
         self.language_model, self.prompts, self.num_words = language_model, prompts, num_words
         self.batch_size, self.hparams, self.word_counts = batch_size, hparams, word_counts
         ids = np.arange(len(SPECIALS), model.vocabulary_size)
@@ -96,7 +114,10 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 
     def set_model(self, model: keras.Model) -> None:
         if model is not self.language_model.network:
-            raise InputError("`language_model` must hold the model that is fitted. Fix: pass LanguageModel(model, …).")
+            raise InputError(
+                "`language_model` must hold the model that is fitted. Fix: pass "
+                "LanguageModel(model, …)."
+            )
         super().set_model(model)
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
@@ -134,13 +155,18 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
             training["ngrams_per_second"] = updates * self.batch_size / seconds
         scalars = _name_tags(training)
         names: collections.Counter[str] = collections.Counter()
-        for weight in (weight for weight in self.model.trainable_variables if len(weight.shape) == 2):
-            scalars[f"weights/norm_{weight.name}{names[weight.name] or ''}"] = float(ops.norm(weight))
+        for weight in (
+            weight for weight in self.model.trainable_variables if len(weight.shape) == 2
+        ):
+            scalars[f"weights/norm_{weight.name}{names[weight.name] or ''}"] = float(
+                ops.norm(weight)
+            )
             names[weight.name] += 1
         with self._train_writer.as_default(step=epoch):
             for tag, value in scalars.items():
                 self.summary.scalar(tag, value)
-            if self.prompts and np.isfinite(list(logs.values())).all():  # NaN weights cannot be sampled from
+            # NaN weights cannot be sampled from
+            if self.prompts and np.isfinite(list(logs.values())).all():
                 self.summary.text("continuations", self._sample_continuations())
         self._train_writer.flush()
         if validation:
@@ -155,14 +181,22 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         """Write the hyperparameters once, into the run whose perplexity belongs next to them."""
         if self.hparams is not None and not self._has_session:
             directory, plain = Path(self.log_dir).resolve(), (bool, int, float, str)
-            options = {k: v if isinstance(v, plain) else str(v) for k, v in self.hparams.items() if v is not None}
+            options = {
+                k: v if isinstance(v, plain) else str(v)
+                for k, v in self.hparams.items()
+                if v is not None
+            }
             with writer.as_default():
-                self._has_session = hp.hparams(options, trial_id=f"{directory.parent.name}/{directory.name}")
+                self._has_session = hp.hparams(
+                    options, trial_id=f"{directory.parent.name}/{directory.name}"
+                )
         writer.flush()
 
     def _count_updates(self) -> int:
         optimizer = self.model.optimizer
-        return int(ops.convert_to_numpy(optimizer.iterations)) * (optimizer.gradient_accumulation_steps or 1)
+        return int(ops.convert_to_numpy(optimizer.iterations)) * (
+            optimizer.gradient_accumulation_steps or 1
+        )
 
     def _sample_continuations(self) -> str:
         """One Markdown paragraph per prompt: the prompt in bold, then the sampled text."""
@@ -175,21 +209,33 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         return "\n\n".join(paragraphs)
 
     def _write_projector(self) -> None:
-        """Write the embedding projector's files: vectors and words, one per line; then the file that names both."""
-        words, vectors = self.language_model.vocabulary.words, rows(self.model.embed.C, self.projector_ids)
+        """Write the embedding projector's files: vectors and words, one per line; then the file
+        that names both.
+        """
+        words, vectors = (
+            self.language_model.vocabulary.words,
+            rows(self.model.embed.C, self.projector_ids),
+        )
         lines = [escape_formula(words[i]) for i in self.projector_ids]
         if self.word_counts is not None:
             counts = (self.word_counts[i] for i in self.projector_ids)
-            lines = ["word\tcount", *(f"{word}\t{count}" for word, count in zip(lines, counts, strict=True))]
+            lines = [
+                "word\tcount",
+                *(f"{word}\t{count}" for word, count in zip(lines, counts, strict=True)),
+            ]
         with replace_file(os.path.join(self._train_dir, "C.tsv")) as temporary:
             np.savetxt(temporary, ops.convert_to_numpy(vectors), fmt="%.6g", delimiter="\t")
-        for name, text in ("metadata.tsv", "\n".join(lines) + "\n"), ("projector_config.pbtxt", _PROJECTOR):
+        for name, text in (
+            ("metadata.tsv", "\n".join(lines) + "\n"),
+            ("projector_config.pbtxt", _PROJECTOR),
+        ):
             with replace_file(os.path.join(self._train_dir, name)) as temporary:
                 temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def remove_steps(log_dir: Path, first: int) -> None:
-    """Remove the figures of step `first` and later ones from TensorBoard logs: a resumed run writes them again.
+    """Remove the figures of step `first` and later ones from TensorBoard logs: a resumed run writes
+    them again.
 
     A file that was cut off keeps its whole records.
     """
@@ -213,4 +259,6 @@ def remove_steps(log_dir: Path, first: int) -> None:
 def _name_tags(values: dict[str, float]) -> dict[str, float]:
     """Prefix the names of values that describe the run with `run/`."""
     of_run = ("loss", "learning_rate", "ngrams_per_second")
-    return {f"run/{name}" if name.endswith(of_run) else name: value for name, value in values.items()}
+    return {
+        f"run/{name}" if name.endswith(of_run) else name: value for name, value in values.items()
+    }

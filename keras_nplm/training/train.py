@@ -163,7 +163,9 @@ def train(
 
 
 @contextlib.contextmanager
-def _open_directory(directory: str | os.PathLike, devices: tf.distribute.Strategy) -> Iterator[Path]:
+def _open_directory(
+    directory: str | os.PathLike, devices: tf.distribute.Strategy
+) -> Iterator[Path]:
     """Open and lock the directory at the chief; other workers read it."""
     if not is_chief(devices):
         yield Path(directory)
@@ -287,7 +289,10 @@ def _fit_mixture(run: Run) -> None:
     """Fit the weights of the network and the n-gram model on validation, and save them."""
     with explain_damage(run.directory):
         config = read_json(run.directory / "config.json")
-        parts = [load_component(run.directory, number, config, len(run.vocabulary)) for number in (NETWORK, BACKGROUND)]
+        parts = [
+            load_component(run.directory, number, config, len(run.vocabulary))
+            for number in (NETWORK, BACKGROUND)
+        ]
     save_weights(run.directory, fit_mixture(parts, run.encoded.ids("validation")))
 
 
@@ -301,7 +306,8 @@ def _evaluate_splits(run: Run, model: NextWordModel) -> dict[str, Any]:
 
         measure = evaluate_with_ln_z
     return {
-        split: evaluate_split(model, run.encoded, split, None, spelling, measure) for split in ("validation", "test")
+        split: evaluate_split(model, run.encoded, split, None, spelling, measure)
+        for split in ("validation", "test")
     }
 
 

@@ -1,6 +1,8 @@
-"""Exponential moving average of the weights (Polyak averaging), validated and saved in place of the weights.
+"""Exponential moving average of the weights (Polyak averaging), validated and saved in place of the
+weights.
 
-Keras's `use_ema=True` passes over all weights at every step: updates take four times as long as with the average here.
+Keras's `use_ema=True` passes over all weights at every step: updates take four times as long as
+with the average here.
 """
 
 import keras
@@ -23,13 +25,16 @@ class WeightAverage:
         self.weights = model.trainable_weights
         self.momentum = momentum
         self.averages = [tf.Variable(weight.numpy(), trainable=False) for weight in self.weights]
-        self.updates = tf.Variable(0, trainable=False, dtype=tf.int64)  # of training, at the last call of `update`
+        # of training, at the last call of `update`
+        self.updates = tf.Variable(0, trainable=False, dtype=tf.int64)
         self.variables = [self.updates, *self.averages]
 
     def update(self, updates: int, interval: int) -> None:
-        """Add the present weights, after so many updates in all, to the average of one call per `interval` updates.
+        """Add the present weights, after so many updates in all, to the average of one call per
+        `interval` updates.
 
-        A second call after the same update does nothing. One graph does it all: an interruption comes before or after.
+        A second call after the same update does nothing. One graph does it all: an interruption
+            comes before or after.
         """
         keep = self.momentum**interval if updates > interval else 0.0
         self._update_in_graph(tf.constant(updates, tf.int64), tf.constant(keep, tf.float64))

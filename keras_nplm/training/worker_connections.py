@@ -1,4 +1,6 @@
-"""Read the workers of `TF_CONFIG`, wait for them before TensorFlow starts, and name the absent ones."""
+"""Read the workers of `TF_CONFIG`, wait for them before TensorFlow starts, and name the absent
+ones.
+"""
 
 import contextlib
 import json
@@ -17,7 +19,9 @@ _RETRY = 0.25  # seconds between two rounds
 
 
 def wait_for_workers(workers: Sequence[str], index: int, timeout: float) -> None:
-    """Return when each worker has listened on its address: on a socket as this function opens it, or TensorFlow's."""
+    """Return when each worker has listened on its address: on a socket as this function opens it,
+    or TensorFlow's.
+    """
     absent, began = [worker for worker in workers if worker != workers[index]], time.monotonic()
     note_at = began + _FIRST_NOTE
     with _listen(workers[index], index):
@@ -26,17 +30,24 @@ def wait_for_workers(workers: Sequence[str], index: int, timeout: float) -> None
             left = began + timeout - (now := time.monotonic())
             if left <= 0:
                 raise RunError(
-                    f"Absent after {timeout:g} s: {named}. Fix: start the same command there, check that the machines "
+                    f"Absent after {timeout:g} s: {named}. Fix: start the same command there, "
+                    "check that the machines "
                     "can reach each other, or raise --worker-timeout."
                 )
             if now >= note_at:
                 note_at = now + SECONDS_PER_NOTE
-                print(f"Worker {index} waits for {named}. It gives up in {left:.0f} s.", file=sys.stderr)
+                print(
+                    f"Worker {index} waits for {named}. It gives up in {left:.0f} s.",
+                    file=sys.stderr,
+                )
             time.sleep(_RETRY)
 
 
 def _listen(address: str, index: int) -> socket.socket:
-    """Listen on this worker's port. The system accepts connections; TensorFlow opens the port again later."""
+    """Listen on this worker's port.
+
+    The system accepts connections; TensorFlow opens the port again later.
+    """
     try:
         return socket.create_server(("", int(address.rpartition(":")[2])), backlog=1024)
     except OSError as error:
@@ -56,7 +67,9 @@ def _is_listening(worker: str) -> bool:
 
 
 def read_cluster() -> tuple[list[str], int]:
-    """Return the addresses of all workers in `TF_CONFIG`, and the number of this one; [] and 0 if it is not set."""
+    """Return the addresses of all workers in `TF_CONFIG`, and the number of this one; [] and 0 if
+    it is not set.
+    """
     text = os.environ.get("TF_CONFIG", "")
     if not text:
         return [], 0
@@ -65,14 +78,23 @@ def read_cluster() -> tuple[list[str], int]:
         cluster, task = config["cluster"], config["task"]
         workers, index = cluster["worker"], task["index"]
         hosts, _, ports = zip(*(worker.rpartition(":") for worker in workers), strict=True)
-        is_cluster = set(cluster) == {"worker"} and task["type"] == "worker" and isinstance(workers, list)
-        is_list = all(hosts) and all(0 < int(port) < 1 << 16 for port in ports) and len({*workers}) == len(workers)
+        is_cluster = (
+            set(cluster) == {"worker"} and task["type"] == "worker" and isinstance(workers, list)
+        )
+        is_list = (
+            all(hosts)
+            and all(0 < int(port) < 1 << 16 for port in ports)
+            and len({*workers}) == len(workers)
+        )
         if not (is_cluster and is_list and type(index) is int and 0 <= index < len(workers)):
             raise ValueError
         return workers, index
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
-            "TF_CONFIG must list workers only, each once as host:port with a port of 1 to 65535, and give this process "
-            f"the type worker and an index in this list. Received: {text!r:.200}. Fix: write it like "
-            '{"cluster": {"worker": ["one:2222", "two:2222"]}, "task": {"type": "worker", "index": 0}}.'
+            "TF_CONFIG must list workers only, each once as host:port with a port of 1 to 65535, "
+            "and give this process "
+            f"the type worker and an index in this list. Received: {text!r:.200}. Fix: write it "
+            "like "
+            '{"cluster": {"worker": ["one:2222", "two:2222"]}, "task": {"type": "worker", '
+            '"index": 0}}.'
         ) from error

@@ -19,5 +19,7 @@ def text(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def ngram_directory(tmp_path_factory, text) -> Path:
     directory = tmp_path_factory.mktemp("ngrams") / "model"
-    assert main(["ngram", "--train", str(text), "--output", str(directory), "--min-count", "1"]) == 0
+    assert (
+        main(["ngram", "--train", str(text), "--output", str(directory), "--min-count", "1"]) == 0
+    )
     return directory

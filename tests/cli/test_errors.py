@@ -100,6 +100,8 @@ def find_wrong_value(reader: Reader) -> str:
 def test_an_error_proposes_a_value_that_is_accepted(reader):
     with pytest.raises(InputError) as caught:
         reader(None, [Token(keyword="--flag", value=find_wrong_value(reader))])
-    proposed = re.search(r"`--flag` must be .* Fix: give a value such as (.*)\.$", str(caught.value))
+    proposed = re.search(
+        r"`--flag` must be .* Fix: give a value such as (.*)\.$", str(caught.value)
+    )
     assert proposed, caught.value
     reader(None, [Token(keyword="--flag", value=proposed[1].strip("'"))])

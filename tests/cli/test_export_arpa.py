@@ -17,12 +17,25 @@ def _text():
     return np.append(ids, 3).astype(np.int32)
 
 
-def test_export_approximates_a_network_on_a_text_and_prunes_to_a_size(model_directory, tmp_path, capsys):
+def test_export_approximates_a_network_on_a_text_and_prunes_to_a_size(
+    model_directory, tmp_path, capsys
+):
     text, path = tmp_path / "text.txt", tmp_path / "small.arpa.gz"
-    text.write_text("The following table shows the result of the call .\nIt is the same .\n", encoding="utf-8")
+    text.write_text(
+        "The following table shows the result of the call .\nIt is the same .\n", encoding="utf-8"
+    )
     vocabulary = Vocabulary.load(model_directory / "vocabulary.txt")
     most = len(vocabulary) - 1 + 20  # all words but <pad>, and 20 longer n-grams
-    flags = ["--order", "3", "--text", str(text), "--min-expected-count", "0.5", "--max-ngrams", str(most)]
+    flags = [
+        "--order",
+        "3",
+        "--text",
+        str(text),
+        "--min-expected-count",
+        "0.5",
+        "--max-ngrams",
+        str(most),
+    ]
     assert main(["export", str(model_directory), str(path), *flags, "--json"]) == 0
     output, (model, _) = json.loads(capsys.readouterr().out), read_arpa(path, vocabulary)
     assert output == {"format": "arpa", "ngrams": model.num_ngrams, "written": [str(path)]}
@@ -39,4 +52,6 @@ def test_export_of_a_count_based_model_only_prunes(tmp_path, capsys):
         write_arpa(tmp_path / "b.arpa", expected, vocabulary)
         assert (tmp_path / "a.arpa").read_bytes() == (tmp_path / "b.arpa").read_bytes()
     assert main(["export", str(directory), str(tmp_path / "a.arpa"), "--order", "2"]) == 2
-    assert "`--text` must name a text if the model directory has no corpus/" in capsys.readouterr().err
+    assert (
+        "`--text` must name a text if the model directory has no corpus/" in capsys.readouterr().err
+    )

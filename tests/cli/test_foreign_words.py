@@ -1,4 +1,6 @@
-"""Words of an untrusted model are harmless in what the commands print and write, and files keep them exactly."""
+"""Words of an untrusted model are harmless in what the commands print and write, and files keep
+them exactly.
+"""
 
 import numpy as np
 import pytest
@@ -15,7 +17,15 @@ from keras_nplm.models.ngrams.word_classes import load_classes, save_classes
 
 WORDS = [
     *["=HYPERLINK(1)", "+1", "-cmd|'x'!A0", "@SUM(1)", '"=1"', "\\end\\", "\\data\\", "ngram"],
-    *["\x1b]0;evil\x07", "\x9b31m", "`rm`", "<script>evil()</script>", "](http://evil.example)", "a|b", "-1.5"],
+    *[
+        "\x1b]0;evil\x07",
+        "\x9b31m",
+        "`rm`",
+        "<script>evil()</script>",
+        "](http://evil.example)",
+        "a|b",
+        "-1.5",
+    ],
 ]
 
 
@@ -30,7 +40,9 @@ def directory(tmp_path_factory):
     return directory
 
 
-@pytest.mark.parametrize("command", [["complete", "", "--top-k", "16"], ["nearest", "a|b", "--top-k", "14"]])
+@pytest.mark.parametrize(
+    "command", [["complete", "", "--top-k", "16"], ["nearest", "a|b", "--top-k", "14"]]
+)
 def test_terminals_get_no_control_characters(command, directory, capsys):
     name, *arguments = command
     assert main([name, str(directory), *arguments]) == 0
@@ -51,7 +63,9 @@ def test_files_for_programs_have_the_words_unchanged(directory, tmp_path):
     rows = (tmp_path / "words.vec").read_text("utf-8").split("\n")[1:-1]
     assert [row.split(" ")[0] for row in rows][-len(WORDS) :] == WORDS
     vectors = np.array([row.split(" ")[1:] for row in rows], np.float32)
-    np.testing.assert_array_equal(vectors, LanguageModel.load(directory).model.embed.C[-len(rows) :])
+    np.testing.assert_array_equal(
+        vectors, LanguageModel.load(directory).model.embed.C[-len(rows) :]
+    )
     ids = np.tile(np.append(VOCABULARY.encode(WORDS), 3), 3).astype(np.int32)
     model = kneser_ney(ids, len(VOCABULARY), 2, "sentence")
     write_arpa(tmp_path / "words.arpa", model, VOCABULARY)
@@ -59,7 +73,9 @@ def test_files_for_programs_have_the_words_unchanged(directory, tmp_path):
     assert set(vocabulary.words) >= set(WORDS) and read.num_ngrams[1:] == model.num_ngrams[1:]
 
 
-ODD_WORDS = st.text(st.sampled_from("aé§5\x0b\x0c\x1c\x1f\x85\xa0\u2028\u3000\ufeff=\\"), min_size=1, max_size=4)
+ODD_WORDS = st.text(
+    st.sampled_from("aé§5\x0b\x0c\x1c\x1f\x85\xa0\u2028\u3000\ufeff=\\"), min_size=1, max_size=4
+)
 
 
 @settings(deadline=None, max_examples=15)
@@ -79,7 +95,9 @@ def test_files_keep_words_with_any_space_but_ascii(tmp_path_factory, words):
     assert load_classes(path / "classes", vocabulary).tolist() == [0, 1, *classes[2:]]
     lines = {"moses": "7 ||| {1} ||| LM= -1 ||| -1\n", "kaldi": "7-{0} {1}\n", "tsv": "7\t{1}\n"}
     for format, line in lines.items():
-        (path / format).write_bytes("".join(line.format(*pair) for pair in enumerate(words, start=1)).encode())
+        (path / format).write_bytes(
+            "".join(line.format(*pair) for pair in enumerate(words, start=1)).encode()
+        )
         with open_nbest_writer(path / "written", format) as write:
             write(next(iter(NBestFile(path / format, format))))
         assert [nbest.texts for nbest in NBestFile(path / "written", format)] == [words]

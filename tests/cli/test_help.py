@@ -117,7 +117,9 @@ def test_help_is_plain_text_in_a_terminal_without_features(capsys, monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert main(["export", "--help"]) == 0
-    assert all(character.isprintable() or character == "\n" for character in capsys.readouterr().out)
+    assert all(
+        character.isprintable() or character == "\n" for character in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("columns, widest", [("40", 50), ("200", 100)])

@@ -1,17 +1,20 @@
-"""Hostile input: a command gives the right answer, or one error line; no file changes, nothing runs.
+"""Hostile input: a command gives the right answer, or one error line; no file changes, nothing
+runs.
 
 Threat model. A model directory, a text or an ARPA file may come from an untrusted source. They may
 be damaged, of the wrong kind, or made to harm. Then
 
-* no code of the file runs: JSON and numbers are read, nothing is unpickled; of `model.keras` only the layers of this
+* no code of the file runs: JSON and numbers are read, nothing is unpickled; of `model.keras` only
+the layers of this
   package, and layers that the program registers, are created
-* memory stays bounded by the size of the files: archives of numbers may expand 100 times, text has lines of at most 16
+* memory stays bounded by the size of the files: archives of numbers may expand 100 times, text has
+lines of at most 16
   MiB, a network may have as many weights as its file holds
-* only the named files are read: no links within HDF5, no shards with paths, no pipes, devices or directories
-* exit status 1 or 2 and one line with the cause, or the figures of the undamaged input
+* only the named files are read: no links within HDF5, no shards with paths, no pipes, devices or
+directories * exit status 1 or 2 and one line with the cause, or the figures of the undamaged input
 
-Not detectable: a word respelled in `vocabulary.txt`, a figure edited in `metrics.json`, numbers of a model replaced
-together with the checksums of their archive.
+Not detectable: a word respelled in `vocabulary.txt`, a figure edited in `metrics.json`, numbers of
+a model replaced together with the checksums of their archive.
 """
 
 import contextlib
@@ -45,7 +48,10 @@ NGRAM = "--order 3 --min-count 1".split()
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
-    """Run a command in this process. Return its status, its output and its last error line; check their form."""
+    """Run a command in this process.
+
+    Return its status, its output and its last error line; check their form.
+    """
     out, error = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         status = main([str(argument) for argument in arguments])
@@ -54,7 +60,9 @@ def run(*arguments: object) -> tuple[int, str, str]:
     refusal = said.rstrip("\n").split("\n")[-1]
     assert status in (0, 1, 2) and "Traceback" not in text + said, said
     if status:
-        assert refusal.startswith(f"keras-nplm {arguments[0]}: ") and len(refusal) < 1500 and not text, said
+        assert (
+            refusal.startswith(f"keras-nplm {arguments[0]}: ") and len(refusal) < 1500 and not text
+        ), said
     return status, text, refusal
 
 
@@ -62,7 +70,10 @@ def run(*arguments: object) -> tuple[int, str, str]:
 def root(tmp_path_factory) -> Path:
     """An n-gram model, a network, and the text that they are asked about."""
     root, random_words = tmp_path_factory.mktemp("hostile"), random.Random(0)
-    lines = [" ".join(random_words.choices(WORDS, k=random_words.randint(2, 7))) + " ." for _ in range(150)]
+    lines = [
+        " ".join(random_words.choices(WORDS, k=random_words.randint(2, 7))) + " ."
+        for _ in range(150)
+    ]
     (root / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert run("ngram", "--train", root / "text.txt", *NGRAM, "--output", root / "ngram")[0] == 0
     size = len(WORDS) + 5
@@ -78,7 +89,12 @@ def root(tmp_path_factory) -> Path:
 
 def ask(root: Path, directory: Path, kind: str) -> tuple[int, str, str]:
     """Let a command read all files of a directory that matter."""
-    return run("evaluate", directory, *(["--text", root / "text.txt"] if kind == "network" else []), "--json")
+    return run(
+        "evaluate",
+        directory,
+        *(["--text", root / "text.txt"] if kind == "network" else []),
+        "--json",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +109,9 @@ def list_checksums(directory: Path) -> dict[Path, str]:
 
 @pytest.fixture
 def attempt(root, right, tmp_path) -> Callable[..., str]:
-    """Damage a copy of a directory and ask: one error line with `words`, or, without `words`, the right answer."""
+    """Damage a copy of a directory and ask: one error line with `words`, or, without `words`, the
+    right answer.
+    """
 
     def attempt(kind: str, damage: Callable[[Path], None], words: str = "") -> str:
         directory = tmp_path / "model"
@@ -115,20 +133,31 @@ def attempt(root, right, tmp_path) -> Callable[..., str]:
 
 def list_places(part: object, place: tuple = ()) -> Iterator[tuple]:
     """List the places of a JSON value, of lists the first item only."""
-    items = part.items() if isinstance(part, dict) else enumerate(part[:1]) if isinstance(part, list) else ()
+    items = (
+        part.items()
+        if isinstance(part, dict)
+        else enumerate(part[:1])
+        if isinstance(part, list)
+        else ()
+    )
     for key, inner in items:
         yield (*place, key)
         yield from list_places(inner, (*place, key))
 
 
-@pytest.mark.parametrize("name, odd", [("config.json", 10**400), (CORPUS, -1)], ids=["huge", "negative"])
+@pytest.mark.parametrize(
+    "name, odd", [("config.json", 10**400), (CORPUS, -1)], ids=["huge", "negative"]
+)
 def test_json_values_of_a_different_type_are_refused_or_unused(attempt, root, name, odd):
     value = json.loads((root / "ngram" / name).read_text(encoding="utf-8"))
     for *outer, last in list_places(value):
         changed = copy.deepcopy(value)
         functools.reduce(lambda part, key: part[key], outer, changed)[last] = odd
         text = json.dumps(changed)
-        attempt("ngram", lambda directory, text=text: (directory / name).write_text(text, encoding="utf-8"))
+        attempt(
+            "ngram",
+            lambda directory, text=text: (directory / name).write_text(text, encoding="utf-8"),
+        )
 
 
 ODD_ARRAYS = {
@@ -145,7 +174,10 @@ def test_arrays_of_a_different_type_or_shape_are_refused(attempt, root, odd):
         arrays = dict(stored)
     for name in [*arrays][:: 1 if odd == "objects" else 4]:
         changed = arrays | {name: ODD_ARRAYS[odd](arrays[name])}
-        refusal = attempt("ngram", lambda directory, changed=changed: np.savez(directory / "ngrams.npz", **changed))
+        refusal = attempt(
+            "ngram",
+            lambda directory, changed=changed: np.savez(directory / "ngrams.npz", **changed),
+        )
         assert refusal or np.array_equal(changed[name], arrays[name]), name
 
 
@@ -190,18 +222,30 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("kind", "damage", "name", "arguments", "words"), DAMAGES)
-def test_damaged_files_are_refused_or_change_no_figure(attempt, kind, damage, name, arguments, words):
+def test_damaged_files_are_refused_or_change_no_figure(
+    attempt, kind, damage, name, arguments, words
+):
     attempt(kind, lambda directory: damage(directory / name, *arguments), words)
 
 
-@pytest.mark.parametrize("kind, name", [*(("ngram", name) for name in FILES), ("network", "model.keras")])
+@pytest.mark.parametrize(
+    "kind, name", [*(("ngram", name) for name in FILES), ("network", "model.keras")]
+)
 @settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(how=st.sampled_from(("flip", "cut", "insert", "delete")), place=st.floats(0, 1), byte=st.integers(1, 255))
+@given(
+    how=st.sampled_from(("flip", "cut", "insert", "delete")),
+    place=st.floats(0, 1),
+    byte=st.integers(1, 255),
+)
 def test_a_damaged_byte_is_refused_or_changes_no_figure(attempt, kind, name, how, place, byte):
     def damage(directory: Path) -> None:
         data = (directory / name).read_bytes()
         at = min(int(place * len(data)), len(data) - 1)
-        rest = {"flip": bytes([data[at] ^ byte]) + data[at + 1 :], "insert": bytes([byte]) + data[at:], "cut": b""}
+        rest = {
+            "flip": bytes([data[at] ^ byte]) + data[at + 1 :],
+            "insert": bytes([byte]) + data[at:],
+            "cut": b"",
+        }
         (directory / name).write_bytes(data[:at] + rest.get(how, data[at + 1 :]))
 
     attempt(kind, damage)
@@ -211,7 +255,9 @@ def test_a_damaged_byte_is_refused_or_changes_no_figure(attempt, kind, name, how
 
 
 def rewrite_network(directory: Path, change: Callable[[dict], None]) -> None:
-    """Change the parts of `model.keras`, by name, and its configuration, under the name "config"."""
+    """Change the parts of `model.keras`, by name, and its configuration, under the name
+    "config".
+    """
     with zipfile.ZipFile(directory / "model.keras") as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     parts["config"] = json.loads(parts["config.json"])
@@ -259,16 +305,27 @@ NETWORKS = {
     "long name": (set_option(None, name="x" * 70_000), "at most 65,536 bytes"),
     "part": (lambda parts: parts.update({"../canary": b"x"}), " "),
     "weights cut": (lambda parts: parts.update({"model.weights.h5": b"PK\3\4"}), " "),
-    "not finite": (set_weights(lambda g: g.create_dataset("C", data=np.full((20, 4), np.nan))), "finite"),
+    "not finite": (
+        set_weights(lambda g: g.create_dataset("C", data=np.full((20, 4), np.nan))),
+        "finite",
+    ),
     "of another shape": (set_weights(lambda g: g.create_dataset("C", data=np.zeros((3, 4)))), " "),
     "huge": (set_weights(lambda g: g.create_dataset("C", **HUGE)), "claim to be larger"),
-    "in a file": (set_weights(lambda g: g.create_dataset("C", (20, 4), "f4", external=EXTERNAL)), NO_FILE),
-    "linked": (set_weights(lambda g: g.__setitem__("C", h5py.ExternalLink("/etc/passwd", "/x"))), NO_FILE),
+    "in a file": (
+        set_weights(lambda g: g.create_dataset("C", (20, 4), "f4", external=EXTERNAL)),
+        NO_FILE,
+    ),
+    "linked": (
+        set_weights(lambda g: g.__setitem__("C", h5py.ExternalLink("/etc/passwd", "/x"))),
+        NO_FILE,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_of_other_classes_sizes_or_weights_is_refused(attempt, name, tmp_path, monkeypatch):
+def test_a_network_of_other_classes_sizes_or_weights_is_refused(
+    attempt, name, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     change, words = NETWORKS[name]
     attempt("network", lambda directory: rewrite_network(directory, change), words)

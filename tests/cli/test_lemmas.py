@@ -10,8 +10,21 @@ from keras_nplm.data.tokenizers import normalisation
 from keras_nplm.data.tokenizers.normalisation import NUMBER, STEPS, load_forms
 from keras_nplm.io.files import read_json
 
-DICTIONARY = {"cats": "cat", "sat": "sit", "sits": "sit", "went": "go", "goings": "going", "mats": "mat", "dogs": "dog"}
-LINES = ["The Cat SAT on 12 mats.", "cats sit; dogs, too: 3rd 1,000", "Goings on Été İ", "polish Polish <unk> c A"] * 9
+DICTIONARY = {
+    "cats": "cat",
+    "sat": "sit",
+    "sits": "sit",
+    "went": "go",
+    "goings": "going",
+    "mats": "mat",
+    "dogs": "dog",
+}
+LINES = [
+    "The Cat SAT on 12 mats.",
+    "cats sit; dogs, too: 3rd 1,000",
+    "Goings on Été İ",
+    "polish Polish <unk> c A",
+] * 9
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +55,14 @@ def lemmas(models, monkeypatch) -> LanguageModel:
 
 def test_a_model_of_lemmas_needs_no_dictionary(models, lemmas, capsys):
     assert read_json(models / "lemmas" / "config.json")["tokenizer"] == "words+lower+numbers+lemmas"
-    forms = {"cats": "cat", "sat": "sit", "sits": "sit", "mats": "mat", "dogs": "dog", "goings": "going"}
+    forms = {
+        "cats": "cat",
+        "sat": "sit",
+        "sits": "sit",
+        "mats": "mat",
+        "dogs": "dog",
+        "goings": "going",
+    }
     assert lemmas.vocabulary.forms == forms
     assert lemmas.tokenize("Cats SAT on 77 mats") == ["cat", "sit", "on", NUMBER, "mat"]
     assert [*lemmas.score(["the cats sat on 5"])] == [*lemmas.score(["The CAT sits on _number_"])]
@@ -55,13 +75,34 @@ def test_a_model_of_lemmas_needs_no_dictionary(models, lemmas, capsys):
 
 def test_forms_are_kept_with_the_vocabulary(models, lemmas, tmp_path, capsys):
     lemmas.save(tmp_path / "saved")
-    assert (tmp_path / "saved" / "forms.tsv").read_bytes() == (models / "lemmas" / "forms.tsv").read_bytes()
+    assert (tmp_path / "saved" / "forms.tsv").read_bytes() == (
+        models / "lemmas" / "forms.tsv"
+    ).read_bytes()
     both = [str(tmp_path / "saved"), str(models / "lemmas")]
     assert main(["mix", *both, "--weights", "0.5", "0.5", "--output", str(tmp_path / "mixed")]) == 0
     assert LanguageModel.load(tmp_path / "mixed").vocabulary == lemmas.vocabulary
     assert main(["mix", *both, str(models / "plain"), "--output", str(tmp_path / "other")]) == 2
     assert "must have the same vocabulary" in capsys.readouterr().err
     assert main(["export", str(models / "lemmas"), str(tmp_path / "two.arpa")]) == 0
-    again = ["ngram", "--arpa", str(tmp_path / "two.arpa"), "--vocabulary", str(models / "lemmas" / "vocabulary.txt")]
-    assert main([*again, "--tokenizer", "words", "--output", str(tmp_path / "again"), "--normalise", *STEPS]) == 0
+    again = [
+        "ngram",
+        "--arpa",
+        str(tmp_path / "two.arpa"),
+        "--vocabulary",
+        str(models / "lemmas" / "vocabulary.txt"),
+    ]
+    assert (
+        main(
+            [
+                *again,
+                "--tokenizer",
+                "words",
+                "--output",
+                str(tmp_path / "again"),
+                "--normalise",
+                *STEPS,
+            ]
+        )
+        == 0
+    )
     assert LanguageModel.load(tmp_path / "again").vocabulary.forms == lemmas.vocabulary.forms

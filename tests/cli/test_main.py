@@ -28,7 +28,15 @@ def _run(capsys, *arguments) -> str:
 def trained(tmp_path_factory, text):
     """A network trained by the command, and the object that it prints."""
     directory = tmp_path_factory.mktemp("networks") / "model"
-    options = [*NETWORK, "--direct-connections", "--min-count", "1", "--tokenizer", "whitespace", "--json"]
+    options = [
+        *NETWORK,
+        "--direct-connections",
+        "--min-count",
+        "1",
+        "--tokenizer",
+        "whitespace",
+        "--json",
+    ]
     with contextlib.redirect_stdout(io.StringIO()) as output:
         assert main(["train", "--train", str(text), "--output", str(directory), *options]) == 0
     return directory, json.loads(output.getvalue())  # standard output has nothing else
@@ -38,19 +46,45 @@ def test_train_writes_a_model_directory_and_evaluate_repeats_its_figures(trained
     directory, result = trained
     assert result["validation"]["perplexity"] < 9
     config = read_json(directory / "config.json")
-    assert (config["order"], config["direct_connections"], config["boundary"]) == (7, True, "sentence")
-    assert json.loads(_run(capsys, "evaluate", directory, "--split", "validation", "--json")) == result["validation"]
+    assert (config["order"], config["direct_connections"], config["boundary"]) == (
+        7,
+        True,
+        "sentence",
+    )
+    assert (
+        json.loads(_run(capsys, "evaluate", directory, "--split", "validation", "--json"))
+        == result["validation"]
+    )
     assert "perplexity" in _run(capsys, "evaluate", directory)
-    assert json.loads(_run(capsys, "evaluate", directory, "--text", text, "--json"))["tokens"] == 280
-    size = ["size", *NETWORK, "--direct-connections", "--vocabulary-size", 10, "--tokens", 100, "--json"]
+    assert (
+        json.loads(_run(capsys, "evaluate", directory, "--text", text, "--json"))["tokens"] == 280
+    )
+    size = [
+        "size",
+        *NETWORK,
+        "--direct-connections",
+        "--vocabulary-size",
+        10,
+        "--tokens",
+        100,
+        "--json",
+    ]
     size = json.loads(_run(capsys, *size))
-    assert size["parameters"] == result["parameters"] and size["flops_of_all_epochs"] == 100 * size["flops_training"]
+    assert (
+        size["parameters"] == result["parameters"]
+        and size["flops_of_all_epochs"] == 100 * size["flops_training"]
+    )
 
 
 def test_complete_and_generate_with_a_network(trained, capsys):
     directory, _ = trained
-    assert len(_run(capsys, "complete", directory, "the cat", "The", "--top-k", 3).splitlines()) == 8
-    generate = [_run(capsys, "generate", directory, "--num-words", 9, "--seed", 4, "--prompt", "The") for _ in range(2)]
+    assert (
+        len(_run(capsys, "complete", directory, "the cat", "The", "--top-k", 3).splitlines()) == 8
+    )
+    generate = [
+        _run(capsys, "generate", directory, "--num-words", 9, "--seed", 4, "--prompt", "The")
+        for _ in range(2)
+    ]
     assert generate[0] == generate[1] and len(generate[0].split()) == 10
 
 
@@ -58,18 +92,23 @@ def test_complete_and_generate_with_a_network(trained, capsys):
 def test_score_reads_standard_input(ngram_directory, capsys, monkeypatch, file):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the cat sat\n\nzyzzyva\n")))
     rows = [line.split("\t") for line in _run(capsys, "score", ngram_directory, *file).splitlines()]
-    assert [row[1:] for row in rows] == [["4", "0"], ["0", "0"], ["2", "1"]]  # a blank line is no sentence
+    # a blank line is no sentence
+    assert [row[1:] for row in rows] == [["4", "0"], ["0", "0"], ["2", "1"]]
     assert [float(row[0]) < 0 for row in rows] == [True, False, True]
 
 
 def test_evaluate_reads_standard_input_as_score_does(ngram_directory, capsys, monkeypatch):
     def run(*arguments):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the cat sat\n\n  \nthe dog\n")))
+        monkeypatch.setattr(
+            "sys.stdin", io.TextIOWrapper(io.BytesIO(b"the cat sat\n\n  \nthe dog\n"))
+        )
         return json.loads(_run(capsys, *arguments, "--json"))
 
     figures = run("evaluate", ngram_directory, "--text", "-")
     scores = run("score", ngram_directory, "-")["sentences"]
-    assert sum(score["log_prob"] for score in scores) == pytest.approx(figures["log_prob"], rel=1e-5)
+    assert sum(score["log_prob"] for score in scores) == pytest.approx(
+        figures["log_prob"], rel=1e-5
+    )
     assert sum(score["tokens"] for score in scores) == figures["tokens"] == 7
 
 
@@ -133,7 +172,8 @@ def test_an_interrupted_run_says_how_to_resume(tmp_path, text, capsys, monkeypat
         try:
             raise KeyboardInterrupt
         finally:
-            raise hidden_by  # TensorFlow's context managers do so, and h5py within a file that is read
+            # TensorFlow's context managers do so, and h5py within a file that is read
+            raise hidden_by
 
     monkeypatch.setattr("keras_nplm.training.train.train", interrupt)
     assert main(["train", "--train", str(text), "--output", str(tmp_path / "m"), *NETWORK]) == 130
@@ -149,7 +189,9 @@ def test_an_interruption_that_a_library_drops_ends_the_command(tmp_path, text, c
     monkeypatch.setattr("keras_nplm.training.train.train", drop)
     before = signal.getsignal(signal.SIGTERM)
     try:
-        assert main(["train", "--train", str(text), "--output", str(tmp_path / "m"), *NETWORK]) == 130
+        assert (
+            main(["train", "--train", str(text), "--output", str(tmp_path / "m"), *NETWORK]) == 130
+        )
     finally:
         signal.signal(signal.SIGTERM, before)
     assert "interrupted" in capsys.readouterr().err
@@ -199,7 +241,10 @@ def test_a_pipe_is_read_where_once_suffices(tmp_path, ngram_directory, capsys):
         _run(capsys, *command, tmp_path / "pipe")
         writer.join()
     assert main(["ngram", "--train", str(tmp_path / "pipe"), "--output", str(tmp_path / "m")]) == 2
-    assert "pipe: it is a directory, a device or a pipe. Fix: name a regular file" in capsys.readouterr().err
+    assert (
+        "pipe: it is a directory, a device or a pipe. Fix: name a regular file"
+        in capsys.readouterr().err
+    )
 
 
 TOKENISED = ["<unk> sat", "</s>", "a @-@ b", "the cat 's", "&quot; hi", "wo@@ rd"]
@@ -214,13 +259,18 @@ def test_text_that_is_tokenised_already_is_noticed(tmp_path, ngram_directory, ca
     others = "score {} {}/text", "rescore {} {}/nbest"
     for command in (train, *(other.format(ngram_directory, tmp_path) for other in others)):
         main(command.split())
-        assert capsys.readouterr().err.count("`--tokenizer whitespace`") == (line in TOKENISED), command
+        assert capsys.readouterr().err.count("`--tokenizer whitespace`") == (line in TOKENISED), (
+            command
+        )
     main(f"{train}2 --tokenizer whitespace".split())
-    assert ("reserved token </s>: each line is a sentence" in capsys.readouterr().err) == (line == "</s>")
+    assert ("reserved token </s>: each line is a sentence" in capsys.readouterr().err) == (
+        line == "</s>"
+    )
 
 
 @pytest.mark.parametrize(
-    "word, flags, tokenizer", [("U.S.", "", "whitespace"), ("US", "", "words"), ("U.S.", "--tokenizer words", "words")]
+    "word, flags, tokenizer",
+    [("U.S.", "", "whitespace"), ("US", "", "words"), ("U.S.", "--tokenizer words", "words")],
 )
 def test_an_arpa_model_gets_the_tokenizer_of_its_words(tmp_path, capsys, word, flags, tokenizer):
     unigrams = f"-99\t<s>\n-0.5\t</s>\n-0.6\twood\n-0.8\t{word}\n"
@@ -229,13 +279,18 @@ def test_an_arpa_model_gets_the_tokenizer_of_its_words(tmp_path, capsys, word, f
     assert read_json(tmp_path / "k" / "config.json")["tokenizer"] == tokenizer
     (tmp_path / "text").write_text("wood\nwood dog\n")
     assert main(["evaluate", str(tmp_path / "k"), "--text", str(tmp_path / "text")]) == 2
-    assert "The vocabulary of the model is closed: " in (message := capsys.readouterr().err) and "'dog'" in message
+    assert (
+        "The vocabulary of the model is closed: " in (message := capsys.readouterr().err)
+        and "'dog'" in message
+    )
 
 
 def test_complete_and_generate_use_the_reference_model(capsys):
     contexts = ["The value of the", "If the object is"]
     assert [*json.loads(_run(capsys, "complete", *contexts, "--json"))] == contexts
-    words = json.loads(_run(capsys, "complete", "The val", "--prefix", "--top-k", 1, "--json"))["The val"]
+    words = json.loads(_run(capsys, "complete", "The val", "--prefix", "--top-k", 1, "--json"))[
+        "The val"
+    ]
     assert [*words] == ["value"]
     assert main(["generate", "--num-words", "3", "--prompt", "The value"]) == 0
     shown = capsys.readouterr()

@@ -1,4 +1,6 @@
-"""Output paths of all commands: invalid, locked, deleted during the run, and finished runs that are read-only."""
+"""Output paths of all commands: invalid, locked, deleted during the run, and finished runs that are
+read-only.
+"""
 
 import errno
 import os
@@ -42,7 +44,11 @@ def _names(directory: Path) -> set[str]:
 def test_invalid_output_path_has_status_2(tmp_path, text, ngram_directory, capsys, command):
     (tmp_path / "file.txt").touch()
     messages = {
-        **({"": "must be a path. Received: ''. Fix: name a"} if command.endswith(" {output}") else {}),
+        **(
+            {"": "must be a path. Received: ''. Fix: name a"}
+            if command.endswith(" {output}")
+            else {}
+        ),
         tmp_path / "file.txt" / "sub": "Not a directory. Fix: check the path",
         tmp_path / "new" / ("x" * 300): "File name too long. Fix: choose a shorter path",
         tmp_path / "new" / "a\0b": "embedded null byte. Fix: check the path",
@@ -62,9 +68,14 @@ def test_directory_in_use_has_status_2(tmp_path, text, ngram_directory, capsys, 
         lock = lock_directory(output)
         different_thread.submit(lock.__enter__).result()
         for command in DIRECTORIES:
-            assert main(command.format(text=text, model=ngram_directory, output=output).split()) == 2
+            assert (
+                main(command.format(text=text, model=ngram_directory, output=output).split()) == 2
+            )
             error = capsys.readouterr().err.splitlines()[-1]
-            assert f"{output} is in use by process {os.getpid()} on " in error and "Fix: wait until" in error
+            assert (
+                f"{output} is in use by process {os.getpid()} on " in error
+                and "Fix: wait until" in error
+            )
             assert _names(output) == {".lock"}
         different_thread.submit(lock.__exit__, None, None, None).result()
 
@@ -76,14 +87,18 @@ def test_finished_run_is_read_without_a_lock(text, ngram_directory, capsys, monk
     os.utime(model / ".lock", (0, 0))
     assert main(command) == 0 and not (model / ".lock").exists()
     before = _names(model)
-    monkeypatch.setattr("keras_nplm.io.lock._acquire", Mock(side_effect=OSError(errno.EROFS, "Read-only")))
+    monkeypatch.setattr(
+        "keras_nplm.io.lock._acquire", Mock(side_effect=OSError(errno.EROFS, "Read-only"))
+    )
     assert main(command) == 0
     assert "is finished" in capsys.readouterr().err and _names(model) == before
     assert main([*command[:-3], str(model.parent / "new")]) == 2
     assert "Cannot write" in capsys.readouterr().err
 
 
-def test_directory_deleted_during_an_estimation_is_not_written_again(tmp_path, text, capsys, monkeypatch):
+def test_directory_deleted_during_an_estimation_is_not_written_again(
+    tmp_path, text, capsys, monkeypatch
+):
     kneser_ney, output = ngrams.kneser_ney_on_disk, tmp_path / "model"
 
     def delete(*arguments):
@@ -92,11 +107,16 @@ def test_directory_deleted_during_an_estimation_is_not_written_again(tmp_path, t
 
     monkeypatch.setattr(ngrams, "kneser_ney_on_disk", delete)
     assert main(["ngram", "--train", str(text), "--output", str(output)]) == 1
-    assert f"{output} was deleted or replaced while this command wrote it. Fix" in capsys.readouterr().err
+    assert (
+        f"{output} was deleted or replaced while this command wrote it. Fix"
+        in capsys.readouterr().err
+    )
     assert _names(tmp_path) == set()
 
 
-def test_directory_deleted_during_training_is_not_written_again(tmp_path, text, small_options, monkeypatch):
+def test_directory_deleted_during_training_is_not_written_again(
+    tmp_path, text, small_options, monkeypatch
+):
     options = small_options.replace(batch_size=1)  # several executions in an epoch
     callback, called = Checkpoint.on_train_batch_end, []
 
@@ -108,18 +128,36 @@ def test_directory_deleted_during_training_is_not_written_again(tmp_path, text, 
     monkeypatch.setattr(Checkpoint, "on_train_batch_end", delete)
     with pytest.raises(RunError, match="model was deleted or replaced while"):
         train(options, open_corpus(train=[str(text)]), tmp_path / "model")
-    assert _names(tmp_path) == set() and len(called) == 1  # an update notices it, not only the end of the epoch
+    # an update notices it, not only the end of the epoch
+    assert _names(tmp_path) == set() and len(called) == 1
 
 
 def test_files_of_a_killed_process_are_removed(tmp_path, text):
-    """A process killed before config.json leaves its lock and half a file, at the first write and at a later one."""
+    """A process killed before config.json leaves its lock and half a file, at the first write and
+    at a later one.
+    """
     (tmp_path / "model").mkdir()
     for name in (".lock", ".vocabulary.4711.txt"):
         (tmp_path / "model" / name).touch()
     os.utime(tmp_path / "model" / ".lock", (0, 0))
-    command = ["ngram", "--train", str(text), "--output", str(tmp_path / "model"), "--min-count", "1"]
+    command = [
+        "ngram",
+        "--train",
+        str(text),
+        "--output",
+        str(tmp_path / "model"),
+        "--min-count",
+        "1",
+    ]
     assert main(command) == 0
-    names = {"config.json", "corpus", "metrics.json", "ngrams.npz", "spelling.tsv", "vocabulary.txt"}
+    names = {
+        "config.json",
+        "corpus",
+        "metrics.json",
+        "ngrams.npz",
+        "spelling.tsv",
+        "vocabulary.txt",
+    }
     assert {path.name for path in (tmp_path / "model").iterdir()} == names
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / ".mine.txt").touch()

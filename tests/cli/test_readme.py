@@ -1,4 +1,6 @@
-"""The README's blocks run as printed, its commands parse, its links exist, and its table has the recorded figures."""
+"""The README's blocks run as printed, its commands parse, its links exist, and its table has the
+recorded figures.
+"""
 
 import json
 import os
@@ -26,7 +28,9 @@ def _blocks(language):
 def test_the_blocks_of_your_own_text_run(tmp_path):
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     script = tmp_path / ".venv" / "bin" / "keras-nplm"
-    script.write_text(f"#!{sys.executable}\nimport sys\nfrom keras_nplm.cli.main import main\nsys.exit(main())\n")
+    script.write_text(
+        f"#!{sys.executable}\nimport sys\nfrom keras_nplm.cli.main import main\nsys.exit(main())\n"
+    )
     script.chmod(0o755)
     (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -40,7 +44,9 @@ def test_the_blocks_of_your_own_text_run(tmp_path):
 
 
 def test_the_figures_of_the_first_block_are_recorded():
-    recorded = json.loads((Path(records.__file__).parent / "default.json").read_text(encoding="utf-8"))
+    recorded = json.loads(
+        (Path(records.__file__).parent / "default.json").read_text(encoding="utf-8")
+    )
     network = recorded["texts"][0]["network"]
     shown = re.findall(r"perplexity ([\d.]+) over", _blocks("text")[0])
     assert shown == [f"{network[split]:.2f}" for split in ("validation", "test")]
@@ -49,8 +55,14 @@ def test_the_figures_of_the_first_block_are_recorded():
 @pytest.mark.long
 def test_the_calls_of_coming_from_elsewhere_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sentences = [f"the value of {word}".split() for word in ("ada", "eve", "ivy", "mia", "zoe", "ann", "bea")] * 9
-    texts = {"my": map(" ".join, sentences), "test": ["the value"], "names": [words[-1] for words in sentences]}
+    sentences = [
+        f"the value of {word}".split() for word in ("ada", "eve", "ivy", "mia", "zoe", "ann", "bea")
+    ] * 9
+    texts = {
+        "my": map(" ".join, sentences),
+        "test": ["the value"],
+        "names": [words[-1] for words in sentences],
+    }
     for name, lines in texts.items():
         Path(f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
     (table,) = re.findall(r"^## Coming from elsewhere\n(.*?)^## ", README, re.DOTALL | re.MULTILINE)
@@ -87,14 +99,18 @@ def test_every_command_has_its_row():
 
 def test_the_table_of_results_has_the_recorded_figures(tmp_path, monkeypatch):
     readme = tmp_path / "README.md"
-    readme.write_text(re.sub(r"(?s)(<!-- results -->\n).*(<!-- end)", r"\1\2", README), encoding="utf-8")
+    readme.write_text(
+        re.sub(r"(?s)(<!-- results -->\n).*(<!-- end)", r"\1\2", README), encoding="utf-8"
+    )
     monkeypatch.setattr(records, "_README", readme)
     records.write_results()
     assert readme.read_text(encoding="utf-8") == README
 
 
 def test_every_relative_link_exists():
-    relative = [link for link in re.findall(r"\]\(([^)]+)\)", README) if not link.startswith("https://")]
+    relative = [
+        link for link in re.findall(r"\]\(([^)]+)\)", README) if not link.startswith("https://")
+    ]
     assert relative and [link for link in relative if not (ROOT / link).exists()] == []
 
 

@@ -15,9 +15,15 @@ ROWS = [
     ("train --output {tmp}/m --train {tmp}/latin1.txt", "latin1.txt is not UTF-8"),
     ("train --output {tmp}/m --corpus penn", "`corpus` must be python_reference, brown"),
     ("train --output {tmp}", "is not a model directory"),
-    ("train --output {tmp}/m --head adaptive --held-out-mass 0.1", "`held_out_mass` must be 0 with"),
+    (
+        "train --output {tmp}/m --head adaptive --held-out-mass 0.1",
+        "`held_out_mass` must be 0 with",
+    ),
     ("train --output {tmp}/m --seed 5000000000", "`--seed` must be 0 to 2,147,483,647"),
-    ("train --output {tmp}/m --resample 2 {tmp}/empty.txt", "`--resample` must be a share in (0, 1]"),
+    (
+        "train --output {tmp}/m --resample 2 {tmp}/empty.txt",
+        "`--resample` must be a share in (0, 1]",
+    ),
     ("evaluate {tmp}/none", "does not exist"),
     ("evaluate {model} --text {tmp}/empty.txt", "empty.txt is empty"),
     ("score {model} {tmp}/latin1.txt --json", "latin1.txt is not UTF-8 text (byte 3)"),
@@ -32,18 +38,30 @@ ROWS = [
     ("size --vocabulary-size 4", "`vocabulary_size` must be 5 or more"),
     ("map {model} words.png", "`TARGET` must be a file in .svg or .tsv"),
     ("map {model} words.svg --num-words 2001", "`--num-words` must be 1 to 2,000"),
-    ("export {model} {tmp}/m.arpa --quantise", "`--quantise` cannot be combined with the format arpa"),
+    (
+        "export {model} {tmp}/m.arpa --quantise",
+        "`--quantise` cannot be combined with the format arpa",
+    ),
     ("export {model} m.gz", "`TARGET` must have an ending of the format"),
     ("export {model} {tmp}/m.arpa --order 9", ", the order of the model. Received: 9"),
-    ("export {model} {tmp}/m.onnx --prune 1e-7", "`--prune` cannot be combined with the format onnx"),
+    (
+        "export {model} {tmp}/m.onnx --prune 1e-7",
+        "`--prune` cannot be combined with the format onnx",
+    ),
     ("benchmark fly", "`NAME` must be one of training, scoring"),
     ("benchmark quality --seconds 300,200", "`--seconds` must be"),
     ("study fly", "`NAME` must be one of configurations, default, dynamic"),
     ("study modern --texts my.txt", "`texts` must be left out with modern"),
     ("paper --rows mlp11 --output {tmp}/m", "`rows` must be names of mlp1, mlp3"),
     ("rescore {model} nbest --name a=b", "`name` must be one word"),
-    ("rescore {model} {text} --format kaldi --output {tmp}/m", "line 1: expected `utterance-k words`"),
-    ("ngram --train {text} --output {tmp}/m --pieces 400", "`--pieces` must be left out without subwords"),
+    (
+        "rescore {model} {text} --format kaldi --output {tmp}/m",
+        "line 1: expected `utterance-k words`",
+    ),
+    (
+        "ngram --train {text} --output {tmp}/m --pieces 400",
+        "`--pieces` must be left out without subwords",
+    ),
     (f"{SUBWORDS} --pieces 299", "300 to 1,000,000"),
     (f"{SUBWORDS} --min-count 2", "`--min-count` cannot be combined with subwords"),
     (f"{BYTES} --min-count 2", "`--min-count` cannot be combined with UTF-8 bytes"),
@@ -51,13 +69,18 @@ ROWS = [
     (f"{BYTES} --token character", "cannot be combined with `--token character`"),
     (f"{SUBWORDS} --token character", "cannot be combined with `--token character`"),
     (f"{SUBWORDS} --normalise lemmas", "no step but +lower"),
-    (f"{SUBWORDS} --pieces-file x.model --pieces 400", "`--pieces` cannot be combined with `--pieces-file`"),
+    (
+        f"{SUBWORDS} --pieces-file x.model --pieces 400",
+        "`--pieces` cannot be combined with `--pieces-file`",
+    ),
     (f"{SUBWORDS} --pieces-file absent.model", "absent.model"),
 ]
 
 
 @pytest.mark.parametrize("arguments, message", ROWS)
-def test_invalid_input_is_one_line_and_status_2(tmp_path, text, ngram_directory, capsys, arguments, message):
+def test_invalid_input_is_one_line_and_status_2(
+    tmp_path, text, ngram_directory, capsys, arguments, message
+):
     (tmp_path / "empty.txt").touch()
     (tmp_path / "latin1.txt").write_bytes("un été\n".encode("latin1"))
     assert main(arguments.format(tmp=tmp_path, model=ngram_directory, text=text).split()) == 2
@@ -85,5 +108,7 @@ def test_a_missing_extra_is_named(
     names = dict(model=ngram_directory, network=model_directory, tmp=tmp_path, text=text)
     assert main(command.format(**names).split()) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"needs the extra {extra} (" in line and line.endswith(f"Fix: `pip install 'keras-nplm[{extra}]'`.")
+    assert f"needs the extra {extra} (" in line and line.endswith(
+        f"Fix: `pip install 'keras-nplm[{extra}]'`."
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["text.zst"]

@@ -1,4 +1,6 @@
-"""Commands read corpora and models from an object store, and write to one: `s3://` paths of every kind. moto's S3."""
+"""Commands read corpora and models from an object store, and write to one: `s3://` paths of every
+kind. moto's S3.
+"""
 
 import json
 import subprocess
@@ -28,7 +30,10 @@ def _list(store, url) -> set[str]:
 
 
 def test_ngram_commands_take_remote_paths(bucket, store, tmp_path, capsys):
-    store.pipe_file(f"{bucket}/nbest.txt", b"0 ||| the cat sat ||| lm=-3 ||| -3\n0 ||| cat the ||| lm=-2 ||| -2\n")
+    store.pipe_file(
+        f"{bucket}/nbest.txt",
+        b"0 ||| the cat sat ||| lm=-3 ||| -3\n0 ||| cat the ||| lm=-2 ||| -2\n",
+    )
     text, model = f"{bucket}/text/*.txt", f"{bucket}/kn"
     commands = f"""
     ngram --train {text} --min-count 1 --order 3 --output {model}
@@ -46,17 +51,31 @@ def test_ngram_commands_take_remote_paths(bucket, store, tmp_path, capsys):
         assert main(command.split()) == 0, command
     shown = capsys.readouterr()
     assert f"The run in {model} is finished" in shown.err  # the second command has read it
-    assert shown.out.count(f"the model is in {model};") == 2 and f"to {bucket}/out/m.arpa.gz" in shown.out
+    assert (
+        shown.out.count(f"the model is in {model};") == 2
+        and f"to {bucket}/out/m.arpa.gz" in shown.out
+    )
     assert _list(store, f"{bucket}/out") == {"m.arpa.gz", "rescored.txt"}
     config = json.loads(store.cat_file(f"{model}/config.json"))
-    assert config["corpus"].startswith(f"text {bucket}/text/a.txt (") and str(tmp_path) not in str(config)
+    assert config["corpus"].startswith(f"text {bucket}/text/a.txt (") and str(tmp_path) not in str(
+        config
+    )
     for name in ("ngrams.npz", "config.json", "corpus/train.00000.ids"):
         assert store.cat_file(f"{bucket}/of-prepared/{name}") == store.cat_file(f"{model}/{name}")
     assert not any("/." in name for name in _list(store, bucket))
     for command, message in [
-        (f"mix {model} --uniform --output {model}", f"{model} already holds a model. Fix: choose a new"),
-        (f"ngram --train {text} --order 4 --output {model}", f"{model} holds a run with other options: min_count, or"),
-        (f"ngram --train {text} --output {bucket}/text", f"{bucket}/text exists and is not a model directory."),
+        (
+            f"mix {model} --uniform --output {model}",
+            f"{model} already holds a model. Fix: choose a new",
+        ),
+        (
+            f"ngram --train {text} --order 4 --output {model}",
+            f"{model} holds a run with other options: min_count, or",
+        ),
+        (
+            f"ngram --train {text} --output {bucket}/text",
+            f"{bucket}/text exists and is not a model directory.",
+        ),
     ]:
         assert main(command.split()) == 2
         assert message in capsys.readouterr().err
@@ -66,7 +85,19 @@ def test_ngram_commands_take_remote_paths(bucket, store, tmp_path, capsys):
 def test_training_resumes_from_a_remote_checkpoint(bucket, store, tmp_path, monkeypatch):
     options = "--min-count 1 --embedding-dim 8 --hidden-units 8 --batch-size 16 --epochs 2".split()
     (tmp_path / "a.txt").write_bytes(TEXT)
-    assert main(["train", *options, "--train", str(tmp_path / "a.txt"), "--output", str(tmp_path / "whole")]) == 0
+    assert (
+        main(
+            [
+                "train",
+                *options,
+                "--train",
+                str(tmp_path / "a.txt"),
+                "--output",
+                str(tmp_path / "whole"),
+            ]
+        )
+        == 0
+    )
 
     remote = ["train", *options, "--train", f"{bucket}/text/a.txt", "--output", f"{bucket}/run"]
     run = subprocess.Popen([sys.executable, "-m", "keras_nplm", *remote], stderr=subprocess.DEVNULL)
@@ -80,6 +111,14 @@ def test_training_resumes_from_a_remote_checkpoint(bucket, store, tmp_path, monk
     monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "other machine"))
     assert main(remote) == 0
     left = _list(store, f"{bucket}/run")
-    assert {"metrics.json", "report.html", "mixture.npz", "components/0/model.keras"} < left and "last.npz" not in left
-    whole, resumed = (LanguageModel.load(path).network.get_weights() for path in (tmp_path / "whole", f"{bucket}/run"))
+    assert {
+        "metrics.json",
+        "report.html",
+        "mixture.npz",
+        "components/0/model.keras",
+    } < left and "last.npz" not in left
+    whole, resumed = (
+        LanguageModel.load(path).network.get_weights()
+        for path in (tmp_path / "whole", f"{bucket}/run")
+    )
     assert all(np.array_equal(a, b) for a, b in zip(whole, resumed, strict=True))

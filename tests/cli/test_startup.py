@@ -41,8 +41,13 @@ for line in sys.stdin.read().splitlines():
 
 def test_commands_without_a_network_load_no_tensorflow(tmp_path, text):
     shutil.copy(text, tmp_path)
-    (tmp_path / "nbest.txt").write_text("0 ||| the cat sat ||| lm=-3 ||| -3\n0 ||| cat the ||| lm=-2 ||| -2\n")
+    (tmp_path / "nbest.txt").write_text(
+        "0 ||| the cat sat ||| lm=-3 ||| -3\n0 ||| cat the ||| lm=-2 ||| -2\n"
+    )
     commands = COMMANDS.format(tmp=tmp_path, preset=find_preset("reference")).strip()
-    run = subprocess.run([sys.executable, "-c", PROGRAM], input=commands, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=commands, capture_output=True, text=True
+    )
     ran = [line.removeprefix("RAN ") for line in run.stderr.splitlines() if line.startswith("RAN ")]
-    assert ran == commands.splitlines(), run.stderr  # a loaded library stands between status and command
+    # a loaded library stands between status and command
+    assert ran == commands.splitlines(), run.stderr

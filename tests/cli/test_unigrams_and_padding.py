@@ -1,4 +1,6 @@
-"""`ngram --order 1` through the commands, and an ARPA file with the word `<pad>` as a model directory."""
+"""`ngram --order 1` through the commands, and an ARPA file with the word `<pad>` as a model
+directory.
+"""
 
 import json
 

@@ -13,7 +13,9 @@ from keras_nplm.data.shards import ShardedIds
 
 @pytest.fixture(scope="session")
 def write_odd_texts() -> Callable[[Path], str]:
-    """A function that writes small files, of CR LF, blank lines, wide characters or gzip, and returns their glob."""
+    """A function that writes small files, of CR LF, blank lines, wide characters or gzip, and
+    returns their glob.
+    """
     texts = {
         "a.txt": "\ufeffThe cat sat.\r\n\r\nthe end".encode(),
         "b.txt": "\n\n猫猫猫猫 猫猫猫\n\n été été\n".encode(),

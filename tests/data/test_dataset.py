@@ -1,4 +1,6 @@
-"""tf.data of n-grams and segments, from memory and from shards: each once an epoch, new orders, resuming, workers."""
+"""tf.data of n-grams and segments, from memory and from shards: each once an epoch, new orders,
+resuming, workers.
+"""
 
 import itertools
 
@@ -27,12 +29,18 @@ RARE_LAYOUTS = (
 
 @pytest.fixture
 def place_ids(tmp_path, monkeypatch, write_shards):
-    """A function that leaves ids in memory or writes them as shards, of many small blocks and pools."""
+    """A function that leaves ids in memory or writes them as shards, of many small blocks and
+    pools.
+    """
     monkeypatch.setattr(pools, "BLOCK", 5)
     monkeypatch.setattr(pools, "POOL", 15)
 
     def place(ids: np.ndarray, where: str, share: float = 1.0):
-        ids = ids.astype(np.int32) if "memory" in where else write_shards(tmp_path, ids, [len(ids) // 3])
+        ids = (
+            ids.astype(np.int32)
+            if "memory" in where
+            else write_shards(tmp_path, ids, [len(ids) // 3])
+        )
         return Resampled([(ids, share)]) if "resampled" in where else ids
 
     return place
@@ -56,7 +64,9 @@ def _list_windows(batches, order: int, boundary: str) -> list[tuple[int, ...]]:
     for inputs, targets in batches:
         ids = inputs["segments"] if isinstance(inputs, dict) else inputs
         targets = targets.reshape(len(ids), -1)
-        assert ids.dtype == targets.dtype == np.int32 and ids.shape[1] == order - 2 + targets.shape[1]
+        assert (
+            ids.dtype == targets.dtype == np.int32 and ids.shape[1] == order - 2 + targets.shape[1]
+        )
         for row, column in zip(*np.nonzero(targets), strict=True):
             context = ids[row, column : column + order - 1].copy()
             if boundary != "stream":
@@ -78,7 +88,9 @@ def _list_windows(batches, order: int, boundary: str) -> list[tuple[int, ...]]:
         *(pytest.param(*case, marks=pytest.mark.long) for case in RARE_LAYOUTS),
     ],
 )
-def test_batches_have_each_ngram_of_the_text_once(place_ids, list_ngrams, where, boundary, segment, below):
+def test_batches_have_each_ngram_of_the_text_once(
+    place_ids, list_ngrams, where, boundary, segment, below
+):
     ids = np.array([4, 25, 6, 3, 3, 7, 3, *range(30, 7, -1), 3])
     if boundary == "text":
         ids = np.insert(ids, [0, 4, 7, 7, 31], 2)
@@ -91,7 +103,9 @@ def test_batches_have_each_ngram_of_the_text_once(place_ids, list_ngrams, where,
     if "resampled" not in where:
         dataset = ngram_dataset(text, 4, 4 * segment, shuffle=False, **options)
         batches = [*dataset.as_numpy_iterator()]
-        assert _list_windows(batches, 4, boundary) == expected and dataset.cardinality() == len(batches)
+        assert _list_windows(batches, 4, boundary) == expected and dataset.cardinality() == len(
+            batches
+        )
         if where == "memory":
             places = len(expected) if segment == 1 else len(ngrams) + np.count_nonzero(ids == 2)
             assert len(batches) == -(-places // (4 * segment))
@@ -103,16 +117,27 @@ def test_epochs_differ_and_the_same_seed_repeats_them(place_ids, monkeypatch, wh
     monkeypatch.setattr(pools, "POOL", 400)
     ids = place_ids(np.arange(4, 804), where)
 
-    first, second, third = (_targets(dataset) for dataset in [ngram_dataset(ids, 3, 64, seed=1)] * 3)
+    first, second, third = (
+        _targets(dataset) for dataset in [ngram_dataset(ids, 3, 64, seed=1)] * 3
+    )
     assert sorted(first) == sorted(second) == sorted(third) == list(range(4, 804))
     assert (first != second).mean() > 0.9 and (second != third).mean() > 0.9
     keras.utils.set_random_seed(7)  # the global seed must not matter
     np.testing.assert_array_equal(
         _targets(ngram_dataset(ids, 3, 64, seed=1, first_epoch=0).take(26)), [*first, *second]
     )
-    if where == "shards":  # a pool mixes the n-grams of its blocks, in an order of its own, other blocks each epoch
-        assert len({frozenset(((epoch[:400] - 4) // 100).tolist()) for epoch in (first, second, third)}) > 1
-        assert len(set((first[:400] - 4) // 100)) == 4 and abs(np.corrcoef(first[1:400], first[:399])[0, 1]) < 0.2
+    # a pool mixes the n-grams of its blocks, in an order of its own, other blocks each epoch
+    if where == "shards":
+        assert (
+            len(
+                {frozenset(((epoch[:400] - 4) // 100).tolist()) for epoch in (first, second, third)}
+            )
+            > 1
+        )
+        assert (
+            len(set((first[:400] - 4) // 100)) == 4
+            and abs(np.corrcoef(first[1:400], first[:399])[0, 1]) < 0.2
+        )
         assert ((first[:400] - 4) % 100 != (first[400:] - 4) % 100).mean() > 0.9
 
 
@@ -123,7 +148,9 @@ def test_neighbours_in_an_epoch_are_not_neighbours_in_the_text():
 
 
 def test_no_thread_tunes_the_pipeline():
-    """`fit` would wait for that thread when its iterator ends, for as long as the iterator lived, up to a minute."""
+    """`fit` would wait for that thread when its iterator ends, for as long as the iterator lived,
+    up to a minute.
+    """
     for dataset in (ngram_dataset(np.arange(4, 9), 3, 2, first_epoch=epoch) for epoch in (None, 0)):
         assert shard_batches(dataset).options().autotune.enabled is False
 
@@ -138,9 +165,12 @@ def test_all_bits_of_a_seed_count(place_ids, where):
 
 
 def test_offsets_of_segments_do_not_come_twice_in_as_many_epochs():
-    dataset = ngram_dataset(np.arange(4, 40, dtype=np.int32), 3, 60, segment=6, first_epoch=0).take(12)
+    dataset = ngram_dataset(np.arange(4, 40, dtype=np.int32), 3, 60, segment=6, first_epoch=0).take(
+        12
+    )
     offsets = [
-        min(int(np.argmax(row > 0)) or 6 for row in batch if 4 in row) for _, batch in dataset.as_numpy_iterator()
+        min(int(np.argmax(row > 0)) or 6 for row in batch if 4 in row)
+        for _, batch in dataset.as_numpy_iterator()
     ]
     assert sorted(offsets[:6]) == sorted(offsets[6:]) == [1, 2, 3, 4, 5, 6]
 
@@ -150,7 +180,11 @@ def test_offsets_of_segments_do_not_come_twice_in_as_many_epochs():
 
 @pytest.mark.parametrize(
     "where, first_epoch",
-    [("shards", 0), pytest.param("resampled memory", 0, marks=pytest.mark.long), ("resampled shards", None)],
+    [
+        ("shards", 0),
+        pytest.param("resampled memory", 0, marks=pytest.mark.long),
+        ("resampled shards", None),
+    ],
 )
 def test_a_checkpoint_of_an_iterator_restores_its_place(place_ids, tmp_path, where, first_epoch):
     text = place_ids(np.arange(4, 76), where, share=0.6)
@@ -166,7 +200,10 @@ def test_a_checkpoint_of_an_iterator_restores_its_place(place_ids, tmp_path, whe
         next(iterator)
     path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "checkpoint"))
     tf.train.Checkpoint(iterator=restored).restore(path).assert_consumed()
-    rest = [[targets.numpy().tolist() for _, targets in itertools.islice(it, 2 * epoch)] for it in (restored, iterator)]
+    rest = [
+        [targets.numpy().tolist() for _, targets in itertools.islice(it, 2 * epoch)]
+        for it in (restored, iterator)
+    ]
     assert rest[0] == rest[1] and len(rest[0]) == (epoch - 3 if first_epoch is None else 2 * epoch)
 
 
@@ -190,7 +227,10 @@ def test_training_data_resumes_at_any_batch_of_any_epoch(place_ids, where, optio
     whole = [_list_batches(dataset) for _ in range(3)]
     first_batch = 2 * len(dataset) // 3
     later = ngram_dataset(text, first_epoch=1, first_batch=first_batch, **options)
-    assert _list_batches(later.take(2 * len(dataset) - first_batch)) == whole[1][first_batch:] + whole[2]
+    assert (
+        _list_batches(later.take(2 * len(dataset) - first_batch))
+        == whole[1][first_batch:] + whole[2]
+    )
     if "most_batches" in options:  # an epoch may have fewer batches than the text
         unlimited = ngram_dataset(text, first_epoch=1, **options | dict(most_batches=None))
         assert _list_batches(unlimited.take(options["most_batches"])) == whole[1]
@@ -206,7 +246,9 @@ def test_parts_of_workers_are_the_batches_of_one(place_ids, options):
     whole = _list_batches(ngram_dataset(ids, **options))
     parts = [_list_batches(ngram_dataset(ids, part=(w, 3), **options)) for w in range(3)]
     for number, batch in enumerate(whole):
-        assert [row for part in parts for rows in part[number : number + 1] for row in rows] == batch
+        assert [
+            row for part in parts for rows in part[number : number + 1] for row in rows
+        ] == batch
     assert all(len(batch) == 2 for part in parts for batch in part[: len(whole) - 1])
 
 
@@ -217,19 +259,31 @@ def test_workers_read_each_ngram_of_shards_once(place_ids, list_ngrams, segment)
     expected, shards = list_ngrams(ids, 3, "stream"), place_ids(ids, "shards")
     parts = [ngram_dataset(shards, part=(w, 2), **options).as_numpy_iterator() for w in range(2)]
     assert sorted(_list_windows(itertools.chain(*parts), 3, "stream")) == sorted(expected)
-    steps, options = len(expected) // 6 // segment, options | dict(first_epoch=0, drop_remainder=True)
-    batches = [_list_batches(ngram_dataset(shards, part=(w, 2), **options).take(2 * steps)) for w in range(2)]
+    steps, options = (
+        len(expected) // 6 // segment,
+        options | dict(first_epoch=0, drop_remainder=True),
+    )
+    batches = [
+        _list_batches(ngram_dataset(shards, part=(w, 2), **options).take(2 * steps))
+        for w in range(2)
+    ]
     for epoch in (slice(0, steps), slice(steps, 2 * steps)):  # in step
         found = [row for worker in batches for batch in worker[epoch] for row in batch]
-        assert len(found) == len(set(found)) == 6 * steps and (segment > 1 or set(found) <= set(expected))
+        assert len(found) == len(set(found)) == 6 * steps and (
+            segment > 1 or set(found) <= set(expected)
+        )
 
 
 def test_a_worker_reads_its_own_part_of_the_shards(place_ids, monkeypatch):
     monkeypatch.setattr(pools, "BLOCK", 50)
     monkeypatch.setattr(pools, "POOL", 1000)
     read, whole = [], ShardedIds.read
-    monkeypatch.setattr(ShardedIds, "read", lambda self, *range: read.append(range) or whole(self, *range))
-    dataset = ngram_dataset(place_ids(np.arange(4, 4004), "shards"), 3, 8, boundary="sentence", part=(2, 4))
+    monkeypatch.setattr(
+        ShardedIds, "read", lambda self, *range: read.append(range) or whole(self, *range)
+    )
+    dataset = ngram_dataset(
+        place_ids(np.arange(4, 4004), "shards"), 3, 8, boundary="sentence", part=(2, 4)
+    )
     assert not read
     _targets(dataset)
     assert 1000 <= sum(stop - start for start, stop in read) < 1300

@@ -25,7 +25,10 @@ def encoded(tmp_path) -> EncodedCorpus:
 def test_training_text_is_in_memory_or_in_shards(encoded, monkeypatch, limit):
     monkeypatch.setattr(encoded_corpus, "IN_MEMORY", limit)
     resampled = encoded.for_training()
-    assert isinstance(resampled.texts[0], np.ndarray) == (limit > 0) and resampled.shares == [1, 0.5]
+    assert isinstance(resampled.texts[0], np.ndarray) == (limit > 0) and resampled.shares == [
+        1,
+        0.5,
+    ]
     assert [len(text) for text in resampled.texts] == [16, 8]
     encoded.splits["train"] |= {"shards": ["train.00000.ids"], "tokens": 12, "sentences": 4}
     encoded.splits["train"]["crc32"].pop()
@@ -36,11 +39,19 @@ def test_training_text_is_in_memory_or_in_shards(encoded, monkeypatch, limit):
 def test_ids_are_read_in_parts_and_counted_by_text(encoded, monkeypatch):
     monkeypatch.setattr(encoded_corpus, "_PART", 7)
     parts, ids = list(encoded.parts("train")), encoded.ids("train")
-    assert [len(part) for part in parts] == [7, 7, 2, 7, 1] and np.concatenate(parts).tolist() == ids.tolist()
+    assert [len(part) for part in parts] == [7, 7, 2, 7, 1] and np.concatenate(
+        parts
+    ).tolist() == ids.tolist()
     assert ids.tolist() == [4, 5, 1, 3] * 4 + [4, 5, 1, 3] * 2
     counts, shares = encoded.frequencies_by_share()
-    assert shares.tolist() == [1, 0.5] and counts.tolist() == [[0, 4, 0, 4, 4, 4], [0, 2, 0, 2, 2, 2]]
-    assert encoded.frequencies().tolist() == counts.sum(axis=0).tolist() and len(encoded.shards("train")) == 24
+    assert shares.tolist() == [1, 0.5] and counts.tolist() == [
+        [0, 4, 0, 4, 4, 4],
+        [0, 2, 0, 2, 2, 2],
+    ]
+    assert (
+        encoded.frequencies().tolist() == counts.sum(axis=0).tolist()
+        and len(encoded.shards("train")) == 24
+    )
 
 
 def test_damaged_shards_are_refused(encoded):
@@ -76,9 +87,15 @@ def test_damaged_shards_are_refused(encoded):
     "change, message",
     [
         (lambda corpus: corpus.clear(), "does not describe an encoded corpus"),
-        (lambda corpus: corpus["splits"]["test"].update(shards=["../test.00000.ids"]), "must be test.00000.ids …"),
+        (
+            lambda corpus: corpus["splits"]["test"].update(shards=["../test.00000.ids"]),
+            "must be test.00000.ids …",
+        ),
         *[
-            (lambda corpus, shares=shares: corpus["splits"]["train"].update(shares=shares), "`shares` in .* must be")
+            (
+                lambda corpus, shares=shares: corpus["splits"]["train"].update(shares=shares),
+                "`shares` in .* must be",
+            )
             for shares in ["x", [[2]], [[2, 2]], [[2.0, 1]], [[3, 1], [-1, 1]]]
         ],
     ],

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 import keras_nplm.data.corpora.chunks as chunks
-from keras_nplm import EncodedCorpus, InputError, Options, RunError, Vocabulary, encode_corpus, open_corpus
+from keras_nplm import (
+    EncodedCorpus,
+    InputError,
+    Options,
+    RunError,
+    Vocabulary,
+    encode_corpus,
+    open_corpus,
+)
 from keras_nplm.data.corpora.text_files import read_lines
 from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.encoding import count_vocabulary, encode_sentences
@@ -21,8 +29,13 @@ from keras_nplm.training.targets import TrainingTargets
 from tests.tokenizers import KINDS
 
 
-def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_processes, write_odd_texts, read_files):
-    files, options = [write_odd_texts(tmp_path), str(tmp_path / "a.txt")], dict(fractions=(0.7, 0.2, 0.1))
+def test_several_processes_write_the_bytes_of_one(
+    tmp_path, monkeypatch, many_processes, write_odd_texts, read_files
+):
+    files, options = (
+        [write_odd_texts(tmp_path), str(tmp_path / "a.txt")],
+        dict(fractions=(0.7, 0.2, 0.1)),
+    )
     corpus = open_corpus(train=files, **options)
     assert sum(len(split.chunks) for split in corpus.splits.values()) > 9
     vocabulary = count_vocabulary(corpus, min_count=2)
@@ -43,12 +56,15 @@ def test_several_processes_write_the_bytes_of_one(tmp_path, monkeypatch, many_pr
 
 
 @pytest.mark.parametrize(
-    "tokenizer", [kind if kind == "words" else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS]
+    "tokenizer",
+    [kind if kind == "words" else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS],
 )
 def test_blank_lines_end_the_documents_of_a_text(tmp_path, many_processes, tokenizer):
     text = "\n\nthe cat\nsat\n \n\nthe end\n\n" * 4
     (tmp_path / "text.txt").write_text(text)
-    corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer=tokenizer, fractions=(0.5, 0.25, 0.25))
+    corpus = open_corpus(
+        train=[str(tmp_path / "text.txt")], tokenizer=tokenizer, fractions=(0.5, 0.25, 0.25)
+    )
     vocabulary = count_vocabulary(corpus)
     for boundary, documents in (("text", 20), ("sentence", 0)):
         encoded = encode_corpus(corpus, vocabulary, tmp_path / boundary, boundary)
@@ -58,7 +74,9 @@ def test_blank_lines_end_the_documents_of_a_text(tmp_path, many_processes, token
         assert encoded.count_tokens_per_epoch(boundary) == targets.ngrams_per_epoch == number
         ids = np.concatenate([encoded.ids(split) for split in SPLITS])
         expected = encode_lines(text.split("\n"), vocabulary, tokenizer, boundary)
-        np.testing.assert_array_equal(extract_ngrams(ids, 3, boundary), extract_ngrams(expected, 3, boundary))
+        np.testing.assert_array_equal(
+            extract_ngrams(ids, 3, boundary), extract_ngrams(expected, 3, boundary)
+        )
 
 
 class _Killed(BaseException):
@@ -66,7 +84,9 @@ class _Killed(BaseException):
 
 
 @pytest.mark.parametrize("change", ["time", "text", "vocabulary"])
-def test_an_interrupted_encoding_resumes_unless_text_changed(tmp_path, monkeypatch, read_files, change):
+def test_an_interrupted_encoding_resumes_unless_text_changed(
+    tmp_path, monkeypatch, read_files, change
+):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 16)
     path, rename, words = tmp_path / "text.txt", os.replace, ["the", "cat"]
     path.write_bytes(b"the cat sat\nthe dog sat\n" * 10)
@@ -104,7 +124,9 @@ def test_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr("keras_nplm.data.encoding.run_task", change_text)
     with pytest.raises(InputError, match="changed while they were read"):
-        encode_corpus(open_corpus(train=[str(tmp_path / "text.txt")]), Vocabulary(["the"]), tmp_path / "ids")
+        encode_corpus(
+            open_corpus(train=[str(tmp_path / "text.txt")]), Vocabulary(["the"]), tmp_path / "ids"
+        )
     with pytest.raises(InputError, match=r"corpus.json"):
         EncodedCorpus.load(tmp_path / "ids")
 

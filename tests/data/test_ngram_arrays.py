@@ -25,26 +25,41 @@ BOUNDARIES = st.sampled_from(["stream", "sentence", "text"])
     st.integers(1, 7),
     st.integers(4, 7),
 )
-def test_ngrams_are_those_of_a_plain_enumeration(list_ngrams, ids, cuts, order, boundary, size, targets_below):
+def test_ngrams_are_those_of_a_plain_enumeration(
+    list_ngrams, ids, cuts, order, boundary, size, targets_below
+):
     """Blocks are the same wherever the text is cut."""
     ids = np.array([word for word in ids if word > 2 or boundary == "text"], np.int32)
     expected = list_ngrams(ids, order, boundary)
     assert {ngram[-1] for ngram in expected} <= set(predicted_ids(10, boundary).tolist())
     limited = [ngram for ngram in expected if ngram[-1] < targets_below]
-    with contextlib.nullcontext() if limited else pytest.raises(InputError, match="no word to predict"):
+    with (
+        contextlib.nullcontext()
+        if limited
+        else pytest.raises(InputError, match="no word to predict")
+    ):
         found = extract_ngrams(ids, order, boundary, targets_below)
         assert found.dtype == np.int32 and list(map(tuple, found.tolist())) == limited
-    with contextlib.nullcontext() if expected else pytest.raises(InputError, match="no word to predict"):
+    with (
+        contextlib.nullcontext()
+        if expected
+        else pytest.raises(InputError, match="no word to predict")
+    ):
         blocks = list(ngram_blocks(np.split(ids, cuts), order, boundary, size))
         assert list(map(tuple, np.concatenate(blocks).tolist())) == expected
-        assert [len(block) for block in blocks[:-1]] == [size] * (len(blocks) - 1) and len(blocks[-1]) <= size
+        assert [len(block) for block in blocks[:-1]] == [size] * (len(blocks) - 1) and len(
+            blocks[-1]
+        ) <= size
 
 
 @pytest.mark.parametrize("multiplier", [0x9E3779B97F4A7C15, 0])  # 0: all rows have the same hash
 def test_distinct_rows_survive_hash_collisions(monkeypatch, multiplier):
     monkeypatch.setattr("keras_nplm.data.ids._MULTIPLIER", np.uint64(multiplier))
     rows = np.random.default_rng(0).integers(0, 4, (99, 3)).astype(np.int32)
-    for keep_order, expected in ((False, np.unique(rows, axis=0)), (True, list(dict.fromkeys(map(tuple, rows))))):
+    for keep_order, expected in (
+        (False, np.unique(rows, axis=0)),
+        (True, list(dict.fromkeys(map(tuple, rows)))),
+    ):
         contexts, which = find_distinct_rows(rows, keep_order=keep_order)
         np.testing.assert_array_equal(contexts[which], rows)
         assert which.dtype == np.int32 and len(contexts) == len(expected)
@@ -73,7 +88,9 @@ def test_pools_have_each_ngram_of_the_text_once_an_epoch(
     """Contexts reach over the ends of sentences, shards, blocks and pools."""
     ids = np.array([word for word in ids if word > 2 or boundary == "text"], np.int32)
     expected = list_ngrams(ids, order, boundary)
-    shards = write_shards(tmp_path_factory.mktemp("shards"), ids, [min(cut, len(ids)) for cut in cuts])
+    shards = write_shards(
+        tmp_path_factory.mktemp("shards"), ids, [min(cut, len(ids)) for cut in cuts]
+    )
     with pytest.MonkeyPatch.context() as context:
         context.setattr("keras_nplm.data.pools.BLOCK", block)
         context.setattr("keras_nplm.data.pools.POOL", pool * block)

@@ -1,4 +1,6 @@
-"""`keras-nplm prepare`: its directory gives the models of the text itself, without counting or encoding again."""
+"""`keras-nplm prepare`: its directory gives the models of the text itself, without counting or
+encoding again.
+"""
 
 import errno
 import os
@@ -17,7 +19,9 @@ LINES = [f"the cat number {i % 7} sat on mat {i % 11}, été" for i in range(60)
 
 @pytest.fixture
 def text(tmp_path) -> str:
-    (tmp_path / "text.txt").write_text("\n".join(LINES).replace(" 9, été", " 9, été\n"), encoding="utf-8")
+    (tmp_path / "text.txt").write_text(
+        "\n".join(LINES).replace(" 9, été", " 9, été\n"), encoding="utf-8"
+    )
     return str(tmp_path / "text.txt")
 
 
@@ -27,29 +31,55 @@ def _refuse(capsys, *arguments) -> str:
 
 
 @pytest.mark.parametrize("boundary", ["sentence", "text"])
-def test_a_model_of_prepared_text_is_that_of_the_text(tmp_path, monkeypatch, text, read_files, boundary):
-    flags = "--vocabulary-scope corpus --tokenizer whitespace --normalise lower numbers --min-count 4"
+def test_a_model_of_prepared_text_is_that_of_the_text(
+    tmp_path, monkeypatch, text, read_files, boundary
+):
+    flags = (
+        "--vocabulary-scope corpus --tokenizer whitespace --normalise lower numbers --min-count 4"
+    )
     flags += f" --boundary {boundary}"
-    source, model, prepared = ["--train", text, *flags.split()], tmp_path / "model", tmp_path / "prepared"
+    source, model, prepared = (
+        ["--train", text, *flags.split()],
+        tmp_path / "model",
+        tmp_path / "prepared",
+    )
     assert main(["ngram", *source, "--output", str(model)]) == 0
     assert main(["prepare", *source, "--output", str(prepared)]) == 0
     for name in ("count_vocabulary", "encode_corpus"):
         monkeypatch.setattr(prepare, name, None)  # the text is not counted or encoded again
     before = read_files(prepared)
-    assert main(["prepare", *source, "--output", str(prepared)]) == 0 and read_files(prepared) == before
+    assert (
+        main(["prepare", *source, "--output", str(prepared)]) == 0
+        and read_files(prepared) == before
+    )
     os.remove(text)
     for name in ("linked", "copied"):
         assert main(["ngram", "--corpus", str(prepared), "--output", str(tmp_path / name)]) == 0
         assert read_files(tmp_path / name) == read_files(model)
         shard = tmp_path / name / "corpus" / "train.00000.ids"
         assert shard.samefile(prepared / "corpus" / "train.00000.ids") == (name == "linked")
-        monkeypatch.setattr("os.link", Mock(side_effect=OSError(errno.EXDEV, "Invalid cross-device link")))
+        monkeypatch.setattr(
+            "os.link", Mock(side_effect=OSError(errno.EXDEV, "Invalid cross-device link"))
+        )
 
 
 def test_a_prepared_corpus_has_the_sentences_of_its_ids(tmp_path, text):
-    encoded, vocabulary = prepare_corpus(open_corpus(train=[text]), tmp_path / "prepared", TextOptions(min_count=20))
+    encoded, vocabulary = prepare_corpus(
+        open_corpus(train=[text]), tmp_path / "prepared", TextOptions(min_count=20)
+    )
     corpus = open_corpus(str(tmp_path / "prepared"))
-    assert next(corpus.sentences("train")) == ["the", "cat", "number", "<unk>", "sat", "on", "mat", "<unk>", ",", "été"]
+    assert next(corpus.sentences("train")) == [
+        "the",
+        "cat",
+        "number",
+        "<unk>",
+        "sat",
+        "on",
+        "mat",
+        "<unk>",
+        ",",
+        "été",
+    ]
     for split in ("train", "validation", "test"):
         assert (encode_sentences(corpus.sentences(split), vocabulary) == encoded.ids(split)).all()
     prepare_corpus(open_corpus(train=[text], tokenizer="sentencepiece"), tmp_path / "subwords")
@@ -61,13 +91,21 @@ def test_prepared_text_keeps_its_options(tmp_path, capsys, text):
     assert main(["prepare", "--train", text, "--min-count", "3", "--output", str(prepared)]) == 0
     use = ["ngram", "--corpus", prepared, "--output", tmp_path / "model"]
     assert "`min_count` must be 3, with which" in _refuse(capsys, *use, "--min-count", 2)
-    assert "Fix: prepare it again with --boundary text." in _refuse(capsys, *use, "--boundary", "text")
-    assert "`tokenizer` must be 'words', with which" in _refuse(capsys, *use, "--tokenizer", "whitespace")
+    assert "Fix: prepare it again with --boundary text." in _refuse(
+        capsys, *use, "--boundary", "text"
+    )
+    assert "`tokenizer` must be 'words', with which" in _refuse(
+        capsys, *use, "--tokenizer", "whitespace"
+    )
     assert not (tmp_path / "model").exists()
     again = ["prepare", "--train", text, "--output", prepared]
     assert "holds a run with other options: min_count." in _refuse(capsys, *again, "--min-count", 2)
-    assert "exists and is not a model directory" in _refuse(capsys, "ngram", "--train", text, "--output", prepared)
-    assert "must be a text. Received:" in _refuse(capsys, "prepare", "--corpus", prepared, "--output", tmp_path / "p")
+    assert "exists and is not a model directory" in _refuse(
+        capsys, "ngram", "--train", text, "--output", prepared
+    )
+    assert "must be a text. Received:" in _refuse(
+        capsys, "prepare", "--corpus", prepared, "--output", tmp_path / "p"
+    )
     (prepared / "corpus" / "test.00000.ids").unlink()
     assert "test.00000.ids: No such file" in _refuse(capsys, *use)
     (prepared / "prepared.json").unlink()

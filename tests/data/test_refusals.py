@@ -1,11 +1,21 @@
-"""Invalid arguments and files of `keras_nplm.data` are refused in one sentence: call, words of the message."""
+"""Invalid arguments and files of `keras_nplm.data` are refused in one sentence: call, words of the
+message.
+"""
 
 import functools
 
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, Resampled, SubwordOptions, Subwords, Vocabulary, ngram_dataset, open_corpus
+from keras_nplm import (
+    InputError,
+    Resampled,
+    SubwordOptions,
+    Subwords,
+    Vocabulary,
+    ngram_dataset,
+    open_corpus,
+)
 from keras_nplm.data.ids import check_ngrams
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_batches
@@ -33,16 +43,25 @@ def _resample(texts, **options):
         (lambda: _dataset(first_batch=1), "`first_batch` must be 0 to 1, with `first_epoch`"),
         (lambda: _dataset(seed=1.5), "`seed` must be an integer. Received"),
         (lambda: _dataset(part=(2, 2)), r"`part` must be \(w, N\) with 0 <= w < N"),
-        (lambda: _dataset(batch_size=6, part=(0, 2), segment=2), "`batch_size` must be a multiple of 4, the number"),
+        (
+            lambda: _dataset(batch_size=6, part=(0, 2), segment=2),
+            "`batch_size` must be a multiple of 4, the number",
+        ),
         (lambda: _resample([]), "`texts` must have at least one"),
         (lambda: _resample([(IDS, np.nan)]), r"must be a number in \(0, 1\]"),
         (lambda: _resample([(IDS, 0.1)]), "A share of 0.1 of 2 n-grams must be at least one"),
         (lambda: _resample([(IDS, 1)], shuffle=False), "`shuffle` must be True for Resampled"),
         (lambda: extract_ngrams(IDS, 0, "stream"), "`order` .* must be 1 or more"),
-        (lambda: check_ngrams([[4, 5]], [4], 4, 9), r"`context_ids` must be \[B, 3\]. Received: \[1, 2\]"),
+        (
+            lambda: check_ngrams([[4, 5]], [4], 4, 9),
+            r"`context_ids` must be \[B, 3\]. Received: \[1, 2\]",
+        ),
         (lambda: check_ngrams([[4, 9]], [4, 5], 3, 9), "Ids must be 0 to 8. Received: 9"),
         (lambda: Vocabulary.build([["the"]], min_count=2), "No word occurs 2 times"),
-        (lambda: list(encode_batches([["a"], ["<s>"]], Vocabulary(["a"]).encode, "text")), "reserved token <s>"),
+        (
+            lambda: list(encode_batches([["a"], ["<s>"]], Vocabulary(["a"]).encode, "text")),
+            "reserved token <s>",
+        ),
         (lambda: Vocabulary(["the"]).encode(["the", "\udcff"]), "half a surrogate pair"),
         (lambda: SUBWORDS().tokenizer("words"), "needs the tokenizer `sentencepiece`"),
         (lambda: SUBWORDS().with_words(["new"]), "must be the pieces"),
@@ -53,8 +72,14 @@ def _resample(texts, **options):
         (lambda: SubwordOptions(file="absent.model").make([]), r"absent\.model"),
         (lambda: open_corpus(subwords=SubwordOptions()), "`subwords` must be left out"),
         (lambda: get_tokenizer("sentencepiece+numbers"), "no step but .lower"),
-        (lambda: get_tokenizer("words+numbers+lower"), "one of words, .*, bytes. Received: .*in this order"),
-        (lambda: add_steps("words", ["stems"]), "must be some of lower, numbers, lemmas. Received: 'stems'"),
+        (
+            lambda: get_tokenizer("words+numbers+lower"),
+            "one of words, .*, bytes. Received: .*in this order",
+        ),
+        (
+            lambda: add_steps("words", ["stems"]),
+            "must be some of lower, numbers, lemmas. Received: 'stems'",
+        ),
         (lambda: open_corpus(test=["text.txt"]), "--validation and --test need --train"),
         (lambda: open_corpus("penn"), "`corpus` must be .* Received: 'penn'"),
     ],
@@ -69,10 +94,18 @@ def test_invalid_arguments_are_refused(call, message):
     [
         (b"", {}, "text.txt is empty"),
         (b"one\ntwo\n\xe9\n", {}, r"text.txt is not UTF-8 text \(byte 8\).*iconv -f LATIN1"),
-        (b"a\nb\nc\nd\n", {"fractions": (0.5, 0.5, 0.5)}, "must be three positive numbers that sum to 1"),
+        (
+            b"a\nb\nc\nd\n",
+            {"fractions": (0.5, 0.5, 0.5)},
+            "must be three positive numbers that sum to 1",
+        ),
         (b"one line\n", {}, "1 lines of text are too few to split"),
         (b"a\n" * 9, {"test": ["text.txt"]}, "--validation and --test must be given together"),
-        (b"a\n" * 9, {"resample": [("x", ["text.txt"])]}, "share of a text in an epoch must be a number"),
+        (
+            b"a\n" * 9,
+            {"resample": [("x", ["text.txt"])]},
+            "share of a text in an epoch must be a number",
+        ),
     ],
 )
 def test_invalid_text_is_refused(tmp_path, monkeypatch, content, options, message):
@@ -85,7 +118,8 @@ def test_invalid_text_is_refused(tmp_path, monkeypatch, content, options, messag
 def _load_forms(path, content):
     Vocabulary(["cat", "mat"], {"cats": "cat"}).save(path)
     with pytest.MonkeyPatch.context() as context:
-        context.setattr("keras_nplm.data.forms._head", lambda lines, words: "head")  # the right checksum
+        # the right checksum
+        context.setattr("keras_nplm.data.forms._head", lambda lines, words: "head")
         path.with_name("forms.tsv").write_text(f"head\n{content}")
         Vocabulary.load(path)
 
@@ -114,7 +148,9 @@ def test_an_invalid_vocabulary_file_is_refused(tmp_path, load, content, message)
 
 FILES = {
     "unknown.tsv": (
-        lambda path: write_word_counts(path.with_name("unknown.tsv"), {"cow": 2, "été": 1}, {"words": 7}),
+        lambda path: write_word_counts(
+            path.with_name("unknown.tsv"), {"cow": 2, "été": 1}, {"words": 7}
+        ),
         lambda path: read_word_counts(path.with_name("unknown.tsv"), ["words"]),
     ),
     "forms.tsv": (Vocabulary(["cow"], {"cows": "cow", "kine": "cow"}).save, Vocabulary.load),

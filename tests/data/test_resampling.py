@@ -1,4 +1,6 @@
-"""Resampled texts: each epoch has the next part of each text, in an order of its own, divided among workers."""
+"""Resampled texts: each epoch has the next part of each text, in an order of its own, divided among
+workers.
+"""
 
 import itertools
 
@@ -11,7 +13,9 @@ from keras_nplm import Resampled, ngram_dataset
 
 @pytest.fixture
 def place_texts(tmp_path_factory, monkeypatch, write_shards):
-    """A function that makes `Resampled` texts of small blocks in memory, in shards, or "both": the first in memory."""
+    """A function that makes `Resampled` texts of small blocks in memory, in shards, or "both": the
+    first in memory.
+    """
     for name, value in {"RESAMPLED_BLOCK": 5, "ARRAY_BLOCK": 5, "POOL": 50}.items():
         monkeypatch.setattr(pools, name, value)
 
@@ -22,7 +26,11 @@ def place_texts(tmp_path_factory, monkeypatch, write_shards):
             words = np.arange(last - size + 4, last + 4, dtype=np.int32)
             text = np.insert(words, np.flatnonzero(np.isin(words % 7, (0, 2))) + 1, 3)
             is_written = where == "shards" or (where == "both" and number)
-            texts.append(write_shards(tmp_path_factory.mktemp("text"), text, [size // 3]) if is_written else text)
+            texts.append(
+                write_shards(tmp_path_factory.mktemp("text"), text, [size // 3])
+                if is_written
+                else text
+            )
         return Resampled(list(zip(texts, shares, strict=True)))
 
     return place
@@ -46,9 +54,13 @@ def _epochs(resampled, size, number, **options):
 def test_each_ngram_is_used_before_any_repeats(place_texts, where):
     epochs = _epochs(place_texts([20, 100], [1, 0.4], where), 60, 5)
     words = np.array([[target for *_, target in epoch] for epoch in epochs])
-    assert all(set(range(4, 24)) <= set(epoch) and len(set(epoch)) == 60 for epoch in words.tolist())
+    assert all(
+        set(range(4, 24)) <= set(epoch) and len(set(epoch)) == 60 for epoch in words.tolist()
+    )
     large = words[words >= 24].reshape(5, 40)
-    assert len(set(large[:2].ravel().tolist())) == 80 and (np.bincount(large.ravel())[24:] == 2).all()
+    assert (
+        len(set(large[:2].ravel().tolist())) == 80 and (np.bincount(large.ravel())[24:] == 2).all()
+    )
 
 
 @pytest.mark.parametrize("where", [pytest.param("memory", marks=pytest.mark.long), "shards"])

@@ -1,4 +1,6 @@
-"""Segments: how many a text needs, and contexts that are joined only where a segment gives the same ones."""
+"""Segments: how many a text needs, and contexts that are joined only where a segment gives the same
+ones.
+"""
 
 import numpy as np
 import pytest
@@ -67,7 +69,9 @@ def test_contexts_in_another_order_are_not_joined(boundary):
 
 
 def _count_by_hand(targets: int, segment: int) -> int:
-    """The most segments that have a target, of all places, 0 to T-1 before the text, where the first may begin."""
+    """The most segments that have a target, of all places, 0 to T-1 before the text, where the
+    first may begin.
+    """
     most = 0
     for offset in range(segment):
         starts = range(-offset, targets, segment)
@@ -89,5 +93,9 @@ def test_shifted_segments_have_each_word_once(segment, length):
     ids = np.append(np.arange(10, 9 + length), 3).astype(np.int32)
     tokens, positions = segment_positions(ids, 3, "sentence", segment)
     for offset in range(segment):
-        targets = [token for first in positions for token in tokens[first - offset : first - offset + segment]]
+        targets = [
+            token
+            for first in positions
+            for token in tokens[first - offset : first - offset + segment]
+        ]
         assert [token for token in targets if token >= 0] == ids.tolist()

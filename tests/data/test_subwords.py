@@ -20,7 +20,16 @@ LINES = [
     "Straße ОЙ 我们可以 我们",
     "the\xa0cat\u3000x\xa0:",
 ] * 9
-ODD = ["", "  a  b ", "▁", "a▁b c▁ ▁▁", "<s> </s> <unk> <pad> <0x41> <U+00A0>", "\0", "\n\t\r\u2028\xa0", "\U0010ffff▅"]
+ODD = [
+    "",
+    "  a  b ",
+    "▁",
+    "a▁b c▁ ▁▁",
+    "<s> </s> <unk> <pad> <0x41> <U+00A0>",
+    "\0",
+    "\n\t\r\u2028\xa0",
+    "\U0010ffff▅",
+]
 
 
 @pytest.fixture(scope="module", params=module.PIECES_KINDS)
@@ -28,7 +37,9 @@ def subwords(request) -> Subwords:
     return Subwords.train(LINES, 340, request.param)
 
 
-@given(st.sampled_from([*ODD, *LINES[:5]]) | st.text() | st.text(" ▁▅a\u0301\xa0\u3000<0x41>Us/\0我"))
+@given(
+    st.sampled_from([*ODD, *LINES[:5]]) | st.text() | st.text(" ▁▅a\u0301\xa0\u3000<0x41>Us/\0我")
+)
 @settings(deadline=None, max_examples=30)
 def test_any_line_is_restored_without_unk(subwords, line):
     vocabulary = Vocabulary.from_subwords(subwords)
@@ -41,10 +52,17 @@ def test_any_line_is_restored_without_unk(subwords, line):
 
 def test_the_library_reads_the_model_and_gives_the_same_pieces(subwords, tmp_path):
     subwords.save(tmp_path / "x.model")
-    assert SubwordOptions(file=str(tmp_path / "x.model")).make([]) == subwords == pickle.loads(pickle.dumps(subwords))
+    assert (
+        SubwordOptions(file=str(tmp_path / "x.model")).make([])
+        == subwords
+        == pickle.loads(pickle.dumps(subwords))
+    )
     processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "x.model"))
     for line in LINES[:5]:
-        pieces = [piece.replace("<U+00A0>", "\xa0").replace("<U+3000>", "\u3000") for piece in subwords.encode(line)]
+        pieces = [
+            piece.replace("<U+00A0>", "\xa0").replace("<U+3000>", "\u3000")
+            for piece in subwords.encode(line)
+        ]
         assert pieces == [processor.id_to_piece(i) for i in processor.encode(line)]
 
 
@@ -57,24 +75,34 @@ def test_odd_text_can_be_trained_on(kind):
 
 
 def _train_with_the_library(**options: object) -> bytes:
-    model, defaults = io.BytesIO(), dict(vocab_size=320, hard_vocab_limit=False, byte_fallback=True, minloglevel=2)
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(LINES), model_writer=model, **defaults | options)
+    model, defaults = (
+        io.BytesIO(),
+        dict(vocab_size=320, hard_vocab_limit=False, byte_fallback=True, minloglevel=2),
+    )
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES), model_writer=model, **defaults | options
+    )
     return model.getvalue()
 
 
 @pytest.mark.parametrize("prefix", [True, False])  # a space before the line
 def test_a_model_of_a_different_author_is_read(prefix):
-    symbols = dict(user_defined_symbols=["<mask>", "\n"], control_symbols=["<cls>"], add_dummy_prefix=prefix)
+    symbols = dict(
+        user_defined_symbols=["<mask>", "\n"], control_symbols=["<cls>"], add_dummy_prefix=prefix
+    )
     subwords = Subwords(_train_with_the_library(**symbols))
     assert "<cls>" not in subwords.words and "<U+000A>" in subwords.words
-    for line in [*ODD, *LINES[:5], "the  cat sat\n<mask> ﬁ ①"]:  # its own normalisation is switched off
+    # its own normalisation is switched off
+    for line in [*ODD, *LINES[:5], "the  cat sat\n<mask> ﬁ ①"]:
         assert subwords.decode(subwords.encode(line)) == line
     assert subwords.encode("a\n<mask>")[-2:] == ["<U+000A>", "<mask>"]
     assert subwords.encode("cat")[0].startswith("▁")
 
 
 def test_ids_are_by_decreasing_frequency_and_bytes_come_last(subwords):
-    counts = np.bincount(np.concatenate([*map(subwords.encode_ids, LINES)]), minlength=len(subwords) + 4)[4:]
+    counts = np.bincount(
+        np.concatenate([*map(subwords.encode_ids, LINES)]), minlength=len(subwords) + 4
+    )[4:]
     assert (np.diff(counts[:-256]) <= 0).all() and counts[0] > counts[-257]
     assert subwords.words[-256:] == [f"<0x{byte:02X}>" for byte in range(256)]
 

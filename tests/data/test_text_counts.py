@@ -8,7 +8,12 @@ import pytest
 from keras_nplm import Corpus, EncodedCorpus, Vocabulary, encode_corpus, open_corpus
 from keras_nplm.data import encoding, shards
 
-LINES = ["The cat  sat\ton the mat. ", "", "Ein Häuschen 猫が好き, 2 × 3!", "the <unk> cat\u3000sat "] * 5
+LINES = [
+    "The cat  sat\ton the mat. ",
+    "",
+    "Ein Häuschen 猫が好き, 2 × 3!",
+    "the <unk> cat\u3000sat ",
+] * 5
 
 
 def count_plainly(lines: list[str]) -> tuple[int, int]:
@@ -24,19 +29,32 @@ def test_each_encoding_counts_the_same_text(tmp_path, monkeypatch, tokenizer, wa
     (tmp_path / "text.txt").write_text("\n".join(LINES), encoding="utf-8")
     monkeypatch.setattr(shards, "BATCH_TOKENS", 3)
     base, *steps = tokenizer.split("+")
-    corpus = open_corpus(train=[str(tmp_path / "text.txt")], fractions=(0.6, 0.2, 0.2), tokenizer=base, normalise=steps)
+    corpus = open_corpus(
+        train=[str(tmp_path / "text.txt")],
+        fractions=(0.6, 0.2, 0.2),
+        tokenizer=base,
+        normalise=steps,
+    )
     in_lines = {"train": LINES[:12], "validation": LINES[12:16], "test": LINES[16:]}
     in_lines = {split: [line for line in lines if line] for split, lines in in_lines.items()}
     tokens = {split: [*corpus.sentences(split)] for split in in_lines}
     if way == "lines":  # any split that is not in files: all are encoded in this process
-        corpus.splits["test"] = encoding.LineSplit(lambda: iter(LINES[16:]), corpus.splits["test"].tokenize)
+        corpus.splits["test"] = encoding.LineSplit(
+            lambda: iter(LINES[16:]), corpus.splits["test"].tokenize
+        )
     if way == "tokens":  # the text is the tokens, joined by spaces
-        corpus = Corpus("tokens", tokenizer, {split: lambda rows=rows: iter(rows) for split, rows in tokens.items()})
+        corpus = Corpus(
+            "tokens",
+            tokenizer,
+            {split: lambda rows=rows: iter(rows) for split, rows in tokens.items()},
+        )
         in_lines = {split: map(" ".join, sentences) for split, sentences in tokens.items()}
     encoded = encode_corpus(corpus, Vocabulary(["the", "cat", "t", "▁"]), tmp_path / "corpus")
     for split, lines in in_lines.items():
         unknown = collections.Counter(itertools.chain.from_iterable(tokens[split]))
         found = sum(map(collections.Counter, encoded.unknown_words(split)), collections.Counter())
-        assert found == {word: count for word, count in unknown.items() if word not in ("the", "cat", "t", "▁")}
+        assert found == {
+            word: count for word, count in unknown.items() if word not in ("the", "cat", "t", "▁")
+        }
         described = EncodedCorpus.load(tmp_path / "corpus").splits[split]
         assert (described["characters"], described["words"]) == count_plainly([*lines])

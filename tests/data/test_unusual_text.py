@@ -8,7 +8,11 @@ from keras_nplm import encode_corpus, open_corpus
 from keras_nplm.data.encoding import count_vocabulary
 from keras_nplm.data.unusual_text import describe_unusual_text
 
-PROSE = [f"The {noun} sees the small {other} , and then it sleeps ." for noun in "abc" for other in ("mouse", "fly")]
+PROSE = [
+    f"The {noun} sees the small {other} , and then it sleeps ."
+    for noun in "abc"
+    for other in ("mouse", "fly")
+]
 PARAGRAPHS = [" ".join(PROSE * 4).replace(",", "")] * 100
 UNKNOWN = [f"{sentence} word{i}a word{i}b word{i}c" for i, sentence in enumerate(PROSE * 150)]
 
@@ -19,7 +23,11 @@ UNKNOWN = [f"{sentence} word{i}a word{i}b word{i}c" for i, sentence in enumerate
         (PROSE * 200, {}, []),
         (PARAGRAPHS, {"boundary": "stream"}, []),
         (PARAGRAPHS, {}, ["lines have 264 tokens on average"]),
-        (UNKNOWN, {"min_count": 2}, ["20% of the train tokens are out of.*--tokenizer sentencepiece", "20%", "20%"]),
+        (
+            UNKNOWN,
+            {"min_count": 2},
+            ["20% of the train tokens are out of.*--tokenizer sentencepiece", "20%", "20%"],
+        ),
     ],
 )
 def test_unusual_text_is_named_with_a_remedy(tmp_path, lines, options, warnings):

@@ -19,11 +19,17 @@ words = st.text(alphabet="abcd", min_size=1, max_size=2)
 @given(st.lists(st.lists(words, max_size=8), min_size=1, max_size=8), st.integers(1, 3))
 def test_ids_are_by_decreasing_frequency_then_by_word(sentences, min_count):
     counts = collections.Counter(word for sentence in sentences for word in sentence)
-    kept = sorted((word for word in counts if counts[word] >= min_count), key=lambda word: (-counts[word], word))
+    kept = sorted(
+        (word for word in counts if counts[word] >= min_count),
+        key=lambda word: (-counts[word], word),
+    )
     with contextlib.nullcontext() if kept else pytest.raises(InputError):
         vocabulary = Vocabulary.build(sentences, min_count=min_count)
         assert vocabulary.words == ["<pad>", "<unk>", "<s>", "</s>", *kept]
-        assert Vocabulary.build(sentences, min_count=min_count, max_size=1).words == vocabulary.words[:5]
+        assert (
+            Vocabulary.build(sentences, min_count=min_count, max_size=1).words
+            == vocabulary.words[:5]
+        )
 
 
 def test_forms_are_saved_with_the_vocabulary(tmp_path):
@@ -37,7 +43,10 @@ def test_forms_are_saved_with_the_vocabulary(tmp_path):
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.lists(st.sampled_from(["a", "b", "é", "\ud800", "x y", "\n"]), max_size=9)), st.integers(1, 4))
+@given(
+    st.lists(st.lists(st.sampled_from(["a", "b", "é", "\ud800", "x y", "\n"]), max_size=9)),
+    st.integers(1, 4),
+)
 def test_counts_on_disk_equal_those_of_a_counter(tmp_path_factory, sentences, limit):
     counts = WordCounts(tmp_path_factory.mktemp("runs"))
     with pytest.MonkeyPatch.context() as context:
@@ -47,5 +56,7 @@ def test_counts_on_disk_equal_those_of_a_counter(tmp_path_factory, sentences, li
     expected = collections.Counter(itertools.chain.from_iterable(sentences))
     pairs = list(counts.pairs())
     assert len(pairs) == len(expected) and dict(pairs) == expected
-    spilled = any(len(set(itertools.chain(*sentences[:i]))) > limit for i in range(len(sentences) + 1))
+    spilled = any(
+        len(set(itertools.chain(*sentences[:i]))) > limit for i in range(len(sentences) + 1)
+    )
     assert bool(counts.runs) == spilled

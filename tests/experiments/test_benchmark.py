@@ -8,12 +8,21 @@ import pytest
 from keras_nplm import Corpus
 from keras_nplm.data.corpora.opening import open_corpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
-from keras_nplm.experiments.benchmark import Settings, contenders, estimation, networks, quality, serving
+from keras_nplm.experiments.benchmark import (
+    Settings,
+    contenders,
+    estimation,
+    networks,
+    quality,
+    serving,
+)
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, measure_group
 from keras_nplm.io.files import read_json, write_json
 
 LINES = [["the", "cat", "sat", f"w{number % 9}"] for number in range(400)]
-CORPUS = Corpus("lines", "whitespace", {split: lambda: iter(LINES) for split in ("train", "validation", "test")})
+CORPUS = Corpus(
+    "lines", "whitespace", {split: lambda: iter(LINES) for split in ("train", "validation", "test")}
+)
 STUB = """
 import os, signal, sys, time
 from pathlib import Path
@@ -24,7 +33,10 @@ def build_noisy(ngrams):
     return Contender("noisy", lambda: time.sleep(0.05) or sum(1 for _ in range(ngrams)))
 
 def build_crash(rounds):
-    return Contender("crash", lambda: len([rounds.pop() if rounds else os.kill(os.getpid(), signal.SIGSEGV)]))
+    def run_or_crash():
+        return len([rounds.pop() if rounds else os.kill(os.getpid(), signal.SIGSEGV)])
+
+    return Contender("crash", run_or_crash)
 
 def build_exit():
     print("terminate called without an active exception", file=sys.stderr)
@@ -45,7 +57,9 @@ def stub(tmp_path, monkeypatch):
 
 def test_contenders_take_turns_and_are_compared_with_peers(monkeypatch):
     clock, turns = [0.0], []
-    monkeypatch.setattr(contenders, "multiply_matrices", lambda: lambda: clock.append(0) or 1_000_000)
+    monkeypatch.setattr(
+        contenders, "multiply_matrices", lambda: lambda: clock.append(0) or 1_000_000
+    )
 
     def build(name, seconds, **options):
         def work():
@@ -69,11 +83,14 @@ def test_peers_are_timed_by_their_own_clock_and_failures_are_rows(stub, capfd):
         Process("noisy", stub("noisy"), {"ngrams": 1_000_000}, peer=True),
         Process("crash", stub("crash"), {"rounds": [1, 1]}, peer=True),
         Process("absent", "absent_library:build", {}, peer=True),
-        Process("needy", stub("noisy"), {"ngrams": 1}, peer=True, needs=["numpy", "absent_library"]),
+        Process(
+            "needy", stub("noisy"), {"ngrams": 1}, peer=True, needs=["numpy", "absent_library"]
+        ),
         Process("exit", stub("exit"), {}, peer=True),
     ]
     ours, noisy, *failed = measure_group([Contender("ours", lambda: 1), *peers], rounds=2)
-    assert 2e6 < noisy["rate"] < 1e9 and [*ours["ratio_to"]] == ["noisy"]  # sleep is not counted, the loop is
+    # sleep is not counted, the loop is
+    assert 2e6 < noisy["rate"] < 1e9 and [*ours["ratio_to"]] == ["noisy"]
     assert [row["failure"] for row in failed] == [
         "killed by SIGSEGV",
         "ModuleNotFoundError: No module named 'absent_library'",
@@ -93,7 +110,9 @@ def test_estimation_is_measured_next_to_lmplz(tmp_path, monkeypatch):
     assert whole["rate"] == 1_600 / whole["cpu_seconds"] and 1e7 < whole["peak_memory"] < 1e9
     assert whole["ratio_to"]["lmplz"][0] < 1 and "ratio_to" not in peer
     with pytest.raises(contenders.PeerError, match="It failed with exit status 4: out of words"):
-        contenders.build_command("It", ["sh", "-c", "echo out of words >&2; exit 4"], 7, str(tmp_path)).run_round()
+        contenders.build_command(
+            "It", ["sh", "-c", "echo out of words >&2; exit 4"], 7, str(tmp_path)
+        ).run_round()
     words = (tmp_path / "arguments").read_text()
     assert "--order=5" in words and "--intermediate" in words and "--arpa" not in words
 
@@ -107,7 +126,13 @@ def test_serving_answers_requests_in_all_forms(monkeypatch):
             contender.close()
 
 
-ROW = {"parameters": 2_000_000, "cpu_seconds": 300.2, "epochs": 2.5, "validation": 400.0, "test": 300.0}
+ROW = {
+    "parameters": 2_000_000,
+    "cpu_seconds": 300.2,
+    "epochs": 2.5,
+    "validation": 400.0,
+    "test": 300.0,
+}
 ROW |= {name: {"validation": 350.0, "test": 240.0} for name in ("cache", "dynamic")}
 ROW["dynamic_settings"] = "chunks of 16, rate 0.1"
 
@@ -121,12 +146,19 @@ def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypa
     (tmp_path / "quality").mkdir()
     write_json(tmp_path / "quality" / "LSTM-300.json", {"recipe": lstm, "row": ROW})
     rows = quality.measure(Settings(None, seconds=[300], directory=tmp_path))
-    assert [row["name"] for row in rows[:3]] == [*(row.title for row in quality.OURS[300]), "PyTorch LSTM"]
+    assert [row["name"] for row in rows[:3]] == [
+        *(row.title for row in quality.OURS[300]),
+        "PyTorch LSTM",
+    ]
     assert rows[2]["ratio_to_ours"] == {"static": 1.5, "cache": 1.0, "dynamic": 1.5}
     assert rows[3] == {"name": "PyTorch Transformer", "failure": "torch not installed"}
     table = quality.STUDY.format({"rows": rows})
-    assert "| PyTorch LSTM | 300 | 2.5 | 2.0 | 400.0 | 300.0 | 1.50 | 350.0 | 240.0 | 1.00 |" in table
-    assert "failure" in quality.measure_peer(lstm | {"dropout": 0.6}, tmp_path, tmp_path / "quality")
+    assert (
+        "| PyTorch LSTM | 300 | 2.5 | 2.0 | 400.0 | 300.0 | 1.50 | 350.0 | 240.0 | 1.00 |" in table
+    )
+    assert "failure" in quality.measure_peer(
+        lstm | {"dropout": 0.6}, tmp_path, tmp_path / "quality"
+    )
 
 
 @pytest.mark.long

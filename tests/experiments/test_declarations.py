@@ -1,4 +1,6 @@
-"""Declarations: commands parse, names are unique, tables fit the recorded figures, the README and the page too."""
+"""Declarations: commands parse, names are unique, tables fit the recorded figures, the README and
+the page too.
+"""
 
 import shutil
 from pathlib import Path
@@ -19,7 +21,11 @@ ALL = {name: load_study(name) for name in ("paper", *STUDIES)}
 
 def test_commands_parse_and_a_name_has_one_command():
     declared = {}
-    for rows in (*(study.rows for study in ALL.values()), load_study("default", ["a b"]).rows, *quality.OURS.values()):
+    for rows in (
+        *(study.rows for study in ALL.values()),
+        load_study("default", ["a b"]).rows,
+        *quality.OURS.values(),
+    ):
         assert len({row.name for row in rows}) == len(rows) > 0
         for row in rows:
             parse([*row.arguments, "--output", "model"])
@@ -27,21 +33,41 @@ def test_commands_parse_and_a_name_has_one_command():
 
 
 def test_configurations_of_table_1_have_the_papers_shapes():
-    shapes = {"1": (5, 50, 60, True), "3": (5, 0, 60, True), "5": (5, 50, 30, True), "7": (3, 50, 30, True)}
+    shapes = {
+        "1": (5, 50, 60, True),
+        "3": (5, 0, 60, True),
+        "5": (5, 50, 30, True),
+        "7": (3, 50, 30, True),
+    }
     for name, shape in (shapes | {"9": (5, 100, 30, False)}).items():
         network = CONFIGURATIONS[f"mlp{name}"].options.network
         units = 0 if network.hidden == "none" else network.hidden_units
         assert (network.order, units, network.embedding_dim, network.direct_connections) == shape
     training = CONFIGURATIONS["mlp1-paper"].options.training
-    rates = (training.learning_rate / training.batch_size, training.decay_rate / training.batch_size)
+    rates = (
+        training.learning_rate / training.batch_size,
+        training.decay_rate / training.batch_size,
+    )
     assert rates == pytest.approx((1e-3, 1e-8))
 
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_tables_have_the_recorded_rows_with_the_declared_commands(name):
-    report, declared = load_report(name), {row.name: row.full_command for study in ALL.values() for row in study.rows}
-    rows = [row for value in report.values() if isinstance(value, list) for row in value if isinstance(row, dict)]
-    assert all(f"| {row.get('title') or row.get('name', '')}" in format_report(name, report) for row in rows)
+    report, declared = (
+        load_report(name),
+        {row.name: row.full_command for study in ALL.values() for row in study.rows},
+    )
+    rows = [
+        row
+        for value in report.values()
+        if isinstance(value, list)
+        for row in value
+        if isinstance(row, dict)
+    ]
+    assert all(
+        f"| {row.get('title') or row.get('name', '')}" in format_report(name, report)
+        for row in rows
+    )
     named = {"configurations": report.get("models"), "paper": report.get("rows")}.get(name, [])
     assert all(declared[row["name"]] == row["command"] for row in named)
 
@@ -49,7 +75,9 @@ def test_tables_have_the_recorded_rows_with_the_declared_commands(name):
 @pytest.fixture
 def places(tmp_path, monkeypatch):
     """The page and the README, written from a copy of the records."""
-    shutil.copytree(PACKAGE, tmp_path / "records", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    shutil.copytree(
+        PACKAGE, tmp_path / "records", ignore=shutil.ignore_patterns("*.py", "__pycache__")
+    )
     (tmp_path / "FRONT.md").write_text("# Front\n<!-- results -->\n<!-- end of results -->\n")
     paths = tmp_path / "records", tmp_path / "README.md", tmp_path / "FRONT.md"
     for name, path in zip(("_DIRECTORY", "_PAGE", "_README"), paths, strict=True):
@@ -81,7 +109,14 @@ def test_recording_replaces_a_report_and_keeps_other_benchmarks(places):
     assert all("| Kneser-Ney, n=5 | 347.3 | 123.4 |" in text for text in (page, front))
     assert "| new row | 4,321 | 1 to 5,000 | 25% | theirs: 2.00 (1.00 to 4.00) |" in page
     assert "command `keras-nplm benchmark scoring`" in page and "| self-normalised |" not in page
-    static, dynamic = (f"| {part['validation']:.1f} | {part['test']:.1f} |" for part in (ours, ours["dynamic"]))
+    static, dynamic = (
+        f"| {part['validation']:.1f} | {part['test']:.1f} |" for part in (ours, ours["dynamic"])
+    )
     seconds = f"{ours['cpu_seconds']:,.0f}"
-    assert f"dynamic: it learns as it reads {dynamic} {seconds} + about 900 of tuning and reading |" in front
-    assert f"{static} {seconds} |" in front and "PyTorch" not in front and "| three pointers" in front
+    assert (
+        f"dynamic: it learns as it reads {dynamic} {seconds} + about 900 of tuning and reading |"
+        in front
+    )
+    assert (
+        f"{static} {seconds} |" in front and "PyTorch" not in front and "| three pointers" in front
+    )

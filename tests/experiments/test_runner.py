@@ -1,4 +1,6 @@
-"""The runner: rows are made once by their commands, made again if they changed, measured and reported."""
+"""The runner: rows are made once by their commands, made again if they changed, measured and
+reported.
+"""
 
 import dataclasses
 import json
@@ -22,13 +24,16 @@ from keras_nplm.training.estimate import estimate
 
 TINY = "--embedding-dim 4 --hidden-units 4 --batch-size 4096 --epochs 1"
 BROKEN, FIRST, SECOND = (
-    Row(name, name, f"ngram --train train.txt --order {n}") for n, name in enumerate(("broken", "first", "second"), 1)
+    Row(name, name, f"ngram --train train.txt --order {n}")
+    for n, name in enumerate(("broken", "first", "second"), 1)
 )
 
 
 @pytest.fixture
 def commands(monkeypatch) -> list[list[str]]:
-    """The commands that are run, in order; each writes a directory, except those with the order 1, which fail."""
+    """The commands that are run, in order; each writes a directory, except those with the order 1,
+    which fail.
+    """
     received = []
 
     def run(command, stdout, **options):
@@ -64,7 +69,9 @@ def test_a_failed_row_is_named_and_others_are_kept(commands, tmp_path):
 def test_mixtures_are_weighted_sums_with_fitted_weights():
     random = np.random.default_rng(0)
     columns = {n: {split: np.log(random.random(50)) for split in SPLITS} for n in "ab"}
-    mixture, fitted = (log_probs.measure_mixture(columns, "ab", weights) for weights in ([0.3, 0.7], None))
+    mixture, fitted = (
+        log_probs.measure_mixture(columns, "ab", weights) for weights in ([0.3, 0.7], None)
+    )
     probability = 0.3 * np.exp(columns["a"]["test"]) + 0.7 * np.exp(columns["b"]["test"])
     assert mixture["test"] == pytest.approx(np.exp(-np.log(probability).mean()), rel=1e-6)
     assert fitted["validation"] <= mixture["validation"] + 0.01
@@ -73,23 +80,34 @@ def test_mixtures_are_weighted_sums_with_fitted_weights():
 def test_a_compressor_has_read_the_training_text():
     again, other = np.random.default_rng(1).choice([3, 4, 5], (2, 4000), p=[0.1, 0.45, 0.45])
     corpora = [Mock(ids={"train": again, "test": test}.get) for test in (again, other)]
-    rows = [tokenization.measure_compressors(corpus, Vocabulary(["a", "b"]))[0] for corpus in corpora]
+    rows = [
+        tokenization.measure_compressors(corpus, Vocabulary(["a", "b"]))[0] for corpus in corpora
+    ]
     assert rows[0]["test"]["bits_per_character"] < 0.1
-    assert 1.37 < rows[1]["test"]["bits_per_character"] < 2  # the entropy of random tokens is 1.369 bits
+    # the entropy of random tokens is 1.369 bits
+    assert 1.37 < rows[1]["test"]["bits_per_character"] < 2
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory) -> str:
     rng = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("".join(f"{' '.join(chr(97 + i) for i in rng.zipf(1.3, 9) % 26)}\n" for _ in range(150)))
+    path.write_text(
+        "".join(f"{' '.join(chr(97 + i) for i in rng.zipf(1.3, 9) % 26)}\n" for _ in range(150))
+    )
     return str(path)
 
 
 @pytest.mark.long
 def test_table_1_is_made_and_reported(tmp_path, text, monkeypatch, capsys):
     rows = (
-        Row("mlp1", "MLP1", f"train --config mlp1 {TINY} --train {text}", (284, 268), ("MLP2", 275, 257)),
+        Row(
+            "mlp1",
+            "MLP1",
+            f"train --config mlp1 {TINY} --train {text}",
+            (284, 268),
+            ("MLP2", 275, 257),
+        ),
         Row("trigram", "trigram", f"ngram --boundary stream --train {text} --order 3"),
     )
     monkeypatch.setattr(paper, "PAPER_ROWS", rows)
@@ -103,7 +121,9 @@ def test_table_1_is_made_and_reported(tmp_path, text, monkeypatch, capsys):
     assert {*figures} == {"mlp1", "trigram"} and report["mixtures"][0]["paper"] == [275, 257]
     assert report["parameters"][0]["seen_ngrams"] <= report["parameters"][0]["possible_ngrams"]
     (nearest,), network = report["nearest"], LanguageModel.load(tmp_path / "rows" / "mlp1")
-    assert [word for word, _ in nearest["neighbours"]] == [word for word, _ in network.nearest("b", 6)]
+    assert [word for word, _ in nearest["neighbours"]] == [
+        word for word, _ in network.nearest("b", 6)
+    ]
     assert np.abs([point for _, *point in report["map"]]).max() == 1
     row = f"| MLP1 | 284 | 268 | {figures['mlp1']['validation']:.1f} |"
     assert row in (tmp_path / "studies" / "paper.md").read_text()
@@ -113,7 +133,9 @@ def test_table_1_is_made_and_reported(tmp_path, text, monkeypatch, capsys):
 @pytest.mark.long
 def test_the_study_dynamic_has_the_figures_of_the_models(tmp_path, text):
     corpus, rows = open_corpus(train=[text]), tmp_path / "rows"
-    small = Options.of(order=3, embedding_dim=4, hidden_units=4, epochs=1, batch_size=128, min_count=1)
+    small = Options.of(
+        order=3, embedding_dim=4, hidden_units=4, epochs=1, batch_size=128, min_count=1
+    )
     for seed, row in enumerate(dynamic.NETWORKS):
         train(small.replace(seed=seed, boundary="stream"), corpus, rows / row.name)
     stream = TextOptions(boundary="stream", min_count=1)

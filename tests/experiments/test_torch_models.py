@@ -62,7 +62,8 @@ roots = [square.sqrt() for square in expected]
 mean = torch.cat([root[root > 0] for root in roots]).mean()
 biases = [name == "output.head.bias" for name, _ in model.named_parameters()]
 scales = [mean / root.clamp(min=mean * (0.1 if bias else 1)) for root, bias in zip(roots, biases)]
-result["rms expected"] = learn(model, 1, take_step(dict.fromkeys(("embed", "body", "output", "biases"), 0.05), scales))
+rates = dict.fromkeys(("embed", "body", "output", "biases"), 0.05)
+result["rms expected"] = learn(model, 1, take_step(rates, scales))
 groups = DynamicSettings(3, 0.5, embedding=2.0, hidden=0.5, biases=4.0)
 result["dynamic"] = read_text(model, text, groups)
 result["static"] = read_text(model, text)
@@ -74,7 +75,9 @@ periodic, changed = np.tile(np.arange(5), 60), np.tile(np.arange(4, -1, -1), 40)
 training = train(model, periodic)
 squares = measure_mean_squares(model, periodic)
 best = tune_dynamic(model, changed, squares)
-result["changed"] = [measure_perplexity(model, changed), measure_perplexity(model, changed, best, squares)]
+result["changed"] = [
+    measure_perplexity(model, changed), measure_perplexity(model, changed, best, squares)
+]
 result["counts"] = [training["steps"], training["tokens"]]
 for kind in MODELS:
     other_length = RECIPE | {"length": 2 * TOKENS, "rate": 0.003}
@@ -96,7 +99,11 @@ def figures(tmp_path_factory):
     if not is_installed("torch"):
         pytest.skip("torch is not installed: it takes gigabytes (extra [benchmark])")
     path = tmp_path_factory.mktemp("torch") / "figures.npz"
-    recipe = quality.choose_recipe("LSTM", 3000) | SIZES | {"embedding_dropout": 0.0, "weight_dropout": 0.0}
+    recipe = (
+        quality.choose_recipe("LSTM", 3000)
+        | SIZES
+        | {"embedding_dropout": 0.0, "weight_dropout": 0.0}
+    )
     program = f"V, WIDTH, TOKENS, RECIPE = {V}, {WIDTH}, {TOKENS}, {recipe}\n{PROGRAM}"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, "-c", program, str(path)], check=True, env=environment)
@@ -119,11 +126,15 @@ def test_training_takes_its_steps_and_tuning_finds_others(figures):
 
 @pytest.mark.parametrize("kind", quality.RECIPES)
 def test_peers_learn_and_their_cache_is_that_of_the_formula(figures, kind):
-    found, h, text = (figures[f"{kind} {name}"] if name else figures["text"] for name in ("text", "h", ""))
+    found, h, text = (
+        figures[f"{kind} {name}"] if name else figures["text"] for name in ("text", "h", "")
+    )
     assert found[:, 0] == pytest.approx(figures[f"{kind} static"], abs=1e-5)
     for t in range(1, TOKENS):
         past = np.arange(max(0, t - 8), t)
         weights = np.exp(0.3 * h[past] @ h[t])
-        assert np.exp(found[t, 1]) == pytest.approx(weights[text[past] == text[t]].sum() / weights.sum(), abs=1e-5)
+        assert np.exp(found[t, 1]) == pytest.approx(
+            weights[text[past] == text[t]].sum() / weights.sum(), abs=1e-5
+        )
     assert found[0, 1] == -np.inf
     assert figures[f"{kind} learned"] < 5

@@ -1,4 +1,6 @@
-"""Files are written whole or not at all; damaged JSON and arrays are refused; files are known by their content."""
+"""Files are written whole or not at all; damaged JSON and arrays are refused; files are known by
+their content.
+"""
 
 import errno
 import os
@@ -9,7 +11,15 @@ import pytest
 from keras_nplm.io import files
 from keras_nplm.io.arrays import open_archive_to_write
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.files import NUMBER, check_fields, read_arrays, read_json, replace_file, write_arrays, write_json
+from keras_nplm.io.files import (
+    NUMBER,
+    check_fields,
+    read_arrays,
+    read_json,
+    replace_file,
+    write_arrays,
+    write_json,
+)
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.text import check_is_file, read_text
 
@@ -30,7 +40,11 @@ def test_a_failed_write_keeps_the_old_file(tmp_path):
         raise KeyError
     for kind, number, message in [
         (RunError, errno.ENOSPC, "No space left on device.*unchanged. Fix: free some space"),
-        (InputError, errno.EROFS, "Read-only file system.*unchanged. Fix: check the path and its permissions"),
+        (
+            InputError,
+            errno.EROFS,
+            "Read-only file system.*unchanged. Fix: check the path and its permissions",
+        ),
     ]:
         with pytest.raises(kind, match=f"Cannot write .*words.txt: {message}"), replace_file(path):
             raise OSError(number, os.strerror(number))
@@ -65,8 +79,14 @@ def test_json_is_written_and_read_back(tmp_path):
     "content, message",
     [
         (b"{", "a.json is not valid JSON .*line 1"),
-        (b'{"a": ' + b"[" * 500_000 + b"]" * 500_000 + b"}", "a.json is not valid JSON .*recursion"),
-        (b'{"a": "' + b"x" * (1 << 24) + b'"}', "a.json must have at most 16,777,216 bytes. Received: 16,777,225. Fix"),
+        (
+            b'{"a": ' + b"[" * 500_000 + b"]" * 500_000 + b"}",
+            "a.json is not valid JSON .*recursion",
+        ),
+        (
+            b'{"a": "' + b"x" * (1 << 24) + b'"}',
+            "a.json must have at most 16,777,216 bytes. Received: 16,777,225. Fix",
+        ),
         (b"[1]", "must hold a JSON object. Received: list"),
         (b"\xff", r"a.json is not UTF-8 text \(byte 0\)"),
         (None, "Cannot read .*a.json: No such file"),
@@ -80,7 +100,9 @@ def test_invalid_json_is_refused(tmp_path, content, message):
     if content is not None:
         (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(InputError, match=message):
-        check_fields(tmp_path / "a.json", read_json(tmp_path / "a.json"), {"order": int, "rate": NUMBER})
+        check_fields(
+            tmp_path / "a.json", read_json(tmp_path / "a.json"), {"order": int, "rate": NUMBER}
+        )
 
 
 @pytest.mark.parametrize("mapped", [False, True])
@@ -109,7 +131,9 @@ def test_a_file_is_identified_by_its_content(tmp_path):
 
 
 def _store(array, header=None, change=bytes):
-    """Write an array, perhaps with a header of more or fewer numbers, and change the bytes of the file."""
+    """Write an array, perhaps with a header of more or fewer numbers, and change the bytes of the
+    file.
+    """
 
     def store(path):
         with open_archive_to_write(path) as write:
@@ -121,15 +145,24 @@ def _store(array, header=None, change=bytes):
 
 IDS = np.arange(1000)
 ODD_ARCHIVES = [
-    (lambda path: np.savez(path, other=np.ones(2)), "a.npz must hold the arrays ids. Received: other"),
+    (
+        lambda path: np.savez(path, other=np.ones(2)),
+        "a.npz must hold the arrays ids. Received: other",
+    ),
     (_store(np.array([np.nan])), "`ids` in .*a.npz must be below infinity"),
     (lambda path: np.savez(path, ids=np.array(["x"])), "`ids` in .*a.npz must hold native numbers"),
     (lambda path: np.savez(path, ids=np.array([{}], object)), "a.npz is not a whole NumPy archive"),
-    (lambda path: np.savez_compressed(path, ids=np.zeros(100_000)), "a.npz must be stored uncompressed"),
+    (
+        lambda path: np.savez_compressed(path, ids=np.zeros(100_000)),
+        "a.npz must be stored uncompressed",
+    ),
     (_store(IDS, header=999), "(longer|another size) than its header"),
     (_store(IDS, header=1001), "a.npz is not a whole NumPy archive"),
     (_store(IDS, change=lambda data: data[:-9]), "a.npz is not a whole NumPy archive"),
-    (_store(IDS, change=lambda data: data[:500] + b"\xff" + data[501:]), "a.npz is not a whole NumPy archive"),
+    (
+        _store(IDS, change=lambda data: data[:500] + b"\xff" + data[501:]),
+        "a.npz is not a whole NumPy archive",
+    ),
 ]
 
 

@@ -1,4 +1,6 @@
-"""One process at a time writes an output directory; locks of processes that have ended stop nobody."""
+"""One process at a time writes an output directory; locks of processes that have ended stop
+nobody.
+"""
 
 import os
 import shutil
@@ -27,7 +29,11 @@ def test_a_killed_process_leaves_no_lock(tmp_path):
     command = [sys.executable, "-c", HOLD, tmp_path / "model"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "locked\n"
-        message = rf"model is in use by process {holder.pid} on .* Fix: wait until .* different `--output`"
+        message = (
+            rf"model is in use by process {holder.pid} on .* Fix: wait until .* "
+            r"different "
+            r"`--output`"
+        )
         with pytest.raises(LockedError, match=message), lock_directory(tmp_path / "model"):
             pass
         holder.kill()
@@ -49,13 +55,21 @@ def test_a_lock_without_signs_is_replaced(tmp_path, monkeypatch, content):
 def test_a_process_of_another_host_that_gives_signs_is_refused(tmp_path):
     (tmp_path / ".lock").write_text(MARKER.replace("{}", str(lock.LEASE)))
     threading.Timer(0.5, os.utime, [tmp_path / ".lock"]).start()
-    with pytest.raises(LockedError, match="is in use by process 4711 on elsewhere"), lock_directory(tmp_path):
+    with (
+        pytest.raises(LockedError, match="is in use by process 4711 on elsewhere"),
+        lock_directory(tmp_path),
+    ):
         pass
 
 
 def test_an_error_releases_the_lock(tmp_path):
-    with pytest.raises(KeyError), lock_directory(tmp_path / "a" / "b"), lock_directory(tmp_path / "a" / "b" / "c"):
-        assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == [".lock"]  # nested locks are one
+    with (
+        pytest.raises(KeyError),
+        lock_directory(tmp_path / "a" / "b"),
+        lock_directory(tmp_path / "a" / "b" / "c"),
+    ):
+        # nested locks are one
+        assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == [".lock"]
         raise KeyError
     assert not list(tmp_path.iterdir())
 
@@ -63,8 +77,14 @@ def test_an_error_releases_the_lock(tmp_path):
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_deleted_directory_is_not_written_again(tmp_path, replaced):
     directory = tmp_path / "model"
-    with pytest.raises(RunError, match="model was deleted or replaced while"), lock_directory(directory):
-        with pytest.raises(RunError, match="deleted or replaced"), replace_file(directory / "a.txt") as temporary:
+    with (
+        pytest.raises(RunError, match="model was deleted or replaced while"),
+        lock_directory(directory),
+    ):
+        with (
+            pytest.raises(RunError, match="deleted or replaced"),
+            replace_file(directory / "a.txt") as temporary,
+        ):
             shutil.rmtree(directory)
             if replaced:
                 directory.mkdir()

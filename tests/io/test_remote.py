@@ -1,4 +1,6 @@
-"""Remote inputs are downloaded once, outputs uploaded whole and in order; failures are one error with a remedy."""
+"""Remote inputs are downloaded once, outputs uploaded whole and in order; failures are one error
+with a remedy.
+"""
 
 from pathlib import Path
 from unittest.mock import Mock
@@ -29,7 +31,9 @@ def url(request, monkeypatch, tmp_path):
 
 
 def _list(url) -> list[str]:
-    return sorted(path.partition(url.partition("//")[2] + "/")[2] for path in open_filesystem(url).find(url))
+    return sorted(
+        path.partition(url.partition("//")[2] + "/")[2] for path in open_filesystem(url).find(url)
+    )
 
 
 def test_a_renamed_checkpoint_is_copied_by_the_store(tmp_path, monkeypatch):
@@ -60,7 +64,9 @@ def test_a_renamed_checkpoint_is_copied_by_the_store(tmp_path, monkeypatch):
 def test_a_file_is_downloaded_once_and_after_a_change(url, monkeypatch):
     store, downloaded = open_filesystem(url), []
     get_file = store.get_file
-    monkeypatch.setattr(store, "get_file", lambda source, path: (downloaded.append(source), get_file(source, path)))
+    monkeypatch.setattr(
+        store, "get_file", lambda source, path: (downloaded.append(source), get_file(source, path))
+    )
     for content, downloads in [(b"the cat", 1), (b"the cat", 1), (b"the dog", 2)]:
         if downloads != len(downloaded):
             store.pipe_file(f"{url}/a.txt", content)
@@ -74,7 +80,9 @@ def test_a_directory_is_brought_up_to_date(url, monkeypatch):
     for name in ("config.json", "corpus/train.00000.ids", "old.txt"):
         store.pipe_file(f"{url}/run/{name}", name.encode())
     store.pipe_file(f"{url}/run2/other", b"")
-    found = store.find(f"{url}/run", detail=True) | {f"{url}/run/../../../a": {"type": "file", "size": 1}}
+    found = store.find(f"{url}/run", detail=True) | {
+        f"{url}/run/../../../a": {"type": "file", "size": 1}
+    }
     with monkeypatch.context() as context:
         context.setattr(store, "find", lambda *_, **__: found)  # a name that leads out of the cache
         local = fetch(f"{url}/run")
@@ -88,7 +96,9 @@ def test_a_directory_is_brought_up_to_date(url, monkeypatch):
 def test_changed_files_are_uploaded_and_config_comes_last(url, monkeypatch):
     store, uploaded = open_filesystem(url), []
     put_file = store.put_file
-    monkeypatch.setattr(store, "put_file", lambda path, to: (uploaded.append(to), put_file(path, to)))
+    monkeypatch.setattr(
+        store, "put_file", lambda path, to: (uploaded.append(to), put_file(path, to))
+    )
     with open_output(f"{url}/run/") as local:
         for name in ("metrics.json", "config.json", "z.json", "a.json"):
             write_json(local / name, {})
@@ -103,13 +113,18 @@ def test_changed_files_are_uploaded_and_config_comes_last(url, monkeypatch):
 
 
 def test_an_error_keeps_what_was_written_and_a_run_is_downloaded_to_resume(url):
-    with pytest.raises(InputError, match=rf"^{url}/run/config.json is bad"), open_output(f"{url}/run") as local:
+    with (
+        pytest.raises(InputError, match=rf"^{url}/run/config.json is bad"),
+        open_output(f"{url}/run") as local,
+    ):
         write_json(local / "config.json", {"order": 5})
         raise InputError(f"{local}/config.json is bad")
     open_filesystem(url).pipe_file(f"{url}/foreign/big", b"big")
     for path, resume, content in [("run", True, "5"), ("run", False, ""), ("foreign", True, "")]:
         with open_output(f"{url}/{path}", resume=resume) as local:
-            assert content in next(local.iterdir()).read_text() and bool(content) == (path == "run" and resume)
+            assert content in next(local.iterdir()).read_text() and bool(content) == (
+                path == "run" and resume
+            )
     assert b"5" in open_filesystem(url).cat_file(f"{url}/run/config.json")
     assert open_filesystem(url).cat_file(f"{url}/foreign/big") == b"big"
 
@@ -118,7 +133,10 @@ def test_what_a_failed_download_has_left_is_not_uploaded(url, monkeypatch):
     store = open_filesystem(url)
     store.pipe_file(f"{url}/run/config.json", b"whole")
     monkeypatch.setattr(store, "get_file", Mock(side_effect=OSError("Connection reset")))
-    with pytest.raises(RunError, match=r"reset\). Fix: check network"), open_output(f"{url}/run", resume=True):
+    with (
+        pytest.raises(RunError, match=r"reset\). Fix: check network"),
+        open_output(f"{url}/run", resume=True),
+    ):
         raise AssertionError
     assert store.cat_file(f"{url}/run/config.json") == b"whole"
 
@@ -127,12 +145,20 @@ def test_failures_are_named(bucket, monkeypatch):
     store = open_filesystem(bucket)
     store.pipe_file(f"{bucket}/a.txt", b"the cat")
     for path in (f"{bucket}/absent", "s3://absent-bucket/a"):
-        with pytest.raises(InputError, match=f"Cannot read {path}: no such bucket, file or directory. Fix: check"):
+        with pytest.raises(
+            InputError, match=f"Cannot read {path}: no such bucket, file or directory. Fix: check"
+        ):
             fetch(path)
-    with pytest.raises(InputError, match=r"must name a bucket. Received: s3://\. Fix: s3://bucket/name"):
+    with pytest.raises(
+        InputError, match=r"must name a bucket. Received: s3://\. Fix: s3://bucket/name"
+    ):
         fetch("s3://")
-    with pytest.raises(InputError, match=r"This output must be a local path. Received: s3:/b/x. Fix: "):
+    with pytest.raises(
+        InputError, match=r"This output must be a local path. Received: s3:/b/x. Fix: "
+    ):
         check_output_path(Path("s3://b/x"))
     monkeypatch.setattr(store, "info", Mock(side_effect=PermissionError("Access Denied")))
-    with pytest.raises(InputError, match=r"a.txt \(Access Denied\). Fix: set AWS_ACCESS_KEY_ID and "):
+    with pytest.raises(
+        InputError, match=r"a.txt \(Access Denied\). Fix: set AWS_ACCESS_KEY_ID and "
+    ):
         fetch(f"{bucket}/a.txt")

@@ -1,4 +1,6 @@
-"""Files that are no UTF-8 text are named with a remedy; text of unknown origin is harmless on terminals."""
+"""Files that are no UTF-8 text are named with a remedy; text of unknown origin is harmless on
+terminals.
+"""
 
 import bz2
 import csv
@@ -21,30 +23,40 @@ ENGLISH = "the cat sat\non the mat\n"
 
 
 @pytest.mark.parametrize(
-    "encoding, text", [("utf-16", ENGLISH), ("utf-16-le", ENGLISH), ("utf-16", "привет\n"), ("latin1", "au café\n")]
+    "encoding, text",
+    [("utf-16", ENGLISH), ("utf-16-le", ENGLISH), ("utf-16", "привет\n"), ("latin1", "au café\n")],
 )
 def test_encoding_that_the_error_names_restores_the_text(tmp_path, encoding, text):
     path = tmp_path / "text.txt"
     path.write_bytes(text.encode(encoding))
     with pytest.raises(InputError) as caught:
         read_text(path)
-    named = re.search(r"is not UTF-8 text \(byte \d+\)\. Fix: .* `iconv -f (\S+) -t UTF-8`\.$", str(caught.value))
+    named = re.search(
+        r"is not UTF-8 text \(byte \d+\)\. Fix: .* `iconv -f (\S+) -t UTF-8`\.$", str(caught.value)
+    )
     assert path.read_bytes().decode(named[1]) == text
     with pytest.raises(InputError, match=r"\(byte 57\)\. Fix: .*`iconv -f LATIN1 "):
         decode("text.txt", b"\xff\xfe\n", 57)  # after the first line these are letters
 
 
-@pytest.mark.parametrize("word", ["=1+1", "+1", "-cmd|x", "@SUM(1)", '"=1+1"', "'=1", "＝1", '"""@x'])
+@pytest.mark.parametrize(
+    "word", ["=1+1", "+1", "-cmd|x", "@SUM(1)", '"=1+1"', "'=1", "＝1", '"""@x']
+)
 def test_cells_are_no_formulas(word):
     ((cell, _),) = csv.reader(io.StringIO(f"{escape_formula(word)}\t3\n"), delimiter="\t")
     assert cell[0] == "'" and cell.endswith(word)
-    assert all(escape_formula(plain) == plain for plain in ["cat", "=", "-", '"', "'s", "x=1", "don't", "日本"])
+    assert all(
+        escape_formula(plain) == plain
+        for plain in ["cat", "=", "-", '"', "'s", "x=1", "don't", "日本"]
+    )
 
 
 def test_text_of_unknown_origin_is_shown_as_text():
     assert escape_controls("a\x1b[2J\x9b31m\x7f\r\x00") == r"a\x1b[2J\x9b31m\x7f\r\x00"
     assert escape_controls("one\ttwo\nthree \u200c") == "one\ttwo\nthree \u200c"
-    assert markdown_table(["a", "b"], [["x\n# y", "p | q"]]).splitlines()[2:] == ["| x # y | p \\| q |"]
+    assert markdown_table(["a", "b"], [["x\n# y", "p | q"]]).splitlines()[2:] == [
+        "| x # y | p \\| q |"
+    ]
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])

@@ -13,16 +13,34 @@ def test_adapt_command_writes_a_model_directory(model_directory, tmp_path, capsy
     output, text = tmp_path / "personal", tmp_path / "mine.txt"
     lines = ["the value of the list is returned"] * 30
     text.write_text("\n".join([*lines, "the zyzzyva is"]), encoding="utf-8")
-    command = ["adapt", str(model_directory), "--text", str(text), "--output", str(output), "--epochs", "1", "--json"]
+    command = [
+        "adapt",
+        str(model_directory),
+        "--text",
+        str(text),
+        "--output",
+        str(output),
+        "--epochs",
+        "1",
+        "--json",
+    ]
     assert main(command) == 0
     result = json.loads(capsys.readouterr().out)
     chosen = result["adaptation"]
     assert chosen["after"] < chosen["before"]
-    assert (chosen["tokens"], chosen["held_out_tokens"], chosen["held_out_unk_tokens"]) == (28 * 8, 2 * 8 + 4, 1)
+    assert (chosen["tokens"], chosen["held_out_tokens"], chosen["held_out_unk_tokens"]) == (
+        28 * 8,
+        2 * 8 + 4,
+        1,
+    )
     metrics = json.loads((output / "metrics.json").read_text(encoding="utf-8"))
     assert metrics | {"directory": str(output)} == result
     general, personal = LanguageModel.load(model_directory), LanguageModel.load(output)
-    assert personal.evaluate([*lines[:2], "the zyzzyva is"])["perplexity"] == pytest.approx(chosen["after"], rel=1e-5)
+    assert personal.evaluate([*lines[:2], "the zyzzyva is"])["perplexity"] == pytest.approx(
+        chosen["after"], rel=1e-5
+    )
     ids = np.asarray(general.corpus.ids("validation"))
     for when, model in {"before": general, "after": personal}.items():
-        assert metrics["old_validation"][when] == pytest.approx(model.evaluate(ids)["perplexity"], rel=1e-5)
+        assert metrics["old_validation"][when] == pytest.approx(
+            model.evaluate(ids)["perplexity"], rel=1e-5
+        )

@@ -1,4 +1,6 @@
-"""A changed model keeps what stays true and nothing else; what `save` writes is loaded and gives equal numbers."""
+"""A changed model keeps what stays true and nothing else; what `save` writes is loaded and gives
+equal numbers.
+"""
 
 import shutil
 

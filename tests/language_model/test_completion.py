@@ -20,18 +20,24 @@ LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "th
 def language_model() -> LanguageModel:
     vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300))
     ids = encode_lines(LINES, vocabulary, "sentencepiece", "sentence")
-    return LanguageModel(kneser_ney(ids, len(vocabulary), 3, "sentence"), vocabulary, "sentencepiece")
+    return LanguageModel(
+        kneser_ney(ids, len(vocabulary), 3, "sentence"), vocabulary, "sentencepiece"
+    )
 
 
 class _Table(NextWordModel):
-    """A model of order 2 with random probabilities over few pieces, so that all spellings can be listed."""
+    """A model of order 2 with random probabilities over few pieces, so that all spellings can be
+    listed.
+    """
 
     order, boundary = 2, "sentence"
 
     def __init__(self, vocabulary: Vocabulary, pieces: list[str], seed: int):
         self.vocabulary_size, self.words = len(vocabulary), vocabulary.words
         self.ids = [EOS_ID, *map(vocabulary.words.index, pieces)]
-        weights = np.random.default_rng(seed).exponential(size=(len(vocabulary), len(self.ids))) ** 3
+        weights = (
+            np.random.default_rng(seed).exponential(size=(len(vocabulary), len(self.ids))) ** 3
+        )
         self.probabilities = np.zeros((len(vocabulary), len(vocabulary)))
         self.probabilities[:, self.ids] = weights / weights.sum(axis=1, keepdims=True)
 
@@ -54,7 +60,11 @@ class _Table(NextWordModel):
             ends = [_begins_word(text, self.words[i]) for i in self.ids]
             sums[text.replace("▁", "")] += probability * p[self.ids][ends].sum()
             if probability > 3e-6:
-                partial += [(text, i, probability * p[i]) for i, end in zip(self.ids, ends, strict=True) if not end]
+                partial += [
+                    (text, i, probability * p[i])
+                    for i, end in zip(self.ids, ends, strict=True)
+                    if not end
+                ]
         return {word: probability for word, probability in sums.items() if word}
 
 
@@ -64,7 +74,9 @@ def _follows_space(piece: str) -> bool:
 
 def _begins_word(text: str, piece: str) -> bool:
     """Whether a piece begins a new word after a text, by its characters alone."""
-    return _follows_space(piece) or (text[-1] != "▁" and not (is_letter(text[-1]) and is_letter(piece[0])))
+    return _follows_space(piece) or (
+        text[-1] != "▁" and not (is_letter(text[-1]) and is_letter(piece[0]))
+    )
 
 
 _CASES = [  # text, its last token, how a word begins (None: with any piece), prefix
@@ -89,29 +101,44 @@ def test_completion_equals_brute_force_over_characters(case, seed, space, top_k)
     _check_answers(LanguageModel(model, vocabulary, "characters"), text, prefix, expected, top_k)
 
 
-def _check_answers(language_model, text: str, prefix: str, expected: dict[str, float], top_k: int) -> None:
+def _check_answers(
+    language_model, text: str, prefix: str, expected: dict[str, float], top_k: int
+) -> None:
     found = [pair for pair in language_model.complete_prefix(text, top_k) if pair[1] > 1e-4]
     best = sorted((p for word, p in expected.items() if word.startswith(prefix)), reverse=True)
-    np.testing.assert_allclose([p for _, p in found], [expected[word] for word, _ in found], rtol=0.01)
+    np.testing.assert_allclose(
+        [p for _, p in found], [expected[word] for word, _ in found], rtol=0.01
+    )
     np.testing.assert_allclose([p for _, p in found], best[: len(found)], rtol=0.01)
     assert len(found) >= min(top_k, sum(p > 2e-4 for p in best))
-    assert language_model.complete_prefix(text, 1) == language_model.complete_prefix(text, top_k)[:1]
+    assert (
+        language_model.complete_prefix(text, 1) == language_model.complete_prefix(text, top_k)[:1]
+    )
 
 
 @pytest.mark.parametrize("kind, seed", [("unigram", 0), ("bpe", 1)])
 def test_completion_equals_brute_force_over_subwords(kind, seed):
     vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300, kind))
-    several = [name for name in vocabulary.words if name in ("▁th", "▁the", "the", "at", "th", "▁c")]
+    several = [
+        name for name in vocabulary.words if name in ("▁th", "▁the", "the", "at", "th", "▁c")
+    ]
     model = _Table(vocabulary, ["▁", "t", "h", "a", ",", *several], seed)
     language_model = LanguageModel(model, vocabulary, "sentencepiece")
     last = vocabulary.subwords.encode("at")[-1]
-    for text, first, prefix in (("", "<s>", ""), ("th", "<s>", "th"), ("at th", last, "th"), ("at ", last, "")):
+    for text, first, prefix in (
+        ("", "<s>", ""),
+        ("th", "<s>", "th"),
+        ("at th", last, "th"),
+        ("at ", last, ""),
+    ):
         allowed = _follows_space if " " in text else None
         expected = model.list_words(vocabulary.words.index(first), allowed)
         _check_answers(language_model, text, prefix, expected, 8)
     best = dict(language_model.next_words("at ", 20))
     best.pop("</s>", None)
-    assert best == pytest.approx(dict(language_model.complete_prefix("at ", 20)[: len(best)]), rel=1e-3)
+    assert best == pytest.approx(
+        dict(language_model.complete_prefix("at ", 20)[: len(best)]), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("length", [64, 65])
@@ -125,8 +152,14 @@ def test_long_prefixes_are_completed_up_to_64_letters(length):
 
 def test_whole_words_are_completed(language_model):
     words = language_model.next_words("the", top_k=500)
-    assert 0.8 < sum(p for _, p in words) <= 1 + 1e-6 and len({word for word, _ in words}) == len(words)
+    assert 0.8 < sum(p for _, p in words) <= 1 + 1e-6 and len({word for word, _ in words}) == len(
+        words
+    )
     assert {"cat", "act"} <= {word for word, _ in words[:5]}
-    assert language_model.next_words("chat", top_k=3)[0][0] == ":" != language_model.next_words("chat ", top_k=3)[0][0]
+    assert (
+        language_model.next_words("chat", top_k=3)[0][0]
+        == ":"
+        != language_model.next_words("chat ", top_k=3)[0][0]
+    )
     for text in ("the ca", "☃ca", "(ca"):  # a character in bytes ends a word, too
         assert language_model.complete_prefix(text)[0][0].startswith("ca")

@@ -1,4 +1,6 @@
-"""The language model of pyctcdecode: its beam search finds the text that brute force over all labels finds."""
+"""The language model of pyctcdecode: its beam search finds the text that brute force over all
+labels finds.
+"""
 
 import itertools
 import json
@@ -9,7 +11,15 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, InputError, LanguageModel, Vocabulary, encode_sentences, kneser_ney, write_arpa
+from keras_nplm import (
+    NPLM,
+    InputError,
+    LanguageModel,
+    Vocabulary,
+    encode_sentences,
+    kneser_ney,
+    write_arpa,
+)
 from keras_nplm.language_model.ctc import CtcLanguageModel
 
 LABELS = ["", " ", "a", "b"]
@@ -51,7 +61,9 @@ def test_beam_search_equals_brute_force(boundary):
         found = []
         for alpha, beta in ((0.0, 0.0), (1.5, 0.4)):
             decoder.reset_params(alpha=alpha, beta=beta)
-            best = decoder.decode_beams(logits, beam_width=5000, beam_prune_logp=-1e9, token_min_logp=-1e9)[0]
+            best = decoder.decode_beams(
+                logits, beam_width=5000, beam_prune_logp=-1e9, token_min_logp=-1e9
+            )[0]
             text, total = _search_all(logits, language_model, alpha, beta)
             assert best[0] == text and best[4] == pytest.approx(total, abs=1e-4)
             found.append(text)
@@ -77,10 +89,15 @@ def test_partial_words_are_beginnings_of_words():
 
 
 def test_an_empty_last_word_has_only_the_end():
-    scores = CtcLanguageModel(_language_model("sentence"), alpha=0.5, beta=1.5, unk_score_offset=OFFSET)
+    scores = CtcLanguageModel(
+        _language_model("sentence"), alpha=0.5, beta=1.5, unk_score_offset=OFFSET
+    )
     _, state = scores.score(scores.get_start_state(), "ab")
     scorer = scores.language_model.scorer()
-    assert scores.score(state, "", is_last_word=True) == (pytest.approx(0.5 * scorer.end(state)), state)
+    assert scores.score(state, "", is_last_word=True) == (
+        pytest.approx(0.5 * scorer.end(state)),
+        state,
+    )
     assert scores.score(state, "") == (0.0, state)
     scores.reset_params(score_boundary=False)
     assert scores.score(state, "", is_last_word=True) == (0.0, state)
@@ -90,9 +107,15 @@ def test_an_empty_last_word_has_only_the_end():
     ("params", "message"),
     [
         pytest.param({"alpha": "high"}, "`alpha` must be a number. Received: 'high'", id="text"),
-        pytest.param({"beta": True}, "`beta` must be a number. Received: True", id="a bool as a number"),
-        pytest.param({"alpha": math.nan}, "`alpha` must be a number. Received: nan", id="not a number"),
-        pytest.param({"score_boundary": 1}, "`score_boundary` must be True or False", id="a number as a bool"),
+        pytest.param(
+            {"beta": True}, "`beta` must be a number. Received: True", id="a bool as a number"
+        ),
+        pytest.param(
+            {"alpha": math.nan}, "`alpha` must be a number. Received: nan", id="not a number"
+        ),
+        pytest.param(
+            {"score_boundary": 1}, "`score_boundary` must be True or False", id="a number as a bool"
+        ),
         pytest.param({"gamma": 1.0}, "`gamma` must be left out", id="no parameter"),
     ],
 )
@@ -110,12 +133,16 @@ def test_invalid_parameters_are_refused_and_change_nothing(params, message):
 
 
 def test_a_saved_language_model_gives_the_same_scores(tmp_path):
-    scores = CtcLanguageModel(_language_model("sentence"), 0.3, 0.2, OFFSET, self_normalised=True, score_boundary=False)
+    scores = CtcLanguageModel(
+        _language_model("sentence"), 0.3, 0.2, OFFSET, self_normalised=True, score_boundary=False
+    )
     scores.save_to_dir(tmp_path)
     loaded = CtcLanguageModel.load_from_dir(tmp_path)
     assert (loaded.serializable_attrs, loaded.self_normalised) == (scores.serializable_attrs, True)
     for word in ("ab", "ba", ""):
-        found, wanted = (model.score(model.get_start_state(), word, True) for model in (loaded, scores))
+        found, wanted = (
+            model.score(model.get_start_state(), word, True) for model in (loaded, scores)
+        )
         assert found == (pytest.approx(wanted[0]), wanted[1])
     with pytest.raises(InputError, match="already holds a model"):
         scores.save_to_dir(tmp_path)
@@ -137,7 +164,9 @@ def pair(tmp_path_factory):
     sentences = [rng.choice(words, rng.integers(1, 6)).tolist() for _ in range(60)]
     vocabulary = Vocabulary(words)
     ids = encode_sentences(sentences, vocabulary)
-    language_model = LanguageModel(kneser_ney(ids, len(vocabulary), order=3), vocabulary, "whitespace")
+    language_model = LanguageModel(
+        kneser_ney(ids, len(vocabulary), order=3), vocabulary, "whitespace"
+    )
     write_arpa(path, language_model.model, vocabulary)
     return language_model, pyctcdecode.LanguageModel(real.Model(str(path)), words)
 
@@ -181,7 +210,8 @@ def test_whole_decodes_are_those_of_pyctcdecode(pair, params, hotwords):
     language_model, theirs = pair
     alphabet = pyctcdecode.Alphabet.build_alphabet(LABELS)
     decoders = [
-        pyctcdecode.BeamSearchDecoderCTC(alphabet, model) for model in (CtcLanguageModel(language_model), theirs)
+        pyctcdecode.BeamSearchDecoderCTC(alphabet, model)
+        for model in (CtcLanguageModel(language_model), theirs)
     ]
     defaults = CtcLanguageModel(language_model).serializable_attrs
     params = {**defaults, **params}
@@ -189,12 +219,15 @@ def test_whole_decodes_are_those_of_pyctcdecode(pair, params, hotwords):
     texts = set()
     for seed in range(3):
         logits = np.random.default_rng(seed).normal(0, 2, (12, len(LABELS)))
-        logits[-1, :2] = -100  # the text ends in a letter: after a space, pyctcdecode adds an unknown word
+        # the text ends in a letter: after a space, pyctcdecode adds an unknown word
+        logits[-1, :2] = -100
         found = []
         for decoder in decoders:
             decoder.reset_params(**params)
             beams = decoder.decode_beams(logits, beam_width=30, hotwords=hotwords)
-            found.append([(text, round(logit, 3), round(score, 3)) for text, _, _, logit, score in beams])
+            found.append(
+                [(text, round(logit, 3), round(score, 3)) for text, _, _, logit, score in beams]
+            )
         assert len(found[0]) == len(found[1]) > 3
         for ours, expected in zip(*found, strict=True):
             assert ours[0] == expected[0] and ours[1:] == pytest.approx(expected[1:], abs=2e-3)
@@ -227,6 +260,8 @@ def test_the_interface_has_all_names_of_pyctcdecode():
     # how KenLM's three files lie in a directory
     own = {"parse_directory_contents"}
     missing = [
-        name for name in dir(kind) if not (name.startswith("_") or name in own or hasattr(CtcLanguageModel, name))
+        name
+        for name in dir(kind)
+        if not (name.startswith("_") or name in own or hasattr(CtcLanguageModel, name))
     ]
     assert not missing

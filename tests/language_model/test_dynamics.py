@@ -1,4 +1,6 @@
-"""Dynamic evaluation of model directories: settings in files, figures side by side, scores in order, the commands."""
+"""Dynamic evaluation of model directories: settings in files, figures side by side, scores in
+order, the commands.
+"""
 
 import dataclasses
 import json
@@ -47,7 +49,9 @@ def test_dynamic_figures_stand_beside_static_ones(directory):
     figures = language_model.evaluate(lines, dynamic=True)
     dynamic, static = figures.pop("dynamic"), language_model.evaluate(lines)
     assert figures == pytest.approx(static)
-    assert dynamic.pop("settings") == dataclasses.asdict(SETTINGS) and dynamic.keys() == static.keys()
+    assert (
+        dynamic.pop("settings") == dataclasses.asdict(SETTINGS) and dynamic.keys() == static.keys()
+    )
     learner = make_dynamic(language_model.model, SETTINGS)
     ids = encode_sentences(map(str.split, lines), language_model.vocabulary)
     parts = [part for part, _ in log_probs(learner, ids)]
@@ -66,7 +70,10 @@ def test_scores_depend_on_the_sentences_before(directory):
 
 
 def test_each_sentence_is_learnt_before_the_next_is_scored(directory):
-    """A chunk of 16 tokens is longer than a sentence. The oracle takes the steps of formula (θ - η g) one by one."""
+    """A chunk of 16 tokens is longer than a sentence.
+
+    The oracle takes the steps of formula (θ - η g) one by one.
+    """
     language_model = LanguageModel.load(directory)
     sentences = ["the value of the name"] * 3
     scores = [score.log_prob for score in language_model.score(sentences, dynamic=SETTINGS)]

@@ -1,4 +1,6 @@
-"""`KenlmModel` of ARPA files: the numbers and n-gram lengths of kenlm 0.3.0, as literals and by comparison with it."""
+"""`KenlmModel` of ARPA files: the numbers and n-gram lengths of kenlm 0.3.0, as literals and by
+comparison with it.
+"""
 
 import itertools
 import random
@@ -24,9 +26,12 @@ BEGIN_AND_END = list(itertools.product((True, False), repeat=2))
 
 
 def format_arpa(*sections: list[str]) -> str:
-    counts = "".join(f"ngram {order}={len(lines)}\n" for order, lines in enumerate(sections, start=1))
+    counts = "".join(
+        f"ngram {order}={len(lines)}\n" for order, lines in enumerate(sections, start=1)
+    )
     bodies = (
-        f"\n\\{order}-grams:\n" + "".join(f"{line}\n" for line in lines) for order, lines in enumerate(sections, 1)
+        f"\n\\{order}-grams:\n" + "".join(f"{line}\n" for line in lines)
+        for order, lines in enumerate(sections, 1)
     )
     return "\\data\\\n" + counts + "".join(bodies) + "\n\\end\\\n"
 
@@ -49,31 +54,56 @@ BEGIN_INSIDE = format_arpa(
     [*TRIGRAMS, "-0.05\ta <s> a", "-0.07\t</s> <s> a"],
 )
 UNKNOWN_INSIDE = format_arpa(
-    UNIGRAMS, [*BIGRAMS, "-0.3\t<unk> a\t-0.2", "-0.33\ta <unk>\t-0.3"], [*TRIGRAMS, "-0.05\ta <unk> a"]
+    UNIGRAMS,
+    [*BIGRAMS, "-0.3\t<unk> a\t-0.2", "-0.33\ta <unk>\t-0.3"],
+    [*TRIGRAMS, "-0.05\ta <unk> a"],
 )
 # Pruned: "a b c" and "<s> a c" are listed, "b c" and "a c" are not
 BLANKS = format_arpa(
     UNIGRAMS,
-    ["-0.3\t<s> a\t-0.15", "-0.5\ta b\t-0.1", *(f"-0.5\t{v} {w}\t-0.01" for v in "cb" for w in "ab"), "-0.6\tc c"],
+    [
+        "-0.3\t<s> a\t-0.15",
+        "-0.5\ta b\t-0.1",
+        *(f"-0.5\t{v} {w}\t-0.01" for v in "cb" for w in "ab"),
+        "-0.6\tc c",
+    ],
     ["-0.25\ta b c", "-0.35\t<s> a c"],
 )
 PADDING = format_arpa([*UNIGRAMS, "-0.5\t<pad>\t-0.1"], [*BIGRAMS, "-0.1\t<pad> a\t-0.2"], TRIGRAMS)
-PHONES = format_arpa([*UNIGRAMS, "-0.5\t<eps>\t-0.1", "-0.6\t#0"], [*BIGRAMS, "-0.1\t#0 <eps>"], TRIGRAMS)
+PHONES = format_arpa(
+    [*UNIGRAMS, "-0.5\t<eps>\t-0.1", "-0.6\t#0"], [*BIGRAMS, "-0.1\t#0 <eps>"], TRIGRAMS
+)
 ODD_WORDS = WHOLE.replace("c", "c\xa0\u2028\u200b")
-REPEATED = format_arpa([*UNIGRAMS, "-0.1\ta\t-0.1"], [*BIGRAMS, "-0.1\ta b\t-0.2"], [*TRIGRAMS, "-0.1\ta b c"])
+REPEATED = format_arpa(
+    [*UNIGRAMS, "-0.1\ta\t-0.1"], [*BIGRAMS, "-0.1\ta b\t-0.2"], [*TRIGRAMS, "-0.1\ta b c"]
+)
 TWO_UNKNOWN = format_arpa([*UNIGRAMS, "-3\t<UNK>\t-0.9"], BIGRAMS, TRIGRAMS)
 
 
 INF = float("inf")
-# An ARPA file, a sentence, and of each word and </s>: log10 P and the length of its n-gram, in kenlm 0.3.0
+# An ARPA file, a sentence, and of each word and </s>: log10 P and the length of its n-gram, in
+# kenlm 0.3.0
 ANSWERS = [
-    pytest.param(WHOLE, "a b c", [(-0.3, 2), (-0.2, 3), (-0.25, 3), (-0.15, 3)], id="listed n-grams"),
-    pytest.param(WHOLE, "a x b", [(-0.3, 2), (-1.65, 1), (-0.8, 1), (-1.35, 1)], id="unknown words"),
+    pytest.param(
+        WHOLE, "a b c", [(-0.3, 2), (-0.2, 3), (-0.25, 3), (-0.15, 3)], id="listed n-grams"
+    ),
+    pytest.param(
+        WHOLE, "a x b", [(-0.3, 2), (-1.65, 1), (-0.8, 1), (-1.35, 1)], id="unknown words"
+    ),
     pytest.param(WHOLE, "", [(-1.5, 1)], id="an empty sentence"),
     pytest.param(
         WHOLE,
         "a </s> <s> a <unk> <UNK> b",
-        [(-0.3, 2), (-1.5500001, 1), (-99.0, 1), (-0.3, 2), (-1.65, 1), (-1.2, 1), (-0.8, 1), (-1.35, 1)],
+        [
+            (-0.3, 2),
+            (-1.5500001, 1),
+            (-99.0, 1),
+            (-0.3, 2),
+            (-1.65, 1),
+            (-1.2, 1),
+            (-0.8, 1),
+            (-1.35, 1),
+        ],
         id="markers inside",
     ),
     pytest.param(
@@ -106,11 +136,21 @@ ANSWERS = [
         [(-1.6, 1), (-1.3, 1), (-1.4000001, 1)],
         id="<unk> with a back-off",
     ),
-    pytest.param(replace_unigram("<unk>", "<UNK>"), "x a", [(-1.6, 1), (-0.7, 1), (-1.4000001, 1)], id="<UNK>"),
     pytest.param(
-        replace_unigram("-1.2\t<unk>\t0", ""), "x a", [(-100.4, 1), (-0.7, 1), (-1.4000001, 1)], id="no <unk>"
+        replace_unigram("<unk>", "<UNK>"),
+        "x a",
+        [(-1.6, 1), (-0.7, 1), (-1.4000001, 1)],
+        id="<UNK>",
     ),
-    pytest.param(TWO_UNKNOWN, "x a", [(-3.4, 1), (-1.5999999, 1), (-1.4000001, 1)], id="<unk> and <UNK>"),
+    pytest.param(
+        replace_unigram("-1.2\t<unk>\t0", ""),
+        "x a",
+        [(-100.4, 1), (-0.7, 1), (-1.4000001, 1)],
+        id="no <unk>",
+    ),
+    pytest.param(
+        TWO_UNKNOWN, "x a", [(-3.4, 1), (-1.5999999, 1), (-1.4000001, 1)], id="<unk> and <UNK>"
+    ),
     pytest.param(
         UNKNOWN_INSIDE,
         "a x a <unk>",
@@ -124,12 +164,23 @@ ANSWERS = [
         id="<s> at 0",
     ),
     pytest.param(
-        replace_unigram("<s>\t-0.4", "<s>"), "c b", [(-0.9, 1), (-1.0, 1), (-1.35, 1)], id="<s> without back-off"
+        replace_unigram("<s>\t-0.4", "<s>"),
+        "c b",
+        [(-0.9, 1), (-1.0, 1), (-1.35, 1)],
+        id="<s> without back-off",
     ),
     pytest.param(
         BEGIN_INSIDE,
         "a <s> a </s> <s> a",
-        [(-0.3, 2), (-0.75, 2), (-0.05, 3), (-1.5500001, 1), (-0.1, 2), (-0.07, 3), (-1.5500001, 1)],
+        [
+            (-0.3, 2),
+            (-0.75, 2),
+            (-0.05, 3),
+            (-1.5500001, 1),
+            (-0.1, 2),
+            (-0.07, 3),
+            (-1.5500001, 1),
+        ],
         id="<s> inside n-grams",
     ),
     pytest.param(
@@ -138,29 +189,57 @@ ANSWERS = [
         [(-1.2, 1), (-0.6, 2), (-0.15, 3), (-0.05, 3), (-1.7, 1), (-1.6, 1)],
         id="</s> as a context",
     ),
-    pytest.param(WHOLE, "a <pad> b", [(-0.3, 2), (-1.65, 1), (-0.8, 1), (-1.35, 1)], id="<pad> in text alone"),
     pytest.param(
-        PADDING, "a <pad> a", [(-0.3, 2), (-0.95000005, 1), (-0.1, 2), (-1.6000001, 1)], id="<pad> in the file"
+        WHOLE, "a <pad> b", [(-0.3, 2), (-1.65, 1), (-0.8, 1), (-1.35, 1)], id="<pad> in text alone"
     ),
     pytest.param(
-        PHONES, "#0 <eps> a #0", [(-1.0, 1), (-0.1, 2), (-0.8, 1), (-0.90000004, 1), (-1.1, 1)], id="<eps> and #0"
+        PADDING,
+        "a <pad> a",
+        [(-0.3, 2), (-0.95000005, 1), (-0.1, 2), (-1.6000001, 1)],
+        id="<pad> in the file",
     ),
     pytest.param(
-        ODD_WORDS, "b c\xa0\u2028\u200b c", [(-1.2, 1), (-0.6, 2), (-1.45, 1), (-1.1, 1)], id="odd spaces in words"
+        PHONES,
+        "#0 <eps> a #0",
+        [(-1.0, 1), (-0.1, 2), (-0.8, 1), (-0.90000004, 1), (-1.1, 1)],
+        id="<eps> and #0",
     ),
     pytest.param(
-        WHOLE, "a\x0bb\x0cc\x1ca", [(-0.3, 2), (-0.2, 3), (-1.5500001, 1), (-1.1, 1)], id="vertical tab, form feed"
+        ODD_WORDS,
+        "b c\xa0\u2028\u200b c",
+        [(-1.2, 1), (-0.6, 2), (-1.45, 1), (-1.1, 1)],
+        id="odd spaces in words",
     ),
-    pytest.param(BLANKS, "a b c", [(-0.3, 2), (-0.65, 2), (-0.25, 3), (-1.3000001, 1)], id="blanks"),
+    pytest.param(
+        WHOLE,
+        "a\x0bb\x0cc\x1ca",
+        [(-0.3, 2), (-0.2, 3), (-1.5500001, 1), (-1.1, 1)],
+        id="vertical tab, form feed",
+    ),
+    pytest.param(
+        BLANKS, "a b c", [(-0.3, 2), (-0.65, 2), (-0.25, 3), (-1.3000001, 1)], id="blanks"
+    ),
     pytest.param(
         BLANKS,
         "b c c a c",
         [(-1.2, 1), (-1.15, 2), (-0.6, 2), (-0.5, 2), (-1.21, 2), (-1.3000001, 1)],
         id="a blank after a blank",
     ),
-    pytest.param(replace_unigram("-0.7\ta", "-inf\ta"), "b a", [(-1.2, 1), (-INF, 1), (-1.4000001, 1)], id="-inf"),
-    pytest.param(replace_unigram("-0.7\ta", "-100\ta"), "b a", [(-1.2, 1), (-100.25, 1), (-1.4000001, 1)], id="-100"),
-    pytest.param(replace_unigram("-0.7\ta", "0\ta"), "b a", [(-1.2, 1), (-0.25, 1), (-1.4000001, 1)], id="0"),
+    pytest.param(
+        replace_unigram("-0.7\ta", "-inf\ta"),
+        "b a",
+        [(-1.2, 1), (-INF, 1), (-1.4000001, 1)],
+        id="-inf",
+    ),
+    pytest.param(
+        replace_unigram("-0.7\ta", "-100\ta"),
+        "b a",
+        [(-1.2, 1), (-100.25, 1), (-1.4000001, 1)],
+        id="-100",
+    ),
+    pytest.param(
+        replace_unigram("-0.7\ta", "0\ta"), "b a", [(-1.2, 1), (-0.25, 1), (-1.4000001, 1)], id="0"
+    ),
     pytest.param(
         replace_unigram("-0.7\ta\t-0.3", "-7E-1\ta\t-3.0e-01"),
         "b a a",
@@ -168,11 +247,22 @@ ANSWERS = [
         id="exponents",
     ),
     pytest.param(
-        replace_unigram("a\t-0.3", "a\t-99"), "a a", [(-0.3, 2), (-99.85, 1), (-100.1, 1)], id="back-off at -99"
+        replace_unigram("a\t-0.3", "a\t-99"),
+        "a a",
+        [(-0.3, 2), (-99.85, 1), (-100.1, 1)],
+        id="back-off at -99",
     ),
-    pytest.param(replace_unigram("a\t-0.3", "a\t-0.0"), "a a", [(-0.3, 2), (-0.85, 1), (-1.1, 1)], id="back-off -0.0"),
     pytest.param(
-        replace_unigram("a\t-0.3", "a\t3"), "a a", [(-0.3, 2), (2.1499999, 1), (1.9, 1)], id="back-off above 0"
+        replace_unigram("a\t-0.3", "a\t-0.0"),
+        "a a",
+        [(-0.3, 2), (-0.85, 1), (-1.1, 1)],
+        id="back-off -0.0",
+    ),
+    pytest.param(
+        replace_unigram("a\t-0.3", "a\t3"),
+        "a a",
+        [(-0.3, 2), (2.1499999, 1), (1.9, 1)],
+        id="back-off above 0",
     ),
     pytest.param(
         format_arpa(UNIGRAMS, BIGRAMS, []),
@@ -187,9 +277,17 @@ ANSWERS = [
         id="all longer orders empty",
     ),
     pytest.param(
-        REPEATED, "a b c a", [(-0.3, 2), (-0.2, 3), (-0.25, 3), (-0.95, 1), (-1.4000001, 1)], id="repeated n-grams"
+        REPEATED,
+        "a b c a",
+        [(-0.3, 2), (-0.2, 3), (-0.25, 3), (-0.95, 1), (-1.4000001, 1)],
+        id="repeated n-grams",
     ),
-    pytest.param(WHOLE.replace("\n", "\r\n"), "a b c", [(-0.3, 2), (-0.2, 3), (-0.25, 3), (-0.15, 3)], id="CRLF"),
+    pytest.param(
+        WHOLE.replace("\n", "\r\n"),
+        "a b c",
+        [(-0.3, 2), (-0.2, 3), (-0.25, 3), (-0.15, 3)],
+        id="CRLF",
+    ),
     pytest.param(
         WHOLE.replace("a b", "a\tb").replace("\t", "\t\t"),
         "a b c",
@@ -232,7 +330,9 @@ def compare(ours: KenlmModel, theirs, real, sentences: list[str]) -> None:
     assert ours.order == theirs.order
     for sentence in sentences:
         for bos, eos in BEGIN_AND_END:
-            assert [*ours.full_scores(sentence, bos, eos)] == [*theirs.full_scores(sentence, bos=bos, eos=eos)]
+            assert [*ours.full_scores(sentence, bos, eos)] == [
+                *theirs.full_scores(sentence, bos=bos, eos=eos)
+            ]
             assert ours.score(sentence, bos, eos) == theirs.score(sentence, bos=bos, eos=eos)
         for write in ("BeginSentenceWrite", "NullContextWrite", None):
             before, real_before = kenlm.State(), real.State()
@@ -254,7 +354,9 @@ def compare(ours: KenlmModel, theirs, real, sentences: list[str]) -> None:
                 before, real_before = after, real_after
 
 
-@pytest.mark.parametrize("text", [WHOLE, BLANKS, UNKNOWN_INSIDE], ids=["whole", "blanks", "unknown"])
+@pytest.mark.parametrize(
+    "text", [WHOLE, BLANKS, UNKNOWN_INSIDE], ids=["whole", "blanks", "unknown"]
+)
 def test_states_continue_the_words_before(tmp_path, text):
     model = KenlmModel(write_file(tmp_path, text))
     for bos in (True, False):
@@ -270,18 +372,30 @@ def test_states_continue_the_words_before(tmp_path, text):
             state = after
         assert found == expected
     # A new state is the null context
-    assert model.BaseScore(kenlm.State(), "a", kenlm.State()) == model.score("a", bos=False, eos=False)
+    assert model.BaseScore(kenlm.State(), "a", kenlm.State()) == model.score(
+        "a", bos=False, eos=False
+    )
 
 
 REFUSED = [
-    pytest.param(replace_unigram("-99\t<s>\t-0.4", "").replace("<s> ", "a "), "must list <s>", id="no <s>"),
-    pytest.param(format_arpa(UNIGRAMS[:2] + UNIGRAMS[3:], BIGRAMS[:3], []), "must list </s>", id="no </s>"),
+    pytest.param(
+        replace_unigram("-99\t<s>\t-0.4", "").replace("<s> ", "a "), "must list <s>", id="no <s>"
+    ),
+    pytest.param(
+        format_arpa(UNIGRAMS[:2] + UNIGRAMS[3:], BIGRAMS[:3], []), "must list </s>", id="no </s>"
+    ),
     pytest.param(replace_unigram("-0.7\ta", "0.7\ta"), "0 or less", id="P above 1"),
     pytest.param(replace_unigram("-0.7\ta", "nan\ta"), "expected a number", id="nan"),
-    pytest.param(WHOLE.replace("a b c", "a b c\t-0.1"), "expected no back-off", id="back-off of the highest order"),
+    pytest.param(
+        WHOLE.replace("a b c", "a b c\t-0.1"),
+        "expected no back-off",
+        id="back-off of the highest order",
+    ),
     pytest.param(WHOLE.replace("a b c", "a b d"), "'d' is not one", id="a word that is not listed"),
     pytest.param(WHOLE.replace("\\data", "\\DATA"), "must have the line", id="upper case"),
-    pytest.param(WHOLE.replace("2-grams:", "2-GRAMS:"), "expected the line", id="upper case of a section"),
+    pytest.param(
+        WHOLE.replace("2-grams:", "2-GRAMS:"), "expected the line", id="upper case of a section"
+    ),
     pytest.param(WHOLE.replace("\\end\\\n", ""), "the end of the file", id="cut short"),
 ]
 
@@ -302,22 +416,61 @@ def test_kenlm_refuses_these_files(tmp_path, text, message):
 
 def test_files_of_order_1_are_read(tmp_path):
     model = KenlmModel(
-        write_file(tmp_path, format_arpa([line.rsplit("\t", 1)[0] for line in UNIGRAMS[3:]] + ["-99\t<s>", "-1\t</s>"]))
+        write_file(
+            tmp_path,
+            format_arpa(
+                [line.rsplit("\t", 1)[0] for line in UNIGRAMS[3:]] + ["-99\t<s>", "-1\t</s>"]
+            ),
+        )
     )
     assert model.order == 1
-    assert [*model.full_scores("a x")] == [(np.float32(-0.7), 1, False), (-100, 1, True), (-1, 1, False)]
+    assert [*model.full_scores("a x")] == [
+        (np.float32(-0.7), 1, False),
+        (-100, 1, True),
+        (-1, 1, False),
+    ]
     state = kenlm.State()
     model.BeginSentenceWrite(state)
     assert model.BaseScore(state, "b", kenlm.State()) == np.float32(-0.8)
 
 
-WORDS = ["a", "b", "c", "d", "<pad>", "<eps>", "#0", "e\xa0e", "\u2028", "\u200bf", "<UNK>", "<unk>", "<s>", "</s>"]
-PROBABILITIES = ["-99", "-100", "-120.5", "-98.999", "0", "-0.0", "-1e-3", "-2.5E0", "-.5", "-3.", "-99.0", "-1e-45"]
+WORDS = [
+    "a",
+    "b",
+    "c",
+    "d",
+    "<pad>",
+    "<eps>",
+    "#0",
+    "e\xa0e",
+    "\u2028",
+    "\u200bf",
+    "<UNK>",
+    "<unk>",
+    "<s>",
+    "</s>",
+]
+PROBABILITIES = [
+    "-99",
+    "-100",
+    "-120.5",
+    "-98.999",
+    "0",
+    "-0.0",
+    "-1e-3",
+    "-2.5E0",
+    "-.5",
+    "-3.",
+    "-99.0",
+    "-1e-45",
+]
 BACKOFFS = [*PROBABILITIES, "0", "0.3", "+0.25"]
 
 
 def make_random_file(generator: random.Random) -> str:
-    """Return an ARPA file with odd numbers: the context of each n-gram is listed, its ending often is not."""
+    """Return an ARPA file with odd numbers: the context of each n-gram is listed, its ending often
+    is not.
+    """
     order = generator.randint(2, 5)
     listed = [w for w in WORDS if w in ("<s>", "</s>") or generator.random() < 0.8]
     if "<unk>" in listed and "<UNK>" in listed:
@@ -328,14 +481,22 @@ def make_random_file(generator: random.Random) -> str:
         if k > 1:
             # as many endings as are listed: KenLM refuses a file with many more blanks than n-grams
             candidates = [(*context, word) for context in ngrams for word in listed]
-            ngrams = generator.sample(candidates, min(len(candidates), generator.choice([0, 8, 40, 120])))
+            ngrams = generator.sample(
+                candidates, min(len(candidates), generator.choice([0, 8, 40, 120]))
+            )
         lines = []
         for ngram in ngrams:
-            spelled = generator.choice(PROBABILITIES) if generator.random() < 0.3 else f"{-3 * generator.random():.7g}"
+            spelled = (
+                generator.choice(PROBABILITIES)
+                if generator.random() < 0.3
+                else f"{-3 * generator.random():.7g}"
+            )
             line = f"{spelled}\t{' '.join(ngram)}"
             if k < order and generator.random() < 0.7:
                 is_odd = generator.random() < 0.3
-                line += "\t" + (generator.choice(BACKOFFS) if is_odd else f"{-generator.random():.7g}")
+                line += "\t" + (
+                    generator.choice(BACKOFFS) if is_odd else f"{-generator.random():.7g}"
+                )
             lines.append(line)
         sections.append(lines)
     return format_arpa(*sections)
@@ -356,5 +517,7 @@ def test_random_files_are_scored_as_by_kenlm(tmp_path, seed):
     real = pytest.importorskip("kenlm", reason="kenlm is not installed: pip install kenlm")
     generator = random.Random(seed)
     path, theirs = read_random_file(tmp_path, generator, real)
-    sentences = [" ".join(generator.choices([*WORDS, "x"], k=generator.randint(0, 9))) for _ in range(12)]
+    sentences = [
+        " ".join(generator.choices([*WORDS, "x"], k=generator.randint(0, 9))) for _ in range(12)
+    ]
     compare(KenlmModel(path), theirs, real, sentences)

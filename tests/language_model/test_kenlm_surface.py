@@ -27,9 +27,19 @@ ngram 2=2
 \\end\\
 """
 MODULE = "ARPALoadComplain Config FullScoreReturn LanguageModel LoadMethod Model State os".split()
-MODEL = "BaseFullScore BaseScore BeginSentenceWrite NullContextWrite full_scores order path perplexity score".split()
+MODEL = (
+    "BaseFullScore BaseScore BeginSentenceWrite NullContextWrite full_scores order "
+    "path "
+    "perplexity score"
+).split()
 CONSTANTS = {
-    "LoadMethod": {"LAZY": 0, "POPULATE_OR_LAZY": 1, "POPULATE_OR_READ": 2, "READ": 3, "PARALLEL_READ": 4},
+    "LoadMethod": {
+        "LAZY": 0,
+        "POPULATE_OR_LAZY": 1,
+        "POPULATE_OR_READ": 2,
+        "READ": 3,
+        "PARALLEL_READ": 4,
+    },
     "ARPALoadComplain": {"ALL": 0, "EXPENSIVE": 1, "NONE": 2},
 }
 
@@ -65,13 +75,24 @@ def test_the_lists_are_those_of_the_real_module():
 
 def test_paths_words_and_sentences_may_be_bytes(path):
     model = kenlm.Model(path)
-    for other in (kenlm.Model(str(path)), kenlm.Model(bytes(path)), kenlm.LanguageModel(path), kenlm.Model(path=path)):
+    for other in (
+        kenlm.Model(str(path)),
+        kenlm.Model(bytes(path)),
+        kenlm.LanguageModel(path),
+        kenlm.Model(path=path),
+    ):
         assert other.score("a bé") == model.score("a bé")
-        assert (other.path, other.order, repr(other)) == (bytes(path), 2, "<Model from b'small.arpa'>")
+        assert (other.path, other.order, repr(other)) == (
+            bytes(path),
+            2,
+            "<Model from b'small.arpa'>",
+        )
     sentence = "a bé zebra"
     assert model.score(sentence.encode()) == model.score(sentence)
     assert model.perplexity(sentence.encode()) == model.perplexity(sentence)
-    assert [*model.full_scores(sentence.encode(), bos=False)] == [*model.full_scores(sentence, bos=False)]
+    assert [*model.full_scores(sentence.encode(), bos=False)] == [
+        *model.full_scores(sentence, bos=False)
+    ]
     assert "bé".encode() in model and b"b\xe9" not in model
     assert model.score(b"a b\xe9 bad") == model.score("a new bad")
     for wrong in (5, None, ["a"], bytearray(b"a")):
@@ -87,7 +108,11 @@ def test_options_of_loading_are_accepted(path):
     config.show_progress = 0
     config.arpa_complain = kenlm.ARPALoadComplain.NONE
     assert (config.load_method, config.show_progress, config.arpa_complain) == (3, False, 2)
-    for model in (kenlm.Model(path, config), kenlm.Model(path, config=config), kenlm.Model(path, None)):
+    for model in (
+        kenlm.Model(path, config),
+        kenlm.Model(path, config=config),
+        kenlm.Model(path, None),
+    ):
         assert model.order == 2
     for name, value in (("load_method", "lazy"), ("arpa_complain", None), ("load_method", 1.5)):
         with pytest.raises(TypeError):
@@ -136,10 +161,18 @@ def test_states_are_compared_copied_and_hashed_as_those_of_kenlm(path):
         equal = [[a == b for a in states] for b in states]
         assert not any((a != b) == (a == b) for a in states for b in states)
         assert all(hash(a) == hash(b) for a in states for b in states if a == b)
-        assert all((a < b) + (a == b) + (a > b) == 1 and (a <= b) == (not a > b) for a in states for b in states)
+        assert all(
+            (a < b) + (a == b) + (a > b) == 1 and (a <= b) == (not a > b)
+            for a in states
+            for b in states
+        )
         found.append(equal)
     assert found[0] == found[1]
-    assert pickle.loads(pickle.dumps(begin_of(models[0]))) == copy.deepcopy(begin_of(models[0])) == begin_of(models[0])
+    assert (
+        pickle.loads(pickle.dumps(begin_of(models[0])))
+        == copy.deepcopy(begin_of(models[0]))
+        == begin_of(models[0])
+    )
     with pytest.raises(AttributeError):
         kenlm.State().words = 1
 
@@ -154,13 +187,22 @@ def test_a_new_state_is_no_context_and_one_state_may_be_in_and_out(path):
     model = kenlm.Model(path)
     null, out = kenlm.State(), kenlm.State()
     model.NullContextWrite(null)
-    assert model.BaseScore(kenlm.State(), "a", out) == model.BaseScore(null, "a", out) == pytest.approx(-0.6)
+    assert (
+        model.BaseScore(kenlm.State(), "a", out)
+        == model.BaseScore(null, "a", out)
+        == pytest.approx(-0.6)
+    )
     state = begin_of(model)
     assert model.BaseScore(state, "a", state) == pytest.approx(-0.2)
     full = model.BaseFullScore(state, "bé", state)
-    assert (repr(full), full.ngram_length, full.oov) == (f"FullScoreReturn({full.log_prob}, 2, False)", 2, False)
+    assert (repr(full), full.ngram_length, full.oov) == (
+        f"FullScoreReturn({full.log_prob}, 2, False)",
+        2,
+        False,
+    )
     assert full.log_prob == pytest.approx(-0.4)
-    assert math.isclose(model.BaseScore(state, "", state), -1, abs_tol=1e-6)  # an empty word is unknown
+    # an empty word is unknown
+    assert math.isclose(model.BaseScore(state, "", state), -1, abs_tol=1e-6)
 
 
 def test_words_are_split_at_ascii_white_space(path):

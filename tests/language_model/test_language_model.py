@@ -19,7 +19,9 @@ def test_next_words_are_the_most_probable_words(build_ngram_model):
     language_model = build_ngram_model("stream")
     probabilities = np.exp(language_model.model.next_log_probs([[0, 4]])[0])
     words = language_model.next_words("the", top_k=5)
-    assert dict(words) == pytest.approx({language_model.vocabulary.words[i]: probabilities[i] for i in range(4, 9)})
+    assert dict(words) == pytest.approx(
+        {language_model.vocabulary.words[i]: probabilities[i] for i in range(4, 9)}
+    )
     assert [p for _, p in words] == sorted((p for _, p in words), reverse=True)
     assert language_model.next_words("the", top_k=9) == language_model.next_words("the", top_k=5)
 
@@ -49,7 +51,11 @@ def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path
     shutil.copytree(model_directory, tmp_path / "model")
     save_dynamics(tmp_path / "model", TunedDynamics(DynamicSettings(), None, 3.0, 2.0, 9, 1))
     loaded = LanguageModel.load(tmp_path / "model")
-    for attribute, name in {"spelling": SPELLING_FILE, "dynamics": DYNAMICS_FILE, "corpus": "corpus.json"}.items():
+    for attribute, name in {
+        "spelling": SPELLING_FILE,
+        "dynamics": DYNAMICS_FILE,
+        "corpus": "corpus.json",
+    }.items():
         (path,) = (tmp_path / "model").rglob(name)
         kept = path.read_bytes()
         path.write_bytes(b"{")
@@ -63,8 +69,12 @@ def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path
 
 
 @pytest.mark.parametrize("boundary", ["sentence", "stream"])
-@pytest.mark.parametrize("text, context, prefix", [("the ca", "the", "ca"), ("the ", "the", ""), ("x", "", "x")])
-def test_prefix_completion_selects_from_the_next_words(build_ngram_model, boundary, text, context, prefix):
+@pytest.mark.parametrize(
+    "text, context, prefix", [("the ca", "the", "ca"), ("the ", "the", ""), ("x", "", "x")]
+)
+def test_prefix_completion_selects_from_the_next_words(
+    build_ngram_model, boundary, text, context, prefix
+):
     language_model = build_ngram_model(boundary)
     words = [pair for pair in language_model.next_words(context, 100) if pair[0] != "</s>"]
     expected = [pair for pair in words if pair[0].startswith(prefix)]

@@ -1,4 +1,6 @@
-"""Adding out-of-vocabulary words: both rules against plain loops, the vocabulary, and the command."""
+"""Adding out-of-vocabulary words: both rules against plain loops, the vocabulary, and the
+command.
+"""
 
 import itertools
 import json
@@ -23,7 +25,13 @@ from tests.networks import compose
 
 WORDS = ["the", "cat", "sat", "on", "mat", "."]
 V, N, M = len(WORDS) + 4, 4, 3
-TEXT = ["the dog sat on the mat .", "", "the dog and the cat sat .", "on the dog", "a rug . and the dog"]
+TEXT = [
+    "the dog sat on the mat .",
+    "",
+    "the dog and the cat sat .",
+    "on the dog",
+    "a rug . and the dog",
+]
 NEW = {"dog": 4, "and": 2, "a": 1, "rug": 1}
 
 
@@ -47,10 +55,16 @@ def _stack_kernel(model: ContextNetwork) -> np.ndarray:
 
 
 def _find_ngrams(boundary: str) -> list[tuple[tuple[int, ...], int, list[int]]]:
-    """Each n-gram of the text in known ids, the new word's index as target and as context words (-1: known word)."""
+    """Each n-gram of the text in known ids, the new word's index as target and as context words
+    (-1: known word).
+    """
     new, found, vocabulary = list(NEW), [], Vocabulary(WORDS).words
     lines = [line.split() for line in TEXT if line]
-    lines = [list(itertools.chain(*lines))] if boundary == "stream" else [[*line, "</s>"] for line in lines]
+    lines = (
+        [list(itertools.chain(*lines))]
+        if boundary == "stream"
+        else [[*line, "</s>"] for line in lines]
+    )
     for line in lines:
         tokens = [*["<pad>" if boundary == "stream" else "<s>"] * (N - 1), *line]
         ids = [vocabulary.index(token) if token in vocabulary else 1 for token in tokens]
@@ -60,14 +74,20 @@ def _find_ngrams(boundary: str) -> list[tuple[tuple[int, ...], int, list[int]]]:
     return found
 
 
-@pytest.mark.parametrize("boundary, options", [("sentence", {"rank": 2}), ("stream", {"tied": True})])
+@pytest.mark.parametrize(
+    "boundary, options", [("sentence", {"rank": 2}), ("stream", {"tied": True})]
+)
 def test_expectation_is_the_papers_rule(boundary, options):
     language_model = _build(boundary, **options)
     model, grown = language_model.model, add_words(language_model, TEXT, rule="expectation")
     assert grown.vocabulary.words == [*language_model.vocabulary.words, *NEW]
     C, kernel = model.embed.C.numpy(), _stack_kernel(model)
     for number in range(len(NEW)):
-        contexts = [ngram[:-1] for ngram, word, _ in _find_ngrams(boundary) if word == number and any(ngram[:-1])]
+        contexts = [
+            ngram[:-1]
+            for ngram, word, _ in _find_ngrams(boundary)
+            if word == number and any(ngram[:-1])
+        ]
         p = np.exp(model.next_log_probs(contexts))
         p[:, :4] = 0
         p = (p / p.sum(axis=1, keepdims=True)).mean(axis=0)
@@ -96,11 +116,16 @@ def test_gradients_of_given_layers_equal_those_of_a_tape(options):
 
 
 @pytest.mark.parametrize(
-    "boundary, options", [("stream", {"direct_connections": True, "rank": 2}), ("sentence", {"tied": True})]
+    "boundary, options",
+    [("stream", {"direct_connections": True, "rank": 2}), ("sentence", {"tied": True})],
 )
 def test_likelihood_takes_one_step_up(boundary, options):
     language_model = _build(boundary, **options)
-    model, grown, found = language_model.model, add_words(language_model, TEXT).model, _find_ngrams(boundary)
+    model, grown, found = (
+        language_model.model,
+        add_words(language_model, TEXT).model,
+        _find_ngrams(boundary),
+    )
     pairs = [
         (number, context_gradients(model, np.array([ngram[:-1]]), np.array([ngram[-1]]))[0, place])
         for ngram, _, numbers in found

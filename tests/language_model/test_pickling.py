@@ -1,4 +1,6 @@
-"""Pickles of language models, scorers and their two interfaces, and pools of processes that receive them."""
+"""Pickles of language models, scorers and their two interfaces, and pools of processes that receive
+them.
+"""
 
 import concurrent.futures
 import contextlib
@@ -83,11 +85,15 @@ BUILDERS = {
     "subwords": _subwords,
     "network": lambda: _words(_network()),
     "pointer": lambda: _words(_network(kind=PointerNetwork)),
-    "residual blocks": lambda: _words(_network(hidden=DeepHidden(4, residual_blocks=1, name="hidden"))),
+    "residual blocks": lambda: _words(
+        _network(hidden=DeepHidden(4, residual_blocks=1, name="hidden"))
+    ),
     "energy": lambda: _words(_randomise(compose_energy(V, 3, 3, 4))),
     "short-list": lambda: _words(_shortlist()),
     "hybrid": lambda: _words(Hybrid(_network(kind=HybridNetwork), _kneser_ney())),
-    "mixture": lambda: _words(Mixture([_network(), _kneser_ney(), UnigramCache(V, length=9)], [0.4, 0.3, 0.3])),
+    "mixture": lambda: _words(
+        Mixture([_network(), _kneser_ney(), UnigramCache(V, length=9)], [0.4, 0.3, 0.3])
+    ),
 }
 
 
@@ -125,19 +131,32 @@ def test_a_pickled_model_gives_the_same_scores(name, where, tmp_path):
         language_model = LanguageModel.load(tmp_path / "model")
     scorer = language_model.scorer()
     wanted = score_by_words(scorer)
-    for again in (read_again(scorer), copy.copy(scorer), copy.deepcopy(scorer), read_again(language_model).scorer()):
+    for again in (
+        read_again(scorer),
+        copy.copy(scorer),
+        copy.deepcopy(scorer),
+        read_again(language_model).scorer(),
+    ):
         assert again is not scorer
         assert score_by_words(again) == pytest.approx(wanted, rel=1e-6)
         assert [word in again for word in WORDS] == [word in scorer for word in WORDS]
     state = scorer.begin()
     assert read_again(scorer.score)(state, "cat")[0] == pytest.approx(scorer.score(state, "cat")[0])
-    for again in (read_again(language_model), copy.copy(language_model), copy.deepcopy(language_model)):
+    for again in (
+        read_again(language_model),
+        copy.copy(language_model),
+        copy.deepcopy(language_model),
+    ):
         assert score_lines(again) == pytest.approx(score_lines(language_model), rel=1e-6)
         assert repr(again) == repr(language_model)
-    ctc = CtcLanguageModel(language_model, alpha=0.3, beta=0.7, unk_score_offset=-3.0, score_boundary=False)
+    ctc = CtcLanguageModel(
+        language_model, alpha=0.3, beta=0.7, unk_score_offset=-3.0, score_boundary=False
+    )
     again = read_again(ctc)
     assert again.serializable_attrs == ctc.serializable_attrs
-    assert again.score(again.get_start_state(), "cat") == pytest.approx(ctc.score(ctc.get_start_state(), "cat"))
+    assert again.score(again.get_start_state(), "cat") == pytest.approx(
+        ctc.score(ctc.get_start_state(), "cat")
+    )
     assert again.score_partial_token("ca") == ctc.score_partial_token("ca")
     sizes = [len(pickle.dumps(thing)) for thing in (language_model, scorer)]
     assert where == "by content" or max(sizes) < 2000
@@ -165,14 +184,19 @@ def test_a_pickle_by_path_refuses_missing_and_changed_files(tmp_path):
         pickle.loads(data)
     (directory / "vocabulary.txt").write_text("changed")
     for data in pickles:
-        with pytest.raises(InputError, match=r"vocabulary.txt must be that of the pickled model, \d+ bytes, crc32"):
+        with pytest.raises(
+            InputError, match=r"vocabulary.txt must be that of the pickled model, \d+ bytes, crc32"
+        ):
             pickle.loads(data)
     # the model in memory is still whole: now it is pickled by content
     assert score_lines(read_again(loaded)) == score_lines(loaded)
     assert score_by_words(read_again(loaded.scorer())) == score_by_words(loaded.scorer())
     shutil.rmtree(directory)
     for data in pickles:
-        with pytest.raises(InputError, match=r"(config.json|model) does not exist: a pickled model was loaded from it"):
+        with pytest.raises(
+            InputError,
+            match=r"(config.json|model) does not exist: a pickled model was loaded from it",
+        ):
             pickle.loads(data)
 
 
@@ -186,7 +210,9 @@ def test_what_has_changed_since_the_load_is_pickled_by_content(tmp_path):
     weight.assign(weight + 1.0)
     assert score_lines(loaded) != pytest.approx(before)
     assert score_lines(read_again(loaded)) == pytest.approx(score_lines(loaded))
-    assert score_by_words(read_again(loaded.scorer())) == pytest.approx(score_by_words(loaded.scorer()))
+    assert score_by_words(read_again(loaded.scorer())) == pytest.approx(
+        score_by_words(loaded.scorer())
+    )
     assert score_by_words(read_again(old_scorer)) == pytest.approx(score_by_words(old_scorer))
     other = LanguageModel.load(tmp_path / "model")
     assert len(pickle.dumps(other)) == pytest.approx(by_path, abs=20)
@@ -238,7 +264,9 @@ def _use_network(language_model) -> list[float]:
 
 @contextlib.contextmanager
 def open_pool(method: str, processes: int):
-    """A pool whose workers end by themselves: one that is terminated while it waits for a lock may stay."""
+    """A pool whose workers end by themselves: one that is terminated while it waits for a lock may
+    stay.
+    """
     pool = multiprocessing.get_context(method).Pool(processes)
     try:
         yield pool
@@ -260,7 +288,9 @@ def test_a_pool_by_fork_uses_the_models_that_it_inherits(arpa):
         ctc = CtcLanguageModel(build("kneser-ney"))
         state = ctc.get_start_state()
         scores = pool.starmap_async(ctc.score, [(state, "cat"), (state, "new")]).get(60)
-        assert [score for score, _ in scores] == [ctc.score(state, word)[0] for word in ("cat", "new")]
+        assert [score for score, _ in scores] == [
+            ctc.score(state, word)[0] for word in ("cat", "new")
+        ]
 
 
 @pytest.mark.long
@@ -277,7 +307,10 @@ def test_a_graph_of_tensorflow_in_a_fork_is_refused_not_waited_for(tmp_path):
             (_score_word, build("short-list").scorer()),
             (_score_word, build("hybrid").scorer()),
         ):
-            with pytest.raises(RunError, match="must not run in a process made by fork after TensorFlow has started"):
+            with pytest.raises(
+                RunError,
+                match="must not run in a process made by fork after TensorFlow has started",
+            ):
                 pool.apply_async(function, (argument,)).get(60)
 
 
@@ -287,7 +320,9 @@ def test_a_worker_whose_model_has_changed_fails_by_name(arpa, tmp_path):
         model = KenlmModel(path)
         data = pickle.dumps(model)
         os.unlink(path)
-        with pytest.raises(InputError, match="copy.arpa does not exist: a pickled model was loaded from it"):
+        with pytest.raises(
+            InputError, match="copy.arpa does not exist: a pickled model was loaded from it"
+        ):
             pool.apply_async(_score_pickled, (data,)).get(60)
 
 
@@ -310,13 +345,23 @@ def test_a_worker_reads_a_model_once_for_many_tasks(monkeypatch):
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_pools_of_new_processes_score_as_this_one(method, arpa, tmp_path):
     build("network").save(tmp_path / "model")
-    scorers = [build(name).scorer() for name in ("kneser-ney", "network", "subwords", "characters", "mixture")]
-    scorers += [build("short-list").scorer(), LanguageModel.load(tmp_path / "model").scorer(self_normalised=True)]
+    scorers = [
+        build(name).scorer()
+        for name in ("kneser-ney", "network", "subwords", "characters", "mixture")
+    ]
+    scorers += [
+        build("short-list").scorer(),
+        LanguageModel.load(tmp_path / "model").scorer(self_normalised=True),
+    ]
     model = KenlmModel(arpa)
     context = multiprocessing.get_context(method)
     with open_pool(method, 2) as pool:
         found = pool.map_async(_score_word, scorers, 1).get(240)
         assert found == pytest.approx([*map(_score_word, scorers)], rel=1e-5)
-        assert pool.map_async(model.score, ["the cat", "new"]).get(60) == [*map(model.score, ["the cat", "new"])]
+        assert pool.map_async(model.score, ["the cat", "new"]).get(60) == [
+            *map(model.score, ["the cat", "new"])
+        ]
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as executor:
-        assert executor.submit(model.perplexity, "the cat").result(240) == model.perplexity("the cat")
+        assert executor.submit(model.perplexity, "the cat").result(240) == model.perplexity(
+            "the cat"
+        )

@@ -1,4 +1,6 @@
-"""White space at the end of a prompt is given, and the next word begins: next words, text, scorers, commands."""
+"""White space at the end of a prompt is given, and the next word begins: next words, text, scorers,
+commands.
+"""
 
 import json
 
@@ -66,7 +68,9 @@ def test_every_word_completes_an_empty_prefix_after_a_space(models, tokenizer):
 
 
 @pytest.mark.parametrize("tokenizer", KINDS)
-@pytest.mark.parametrize("prompt", ["", " ", "red", "red ", "red  ", " red", "red\t", "red\n", "red\xa0"])
+@pytest.mark.parametrize(
+    "prompt", ["", " ", "red", "red ", "red  ", " red", "red\t", "red\n", "red\xa0"]
+)
 def test_generated_text_continues_the_prompt_as_given(directories, capsys, tokenizer, prompt):
     arguments = ["--num-words", "5", "--temperature", "0", "--prompt", prompt]
     assert main(["generate", directories[tokenizer], *arguments, "--json"]) == 0
@@ -90,7 +94,9 @@ def test_sampled_text_after_a_space_never_doubles_it(models, tokenizer):
     assert len({*texts}) > 5
     if tokenizer == "sentencepiece":
         # without the space a piece of the same word may follow
-        assert any(not text.startswith((" ", "\n")) for text in map(_sample_after_word(model), range(60)))
+        assert any(
+            not text.startswith((" ", "\n")) for text in map(_sample_after_word(model), range(60))
+        )
 
 
 def _sample_after_word(model: LanguageModel):

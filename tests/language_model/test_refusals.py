@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, AdaptiveHead, DynamicSettings, InputError, LanguageModel, Uniform, Vocabulary, add_words
+from keras_nplm import (
+    NPLM,
+    AdaptiveHead,
+    DynamicSettings,
+    InputError,
+    LanguageModel,
+    Uniform,
+    Vocabulary,
+    add_words,
+)
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
 from tests.networks import compose
 from tests.tokenizers import build_vocabulary
@@ -14,7 +23,12 @@ TEXT = ["the dog sat on the mat", "", "the dog and the cat sat", "on the dog", "
 
 @pytest.fixture(scope="module")
 def network() -> LanguageModel:
-    return LanguageModel(NPLM(9, order=3, embedding_dim=2, hidden_units=3), Vocabulary(WORDS), "whitespace", "sentence")
+    return LanguageModel(
+        NPLM(9, order=3, embedding_dim=2, hidden_units=3),
+        Vocabulary(WORDS),
+        "whitespace",
+        "sentence",
+    )
 
 
 def _wrap(model, tokenizer: str = "words", boundary: str | None = None) -> LanguageModel:
@@ -26,8 +40,14 @@ _MODEL_CALLS = [  # of an n-gram model of sentences
     (lambda model: model.evaluate(), "has no corpus/, .* lines of text"),
     (lambda model: model.evaluate(TEXT, ln_z=True), "log Z .* NPLM. Received: BackoffModel"),
     (lambda model: model.nearest("cat"), "an NPLM for word vectors. Received: BackoffModel"),
-    (lambda model: _wrap(model.model, boundary="stream"), "`boundary` must be 'sentence', as the model was trained"),
-    (lambda model: LanguageModel.from_preset("../x"), r"`name` must be one of reference\. Received: '\.\./x'"),
+    (
+        lambda model: _wrap(model.model, boundary="stream"),
+        "`boundary` must be 'sentence', as the model was trained",
+    ),
+    (
+        lambda model: LanguageModel.from_preset("../x"),
+        r"`name` must be one of reference\. Received: '\.\./x'",
+    ),
     (lambda model: model.generate("the", num_words=0), "`num_words` must be 1 to"),
     (lambda model: model.generate("the", temperature=np.nan), "`temperature` must be 0 or more"),
 ]
@@ -39,14 +59,29 @@ def _add(text, **options):
 
 _NETWORK_CALLS = [
     (_add(TEXT, words=["dog", "cat"]), "'cat' is already in the vocabulary"),
-    (lambda model: add_words(_wrap(NPLM(9, boundary="stream")), ["cow"]), "'cow' has no word before it"),
+    (
+        lambda model: add_words(_wrap(NPLM(9, boundary="stream")), ["cow"]),
+        "'cow' has no word before it",
+    ),
     (_add(["the </s> dog"]), "reserved token </s>"),
     (lambda model: add_words(_wrap(compose(9, head=AdaptiveHead(9))), TEXT), "a row for each"),
     (lambda model: model.adapt([]), "2 lines"),
-    (lambda model: model.evaluate(TEXT, ln_z=True, dynamic=DynamicSettings()), "`dynamic` must be False with `ln_z`"),
-    (lambda model: LanguageModel(model.model, Vocabulary(["a"]), "words"), "of the model's size, 9. Received: 5 words"),
-    (lambda model: LanguageModel(Uniform(5), Vocabulary(["cat"], {"cats": "cat"}), "words"), r"with `\+lemmas`"),
-    (lambda model: _wrap(Uniform(9)).evaluate(TEXT, dynamic=DynamicSettings()), "`model` must be an NPLM or a mixture"),
+    (
+        lambda model: model.evaluate(TEXT, ln_z=True, dynamic=DynamicSettings()),
+        "`dynamic` must be False with `ln_z`",
+    ),
+    (
+        lambda model: LanguageModel(model.model, Vocabulary(["a"]), "words"),
+        "of the model's size, 9. Received: 5 words",
+    ),
+    (
+        lambda model: LanguageModel(Uniform(5), Vocabulary(["cat"], {"cats": "cat"}), "words"),
+        r"with `\+lemmas`",
+    ),
+    (
+        lambda model: _wrap(Uniform(9)).evaluate(TEXT, dynamic=DynamicSettings()),
+        "`model` must be an NPLM or a mixture",
+    ),
 ]
 
 
@@ -64,7 +99,11 @@ def test_invalid_calls_are_refused(build_ngram_model, network, kind, call, words
     [
         ("ngrams.npz", None, "Cannot read .*ngrams.npz"),
         ("config.json", b'{"kind":"back-off"}', "config.json must have the field 'tokenizer'"),
-        ("config.json", b'{"kind":"tree","tokenizer":"words","boundary":"stream"}', "one of uniform, .* 'tree'"),
+        (
+            "config.json",
+            b'{"kind":"tree","tokenizer":"words","boundary":"stream"}',
+            "one of uniform, .* 'tree'",
+        ),
         ("vocabulary.txt", b"<pad>\n<unk>\n<s>\n</s>\nthe\n", "has 5 words, and the model has 9"),
     ],
 )
@@ -79,7 +118,10 @@ def test_damaged_directories_are_refused(build_ngram_model, tmp_path, name, cont
 
 @pytest.mark.parametrize(
     ("model", "message"),
-    [(object(), "must be an NPLM, a Shortlist, .* Received: object"), (Uniform(8), "of the model's size, 8")],
+    [
+        (object(), "must be an NPLM, a Shortlist, .* Received: object"),
+        (Uniform(8), "of the model's size, 8"),
+    ],
 )
 def test_models_that_cannot_be_saved_are_refused(build_ngram_model, tmp_path, model, message):
     changed = build_ngram_model("sentence")
@@ -88,7 +130,9 @@ def test_models_that_cannot_be_saved_are_refused(build_ngram_model, tmp_path, mo
         changed.save(tmp_path)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in TOKENIZERS if not get_tokenizer(kind).has_unknown])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in TOKENIZERS if not get_tokenizer(kind).has_unknown]
+)
 def test_no_word_is_added_to_tokens_that_spell_every_text(kind):
     vocabulary = build_vocabulary(kind, TEXT * 9)
     network = NPLM(len(vocabulary), order=3, embedding_dim=2, hidden_units=3)

@@ -1,9 +1,18 @@
-"""Reserved words in a text, `<pad>`, `<s>` and `</s>`: unknown words where a text is scored or continued."""
+"""Reserved words in a text, `<pad>`, `<s>` and `</s>`: unknown words where a text is scored or
+continued.
+"""
 
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, KenlmModel, LanguageModel, Vocabulary, encode_sentences, kneser_ney
+from keras_nplm import (
+    InputError,
+    KenlmModel,
+    LanguageModel,
+    Vocabulary,
+    encode_sentences,
+    kneser_ney,
+)
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.language_model.ctc import CtcLanguageModel
 from keras_nplm.language_model.new_words import count_new_words
@@ -16,7 +25,9 @@ RESERVED = ["<pad>", "<s>", "</s>"]
 
 def _build(order: int, boundary: str = "sentence") -> LanguageModel:
     ids = encode_lines(LINES, VOCABULARY, "whitespace", boundary)
-    return LanguageModel(kneser_ney(ids, len(VOCABULARY), order, boundary), VOCABULARY, "whitespace")
+    return LanguageModel(
+        kneser_ney(ids, len(VOCABULARY), order, boundary), VOCABULARY, "whitespace"
+    )
 
 
 LANGUAGE_MODEL = _build(3)
@@ -42,7 +53,9 @@ def _score_by_words(text):
 
 
 def _rescore(text):
-    [nbest] = LANGUAGE_MODEL.rescore([NBestList("0", [text, "the cat"])], {"nplm": 1, "nplm_unk": 1})
+    [nbest] = LANGUAGE_MODEL.rescore(
+        [NBestList("0", [text, "the cat"])], {"nplm": 1, "nplm_unk": 1}
+    )
     return {name: values.tolist() for name, values in nbest.features.items()}
 
 
@@ -63,7 +76,16 @@ def _generate(text):
     return LANGUAGE_MODEL.generate(text, 5, seed=1).removeprefix(text)
 
 
-USES = [_score, _score_tokens, _score_by_words, _rescore, _score_in_beam_search, _list_next_words, _complete, _generate]
+USES = [
+    _score,
+    _score_tokens,
+    _score_by_words,
+    _rescore,
+    _score_in_beam_search,
+    _list_next_words,
+    _complete,
+    _generate,
+]
 
 
 @pytest.mark.parametrize("use", USES)
@@ -80,7 +102,8 @@ def test_padding_is_an_unknown_word_in_every_text():
     for name in ("perplexity", "tokens"):
         assert found[name] == expected[name]
     assert np.array_equal(
-        encode_sentences([["the", "<pad>"]], VOCABULARY), encode_sentences([["the", "zzz"]], VOCABULARY)
+        encode_sentences([["the", "<pad>"]], VOCABULARY),
+        encode_sentences([["the", "zzz"]], VOCABULARY),
     )
     assert Vocabulary.build([["a", "<pad>"], ["<pad>", "b"]]).words[4:] == ["a", "b"]
     assert count_new_words(LANGUAGE_MODEL, ["the <pad> new new"]) == {"new": 2}

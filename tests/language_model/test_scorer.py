@@ -1,4 +1,6 @@
-"""Scorers of every tokenizer and the interface of KenLM; `tests/models/test_contract.py` has every model."""
+"""Scorers of every tokenizer and the interface of KenLM; `tests/models/test_contract.py` has every
+model.
+"""
 
 import copy
 import math
@@ -9,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import NPLM, InputError, KenlmModel, LanguageModel, Vocabulary, kneser_ney, write_arpa
+from keras_nplm import (
+    NPLM,
+    InputError,
+    KenlmModel,
+    LanguageModel,
+    Vocabulary,
+    kneser_ney,
+    write_arpa,
+)
 from keras_nplm.data.ids import PAD_ID
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.language_model import kenlm
@@ -25,25 +35,36 @@ def _build(tokenizer, boundary):
 
 
 NAMES = ("words+lower+numbers", *KINDS)
-MODELS = {(name, boundary): _build(name, boundary) for name in NAMES for boundary in ("sentence", "stream")}
+MODELS = {
+    (name, boundary): _build(name, boundary)
+    for name in NAMES
+    for boundary in ("sentence", "stream")
+}
 
 
 @pytest.mark.parametrize(("tokenizer", "boundary"), MODELS)
 @settings(max_examples=30, deadline=None)
-@given(words=st.lists(st.text("atCh3,é'", min_size=1, max_size=5), max_size=6), size=st.integers(1, 3))
+@given(
+    words=st.lists(st.text("atCh3,é'", min_size=1, max_size=5), max_size=6), size=st.integers(1, 3)
+)
 def test_any_cut_at_spaces_gives_the_score_of_the_text(tokenizer, boundary, words, size):
     language_model = MODELS[tokenizer, boundary]
     scorer = language_model.scorer()
     state, total = scorer.begin(), 0.0
     for start in range(0, len(words), size):
-        log_prob, state = scorer.score(pickle.loads(pickle.dumps(state)), " ".join(words[start : start + size]))
+        log_prob, state = scorer.score(
+            pickle.loads(pickle.dumps(state)), " ".join(words[start : start + size])
+        )
         total += log_prob
     [score] = language_model.score([" ".join(words)], alone=True)  # also of no words
     [tokens] = language_model.score_tokens([" ".join(words)])
     assert total + scorer.end(state) == pytest.approx(score.log_prob, abs=1e-4)
     if words:  # a blank line has no tokens
         assert sum(token.log_prob for token in tokens) == pytest.approx(score.log_prob, abs=1e-4)
-        assert [sum(token.is_unknown for token in tokens), len(tokens)] == [score.unk_tokens, score.tokens]
+        assert [sum(token.is_unknown for token in tokens), len(tokens)] == [
+            score.unk_tokens,
+            score.tokens,
+        ]
     assert all(word in scorer for word in words) == (score.unk_tokens == 0)
     full = language_model.encode_beginning(" ".join(words))
     shortened = np.frombuffer(state, np.int32)
@@ -82,7 +103,9 @@ def test_invalid_words_and_models_are_refused():
     scorer = language_model.scorer()
     with pytest.raises(InputError, match="`word` must be one string"):
         scorer.score(scorer.begin(), 5)
-    with pytest.raises(InputError, match=r"an NPLM, which has logits, .* Received: BackoffModel\. Fix: leave"):
+    with pytest.raises(
+        InputError, match=r"an NPLM, which has logits, .* Received: BackoffModel\. Fix: leave"
+    ):
         language_model.scorer(self_normalised=True)
 
 
@@ -108,8 +131,16 @@ ngram 2=2
 def test_numbers_of_a_small_arpa_file(tmp_path):
     (tmp_path / "small.arpa").write_text(ARPA)
     model = KenlmModel(tmp_path / "small.arpa")
-    expected = [(-0.5 - 0.9, 1, False), (-100, 1, True), (-0.7, 1, False), (-0.4, 2, False), (-1, 1, False)]
-    assert [(pytest.approx(row[0], abs=1e-4), *row[1:]) for row in model.full_scores("b c a b")] == expected
+    expected = [
+        (-0.5 - 0.9, 1, False),
+        (-100, 1, True),
+        (-0.7, 1, False),
+        (-0.4, 2, False),
+        (-1, 1, False),
+    ]
+    assert [
+        (pytest.approx(row[0], abs=1e-4), *row[1:]) for row in model.full_scores("b c a b")
+    ] == expected
     assert model.score("a b", bos=False, eos=False) == pytest.approx(-1.1, abs=1e-4)
     assert model.perplexity("a b") == pytest.approx(10 ** (1.7 / 3), rel=1e-4)
 
@@ -128,18 +159,32 @@ def test_numbers_are_those_of_kenlm(arpa, tmp_path, has_unk):
     lines = arpa.read_text(encoding="utf-8").splitlines()
     kept = [line for line in lines if has_unk or "<unk>" not in line]
     for order in (1, 2, 3):
-        removed = sum("<unk>" in line and line.count(" ") == order - 1 for line in lines) * (not has_unk)
+        removed = sum("<unk>" in line and line.count(" ") == order - 1 for line in lines) * (
+            not has_unk
+        )
         place = next(i for i, line in enumerate(kept) if line.startswith(f"ngram {order}="))
         kept[place] = f"ngram {order}={int(kept[place].split('=')[1]) - removed}"
     path = tmp_path / "model.arpa"
     path.write_text("\n".join(kept) + "\n", encoding="utf-8")
     theirs, ours = real.Model(str(path)), kenlm.Model(str(path))
     assert ours.order == theirs.order
-    for sentence in ["the Cat sat, 3 hats", "that new hat </s> the <unk> Cat", "", "hats a", "new new that cat's hat"]:
+    for sentence in [
+        "the Cat sat, 3 hats",
+        "that new hat </s> the <unk> Cat",
+        "",
+        "hats a",
+        "new new that cat's hat",
+    ]:
         assert ours.perplexity(sentence) == pytest.approx(theirs.perplexity(sentence), rel=1e-4)
         for bos, eos in ((True, True), (True, False), (False, True), (False, False)):
-            assert ours.score(sentence, bos, eos) == pytest.approx(theirs.score(sentence, bos=bos, eos=eos), abs=1e-4)
-            pairs = zip(ours.full_scores(sentence, bos=bos), theirs.full_scores(sentence, bos=bos), strict=True)
+            assert ours.score(sentence, bos, eos) == pytest.approx(
+                theirs.score(sentence, bos=bos, eos=eos), abs=1e-4
+            )
+            pairs = zip(
+                ours.full_scores(sentence, bos=bos),
+                theirs.full_scores(sentence, bos=bos),
+                strict=True,
+            )
             assert all(a[1:] == b[1:] and a[0] == pytest.approx(b[0], abs=1e-4) for a, b in pairs)
         for write in ("BeginSentenceWrite", "NullContextWrite"):
             states = kenlm.State(), real.State()
@@ -147,7 +192,10 @@ def test_numbers_are_those_of_kenlm(arpa, tmp_path, has_unk):
             getattr(theirs, write)(states[1])
             for word in [*sentence.split(), "</s>"]:
                 after = kenlm.State(), real.State()
-                full = ours.BaseFullScore(states[0], word, after[0]), theirs.BaseFullScore(states[1], word, after[1])
+                full = (
+                    ours.BaseFullScore(states[0], word, after[0]),
+                    theirs.BaseFullScore(states[1], word, after[1]),
+                )
                 assert full[0].log_prob == pytest.approx(full[1].log_prob, abs=1e-4)
                 assert full[0][1:] == (full[1].ngram_length, full[1].oov)
                 again = kenlm.State()
@@ -164,7 +212,9 @@ def test_kenlm_interface_of_a_model_directory(tmp_path):
     [score] = language_model.score(["that new hat"])
     assert model.score("that new hat") == pytest.approx(score.log_prob / math.log(10), abs=1e-4)
     rows = [*model.full_scores("that new hat")]
-    assert len(rows) == 4 and sum(row[0] for row in rows) == pytest.approx(model.score("that new hat"))
+    assert len(rows) == 4 and sum(row[0] for row in rows) == pytest.approx(
+        model.score("that new hat")
+    )
     assert "that" in model and model.order == 3
     with pytest.raises(InputError, match="does not exist"):
         KenlmModel(tmp_path / "absent")

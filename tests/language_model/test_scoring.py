@@ -1,11 +1,13 @@
-"""Sentence scores: sums of log-probabilities over the tokens, each distinct n-gram evaluated once."""
+"""Sentence scores: sums of log-probabilities over the tokens, each distinct n-gram evaluated
+once.
+"""
 
 import numpy as np
 import pytest
 
 from keras_nplm import LanguageModel, kneser_ney
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.language_model.rescoring import NBestList
+from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.spelling import SpellingModel
 from tests.tokenizers import KINDS, build_vocabulary
@@ -14,20 +16,25 @@ SENTENCES = ["the cat sat", "", "a dog", "the mat on the mat " * 300]
 
 
 @pytest.mark.parametrize(
-    "boundary, start, end", [("stream", [0, 0], []), ("sentence", [2, 2], [3]), ("text", [2, 2], [3])]
+    "boundary, start, end",
+    [("stream", [0, 0], []), ("sentence", [2, 2], [3]), ("text", [2, 2], [3])],
 )
 def test_the_score_is_the_sum_over_the_tokens(build_ngram_model, boundary, start, end):
     language_model = build_ngram_model(boundary)
     for sentence, score in zip(SENTENCES, language_model.score(SENTENCES, alone=True), strict=True):
         ids = [*start, *language_model.vocabulary.encode(sentence.split()).tolist(), *end]
         contexts = np.array([ids[i - 2 : i] for i in range(2, len(ids))]).reshape(-1, 2)
-        expected = language_model.model.next_log_probs(contexts)[np.arange(len(contexts)), ids[2:]].sum()
+        expected = language_model.model.next_log_probs(contexts)[
+            np.arange(len(contexts)), ids[2:]
+        ].sum()
         assert score.log_prob == pytest.approx(expected, rel=1e-5)
         assert (score.tokens, score.unk_tokens) == (len(ids) - 2, ids.count(1))
 
 
 @pytest.mark.parametrize("characters", [1, 1 << 20])
-def test_lines_of_a_text_are_scored_after_the_lines_before(build_ngram_model, monkeypatch, characters):
+def test_lines_of_a_text_are_scored_after_the_lines_before(
+    build_ngram_model, monkeypatch, characters
+):
     monkeypatch.setattr("keras_nplm.language_model.language_model.BATCH_CHARACTERS", characters)
     language_model, context = build_ngram_model("text"), [2, 2]
     lines = ["the cat sat", "on", "", "", "the dog", "mat on", "sat"]
@@ -45,15 +52,21 @@ def test_a_long_text_is_evaluated_while_it_is_read(build_ngram_model, monkeypatc
     monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 100)
     language_model, read, seen = build_ngram_model("sentence"), [], []
     language_model.spelling = SpellingModel({"dog": 1, "dogs": 1})
-    whole = pytest.approx(language_model.evaluate(["the dog sat"] * 1000))  # unknown words are spelled in chunks
+    # unknown words are spelled in chunks
+    whole = pytest.approx(language_model.evaluate(["the dog sat"] * 1000))
     kind = type(language_model.model)
     log_prob = kind.log_prob
     monkeypatch.setattr(kind, "log_prob", lambda *ids: seen.append(len(read)) or log_prob(*ids))
-    assert language_model.evaluate(read.append(number) or "the dog sat" for number in range(1000)) == whole
+    assert (
+        language_model.evaluate(read.append(number) or "the dog sat" for number in range(1000))
+        == whole
+    )
     assert seen[0] < 100 and max(np.diff(seen)) < 100
 
 
-@pytest.mark.parametrize("boundary, start, end", [("stream", [0, 0], []), ("sentence", [2, 2], [3])])
+@pytest.mark.parametrize(
+    "boundary, start, end", [("stream", [0, 0], []), ("sentence", [2, 2], [3])]
+)
 def test_each_distinct_ngram_is_evaluated_once(build_ngram_model, boundary, start, end):
     original, evaluated = build_ngram_model(boundary), []
 
@@ -79,16 +92,22 @@ def test_blank_lines_are_no_sentences_as_in_evaluate(tokenizer, boundary):
     lines = ["the cat sat", "", "the cat", " \t", "cat the\n", "\n", "\u3000", "  ", "sat"]
     vocabulary = build_vocabulary(tokenizer, lines * 9)
     ids = encode_lines(lines * 9, vocabulary, tokenizer, boundary)
-    model = LanguageModel(kneser_ney(ids, len(vocabulary), 3, boundary), vocabulary, tokenizer, boundary)
+    model = LanguageModel(
+        kneser_ney(ids, len(vocabulary), 3, boundary), vocabulary, tokenizer, boundary
+    )
     scores = list(model.score(lines))
     figures = model.evaluate(lines)
     assert len(scores) == len(lines)
     assert sum(score.tokens for score in scores) == figures["tokens"]
     if boundary != "stream":  # `evaluate` reads a stream as one sentence
-        assert sum(score.log_prob for score in scores) == pytest.approx(figures["log_prob"], rel=1e-5)
+        assert sum(score.log_prob for score in scores) == pytest.approx(
+            figures["log_prob"], rel=1e-5
+        )
     blank = [score for score, line in zip(scores, lines, strict=True) if not line.strip(" \t\n")]
     assert {(score.log_prob, score.tokens) for score in blank} == {(0.0, 0)}
-    assert [len(tokens) for tokens in model.score_tokens(lines)] == [score.tokens for score in scores]
+    assert [len(tokens) for tokens in model.score_tokens(lines)] == [
+        score.tokens for score in scores
+    ]
 
 
 def test_an_empty_hypothesis_is_no_blank_line(build_ngram_model):

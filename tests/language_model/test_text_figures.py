@@ -1,4 +1,6 @@
-"""Bits per character and perplexity per word against an oracle in plain Python, by split, text file and command."""
+"""Bits per character and perplexity per word against an oracle in plain Python, by split, text file
+and command.
+"""
 
 import json
 import math
@@ -13,11 +15,18 @@ from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.models.spelling import SPELLING_FILE
 from keras_nplm.training.options import TextOptions
 
-LINES = ["the cat sat on  the mat", "The dog's cat: a cat!", " a très étrange dog\tsat ", "猫 is a cat"]
+LINES = [
+    "the cat sat on  the mat",
+    "The dog's cat: a cat!",
+    " a très étrange dog\tsat ",
+    "猫 is a cat",
+]
 LINES = [*LINES, "the dogs sat"] * 6
 FIGURES = ("bits_per_character", "perplexity_per_word", "characters", "words", "spelling_log_prob")
 
-_OTHERS = [pytest.param(name, marks=pytest.mark.long) for name in ("characters", "words+lower+numbers")]
+_OTHERS = [
+    pytest.param(name, marks=pytest.mark.long) for name in ("characters", "words+lower+numbers")
+]
 
 
 @pytest.fixture(scope="module", params=["words", "sentencepiece", "bytes", *_OTHERS])
@@ -29,25 +38,38 @@ def tokenizer(request) -> str:
 def directory(request, tmp_path_factory, tokenizer):
     """A Kneser-Ney model of a text whose last lines are test: some of their words are `<unk>`."""
     directory = tmp_path_factory.mktemp("figures")
-    (directory / "text.txt").write_text("\n".join([*LINES[:24], "the new cat sat", "unser étrange", *LINES[26:]]))
+    (directory / "text.txt").write_text(
+        "\n".join([*LINES[:24], "the new cat sat", "unser étrange", *LINES[26:]])
+    )
     base, *steps = tokenizer.split("+")
     subwords = {"subwords": SubwordOptions(330)} if base == "sentencepiece" else {}
-    corpus = open_corpus(train=[str(directory / "text.txt")], tokenizer=base, normalise=steps, **subwords)
+    corpus = open_corpus(
+        train=[str(directory / "text.txt")], tokenizer=base, normalise=steps, **subwords
+    )
     text = TextOptions(boundary=request.param, min_count=7)
     estimate("kneser-ney", corpus, directory / "model", order=3, text=text)
     return directory
 
 
-def compute_plainly(language_model: LanguageModel, lines: list[str]) -> tuple[float, float, int, int, float]:
+def compute_plainly(
+    language_model: LanguageModel, lines: list[str]
+) -> tuple[float, float, int, int, float]:
     """The figures, token by token and word by word."""
-    model, spelling, order = language_model.model, language_model.spelling, language_model.model.order
+    model, spelling, order = (
+        language_model.model,
+        language_model.spelling,
+        language_model.model.order,
+    )
     ids = {word: place for place, word in enumerate(language_model.vocabulary.words)}
     ends, nats, spelled = ["</s>"] if language_model.boundary == "sentence" else [], 0.0, 0.0
     history, characters, words = [0] * (order - 1), 0, 0
     for line in lines:
         history = [2] * (order - 1) if ends else history
         single = " ".join(line.split())
-        characters, words = characters + len(single) + len(ends), words + len(single.split(" ")) + len(ends)
+        characters, words = (
+            characters + len(single) + len(ends),
+            words + len(single.split(" ")) + len(ends),
+        )
         for token in [*language_model.tokenize(line), *ends]:
             target = ids.get(token, 1)
             nats -= float(model.log_prob(np.array([history]), np.array([target]))[0])
@@ -65,8 +87,17 @@ def test_figures_equal_a_plain_oracle_by_every_way(directory, tokenizer, capsys)
     has_spelling = (directory / "model" / SPELLING_FILE).exists()
     assert (metrics["unk_tokens"] > 0) == has_spelling == get_tokenizer(tokenizer).has_unknown
     (directory / "test.txt").write_text("\n".join(lines))
-    assert main(["evaluate", str(directory / "model"), "--text", str(directory / "test.txt"), "--json"]) == 0
-    for figures in (metrics, language_model.evaluate(iter(lines)), json.loads(capsys.readouterr().out)):
+    assert (
+        main(
+            ["evaluate", str(directory / "model"), "--text", str(directory / "test.txt"), "--json"]
+        )
+        == 0
+    )
+    for figures in (
+        metrics,
+        language_model.evaluate(iter(lines)),
+        json.loads(capsys.readouterr().out),
+    ):
         assert [figures[name] for name in FIGURES] == pytest.approx(expected, rel=1e-6)
         assert figures.get("normalised", []) == tokenizer.split("+")[1:]
     assert main(["evaluate", str(directory / "model")]) == 0
@@ -76,7 +107,9 @@ def test_figures_equal_a_plain_oracle_by_every_way(directory, tokenizer, capsys)
 
 
 def test_a_mixture_has_the_spelling_of_its_components(directory):
-    metrics = mix([directory / "model", directory / "model"], directory / "mixture", weights=[0.5, 0.5])
+    metrics = mix(
+        [directory / "model", directory / "model"], directory / "mixture", weights=[0.5, 0.5]
+    )
     alone, mixed = (LanguageModel.load(directory / name) for name in ("model", "mixture"))
     assert (mixed.spelling and mixed.spelling.counts) == (alone.spelling and alone.spelling.counts)
     expected = [alone.evaluate("test")[name] for name in FIGURES]
@@ -91,7 +124,9 @@ def test_a_directory_without_spelling_model_says_why(tmp_path, capsys):
 
 
 def test_text_without_unknown_words_needs_no_spelling_model():
-    language_model = LanguageModel(Uniform(7, "sentence"), Vocabulary(["the", "cat", "sat"]), "words")
+    language_model = LanguageModel(
+        Uniform(7, "sentence"), Vocabulary(["the", "cat", "sat"]), "words"
+    )
     for text in (["the cat sat", "the cat"], np.array([4, 5, 6, 3, 4, 5, 3])):
         figures = language_model.evaluate(text)
         assert figures["bits_per_character"] == pytest.approx(7 * math.log2(5) / 20)

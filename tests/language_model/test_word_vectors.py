@@ -25,27 +25,41 @@ def _cosine(left, right) -> float:
 def test_neighbours_and_analogies_have_the_largest_cosines(seed):
     random = np.random.default_rng(seed)
     vectors, top_k, among = _draw_vectors(random), random.integers(1, 11), random.integers(1, 10)
-    unit = [(row / math.hypot(*row) if math.hypot(*row) else row) for row in vectors.astype(np.float64)]
+    unit = [
+        (row / math.hypot(*row) if math.hypot(*row) else row) for row in vectors.astype(np.float64)
+    ]
     a, b, c = map(int, random.integers(0, len(vectors), 3))
     for excluded, wanted, (neighbours, cosines) in (
         ([a], unit[a], nearest(vectors, [a], top_k, among)),
         ([a, b, c], unit[b] - unit[a] + unit[c], analogies(vectors, [[a, b, c]], top_k, among)),
     ):
-        left = {i: _cosine(vectors[i], wanted) for i in range(min(among, len(vectors))) if i not in excluded}
+        left = {
+            i: _cosine(vectors[i], wanted)
+            for i in range(min(among, len(vectors)))
+            if i not in excluded
+        }
         size = max(0, min(top_k, among - len(excluded), len(vectors) - len(excluded)))
         assert {*neighbours[0]} <= {*left} and neighbours.shape == cosines.shape == (1, size)
         np.testing.assert_allclose(cosines[0], [left[i] for i in neighbours[0]], atol=1e-6)
-        np.testing.assert_allclose(cosines[0], sorted(left.values(), reverse=True)[:size], atol=1e-6)
+        np.testing.assert_allclose(
+            cosines[0], sorted(left.values(), reverse=True)[:size], atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("sizes", [(6, 30), (10,) * 10])
 def test_the_map_keeps_groups_apart(sizes):
-    """Groups of directions, not of lengths, and more than two components part: a word's neighbour is of its group."""
-    assert all(np.isfinite(word_map(np.float32(range(number))[:, None])).all() for number in (1, 2, 4))
+    """Groups of directions, not of lengths, and more than two components part: a word's neighbour
+    is of its group.
+    """
+    assert all(
+        np.isfinite(word_map(np.float32(range(number))[:, None])).all() for number in (1, 2, 4)
+    )
     rng, labels = np.random.default_rng(0), np.repeat(np.arange(len(sizes)), sizes)
     vectors = np.eye(len(sizes), 12)[labels] + rng.normal(0, 0.05, (len(labels), 12))
     places = word_map(vectors * rng.uniform(0.1, 10, (len(labels), 1)))
-    distances = np.linalg.norm(places[:, None] - places, axis=2) + np.diag(np.full(len(labels), np.inf))
+    distances = np.linalg.norm(places[:, None] - places, axis=2) + np.diag(
+        np.full(len(labels), np.inf)
+    )
     assert (labels[distances.argmin(axis=1)] == labels).all()
     same = labels[:, None] == labels
     assert distances[~same].min() > 0.5 * np.median(distances[same])
@@ -70,14 +84,28 @@ def _json(capsys, *arguments):
 def test_the_commands_print_neighbours_analogies_and_a_map(model_directory, tmp_path, capsys):
     language_model = LanguageModel.load(model_directory)
     found = _json(capsys, "nearest", model_directory, "class", "may", "--top-k", 3, "--among", 20)
-    assert found == {word: pytest.approx(dict(language_model.nearest(word, 3, 20))) for word in ("class", "may")}
+    assert found == {
+        word: pytest.approx(dict(language_model.nearest(word, 3, 20))) for word in ("class", "may")
+    }
     assert {*found["class"]} <= {*language_model.vocabulary.words[4:24]}
     (found,) = _json(capsys, "analogy", model_directory, "is", "was", "has", "--top-k", 2).values()
-    assert found == pytest.approx(dict(language_model.analogy("is", "was", "has", 2))) and len(found) == 2
+    assert (
+        found == pytest.approx(dict(language_model.analogy("is", "was", "has", 2)))
+        and len(found) == 2
+    )
     _json(capsys, "map", model_directory, tmp_path / "map.tsv", "--words", "class", "may", "is")
-    rows = [line.split("\t") for line in (tmp_path / "map.tsv").read_text(encoding="utf-8").splitlines()]
-    places = word_map(language_model.model.embed.C.numpy()[language_model.vocabulary.encode(["class", "may", "is"])])
+    rows = [
+        line.split("\t") for line in (tmp_path / "map.tsv").read_text(encoding="utf-8").splitlines()
+    ]
+    places = word_map(
+        language_model.model.embed.C.numpy()[
+            language_model.vocabulary.encode(["class", "may", "is"])
+        ]
+    )
     assert [row[0] for row in rows] == ["class", "may", "is"]
     np.testing.assert_allclose([list(map(float, row[1:])) for row in rows], places, atol=1e-4)
-    assert _json(capsys, "map", model_directory, tmp_path / "map.svg", "--num-words", 40)["words"] == 40
+    assert (
+        _json(capsys, "map", model_directory, tmp_path / "map.svg", "--num-words", 40)["words"]
+        == 40
+    )
     assert (tmp_path / "map.svg").read_text(encoding="utf-8").count("<text") == 40

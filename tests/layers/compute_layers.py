@@ -1,4 +1,7 @@
-"""Write what layers compute to a file, on the backend that KERAS_BACKEND names. A script of `test_backends`."""
+"""Write what layers compute to a file, on the backend that KERAS_BACKEND names.
+
+A script of `test_backends`.
+"""
 
 import itertools
 import sys

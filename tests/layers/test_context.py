@@ -1,4 +1,6 @@
-"""Context layers against sums of the feature vectors in NumPy; the lookup and its sparse gradients."""
+"""Context layers against sums of the feature vectors in NumPy; the lookup and its sparse
+gradients.
+"""
 
 import itertools
 

@@ -26,7 +26,9 @@ from keras_nplm.layers.ops import ConfiguredLayer, NewRows
 V = 30  # words
 W = 6  # features
 CONTEXT = dict(vocabulary_size=V, embedding_dim=3, weight_decay=0.3, word_dropout=0.1, dropout=0.4)
-SAMPLED = dict(num_sampled=8, proposal="log-uniform", held_out_mass=0.1, self_normalisation=0.2, seed=3)
+SAMPLED = dict(
+    num_sampled=8, proposal="log-uniform", held_out_mass=0.1, self_normalisation=0.2, seed=3
+)
 LAYERS = [
     pytest.param(ContextEmbedding, CONTEXT, id="ContextEmbedding"),
     pytest.param(AveragedContext, dict(averages_after=(2, 4), **CONTEXT), id="AveragedContext"),
@@ -50,7 +52,9 @@ LAYERS = [
     ),
     pytest.param(NoHidden, {}, id="NoHidden"),
     pytest.param(DirectConnection, dict(units=7, weight_decay=0.3), id="DirectConnection"),
-    pytest.param(LinearHead, dict(vocabulary_size=V, weight_decay=0.3, rank=2), id="LinearHead of low rank"),
+    pytest.param(
+        LinearHead, dict(vocabulary_size=V, weight_decay=0.3, rank=2), id="LinearHead of low rank"
+    ),
     pytest.param(
         LinearHead,
         dict(vocabulary_size=V, weight_decay=0.3, num_outputs=24),
@@ -102,7 +106,9 @@ def build(kind: type, options: dict) -> keras.layers.Layer:
     return layer
 
 
-@pytest.mark.parametrize("kind, options", [layer for layer in LAYERS if "weight_decay" in layer.values[1]])
+@pytest.mark.parametrize(
+    "kind, options", [layer for layer in LAYERS if "weight_decay" in layer.values[1]]
+)
 def test_weight_decay_is_on_matrices_only(kind, options):
     layer = build(kind, options)
     for weight in layer.trainable_weights:

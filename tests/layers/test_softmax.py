@@ -1,4 +1,6 @@
-"""The tiled softmax, ln Z and the losses of negative samples, with their gradients, against NumPy in float64."""
+"""The tiled softmax, ln Z and the losses of negative samples, with their gradients, against NumPy
+in float64.
+"""
 
 import keras
 import numpy as np
@@ -36,7 +38,9 @@ def compute_in_numpy(
 
 
 @pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.long)])
-@pytest.mark.parametrize("whole", [pytest.param(0, id="tiles"), pytest.param(1 << 22, id="one tile")])
+@pytest.mark.parametrize(
+    "whole", [pytest.param(0, id="tiles"), pytest.param(1 << 22, id="one tile")]
+)
 @pytest.mark.parametrize(
     "size, shift",
     [
@@ -83,9 +87,14 @@ def test_half_precision_is_that_of_the_products_alone():
 
 @pytest.mark.parametrize("size", [32, 7])
 @pytest.mark.parametrize("alpha", [0.0, 0.3])
-@pytest.mark.parametrize("shift", [0, 21, 300, -300], ids=["moderate", "large", "overflow", "underflow"])
+@pytest.mark.parametrize(
+    "shift", [0, 21, 300, -300], ids=["moderate", "large", "overflow", "underflow"]
+)
 def test_losses_of_samples_and_their_gradients(shift, alpha, size):
-    """Of NCE with self-normalisation, weighted by row. Moderate: products of factors are in range."""
+    """Of NCE with self-normalisation, weighted by row.
+
+    Moderate: products of factors are in range.
+    """
     s = np.random.default_rng(0).normal(0, 1.5, (B, size)).astype(np.float32)
     s[1] = np.log(900 / size)  # of rows with this Z, the one with the greatest product
     s[::2] += shift

@@ -1,4 +1,6 @@
-"""Fine-tuning of a network: early stopping, the average with the trained weights, no change where it does not help."""
+"""Fine-tuning of a network: early stopping, the average with the trained weights, no change where
+it does not help.
+"""
 
 import itertools
 
@@ -75,13 +77,17 @@ def test_the_smallest_sufficient_share_is_chosen(network, fitted):
         for variable, old, new in zip(oracle.trainable_weights, start, best.weights, strict=True):
             variable.assign((1 - share) * old + share * new)
         perplexities[share] = evaluate(oracle, HELD_OUT)["perplexity"]
-    enough = [share for share, value in perplexities.items() if value <= 1.02 * min(perplexities.values())]
+    enough = [
+        share for share, value in perplexities.items() if value <= 1.02 * min(perplexities.values())
+    ]
     assert result.share == enough[0] and result.rate == best.rate
     assert result.after == pytest.approx(perplexities[enough[0]], rel=1e-5)
 
 
 @pytest.mark.parametrize("quarter, share", [(101.9, 0.25), (102.1, 0.5)])
-def test_a_share_within_two_percent_of_the_best_is_enough(network, fitted, monkeypatch, quarter, share):
+def test_a_share_within_two_percent_of_the_best_is_enough(
+    network, fitted, monkeypatch, quarter, share
+):
     perplexities = {0.25: quarter, 0.5: 101.0, 0.75: 100.0, 1.0: 100.5}
     _, runs = fitted
 
@@ -99,7 +105,10 @@ def test_a_share_within_two_percent_of_the_best_is_enough(network, fitted, monke
 
 
 def test_rates_follow_the_best_epoch(fitted):
-    """The best epoch is the first: a third of the rate is tried. It is the last: three times the rate."""
+    """The best epoch is the first: a third of the rate is tried.
+
+    It is the last: three times the rate.
+    """
     _, runs = fitted
     factor = 1 / 3 if runs[0].epochs == 1 else 3
     assert runs[0].rate == 0.1 and 1 <= len(runs) <= 3

@@ -1,4 +1,6 @@
-"""Caches: the formulas, exact normalisation, contexts in any order, contexts of one text, saving."""
+"""Caches: the formulas, exact normalisation, contexts in any order, contexts of one text,
+saving.
+"""
 
 import functools
 
@@ -16,7 +18,9 @@ V, N, LENGTH = 12, 3, 7
 boundaries = st.sampled_from(["stream", "sentence", "text"])
 FACTORS = (3.0, 5.0, 2.0)
 kinds = pytest.mark.parametrize("kind", ["unigram", "ngram", "continuous"])
-windows = st.lists(st.integers(0, V - 1), min_size=LENGTH + len(FACTORS), max_size=LENGTH + len(FACTORS))
+windows = st.lists(
+    st.integers(0, V - 1), min_size=LENGTH + len(FACTORS), max_size=LENGTH + len(FACTORS)
+)
 
 
 @functools.cache
@@ -58,7 +62,8 @@ def _weigh_plainly(cache: caches._Cache, context: list[int]) -> dict[int, float]
                 weight *= factor
         elif place >= N - 1:
             now, then = (
-                _compute_features(tuple(words)) for words in (context[-(N - 1) :], context[place - N + 1 : place])
+                _compute_features(tuple(words))
+                for words in (context[-(N - 1) :], context[place - N + 1 : place])
             )
             weight = np.exp(cache.flatness * now @ then)
         else:
@@ -69,13 +74,16 @@ def _weigh_plainly(cache: caches._Cache, context: list[int]) -> dict[int, float]
 
 
 def _predict_plainly(cache: caches._Cache, context: list[int]) -> np.ndarray:
-    weights = _weigh_plainly(cache, context) or dict.fromkeys(predicted_ids(V, cache.boundary).tolist(), 1.0)
+    weights = _weigh_plainly(cache, context) or dict.fromkeys(
+        predicted_ids(V, cache.boundary).tolist(), 1.0
+    )
     return np.array([weights.get(word, 0.0) for word in range(V)]) / sum(weights.values())
 
 
 @kinds
 @settings(max_examples=15, deadline=None)
-@example([[4, 5, 6, 7, 5, 6, 8, 4, 5, 6], [2, 4, 5, 2, 4, 5, 3, 2, 4, 5]], "stream")  # phrases that come again
+# phrases that come again
+@example([[4, 5, 6, 7, 5, 6, 8, 4, 5, 6], [2, 4, 5, 2, 4, 5, 3, 2, 4, 5]], "stream")
 @given(st.lists(windows, min_size=1, max_size=4), boundaries)
 def test_cache_is_the_weighted_share_of_its_words(kind, contexts, boundary):
     cache = _build(kind, boundary)
@@ -85,7 +93,9 @@ def test_cache_is_the_weighted_share_of_its_words(kind, contexts, boundary):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     for word in range(V):
         targets = np.full(len(contexts), word)
-        np.testing.assert_allclose(np.exp(cache.log_prob(contexts, targets)), found[:, word], rtol=1e-5)
+        np.testing.assert_allclose(
+            np.exp(cache.log_prob(contexts, targets)), found[:, word], rtol=1e-5
+        )
 
 
 def test_features_of_a_text_are_computed_once_per_word(monkeypatch):

@@ -1,4 +1,6 @@
-"""What every language model keeps: sums of 1, one probability by both methods, blocks, files, boundary, refusals."""
+"""What every language model keeps: sums of 1, one probability by both methods, blocks, files,
+boundary, refusals.
+"""
 
 import functools
 import subprocess
@@ -55,7 +57,8 @@ BOUNDARIES = ("stream", "sentence", "text")
 
 
 def _text(seed: int, boundary: str, tokens: int = 400) -> np.ndarray:
-    ids = np.random.default_rng(seed).choice([1, 4, 4, 5, 6, 7, 8, 9, 10], tokens).astype(np.int32)  # 11 is never seen
+    # 11 is never seen
+    ids = np.random.default_rng(seed).choice([1, 4, 4, 5, 6, 7, 8, 9, 10], tokens).astype(np.int32)
     ids[6::7] = 3
     if boundary == "text":
         ids[[0, 7, 77, 140]] = 2  # documents
@@ -119,10 +122,16 @@ BUILDERS = {
     "short-list": _build_shortlist,
     "hybrid": _build_hybrid,
     "kneser-ney": lambda boundary: kneser_ney(_text(1, boundary), V, 4, boundary),
-    "interpolation": lambda boundary: deleted_interpolation(_text(1, boundary), _text(2, boundary), V, 3, boundary),
-    "class-based": lambda boundary: class_based(_text(1, boundary), _text(2, boundary), CLASSES, 3, boundary),
+    "interpolation": lambda boundary: deleted_interpolation(
+        _text(1, boundary), _text(2, boundary), V, 3, boundary
+    ),
+    "class-based": lambda boundary: class_based(
+        _text(1, boundary), _text(2, boundary), CLASSES, 3, boundary
+    ),
     "arpa": _reread,
-    "approximation": lambda boundary: prune(approximate(build("nplm", boundary), _text(1, boundary), 3), 1e-4),
+    "approximation": lambda boundary: prune(
+        approximate(build("nplm", boundary), _text(1, boundary), 3), 1e-4
+    ),
     "mixture": _mixture,
     "mixture with bins": lambda boundary: _mixture(boundary, True),
     "unigram cache": lambda boundary: UnigramCache(V, boundary, 3, 9),
@@ -130,7 +139,9 @@ BUILDERS = {
     "continuous cache": lambda boundary: ContinuousCache(build("nplm", boundary), 1.5, 9),
     "uniform": lambda boundary: Uniform(V, boundary),
     "self-normalised": lambda boundary: SelfNormalised(build("nplm", boundary)),
-    "dynamic": lambda boundary: make_dynamic(build("nplm", boundary), DynamicSettings(chunk=8, rate=0.5)),
+    "dynamic": lambda boundary: make_dynamic(
+        build("nplm", boundary), DynamicSettings(chunk=8, rate=0.5)
+    ),
     "dynamic mixture": lambda boundary: make_dynamic(
         Mixture([build("interpolation", boundary), build("uniform", boundary)], [0.5, 0.5]),
         DynamicSettings(chunk=8, mixture_rate=0.1),
@@ -138,10 +149,16 @@ BUILDERS = {
 }
 DYNAMIC = {"dynamic", "dynamic mixture"}
 of_every_model = pytest.mark.parametrize("name", BUILDERS)
-of_every_static_model = pytest.mark.parametrize("name", [name for name in BUILDERS if name not in DYNAMIC])
+of_every_static_model = pytest.mark.parametrize(
+    "name", [name for name in BUILDERS if name not in DYNAMIC]
+)
 of_every_boundary = pytest.mark.parametrize("boundary", BOUNDARIES)
 of_a_boundary = pytest.mark.parametrize(
-    "boundary", ["sentence", *(pytest.param(boundary, marks=pytest.mark.long) for boundary in ("stream", "text"))]
+    "boundary",
+    [
+        "sentence",
+        *(pytest.param(boundary, marks=pytest.mark.long) for boundary in ("stream", "text")),
+    ],
 )
 
 
@@ -151,7 +168,9 @@ def build(name: str, boundary: str):
 
 
 def _contexts(model, rows=40):
-    contexts = np.random.default_rng(3).choice([1, *range(4, V)], (rows, model.order - 1)).astype(np.int32)
+    contexts = (
+        np.random.default_rng(3).choice([1, *range(4, V)], (rows, model.order - 1)).astype(np.int32)
+    )
     contexts[: rows // 4, : model.order // 2] = 0
     return contexts
 
@@ -167,7 +186,9 @@ def test_rows_sum_to_1_and_hold_the_probability_of_each_target(name, boundary):
     targets = rows % V
     log_prob = model.log_prob(contexts, targets)
     if name == "self-normalised":  # scores without log Z, which is one number for each context
-        np.testing.assert_allclose(found, build("nplm", boundary).next_log_probs(contexts), atol=1e-5)
+        np.testing.assert_allclose(
+            found, build("nplm", boundary).next_log_probs(contexts), atol=1e-5
+        )
         contexts, targets = contexts[[0] * V], np.arange(V)
         difference = model.log_prob(contexts, targets) - found[0]
         np.testing.assert_allclose(difference, difference[0], atol=1e-5)
@@ -212,7 +233,10 @@ def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
 @of_every_boundary
 @settings(max_examples=4, deadline=None)
 @given(
-    texts=st.lists(st.lists(st.sampled_from([*VOCABULARY.words[4:], "new"])), min_size=1, max_size=3), data=st.data()
+    texts=st.lists(
+        st.lists(st.sampled_from([*VOCABULARY.words[4:], "new"])), min_size=1, max_size=3
+    ),
+    data=st.data(),
 )
 def test_a_scorer_gives_the_score_of_the_text_for_any_cut(name, boundary, texts, data):
     language_model = LanguageModel(build(name, boundary), VOCABULARY, "whitespace")
@@ -226,20 +250,30 @@ def test_a_scorer_gives_the_score_of_the_text_for_any_cut(name, boundary, texts,
     totals += [scorer.end(state) for state in states]
     scores = [*language_model.score(map(" ".join, texts), alone=True)]
     np.testing.assert_allclose(totals, [score.log_prob for score in scores], rtol=1e-4, atol=1e-4)
-    distributions = language_model.model.next_log_probs(np.stack([np.frombuffer(s, np.int32) for s in states]))
-    np.testing.assert_allclose(np.exp(scorer.next_log_probs(states)), np.exp(distributions), rtol=1e-4, atol=1e-6)
+    distributions = language_model.model.next_log_probs(
+        np.stack([np.frombuffer(s, np.int32) for s in states])
+    )
+    np.testing.assert_allclose(
+        np.exp(scorer.next_log_probs(states)), np.exp(distributions), rtol=1e-4, atol=1e-6
+    )
 
 
 @of_every_model
 @of_every_boundary
 def test_boundary_is_that_of_the_training(name, boundary):
     model, other = build(name, boundary), BOUNDARIES[boundary == "stream"]
-    assert repr(model).startswith(f"{type(model).__name__}(order={model.order}, |V|={V}, boundary='{boundary}'")
-    with pytest.raises(InputError, match=f"`boundary` must be '{boundary}', as the model was trained. Received: '"):
+    assert repr(model).startswith(
+        f"{type(model).__name__}(order={model.order}, |V|={V}, boundary='{boundary}'"
+    )
+    with pytest.raises(
+        InputError, match=f"`boundary` must be '{boundary}', as the model was trained. Received: '"
+    ):
         evaluate(model, _text(1, boundary), other)
 
 
-@pytest.mark.parametrize("name", [name for name in BUILDERS if name not in DYNAMIC | {"self-normalised"}])
+@pytest.mark.parametrize(
+    "name", [name for name in BUILDERS if name not in DYNAMIC | {"self-normalised"}]
+)
 @of_a_boundary
 def test_a_saved_model_gives_the_same_numbers(name, boundary, tmp_path):
     model = build(name, boundary)
@@ -247,7 +281,9 @@ def test_a_saved_model_gives_the_same_numbers(name, boundary, tmp_path):
     loaded = LanguageModel.load(tmp_path / "model").model
     assert (repr(loaded), loaded.order, loaded.boundary) == (repr(model), model.order, boundary)
     contexts = _contexts(model)
-    np.testing.assert_allclose(loaded.next_log_probs(contexts), model.next_log_probs(contexts), rtol=1e-12)
+    np.testing.assert_allclose(
+        loaded.next_log_probs(contexts), model.next_log_probs(contexts), rtol=1e-12
+    )
 
 
 @of_every_model
@@ -262,7 +298,10 @@ def test_wrong_ids_and_shapes_are_refused(name):
     ):
         with pytest.raises(InputError, match=message):
             model.log_prob(context, target)
-    with pytest.raises(InputError, match="must be asked for the words" if name in DYNAMIC else "`context_ids` must be"):
+    with pytest.raises(
+        InputError,
+        match="must be asked for the words" if name in DYNAMIC else "`context_ids` must be",
+    ):
         model.next_log_probs(row if name in DYNAMIC else np.full((1, model.order), 4))
 
 

@@ -48,8 +48,12 @@ def test_long_text_is_summed_in_float64():
     assert evaluate(Third(), np.full(300_001, 4))["perplexity"] == pytest.approx(3, rel=1e-7)
 
 
-@pytest.mark.parametrize(("value", "message"), [(-np.inf, "Bigram gives .* probability 0"), (np.nan, "Received: nan")])
+@pytest.mark.parametrize(
+    ("value", "message"), [(-np.inf, "Bigram gives .* probability 0"), (np.nan, "Received: nan")]
+)
 def test_probability_0_or_nan_is_refused(value, message, monkeypatch):
-    monkeypatch.setattr(Bigram, "log_prob", lambda self, contexts, targets: np.full(len(targets), value))
+    monkeypatch.setattr(
+        Bigram, "log_prob", lambda self, contexts, targets: np.full(len(targets), value)
+    )
     with pytest.raises(RunError, match=message):
         evaluate(Bigram(), TEXT)

@@ -126,8 +126,14 @@ def test_shuffled_batches_resume_with_the_same_log_probs():
     ids = _text(40)
     options = dict(order=3, batch_size=8, drop_remainder=True, seed=5)
     jackknife = Jackknife(ids, V, 4)  # of a higher order than the network
-    whole = list(hybrid_dataset(ids, jackknife, first_epoch=1, **options).take(9).as_numpy_iterator())
-    resumed = hybrid_dataset(ids, jackknife, first_epoch=1, first_batch=4, **options).take(5).as_numpy_iterator()
+    whole = list(
+        hybrid_dataset(ids, jackknife, first_epoch=1, **options).take(9).as_numpy_iterator()
+    )
+    resumed = (
+        hybrid_dataset(ids, jackknife, first_epoch=1, first_batch=4, **options)
+        .take(5)
+        .as_numpy_iterator()
+    )
     for (inputs, targets), (wanted_inputs, wanted) in zip(resumed, whole[4:], strict=True):
         np.testing.assert_array_equal(targets, wanted)
         assert inputs["contexts"].shape == (8, 2)
@@ -149,12 +155,18 @@ def test_it_learns_what_the_ngram_model_does_not_know():
     jackknife = Jackknife(ids, V, 2)
     validation = hybrid_dataset(test, background, 4, 64, shuffle=False)
     history = network.fit(
-        hybrid_dataset(ids, jackknife, 4, 16), validation_data=validation, epochs=3, shuffle=False, verbose=0
+        hybrid_dataset(ids, jackknife, 4, 16),
+        validation_data=validation,
+        epochs=3,
+        shuffle=False,
+        verbose=0,
     ).history
     figures = evaluate(Hybrid(network, background), test)
     assert figures["perplexity"] == pytest.approx(history["val_perplexity"][-1], rel=1e-4)
     assert figures["perplexity"] < 0.98 * evaluate(background, test)["perplexity"]
-    adapted, adaptation = adapt_network(Hybrid(network, background), test[:150], test[150:], epochs=2)
+    adapted, adaptation = adapt_network(
+        Hybrid(network, background), test[:150], test[150:], epochs=2
+    )
     assert isinstance(adapted, Hybrid) and adapted.background is background
     assert adaptation.after <= adaptation.before
 

@@ -1,4 +1,6 @@
-"""The jackknife: no n-gram is predicted by a model that has seen its sentence, or its part of a text on few lines."""
+"""The jackknife: no n-gram is predicted by a model that has seen its sentence, or its part of a
+text on few lines.
+"""
 
 import functools
 
@@ -13,7 +15,9 @@ from keras_nplm.data.ngram_arrays import extract_ngrams
 
 V = 9
 EOS, BOS = 3, 2
-FEW = settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(
+    max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 SENTENCES = st.lists(st.integers(1, 12), min_size=1, max_size=14)
 
 
@@ -28,12 +32,16 @@ def _count(ids: np.ndarray, boundary: str) -> int:
 
 
 def _number_by_first_ngram(sentences: list[np.ndarray], boundary: str, folds: int) -> list[int]:
-    """The part of each sentence: the fold, of equal numbers of n-grams, in which its first n-gram is."""
+    """The part of each sentence: the fold, of equal numbers of n-grams, in which its first n-gram
+    is.
+    """
     sizes = [_count(sentence, boundary) for sentence in sentences]
     return [sum(sizes[:i]) * folds // sum(sizes) for i in range(len(sizes))]
 
 
-def _read_in_order(ids, jackknife: Jackknife, order: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
+def _read_in_order(
+    ids, jackknife: Jackknife, order: int, boundary: str
+) -> tuple[np.ndarray, np.ndarray]:
     """The n-grams of a text in its order, and ln Q of all words after each context."""
     dataset = hybrid_dataset(ids, jackknife, order, 7, boundary=boundary, shuffle=False)
     batches = list(dataset.as_numpy_iterator())
@@ -41,8 +49,12 @@ def _read_in_order(ids, jackknife: Jackknife, order: int, boundary: str) -> tupl
     return ngrams, np.concatenate([inputs["log_q"] for inputs, _ in batches])
 
 
-def _check_log_probs(pieces: list[np.ndarray], parts: list[int], boundary: str, folds: int, order: int = 3) -> None:
-    """ln Q of each n-gram is that of a Kneser-Ney model of the text without the pieces of the same part."""
+def _check_log_probs(
+    pieces: list[np.ndarray], parts: list[int], boundary: str, folds: int, order: int = 3
+) -> None:
+    """ln Q of each n-gram is that of a Kneser-Ney model of the text without the pieces of the same
+    part.
+    """
     ids = np.concatenate(pieces)
     jackknife = Jackknife(ids, V, order - 1, boundary, folds)
     ngrams, log_q = _read_in_order(ids, jackknife, order, boundary)
@@ -79,7 +91,12 @@ def test_fewer_sentences_than_parts_are_cut_between_ngrams(length, lines, bounda
 
 
 @FEW
-@given(lengths=SENTENCES, long=st.integers(0, 13), boundary=st.sampled_from(BOUNDARIES), folds=st.integers(2, 5))
+@given(
+    lengths=SENTENCES,
+    long=st.integers(0, 13),
+    boundary=st.sampled_from(BOUNDARIES),
+    folds=st.integers(2, 5),
+)
 def test_a_sentence_longer_than_all_others_is_one_part(lengths, long, boundary, folds):
     assume(folds <= len(lengths))
     lengths[long % len(lengths)] = 200
@@ -119,7 +136,9 @@ def test_random_letters_have_the_log_probs_of_chance(lines, boundary):
     rng = np.random.default_rng(0)
     letters = 26
     length = 6000 // lines
-    sentences = [np.append(rng.integers(4, 4 + letters, length - 7 * (i % 3)), EOS) for i in range(lines)]
+    sentences = [
+        np.append(rng.integers(4, 4 + letters, length - 7 * (i % 3)), EOS) for i in range(lines)
+    ]
     ids = np.concatenate(sentences).astype(np.int32)
     jackknife = Jackknife(ids, 4 + letters, 3, boundary)
     ngrams, log_q = _read_in_order(ids, jackknife, 3, boundary)
@@ -129,7 +148,8 @@ def test_random_letters_have_the_log_probs_of_chance(lines, boundary):
         assert letters < np.exp(-part.mean()) < 33
 
 
-# Each word occurs once. So a model which has not seen the target gives it the probability of any unseen word.
+# Each word occurs once. So a model which has not seen the target gives it the probability of any
+# unseen word.
 
 WORDS = 60
 
@@ -143,7 +163,9 @@ def _write_distinct_words(boundary: str, lines: int) -> np.ndarray:
 
 
 def _check_targets_are_unseen(dataset) -> list[int]:
-    """Return the targets of a dataset that are words, after a check that the model has not seen them."""
+    """Return the targets of a dataset that are words, after a check that the model has not seen
+    them.
+    """
     seen = []
     for inputs, targets in dataset.as_numpy_iterator():
         log_q = inputs["log_q"]
@@ -204,7 +226,9 @@ def test_no_target_of_resampled_texts_has_been_seen(monkeypatch, boundary, part,
     ends = np.flatnonzero(ids == EOS) + 1
     texts = Resampled([(ids[: ends[4]], 1.0), (ids[ends[4] : ends[9]], 0.3), (ids[ends[9] :], 0.6)])
     jackknife = Jackknife(texts, 4 + WORDS, 3, boundary)
-    options = dict(boundary=boundary, part=part, targets_below=below, first_epoch=0, drop_remainder=True)
+    options = dict(
+        boundary=boundary, part=part, targets_below=below, first_epoch=0, drop_remainder=True
+    )
     seen = _check_targets_are_unseen(hybrid_dataset(texts, jackknife, 4, 16, **options).take(20))
     # several epochs: not only of the text that is whole in each epoch
     assert len(set(seen)) > 20
@@ -218,7 +242,9 @@ def test_a_jackknife_of_resampled_texts_is_that_of_the_joined_text():
     np.testing.assert_array_equal(resampled.starts, joined.starts)
     contexts = np.repeat(ids[None, :2], 5, axis=0)
     folds = np.arange(5)
-    np.testing.assert_array_equal(resampled.next_log_probs(contexts, folds), joined.next_log_probs(contexts, folds))
+    np.testing.assert_array_equal(
+        resampled.next_log_probs(contexts, folds), joined.next_log_probs(contexts, folds)
+    )
 
 
 TEXT = np.concatenate(_write_sentences([4] * 10))
@@ -228,8 +254,16 @@ TEXT = np.concatenate(_write_sentences([4] * 10))
     "call, words",
     [
         pytest.param(functools.partial(Jackknife, TEXT, V, 2, folds=1), "2 or more", id="one part"),
-        pytest.param(functools.partial(Jackknife, TEXT[-1:], V, 2, folds=2), "2 n-grams or more", id="one n-gram"),
-        pytest.param(functools.partial(Jackknife, TEXT[-2:], V, 2), "5 n-grams or more.*add text", id="two n-grams"),
+        pytest.param(
+            functools.partial(Jackknife, TEXT[-1:], V, 2, folds=2),
+            "2 n-grams or more",
+            id="one n-gram",
+        ),
+        pytest.param(
+            functools.partial(Jackknife, TEXT[-2:], V, 2),
+            "5 n-grams or more.*add text",
+            id="two n-grams",
+        ),
         pytest.param(functools.partial(Jackknife, list(TEXT), V, 2), "in memory", id="a list"),
         pytest.param(
             functools.partial(hybrid_dataset, TEXT[:20], Jackknife(TEXT, V, 2), 3, 4),
@@ -241,9 +275,19 @@ TEXT = np.concatenate(_write_sentences([4] * 10))
             "`boundary` must be that of the Jackknife, sentence",
             id="another boundary",
         ),
-        pytest.param(functools.partial(ngram_dataset, TEXT, 3, 4, folds=[5, 3]), "`folds`", id="folds that decrease"),
-        pytest.param(functools.partial(ngram_dataset, TEXT, 3, 4, folds=3), "`folds`", id="a number of folds"),
-        pytest.param(functools.partial(ngram_dataset, TEXT, 3, 4, folds=[3], segment=2), "folds", id="segments"),
+        pytest.param(
+            functools.partial(ngram_dataset, TEXT, 3, 4, folds=[5, 3]),
+            "`folds`",
+            id="folds that decrease",
+        ),
+        pytest.param(
+            functools.partial(ngram_dataset, TEXT, 3, 4, folds=3), "`folds`", id="a number of folds"
+        ),
+        pytest.param(
+            functools.partial(ngram_dataset, TEXT, 3, 4, folds=[3], segment=2),
+            "folds",
+            id="segments",
+        ),
     ],
 )
 def test_misuse_is_refused(call, words):

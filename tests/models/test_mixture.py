@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from keras_nplm import Uniform, evaluate, fit_mixture
-from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams, deleted_interpolation, kneser_ney
+from keras_nplm.models.ngrams import (
+    ContextFrequencies,
+    FrequencyBins,
+    count_ngrams,
+    deleted_interpolation,
+    kneser_ney,
+)
 
 V = 12
 
@@ -37,18 +43,27 @@ def test_the_candidate_with_the_best_held_out_likelihood_is_chosen():
     for candidates in (others[:3], others[2::-1]):
         mixture = fit_mixture([first, candidates, others[3]], held_out)
         assert mixture.models == [first, others[int(np.argmin(perplexities))], others[3]]
-        assert evaluate(mixture, held_out)["perplexity"] == pytest.approx(min(perplexities), rel=1e-12)
+        assert evaluate(mixture, held_out)["perplexity"] == pytest.approx(
+            min(perplexities), rel=1e-12
+        )
 
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
 def test_weights_depend_on_the_frequency_bin_of_the_context(boundary):
     text, held_out = _text(1), _text(2, 3000)
     bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(text, V, 3, boundary)))
-    models = [kneser_ney(text, V, 4, boundary), kneser_ney(text, V, 2, boundary), Uniform(V, boundary)]
+    models = [
+        kneser_ney(text, V, 4, boundary),
+        kneser_ney(text, V, 2, boundary),
+        Uniform(V, boundary),
+    ]
     mixture = fit_mixture(models, held_out, boundary, bins)
     assert mixture.weights.shape == (bins.number, 3)
     plain = fit_mixture(models, held_out, boundary)
-    assert evaluate(mixture, held_out, boundary)["perplexity"] <= evaluate(plain, held_out, boundary)["perplexity"]
+    assert (
+        evaluate(mixture, held_out, boundary)["perplexity"]
+        <= evaluate(plain, held_out, boundary)["perplexity"]
+    )
     contexts = np.random.default_rng(3).integers(4, V, (40, 3))
     rows = mixture.weights[bins.find_bins(contexts)]
     assert len(np.unique(rows[:, 0])) > 1

@@ -1,4 +1,6 @@
-"""The compiled graphs of a network: one trace each, also in threads, and no warning of TensorFlow about them."""
+"""The compiled graphs of a network: one trace each, also in threads, and no warning of TensorFlow
+about them.
+"""
 
 import concurrent.futures
 import logging

@@ -1,4 +1,6 @@
-"""Short-lists and their networks against the formulas in NumPy: probabilities, training, first weights."""
+"""Short-lists and their networks against the formulas in NumPy: probabilities, training, first
+weights.
+"""
 
 import functools
 
@@ -75,14 +77,19 @@ def _predict_plainly(model: Shortlist, context_ids: np.ndarray) -> np.ndarray:
 
 def _check(model: Shortlist, contexts: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(expected.sum(axis=1), 1, atol=2e-6)
-    np.testing.assert_allclose(np.exp(model.next_log_probs(contexts)), expected, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(
+        np.exp(model.next_log_probs(contexts)), expected, rtol=1e-5, atol=1e-9
+    )
     size = expected.shape[1]
-    one_by_one = model.log_prob(np.repeat(contexts, size, axis=0), np.tile(np.arange(size), len(contexts)))
+    one_by_one = model.log_prob(
+        np.repeat(contexts, size, axis=0), np.tile(np.arange(size), len(contexts))
+    )
     np.testing.assert_allclose(np.exp(one_by_one).reshape(-1, size), expected, rtol=1e-5, atol=1e-9)
 
 
 @pytest.mark.parametrize(
-    "background, boundary", [("kneser-ney-2", "stream"), ("mixture", "stream"), ("kneser-ney-4", "sentence")]
+    "background, boundary",
+    [("kneser-ney-2", "stream"), ("mixture", "stream"), ("kneser-ney-4", "sentence")],
 )
 def test_probabilities_follow_the_formulas_and_sum_to_1(background, boundary):
     model = Shortlist(_network(3, boundary), _background(background, boundary))
@@ -95,7 +102,9 @@ def test_list_has_all_mass_if_the_background_leaves_none():
     """In the context 5 alone of a bigram model: all of its mass is on id 4."""
     unigrams = np.log(np.array([0, 0.2, 0, 0, 0.3, 0.1, 0.3, 0.1]) + 1e-300).astype(np.float32)
     nothing = np.full(8, -np.inf, np.float32)
-    model = BackoffModel(ContextTrie(8, []), unigrams, [np.array([5 * 8 + 4])], [np.zeros(1, np.float32)], [nothing])
+    model = BackoffModel(
+        ContextTrie(8, []), unigrams, [np.array([5 * 8 + 4])], [np.zeros(1, np.float32)], [nothing]
+    )
     shortlist = Shortlist(_network(2, "sentence", size=8, listed=6), model)
     assert shortlist.outside_mass(np.array([[5]])).tolist() == [0]
     _check(shortlist, np.array([[5]]), np.exp(shortlist.next_log_probs([[5]])))
@@ -125,5 +134,7 @@ def test_outside_mass_rounded_above_1_gives_probabilities():
 def test_target_without_an_output_stops_training():
     model = _network(3)
     model.compile(optimizer="sgd", run_eagerly=True)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`target_ids` must be 0 to 7.*targets_below="):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"`target_ids` must be 0 to 7.*targets_below="
+    ):
         model.fit(np.array([[4, 5]]), np.array([LISTED]), verbose=0)

@@ -30,7 +30,10 @@ def test_log_prob_is_that_of_a_character_model():
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=5), st.data())
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=5),
+    st.data(),
+)
 def test_every_string_has_a_probability(words, data):
     model = SpellingModel(dict.fromkeys(words, 1))
     asked = [*words, data.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=9))]
@@ -47,7 +50,11 @@ def test_training_words_are_unknown_words_then_rare_words(monkeypatch):
     unknown = [{"dog": 1, "cow": 2}, {"dog": 2, "ant": 1, "sat": 1}]
     model = SpellingModel.from_vocabulary(vocabulary, unknown)
     assert model.counts == {"dog": 3, "cow": 2, "ant": 1, "sat": 1, "cat": 1, "the": 1}
-    for most, expected in ((4, ["dog", "cow", "ant", "sat"]), (2, ["dog", "cow"]), (5, ["dog", "cow", "ant", "sat"])):
+    for most, expected in (
+        (4, ["dog", "cow", "ant", "sat"]),
+        (2, ["dog", "cow"]),
+        (5, ["dog", "cow", "ant", "sat"]),
+    ):
         monkeypatch.setattr(module, "MAX_WORDS", most)
         assert [*SpellingModel.from_vocabulary(vocabulary, unknown).counts][:4] == expected
     monkeypatch.setattr(module, "MAX_WORDS", 2)

@@ -1,4 +1,6 @@
-"""States of n-gram models hold only the words that count: as many as in KenLM, with the same continuations."""
+"""States of n-gram models hold only the words that count: as many as in KenLM, with the same
+continuations.
+"""
 
 import dataclasses
 
@@ -37,7 +39,9 @@ WEIGHTS = np.random.default_rng(0).dirichlet([1] * 2, BINS.number)
 
 
 def _random_tables(seed: int) -> BackoffModel:
-    """Return a model of random n-grams whose contexts are not listed as n-grams, as pruning may leave them."""
+    """Return a model of random n-grams whose contexts are not listed as n-grams, as pruning may
+    leave them.
+    """
     rng = np.random.default_rng(seed)
     ngrams = {k: np.unique(rng.integers(4, V, (9, k)), axis=0) for k in (2, 3, 4)}
     contexts = [ngrams[k][:, :-1] for k in (3, 4)]
@@ -46,7 +50,9 @@ def _random_tables(seed: int) -> BackoffModel:
     log_probs = [rng.uniform(-3, -1, len(key)).astype(np.float32) for key in keys]
     backoffs = [rng.uniform(-1, 0, size) * rng.integers(0, 2, size) for size in trie.sizes]
     unigrams = rng.uniform(-4, -2, V).astype(np.float32)
-    return BackoffModel(trie, unigrams, keys, log_probs, [part.astype(np.float32) for part in backoffs], "sentence")
+    return BackoffModel(
+        trie, unigrams, keys, log_probs, [part.astype(np.float32) for part in backoffs], "sentence"
+    )
 
 
 MODELS = {
@@ -56,7 +62,9 @@ MODELS = {
     "contexts that are not listed, again": _random_tables(1),
     "deleted interpolation": DELETED,
     "deleted interpolation of the paper": dataclasses.replace(
-        DELETED, bins=FrequencyBins(DELETED.bins.frequencies, False), weights=DELETED.weights[: BINS.bins_per_length]
+        DELETED,
+        bins=FrequencyBins(DELETED.bins.frequencies, False),
+        weights=DELETED.weights[: BINS.bins_per_length],
     ),
     "class-based": class_based(TEXT, TEXT[::-1], CLASSES, 3),
     "uniform": Uniform(V),
@@ -71,7 +79,10 @@ def test_a_back_off_weight_alone_makes_a_context_count():
     weights[0][11] = -0.3  # of a word that no listed n-gram follows
     model = dataclasses.replace(KNESER_NEY, backoffs=weights)
     contexts = np.array([[4, 4, 11]], np.int32)
-    assert (model.find_used_lengths(contexts).tolist(), KNESER_NEY.find_used_lengths(contexts).tolist()) == ([1], [0])
+    assert (
+        model.find_used_lengths(contexts).tolist(),
+        KNESER_NEY.find_used_lengths(contexts).tolist(),
+    ) == ([1], [0])
     _, after = model.log_prob_and_lengths(contexts[:, [0, 0, 1]], contexts[:, 2])
     assert after.tolist() == [1]
 
@@ -91,7 +102,8 @@ def test_words_beyond_the_used_length_change_nothing(name, seed):
     np.testing.assert_array_equal(model.next_log_probs(shortened), model.next_log_probs(contexts))
     log_probs, after = model.log_prob_and_lengths(shortened, targets)
     np.testing.assert_array_equal(log_probs, model._log_prob(contexts, targets))
-    # the length after a word is the same from the shortened context, and is that of the whole next context
+    # the length after a word is the same from the shortened context, and is that of the whole next
+    # context
     whole = np.concatenate([contexts[:, 1:], targets[:, None]], axis=1)
     np.testing.assert_array_equal(after, model.find_used_lengths(whole))
 

@@ -13,8 +13,12 @@ SERVED = ROOT / "saved_models" / "reference"
 
 @pytest.mark.long
 def test_the_rest_requests_have_answers():
-    text = "".join((directory / "README.md").read_text(encoding="utf-8") for directory in (ROOT, SERVED))
-    requests = re.findall(r"^curl -d '(.*)' http://localhost:8501/v1/models/reference:predict$", text, re.M)
+    text = "".join(
+        (directory / "README.md").read_text(encoding="utf-8") for directory in (ROOT, SERVED)
+    )
+    requests = re.findall(
+        r"^curl -d '(.*)' http://localhost:8501/v1/models/reference:predict$", text, re.M
+    )
     assert len(requests) == 2
     predict = tf.saved_model.load(SERVED / "1").signatures["serving_default"]
     for request in map(json.loads, requests):

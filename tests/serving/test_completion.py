@@ -1,4 +1,6 @@
-"""Completion in the graph: the unfinished word, the words with a prefix and the beam search are those of Python."""
+"""Completion in the graph: the unfinished word, the words with a prefix and the beam search are
+those of Python.
+"""
 
 import functools
 
@@ -24,7 +26,9 @@ def _build_functions(tokenizer_name: str):
     prefixes = PrefixTable(PrefixIndex(WORDS, first=0))
     longest = LONGEST_PREFIX if tokenizer_name == "characters" else prefixes.longest
     texts = tf.TensorSpec([None], tf.string)
-    return tf.function(UnfinishedWords(tokenizer_name, longest).split, [texts]), tf.function(prefixes.match, [texts])
+    return tf.function(UnfinishedWords(tokenizer_name, longest).split, [texts]), tf.function(
+        prefixes.match, [texts]
+    )
 
 
 @pytest.mark.parametrize("name", ["words", "whitespace", "words+lower", "characters"])
@@ -39,7 +43,11 @@ def test_texts_and_prefixes_are_split_as_in_python(name, text):
     if name == "characters":
         expected = split_unfinished(text)
         is_long = len(expected[1]) > LONGEST_PREFIX
-        assert len(word.decode()) > LONGEST_PREFIX if is_long else (context.decode(), word.decode()) == expected
+        assert (
+            len(word.decode()) > LONGEST_PREFIX
+            if is_long
+            else (context.decode(), word.decode()) == expected
+        )
         return
     expected = split_unfinished_word(text, name, longest=max(map(len, WORDS)))
     fits = match(tf.constant([word]))[0].numpy().tolist()
@@ -49,7 +57,11 @@ def test_texts_and_prefixes_are_split_as_in_python(name, text):
 
 
 LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "that cat's hat", "é ☃"] * 5
-TYPED = "the ca|the ||c|(ch|the cat-|x|the\tca|the\xa0 ca|the▁ca| \t|我 |☃ca|é|</s>|If the o|tttttt|ttttttt".split("|")
+TYPED = (
+    "the ca|the ||c|(ch|the cat-|x|the\tca|the\xa0 ca|the▁ca| \t|我 |☃ca|é|</s>|If "
+    "the "
+    "o|tttttt|ttttttt"
+).split("|")
 
 
 def _check(signatures: dict, language_model: LanguageModel, top_k: int) -> None:
@@ -61,8 +73,12 @@ def _check(signatures: dict, language_model: LanguageModel, top_k: int) -> None:
         served = signatures[name](**{argument: tf.constant(TYPED)})
         for i, text in enumerate(TYPED):
             words, probabilities = predict(text, top_k), served["probabilities"][i].numpy()
-            assert [word.decode() for word in served["words"][i].numpy() if word] == [word for word, _ in words]
-            np.testing.assert_allclose(probabilities, [p for _, p in words] + [0] * (top_k - len(words)), 1e-3, 1e-30)
+            assert [word.decode() for word in served["words"][i].numpy() if word] == [
+                word for word, _ in words
+            ]
+            np.testing.assert_allclose(
+                probabilities, [p for _, p in words] + [0] * (top_k - len(words)), 1e-3, 1e-30
+            )
 
 
 def test_served_completions_of_words_are_those_of_python(loaded, language_model):
@@ -72,7 +88,12 @@ def test_served_completions_of_words_are_those_of_python(loaded, language_model)
 @pytest.mark.long
 @pytest.mark.parametrize(
     "kind, space, network",
-    [("characters", "▁", NPLM), ("characters", "▁", Uniform), ("unigram", "", NPLM), ("bpe", "", NPLM)],
+    [
+        ("characters", "▁", NPLM),
+        ("characters", "▁", Uniform),
+        ("unigram", "", NPLM),
+        ("bpe", "", NPLM),
+    ],
 )
 def test_pieces_complete_words_in_the_served_graph(randomise, monkeypatch, kind, space, network):
     monkeypatch.setattr("keras_nplm.language_model.completion._SMALL_BEAM", 64)
@@ -80,7 +101,10 @@ def test_pieces_complete_words_in_the_served_graph(randomise, monkeypatch, kind,
     monkeypatch.setattr("keras_nplm.language_model.completion.MOST_PIECES", 8)
     tokenizer, vocabulary = "characters", Vocabulary([*space, *sorted({*"".join(LINES)} - {" "})])
     if kind != "characters":
-        tokenizer, vocabulary = "sentencepiece", Vocabulary.from_subwords(Subwords.train(LINES, 300, kind))
+        tokenizer, vocabulary = (
+            "sentencepiece",
+            Vocabulary.from_subwords(Subwords.train(LINES, 300, kind)),
+        )
     size = len(vocabulary)
     model = Uniform(size, "sentence") if network is Uniform else randomise(NPLM(size, 3, 5, 8))
     language_model = LanguageModel(model, vocabulary, tokenizer, "sentence")

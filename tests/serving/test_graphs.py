@@ -33,10 +33,20 @@ WORDS = ["the", "cat", "sat", "on", "mat", ".", "a", "dog"]
 SIZE = len(WORDS) + 4
 # a mixture by frequency has a network and an interpolated model
 FAST = ("Kneser-Ney", "class-based", "mixture by frequency", "hybrid")
-LONG = ("sampled", "nce", "adaptive", "tied", "no hidden layer", "bfloat16", "deleted interpolation, paper", "mixture")
+LONG = (
+    "sampled",
+    "nce",
+    "adaptive",
+    "tied",
+    "no hidden layer",
+    "bfloat16",
+    "deleted interpolation, paper",
+    "mixture",
+)
 LONG += ("float64", "averaged", "deep", "pointer", "short-list of all words")
 LONG += ("network of a short-list", "energy", "full", "deleted interpolation", "short-list")
-_IDS = np.append(np.random.default_rng(0).choice([1, 3, *range(4, 11)], 600), 3).astype(np.int32)  # 3 ends a sentence
+# 3 ends a sentence
+_IDS = np.append(np.random.default_rng(0).choice([1, 3, *range(4, 11)], 600), 3).astype(np.int32)
 
 
 @functools.cache
@@ -50,11 +60,20 @@ def _build_model(kind: str, boundary: str):
         classes = np.array([0, 4, 2, 3, 4, 5, 4, 5, 6, 6, 4, 6], np.int32)
         return ngrams.class_based(ids, held_out, classes, 3, boundary)
     if kind == "mixture":
-        models = [_build_model("full", boundary), _build_model("Kneser-Ney", boundary), Uniform(SIZE, boundary)]
+        models = [
+            _build_model("full", boundary),
+            _build_model("Kneser-Ney", boundary),
+            Uniform(SIZE, boundary),
+        ]
         return Mixture(models, [0.5, 0.3, 0.2])
     if kind == "mixture by frequency":
-        bins = ngrams.FrequencyBins(ngrams.ContextFrequencies.from_counts(ngrams.count_ngrams(ids, SIZE, 3, boundary)))
-        models = [_build_model("no hidden layer", boundary), _build_model("deleted interpolation", boundary)]
+        bins = ngrams.FrequencyBins(
+            ngrams.ContextFrequencies.from_counts(ngrams.count_ngrams(ids, SIZE, 3, boundary))
+        )
+        models = [
+            _build_model("no hidden layer", boundary),
+            _build_model("deleted interpolation", boundary),
+        ]
         return Mixture(models, np.random.default_rng(0).dirichlet([1, 1], bins.number), bins)
     if kind == "hybrid":
         network = compose(SIZE, 5, 6, 100, kind=HybridNetwork, boundary=boundary)
@@ -83,7 +102,9 @@ def _build_network(kind: str, boundary: str) -> ContextNetwork:
     if kind == "float64":
         return NPLM(SIZE, 3, 6, 5, boundary=boundary, dtype="float64")
     if kind == "network of a short-list":
-        return compose(SIZE, 3, 6, head=LinearHead(SIZE, num_outputs=8, name="prob"), boundary=boundary)
+        return compose(
+            SIZE, 3, 6, head=LinearHead(SIZE, num_outputs=8, name="prob"), boundary=boundary
+        )
     if kind == "tied":
         return compose(SIZE, 2, 6, head=LinearHead(SIZE, tied=True, name="prob"), boundary=boundary)
     if kind == "adaptive":
@@ -112,23 +133,35 @@ def _randomise(network: ContextNetwork) -> ContextNetwork:
     return network
 
 
-@pytest.mark.parametrize("kind", [*FAST, *(pytest.param(kind, marks=pytest.mark.long) for kind in LONG)])
+@pytest.mark.parametrize(
+    "kind", [*FAST, *(pytest.param(kind, marks=pytest.mark.long) for kind in LONG)]
+)
 def test_graphs_give_the_probabilities_of_python(kind):
     model = _build_model(kind, "sentence")
     contexts = np.random.default_rng(1).integers(0, SIZE, (500, model.order - 1)).astype(np.int32)
     targets = np.random.default_rng(2).integers(1, SIZE, 500).astype(np.int32)
     graph = build_graph(model)
-    definition = tf.function(graph.log_prob).get_concrete_function(contexts, targets).graph.as_graph_def()
+    definition = (
+        tf.function(graph.log_prob).get_concrete_function(contexts, targets).graph.as_graph_def()
+    )
     assert "_XlaMustCompile" not in str(definition)  # a server may lack XLA
     # sums are rounded in other places
     rtol = {"bfloat16": 0.03, "short-list of all words": 5e-4, "hybrid": 1e-4}.get(kind, 2e-5)
     log_prob = graph.log_prob(tf.constant(contexts), tf.constant(targets))
-    np.testing.assert_allclose(np.exp(log_prob), np.exp(model.log_prob(contexts, targets)), rtol=rtol, atol=1e-7)
+    np.testing.assert_allclose(
+        np.exp(log_prob), np.exp(model.log_prob(contexts, targets)), rtol=rtol, atol=1e-7
+    )
     expected = np.exp(model.next_log_probs(contexts))
-    np.testing.assert_allclose(np.exp(graph.next_log_probs(tf.constant(contexts))), expected, rtol=rtol, atol=1e-7)
+    np.testing.assert_allclose(
+        np.exp(graph.next_log_probs(tf.constant(contexts))), expected, rtol=rtol, atol=1e-7
+    )
     ids, probabilities = graph.most_probable(tf.constant(contexts), 4, 3)
-    np.testing.assert_allclose(probabilities, -np.sort(-expected[:, 4:], axis=1)[:, :3], rtol=rtol, atol=1e-7)
-    np.testing.assert_allclose(np.take_along_axis(expected, ids.numpy(), axis=1), probabilities, rtol=rtol, atol=1e-7)
+    np.testing.assert_allclose(
+        probabilities, -np.sort(-expected[:, 4:], axis=1)[:, :3], rtol=rtol, atol=1e-7
+    )
+    np.testing.assert_allclose(
+        np.take_along_axis(expected, ids.numpy(), axis=1), probabilities, rtol=rtol, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("boundary", ["stream", "text"])
@@ -136,17 +169,26 @@ def test_served_functions_give_the_results_of_python(boundary):
     language_model = LanguageModel(_build_model("Kneser-Ney", boundary), Vocabulary(WORDS), "words")
     sentences = ["the cat sat on the mat .", "", "a bird sat", "dog dog dog dog dog"]
     served = ServingModule(language_model, len(WORDS))
-    scores, predicted = served.score(tf.constant(sentences)), served.predict_next(tf.constant(sentences))
+    scores, predicted = (
+        served.score(tf.constant(sentences)),
+        served.predict_next(tf.constant(sentences)),
+    )
     for i, sentence in enumerate(sentences):  # each is a text of its own
         [score] = language_model.score([sentence])
         words = dict(language_model.next_words(sentences[i], len(WORDS)))
-        found = zip(predicted["words"][i].numpy().astype(str), predicted["probabilities"][i].numpy(), strict=True)
+        found = zip(
+            predicted["words"][i].numpy().astype(str),
+            predicted["probabilities"][i].numpy(),
+            strict=True,
+        )
         assert dict(found) == pytest.approx(words, rel=2e-5)
         assert (scores["tokens"][i], scores["unk_tokens"][i]) == (score.tokens, score.unk_tokens)
         assert float(scores["log_prob"][i]) == pytest.approx(score.log_prob, rel=2e-5)
 
 
-@pytest.mark.parametrize("size, k, high", [(5, 5, 9), (300, 2, 9), (3000, 4, 3), (3000, 1, 99), (1100, 4, 9)])
+@pytest.mark.parametrize(
+    "size, k, high", [(5, 5, 9), (300, 2, 9), (3000, 4, 3), (3000, 1, 99), (1100, 4, 9)]
+)
 def test_the_greatest_values_are_those_of_tensorflow(size, k, high):
     values = np.random.default_rng(size + k).integers(-high, high, (3, size)).astype(np.float32)
     values[0, -1] = high + 1  # after the last whole block

@@ -15,12 +15,24 @@ UNTRUSTED = [
 
 
 def test_the_card_has_perplexities_and_the_configuration(language_model):
-    metrics = {"perplexity": 55.914, "perplexity_without_unk": 58.06, "tokens": 6526, "unk_tokens": 422}
+    metrics = {
+        "perplexity": 55.914,
+        "perplexity_without_unk": 58.06,
+        "tokens": 6526,
+        "unk_tokens": 422,
+    }
     none = {"perplexity": 3.0, "perplexity_without_unk": None, "tokens": 2, "unk_tokens": 2}
     metrics = {"test": metrics, "validation": none, "parameters": 389_004}
     card = model_card("small", language_model, {}, {}, metrics, 100)
-    assert "| test | 55.91 | 58.06 | 6,526 | 422 |" in card and "| validation | 3.00 | – | 2 | 2 |" in card
-    assert "389,004 parameters" in card and "## Training" not in card and "from the 3 tokens before it." in card
+    assert (
+        "| test | 55.91 | 58.06 | 6,526 | 422 |" in card
+        and "| validation | 3.00 | – | 2 | 2 |" in card
+    )
+    assert (
+        "389,004 parameters" in card
+        and "## Training" not in card
+        and "from the 3 tokens before it." in card
+    )
 
     options = CONFIGURATIONS["brown"].options.replace(hidden_units=12)
     config = json.loads(json.dumps(options.flatten())) | {
@@ -38,7 +50,13 @@ def test_the_card_has_perplexities_and_the_configuration(language_model):
 
 def test_every_string_of_an_untrusted_model_is_within_code(language_model):
     text = "\n".join(UNTRUSTED)
-    config = {"kind": text, "corpus": text, "tokenizer": text, "boundary": text, text: [text, {text: text}]}
+    config = {
+        "kind": text,
+        "corpus": text,
+        "tokenizer": text,
+        "boundary": text,
+        text: [text, {text: text}],
+    }
     card = model_card("mine", language_model, {}, config, {}, 100)
     card.encode("utf-8")  # so that it can be written
     blocks = re.findall(r"^```(\w+)\n(.*?)\n```$", card, re.DOTALL | re.MULTILINE)

@@ -1,4 +1,6 @@
-"""Served texts are read as in Python: white space, control characters, line ends, blank lines, invalid bytes."""
+"""Served texts are read as in Python: white space, control characters, line ends, blank lines,
+invalid bytes.
+"""
 
 import functools
 
@@ -31,7 +33,14 @@ PATTERNS = ["{0}the", "th{0}e cat", "the{0}", "the {0}", "the{0}cat", "{0}", "{0
 TEXTS = [pattern.format(odd) for odd in (*CONTROLS, *SPACES, *MARKS) for pattern in PATTERNS]
 TEXTS += ["", "a\r\n", "\r\na", "a\n\nb\n", "a\r\nb \r\n", "a \n", "a\n ", " \n ", "\t\n", "<unk>"]
 TEXTS += ["the <unk> ", "x" * 3000, "the" + " " * 500, " " * 500 + "the", "the " * 50]
-INVALID = [b"\xed\xa0\x80a", b"a\xc0\x80\n", b"\xf4\x90\x80\x80 ", b"a\xe2\x82 b", b"\xc2", b"\xff "]
+INVALID = [
+    b"\xed\xa0\x80a",
+    b"a\xc0\x80\n",
+    b"\xf4\x90\x80\x80 ",
+    b"a\xe2\x82 b",
+    b"\xc2",
+    b"\xff ",
+]
 MARKERS = ["<s>", "a </s> b", "<pad>\n", "<s><unk>"]
 
 
@@ -54,7 +63,9 @@ def _encode_each(texts: list[str], vocabulary: Vocabulary, tokenizer: str) -> li
 
 
 def _check_ids(tokenizer: str, texts: list[str]) -> None:
-    """Compare the predicted tokens of lines, and the contexts after prompts, with those of Python."""
+    """Compare the predicted tokens of lines, and the contexts after prompts, with those of
+    Python.
+    """
     vocabulary = _build_vocabulary(tokenizer)
     graph = TextGraph(vocabulary, tokenizer, "sentence")
     served = tf.constant([text.encode() for text in texts])
@@ -81,7 +92,9 @@ def test_the_end_of_a_cut_text_has_its_last_tokens(kind, cut_texts):
     vocabulary = _build_vocabulary(kind)
     tokenizer = vocabulary.tokenizer(kind)
     texts = cut_texts("thecatbé▁:,-'a12☃\0\t\u3000    ", 90)
-    context_ids, found = TextGraph(vocabulary, tokenizer, "sentence").contexts(tf.constant(texts), ORDER, 1 << 20)
+    context_ids, found = TextGraph(vocabulary, tokenizer, "sentence").contexts(
+        tf.constant(texts), ORDER, 1 << 20
+    )
     assert found.numpy().all()
     for text, ids in zip(texts, context_ids.numpy().tolist(), strict=True):
         tokens = tokenizer.split_beginning(text.decode("utf-8", "replace"))
@@ -94,7 +107,9 @@ def test_the_end_of_a_cut_text_has_its_last_tokens(kind, cut_texts):
 def test_each_character_has_the_ids_of_training(tokenizer):
     characters = [chr(code) for code in range(0x3001)]
     _check_ids(tokenizer, [f"{one}ab cd{one}ef gh{one}" for one in characters])
-    _check_ids(tokenizer, [pattern.format(one) for one in characters for pattern in ("{0}", "ab {0}")])
+    _check_ids(
+        tokenizer, [pattern.format(one) for one in characters for pattern in ("{0}", "ab {0}")]
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,14 +147,40 @@ def test_markers_in_served_text_are_unknown_words():
         assert log_prob == pytest.approx(score.log_prob, abs=1e-4)
 
 
-PROMPTS = ["", " ", "the", "the ", "the  ", "the\t", "the\xa0", "the\n", "the\r\n", "the\u3000", " the"]
-PROMPTS += ["the cat", "the cat ", "\n", "a\x1c", "a\x85 ", "a,", "a, ", "☃ ", "▁", "a▁", "the\u200b"]
+PROMPTS = [
+    "",
+    " ",
+    "the",
+    "the ",
+    "the  ",
+    "the\t",
+    "the\xa0",
+    "the\n",
+    "the\r\n",
+    "the\u3000",
+    " the",
+]
+PROMPTS += [
+    "the cat",
+    "the cat ",
+    "\n",
+    "a\x1c",
+    "a\x85 ",
+    "a,",
+    "a, ",
+    "☃ ",
+    "▁",
+    "a▁",
+    "the\u200b",
+]
 
 
 def _check_words(tokenizer: str, name: str, argument: str) -> None:
     """Compare the probabilities that a signature returns after each prompt with those of Python."""
     language_model = _build_model(tokenizer, "sentence")
-    predict = language_model.next_words if name == "predict_next" else language_model.complete_prefix
+    predict = (
+        language_model.next_words if name == "predict_next" else language_model.complete_prefix
+    )
     function = ServingModule(language_model, top_k=3).signatures()[name]
     served = function(**{argument: tf.constant(PROMPTS)})["probabilities"].numpy()
     for prompt, probabilities in zip(PROMPTS, served, strict=True):
@@ -151,6 +192,8 @@ def _check_words(tokenizer: str, name: str, argument: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("tokenizer", KINDS)
-@pytest.mark.parametrize("name, argument", [("predict_next", "contexts"), ("complete_prefix", "texts")])
+@pytest.mark.parametrize(
+    "name, argument", [("predict_next", "contexts"), ("complete_prefix", "texts")]
+)
 def test_served_words_after_odd_prompts_are_those_of_python(tokenizer, name, argument):
     _check_words(tokenizer, name, argument)

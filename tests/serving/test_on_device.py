@@ -35,7 +35,8 @@ def _run_litert(path, **inputs):
 def _run_onnx(path, **inputs):
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is needed")
     session = runtime.InferenceSession(str(path))
-    assert [given.name for given in session.get_inputs()] == [*inputs]  # in C++ they are often known by place
+    # in C++ they are often known by place
+    assert [given.name for given in session.get_inputs()] == [*inputs]
     (output,) = session.run(None, inputs)
     return output
 
@@ -54,14 +55,21 @@ def _encode(language_model, texts):
     return {"x": x, "x_lens": np.array([*map(len, ids)])}
 
 
-@pytest.mark.parametrize("export, run, mixed", [(export_litert, _run_litert, False), (export_onnx, _run_onnx, True)])
+@pytest.mark.parametrize(
+    "export, run, mixed", [(export_litert, _run_litert, False), (export_onnx, _run_onnx, True)]
+)
 def test_a_file_gives_the_numbers_of_python(export, run, mixed, language_model, tmp_path, capsys):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
     target, written = tmp_path / "next", language_model
     if mixed:  # its network alone is written
         model = language_model.model
-        written = language_model.replace_model(Mixture([model, Uniform(model.vocabulary_size)], [0.5, 0.5]))
-    assert [str(path) for path in export(written, target)] == [str(target), f"{target}.vocabulary.txt"]
+        written = language_model.replace_model(
+            Mixture([model, Uniform(model.vocabulary_size)], [0.5, 0.5])
+        )
+    assert [str(path) for path in export(written, target)] == [
+        str(target),
+        f"{target}.vocabulary.txt",
+    ]
     assert Vocabulary.load(f"{target}.vocabulary.txt") == language_model.vocabulary
     for rows in (1, 4):  # any batch size
         expected = language_model.model.next_log_probs(CONTEXTS[:rows])
@@ -88,8 +96,13 @@ def test_a_file_scores_texts(boundary, ending, run, randomise, tmp_path, monkeyp
     scorer = language_model.scorer()
     assert main(["export", str(tmp_path / "model"), path, "--signature", "score"]) == 0
     for texts in (TEXTS, TEXTS[:1], [""], []):
-        inputs = _encode(language_model, texts) if texts else {"x": np.zeros((0, 3), int), "x_lens": np.zeros(0, int)}
-        ends = [scorer.score(scorer.begin(), text) for text in texts]  # each row is a text of its own
+        inputs = (
+            _encode(language_model, texts)
+            if texts
+            else {"x": np.zeros((0, 3), int), "x_lens": np.zeros(0, int)}
+        )
+        # each row is a text of its own
+        ends = [scorer.score(scorer.begin(), text) for text in texts]
         expected = [-log_prob - scorer.end(state) for log_prob, state in ends]
         np.testing.assert_allclose(run(path, **inputs), expected, rtol=1e-5, atol=1e-6)
     inputs = {"x": np.array([[5, 6], [5, V], [-1, 5]]), "x_lens": np.array([2, 2, 2])}
@@ -127,7 +140,9 @@ def _build_network(kind):
 def test_runtimes_give_the_numbers_of_every_network(kind, randomise, tmp_path, monkeypatch):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
     model = randomise(_build_network(kind))
-    language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words", "sentence")
+    language_model = LanguageModel(
+        model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words", "sentence"
+    )
     monkeypatch.setattr(on_device, "_TILE", 16)
     rtol = 0.05 if model.dtype_policy.name == "mixed_bfloat16" else 1e-4
     lite, _ = export_litert(language_model, tmp_path / "score.tflite", signature="score")
@@ -139,10 +154,16 @@ def test_runtimes_give_the_numbers_of_every_network(kind, randomise, tmp_path, m
     lite, _ = export_litert(language_model, tmp_path / "a.tflite")
     onnx, _ = export_onnx(language_model, tmp_path / "a.onnx")
     expected = model.next_log_probs(CONTEXTS)
-    for run, path in ((_run_litert, lite), (_run_onnx, onnx), (_run_openvino, lite), (_run_openvino, onnx)):
+    for run, path in (
+        (_run_litert, lite),
+        (_run_onnx, onnx),
+        (_run_openvino, lite),
+        (_run_openvino, onnx),
+    ):
         found = run(path, context_ids=CONTEXTS)
         np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=rtol, atol=1e-7)
-        inside = np.isfinite(expected)  # ln 0 of words outside a short-list is the least number in some runtimes
+        # ln 0 of words outside a short-list is the least number in some runtimes
+        inside = np.isfinite(expected)
         np.testing.assert_allclose(found[inside], expected[inside], atol=rtol)
 
 
@@ -151,8 +172,13 @@ def test_files_for_devices_have_no_loops(signature):
     model = compose_energy(V, order=3, embedding_dim=2, hidden_units=3)
     language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words")
     module = on_device._DeviceModule(language_model, signature)
-    operations = {operation.type for operation in module.function.get_concrete_function().graph.get_operations()}
-    assert "Tanh" in operations and not [name for name in operations if "While" in name or "Call" in name]
+    operations = {
+        operation.type
+        for operation in module.function.get_concrete_function().graph.get_operations()
+    }
+    assert "Tanh" in operations and not [
+        name for name in operations if "While" in name or "Call" in name
+    ]
 
 
 @pytest.mark.long
@@ -166,7 +192,9 @@ def test_a_quantised_file_is_small_and_nearly_exact(suffix, run, tmp_path, capsy
     for path, flags in {whole: [], small: ["--quantise"]}.items():
         assert main(["export", str(tmp_path / "model"), str(path), *flags]) == 0
         assert capsys.readouterr().out == f"wrote {path}, {path}.vocabulary.txt\n"
-    assert small.stat().st_size < 0.3 * whole.stat().st_size and {log.name for log in caplog.records} <= {"tensorflow"}
+    assert small.stat().st_size < 0.3 * whole.stat().st_size and {
+        log.name for log in caplog.records
+    } <= {"tensorflow"}
     got, expected = (run(path, context_ids=CONTEXTS) for path in (small, whole))
     assert 0 < np.abs(got - expected).max() < 0.1
     np.testing.assert_allclose(np.exp(got).sum(axis=1), 1, rtol=1e-4)

@@ -1,4 +1,6 @@
-"""The reference model: its SavedModel gives the figures of its model card and the numbers of the preset."""
+"""The reference model: its SavedModel gives the figures of its model card and the numbers of the
+preset.
+"""
 
 import re
 from pathlib import Path
@@ -17,14 +19,20 @@ CARD = (DIRECTORY / "README.md").read_text(encoding="utf-8")
 
 def test_it_has_the_figures_of_its_card_and_the_probabilities_of_the_preset():
     assert sum(path.stat().st_size for path in DIRECTORY.rglob("*") if path.is_file()) < 5e6
-    loaded, language_model = tf.saved_model.load(DIRECTORY / "1"), LanguageModel.from_preset("reference")
+    loaded, language_model = (
+        tf.saved_model.load(DIRECTORY / "1"),
+        LanguageModel.from_preset("reference"),
+    )
     answer = loaded.signatures["serving_default"](contexts=tf.constant(["The value of"]))
     words, probabilities = zip(*language_model.next_words("The value of"), strict=True)
     assert [word.decode() for word in answer["words"][0].numpy()] == list(words)
     np.testing.assert_allclose(answer["probabilities"][0], probabilities, rtol=1e-4)
     for split in ("validation", "test"):
         recorded = read_metrics(find_preset("reference"))[split]
-        assert f"| {split} | {recorded['perplexity']:.2f} | {recorded['perplexity_without_unk']:.2f} |" in CARD
+        assert (
+            f"| {split} | {recorded['perplexity']:.2f} | {recorded['perplexity_without_unk']:.2f} |"
+            in CARD
+        )
 
 
 def test_the_card_has_the_training_command():

@@ -28,7 +28,9 @@ def _trace_once(*options) -> ServingModule:
 def no_graphs(monkeypatch) -> None:
     """Functions are traced once for all exports, and graphs are not written."""
     monkeypatch.setattr("keras_nplm.serving.saved_model.ServingModule", _trace_once)
-    monkeypatch.setattr(tf.saved_model, "save", lambda _, path, signatures: (path / "saved_model.pb").touch())
+    monkeypatch.setattr(
+        tf.saved_model, "save", lambda _, path, signatures: (path / "saved_model.pb").touch()
+    )
 
 
 @pytest.mark.long
@@ -49,7 +51,8 @@ def test_variables_of_training_are_not_saved(tmp_path):
     model = compose(12, 3, 2, hidden=hidden, objective=NoiseContrastive(), boundary="stream")
     path = tf.train.Checkpoint(graph=build_graph(model)).write(str(tmp_path / "variables"))
     weights = sorted(shape for name, shape in tf.train.list_variables(path) if shape)
-    assert weights == sorted([[12, 2], [4, 5], [5], [12, 5], [12]])  # C, H, d, U, b; no noise distribution, no seeds
+    # C, H, d, U, b; no noise distribution, no seeds
+    assert weights == sorted([[12, 2], [4, 5], [5], [12, 5], [12]])
 
 
 def test_the_server_files_name_the_model(exported):
@@ -57,7 +60,9 @@ def test_the_server_files_name_the_model(exported):
     compose = (directory / "compose.yaml").read_text()
     assert 'base_path: "/models/small"' in (directory / "models.config").read_text()
     for option in ("models.config", "batching.config", "monitoring.config"):
-        assert f"/models/small/{option}" in compose and not re.search(r"[{][a-z]+[}]", (directory / option).read_text())
+        assert f"/models/small/{option}" in compose and not re.search(
+            r"[{][a-z]+[}]", (directory / option).read_text()
+        )
 
 
 def test_versions_are_numbered_and_edited_server_files_kept(no_graphs, language_model, tmp_path):
@@ -80,9 +85,15 @@ def test_versions_are_numbered_and_edited_server_files_kept(no_graphs, language_
 
 
 @pytest.mark.parametrize(
-    "error", [OSError(errno.ENOSPC, "No space left"), tf.errors.ResourceExhaustedError(None, None, "No space left")]
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left"),
+        tf.errors.ResourceExhaustedError(None, None, "No space left"),
+    ],
 )
-def test_a_full_disk_leaves_the_earlier_versions(no_graphs, language_model, tmp_path, monkeypatch, error):
+def test_a_full_disk_leaves_the_earlier_versions(
+    no_graphs, language_model, tmp_path, monkeypatch, error
+):
     target = tmp_path / "served"
     export_saved_model(language_model, target)
 
@@ -90,6 +101,8 @@ def test_a_full_disk_leaves_the_earlier_versions(no_graphs, language_model, tmp_
         raise error
 
     monkeypatch.setattr(tf.saved_model, "save", fail)
-    with pytest.raises(RunError, match="Cannot write .*No space left.* Versions exported before are unchanged"):
+    with pytest.raises(
+        RunError, match="Cannot write .*No space left.* Versions exported before are unchanged"
+    ):
         export_saved_model(language_model, target)
     assert [path.name for path in target.iterdir() if path.is_dir()] == ["1"]

@@ -18,13 +18,24 @@ from keras_nplm.serving.text import TextGraph
 
 LINES = ["the cat sat on the mat, the hat", "www wwww 0000 00 000", "Straße ОЙ 我们可以 我们 数据"]
 LINES = [*LINES, "a\xa0b:\u3000c é"] * 9
-EXAMPLES = ["", " ", "the cats  sat ", "wwwwwwwww 0000000000", "▁", "a▁b ▁▁ c", "我们可以我们", "\ufeff\ufffd"]
+EXAMPLES = [
+    "",
+    " ",
+    "the cats  sat ",
+    "wwwwwwwww 0000000000",
+    "▁",
+    "a▁b ▁▁ c",
+    "我们可以我们",
+    "\ufeff\ufffd",
+]
 EXAMPLES += ["☃\0\n\t<s> <unk> <0x41>"]
 TEXTS = st.text() | st.text("thecaSОé▁ 0w我们\xa0\0<s>")
 
 
 @functools.cache
-def _build(kind: str, lower: str = "") -> tuple[Vocabulary, TextGraph, tf.types.experimental.PolymorphicFunction]:
+def _build(
+    kind: str, lower: str = ""
+) -> tuple[Vocabulary, TextGraph, tf.types.experimental.PolymorphicFunction]:
     vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 330, kind))
     text = TextGraph(vocabulary, f"sentencepiece{lower}", "sentence")
     return vocabulary, text, tf.function(text.ids, [tf.TensorSpec([None], tf.string)])
@@ -33,13 +44,18 @@ def _build(kind: str, lower: str = "") -> tuple[Vocabulary, TextGraph, tf.types.
 def _check(kind: str, texts: list[bytes], lower: str = "") -> None:
     vocabulary, _, encode = _build(kind, lower)
     tokenize = vocabulary.tokenizer(f"sentencepiece{lower}").split
-    expected = [vocabulary.encode(tokenize(text.decode("utf-8", "replace"))).tolist() for text in texts]
+    expected = [
+        vocabulary.encode(tokenize(text.decode("utf-8", "replace"))).tolist() for text in texts
+    ]
     assert encode(tf.constant(texts, tf.string)).to_list() == expected
 
 
 @pytest.mark.parametrize("kind, lower", [("unigram", ""), ("bpe", "+lower")])
 def test_subwords_are_those_of_python(kind, lower):
-    texts = [*map(str.encode, [*EXAMPLES, *LINES[:4]]), *(np.random.default_rng(n).bytes(n) for n in range(20))]
+    texts = [
+        *map(str.encode, [*EXAMPLES, *LINES[:4]]),
+        *(np.random.default_rng(n).bytes(n) for n in range(20)),
+    ]
     for batch in (texts, [], [b""]):
         _check(kind, batch, lower)
 
@@ -56,7 +72,14 @@ def test_any_text_has_the_subwords_of_python(kind, text):
 def test_every_character_has_the_subwords_of_python(kind):
     codes = [code for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
     for start in range(0, len(codes), 1 << 16):
-        _check(kind, ["".join(f"{chr(code)}a{chr(code)} " for code in codes[start : start + (1 << 16)]).encode()])
+        _check(
+            kind,
+            [
+                "".join(
+                    f"{chr(code)}a{chr(code)} " for code in codes[start : start + (1 << 16)]
+                ).encode()
+            ],
+        )
 
 
 _SYMBOLS = ["<U+00A0>", "<mask>", "at", "<U+D800>", "<U+110000>", "x.*"]
@@ -65,10 +88,25 @@ _SYMBOLS = ["<U+00A0>", "<mask>", "at", "<U+D800>", "<U+110000>", "x.*"]
 def _make_model(kind: str, unused: float) -> bytes:
     """Train a model with user-defined symbols, and mark a share of its pieces as unused."""
     model = io.BytesIO()
-    options = dict(vocab_size=330, hard_vocab_limit=False, byte_fallback=True, normalization_rule_name="identity")
-    options |= dict(model_type=kind, user_defined_symbols=_SYMBOLS, remove_extra_whitespaces=False, minloglevel=2)
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(LINES), model_writer=model, **options)
-    proto, random = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue()), np.random.default_rng(1)
+    options = dict(
+        vocab_size=330,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        normalization_rule_name="identity",
+    )
+    options |= dict(
+        model_type=kind,
+        user_defined_symbols=_SYMBOLS,
+        remove_extra_whitespaces=False,
+        minloglevel=2,
+    )
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES), model_writer=model, **options
+    )
+    proto, random = (
+        sentencepiece_model_pb2.ModelProto.FromString(model.getvalue()),
+        np.random.default_rng(1),
+    )
     for piece in proto.pieces:
         if piece.type == piece.NORMAL and piece.piece != "▁" and random.random() < unused:
             piece.type = piece.UNUSED
@@ -80,12 +118,20 @@ def test_unused_pieces_and_symbols_are_those_of_sentencepiece(kind):
     model, random = _make_model(kind, 0.4), np.random.default_rng(0)
     processor, subwords = sentencepiece.SentencePieceProcessor(model_proto=model), Subwords(model)
     letters = [*"thecaw0 <", *_SYMBOLS]
-    texts = ["".join(random.choice(letters, 20)).strip() for _ in range(50)] + [*_SYMBOLS, "<mask>" * 3, "☃at <at>"]
-    served = TextGraph(Vocabulary.from_subwords(subwords), "sentencepiece", "sentence").ids(tf.constant(texts))
+    texts = ["".join(random.choice(letters, 20)).strip() for _ in range(50)] + [
+        *_SYMBOLS,
+        "<mask>" * 3,
+        "☃at <at>",
+    ]
+    served = TextGraph(Vocabulary.from_subwords(subwords), "sentencepiece", "sentence").ids(
+        tf.constant(texts)
+    )
     for text, ids in zip(texts, served.to_list(), strict=True):
         names = [subwords.words[i - 4] for i in ids]
         pieces = [processor.encode(word, out_type=str) or ["▁"] for word in text.split(" ")]
-        assert [name.replace("<U+003C>", "<") for name in names] == [piece for each in pieces for piece in each]
+        assert [name.replace("<U+003C>", "<") for name in names] == [
+            piece for each in pieces for piece in each
+        ]
         assert ids == subwords.encode_ids(text).tolist() and subwords.decode(names) == text
 
 
@@ -95,4 +141,6 @@ def test_the_end_of_a_text_has_its_last_subwords(kind, cut_texts):
     texts = cut_texts("thecat0w我们é▁☃\0     ", 60)
     context_ids, found = text.contexts(tf.constant(texts), 4, 1 << 20)
     assert found.numpy().all()
-    np.testing.assert_array_equal(context_ids, [[2, 2, 2, *ids][-3:] for ids in encode(tf.constant(texts)).to_list()])
+    np.testing.assert_array_equal(
+        context_ids, [[2, 2, 2, *ids][-3:] for ids in encode(tf.constant(texts)).to_list()]
+    )

@@ -1,4 +1,6 @@
-"""The tokenizer in the graph returns the tokens of Python: split, lower case, numbers, lemmas, the end of a text."""
+"""The tokenizer in the graph returns the tokens of Python: split, lower case, numbers, lemmas, the
+end of a text.
+"""
 
 import functools
 import itertools
@@ -12,20 +14,46 @@ from hypothesis import strategies as st
 
 from keras_nplm import Vocabulary
 from keras_nplm.data.text_ops import decode_texts
-from keras_nplm.data.tokenizers.normalisation import NUMBER, STEPS, build_form_table, is_number, lower
+from keras_nplm.data.tokenizers.normalisation import (
+    NUMBER,
+    STEPS,
+    build_form_table,
+    is_number,
+    lower,
+)
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, add_steps, get_tokenizer
 from keras_nplm.serving.text import TextGraph
 
-_STEPS = [steps for number in range(len(STEPS) + 1) for steps in itertools.combinations(STEPS, number)]
+_STEPS = [
+    steps for number in range(len(STEPS) + 1) for steps in itertools.combinations(STEPS, number)
+]
 WORD_KINDS = [kind for kind in TOKENIZERS if TOKENIZERS[kind].tokens_are_words]
 NAMES = [add_steps(kind, steps).name for kind in WORD_KINDS for steps in _STEPS]
 WORDS = ["the", "cat", "Cat", "sit", "go", NUMBER, "être", "b", "İ", "i", "."]
-DICTIONARY = {"cats": "cat", "sat": "sit", "went": "go", "going": "go", "goings": "going", "a": "b", "été": "être"}
-EXAMPLES = ["The cat's mother-in-law sat.\tOn 3.5² mats…", "", " \x1c\u2028 ", "a_b-’c ﬁ Ω\u0301", "<s> <unk>\0\ufeff"]
+DICTIONARY = {
+    "cats": "cat",
+    "sat": "sit",
+    "went": "go",
+    "going": "go",
+    "goings": "going",
+    "a": "b",
+    "été": "être",
+}
+EXAMPLES = [
+    "The cat's mother-in-law sat.\tOn 3.5² mats…",
+    "",
+    " \x1c\u2028 ",
+    "a_b-’c ﬁ Ω\u0301",
+    "<s> <unk>\0\ufeff",
+]
 EXAMPLES += ["The Cat SAT on 12 mats.", "Goings on Été İ 3rd 1,000 <unk> A", "<s> CATS went ½ ΌΣΟΣ"]
-INVALID = [np.random.default_rng(seed).bytes(seed) for seed in range(40)] + [b"a\xf0\x9f\x98 b\xe2\x82"]
+INVALID = [np.random.default_rng(seed).bytes(seed) for seed in range(40)] + [
+    b"a\xf0\x9f\x98 b\xe2\x82"
+]
 TEXTS = st.text() | st.text("Ab1 ÉéǅİΣς½Ⅳ٣_-'’$.,²²\t\0\x1c\x85\u2028\ufeff<>")
-TEXTS |= st.lists(st.sampled_from([*DICTIONARY, "Cats", "CATS", "Goings", "12", "3rd", "İ", "."])).map(" ".join)
+TEXTS |= st.lists(
+    st.sampled_from([*DICTIONARY, "Cats", "CATS", "Goings", "12", "3rd", "İ", "."])
+).map(" ".join)
 
 
 @functools.cache
@@ -52,11 +80,17 @@ def _check(name: str, texts: list[bytes]) -> None:
     if "lemmas" not in name:
         assert [[token.decode() for token in row] for row in tokens.to_list()] == expected
     ids = tf.ragged.map_flat_values(graph.look_up, tokens).to_list()
-    known = [[i if i > 3 else 1 for i in vocabulary.encode(row).tolist()] for row in expected]  # Python refuses <s>
+    # Python refuses <s>
+    known = [[i if i > 3 else 1 for i in vocabulary.encode(row).tolist()] for row in expected]
     assert ids == known
 
 
-_EXAMPLE_NAMES = ["characters", "characters+lower", "words+lower+numbers+lemmas", "whitespace+lemmas"]
+_EXAMPLE_NAMES = [
+    "characters",
+    "characters+lower",
+    "words+lower+numbers+lemmas",
+    "whitespace+lemmas",
+]
 
 
 @pytest.mark.parametrize("name", [*WORD_KINDS, *_EXAMPLE_NAMES])
@@ -72,7 +106,9 @@ def test_any_text_has_the_ids_of_python(texts, name):
 
 
 _ALL = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
-_CHANGED = [character for character in _ALL if lower(character) != character or is_number(character)]
+_CHANGED = [
+    character for character in _ALL if lower(character) != character or is_number(character)
+]
 
 
 @pytest.mark.long
@@ -88,7 +124,9 @@ def test_every_character_is_split_as_in_python(name, characters, pattern):
     _check(name, ["".join(map(pattern.format, characters)).encode()])
 
 
-@pytest.mark.parametrize("boundary, expected", [("sentence", [2, 4, 5]), ("text", [2, 4, 5]), ("stream", [0, 4, 5])])
+@pytest.mark.parametrize(
+    "boundary, expected", [("sentence", [2, 4, 5]), ("text", [2, 4, 5]), ("stream", [0, 4, 5])]
+)
 def test_short_contexts_are_padded_by_boundary(boundary, expected):
     text = TextGraph(Vocabulary(WORDS), "whitespace", boundary)
     context_ids, found = text.contexts(tf.constant(["the cat"]), order=4, max_length=100)
@@ -99,7 +137,13 @@ ENDS = ["a", "b", ".", "字", "é", "1", "a-b", "▁", "_number_", "aa", "😀"]
 
 
 @pytest.mark.parametrize(
-    "name", ["words", "whitespace", "characters", pytest.param("words+lower+numbers", marks=pytest.mark.long)]
+    "name",
+    [
+        "words",
+        "whitespace",
+        "characters",
+        pytest.param("words+lower+numbers", marks=pytest.mark.long),
+    ],
 )
 def test_the_end_of_a_text_has_its_last_tokens(name, cut_texts):
     text = TextGraph(Vocabulary(ENDS), name, "sentence")
@@ -123,7 +167,12 @@ def test_only_the_end_of_a_long_text_is_read(monkeypatch):
         return split(texts)
 
     monkeypatch.setattr(text.tokens, "split", split_and_measure)
-    texts = tf.constant(["a b . 字 " * 20_000, "b", "a " + "x" * 5000 + " b a", "b a a." + "x" * 99_999])
+    texts = tf.constant(
+        ["a b . 字 " * 20_000, "b", "a " + "x" * 5000 + " b a", "b a a." + "x" * 99_999]
+    )
     context_ids, found = text.contexts(texts, 4, 10_000)
-    assert found.numpy().tolist() == [True, True, True, False]  # the word x…x is longer than 10,000 bytes
-    assert context_ids[:3].numpy().tolist() == [[5, 6, 7], [2, 2, 5], [1, 5, 4]] and sum(read) < 25_000
+    # the word x…x is longer than 10,000 bytes
+    assert found.numpy().tolist() == [True, True, True, False]
+    assert (
+        context_ids[:3].numpy().tolist() == [[5, 6, 7], [2, 2, 5], [1, 5, 4]] and sum(read) < 25_000
+    )

@@ -1,4 +1,6 @@
-"""The web page of notebooks/03_serving.ipynb: its module gives in Node tokens, words and probabilities of Python."""
+"""The web page of notebooks/03_serving.ipynb: its module gives in Node tokens, words and
+probabilities of Python.
+"""
 
 import json
 import re
@@ -13,7 +15,13 @@ from keras_nplm import LanguageModel, export_onnx
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03_serving.ipynb"
 NODE, NPM = shutil.which("node"), shutil.which("npm")
-TEXTS = ["The value of the", "If the object is", "", "don't re-use x_1: “a’s” ½ 日本語-é\x85\ufeff<s>…", "word " * 30]
+TEXTS = [
+    "The value of the",
+    "If the object is",
+    "",
+    "don't re-use x_1: “a’s” ½ 日本語-é\x85\ufeff<s>…",
+    "word " * 30,
+]
 CHECK = """
 import { readFile } from "node:fs/promises";
 import { load, tokenize } from "./page/next-words.mjs";
@@ -30,15 +38,27 @@ def test_the_module_gives_the_words_of_python(tmp_path, monkeypatch):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
     monkeypatch.chdir(tmp_path)
     language_model = LanguageModel.from_preset("reference")
-    cells = ["".join(cell["source"]) for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]]
+    cells = [
+        "".join(cell["source"])
+        for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    ]
     (exported,) = (cell for cell in cells if "export_onnx(" in cell and "page/next.onnx" in cell)
-    names = {"language_model": language_model, "export_onnx": export_onnx, "json": json, "Path": Path}
+    names = {
+        "language_model": language_model,
+        "export_onnx": export_onnx,
+        "json": json,
+        "Path": Path,
+    }
     exec(exported, names | {"print": lambda *_: None})
     (module,) = (cell for cell in cells if cell.startswith("%%writefile page/next-words.js"))
-    address, version = re.search(r'"(https://cdn\.jsdelivr\.net/npm/onnxruntime-web@([\d.]+)/dist/)"', module).groups()
+    address, version = re.search(
+        r'"(https://cdn\.jsdelivr\.net/npm/onnxruntime-web@([\d.]+)/dist/)"', module
+    ).groups()
     module = module.partition("\n")[2].replace(address, f"file://{tmp_path}/package/dist/")
     (tmp_path / "page" / "next-words.mjs").write_text(module, encoding="utf-8")
-    packed = subprocess.run([NPM, "pack", f"onnxruntime-web@{version}"], capture_output=True, text=True)
+    packed = subprocess.run(
+        [NPM, "pack", f"onnxruntime-web@{version}"], capture_output=True, text=True
+    )
     if packed.returncode:
         pytest.skip(f"onnxruntime-web cannot be downloaded: {packed.stderr[-200:]}")
     with tarfile.open(packed.stdout.split()[-1]) as archive:

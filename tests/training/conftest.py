@@ -45,7 +45,9 @@ def kneser_ney_directory(build_once, small_options) -> Path:
 def _leave_out_report(context: pytest.MonkeyPatch) -> None:
     """Write no report.html and no logs of TensorBoard: most of a short run."""
     context.setattr("keras_nplm.training.train.write_run_report", lambda *_: None)
-    context.setattr("keras_nplm.training.fit.LanguageModelBoard", lambda *_, **__: keras.callbacks.Callback())
+    context.setattr(
+        "keras_nplm.training.fit.LanguageModelBoard", lambda *_, **__: keras.callbacks.Callback()
+    )
 
 
 @pytest.fixture
@@ -67,7 +69,9 @@ def train_without_report():
 
 @pytest.fixture(scope="session")
 def interrupted_after():
-    """A context: Ctrl-C comes when a method of a class has returned and a condition holds for its object."""
+    """A context: Ctrl-C comes when a method of a class has returned and a condition holds for its
+    object.
+    """
 
     @contextlib.contextmanager
     def interrupted_after(kind: type, name: str, condition=lambda instance: True):

@@ -1,4 +1,6 @@
-"""Script of `test_distribution.py`: train on two logical CPUs and on one, and print the differences as JSON."""
+"""Script of `test_distribution.py`: train on two logical CPUs and on one, and print the differences
+as JSON.
+"""
 
 import functools
 import json
@@ -33,7 +35,9 @@ RUNS = {  # an output, and its optimiser
     "energy": functools.partial(LazySGD, 0.5),
     "modern": functools.partial(OPTIMIZERS.Adam, 0.01, global_clipnorm=0.05),
     "full, momentum": functools.partial(OPTIMIZERS.SGD, 0.1, momentum=0.9, global_clipnorm=0.05),
-    "nce, adamw": lambda **decay: OPTIMIZERS.LossScaleOptimizer(OPTIMIZERS.AdamW(0.01, clipnorm=0.05, **decay)),
+    "nce, adamw": lambda **decay: OPTIMIZERS.LossScaleOptimizer(
+        OPTIMIZERS.AdamW(0.01, clipnorm=0.05, **decay)
+    ),
     "nce, segments": functools.partial(LazySGD, 0.5),
 }
 
@@ -72,7 +76,10 @@ def compose(head: Head, objective: Objective, **layers: keras.layers.Layer) -> C
 
 
 def fit(strategy: tf.distribute.Strategy, name: str) -> tuple[ContextNetwork, dict]:
-    """Fit on a text whose last batch has one n-gram for two replicas. Validate on an odd number of n-grams."""
+    """Fit on a text whose last batch has one n-gram for two replicas.
+
+    Validate on an odd number of n-grams.
+    """
     with strategy.scope():
         keras.utils.set_random_seed(3)
         model = build_network(name)
@@ -83,7 +90,9 @@ def fit(strategy: tf.distribute.Strategy, name: str) -> tuple[ContextNetwork, di
         ngram_dataset(ids, ORDER, size, boundary="sentence", shuffle=size == BATCH, segment=segment)
         for ids, size in ((ids, BATCH), (text(331), 100))
     )
-    return model, model.fit(train, epochs=2, validation_data=held_out, shuffle=False, verbose=0).history
+    return model, model.fit(
+        train, epochs=2, validation_data=held_out, shuffle=False, verbose=0
+    ).history
 
 
 def compare() -> dict:
@@ -95,12 +104,18 @@ def compare() -> dict:
         floats = [(a, b) for a, b in pairs if a.dtype.kind == "f"]
         differences[name] = {
             "weights": max(float(np.abs(a - b).max() / max(1, np.abs(a).max())) for a, b in floats),
-            "logs": max(abs(a / b - 1) for name in alone for a, b in zip(alone[name], together[name], strict=True)),
+            "logs": max(
+                abs(a / b - 1)
+                for name in alone
+                for a, b in zip(alone[name], together[name], strict=True)
+            ),
         }
     return {"replicas": mirrored.num_replicas_in_sync, "differences": differences}
 
 
 if __name__ == "__main__":
     cpu = tf.config.LogicalDeviceConfiguration()
-    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [cpu, cpu])
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], [cpu, cpu]
+    )
     json.dump(compare(), sys.stdout)

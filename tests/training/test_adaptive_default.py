@@ -43,7 +43,9 @@ def _choose(tokens: int, types: int, unit: str = "words", effort: float = 1.0, *
     unit=st.sampled_from(["words", "characters"]),
     replicas=st.integers(1, 100),
 )
-def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(tokens, more, types, unit, replicas):
+def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(
+    tokens, more, types, unit, replicas
+):
     few = _choose(tokens, types, unit)
     many = _choose(tokens + more, types, unit)
     default = Options().flatten()
@@ -142,7 +144,9 @@ def test_the_printed_command_gives_the_same_run(tmp_path, short_text, capsys):
         re.M,
     )
     config = json.loads((tmp_path / "model" / "config.json").read_text())
-    split = json.loads((tmp_path / "model" / "corpus" / "corpus.json").read_text())["splits"]["train"]
+    split = json.loads((tmp_path / "model" / "corpus" / "corpus.json").read_text())["splits"][
+        "train"
+    ]
     types = len((tmp_path / "model" / "vocabulary.txt").read_text().splitlines())
     tokens = split["tokens"] + split["sentences"]  # those that are predicted
     assert (printed[1], int(printed[2])) == (f"{tokens:,}", types)
@@ -177,7 +181,9 @@ def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, inter
     with pytest.raises(InputError, match="holds a run with other options: batch_size"):
         train({**requested, "batch_size": 9}, corpus, tmp_path / "model")
     capsys.readouterr()
-    assert [epoch["epoch"] for epoch in train(requested, corpus, tmp_path / "model")["history"]] == [1, 2]
+    assert [
+        epoch["epoch"] for epoch in train(requested, corpus, tmp_path / "model")["history"]
+    ] == [1, 2]
     assert "Resuming the run" in capsys.readouterr().err
     text.write_text(text.read_text().replace("w1 ", "w2 "))  # of the same size
     with pytest.raises(InputError, match="The text files of the run in .* have changed"):
@@ -186,14 +192,21 @@ def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, inter
 
 @pytest.mark.long
 @pytest.mark.usefixtures("no_report")
-def test_minutes_choose_options_that_can_be_repeated(tmp_path, short_text, capsys, assert_same_weights):
+def test_minutes_choose_options_that_can_be_repeated(
+    tmp_path, short_text, capsys, assert_same_weights
+):
     command = ["train", "--train", str(short_text), "--output", str(tmp_path / "model")]
     assert main([*command, "--minutes", "0.001"]) == 2
-    assert re.search(r"`minutes` must be [\d.]+ or more for this text. Received: 0.001", capsys.readouterr().err)
+    assert re.search(
+        r"`minutes` must be [\d.]+ or more for this text. Received: 0.001", capsys.readouterr().err
+    )
     given = "--embedding-dim 4 --hidden-units 8 --epochs 1".split()
     assert main([*command, "--minutes=0.3", *given]) == 0
     printed = re.search(r"^Options chosen .*\n(.*)$", capsys.readouterr().err, re.M)[1]
-    assert "--minutes" not in printed and main([*shlex.split(printed)[1:], "--output", str(tmp_path / "again")]) == 0
+    assert (
+        "--minutes" not in printed
+        and main([*shlex.split(printed)[1:], "--output", str(tmp_path / "again")]) == 0
+    )
     assert_same_weights(*(tmp_path / name / "components" / "0" for name in ("model", "again")))
     assert main([*command, "--minutes=5", *given]) == 0 and "is finished" in capsys.readouterr().err
 

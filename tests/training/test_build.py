@@ -1,4 +1,6 @@
-"""Model and optimiser of a configuration: weight decay, learning-rate schedules, parameters and operations."""
+"""Model and optimiser of a configuration: weight decay, learning-rate schedules, parameters and
+operations.
+"""
 
 import keras
 import numpy as np
@@ -12,7 +14,10 @@ from keras_nplm.training.sizes import compute_sizes
 
 
 def test_weight_decay_of_sgd_is_the_penalty_of_the_paper():
-    """With plain SGD, decay in the optimiser and L2 penalty in the loss give equal weights. Biases do not decay."""
+    """With plain SGD, decay in the optimiser and L2 penalty in the loss give equal weights.
+
+    Biases do not decay.
+    """
     changes = dict(weight_decay=0.3, learning_rate=0.1, schedule="constant")
     changes.update(dropout=0.0, held_out_mass=0.0)
     options = CONFIGURATIONS["brown"].options.replace(**changes)
@@ -59,7 +64,8 @@ def test_rows_of_words_that_fill_the_context_are_clipped(options, norm):
 
 
 @pytest.mark.parametrize(
-    "schedule, factors", [("linear", [1, 0.75, 0.5]), ("inverse-time", [1, 1 / 1.1, 1 / 1.2]), ("constant", [1, 1, 1])]
+    "schedule, factors",
+    [("linear", [1, 0.75, 0.5]), ("inverse-time", [1, 1 / 1.1, 1 / 1.2]), ("constant", [1, 1, 1])],
 )
 def test_learning_rate_follows_its_schedule(schedule, factors):
     options = Options.of(learning_rate=0.5, schedule=schedule, decay_rate=0.1, epochs=2)

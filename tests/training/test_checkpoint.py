@@ -20,7 +20,9 @@ pytestmark = pytest.mark.usefixtures("no_report")
 
 @pytest.fixture(scope="module")
 def options(short_options) -> Options:
-    """Random numbers and variables of all kinds: dropout, shuffled segments, moments, a moving average of weights."""
+    """Random numbers and variables of all kinds: dropout, shuffled segments, moments, a moving
+    average of weights.
+    """
     adam = dict(optimizer="adam", learning_rate=0.01, segment=16)
     return short_options.replace(epochs=3, dropout=0.2, weight_average=0.9, **adam)
 
@@ -39,7 +41,9 @@ class _Killed(BaseException):
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory, short_corpus, options, train_without_report) -> Path:
-    """The directory of a run that was killed in its second epoch, before the checkpoint was complete."""
+    """The directory of a run that was killed in its second epoch, before the checkpoint was
+    complete.
+    """
     directory, rename, renamed = tmp_path_factory.mktemp("killed") / "model", os.replace, []
 
     def replace(source, target):
@@ -55,7 +59,9 @@ def killed(tmp_path_factory, short_corpus, options, train_without_report) -> Pat
 
 
 @pytest.mark.long
-def test_killed_run_resumes_to_the_same_weights(tmp_path, short_corpus, options, whole, killed, assert_same_weights):
+def test_killed_run_resumes_to_the_same_weights(
+    tmp_path, short_corpus, options, whole, killed, assert_same_weights
+):
     shutil.copytree(killed, tmp_path / "model")
     resumed = train(options, short_corpus, tmp_path / "model")
     assert [epoch["epoch"] for epoch in resumed["history"]] == [1, 2, 3]
@@ -64,10 +70,14 @@ def test_killed_run_resumes_to_the_same_weights(tmp_path, short_corpus, options,
 
 
 @pytest.fixture(scope="module")
-def interrupted(tmp_path_factory, short_corpus, options, train_without_report, interrupted_after) -> Path:
+def interrupted(
+    tmp_path_factory, short_corpus, options, train_without_report, interrupted_after
+) -> Path:
     """The directory of a run that was interrupted in its third epoch: it has two checkpoints."""
     directory = tmp_path_factory.mktemp("interrupted") / "model"
-    with interrupted_after(Checkpoint, "on_train_batch_end", lambda checkpoint: checkpoint.position == (2, 8)):
+    with interrupted_after(
+        Checkpoint, "on_train_batch_end", lambda checkpoint: checkpoint.position == (2, 8)
+    ):
         train_without_report(options, short_corpus, directory)
     return directory
 
@@ -86,27 +96,50 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(
     resumed = train(options, short_corpus, directory)
     metrics = json.loads((whole / "metrics.json").read_text())
     assert resumed["test"] == metrics["test"]
-    for left, right in zip(metrics["history"], resumed["history"], strict=True):  # metrics of the epoch continue
+    # metrics of the epoch continue
+    for left, right in zip(metrics["history"], resumed["history"], strict=True):
         assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
     assert_same_weights(whole, directory)
-    assert [epoch["training_cpu_seconds"] > 1000 for epoch in resumed["history"]] == [False, False, True]
+    assert [epoch["training_cpu_seconds"] > 1000 for epoch in resumed["history"]] == [
+        False,
+        False,
+        True,
+    ]
 
 
 # the fast tests above have the full output
 OUTPUTS = {
-    "energy": dict(head="energy", hidden="none", objective="sampled", optimizer="adagrad", learning_rate=0.1),
-    "nce": dict(objective="nce", num_sampled=20, optimizer="adam", learning_rate=0.01, boundary="text", segment=4),
+    "energy": dict(
+        head="energy", hidden="none", objective="sampled", optimizer="adagrad", learning_rate=0.1
+    ),
+    "nce": dict(
+        objective="nce",
+        num_sampled=20,
+        optimizer="adam",
+        learning_rate=0.01,
+        boundary="text",
+        segment=4,
+    ),
     "shortlist": dict(objective="sampled", num_sampled=9, shortlist_size=10, boundary="stream"),
 }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_runs_of_outputs_resume_from_kills_at_random_renames(tmp_path, monkeypatch, short_text, short_options, output):
+def test_runs_of_outputs_resume_from_kills_at_random_renames(
+    tmp_path, monkeypatch, short_text, short_options, output
+):
     """The text is on disk, and a share of it is resampled. Checkpoints are written all the time."""
     options = short_options.replace(dropout=0.2, **OUTPUTS[output])
-    small = {"data.encoded_corpus.IN_MEMORY": 0, "data.pools.BLOCK": 1 << 8, "data.pools.POOL": 4 << 8}
-    small |= {"training.checkpoint.SECONDS_PER_SAVE": 0.0, "training.checkpoint.UPDATES_PER_CHECK": 3}
+    small = {
+        "data.encoded_corpus.IN_MEMORY": 0,
+        "data.pools.BLOCK": 1 << 8,
+        "data.pools.POOL": 4 << 8,
+    }
+    small |= {
+        "training.checkpoint.SECONDS_PER_SAVE": 0.0,
+        "training.checkpoint.UPDATES_PER_CHECK": 3,
+    }
     for name, value in small.items():
         monkeypatch.setattr(f"keras_nplm.{name}", value)
     corpus = open_corpus(train=[str(short_text)], resample=[(0.5, [str(short_text)])])
@@ -125,13 +158,17 @@ def test_runs_of_outputs_resume_from_kills_at_random_renames(tmp_path, monkeypat
             kills -= 1
         kills += 1
     assert kills > 2 and resumed["test"] == whole["test"]
-    one, two = (LanguageModel.load(tmp_path / name).network.get_weights() for name in ("whole", "cut"))
+    one, two = (
+        LanguageModel.load(tmp_path / name).network.get_weights() for name in ("whole", "cut")
+    )
     assert all(np.array_equal(left, right) for left, right in zip(one, two, strict=True))
 
 
 @pytest.fixture
 def build_checkpoint(tmp_path, short_options):
-    """A function from the updates of an epoch and options to the checkpoint of a tiny model as training begins."""
+    """A function from the updates of an epoch and options to the checkpoint of a tiny model as
+    training begins.
+    """
 
     def build(steps: int, begins: bool = True, **options) -> Checkpoint:
         model = NPLM(9, order=3, embedding_dim=2, hidden_units=3)
@@ -148,7 +185,9 @@ def build_checkpoint(tmp_path, short_options):
 
 
 def test_checkpoint_is_saved_only_where_a_run_can_resume(build_checkpoint):
-    """Not between the last update of an epoch and its validation, nor from weights that are not finite."""
+    """Not between the last update of an epoch and its validation, nor from weights that are not
+    finite.
+    """
     checkpoint = build_checkpoint(2)
     for updates, is_saved, weight in ((1, True, 0.0), (2, False, 0.0), (1, False, np.nan)):
         checkpoint.model.optimizer.iterations.assign(updates)
@@ -163,23 +202,34 @@ def test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent(build
     for epoch, perplexity in enumerate((8.0, 7.0, 7.5)):
         checkpoint.model.embed.C.assign(np.full((9, 2), perplexity))
         checkpoint.on_test_begin()
-        checkpoint.on_epoch_end(epoch, {"loss": 2.0, "perplexity": 7.4, "val_perplexity": perplexity})
+        checkpoint.on_epoch_end(
+            epoch, {"loss": 2.0, "perplexity": 7.4, "val_perplexity": perplexity}
+        )
         stopped.append(checkpoint.model.stop_training)
     assert stopped == [False, False, True]
-    np.testing.assert_array_equal(keras.models.load_model(checkpoint.best_path).embed.C, np.full((9, 2), 7.0))
+    np.testing.assert_array_equal(
+        keras.models.load_model(checkpoint.best_path).embed.C, np.full((9, 2), 7.0)
+    )
 
 
 def test_figures_that_are_not_finite_end_the_run(build_checkpoint):
     checkpoint = build_checkpoint(2)
-    with pytest.raises(RunError, match="The loss became nan at update 1 of epoch 1. Fix: lower --learning-rate"):
+    with pytest.raises(
+        RunError, match="The loss became nan at update 1 of epoch 1. Fix: lower --learning-rate"
+    ):
         checkpoint.on_train_batch_end(0, {"loss": np.nan})
-    with pytest.raises(RunError, match="perplexity became inf in epoch 1. Fix: lower --learning-rate"):
+    with pytest.raises(
+        RunError, match="perplexity became inf in epoch 1. Fix: lower --learning-rate"
+    ):
         checkpoint.on_epoch_end(0, {"loss": 1.0, "val_perplexity": np.inf})
 
 
 @pytest.mark.parametrize("steps, taken", [(64, [32, 64, 96, 128]), (20, [32])])
 def test_average_of_the_weights_follows_its_formula_and_is_saved(build_checkpoint, steps, taken):
-    """Every 32 updates enter the average, and the end of a shorter first epoch does. Training goes on from weights."""
+    """Every 32 updates enter the average, and the end of a shorter first epoch does.
+
+    Training goes on from weights.
+    """
     checkpoint, expected = build_checkpoint(steps, weight_average=0.99), float(taken[0])
     model = checkpoint.model
     for epoch in range(2):
@@ -201,7 +251,9 @@ def test_average_of_the_weights_follows_its_formula_and_is_saved(build_checkpoin
 
 
 @pytest.mark.long
-def test_interruption_after_a_failed_update_saves_no_checkpoint(tmp_path, monkeypatch, short_corpus, options):
+def test_interruption_after_a_failed_update_saves_no_checkpoint(
+    tmp_path, monkeypatch, short_corpus, options
+):
     """Ctrl-C while workers wait for a lost one: a part of the weights may be updated."""
 
     def fail(checkpoint, batch, logs=None):
@@ -261,7 +313,9 @@ def test_run_with_a_damaged_file_resumes_to_the_same_weights(
     assert [epoch["epoch"] for epoch in resumed["history"]] == [1, 2, 3]
     assert resumed["test"] == json.loads((whole / "metrics.json").read_text())["test"]
     assert_same_weights(whole, directory)
-    is_announced = "Resuming from previous.npz, after update 0 of epoch 3." in capsys.readouterr().err
+    is_announced = (
+        "Resuming from previous.npz, after update 0 of epoch 3." in capsys.readouterr().err
+    )
     assert is_announced == (name == "last.npz")
     assert not list(directory.glob("*.npz"))
 
@@ -276,7 +330,9 @@ NEEDED = [
 ]
 
 
-@pytest.mark.parametrize("names", [["last.npz", "previous.npz"], ["model.keras"], *([name] for name in NEEDED)])
+@pytest.mark.parametrize(
+    "names", [["last.npz", "previous.npz"], ["model.keras"], *([name] for name in NEEDED)]
+)
 @pytest.mark.parametrize("damage", [_halve, pytest.param(_empty, marks=pytest.mark.long)])
 def test_damage_beyond_repair_names_the_directory_to_remove(
     tmp_path, short_corpus, options, interrupted, names, damage
@@ -285,14 +341,18 @@ def test_damage_beyond_repair_names_the_directory_to_remove(
     for name in names:
         damage(directory / name)
     before = sorted(path.name for path in directory.rglob("*") if path.name != ".lock")
-    with pytest.raises(InputError, match=f"The run in {directory} .* Fix: restore .*, or remove {directory} "):
+    with pytest.raises(
+        InputError, match=f"The run in {directory} .* Fix: restore .*, or remove {directory} "
+    ):
         train(options, short_corpus, directory)
     assert sorted(path.name for path in directory.rglob("*") if path.name != ".lock") == before
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("damage", [_halve, Path.unlink])
-def test_a_damaged_background_is_written_again(tmp_path, short_corpus, options, interrupted_after, damage, capsys):
+def test_a_damaged_background_is_written_again(
+    tmp_path, short_corpus, options, interrupted_after, damage, capsys
+):
     mixed = options.replace(epochs=2, interpolated=True)
     with interrupted_after(Checkpoint, "on_epoch_end"):
         train(mixed, short_corpus, tmp_path / "model")
@@ -300,7 +360,10 @@ def test_a_damaged_background_is_written_again(tmp_path, short_corpus, options, 
     whole = path.read_bytes()
     damage(path)
     train(mixed, short_corpus, tmp_path / "model")
-    assert path.read_bytes() == whole and "The n-gram model is written again." in capsys.readouterr().err
+    assert (
+        path.read_bytes() == whole
+        and "The n-gram model is written again." in capsys.readouterr().err
+    )
 
 
 def test_a_full_disk_keeps_both_checkpoints(monkeypatch, build_checkpoint):
@@ -363,7 +426,9 @@ def test_an_average_that_is_due_is_saved(build_checkpoint):
         np.testing.assert_array_equal(one, other)
 
 
-def test_checkpoint_that_does_not_match_is_refused(tmp_path, monkeypatch, short_corpus, options, interrupted):
+def test_checkpoint_that_does_not_match_is_refused(
+    tmp_path, monkeypatch, short_corpus, options, interrupted
+):
     monkeypatch.setattr(Checkpoint, "is_done", True)  # a run that is not refused ends
     shutil.copytree(interrupted, directory := tmp_path / "model")
     (directory / "previous.npz").unlink()

@@ -21,7 +21,11 @@ from keras_nplm.cli.main import main
 from keras_nplm.io.errors import RunError
 from keras_nplm.training.distribution import fail_if_worker_is_lost, open_strategy
 
-OPTIONS = "--no-interpolated --dropout 0 --embedding-dropout 0 --order 3 --embedding-dim 8 --hidden-units 8"
+OPTIONS = (
+    "--no-interpolated --dropout 0 --embedding-dropout 0 --order 3 --embedding-dim "
+    "8 "
+    "--hidden-units 8"
+)
 OPTIONS += " --epochs 2 --batch-size 256"
 TRAIN = """
 import sys
@@ -45,7 +49,8 @@ def test_replicas_reach_the_weights_of_one_device():
     for name, difference in replicas["differences"].items():
         limit = 5e-5 if name == "energy" else 1e-6  # the gradient of v sums B k rounded terms
         assert difference["weights"] < limit, name
-        assert difference["logs"] < 1e-5, name  # perplexity over all replicas, with an odd last batch of validation
+        # perplexity over all replicas, with an odd last batch of validation
+        assert difference["logs"] < 1e-5, name
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +70,16 @@ def _start_both(text: Path, directory: Path, *options: str):
     workers = []
     for index in range(2):
         config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-        command = [sys.executable, "-c", TRAIN, *OPTIONS.split(), "--train", text, *options, "--output"]
+        command = [
+            sys.executable,
+            "-c",
+            TRAIN,
+            *OPTIONS.split(),
+            "--train",
+            text,
+            *options,
+            "--output",
+        ]
         with open(directory / f"worker{index}.log", "ab") as log:
             run = dict(env=os.environ | {"TF_CONFIG": config}, stdout=log, stderr=log)
             workers.append(subprocess.Popen([*command, directory / f"worker{index}"], **run))
@@ -106,11 +120,17 @@ def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(
         second.send_signal(signal.SIGKILL)
         assert first.wait(timeout=_PATIENCE) == 1, _log(tmp_path, 0)
     last = _log(tmp_path, 0).splitlines()[-1]
-    assert "A worker was lost (" in last and "Fix: run the same command again on all workers to resume." in last
+    assert (
+        "A worker was lost (" in last
+        and "Fix: run the same command again on all workers to resume." in last
+    )
     assert_same_weights(uninterrupted, _train_together(text, tmp_path))
     assert "this worker has finished; worker 0 wrote the model" in _log(tmp_path, 1)
     assert not (tmp_path / "worker1" / "model.keras").exists()
-    assert main(["train", "--train", str(text), "--output", str(tmp_path / "alone"), *OPTIONS.split()]) == 0
+    assert (
+        main(["train", "--train", str(text), "--output", str(tmp_path / "alone"), *OPTIONS.split()])
+        == 0
+    )
     for one, two in zip(load_weights(tmp_path / "alone"), load_weights(uninterrupted), strict=True):
         np.testing.assert_allclose(one, two, atol=2e-6)
 
@@ -119,7 +139,10 @@ def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(
 def test_signals_end_a_worker_that_waits_or_trains(text, tmp_path):
     with _start_both(text, tmp_path) as (first, second):
         second.kill()
-        while "Worker 0 waits for worker 1 (localhost:" not in _log(tmp_path, 0) and first.poll() is None:
+        while (
+            "Worker 0 waits for worker 1 (localhost:" not in _log(tmp_path, 0)
+            and first.poll() is None
+        ):
             time.sleep(0.1)
         first.send_signal(signal.SIGTERM)
         assert first.wait(timeout=_PATIENCE) == 130, _log(tmp_path, 0)
@@ -151,22 +174,48 @@ def test_a_failed_connection_is_named(monkeypatch):
     failure = Mock(side_effect=tf.errors.UnknownError(None, None, "No port"))
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", failure)
     monkeypatch.setattr(distribution, "wait_for_workers", lambda *_: None)
-    monkeypatch.setattr(distribution, "context", Mock(**{"context.return_value._initialized": False}))
+    monkeypatch.setattr(
+        distribution, "context", Mock(**{"context.return_value._initialized": False})
+    )
     monkeypatch.setenv("TF_CONFIG", WORKERS)
-    with pytest.raises(RunError, match=r"could not connect worker 0 \(a:1\): No port. Fix: check that"):
+    with pytest.raises(
+        RunError, match=r"could not connect worker 0 \(a:1\): No port. Fix: check that"
+    ):
         open_strategy("auto")
 
 
 @pytest.mark.parametrize(
     "kind, said, several, message",
     [
-        ("Unavailable", "Error reported from /job:worker/replica:0/task:1: none", True, r"lost \(worker 1, b:1\)"),
-        ("Unavailable", "reset\n", True, r"A worker was lost \(reset\). The last .* on all workers to resume"),
-        ("Internal", "out of memory", False, r"TensorFlow failed \(out of memory\). .* run the same command again to"),
+        (
+            "Unavailable",
+            "Error reported from /job:worker/replica:0/task:1: none",
+            True,
+            r"lost \(worker 1, b:1\)",
+        ),
+        (
+            "Unavailable",
+            "reset\n",
+            True,
+            r"A worker was lost \(reset\). The last .* on all workers to resume",
+        ),
+        (
+            "Internal",
+            "out of memory",
+            False,
+            r"TensorFlow failed \(out of memory\). .* run the same command again to",
+        ),
     ],
 )
-def test_a_failure_of_tensorflow_is_an_error_with_a_remedy(monkeypatch, kind, said, several, message):
+def test_a_failure_of_tensorflow_is_an_error_with_a_remedy(
+    monkeypatch, kind, said, several, message
+):
     monkeypatch.setenv("TF_CONFIG", WORKERS)
     monkeypatch.setattr(distribution, "has_several_workers", lambda strategy: several)
-    with pytest.raises(RunError, match=message), fail_if_worker_is_lost(tf.distribute.get_strategy()):
-        raise getattr(tf.errors, f"{kind}Error")(None, None, f"Graph execution error:\n\nDetected at node X\n{said}")
+    with (
+        pytest.raises(RunError, match=message),
+        fail_if_worker_is_lost(tf.distribute.get_strategy()),
+    ):
+        raise getattr(tf.errors, f"{kind}Error")(
+            None, None, f"Graph execution error:\n\nDetected at node X\n{said}"
+        )

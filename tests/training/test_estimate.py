@@ -18,12 +18,21 @@ def _json(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("method", ["kneser-ney", "deleted-interpolation --paper-bins", "class-based --num-classes 5"])
+@pytest.mark.parametrize(
+    "method", ["kneser-ney", "deleted-interpolation --paper-bins", "class-based --num-classes 5"]
+)
 def test_commands_take_an_estimated_model(tmp_path, capsys, short_text, method):
-    directory, common = tmp_path / "model", ["--train", short_text, "--order", "3", "--min-count", "2"]
+    directory, common = (
+        tmp_path / "model",
+        ["--train", short_text, "--order", "3", "--min-count", "2"],
+    )
     command = ["ngram", "--method", *method.split(), *common, "--output", directory]
     metrics = _json(capsys, *command)
-    assert 5 < metrics["test"]["perplexity"] < 15 and len(metrics["ngrams"]) == 3 and metrics["cpu_seconds"] >= 0
+    assert (
+        5 < metrics["test"]["perplexity"] < 15
+        and len(metrics["ngrams"]) == 3
+        and metrics["cpu_seconds"] >= 0
+    )
     assert _json(capsys, *command) == metrics  # finished: read, not estimated again
     assert _json(capsys, "evaluate", directory) == metrics["test"]
     completed = _json(capsys, "complete", directory, "w2 w3", "--top-k", "3")["w2 w3"]
@@ -42,9 +51,12 @@ def test_weights_are_given_or_follow_the_frequency(tmp_path, capsys, short_corpu
     by_frequency = _json(capsys, "mix", *parts, "--by-frequency", "--output", tmp_path / "bins")
     assert len(by_frequency["weights"]) > 3
     assert _json(capsys, "evaluate", tmp_path / "bins") == by_frequency["test"]
-    assert mix([tmp_path / "bins", parts[1]], tmp_path / "fixed", weights=[0.5, 0.5])["weights"] == [[0.5, 0.5]]
+    assert mix([tmp_path / "bins", parts[1]], tmp_path / "fixed", weights=[0.5, 0.5])[
+        "weights"
+    ] == [[0.5, 0.5]]
     first, second, both = (
-        np.exp(LanguageModel.load(tmp_path / name).model.next_log_probs([[2, 4]])) for name in ("bins", "3", "fixed")
+        np.exp(LanguageModel.load(tmp_path / name).model.next_log_probs([[2, 4]]))
+        for name in ("bins", "3", "fixed")
     )
     np.testing.assert_allclose(both, (first + second) / 2, atol=1e-7)
 
@@ -53,12 +65,16 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(tmp_path, capsys):
     text, words = tmp_path / "text.txt", np.array([*"abcdefghijklmnopqrst"])
     rng = np.random.default_rng(0)
     topics = [rng.choice(words, 4, replace=False) for _ in range(60)]
-    text.write_text("".join(" ".join(rng.choice(topic, 40)) + "\n" for topic in topics), encoding="utf-8")
+    text.write_text(
+        "".join(" ".join(rng.choice(topic, 40)) + "\n" for topic in topics), encoding="utf-8"
+    )
     stream = TextOptions(boundary="stream", min_count=1)
     plain = estimate("kneser-ney", open_corpus(train=[text]), tmp_path / "kn", order=2, text=stream)
     caches = ["--unigram-cache", "--cache-length", "100", "--uniform"]
     metrics = _json(capsys, "mix", tmp_path / "kn", "--output", tmp_path / "mixture", *caches)
-    assert metrics["components"] == ["back-off", "unigram-cache", "uniform"] and metrics["decay"] == 50
+    assert (
+        metrics["components"] == ["back-off", "unigram-cache", "uniform"] and metrics["decay"] == 50
+    )
     assert metrics["test"]["perplexity"] < 0.7 * plain["test"]["perplexity"]
     assert _json(capsys, "evaluate", tmp_path / "mixture") == metrics["test"]
     given = dict(unigram_cache=50, cache_length=100, uniform=True)
@@ -67,7 +83,14 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(tmp_path, capsys):
     ngrams = LanguageModel.load(tmp_path / "kn")
     network = NPLM(len(ngrams.vocabulary), order=2, boundary="stream")
     LanguageModel(network, ngrams.vocabulary, ngrams.tokenizer_name).save(tmp_path / "network")
-    both = [tmp_path / "kn", tmp_path / "network", "--continuous-cache", "--ngram-cache", "--cache-length", "50"]
+    both = [
+        tmp_path / "kn",
+        tmp_path / "network",
+        "--continuous-cache",
+        "--ngram-cache",
+        "--cache-length",
+        "50",
+    ]
     metrics = _json(capsys, "mix", *both, "--output", tmp_path / "both")
     for part in ("kn", "network"):
         shutil.rmtree(tmp_path / part)  # the mixture holds copies
@@ -78,7 +101,11 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(tmp_path, capsys):
 
 
 def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, short_corpus):
-    for name, boundary, min_count in (("kn", "sentence", 2), ("stream", "stream", 2), ("words", "sentence", 99)):
+    for name, boundary, min_count in (
+        ("kn", "sentence", 2),
+        ("stream", "stream", 2),
+        ("words", "sentence", 99),
+    ):
         text = TextOptions(boundary=boundary, min_count=min_count)
         estimate("kneser-ney", short_corpus, tmp_path / name, order=2, text=text)
     for arguments, message in (
@@ -86,7 +113,10 @@ def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, short_corpus):
         ("kn words --output mixture", "must have the same vocabulary"),
         ("kn --output mixture", "two models or more"),
         ("kn kn --weights 0.5 0.6 --output mixture", "sum to 1"),
-        ("kn kn --weights 0.5 0.5 --by-frequency --output mixture", "either --weights or --by-frequency"),
+        (
+            "kn kn --weights 0.5 0.5 --by-frequency --output mixture",
+            "either --weights or --by-frequency",
+        ),
         ("kn none --output mixture", "does not exist. Fix: train a model"),
         ("kn kn --output words", "already holds a model"),
     ):
@@ -96,13 +126,25 @@ def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, short_corpus):
 
 
 def test_probability_0_is_reported(tmp_path, capsys):
-    closed = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n{eos} </s>\n-.6 the\n-.6 cat\n\n\\2-grams:\n"
+    closed = (
+        "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n{eos} </s>\n-.6 "
+        "the\n-.6 "
+        "cat\n\n\\2-grams:\n"
+    )
     for eos, status in ("-99", 2), ("-.3", 0):
-        (tmp_path / "model.arpa").write_text(closed.format(eos=eos) + "-.1 the cat\n\n\\end\\\n", encoding="utf-8")
-        assert main(["ngram", "--arpa", str(tmp_path / "model.arpa"), "--output", str(tmp_path / "m")]) == status
+        (tmp_path / "model.arpa").write_text(
+            closed.format(eos=eos) + "-.1 the cat\n\n\\end\\\n", encoding="utf-8"
+        )
+        assert (
+            main(["ngram", "--arpa", str(tmp_path / "model.arpa"), "--output", str(tmp_path / "m")])
+            == status
+        )
         assert ("add --boundary stream" in capsys.readouterr().err) == (status == 2)
     (tmp_path / "text").write_text("the cat sat\n", encoding="utf-8")
-    assert _json(capsys, "score", tmp_path / "m", tmp_path / "text")["sentences"][0]["log_prob"] is None
+    assert (
+        _json(capsys, "score", tmp_path / "m", tmp_path / "text")["sentences"][0]["log_prob"]
+        is None
+    )
     assert main(["score", str(tmp_path / "m"), str(tmp_path / "text")]) == 0
     assert capsys.readouterr().out.startswith("-inf\t4\t")
 

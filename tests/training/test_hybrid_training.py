@@ -1,4 +1,6 @@
-"""Training of hybrids: never worse than the n-gram model inside, on any layout; small and resampled texts."""
+"""Training of hybrids: never worse than the n-gram model inside, on any layout; small and resampled
+texts.
+"""
 
 import itertools
 import json
@@ -17,13 +19,17 @@ from keras_nplm.models.evaluation import evaluate
 from keras_nplm.training.background import write_background
 from keras_nplm.training.run import Run
 
-SMALL = "--order 5 --embedding-dim 4 --hidden-units 8 --averages-after 3 --batch-size 64 --min-count 1"
+SMALL = (
+    "--order 5 --embedding-dim 4 --hidden-units 8 --averages-after 3 --batch-size 64 --min-count 1"
+)
 LAYOUTS = {"one line": 1, "short lines": 600}
 
 
 @pytest.fixture
 def train_characters(tmp_path, no_report) -> Callable[..., tuple[int, Path]]:
-    """A function that trains on characters of texts by split, and returns the exit status and the directory."""
+    """A function that trains on characters of texts by split, and returns the exit status and the
+    directory.
+    """
 
     def run(texts: dict[str, list[str]], flags: str = SMALL) -> tuple[int, Path]:
         files = []
@@ -48,28 +54,40 @@ def _measure_alone(directory: Path, split: str) -> float:
 def test_a_network_that_only_harms_is_left_out(train_characters, capsys):
     """Its rate is far too high for a text that has nothing to learn."""
     rng = np.random.default_rng(0)
-    texts = {split: ["".join(rng.choice([*"abcdef"], 300))] for split in ("train", "validation", "test")}
-    status, directory = train_characters(texts, f"{SMALL} --epochs 2 --optimizer adam --learning-rate 1")
+    texts = {
+        split: ["".join(rng.choice([*"abcdef"], 300))] for split in ("train", "validation", "test")
+    }
+    status, directory = train_characters(
+        texts, f"{SMALL} --epochs 2 --optimizer adam --learning-rate 1"
+    )
     assert status == 0
     captured = capsys.readouterr()
     assert "no epoch is better than the n-gram model alone" in captured.err
     metrics = json.loads((directory / "metrics.json").read_text())
     assert metrics["best_epoch"] == 0
-    assert min(epoch["validation_perplexity"] for epoch in metrics["history"]) > metrics["validation"]["perplexity"]
+    assert (
+        min(epoch["validation_perplexity"] for epoch in metrics["history"])
+        > metrics["validation"]["perplexity"]
+    )
     for split in ("validation", "test"):
-        assert metrics[split]["perplexity"] == pytest.approx(_measure_alone(directory, split), rel=1e-6)
+        assert metrics[split]["perplexity"] == pytest.approx(
+            _measure_alone(directory, split), rel=1e-6
+        )
 
 
 @pytest.mark.parametrize(
     "lines, flags",
     [
         pytest.param(["a"], "", id="a letter", marks=pytest.mark.long),
-        pytest.param(["ab"], "--boundary stream", id="a stream of two letters", marks=pytest.mark.long),
+        pytest.param(
+            ["ab"], "--boundary stream", id="a stream of two letters", marks=pytest.mark.long
+        ),
     ],
 )
 def test_texts_with_fewer_ngrams_than_parts_are_trained(train_characters, lines, flags):
     status, directory = train_characters(
-        {"train": lines, "validation": ["abab", "ba"], "test": ["ab"]}, f"{SMALL} --epochs 1 {flags}"
+        {"train": lines, "validation": ["abab", "ba"], "test": ["ab"]},
+        f"{SMALL} --epochs 1 {flags}",
     )
     assert status == 0 and (directory / "metrics.json").exists()
 
@@ -110,7 +128,9 @@ def _choose_order(perplexities: dict[int, float]) -> int:
 
 
 def _write_text(kind: str, rng: np.random.Generator) -> list[str]:
-    """Lines in which an order longer than 2 gains nothing, a little, or much after one that gains nothing."""
+    """Lines in which an order longer than 2 gains nothing, a little, or much after one that gains
+    nothing.
+    """
     if kind == "random":
         return ["".join(rng.choice([*"abcd"], 30)) for _ in range(60)]
     if kind == "chain":

@@ -1,4 +1,6 @@
-"""Sparse updates against NumPy and Keras, with and without XLA; rows without a gradient do not change."""
+"""Sparse updates against NumPy and Keras, with and without XLA; rows without a gradient do not
+change.
+"""
 
 import keras
 import numpy as np
@@ -8,7 +10,11 @@ import tensorflow as tf
 from keras_nplm import NPLM, LazyAdagrad, LazyAdam, LazySGD
 
 ROWS, WIDTH, RATE, DECAY = 6, 3, 0.1, 0.5
-BASES = {LazySGD: keras.optimizers.SGD, LazyAdagrad: keras.optimizers.Adagrad, LazyAdam: keras.optimizers.Adam}
+BASES = {
+    LazySGD: keras.optimizers.SGD,
+    LazyAdagrad: keras.optimizers.Adagrad,
+    LazyAdam: keras.optimizers.Adam,
+}
 
 
 def _start():
@@ -18,7 +24,10 @@ def _start():
 def _steps(number=4):
     """Gradients of two rows, one of them twice."""
     rng = np.random.default_rng(1)
-    return [(rng.normal(size=(3, WIDTH)).astype(np.float32), np.array([1, 4, 1], np.int32)) for _ in range(number)]
+    return [
+        (rng.normal(size=(3, WIDTH)).astype(np.float32), np.array([1, 4, 1], np.int32))
+        for _ in range(number)
+    ]
 
 
 def _run(optimizer, jit=False, dense=False):
@@ -51,7 +60,9 @@ def _oracle(make, decay):
             else:
                 m[row] = 0.9 * m[row] + 0.1 * g
                 v[row] = 0.999 * v[row] + 0.001 * g**2
-                theta[row] -= RATE * np.sqrt(1 - 0.999**t) / (1 - 0.9**t) * m[row] / (np.sqrt(v[row]) + 1e-7)
+                theta[row] -= (
+                    RATE * np.sqrt(1 - 0.999**t) / (1 - 0.9**t) * m[row] / (np.sqrt(v[row]) + 1e-7)
+                )
     return theta
 
 
@@ -66,7 +77,9 @@ def test_only_rows_with_a_gradient_are_updated(make, decay, jit):
 
 @pytest.mark.parametrize("make", BASES)
 def test_updates_equal_those_of_keras(make):
-    """Every step has a gradient of the same rows: the moments of the other rows, which dense Adam uses, stay 0."""
+    """Every step has a gradient of the same rows: the moments of the other rows, which dense Adam
+    uses, stay 0.
+    """
     options = {} if make is LazySGD else {"epsilon": 0.5}
     decayed = _run(BASES[make](RATE, weight_decay=DECAY), dense=True)
     for ours, theirs in (
@@ -90,7 +103,9 @@ def test_half_precision_weights_take_gradients_of_replicas(make):
 
 @pytest.mark.parametrize("make", BASES)
 def test_optimiser_is_restored_from_its_configuration(make):
-    optimizer = make(keras.optimizers.schedules.PolynomialDecay(RATE, 10), weight_decay=DECAY, dense_decay=True)
+    optimizer = make(
+        keras.optimizers.schedules.PolynomialDecay(RATE, 10), weight_decay=DECAY, dense_decay=True
+    )
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(optimizer))
     assert type(again) is make and again.get_config() == optimizer.get_config()
 
@@ -103,7 +118,11 @@ def test_biases_are_left_out_of_decay_by_the_user_and_after_loading(tmp_path):
     model.fit(np.ones((2, 2), np.int32), np.ones(2, np.int32), verbose=0)
     model.save(tmp_path / "model.keras")
     for each in (model, keras.models.load_model(tmp_path / "model.keras")):
-        kept = [weight.name for weight in each.trainable_weights if not each.optimizer._use_weight_decay(weight)]
+        kept = [
+            weight.name
+            for weight in each.trainable_weights
+            if not each.optimizer._use_weight_decay(weight)
+        ]
         assert sorted(kept) == ["b", "d"] and each.optimizer.dense_decay
 
 

@@ -66,7 +66,9 @@ def test_options_of_a_run_have_different_names():
             "`batch_size` must be a multiple of `segment`, 4",
             id="segment",
         ),
-        pytest.param(dict(averages_after=()), "`averages_after` must have a distance", id="no distance"),
+        pytest.param(
+            dict(averages_after=()), "`averages_after` must have a distance", id="no distance"
+        ),
         pytest.param(dict(head="energy"), "`hidden` must be none with `head` energy", id="energy"),
         pytest.param(dict(hidden="none"), "`direct_connections` must be on", id="no features"),
         pytest.param(
@@ -134,7 +136,9 @@ def test_options_of_a_run_have_different_names():
             "`residual_blocks` must be left out",
             id="no blocks",
         ),
-        pytest.param(dict(output_layer="full"), "`output_layer` must be an option of a run", id="unknown"),
+        pytest.param(
+            dict(output_layer="full"), "`output_layer` must be an option of a run", id="unknown"
+        ),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(given, message):
@@ -156,9 +160,11 @@ def test_options_are_read_from_a_config():
     assert read_options(config) == options
     with pytest.raises(InputError, match="`averages_after` must be a tuple, rising integers"):
         read_options({**config, "averages_after": 4})
-    del config["head"]
-    with pytest.raises(InputError, match="Received: no head"):
-        read_options(config)
+    del config["head"]  # as if the option were newer than the file
+    assert read_options(config) == options
+    message = "must have the fields boundary, .* Received: none of them"
+    with pytest.raises(InputError, match=message):
+        read_options({"kind": "nplm"})
 
 
 def test_averages_lie_within_the_context():

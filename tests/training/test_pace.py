@@ -50,7 +50,9 @@ def _encode(directory, text: str) -> EncodedCorpus:
     path = directory / "text.txt"
     path.write_text(text, encoding="utf-8")
     files = {split: [str(path)] for split in ("train", "validation", "test")}
-    encoded, _ = prepare_corpus(open_corpus(**files), directory / "prepared", TextOptions(min_count=1))
+    encoded, _ = prepare_corpus(
+        open_corpus(**files), directory / "prepared", TextOptions(min_count=1)
+    )
     return encoded
 
 
@@ -61,7 +63,9 @@ def test_time_of_an_epoch_counts_its_updates_and_its_validation(tmp_path, monkey
     statistics = TextStatistics(tokens=2500, vocabulary_size=encoded.vocabulary_size)
     chosen = choose_options({"batch_size": 100}, statistics)
     validation = 5.0 * 2000 / pace.VALIDATION_BATCH
-    assert pace._measure(chosen, encoded, 2500) == pytest.approx((3.0 * 25 + validation, 3 * validation))
+    assert pace._measure(chosen, encoded, 2500) == pytest.approx(
+        (3.0 * 25 + validation, 3 * validation)
+    )
 
 
 @pytest.mark.long

@@ -20,10 +20,19 @@ SHARES = {"in.txt": 1, "out=0.5.a.txt": 0.5, "out=0.5.b.txt": 0.5, "web.txt": 0.
 def files(tmp_path_factory):
     """Files of text: a small one, large ones with `=` in their names, and held-out ones."""
     directory = tmp_path_factory.mktemp("files")
-    lines = {"in.txt": 20, "out=0.5.a.txt": 60, "out=0.5.b.txt": 60, "web.txt": 100, "validation.txt": 6, "test.txt": 6}
+    lines = {
+        "in.txt": 20,
+        "out=0.5.a.txt": 60,
+        "out=0.5.b.txt": 60,
+        "web.txt": 100,
+        "validation.txt": 6,
+        "test.txt": 6,
+    }
     for number, (name, size) in enumerate(lines.items()):
         words = "the cat sat on a mat and dogs ran off".split()
-        text = [" ".join(words[(i * j + number) % 10] for j in range(3 + i % 4)) for i in range(size)]
+        text = [
+            " ".join(words[(i * j + number) % 10] for j in range(3 + i % 4)) for i in range(size)
+        ]
         (directory / name).write_text("\n".join([*text, name.partition(".")[0]]) + "\n")
     return directory
 
@@ -49,7 +58,11 @@ def trained(files, options, tmp_path_factory, train_without_report):
 
 def _read_words(path):
     """The words and sentence ends of a file."""
-    return [word for line in path.read_text().splitlines() for word in (*line.replace("=", " = ").split(), "</s>")]
+    return [
+        word
+        for line in path.read_text().splitlines()
+        for word in (*line.replace("=", " = ").split(), "</s>")
+    ]
 
 
 def test_an_epoch_has_the_share_of_each_text(trained, files):
@@ -64,21 +77,31 @@ def test_an_epoch_has_the_share_of_each_text(trained, files):
         sizes[share] += len(words)
         for word in words:
             weighted[word] += share
-    assert list(zip(resampled.shares, map(len, resampled.texts), strict=True)) == list(sizes.items())
+    assert list(zip(resampled.shares, map(len, resampled.texts), strict=True)) == list(
+        sizes.items()
+    )
     steps = sum(round(share * size) for share, size in sizes.items()) // 16
     best_epoch = json.loads((trained / "metrics.json").read_text())["best_epoch"]
     language_model = LanguageModel.load(trained)
-    assert int(keras.models.load_model(trained / "model.keras").optimizer.iterations) == best_epoch * steps
+    assert (
+        int(keras.models.load_model(trained / "model.keras").optimizer.iterations)
+        == best_epoch * steps
+    )
     ids = language_model.vocabulary.encode(some := ["the", "web", "in", "cat"])
-    total = sum(weighted.values()) + 0.25  # <unk>, unseen, counts as one word in the text of the smallest share
+    # <unk>, unseen, counts as one word in the text of the smallest share
+    total = sum(weighted.values()) + 0.25
     biases = np.exp(language_model.model.prob.b.numpy()[ids])  # where they started
     np.testing.assert_allclose(biases, [weighted[word] / total for word in some], rtol=1e-5)
 
 
 def test_ngram_models_count_all_of_the_text(trained, files, tmp_path):
-    result = estimate("kneser-ney", _open(files), tmp_path / "kn", order=2, text=TextOptions(min_count=1))
+    result = estimate(
+        "kneser-ney", _open(files), tmp_path / "kn", order=2, text=TextOptions(min_count=1)
+    )
     pairs = set()
     for name in SHARES:
         pairs |= set(itertools.pairwise(["</s>", *_read_words(files / name)]))
     assert result["ngrams"][1] == len(pairs)
-    assert (tmp_path / "kn" / "vocabulary.txt").read_bytes() == (trained / "vocabulary.txt").read_bytes()
+    assert (tmp_path / "kn" / "vocabulary.txt").read_bytes() == (
+        trained / "vocabulary.txt"
+    ).read_bytes()

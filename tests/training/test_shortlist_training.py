@@ -1,4 +1,6 @@
-"""Training of short-lists: the model directory, commands, resuming, backgrounds and damaged files."""
+"""Training of short-lists: the model directory, commands, resuming, backgrounds and damaged
+files.
+"""
 
 import contextlib
 import functools
@@ -36,10 +38,16 @@ def _run(*arguments) -> tuple[int, dict | None, str]:
 @pytest.fixture
 def train_tiny(tmp_path):
     """A function that trains a tiny short-list of text.txt; a bigram model of it is in `bigram`."""
-    (tmp_path / "text.txt").write_text("the cat sat on the mat\nthe dog sat on the cat\n" * 20, encoding="utf-8")
+    (tmp_path / "text.txt").write_text(
+        "the cat sat on the mat\nthe dog sat on the cat\n" * 20, encoding="utf-8"
+    )
     text = ["--train", tmp_path / "text.txt", "--order", "2", "--min-count", "1", "--output"]
     assert _run("ngram", *text, tmp_path / "bigram", "--method", "deleted-interpolation")[0] == 0
-    options = "--shortlist-size 2 --embedding-dim 2 --hidden-units 2 --residual-blocks 0 --epochs 1 --batch-size 16"
+    options = (
+        "--shortlist-size 2 --embedding-dim 2 --hidden-units 2 --residual-blocks 0 "
+        "--epochs "
+        "1 --batch-size 16"
+    )
     return functools.partial(_run, "train", *text, tmp_path / "tiny", *options.split())
 
 
@@ -55,7 +63,8 @@ def test_directory_holds_the_network_and_its_background(directory):
     expected = kneser_ney(corpus.ids("train"), size, 3)
     np.testing.assert_array_equal(model.background.unigrams, expected.unigrams)
     frequencies = np.bincount(corpus.ids("train"), minlength=size) / len(corpus.ids("train"))
-    assert metrics["test"]["perplexity"] < 1.1 * np.exp(-np.log(frequencies[ids]).mean())  # words are independent
+    # words are independent
+    assert metrics["test"]["perplexity"] < 1.1 * np.exp(-np.log(frequencies[ids]).mean())
 
 
 def test_commands_accept_the_directory(directory, tmp_path):
@@ -63,9 +72,13 @@ def test_commands_accept_the_directory(directory, tmp_path):
     assert status == 0 and figures == json.loads((directory / "metrics.json").read_text())["test"]
     language_model = LanguageModel.load(directory)
     assert len(language_model.nearest("w1", 3)) == 3
-    background = LanguageModel(language_model.model.background, language_model.vocabulary, "words", "sentence")
+    background = LanguageModel(
+        language_model.model.background, language_model.vocabulary, "words", "sentence"
+    )
     background.save(tmp_path / "background")
-    status, mixed, _ = _run("mix", directory, tmp_path / "background", "--output", tmp_path / "mixed")
+    status, mixed, _ = _run(
+        "mix", directory, tmp_path / "background", "--output", tmp_path / "mixed"
+    )
     assert status == 0 and mixed["components"] == ["shortlist", "back-off"]
     assert _run("evaluate", tmp_path / "mixed")[1] == mixed["test"]
 
@@ -105,12 +118,18 @@ def test_background_of_a_different_directory_is_copied(tmp_path, train_tiny, no_
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (lambda path: (path / "0" / "model.keras").unlink(), "model.keras does not exist: training"),
+        (
+            lambda path: (path / "0" / "model.keras").unlink(),
+            "model.keras does not exist: training",
+        ),
         (
             lambda path: (path / "0" / "config.json").write_text('{"kind": "uniform"}'),
             "`network` must be a network of a short-list",
         ),
-        (lambda path: (path / "1").symlink_to((path / "1").rename(path / "real")), "1 is a symbolic link"),
+        (
+            lambda path: (path / "1").symlink_to((path / "1").rename(path / "real")),
+            "1 is a symbolic link",
+        ),
     ],
 )
 def test_damaged_directories_are_refused(directory, tmp_path, damage, message):

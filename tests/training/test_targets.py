@@ -1,4 +1,6 @@
-"""Targets of training: an epoch has as many updates as its dataset has batches, with shares and segments too."""
+"""Targets of training: an epoch has as many updates as its dataset has batches, with shares and
+segments too.
+"""
 
 import numpy as np
 import pytest
@@ -24,14 +26,18 @@ def _encode(directory, sizes: list[int], share: float):
 
 
 @pytest.mark.parametrize("segment", [1, 4, 8])
-@pytest.mark.parametrize("sizes", [[40], [33, 41, 57, 49], [41, 145, 145, 145, 145, 145, 145]], ids=len)
+@pytest.mark.parametrize(
+    "sizes", [[40], [33, 41, 57, 49], [41, 145, 145, 145, 145, 145, 145]], ids=len
+)
 @pytest.mark.parametrize("share", [0.13, 0.5])
 def test_each_epoch_has_a_batch_for_each_update(tmp_path, sizes, share, segment):
     encoded = _encode(tmp_path, sizes, share)
     options = Options.of(order=3, segment=segment, batch_size=segment)
     targets = TrainingTargets.of(options, encoded)
     batch_size, steps, _ = _divide_epoch(options, targets, tf.distribute.get_strategy())
-    dataset = ngram_dataset(encoded.for_training(), 3, batch_size, segment=segment, drop_remainder=True)
+    dataset = ngram_dataset(
+        encoded.for_training(), 3, batch_size, segment=segment, drop_remainder=True
+    )
     batches = len(dataset)
     assert batches >= steps
     # at most the rounding of each share to segments is lost

@@ -41,11 +41,15 @@ def _read(directory: Path) -> EventAccumulator:
 
 
 def _values(directory: Path) -> dict[str, dict]:
-    """The values of each tag by step, in the order of writing: the reader sorts files of one second by name."""
+    """The values of each tag by step, in the order of writing: the reader sorts files of one second
+    by name.
+    """
     events, values = _read(directory), {}
     for tag in (tag for tag in events.Tags()["tensors"] if not tag.startswith("_hparams_")):
         for event in sorted(events.Tensors(tag), key=lambda event: event.wall_time):
-            values.setdefault(tag, {})[event.step] = tensor_util.make_ndarray(event.tensor_proto)[()]
+            values.setdefault(tag, {})[event.step] = tensor_util.make_ndarray(event.tensor_proto)[
+                ()
+            ]
     return values
 
 
@@ -58,14 +62,18 @@ def _model(run_eagerly: bool = False, **options) -> ContextNetwork:
 
 
 def _board(model: ContextNetwork, logs: Path, **options) -> LanguageModelBoard:
-    return LanguageModelBoard(logs, LanguageModel(model, Vocabulary(WORDS), "whitespace", "sentence"), **options)
+    return LanguageModelBoard(
+        logs, LanguageModel(model, Vocabulary(WORDS), "whitespace", "sentence"), **options
+    )
 
 
 def _fit(model: ContextNetwork, callbacks: list, **options) -> keras.callbacks.History:
     ngrams = np.random.default_rng(1).integers(4, SIZE, (96, ORDER))
     data = ngrams[:, :-1], ngrams[:, -1]
     validation = tuple(part[:24] for part in data)
-    options = dict(epochs=2, batch_size=8, shuffle=False, verbose=0, validation_data=validation) | options
+    options = (
+        dict(epochs=2, batch_size=8, shuffle=False, verbose=0, validation_data=validation) | options
+    )
     return model.fit(*data, callbacks=callbacks, **options)
 
 
@@ -76,7 +84,9 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
         hidden=DeepHidden(6, residual_blocks=1, name="hidden"),
         head=LinearHead(SIZE, tied=True, name="prob"),
     )
-    options = dict(batch_size=8, update_freq=5, hparams={"order": 4}, word_counts=counts, projector_words=20)
+    options = dict(
+        batch_size=8, update_freq=5, hparams={"order": 4}, word_counts=counts, projector_words=20
+    )
     first = _fit(model, [_board(model, tmp_path, **options)], epochs=1)
     second = _fit(model, [_board(model, tmp_path, **options)], initial_epoch=1)
     train, validation = _values(tmp_path / "train"), _values(tmp_path / "validation")
@@ -88,10 +98,17 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
     assert train["run/learning_rate"] == pytest.approx(rates, rel=1e-6)
     assert list(train["run/ngrams_per_second"]) == list(train["continuations"]) == [0, 1]
     assert set(validation) == {"perplexity", "run/loss"} and "batch_loss" in train
-    for name, weight in {"C": model.embed.C, "H": model.hidden.H, "H1": model.hidden.blocks[0].H}.items():
-        np.testing.assert_allclose(train[f"weights/norm_{name}"][1], np.linalg.norm(weight), rtol=1e-5)
+    for name, weight in {
+        "C": model.embed.C,
+        "H": model.hidden.H,
+        "H1": model.hidden.blocks[0].H,
+    }.items():
+        np.testing.assert_allclose(
+            train[f"weights/norm_{name}"][1], np.linalg.norm(weight), rtol=1e-5
+        )
     vectors = np.loadtxt(tmp_path / "train" / "C.tsv", delimiter="\t")
-    shown = sorted(range(4, SIZE), key=lambda i: (-counts[i], i))[:20]  # the most frequent words first
+    # the most frequent words first
+    shown = sorted(range(4, SIZE), key=lambda i: (-counts[i], i))[:20]
     lines = ["word\tcount", *(f"{WORDS[i - 4]}\t{counts[i]}" for i in shown)]
     assert (tmp_path / "train" / "metadata.tsv").read_text().splitlines() == lines
     np.testing.assert_allclose(vectors, np.array(model.embed.C)[shown], rtol=1e-5)
@@ -119,7 +136,9 @@ def test_training_is_the_same_to_the_last_bit(tmp_path):
             objective=NoiseContrastive(num_sampled=7, held_out_mass=0.1, seed=0),
         )
         options = dict(batch_size=8, hparams={"order": 4}, prompts=("", "w3 w5"))
-        history = _fit(model, [_board(model, tmp_path, **options)] if watched else [], epochs=3).history
+        history = _fit(
+            model, [_board(model, tmp_path, **options)] if watched else [], epochs=3
+        ).history
         variables = [*model.variables, *model.optimizer.variables, *model.random_states()]
         states.append((history, [variable.numpy().tolist() for variable in variables]))
     assert states[0] == states[1]
@@ -129,17 +148,38 @@ def test_training_is_the_same_to_the_last_bit(tmp_path):
 def test_continuations_are_escaped_for_markdown(tmp_path):
     from tensorboard import plugin_util
 
-    marks = ["*a*", "<b>", "_c_", "1.", "#", "=1", "`d`", "|", "[e](f)", "&amp;", "\\", "~~", "-", "+", ">", "</i>"]
+    marks = [
+        "*a*",
+        "<b>",
+        "_c_",
+        "1.",
+        "#",
+        "=1",
+        "`d`",
+        "|",
+        "[e](f)",
+        "&amp;",
+        "\\",
+        "~~",
+        "-",
+        "+",
+        ">",
+        "</i>",
+    ]
     model = NPLM(len(vocabulary := Vocabulary(marks)), order=3, embedding_dim=2, hidden_units=3)
     model.compile("sgd", run_eagerly=True)
     language_model = LanguageModel(model, vocabulary, "whitespace", "sentence")
     board = LanguageModelBoard(tmp_path, language_model, prompts=("", "*a* <b>"), num_words=90)
     model.fit(np.full((30, 2), 4), np.full(30, 5), callbacks=[board], verbose=0)
-    assert "'=1" in (tmp_path / "train" / "metadata.tsv").read_text().splitlines()  # which a spreadsheet may open
-    page = plugin_util.markdown_to_safe_html(_values(tmp_path / "train")["continuations"][0].decode())
+    # which a spreadsheet may open
+    assert "'=1" in (tmp_path / "train" / "metadata.tsv").read_text().splitlines()
+    page = plugin_util.markdown_to_safe_html(
+        _values(tmp_path / "train")["continuations"][0].decode()
+    )
     shown = html.unescape(re.sub("<[^>]*>", " ", page))
     drawn = [language_model.generate(prompt, 90) for prompt in ("", "*a* <b>")]
-    assert set(marks) <= set(" ".join(drawn).split())  # each has its turn, some at the start of a line
+    # each has its turn, some at the start of a line
+    assert set(marks) <= set(" ".join(drawn).split())
     assert shown.split() == f"{drawn[0]} *a* <b> {drawn[1]}".split()
     assert "<strong>*a* <b></strong>" in html.unescape(page)
 
@@ -163,7 +203,10 @@ def _list_steps(logs: Path) -> list[int]:
 
 @pytest.mark.parametrize("cut", [0, 9], ids=["whole", "cut off"])
 def test_a_resumed_run_has_each_step_once(tmp_path, cut):
-    """Epochs 1 and 2 are repeated: the run was killed before their checkpoint. `cut` bytes of its logs are lost."""
+    """Epochs 1 and 2 are repeated: the run was killed before their checkpoint.
+
+    `cut` bytes of its logs are lost.
+    """
     _write_steps(tmp_path, range(3))
     for path in tmp_path.glob("*/events.*"):
         path.write_bytes(path.read_bytes()[: path.stat().st_size - cut])
@@ -212,15 +255,23 @@ def test_train_writes_hyperparameters_and_curves(model_directory, small_options)
     metrics = json.loads((model_directory / "metrics.json").read_text())
     rates = [epoch["ngrams_per_second"] for epoch in metrics["history"]]
     np.testing.assert_allclose(list(train["run/ngrams_per_second"].values()), rates, rtol=0.05)
-    content = _read(model_directory / "logs" / "validation").SummaryMetadata(metadata.SESSION_START_INFO_TAG)
+    content = _read(model_directory / "logs" / "validation").SummaryMetadata(
+        metadata.SESSION_START_INFO_TAG
+    )
     found = metadata.parse_session_start_info_plugin_data(content.plugin_data.content).hparams
     default = Options().flatten()
-    options = {name: value for name, value in small_options.flatten().items() if value != default[name]}
+    options = {
+        name: value for name, value in small_options.flatten().items() if value != default[name]
+    }
     assert set(found) == set(options)
     for name, value in found.items():
         kind = {bool: "bool_value", str: "string_value"}.get(type(options[name]), "number_value")
         assert getattr(value, kind) == options[name]
-    prompts = [re.findall(r"\*\*(.*?)\*\*", text.decode()) for text in train["continuations"].values()]
+    prompts = [
+        re.findall(r"\*\*(.*?)\*\*", text.decode()) for text in train["continuations"].values()
+    ]
     page = (model_directory / "report.html").read_text(encoding="utf-8")
     assert len(prompts[0]) == 4 and all(names == prompts[0] for names in prompts)
-    assert re.findall("<h3><bdi>(.*?)</bdi>", page) == [html.escape(html.unescape(name)) for name in prompts[0]]
+    assert re.findall("<h3><bdi>(.*?)</bdi>", page) == [
+        html.escape(html.unescape(name)) for name in prompts[0]
+    ]

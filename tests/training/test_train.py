@@ -1,4 +1,6 @@
-"""`train`: a complete model directory, reproducible, with finished and foreign directories left alone."""
+"""`train`: a complete model directory, reproducible, with finished and foreign directories left
+alone.
+"""
 
 import json
 
@@ -15,28 +17,42 @@ from keras_nplm.training.build import build_model
 
 def test_model_directory_is_complete_and_its_figures_hold(model_directory, small_options):
     assert {path.name for path in model_directory.iterdir()} == {
-        "config.json", "corpus", "history.json", "logs", "metrics.json", "model.keras", "report.html", "spelling.tsv",
-        "vocabulary.txt",
+        "config.json", "corpus", "history.json", "logs", "metrics.json", "model.keras",
+        "report.html", "spelling.tsv", "vocabulary.txt",
     }  # fmt: skip
     metrics = json.loads((model_directory / "metrics.json").read_text())
     model = keras.models.load_model(model_directory / "model.keras")
     encoded = EncodedCorpus.load(model_directory / "corpus")
-    assert metrics["test"] == evaluate_split(model, encoded, "test", spelling=load_spelling(model_directory))
+    assert metrics["test"] == evaluate_split(
+        model, encoded, "test", spelling=load_spelling(model_directory)
+    )
     assert metrics["test"].items() >= evaluate(model, encoded.ids("test")).items()
     assert 1 < metrics["test"]["bits_per_character"] < 3
-    assert metrics["test"]["tokens"] == encoded.splits["test"]["tokens"] + encoded.splits["test"]["sentences"]
+    assert (
+        metrics["test"]["tokens"]
+        == encoded.splits["test"]["tokens"] + encoded.splits["test"]["sentences"]
+    )
     best = metrics["history"][metrics["best_epoch"] - 1]
-    assert metrics["validation"]["perplexity"] == pytest.approx(best["validation_perplexity"], rel=1e-4)
+    assert metrics["validation"]["perplexity"] == pytest.approx(
+        best["validation_perplexity"], rel=1e-4
+    )
     assert metrics["validation"]["perplexity"] < 150  # the unigram model: about 270
     assert metrics["parameters"] == build_model(small_options, model.vocabulary_size).count_params()
     assert list((model_directory / "logs").glob("*/events*"))
 
 
 @pytest.mark.usefixtures("no_report")
-def test_nce_run_records_its_loss_and_log_z(tmp_path, short_text, short_corpus, short_options, capsys):
-    options = dict(objective="nce", num_sampled=99, self_normalisation=1.0, learning_rate=1.0, epochs=1)
+def test_nce_run_records_its_loss_and_log_z(
+    tmp_path, short_text, short_corpus, short_options, capsys
+):
+    options = dict(
+        objective="nce", num_sampled=99, self_normalisation=1.0, learning_rate=1.0, epochs=1
+    )
     metrics = train(short_options.replace(**options), short_corpus, tmp_path / "model")
-    assert "nce_loss" in metrics["history"][0] and not metrics["history"][0].keys() & {"loss", "train_perplexity"}
+    assert "nce_loss" in metrics["history"][0] and not metrics["history"][0].keys() & {
+        "loss",
+        "train_perplexity",
+    }
     assert metrics["training_cpu_seconds"] < metrics["cpu_seconds"]
     recorded = metrics["test"]["ln_z"]
     assert metrics["test"]["perplexity"] < 20 and recorded["mean_absolute"] < 0.2
@@ -50,7 +66,9 @@ def test_nce_run_records_its_loss_and_log_z(tmp_path, short_text, short_corpus, 
     assert exact != fast and abs(fast - exact) < 0.5 * scores[0]["tokens"]
 
 
-def test_finished_run_is_read_and_other_directories_are_refused(tmp_path, model_directory, small_options, capsys):
+def test_finished_run_is_read_and_other_directories_are_refused(
+    tmp_path, model_directory, small_options, capsys
+):
     before = (model_directory / "model.keras").read_bytes()
     metrics = json.loads((model_directory / "metrics.json").read_text())
     assert train(small_options, open_corpus(), model_directory) == metrics

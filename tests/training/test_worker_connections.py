@@ -1,4 +1,6 @@
-"""Workers are read from TF_CONFIG, wait for each other before TensorFlow starts, and name the absent ones."""
+"""Workers are read from TF_CONFIG, wait for each other before TensorFlow starts, and name the
+absent ones.
+"""
 
 import json
 import socket
@@ -13,7 +15,12 @@ from keras_nplm.training.worker_connections import read_cluster, wait_for_worker
 
 
 def _describe(workers: object, task: dict | None = None, **jobs) -> str:
-    return json.dumps({"cluster": {"worker": workers} | jobs, "task": {"type": "worker", "index": 0} | (task or {})})
+    return json.dumps(
+        {
+            "cluster": {"worker": workers} | jobs,
+            "task": {"type": "worker", "index": 0} | (task or {}),
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -23,7 +30,10 @@ def _describe(workers: object, task: dict | None = None, **jobs) -> str:
         (_describe(["one:1", "two:2"], {"index": 1}), (["one:1", "two:2"], 1)),
         (_describe(["one:65535"]), (["one:65535"], 0)),
         *[(text, None) for text in ("{", "[]", '{"cluster": {"worker": ["one:1"]}}', "[" * 99_999)],
-        *[(_describe(["one:1", worker]), None) for worker in ("two", "localhost:99999", "two:0", ":2", 2, "one:1")],
+        *[
+            (_describe(["one:1", worker]), None)
+            for worker in ("two", "localhost:99999", "two:0", ":2", 2, "one:1")
+        ],
         *[(_describe(["one:1"], {"index": index}), None) for index in (1, -1, True, "0")],
         *[(_describe(workers), None) for workers in ([], "one:1")],
         (_describe(["one:1"], ps=["three:3"]), None),
@@ -35,7 +45,9 @@ def test_cluster_and_number_of_this_worker_are_read_or_refused(text, expected, m
     if expected:
         assert read_cluster() == expected
     else:
-        with pytest.raises(InputError, match="TF_CONFIG must list workers only, .* Fix: write it like"):
+        with pytest.raises(
+            InputError, match="TF_CONFIG must list workers only, .* Fix: write it like"
+        ):
             read_cluster()
 
 
@@ -55,7 +67,9 @@ def test_an_absent_worker_is_named_until_the_time_is_over(workers, capsys, monke
     names = rf"worker 0 ({workers[0]}), worker 2 ({workers[2]})"
     with pytest.raises(RunError) as error:
         wait_for_workers(workers, 1, 1.0)
-    assert str(error.value).startswith(f"Absent after 1 s: {names}. Fix: start the same command there")
+    assert str(error.value).startswith(
+        f"Absent after 1 s: {names}. Fix: start the same command there"
+    )
     assert capsys.readouterr().err.count(f"Worker 1 waits for {names}. It gives up in ") == 2
 
 
@@ -83,5 +97,8 @@ def test_workers_that_come_one_after_the_other_find_each_other(workers, capsys):
 
 def test_a_port_that_is_in_use_is_named(workers):
     message = rf"Worker 0 cannot open its port \({workers[0]}\): Address already in use. Fix: "
-    with socket.create_server(("", int(workers[0].rpartition(":")[2]))), pytest.raises(RunError, match=message):
+    with (
+        socket.create_server(("", int(workers[0].rpartition(":")[2]))),
+        pytest.raises(RunError, match=message),
+    ):
         wait_for_workers(workers, 0, 1)

@@ -17,14 +17,19 @@ from keras_nplm.io.text import SPACES, decode_lines, is_compressed, open_text
 
 CHUNK_BYTES = 1 << 25  # of text
 PARALLEL_BYTES = 1 << 26  # smaller texts are read in one process: starting more would take longer
-PARALLEL_TFDS_BYTES = 1 << 28  # the same for TFDS sets: TensorFlow starts in each process, which takes seconds
+# the same for TFDS sets: TensorFlow starts in each process, which takes seconds
+PARALLEL_TFDS_BYTES = 1 << 28
 _COMPRESSION = 4  # assumed ratio of text bytes to compressed bytes
 
-Range = tuple[str, int, int | None]  # (file, first byte, byte after the last); None: the end of the file
+# (file, first byte, byte after the last); None: the end of the file
+Range = tuple[str, int, int | None]
 
 
 class Chunk(abc.ABC):
-    """A part of a text that reads itself in any process: whole lines. A blank one, `""`, ends a document."""
+    """A part of a text that reads itself in any process: whole lines.
+
+    A blank one, `""`, ends a document.
+    """
 
     ranges: Sequence[Range] = ()  # of files
     size: int  # bytes of text, estimated
@@ -61,7 +66,10 @@ class TextChunk(Chunk):
             number += not is_blank
 
     def describe(self) -> list:
-        return [*([display_url(path), *place] for path, *place in self.ranges), list(self.sentences or [])]
+        return [
+            *([display_url(path), *place] for path, *place in self.ranges),
+            list(self.sentences or []),
+        ]
 
     def with_paths(self, change: Callable[[str], str]) -> "TextChunk":
         ranges = tuple((change(path), start, stop) for path, start, stop in self.ranges)
@@ -69,7 +77,10 @@ class TextChunk(Chunk):
 
 
 def cut_files(paths: Sequence[Path]) -> list[TextChunk]:
-    """Cut files into chunks at line ends. A compressed file is not cut, and small files share a chunk."""
+    """Cut files into chunks at line ends.
+
+    A compressed file is not cut, and small files share a chunk.
+    """
     chunks: list[TextChunk] = []
     held: list[Range] = []
     size = 0
@@ -109,17 +120,23 @@ def read_range(path: str | Path, start: int = 0, stop: int | None = None) -> Ite
     """Read the lines of a file between two byte positions; see `decode_lines`."""
     with open_text(path) as file:
         if not start and not file.peek(1):
-            raise InputError(f"{path} is empty. Fix: name a file that holds text, one sentence a line.")
+            raise InputError(
+                f"{path} is empty. Fix: name a file that holds text, one sentence a line."
+            )
         file.seek(start) if start else None
         yield from decode_lines(file, str(path), start, stop)
 
 
-CHUNK_RUNNER: ContextVar[Any] = ContextVar("runner", default=None)  # of the enclosing `run_chunks_by`
+# of the enclosing `run_chunks_by`
+CHUNK_RUNNER: ContextVar[Any] = ContextVar("runner", default=None)
 
 
 @contextlib.contextmanager
 def run_chunks_by(runner: Any) -> Iterator[None]:
-    """Let a runner, such as `BeamRunner`, count and encode the chunks of all text. None: processes of this machine."""
+    """Let a runner, such as `BeamRunner`, count and encode the chunks of all text.
+
+    None: processes of this machine.
+    """
     token = CHUNK_RUNNER.set(runner)
     try:
         yield
@@ -128,9 +145,11 @@ def run_chunks_by(runner: Any) -> Iterator[None]:
 
 
 def run_task(make_task: Callable[[], Any], items: Sequence[tuple], title: str) -> tuple[list, list]:
-    """Run a task on items (chunk, …), by the runner of `run_chunks_by`, or in parallel processes if the text is large.
+    """Run a task on items (chunk, …), by the runner of `run_chunks_by`, or in parallel processes if
+    the text is large.
 
-    Returns the results in the order of the items, and those of `finish()`, one a process or, by a runner, one an item.
+    Returns the results in the order of the items, and those of `finish()`, one a process or, by a
+    runner, one an item.
     """
     if runner := CHUNK_RUNNER.get():
         return runner.run(make_task, items)

@@ -14,9 +14,13 @@ _SECONDS_TO_CONNECT = 5
 
 
 def check_host(url: str, name: str) -> None:
-    """Refuse a download within seconds if the host of its URL does not answer: TFDS would retry for minutes."""
+    """Refuse a download within seconds if the host of its URL does not answer: TFDS would retry for
+    minutes.
+    """
     try:
-        urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_SECONDS_TO_CONNECT).close()
+        urllib.request.urlopen(
+            urllib.request.Request(url, method="HEAD"), timeout=_SECONDS_TO_CONNECT
+        ).close()
     except urllib.error.HTTPError:
         pass  # the host answers, and some hosts refuse HEAD: the download itself decides
     except OSError as error:
@@ -41,13 +45,15 @@ def check_sha256(path: Path, sha256: str, url: str, name: Path) -> None:
     received = hashlib.sha256(path.read_bytes()).hexdigest()
     if received != sha256:
         raise InputError(
-            f"{name} is damaged: its sha256 must be {sha256}. Received: {received}. Fix: delete the file and fetch it "
+            f"{name} is damaged: its sha256 must be {sha256}. Received: {received}. Fix: delete "
+            "the file and fetch it "
             f"again from {url}."
         )
 
 
 def _download_error(url: str, name: str, error: Exception) -> InputError:
     return InputError(
-        f"{name} is needed and cannot be downloaded ({summarize_error(error)}). Fix: fetch it from {url} and name the "
+        f"{name} is needed and cannot be downloaded ({summarize_error(error)}). Fix: fetch it "
+        f"from {url} and name the "
         "directory that holds it with --data-dir."
     )

@@ -1,4 +1,6 @@
-"""Open a corpus by name or from text files: train, validation and test splits of tokenised sentences."""
+"""Open a corpus by name or from text files: train, validation and test splits of tokenised
+sentences.
+"""
 
 import dataclasses
 import functools
@@ -40,28 +42,30 @@ def open_corpus(
     """Open a corpus by its name, or from text files if `train` or `resample` is given.
 
     Args:
-        name: `"python_reference"` (embedded, no download), `"brown"`, `"brown/marks"` (with tokens between texts and
-            paragraphs), or `"tfds:NAME"`: any TensorFlow Datasets set with a text feature. If such a set has no
-            validation or test split, the last 5% of its training split serve. Or a directory of `keras-nplm prepare`.
-        train: text files or globs, local or `gs://` and `s3://`, one sentence a line, at most 16 MiB long. A blank
-            line ends a document. Archives of gzip, zstd, xz and bzip2 are decompressed. Without `validation` and `test`
-            the lines are split by `fractions`.
-        resample: (c, text files or globs) of each out-of-domain training text, which is not split by lines. An epoch
-            has the share c in (0, 1] of its n-grams; see `keras_nplm.Resampled`.
+        name: `"python_reference"` (embedded, no download), `"brown"`, `"brown/marks"` (with tokens
+            between texts and paragraphs), or `"tfds:NAME"`: any TensorFlow Datasets set with a text
+            feature. If such a set has no validation or test split, the last 5% of its training
+            split serve. Or a directory of `keras-nplm prepare`.
+        train: text files or globs, local or `gs://` and `s3://`, one sentence a line, at most 16
+            MiB long. A blank line ends a document. Archives of gzip, zstd, xz and bzip2 are
+            decompressed. Without `validation` and `test` the lines are split by `fractions`.
+        resample: (c, text files or globs) of each out-of-domain training text, which is not split
+            by lines. An epoch has the share c in (0, 1] of its n-grams; see `keras_nplm.Resampled`.
         validation, test: text files or globs.
         fractions: shares of the lines for train, validation and test.
-        tokenizer: `"words"` or `"whitespace"`, for text files and TFDS sets; or `"characters"`, `"sentencepiece"` or
-            `"bytes"`, for any corpus. Or a registered `Tokenizer`.
-        normalise: normalisation steps for the tokens of any corpus: `"lower"`, `"numbers"`, `"lemmas"`; see
-            `keras_nplm.data.tokenizers.normalisation`.
-        subwords: for the tokenizer `sentencepiece`: how its subwords are made. Default: 8,000 unigram pieces, trained
-            on the text.
-        data_dir: directory of prepared TFDS sets, and of the archives of Brown and of TFDS sets. Absent archives are
-            downloaded to it. A `gs://` or `s3://` directory is only read. Default: the environment variable
-            `TFDS_DATA_DIR`, else `~/tensorflow_datasets`.
+        tokenizer: `"words"` or `"whitespace"`, for text files and TFDS sets; or `"characters"`,
+            `"sentencepiece"` or `"bytes"`, for any corpus. Or a registered `Tokenizer`.
+        normalise: normalisation steps for the tokens of any corpus: `"lower"`, `"numbers"`,
+            `"lemmas"`; see `keras_nplm.data.tokenizers.normalisation`.
+        subwords: for the tokenizer `sentencepiece`: how its subwords are made. Default: 8,000
+            unigram pieces, trained on the text.
+        data_dir: directory of prepared TFDS sets, and of the archives of Brown and of TFDS sets.
+            Absent archives are downloaded to it. A `gs://` or `s3://` directory is only read.
+            Default: the environment variable `TFDS_DATA_DIR`, else `~/tensorflow_datasets`.
 
     Raises:
-        InputError: the name is unknown, a file is missing, or an archive or a package is not at hand.
+        InputError: the name is unknown, a file is missing, or an archive or a package is not at
+            hand.
         RunError: an object store cannot be reached.
 
     Example:
@@ -72,7 +76,8 @@ def open_corpus(
     chosen = add_steps(tokenizer, normalise)
     if subwords is not None and not chosen.is_trained:
         raise InputError(
-            f"`subwords` must be left out without the tokenizer `sentencepiece`. Received: {chosen.name!r}. Fix: add "
+            "`subwords` must be left out without the tokenizer `sentencepiece`. Received: "
+            f"{chosen.name!r}. Fix: add "
             "`--tokenizer sentencepiece`."
         )
     named = train or resample or validation or test
@@ -81,7 +86,9 @@ def open_corpus(
     if train or resample:
         corpus = _open_text(train, resample, validation, test, fractions, chosen.name)
     elif named:
-        raise InputError("--validation and --test need --train. Fix: name the text files to train on.")
+        raise InputError(
+            "--validation and --test need --train. Fix: name the text files to train on."
+        )
     else:
         corpus = _open_named(name, chosen, data_dir)
     return corpus if subwords is None else dataclasses.replace(corpus, subwords=subwords)
@@ -101,7 +108,8 @@ def _open_named(name: str, tokenizer: Tokenizer, data_dir: str | None) -> Corpus
         stored, read = "whitespace", functools.partial(brown.read_split, archive, marks=marks)
     else:
         raise InputError(
-            "`corpus` must be python_reference, brown, brown/marks, tfds:NAME or a directory written by `prepare`. "
+            "`corpus` must be python_reference, brown, brown/marks, tfds:NAME or a directory "
+            "written by `prepare`. "
             f"Received: {name!r}. Fix: choose one of these, or name text files with --train."
         )
     if tokenizer.tokens_are_words:  # its words are already apart
@@ -109,7 +117,9 @@ def _open_named(name: str, tokenizer: Tokenizer, data_dir: str | None) -> Corpus
     # subwords are made of lines
     split_line = _drop_blank_line if tokenizer.is_trained else tokenizer.split_apart
     lines = {split: lambda split=split: map(" ".join, read(split)) for split in SPLITS}
-    return Corpus(name, tokenizer.name, {split: LineSplit(lines[split], split_line) for split in SPLITS})
+    return Corpus(
+        name, tokenizer.name, {split: LineSplit(lines[split], split_line) for split in SPLITS}
+    )
 
 
 def _drop_blank_line(line: str) -> str:
@@ -124,8 +134,14 @@ def _open_text(
     fractions: tuple[float, float, float],
     tokenizer: str,
 ) -> Corpus:
-    """Open text files. The name holds their paths, contents and split, so that a resumed run recognises its text."""
-    paths, resampled = _list_files(train), [(check_share(share), _list_files(files)) for share, files in resample]
+    """Open text files.
+
+    The name holds their paths, contents and split, so that a resumed run recognises its text.
+    """
+    paths, resampled = (
+        _list_files(train),
+        [(check_share(share), _list_files(files)) for share, files in resample],
+    )
     names = [f"resample {share}: {_describe_files(files)}" for share, files in resampled]
     if validation and test:
         files = {"train": paths, "validation": _list_files(validation), "test": _list_files(test)}
@@ -134,17 +150,26 @@ def _open_text(
         names = [*(named[:1] if paths else []), *names, *named[1:]]
     elif validation or test:
         raise InputError(
-            "--validation and --test must be given together. Fix: name both, or none to split --train by lines."
+            "--validation and --test must be given together. Fix: name both, or none to split "
+            "--train by lines."
         )
     elif paths:
         splits = split_by_lines(paths, fractions, tokenizer)
         names = [_describe_files(paths), *names, "split", *map(str, fractions)]
     else:
-        raise InputError("Text of --resample is not split by lines. Fix: name --train, or --validation and --test.")
+        raise InputError(
+            "Text of --resample is not split by lines. Fix: name --train, or --validation and "
+            "--test."
+        )
     if resampled:
-        texts = [(1.0, splits["train"].chunks), *((share, cut_files(files)) for share, files in resampled)]
+        texts = [
+            (1.0, splits["train"].chunks),
+            *((share, cut_files(files)) for share, files in resampled),
+        ]
         shares = tuple((len(text), share) for share, text in texts if text)
-        splits["train"] = TextSplit([chunk for _, text in texts for chunk in text], tokenizer, shares)
+        splits["train"] = TextSplit(
+            [chunk for _, text in texts for chunk in text], tokenizer, shares
+        )
     return Corpus(" ".join(["text", *names]), tokenizer, splits)
 
 
@@ -157,5 +182,7 @@ def _list_files(patterns: Sequence[str]) -> list[Path]:
 
 
 def _describe_files(paths: Sequence[Path]) -> str:
-    """Return the path or URL, size and checksum of each file: a text edited to the same size is a different text."""
+    """Return the path or URL, size and checksum of each file: a text edited to the same size is a
+    different text.
+    """
     return " ".join(f"{display_url(path)} ({identify_content(path)})" for path in paths)

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from keras_nplm.data.arguments import check_items
-from keras_nplm.data.corpora.chunks import Chunk, SentenceCounter, TextChunk, cut_files, read_range, run_task
+from keras_nplm.data.corpora.chunks import (
+    Chunk,
+    SentenceCounter,
+    TextChunk,
+    cut_files,
+    read_range,
+    run_task,
+)
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
@@ -20,20 +27,32 @@ from keras_nplm.io.text import read_lines as read_stream
 
 
 def expand_patterns(patterns: Sequence[str]) -> list[Path]:
-    """List the files that names and globs match, each once, the files of a glob in name order, remote ones cached."""
+    """List the files that names and globs match, each once, the files of a glob in name order,
+    remote ones cached.
+    """
     paths: dict[Path, None] = {}
-    for pattern in map(os.fspath, check_items(patterns, "files", str | os.PathLike, "a list of file names")):
+    for pattern in map(
+        os.fspath, check_items(patterns, "files", str | os.PathLike, "a list of file names")
+    ):
         if is_remote(pattern):
             found = fetch_files(pattern)
         else:
             found = [Path(pattern)]  # a pipe, too; `open_text` refuses what it cannot read
             if not os.path.lexists(pattern):
-                found = [path for path in map(Path, sorted(glob.glob(pattern, recursive=True))) if path.is_file()]
+                found = [
+                    path
+                    for path in map(Path, sorted(glob.glob(pattern, recursive=True)))
+                    if path.is_file()
+                ]
         if not found and pattern == STANDARD_INPUT:
             fix = "save standard input to a file, since a corpus is read more than once."
-            raise InputError(f"The text must be in files. Received: {pattern} (standard input). Fix: {fix}")
+            raise InputError(
+                f"The text must be in files. Received: {pattern} (standard input). Fix: {fix}"
+            )
         if not found:
-            raise InputError(f"No such text file: {pattern}. Fix: check the name (or pattern) and the directory.")
+            raise InputError(
+                f"No such text file: {pattern}. Fix: check the name (or pattern) and the directory."
+            )
         paths.update(dict.fromkeys(found))
     return list(paths)
 
@@ -44,7 +63,9 @@ def read_lines(paths: Sequence[Path]) -> Iterator[str]:
 
 
 def read_files(patterns: Sequence[str]) -> Iterator[str]:
-    """Read the lines of the files that names and globs match, or of standard input if the only name is `-`."""
+    """Read the lines of the files that names and globs match, or of standard input if the only name
+    is `-`.
+    """
     if list(patterns) == [STANDARD_INPUT]:
         return read_stream("standard input", sys.stdin.buffer)
     return read_lines(expand_patterns(patterns))
@@ -52,7 +73,10 @@ def read_files(patterns: Sequence[str]) -> Iterator[str]:
 
 @dataclasses.dataclass(frozen=True)
 class LineSplit:
-    """A split of a corpus as lines of text with their tokenizer. Calling it iterates over its tokenised sentences."""
+    """A split of a corpus as lines of text with their tokenizer.
+
+    Calling it iterates over its tokenised sentences.
+    """
 
     lines: Callable[[], Iterator[str]]
     tokenize: Callable[[str], list[str]]
@@ -63,11 +87,14 @@ class LineSplit:
 
 @dataclasses.dataclass(frozen=True)
 class TextSplit:
-    """A split of a corpus in text files or in a prepared TFDS set, as `LineSplit`; lines if the tokens are subwords."""
+    """A split of a corpus in text files or in a prepared TFDS set, as `LineSplit`; lines if the
+    tokens are subwords.
+    """
 
     chunks: Sequence[Chunk]
     tokenizer: str
-    shares: Sequence[tuple[int, float]] = ()  # for resampling: (number of chunks, share in an epoch) of each text
+    # for resampling: (number of chunks, share in an epoch) of each text
+    shares: Sequence[tuple[int, float]] = ()
 
     def lines(self) -> Iterator[str]:
         """Read the lines; a blank one is `""`."""
@@ -85,29 +112,46 @@ class TextSplit:
 def split_by_lines(
     paths: Sequence[Path], fractions: tuple[float, float, float], tokenizer: str
 ) -> dict[str, TextSplit]:
-    """Split files into three runs of lines: the first for training, the next for validation, the last for test."""
+    """Split files into three runs of lines: the first for training, the next for validation, the
+    last for test.
+    """
     if not (all(fraction > 0 for fraction in fractions) and abs(sum(fractions) - 1) <= 1e-6):
-        raise InputError(f"`fractions` must be three positive numbers that sum to 1. Received: {fractions}.")
+        raise InputError(
+            f"`fractions` must be three positive numbers that sum to 1. Received: {fractions}."
+        )
     chunks = cut_files(paths)
     counts, _ = run_task(SentenceCounter, [(chunk,) for chunk in chunks], "Counting lines")
     ends = list(itertools.accumulate(counts))
     sentences = ends[-1]
-    first, second = round(sentences * fractions[0]), round(sentences * (fractions[0] + fractions[1]))
+    first, second = (
+        round(sentences * fractions[0]),
+        round(sentences * (fractions[0] + fractions[1])),
+    )
     if not 0 < first < second < sentences:
         raise InputError(
-            f"{', '.join(map(str, paths))}: {sentences} lines of text are too few to split by {fractions}. Fix: add "
+            f"{', '.join(map(str, paths))}: {sentences} lines of text are too few to split by "
+            f"{fractions}. Fix: add "
             "text, or name --validation and --test files."
         )
     bounds = {"train": (0, first), "validation": (first, second), "test": (second, sentences)}
-    return {split: TextSplit(_select_chunks(chunks, ends, *bound), tokenizer) for split, bound in bounds.items()}
+    return {
+        split: TextSplit(_select_chunks(chunks, ends, *bound), tokenizer)
+        for split, bound in bounds.items()
+    }
 
 
-def _select_chunks(chunks: Sequence[TextChunk], ends: Sequence[int], start: int, stop: int) -> list[TextChunk]:
+def _select_chunks(
+    chunks: Sequence[TextChunk], ends: Sequence[int], start: int, stop: int
+) -> list[TextChunk]:
     """Select the sentences `start` to `stop` of chunks, the last sentences of which are `ends`."""
     selected = []
     for chunk, (first, end) in zip(chunks, itertools.pairwise([0, *ends]), strict=True):
         low, high = max(start, first), min(stop, end)
         if low < high:
             whole = (low, high) == (first, end)
-            selected.append(chunk if whole else dataclasses.replace(chunk, sentences=(low - first, high - first)))
+            selected.append(
+                chunk
+                if whole
+                else dataclasses.replace(chunk, sentences=(low - first, high - first))
+            )
     return selected

@@ -1,4 +1,6 @@
-"""TensorFlow Datasets builders of our corpora: `tfds.load("brown")` and `tfds.load("python_reference")`."""
+"""TensorFlow Datasets builders of our corpora: `tfds.load("brown")` and
+`tfds.load("python_reference")`.
+"""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -20,7 +22,9 @@ class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     def _info(self) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(
             description=self.DESCRIPTION,
-            features=tfds.features.FeaturesDict({"text": tfds.features.Text(doc="tokens joined by single spaces")}),
+            features=tfds.features.FeaturesDict(
+                {"text": tfds.features.Text(doc="tokens joined by single spaces")}
+            ),
             license=self.LICENSE,
             disable_shuffling=True,
         )
@@ -31,20 +35,34 @@ class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
 
 class Brown(_SentenceBuilder):
-    """The Brown corpus, see `read_split`. The archive is read from `manual_dir`, or downloaded, and checked."""
+    """The Brown corpus, see `read_split`.
 
-    DESCRIPTION = "The Brown corpus, one tokenised sentence an example, with the split of Bengio et al. (2003)."
+    The archive is read from `manual_dir`, or downloaded, and checked.
+    """
+
+    DESCRIPTION = (
+        "The Brown corpus, one tokenised sentence an example, with the split of "
+        "Bengio "
+        "et al. (2003)."
+    )
     LICENSE = "Non-commercial use; redistribution permitted by the copyright holder."
     BUILDER_CONFIGS = [
         tfds.core.BuilderConfig(name="plain", description="Words and punctuation."),
-        tfds.core.BuilderConfig(name="marks", description="Also <text> and <paragraph> before the first of each."),
+        tfds.core.BuilderConfig(
+            name="marks", description="Also <text> and <paragraph> before the first of each."
+        ),
     ]
-    MANUAL_DOWNLOAD_INSTRUCTIONS = f"Put brown.zip from {brown.URL} there, or omit it to have it downloaded."
+    MANUAL_DOWNLOAD_INSTRUCTIONS = (
+        f"Put brown.zip from {brown.URL} there, or omit it to have it downloaded."
+    )
     url_infos = {brown.URL: UrlInfo(size=brown.BYTES, checksum=brown.SHA256, filename="brown.zip")}
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         archive, marks = Path(dl_manager.download(brown.URL)), self.builder_config.name == "marks"
-        return {split: self._generate_examples(brown.read_split(archive, split, marks=marks)) for split in SPLITS}
+        return {
+            split: self._generate_examples(brown.read_split(archive, split, marks=marks))
+            for split in SPLITS
+        }
 
 
 class PythonReference(_SentenceBuilder):
@@ -53,9 +71,13 @@ class PythonReference(_SentenceBuilder):
     DESCRIPTION = "The Python Language Reference, one tokenised sentence an example."
     LICENSE = "Python Software Foundation License Version 2"
     BUILDER_CONFIGS = [
-        tfds.core.BuilderConfig(name="{}.{}.{}".format(*sys.version_info[:3]), description="The running Python's text.")
+        tfds.core.BuilderConfig(
+            name="{}.{}.{}".format(*sys.version_info[:3]), description="The running Python's text."
+        )
     ]
     url_infos: dict[str, UrlInfo] = {}  # there is nothing to download
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        return {split: self._generate_examples(python_reference.read_split(split)) for split in SPLITS}
+        return {
+            split: self._generate_examples(python_reference.read_split(split)) for split in SPLITS
+        }

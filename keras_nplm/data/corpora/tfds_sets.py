@@ -36,19 +36,27 @@ class TfdsChunk(Chunk):
     size: int  # bytes, estimated
 
     def lines(self) -> Iterator[str]:
-        """Read the lines of the examples that are not blank, each example as `decode_lines` reads a file."""
+        """Read the lines of the examples that are not blank, each example as `decode_lines` reads a
+        file.
+        """
         if self.directory not in _BUILDERS:
-            with _refuse_errors(f"TFDS cannot read {self.directory}", "prepare it again where all workers see it."):
+            with _refuse_errors(
+                f"TFDS cannot read {self.directory}", "prepare it again where all workers see it."
+            ):
                 _BUILDERS[self.directory] = tfds.builder_from_directory(self.directory)
         # files one after the other, so that the order does not depend on where the examples are cut
         config = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
         read = tfds.core.ReadInstruction(self.split, from_=self.start, to=self.stop, unit="abs")
-        texts = _BUILDERS[self.directory].as_dataset(split=read, shuffle_files=False, read_config=config)
+        texts = _BUILDERS[self.directory].as_dataset(
+            split=read, shuffle_files=False, read_config=config
+        )
         texts = texts.map(lambda example: example[self.feature])
         batches = texts.batch(_BATCH).prefetch(2).as_numpy_iterator()
         for number, text in enumerate(itertools.chain.from_iterable(batches), self.start):
             source = f"Example {number} of the {self.split} split in {self.directory}"
-            yield from (line for line in decode_lines(io.BytesIO(text), source) if line.strip(SPACES))
+            yield from (
+                line for line in decode_lines(io.BytesIO(text), source) if line.strip(SPACES)
+            )
 
     def describe(self) -> list:
         return [[], list(dataclasses.astuple(self))]
@@ -60,23 +68,35 @@ class TfdsChunk(Chunk):
 def open_tfds_splits(name: str, data_dir: str | None, tokenizer: str) -> dict[str, TextSplit]:
     """Prepare a TFDS set, such as `"wiki40b/en:1.3.0"`, and return train, validation and test.
 
-    Each line of each example is a sentence. The last 5% of the training split serve as a missing split.
+    Each line of each example is a sentence. The last 5% of the training split serve as a missing
+    split.
     """
     builder = _prepare_builder(name, data_dir)
     available = builder.info.splits
     if "train" not in available:
-        raise InputError(f"The TFDS set {name!r} must have a training split. Received: {', '.join(available)}.")
+        raise InputError(
+            f"The TFDS set {name!r} must have a training split. Received: {', '.join(available)}."
+        )
     end, ranges = 100, {}
     for split in ("validation", "test"):
-        ranges[split] = (split, 0, 100) if split in available else ("train", end - _VALIDATION_SHARE, end)
+        ranges[split] = (
+            (split, 0, 100) if split in available else ("train", end - _VALIDATION_SHARE, end)
+        )
         end -= 0 if split in available else _VALIDATION_SHARE
     ranges["train"] = "train", 0, end
     feature, _BUILDERS[str(builder.data_dir)] = _list_text_features(builder)[0], builder
-    return {split: TextSplit(_cut_examples(builder, feature, *ranges[split]), tokenizer) for split in SPLITS}
+    return {
+        split: TextSplit(_cut_examples(builder, feature, *ranges[split]), tokenizer)
+        for split in SPLITS
+    }
 
 
-def _cut_examples(builder: tfds.core.DatasetBuilder, feature: str, split: str, low: int, high: int) -> list[Chunk]:
-    """Cut the examples between two percentages of a stored split into chunks of about `CHUNK_BYTES`."""
+def _cut_examples(
+    builder: tfds.core.DatasetBuilder, feature: str, split: str, low: int, high: int
+) -> list[Chunk]:
+    """Cut the examples between two percentages of a stored split into chunks of about
+    `CHUNK_BYTES`.
+    """
     info = builder.info.splits[split]
     start, stop = (round(percent * info.num_examples / 100) for percent in (low, high))
     size = max(1, info.num_bytes // max(1, info.num_examples))  # of an example, on average
@@ -102,7 +122,9 @@ def _prepare_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilde
 
 
 def _find_builder(name: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
-    """Find a set that is prepared in `data_dir`, as TFDS itself does, or else a set of TFDS's own directories."""
+    """Find a set that is prepared in `data_dir`, as TFDS itself does, or else a set of TFDS's own
+    directories.
+    """
     if data_dir:
         with contextlib.suppress(Exception):  # not there; a namespace has a directory of its own
             builder = tfds.builder(name, data_dir=data_dir)
@@ -119,7 +141,8 @@ def _refuse_errors(problem: str, fix: str = "") -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise InputError(f"{problem} ({error}). Fix: `pip install {error.name}`.") from error
     except Exception as error:
-        if isinstance(error, OSError) and error.filename is not None:  # a full disk, a directory that is not ours
+        # a full disk, a directory that is not ours
+        if isinstance(error, OSError) and error.filename is not None:
             raise
         fix = f" Fix: {fix}" if fix else ""
         raise InputError(f"{problem} ({summarize_error(error).rstrip('.')}).{fix}") from error
@@ -128,11 +151,16 @@ def _refuse_errors(problem: str, fix: str = "") -> Iterator[None]:
 def _list_text_features(builder: tfds.core.DatasetBuilder) -> list[str]:
     """List the names of the text features, "text" first."""
     features = builder.info.features.items() if builder.info.features else ()
-    return sorted((name for name, kind in features if isinstance(kind, tfds.features.Text)), key=lambda n: n != "text")
+    return sorted(
+        (name for name, kind in features if isinstance(kind, tfds.features.Text)),
+        key=lambda n: n != "text",
+    )
 
 
 def _check_archives(builder: tfds.core.DatasetBuilder, data_dir: str | None) -> None:
-    """Refuse a set within seconds if an archive is absent from `data_dir` and its host does not answer."""
+    """Refuse a set within seconds if an archive is absent from `data_dir` and its host does not
+    answer.
+    """
     for url, info in (builder.url_infos or {}).items():
         if not (data_dir and info.filename and (Path(data_dir) / info.filename).is_file()):
             check_host(url, info.filename or url)

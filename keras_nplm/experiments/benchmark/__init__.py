@@ -1,8 +1,8 @@
 """Benchmarks: n-grams per CPU second, as a ratio to peers and as a share of the processor's peak.
 
-Contenders run on one core and take turns, so that each round compares them under the same load. A rate is the median
-over the rounds. A ratio is the median of the ratios within the rounds. Each peer runs in its own process. `quality`
-compares perplexities at a budget of training time instead.
+Contenders run on one core and take turns, so that each round compares them under the same load. A
+rate is the median over the rounds. A ratio is the median of the ratios within the rounds. Each peer
+runs in its own process. `quality` compares perplexities at a budget of training time instead.
 """
 
 import dataclasses
@@ -30,7 +30,9 @@ class Settings:
 
 def format_ratios(row: dict) -> str:
     ratios = row.get("ratio_to", {}).items()
-    return "; ".join(f"{name}: {ratio:.2f} ({low:.2f} to {high:.2f})" for name, (ratio, low, high) in ratios)
+    return "; ".join(
+        f"{name}: {ratio:.2f} ({low:.2f} to {high:.2f})" for name, (ratio, low, high) in ratios
+    )
 
 
 SPEED_COLUMNS: list[Column] = [
@@ -43,23 +45,31 @@ SPEED_COLUMNS: list[Column] = [
 
 
 def declare_speed(
-    text: str, build_groups: Callable[[Settings], Iterable[list[Contender]]], columns: Sequence[Column] = SPEED_COLUMNS
+    text: str,
+    build_groups: Callable[[Settings], Iterable[list[Contender]]],
+    columns: Sequence[Column] = SPEED_COLUMNS,
 ) -> Study:
 
     def measure(settings: Settings) -> list[dict]:
-        return [row for group in build_groups(settings) for row in measure_group(group, settings.rounds)]
+        return [
+            row for group in build_groups(settings) for row in measure_group(group, settings.rounds)
+        ]
 
     return Study(text, [Table("rows", columns)], measure=measure)
 
 
 class _Benchmarks(Study):
     def format(self, report: Mapping, page: bool = False) -> str:
-        """Return the tables of the benchmarks that ran, on the page with the texts of their modules."""
+        """Return the tables of the benchmarks that ran, on the page with the texts of their
+        modules.
+        """
         parts = []
         for name in dict.fromkeys(row["benchmark"] for row in report["rows"]):
             declared = load_study(name)
             title, text = declared.split_text()
-            table = declared.format({"rows": [row for row in report["rows"] if row["benchmark"] == name]})
+            table = declared.format(
+                {"rows": [row for row in report["rows"] if row["benchmark"] == name]}
+            )
             parts.append(join_paragraphs(f"### `{name}`: {title}", text if page else "", table))
         return join_paragraphs(*parts)
 
@@ -68,8 +78,17 @@ STUDY = _Benchmarks(__doc__)
 
 
 def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
-    """Return the rows of benchmarks, each with `benchmark`, `name`, and `failure` or figures; and the machine."""
+    """Return the rows of benchmarks, each with `benchmark`, `name`, and `failure` or figures; and
+    the machine.
+    """
     import tensorflow as tf
 
-    rows = [{"benchmark": name} | row for name in names for row in load_study(name).measure(settings)]
-    return {"rows": rows, "rounds": settings.rounds, "cpu": read_processor_name(), "tensorflow": tf.__version__}
+    rows = [
+        {"benchmark": name} | row for name in names for row in load_study(name).measure(settings)
+    ]
+    return {
+        "rows": rows,
+        "rounds": settings.rounds,
+        "cpu": read_processor_name(),
+        "tensorflow": tf.__version__,
+    }

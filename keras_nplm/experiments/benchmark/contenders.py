@@ -1,7 +1,7 @@
 """Contenders that take turns: work in this process, in a process of its own, and whole commands.
 
-A peer runs in its own process, so that a crash of its libraries ends one row of the table and not the benchmark. It
-works while its parent waits: a core is never shared.
+A peer runs in its own process, so that a crash of its libraries ends one row of the table and not
+the benchmark. It works while its parent waits: a core is never shared.
 """
 
 import contextlib
@@ -28,7 +28,8 @@ import numpy as np
 
 from keras_nplm.io.errors import RunError, summarize_error
 
-Work = Callable[[], int | dict]  # does a piece of work; returns its number of n-grams, or all figures of a round
+# does a piece of work; returns its number of n-grams, or all figures of a round
+Work = Callable[[], int | dict]
 MIN_REQUESTS, CONTEXTS_PER_ROUND = 20, 1000
 _PEAK = "matrix product"
 
@@ -38,7 +39,10 @@ class PeerError(RunError):
 
 
 def is_installed(name: str) -> bool:
-    """Return whether a Python package or a program is installed. It is not imported: this may fail, or crash."""
+    """Return whether a Python package or a program is installed.
+
+    It is not imported: this may fail, or crash.
+    """
     return importlib.util.find_spec(name) is not None or shutil.which(name) is not None
 
 
@@ -48,7 +52,8 @@ class Contender:
 
     name: str  # in the table
     work: Work | None
-    flops: float = 0  # floating-point operations of one n-gram; 0: the share of the peak is not reported
+    # floating-point operations of one n-gram; 0: the share of the peak is not reported
+    flops: float = 0
     peer: bool = False  # whether the other contenders of the group are compared with it
     clock: Callable[[], float] = time.process_time
 
@@ -65,9 +70,13 @@ class Contender:
 
 
 class Process(Contender):
-    """A contender that `"module:function"` builds in its own process, if the packages that it needs are installed."""
+    """A contender that `"module:function"` builds in its own process, if the packages that it needs
+    are installed.
+    """
 
-    def __init__(self, name: str, build: str, arguments: dict, needs: Sequence[str] = (), **options: Any):
+    def __init__(
+        self, name: str, build: str, arguments: dict, needs: Sequence[str] = (), **options: Any
+    ):
         super().__init__(name, None, **options)
         self._job, self._needs, self.child = (build, arguments), needs, None
 
@@ -78,18 +87,23 @@ class Process(Contender):
             self._errors = tempfile.NamedTemporaryFile()  # noqa: SIM115, `close` closes it
             context = multiprocessing.get_context("spawn")
             self._connection, theirs = context.Pipe()
-            self.child = context.Process(target=_serve, args=(theirs, self._errors.name, *self._job), daemon=True)
+            self.child = context.Process(
+                target=_serve, args=(theirs, self._errors.name, *self._job), daemon=True
+            )
             self.child.start()
             theirs.close()
         try:
-            with contextlib.suppress(BrokenPipeError):  # its answer, or the end of the file, says why
+            # its answer, or the end of the file, says why
+            with contextlib.suppress(BrokenPipeError):
                 self._connection.send(None)
             answer = self._connection.recv()
         except (EOFError, ConnectionError):
             self.child.join()
             status, line = self.child.exitcode, _quote_last_line(self._errors.read())
             raise PeerError(
-                f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}{line}"
+                f"killed by {signal.Signals(-status).name}"
+                if status < 0
+                else f"exit status {status}{line}"
             ) from None
         if isinstance(answer, str):
             raise PeerError(answer)
@@ -104,9 +118,14 @@ class Process(Contender):
 
 
 def _serve(connection: Connection, errors: str, build: str, arguments: dict) -> None:
-    """Build a contender in this process. Answer each message with the figures of a round, or with an error."""
+    """Build a contender in this process.
+
+    Answer each message with the figures of a round, or with an error.
+    """
     # a killed benchmark leaves no peer on the core of the next
-    threading.Thread(target=lambda: (multiprocessing.parent_process().join(), os._exit(1)), daemon=True).start()
+    threading.Thread(
+        target=lambda: (multiprocessing.parent_process().join(), os._exit(1)), daemon=True
+    ).start()
     for stream in (1, 2):  # what a library prints is no result of the command
         os.dup2(os.open(errors, os.O_WRONLY | os.O_APPEND), stream)
     try:
@@ -128,22 +147,31 @@ def _quote_last_line(errors: bytes) -> str:
 
 
 def build_command(name: str, words: list[str], tokens: int, directory: str) -> Contender:
-    """Return a command that reads some tokens; `{results}` stands for a new directory for its results."""
+    """Return a command that reads some tokens; `{results}` stands for a new directory for its
+    results.
+    """
 
     def work() -> dict:
         with tempfile.TemporaryDirectory(dir=directory) as results:
             command = [word.replace("{results}", results) for word in words]
             run = subprocess.run(command, capture_output=True, check=False)
         if run.returncode:
-            raise PeerError(f"{name} failed with exit status {run.returncode}{_quote_last_line(run.stderr)}")
-        # of the largest process; this one imports little, as a new process starts with the memory of its parent
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+            raise PeerError(
+                f"{name} failed with exit status {run.returncode}{_quote_last_line(run.stderr)}"
+            )
+        # of the largest process; this one imports little, as a new process starts with the memory
+        # of its parent
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (
+            1 if sys.platform == "darwin" else 1024
+        )
         return {"ngrams": tokens, "peak_memory": peak}
 
     return Contender(name, work, clock=lambda: sum(os.times()[2:4]))  # of its processes
 
 
-def time_requests(name: str, send: Callable[[], object], batch: int = 1, peer: bool = False) -> Contender:
+def time_requests(
+    name: str, send: Callable[[], object], batch: int = 1, peer: bool = False
+) -> Contender:
 
     def work() -> dict:
         durations = []
@@ -157,7 +185,9 @@ def time_requests(name: str, send: Callable[[], object], batch: int = 1, peer: b
 
 
 def measure_group(group: list[Contender], rounds: int, warm_up: int = 1) -> list[dict]:
-    """Return the rows of contenders that take turns; one whose process fails has no further turn."""
+    """Return the rows of contenders that take turns; one whose process fails has no further
+    turn.
+    """
     if any(contender.flops for contender in group):
         group = [*group, Contender(_PEAK, multiply_matrices())]
     measured, failures = {contender.name: [] for contender in group}, {}
@@ -174,8 +204,13 @@ def measure_group(group: list[Contender], rounds: int, warm_up: int = 1) -> list
                         print(f"{contender.name}: {error}", file=sys.stderr)
             print(f"{group[0].name}: round {number} of {rounds}", file=sys.stderr)
     kept = {name: rounds[warm_up:] for name, rounds in measured.items()}
-    rates = {name: np.array([each["ngrams"] / each["seconds"] for each in rounds]) for name, rounds in kept.items()}
-    peers = [contender.name for contender in group if contender.peer and contender.name not in failures]
+    rates = {
+        name: np.array([each["ngrams"] / each["seconds"] for each in rounds])
+        for name, rounds in kept.items()
+    }
+    peers = [
+        contender.name for contender in group if contender.peer and contender.name not in failures
+    ]
     rows = []
     for contender in (contender for contender in group if contender.name != _PEAK):
         name, own = contender.name, rates[contender.name]
@@ -187,8 +222,12 @@ def measure_group(group: list[Contender], rounds: int, warm_up: int = 1) -> list
             row["share_of_peak"] = contender.flops * _summarise(own / rates[_PEAK])[0]
         if not contender.peer:
             row["ratio_to"] = {peer: _summarise(own / rates[peer]) for peer in peers}
-        if durations := [seconds for each in kept[name] for seconds in each.get("request_seconds", ())]:
-            row["milliseconds"] = [1000 * float(value) for value in np.percentile(durations, [50, 99])]
+        if durations := [
+            seconds for each in kept[name] for seconds in each.get("request_seconds", ())
+        ]:
+            row["milliseconds"] = [
+                1000 * float(value) for value in np.percentile(durations, [50, 99])
+            ]
         if "peak_memory" in kept[name][0]:
             row["cpu_seconds"] = statistics.median(each["seconds"] for each in kept[name])
             row["peak_memory"] = max(each["peak_memory"] for each in kept[name])
@@ -201,7 +240,9 @@ def _summarise(rates: np.ndarray) -> list[float]:
 
 
 def multiply_matrices(size: int = 2048, times: int = 3) -> Work:
-    """Return the work of multiplying large float32 matrices, which reaches the peak; it counts flops, not n-grams."""
+    """Return the work of multiplying large float32 matrices, which reaches the peak; it counts
+    flops, not n-grams.
+    """
     import tensorflow as tf  # here: the processes of peers import this module
 
     matrix = tf.random.stateless_normal([size, size], seed=[0, 0])

@@ -1,4 +1,6 @@
-"""The networks that the benchmarks time: the paper's sizes on Brown, training and scoring as work."""
+"""The networks that the benchmarks time: the paper's sizes on Brown, training and scoring as
+work.
+"""
 
 import numpy as np
 
@@ -20,7 +22,9 @@ PAPER = CONFIGURATIONS["brown"].options.replace(
 NCE = PAPER.replace(objective="nce", self_normalisation=1.0)
 
 
-def train_network(name: str, options: Options, steps: int, vocabulary_size: int = VOCABULARY_SIZE) -> Contender:
+def train_network(
+    name: str, options: Options, steps: int, vocabulary_size: int = VOCABULARY_SIZE
+) -> Contender:
     model = build_model(options, vocabulary_size)
     batch_size = options.training.batch_size
     ids = _sample_zipf_ids(vocabulary_size, batch_size * 400)
@@ -47,7 +51,14 @@ def run_torch(options: Options, task: str, vocabulary_size: int = VOCABULARY_SIZ
     ngrams = sample_ngrams(options.network.order, options.training.batch_size, vocabulary_size)
     arguments = dict(options=options, vocabulary_size=vocabulary_size, ngrams=ngrams, task=task)
     flops = compute_sizes(options.network, vocabulary_size)[f"flops_{task}"]
-    return Process("PyTorch", f"{__package__}.torch_models:build_nplm", arguments, ["torch"], flops=flops, peer=True)
+    return Process(
+        "PyTorch",
+        f"{__package__}.torch_models:build_nplm",
+        arguments,
+        ["torch"],
+        flops=flops,
+        peer=True,
+    )
 
 
 def sample_ngrams(order: int, number: int, vocabulary_size: int = VOCABULARY_SIZE) -> np.ndarray:
@@ -55,7 +66,11 @@ def sample_ngrams(order: int, number: int, vocabulary_size: int = VOCABULARY_SIZ
 
 
 def _sample_zipf_ids(vocabulary_size: int, length: int) -> np.ndarray:
-    """Return random word ids, int32 [length], with frequencies proportional to 1/rank as in text (Zipf's law)."""
+    """Return random word ids, int32 [length], with frequencies proportional to 1/rank as in text
+    (Zipf's law).
+    """
     probability = 1 / np.arange(1, vocabulary_size - 3)
     random = np.random.default_rng(0)
-    return random.choice(np.arange(4, vocabulary_size), length, p=probability / probability.sum()).astype(np.int32)
+    return random.choice(
+        np.arange(4, vocabulary_size), length, p=probability / probability.sum()
+    ).astype(np.int32)

@@ -1,4 +1,7 @@
-"""Peers that score and serve, in their own processes: KenLM, LiteRT, ONNX Runtime. None imports TensorFlow."""
+"""Peers that score and serve, in their own processes: KenLM, LiteRT, ONNX Runtime.
+
+None imports TensorFlow.
+"""
 
 import functools
 import importlib
@@ -10,7 +13,9 @@ from keras_nplm.experiments.benchmark.contenders import Contender, time_requests
 
 def build_kenlm(arpa: str, sentences: list[str]) -> Contender:
     model = importlib.import_module("kenlm").Model(arpa)
-    return Contender("KenLM", lambda: sum(1 for sentence in sentences for _ in model.full_scores(sentence)))
+    return Contender(
+        "KenLM", lambda: sum(1 for sentence in sentences for _ in model.full_scores(sentence))
+    )
 
 
 def build_kenlm_states(arpa: str, columns: list[list[str]]) -> Contender:
@@ -30,8 +35,12 @@ def build_kenlm_states(arpa: str, columns: list[list[str]]) -> Contender:
 
 
 def build_litert(path: str, context_ids: np.ndarray) -> Contender:
-    """Return requests to a LiteRT file on one core, for the log-probabilities after contexts [B, n-1]."""
-    interpreter = importlib.import_module("ai_edge_litert.interpreter").Interpreter(path, num_threads=1)
+    """Return requests to a LiteRT file on one core, for the log-probabilities after contexts [B,
+    n-1].
+    """
+    interpreter = importlib.import_module("ai_edge_litert.interpreter").Interpreter(
+        path, num_threads=1
+    )
     run = functools.partial(interpreter.get_signature_runner(), context_ids=context_ids)
     return time_requests("LiteRT", run, len(context_ids))
 

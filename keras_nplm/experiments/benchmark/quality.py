@@ -1,10 +1,11 @@
 """Perplexity on Brown by CPU seconds of training, beside an LSTM and a Transformer of PyTorch.
 
-All models train on the same tokens of Brown with the same vocabulary, on one core, without `held_out_mass`. The peers
-train for the seconds of `--seconds`, ours for their epochs. Seconds do not include validation. The cache is the
-continuous cache of the last 2,000 words. Its flatness and weight, and the settings of dynamic evaluation, are found for
-all models by the same search on validation. A ratio of 1.35 says that the test perplexity is 35% higher than that of
-the pointer above; compare their seconds, too. Finished models are kept, and the same command resumes.
+All models train on the same tokens of Brown with the same vocabulary, on one core, without
+`held_out_mass`. The peers train for the seconds of `--seconds`, ours for their epochs. Seconds do
+not include validation. The cache is the continuous cache of the last 2,000 words. Its flatness and
+weight, and the settings of dynamic evaluation, are found for all models by the same search on
+validation. A ratio of 1.35 says that the test perplexity is 35% higher than that of the pointer
+above; compare their seconds, too. Finished models are kept, and the same command resumes.
 """
 
 import sys
@@ -31,7 +32,8 @@ OURS = {  # by CPU seconds; others are compared with the first
         Row(
             "modern-pointer-long",
             "modern-pointer to 1,000 words, wider, 16 epochs",
-            f"{_POINTER} {_FLAGS} --order 1001 --averages-after 6,12,24,48,96,192 --embedding-dim 120"
+            f"{_POINTER} {_FLAGS} --order 1001 --averages-after 6,12,24,48,96,192 --embedding-dim "
+            "120"
             " --hidden-units 300 --dropout 0.4 --embedding-dropout 0.2 --epochs 16 --patience 16",
         )
     ],
@@ -49,7 +51,8 @@ RECIPES = {  # peers and their training
         "weight_dropout": 0.5,  # share of the recurrent weights that are 0 in a step
         "weight_decay": 0.01,
         "clip": 0.5,  # largest norm of the gradient
-        "cutoffs": [2000, 8000],  # ranks of words that separate the clusters of the adaptive softmax
+        # ranks of words that separate the clusters of the adaptive softmax
+        "cutoffs": [2000, 8000],
         "seed": 1,
     }
 }
@@ -86,9 +89,14 @@ def measure(settings: Settings) -> list[dict]:
             (directory / "quality").mkdir(exist_ok=True)
             first, *others = [measure_ours(row, directory) for row in ours]
             corpus = directory / "rows" / ours[0].name / "corpus"
-            others += [measure_peer(choose_recipe(model, seconds), corpus, directory / "quality") for model in RECIPES]
+            others += [
+                measure_peer(choose_recipe(model, seconds), corpus, directory / "quality")
+                for model in RECIPES
+            ]
             for other in (row for row in others if "failure" not in row):
-                ratios = {kind: other[kind]["test"] / first[kind]["test"] for kind in ("cache", "dynamic")}
+                ratios = {
+                    kind: other[kind]["test"] / first[kind]["test"] for kind in ("cache", "dynamic")
+                }
                 other["ratio_to_ours"] = {"static": other["test"] / first["test"]} | ratios
             rows += [first, *others]
     return rows
@@ -96,7 +104,11 @@ def measure(settings: Settings) -> list[dict]:
 
 def choose_recipe(model: str, seconds: float) -> dict:
     changes = _SHORT[model] if seconds < 1000 else {}
-    return RECIPES[model] | changes | {"model": model, "seconds": seconds, "steps": None, "flatness": FLATNESS}
+    return (
+        RECIPES[model]
+        | changes
+        | {"model": model, "seconds": seconds, "steps": None, "flatness": FLATNESS}
+    )
 
 
 def measure_ours(row: Row, directory: Path) -> dict:
@@ -104,16 +116,27 @@ def measure_ours(row: Row, directory: Path) -> dict:
     if result.exists() and read_json(result)["command"] == row.full_command:
         return read_json(result)["row"]
     figures, static = read_row(row, directory), log_probs.load_log_probs(directory, row.name)
-    caches = {f"{row.name}-cache-{f}": lambda m, f=f: ContinuousCache(m.model, f, 2000) for f in FLATNESS}
-    pairs = [{"": static, "cache": log_probs.load_log_probs(directory, row.name, *cache)} for cache in caches.items()]
+    caches = {
+        f"{row.name}-cache-{f}": lambda m, f=f: ContinuousCache(m.model, f, 2000) for f in FLATNESS
+    }
+    pairs = [
+        {"": static, "cache": log_probs.load_log_probs(directory, row.name, *cache)}
+        for cache in caches.items()
+    ]
     mixed = [log_probs.measure_mixture(pair, [*pair]) for pair in pairs]
     began = time.process_time()
-    measured = {name: figures.get(name, "") for name in (*SPLITS, "parameters", "epochs", "processor")} | {
+    measured = {
+        name: figures.get(name, "") for name in (*SPLITS, "parameters", "epochs", "processor")
+    } | {
         "name": row.title,
         "cpu_seconds": figures["training_cpu_seconds"],
         "cache": min(mixed, key=lambda figures: figures["validation"]),
-        "dynamic": log_probs.compute_perplexities(log_probs.load_dynamic_log_probs(directory, row.name)),
-        "dynamic_settings": str(log_probs.load_tuned(directory / "rows" / row.name).dynamics.settings),
+        "dynamic": log_probs.compute_perplexities(
+            log_probs.load_dynamic_log_probs(directory, row.name)
+        ),
+        "dynamic_settings": str(
+            log_probs.load_tuned(directory / "rows" / row.name).dynamics.settings
+        ),
         "dynamic_cpu_seconds": round(time.process_time() - began),
     }
     write_json(result, {"command": row.full_command, "row": measured})
@@ -121,8 +144,13 @@ def measure_ours(row: Row, directory: Path) -> dict:
 
 
 def measure_peer(recipe: dict, corpus: Path, directory: Path) -> dict:
-    """Return the row of a peer, trained on an encoded corpus in its own process unless it was before."""
-    name, result = f"PyTorch {recipe['model']}", directory / f"{recipe['model']}-{recipe['seconds']:g}.json"
+    """Return the row of a peer, trained on an encoded corpus in its own process unless it was
+    before.
+    """
+    name, result = (
+        f"PyTorch {recipe['model']}",
+        directory / f"{recipe['model']}-{recipe['seconds']:g}.json",
+    )
     if not (result.exists() and read_json(result).get("recipe") == recipe):
         arguments = {"recipe": recipe, "corpus": str(corpus), "result": str(result)}
         print(f"training {name}, {recipe['seconds']:,.0f} CPU seconds", file=sys.stderr)

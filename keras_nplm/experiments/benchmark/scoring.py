@@ -1,8 +1,9 @@
 """Log-probabilities of n-grams per CPU second, beside PyTorch and KenLM.
 
-PyTorch scores with the full softmax. KenLM scores the test text with the Kneser-Ney model that is measured beside it,
-read from its ARPA file. Then decoders: 256 hypotheses, or one, are extended by a word at a time, with KenLM by
-`BaseScore`. The reference model of the package is scored as if it were self-normalised.
+PyTorch scores with the full softmax. KenLM scores the test text with the Kneser-Ney model that is
+measured beside it, read from its ARPA file. Then decoders: 256 hypotheses, or one, are extended by
+a word at a time, with KenLM by `BaseScore`. The reference model of the package is scored as if it
+were self-normalised.
 """
 
 import tempfile
@@ -34,9 +35,14 @@ def build_groups(settings: Settings) -> Iterator[list[Contender]]:
     corpus = settings.corpus
     order = PAPER.network.order
     flops = compute_sizes(PAPER.network, VOCABULARY_SIZE)["flops_scoring"]
-    normalised = networks.score_ngrams(build_model(PAPER, VOCABULARY_SIZE), networks.sample_ngrams(order, 1 << 13))
+    normalised = networks.score_ngrams(
+        build_model(PAPER, VOCABULARY_SIZE), networks.sample_ngrams(order, 1 << 13)
+    )
     yield [Contender("normalised", normalised, flops), networks.run_torch(PAPER, "scoring")]
-    model, ngrams = SelfNormalised(build_model(NCE, VOCABULARY_SIZE)), networks.sample_ngrams(order, 1 << 18)
+    model, ngrams = (
+        SelfNormalised(build_model(NCE, VOCABULARY_SIZE)),
+        networks.sample_ngrams(order, 1 << 18),
+    )
     self_normalised = Contender("self-normalised", networks.score_ngrams(model, ngrams))
     vocabulary = Vocabulary.build(corpus.sentences("train"), min_count=2)
     ids = encode_sentences(corpus.sentences("train"), vocabulary)
@@ -48,31 +54,53 @@ def build_groups(settings: Settings) -> Iterator[list[Contender]]:
         path = Path(directory) / "kneser-ney.arpa"
         if is_installed("kenlm"):
             write_arpa(path, model, vocabulary)
-        arguments = {"arpa": str(path), "sentences": [" ".join(sentence) for sentence in corpus.sentences("test")]}
+        arguments = {
+            "arpa": str(path),
+            "sentences": [" ".join(sentence) for sentence in corpus.sentences("test")],
+        }
         yield [
             self_normalised,
             Contender("Kneser-Ney", networks.score_ngrams(model, ngrams)),
-            Process("KenLM, full_scores", f"{peers.__name__}:build_kenlm", arguments, peer=True, needs=["kenlm"]),
+            Process(
+                "KenLM, full_scores",
+                f"{peers.__name__}:build_kenlm",
+                arguments,
+                peer=True,
+                needs=["kenlm"],
+            ),
         ]
         words = vocabulary.decode(np.resize(test_ids[test_ids != EOS_ID], _HYPOTHESES * _STEPS))
         columns = [words[step::_STEPS] for step in range(_STEPS)]
         ids = vocabulary.encode(words).reshape(_HYPOTHESES, _STEPS).T
-        scorer = LanguageModel(build_model(NCE, len(vocabulary)), vocabulary, "whitespace").scorer(self_normalised=True)
+        scorer = LanguageModel(build_model(NCE, len(vocabulary)), vocabulary, "whitespace").scorer(
+            self_normalised=True
+        )
         reference = LanguageModel.from_preset("reference").scorer(self_normalised=True)
         state, size, name = scorer.begin(), len(words), f"self-normalised, {_HYPOTHESES} hypotheses"
         contexts = np.tile(np.frombuffer(state, np.int32), (_HYPOTHESES, 1))
-        build, arguments = f"{peers.__name__}:build_kenlm_states", {"arpa": str(path), "columns": columns}
+        build, arguments = (
+            f"{peers.__name__}:build_kenlm_states",
+            {"arpa": str(path), "columns": columns},
+        )
         yield [
             Contender(name, _extend(scorer.score_batch, [state] * _HYPOTHESES, columns, size)),
             Contender(f"{name}, arrays of ids", _extend(scorer.score_ids, contexts, ids, size)),
             Contender("self-normalised, one word", _extend(scorer.score, state, words, size)),
-            Contender("reference, one word", _extend(reference.score, reference.begin(), words, size)),
-            Process(f"KenLM, {_HYPOTHESES} hypotheses", build, arguments, peer=True, needs=["kenlm"]),
+            Contender(
+                "reference, one word", _extend(reference.score, reference.begin(), words, size)
+            ),
+            Process(
+                f"KenLM, {_HYPOTHESES} hypotheses", build, arguments, peer=True, needs=["kenlm"]
+            ),
         ]
 
 
-def _extend(score: Callable[[Any, Any], tuple[Any, Any]], begin: Any, steps: Iterable, ngrams: int) -> Work:
-    """Return the work of a decoder: score the words of each step, and go on from the states after them."""
+def _extend(
+    score: Callable[[Any, Any], tuple[Any, Any]], begin: Any, steps: Iterable, ngrams: int
+) -> Work:
+    """Return the work of a decoder: score the words of each step, and go on from the states after
+    them.
+    """
 
     def work() -> int:
         states = begin

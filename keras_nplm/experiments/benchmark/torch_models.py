@@ -1,10 +1,12 @@
-"""PyTorch models of the benchmarks: the paper's network, and the LSTM and the Transformer of `quality`.
+"""PyTorch models of the benchmarks: the paper's network, and the LSTM and the Transformer of
+`quality`.
 
-The LSTM has the AWD recipe: DropConnect on the recurrent weights, embedding dropout and locked dropout. The Transformer
-is a decoder with normalisation first. Both have an adaptive softmax and train with AdamW. The learning rate falls to 0
-at the end of a budget of CPU seconds. Import this module where TensorFlow is not: the two crash in one process.
-References: Merity, Keskar & Socher (2018), arXiv:1708.02182; Krause et al. (2018), arXiv:1709.07432, for dynamic
-evaluation; Grave, Joulin & Usunier (2017), arXiv:1612.04426, for the cache.
+The LSTM has the AWD recipe: DropConnect on the recurrent weights, embedding dropout and locked
+dropout. The Transformer is a decoder with normalisation first. Both have an adaptive softmax and
+train with AdamW. The learning rate falls to 0 at the end of a budget of CPU seconds. Import this
+module where TensorFlow is not: the two crash in one process. References: Merity, Keskar & Socher
+(2018), arXiv:1708.02182; Krause et al. (2018), arXiv:1709.07432, for dynamic evaluation; Grave,
+Joulin & Usunier (2017), arXiv:1612.04426, for the cache.
 """
 
 import copy
@@ -36,7 +38,9 @@ _TRAINING_TOKENS = 20_000  # of the mean squares of the gradient
 
 
 def build_nplm(options: Options, vocabulary_size: int, ngrams: np.ndarray, task: str) -> Contender:
-    """Return training or scoring of the paper's network on a batch, as users of PyTorch write it."""
+    """Return training or scoring of the paper's network on a batch, as users of PyTorch write
+    it.
+    """
     torch.set_num_threads(1)
     torch.manual_seed(0)
     m = options.network.embedding_dim
@@ -71,7 +75,10 @@ def build_nplm(options: Options, vocabulary_size: int, ngrams: np.ndarray, task:
 
 
 class TorchModel(nn.Module):
-    """A language model over words by frequency, by a `RECIPE` of `quality`. An input of |V| stands before the text."""
+    """A language model over words by frequency, by a `RECIPE` of `quality`.
+
+    An input of |V| stands before the text.
+    """
 
     def __init__(self, recipe: dict, vocabulary_size: int):
         super().__init__()
@@ -81,7 +88,9 @@ class TorchModel(nn.Module):
         self.embed = nn.Embedding(vocabulary_size + 1, width)
         nn.init.normal_(self.embed.weight, std=0.1)
         cutoffs = [cutoff for cutoff in self.recipe.cutoffs if cutoff < vocabulary_size]
-        self.output = nn.AdaptiveLogSoftmaxWithLoss(width, vocabulary_size, cutoffs, div_value=4.0, head_bias=True)
+        self.output = nn.AdaptiveLogSoftmaxWithLoss(
+            width, vocabulary_size, cutoffs, div_value=4.0, head_bias=True
+        )
         self.body = nn.ModuleList([self.build_layer(width) for _ in range(self.recipe.layers)])
         self.eval()
 
@@ -93,10 +102,15 @@ class TorchModel(nn.Module):
         return self.output(h.flatten(0, 1), targets.flatten()).output.view(targets.shape)
 
     def look_up(self, ids: Tensor) -> Tensor:
-        """Return the embeddings [B, T, width], of some types 0 in training. Later gradients are sparse."""
+        """Return the embeddings [B, T, width], of some types 0 in training.
+
+        Later gradients are sparse.
+        """
         if not self.training:
             return functional.embedding(ids, self.embed.weight, sparse=True)
-        kept = functional.dropout(torch.ones(len(self.embed.weight), 1), self.recipe.embedding_dropout)
+        kept = functional.dropout(
+            torch.ones(len(self.embed.weight), 1), self.recipe.embedding_dropout
+        )
         return self.embed(ids) * kept[ids]
 
 
@@ -110,7 +124,9 @@ class TorchLSTM(TorchModel):
         """Return the features h [B, T, width] after each id, and the state after them."""
         x, after = self._drop(self.look_up(ids).transpose(0, 1)), []
         for layer, before in zip(self.body, state or [None] * len(self.body), strict=True):
-            dropped = functional.dropout(layer.weight_hh_l0, self.recipe.weight_dropout, self.training)
+            dropped = functional.dropout(
+                layer.weight_hh_l0, self.recipe.weight_dropout, self.training
+            )
             x, (h, c) = torch.func.functional_call(layer, {"weight_hh_l0": dropped}, (x, before))
             after.append((h.detach(), c.detach()))
             x = self._drop(x)
@@ -118,11 +134,18 @@ class TorchLSTM(TorchModel):
 
     def _drop(self, x: Tensor) -> Tensor:
         """Apply locked dropout to x [T, B, width]: one mask for all times."""
-        return x * functional.dropout(x.new_ones(1, *x.shape[1:]), self.recipe.dropout) if self.training else x
+        return (
+            x * functional.dropout(x.new_ones(1, *x.shape[1:]), self.recipe.dropout)
+            if self.training
+            else x
+        )
 
 
 class TorchTransformer(TorchModel):
-    """The Transformer of `quality`. Its state is the half segment of ids before, which it reads again."""
+    """The Transformer of `quality`.
+
+    Its state is the half segment of ids before, which it reads again.
+    """
 
     trains_with_state = False
 
@@ -133,8 +156,12 @@ class TorchTransformer(TorchModel):
         self.norm = nn.LayerNorm(self.recipe.width)
 
     def build_layer(self, width: int) -> nn.Module:
-        sizes = dict(nhead=max(1, width // 64), dim_feedforward=4 * width, dropout=self.recipe.dropout)
-        return nn.TransformerEncoderLayer(width, **sizes, activation="gelu", batch_first=True, norm_first=True)
+        sizes = dict(
+            nhead=max(1, width // 64), dim_feedforward=4 * width, dropout=self.recipe.dropout
+        )
+        return nn.TransformerEncoderLayer(
+            width, **sizes, activation="gelu", batch_first=True, norm_first=True
+        )
 
     def encode(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Return the features h [B, T, width] after each id, and the state after them."""
@@ -153,38 +180,53 @@ MODELS = {"LSTM": TorchLSTM, "Transformer": TorchTransformer}
 def train(model: TorchModel, ids: np.ndarray) -> dict:
     """Train a model on a text, ids [T], for its budget. Return `cpu_seconds`, `steps`, `tokens`."""
     recipe = model.recipe
-    optimizer = torch.optim.AdamW(model.parameters(), recipe.rate, weight_decay=recipe.weight_decay, fused=True)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), recipe.rate, weight_decay=recipe.weight_decay, fused=True
+    )
     model.train()
     began, steps, tokens, progress, state = time.process_time(), 0, 0, 0.0, None
     batches = _read_batches(model, ids)
     while progress < 1:
         inputs, targets, is_new = next(batches)
         warm = min(1, progress / recipe.warm_up) if recipe.warm_up else 1
-        optimizer.param_groups[0]["lr"] = warm * recipe.rate * (1 - progress) * inputs.shape[1] / recipe.length
-        log_probs, state = model(inputs, targets, state if model.trains_with_state and not is_new else None)
+        optimizer.param_groups[0]["lr"] = (
+            warm * recipe.rate * (1 - progress) * inputs.shape[1] / recipe.length
+        )
+        log_probs, state = model(
+            inputs, targets, state if model.trains_with_state and not is_new else None
+        )
         optimizer.zero_grad()
         (-log_probs.mean()).backward()
         nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
         optimizer.step()
         steps, tokens = steps + 1, tokens + targets.numel()
-        progress = steps / recipe.steps if recipe.steps else (time.process_time() - began) / recipe.seconds
+        progress = (
+            steps / recipe.steps if recipe.steps else (time.process_time() - began) / recipe.seconds
+        )
     model.zero_grad()
     model.eval()
     return {"cpu_seconds": time.process_time() - began, "steps": steps, "tokens": tokens}
 
 
 def _read_batches(model: TorchModel, ids: np.ndarray) -> Iterator[tuple[Tensor, Tensor, bool]]:
-    """Yield inputs and targets [B, T] along B parts of the text, and whether an epoch begins, at a random token."""
+    """Yield inputs and targets [B, T] along B parts of the text, and whether an epoch begins, at a
+    random token.
+    """
     recipe = model.recipe
     random = np.random.default_rng(recipe.seed)
     while True:
-        text = np.concatenate([[model.vocabulary_size], ids[random.integers(min(recipe.length, len(ids) // 2)) :]])
+        text = np.concatenate(
+            [[model.vocabulary_size], ids[random.integers(min(recipe.length, len(ids) // 2)) :]]
+        )
         columns = (len(text) - 1) // recipe.batch
         inputs = torch.from_numpy(text[: columns * recipe.batch].reshape(recipe.batch, columns))
-        targets = torch.from_numpy(text[1 : columns * recipe.batch + 1].reshape(recipe.batch, columns))
+        targets = torch.from_numpy(
+            text[1 : columns * recipe.batch + 1].reshape(recipe.batch, columns)
+        )
         begin = 0
         while begin < columns:
-            length = recipe.length if random.random() < 0.95 else recipe.length / 2  # T varies, as in the AWD recipe
+            # T varies, as in the AWD recipe
+            length = recipe.length if random.random() < 0.95 else recipe.length / 2
             length = min(2 * recipe.length, max(5, round(random.normal(length, 5))))
             part = slice(begin, begin + length)
             yield inputs[:, part], targets[:, part], begin == 0
@@ -192,12 +234,19 @@ def _read_batches(model: TorchModel, ids: np.ndarray) -> Iterator[tuple[Tensor, 
 
 
 def read_text(
-    model: TorchModel, ids: np.ndarray, settings: DynamicSettings = STILL, mean_squares: Sequence[Tensor] = ()
+    model: TorchModel,
+    ids: np.ndarray,
+    settings: DynamicSettings = STILL,
+    mean_squares: Sequence[Tensor] = (),
 ) -> np.ndarray:
-    """Return ln P of each token of a text, float64 [T]; with a rate, a copy takes a step on each predicted chunk."""
+    """Return ln P of each token of a text, float64 [T]; with a rate, a copy takes a step on each
+    predicted chunk.
+    """
     if not settings.rate:
         with torch.no_grad():
-            return np.concatenate([part.double().numpy() for part in _read_chunks(model, ids, model.static_chunk)])
+            return np.concatenate(
+                [part.double().numpy() for part in _read_chunks(model, ids, model.static_chunk)]
+            )
     learner, parts = copy.deepcopy(model), []
     take_step = _build_step(learner, settings, mean_squares)
     for log_probs in _read_chunks(learner, ids, settings.chunk):
@@ -209,8 +258,11 @@ def read_text(
 
 
 @torch.no_grad()
-def read_with_cache(model: TorchModel, ids: np.ndarray, flatness: float, length: int = 2000) -> np.ndarray:
-    """Return ln P of each token under the model and under its continuous cache of the last words, float64 [T, 2].
+def read_with_cache(
+    model: TorchModel, ids: np.ndarray, flatness: float, length: int = 2000
+) -> np.ndarray:
+    """Return ln P of each token under the model and under its continuous cache of the last words,
+    float64 [T, 2].
 
     P(w_t) = sum_i exp(θ h_t · h_i) [w_i = w_t] / sum_i exp(θ h_t · h_i),    i = t-L … t-1
     """
@@ -228,12 +280,18 @@ def read_with_cache(model: TorchModel, ids: np.ndarray, flatness: float, length:
         same = words[first:last, None] == words[begin:last]
         chosen = scores.masked_fill(~same, -math.inf).logsumexp(1) - scores.logsumexp(1)
         predicted = model.predict(h[None, first:last], words[None, first:last])[0]
-        columns.append(torch.stack([predicted, chosen.nan_to_num(-math.inf, neginf=-math.inf)], dim=1).double().numpy())
+        columns.append(
+            torch.stack([predicted, chosen.nan_to_num(-math.inf, neginf=-math.inf)], dim=1)
+            .double()
+            .numpy()
+        )
     return np.concatenate(columns)
 
 
 def _read_chunks(model: TorchModel, ids: np.ndarray, chunk: int) -> Iterator[Tensor]:
-    """Yield ln P of the tokens of one chunk after the other; the weights may change between them."""
+    """Yield ln P of the tokens of one chunk after the other; the weights may change between
+    them.
+    """
     tokens, state = torch.from_numpy(np.concatenate([[model.vocabulary_size], ids])), None
     for begin in range(0, len(ids), chunk):
         part = tokens[None, begin : begin + chunk + 1]
@@ -244,17 +302,27 @@ def _read_chunks(model: TorchModel, ids: np.ndarray, chunk: int) -> Iterator[Ten
 def _build_step(
     model: TorchModel, settings: DynamicSettings, mean_squares: Sequence[Tensor]
 ) -> Callable[[Tensor], None]:
-    """Return a step of dynamic evaluation on a loss: SGD by groups of weights, whose gradients `rms` scales."""
+    """Return a step of dynamic evaluation on a loss: SGD by groups of weights, whose gradients
+    `rms` scales.
+    """
     kinds, scales = {"embed": "embedding", "output": "output"}, {}
-    groups = {weight: kinds.get(name.partition(".")[0], "hidden") for name, weight in model.named_parameters()}
+    groups = {
+        weight: kinds.get(name.partition(".")[0], "hidden")
+        for name, weight in model.named_parameters()
+    }
     groups[model.output.head.bias] = "biases"
     if settings.rule == "rms":
         roots = [square.sqrt() for square in mean_squares]
         mean = float(torch.cat([root[root > 0] for root in roots]).mean())
         for (weight, group), root in zip(groups.items(), roots, strict=True):
-            scales[weight] = mean / root.clamp(min=mean * (EPSILON_BIASES if group == "biases" else EPSILON))
+            scales[weight] = mean / root.clamp(
+                min=mean * (EPSILON_BIASES if group == "biases" else EPSILON)
+            )
     optimizer = torch.optim.SGD(
-        [{"params": [weight], "lr": settings.rate * getattr(settings, group)} for weight, group in groups.items()]
+        [
+            {"params": [weight], "lr": settings.rate * getattr(settings, group)}
+            for weight, group in groups.items()
+        ]
     )
 
     def take_step(loss: Tensor) -> None:
@@ -264,7 +332,9 @@ def _build_step(
             if weight.grad is not None and weight.grad.is_sparse:
                 gradient = weight.grad.coalesce()
                 values = gradient.values() * scale[gradient.indices()[0]]
-                weight.grad = torch.sparse_coo_tensor(gradient.indices(), values, gradient.shape, is_coalesced=True)
+                weight.grad = torch.sparse_coo_tensor(
+                    gradient.indices(), values, gradient.shape, is_coalesced=True
+                )
             elif weight.grad is not None:  # a cluster without a word of the chunk has none
                 weight.grad *= scale
         optimizer.step()
@@ -273,7 +343,9 @@ def _build_step(
 
 
 def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) -> list[Tensor]:
-    """Return the mean square of each component of the gradient over chunks of training text, ids [T]."""
+    """Return the mean square of each component of the gradient over chunks of training text, ids
+    [T].
+    """
     number, weights = len(ids) // chunk, list(model.parameters())
     sums = [torch.zeros_like(weight) for weight in weights]
     for log_probs in _read_chunks(model, ids[: number * chunk], chunk):
@@ -288,12 +360,18 @@ def measure_perplexity(model: TorchModel, ids: np.ndarray, *dynamic: Any) -> flo
     return float(np.exp(-read_text(model, ids, *dynamic).mean()))
 
 
-def tune_dynamic(model: TorchModel, ids: np.ndarray, mean_squares: Sequence[Tensor]) -> DynamicSettings:
+def tune_dynamic(
+    model: TorchModel, ids: np.ndarray, mean_squares: Sequence[Tensor]
+) -> DynamicSettings:
     return find_settings(lambda settings: read_text(model, ids, settings, mean_squares), "rms")[0]
 
 
-def tune_cache(model: TorchModel, ids: dict[str, np.ndarray], candidates: Sequence[float]) -> dict[str, float]:
-    """Return the perplexities with a continuous cache, whose flatness and weight are those of the best validation."""
+def tune_cache(
+    model: TorchModel, ids: dict[str, np.ndarray], candidates: Sequence[float]
+) -> dict[str, float]:
+    """Return the perplexities with a continuous cache, whose flatness and weight are those of the
+    best validation.
+    """
     bins, found = np.zeros(len(ids["validation"]), np.int64), []
     for flatness in candidates:
         log_probs = read_with_cache(model, ids["validation"], flatness)
@@ -305,11 +383,16 @@ def tune_cache(model: TorchModel, ids: dict[str, np.ndarray], candidates: Sequen
 
 
 def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
-    """Return the work of training a model on an encoded corpus and of writing its figures to a JSON file."""
+    """Return the work of training a model on an encoded corpus and of writing its figures to a JSON
+    file.
+    """
     torch.set_num_threads(1)
     encoded = EncodedCorpus.load(corpus)
     splits = ("train", *SPLITS)  # ids are by frequency, as an adaptive softmax needs them
-    ids = {split: extract_ngrams(encoded.ids(split), 2, "stream")[:, 1].astype(np.int64) for split in splits}
+    ids = {
+        split: extract_ngrams(encoded.ids(split), 2, "stream")[:, 1].astype(np.int64)
+        for split in splits
+    }
     model = MODELS[recipe["model"]](recipe, encoded.vocabulary_size)
 
     def work() -> int:
@@ -319,7 +402,9 @@ def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
         began = time.process_time()
         mean_squares = measure_mean_squares(model, ids["train"][:_TRAINING_TOKENS])
         settings = tune_dynamic(model, ids["validation"][:TUNING_TOKENS], mean_squares)
-        row["dynamic"] = {split: measure_perplexity(model, ids[split], settings, mean_squares) for split in SPLITS}
+        row["dynamic"] = {
+            split: measure_perplexity(model, ids[split], settings, mean_squares) for split in SPLITS
+        }
         row |= {
             "dynamic_cpu_seconds": round(time.process_time() - began),
             "parameters": sum(weight.numel() for weight in model.parameters()),

@@ -1,8 +1,9 @@
 """N-grams per CPU second of `fit`, by output layer, beside PyTorch.
 
-The network has the paper's sizes and the vocabulary of Brown, and trains on batches of 512. PyTorch trains the same
-network with the full softmax. The share of the peak, the rate of a large matrix product, counts the products of a step:
-of the hidden layer, and of all words, or with a sampled output of the target and the k negative samples.
+The network has the paper's sizes and the vocabulary of Brown, and trains on batches of 512. PyTorch
+trains the same network with the full softmax. The share of the peak, the rate of a large matrix
+product, counts the products of a step: of the hidden layer, and of all words, or with a sampled
+output of the target and the k negative samples.
 """
 
 from collections.abc import Iterator
@@ -26,7 +27,9 @@ def build_groups(settings: Settings) -> Iterator[list[Contender]]:
     for size in (17_905, 100_000):
         yield [
             train_network(f"NCE, k={NCE.network.num_sampled}, V={size:,}", NCE, 320, size),
-            train_network(f"sampled softmax, k={sampled.network.num_sampled}, V={size:,}", sampled, 320, size),
+            train_network(
+                f"sampled softmax, k={sampled.network.num_sampled}, V={size:,}", sampled, 320, size
+            ),
             train_network(f"adaptive softmax, V={size:,}", adaptive, 40, size),
         ]
 

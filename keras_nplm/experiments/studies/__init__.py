@@ -1,1 +1,3 @@
-"""Studies on Brown beyond the paper's Table 1: a module declares each, and is imported when its study is loaded."""
+"""Studies on Brown beyond the paper's Table 1: a module declares each, and is imported when its
+study is loaded.
+"""

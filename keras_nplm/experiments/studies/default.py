@@ -1,8 +1,9 @@
 """The adaptive default next to Kneser-Ney on texts of different sizes and kinds.
 
-`keras-nplm train` without `--config` chooses its options by the number of tokens and types of the text. "To Kneser-Ney"
-is the test perplexity relative to Kneser-Ney on the same tokens, with the order from 3 to 6 that is best on validation.
-`--texts FILE …` adds texts of your own, with a sentence in each line.
+`keras-nplm train` without `--config` chooses its options by the number of tokens and types of the
+text. "To Kneser-Ney" is the test perplexity relative to Kneser-Ney on the same tokens, with the
+order from 3 to 6 that is best on validation. `--texts FILE …` adds texts of your own, with a
+sentence in each line.
 """
 
 import shlex
@@ -27,7 +28,11 @@ COLUMNS = [
     ("types", "types", ","),
     *split_columns("kneser_ney.", "Kneser-Ney: ", ".2f"),
     *split_columns("network.", "default: ", ".2f"),
-    ("to Kneser-Ney", lambda text: text["network"]["test"] / text["kneser_ney"]["test"] - 1, "+.1%"),
+    (
+        "to Kneser-Ney",
+        lambda text: text["network"]["test"] / text["kneser_ney"]["test"] - 1,
+        "+.1%",
+    ),
     ("CPU seconds", "network.cpu_seconds", ",.0f"),
     ("chosen options", lambda text: _CHOSEN.format(**text["options"]), ""),
 ]
@@ -35,10 +40,13 @@ COLUMNS = [
 
 def declare_study(files: Sequence[str] = ()) -> Study:
     """Return the study of the package's texts and of files, with a sentence in each line."""
-    given = {file.replace("/", "-"): (Path(file).stem, f"--train {shlex.quote(file)}") for file in files}
+    given = {
+        file.replace("/", "-"): (Path(file).stem, f"--train {shlex.quote(file)}") for file in files
+    }
     rows = {  # the default, Kneser-Ney
         Row(f"default-{name}", title, f"train {flags}"): [
-            Row(f"default-{name}-{order}", title, f"ngram --order {order} {flags}") for order in _ORDERS
+            Row(f"default-{name}-{order}", title, f"ngram --order {order} {flags}")
+            for order in _ORDERS
         ]
         for name, (title, flags) in (_TEXTS | given).items()
     }
@@ -47,8 +55,13 @@ def declare_study(files: Sequence[str] = ()) -> Study:
         texts = []
         for network, ngrams in rows.items():
             model = directory / "rows" / network.name
-            encoded, options = EncodedCorpus.load(model / "corpus"), read_json(model / "config.json")
-            best = min((read_row(row, directory) for row in ngrams), key=lambda row: row["validation"])
+            encoded, options = (
+                EncodedCorpus.load(model / "corpus"),
+                read_json(model / "config.json"),
+            )
+            best = min(
+                (read_row(row, directory) for row in ngrams), key=lambda row: row["validation"]
+            )
             text = {"title": network.title, "tokens": encoded.splits["train"]["tokens"]}
             text |= {"types": encoded.vocabulary_size, "options": options, "kneser_ney": best}
             texts.append(text | {"network": read_row(network, directory)})

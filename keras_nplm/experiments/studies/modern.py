@@ -1,8 +1,8 @@
 """What each part of the modern networks contributes on Brown, one change at a time.
 
-Each row changes one thing of `brown-nce-quick` with averages of far context (3 epochs, rate 1.8; Sun & Iyyer 2021). A
-change that diverges at this rate has a lower one. Figures are means over two or three seeds, with the range in
-brackets. `held_out_mass` is 0.04 unless the row says otherwise.
+Each row changes one thing of `brown-nce-quick` with averages of far context (3 epochs, rate 1.8;
+Sun & Iyyer 2021). A change that diverges at this rate has a lower one. Figures are means over two
+or three seeds, with the range in brackets. `held_out_mass` is 0.04 unless the row says otherwise.
 """
 
 from pathlib import Path
@@ -25,7 +25,10 @@ _CHANGES = {  # name: title, flags that change `brown-nce-quick`
     "far-wide": ("wider: m=100, h=200", f"{_FAR} --embedding-dim 100 --hidden-units 200"),
     "far-residual": ("a residual block, rate 1.2", f"{_FAR} {_TANH} --no-layer-norm {_SLOW}"),
     "far-norm": ("layer normalisation, rate 1.2", f"{_FAR} {_TANH} --residual-blocks 0 {_SLOW}"),
-    "far-gelu": ("GELU, rate 1.2", f"{_FAR} --hidden deep --residual-blocks 0 --no-layer-norm {_SLOW}"),
+    "far-gelu": (
+        "GELU, rate 1.2",
+        f"{_FAR} --hidden deep --residual-blocks 0 --no-layer-norm {_SLOW}",
+    ),
     "far-slow": ("rate 1.2 alone", f"{_FAR} {_SLOW}"),
     "far-all": ("the two and GELU, rate 1.2", f"{_FAR} --hidden deep {_SLOW}"),
     "far-tied": ("output tied to C, rate 0.5", f"{_FAR} --tied-output --learning-rate 0.5"),
@@ -36,19 +39,31 @@ _CHANGES = {  # name: title, flags that change `brown-nce-quick`
 }
 _BEST = {  # name: title, options, number of seeds
     "modern-small": ("`modern-small`", "modern-small", 3),
-    "modern-small-held-out": ("`modern-small`, no held-out mass", "modern-small --held-out-mass 0", 1),
+    "modern-small-held-out": (
+        "`modern-small`, no held-out mass",
+        "modern-small --held-out-mass 0",
+        1,
+    ),
     "modern": ("`modern`", "modern", 3),
 }
-_SEEDS = {name: (title, f"brown-nce-quick {flags}".strip(), 2) for name, (title, flags) in _CHANGES.items()} | _BEST
+_SEEDS = {
+    name: (title, f"brown-nce-quick {flags}".strip(), 2)
+    for name, (title, flags) in _CHANGES.items()
+} | _BEST
 NETWORKS = {  # the rows of each line of the first table, one for each seed
-    name: [Row(f"{name}-{seed}", title, f"train --config {flags} --seed {seed}") for seed in range(1, seeds + 1)]
+    name: [
+        Row(f"{name}-{seed}", title, f"train --config {flags} --seed {seed}")
+        for seed in range(1, seeds + 1)
+    ]
     for name, (title, flags, seeds) in _SEEDS.items()
 }
 ROWS = [row for rows in NETWORKS.values() for row in rows]
 
 
 def _format_mean(figures: list[float]) -> str:
-    return f"{np.mean(figures):.1f}" + (f" ({max(figures) - min(figures):.1f})" if len(figures) > 1 else "")
+    return f"{np.mean(figures):.1f}" + (
+        f" ({max(figures) - min(figures):.1f})" if len(figures) > 1 else ""
+    )
 
 
 _MEANS: list[Column] = [(split, split, _format_mean) for split in SPLITS]
@@ -58,16 +73,31 @@ _SECONDS = [
     ("with validation", lambda row: np.mean(row["cpu_seconds"]), ",.0f"),
     ("million parameters", lambda row: row["parameters"] / 1e6, ".1f"),
 ]
-TABLES = (Table("changes", [*_CHANGE, *_SECONDS], on_page=lambda row: row["name"] in ("far", "far-none", *_BEST)),)
+TABLES = (
+    Table(
+        "changes",
+        [*_CHANGE, *_SECONDS],
+        on_page=lambda row: row["name"] in ("far", "far-none", *_BEST),
+    ),
+)
 
 
 def _measure(directory: Path) -> dict:
     changes = []
     for name, rows in NETWORKS.items():
         seeds = [read_row(row, directory) for row in rows]
-        figures = {key: [row[key] for row in seeds] for key in (*SPLITS, "training_cpu_seconds", "cpu_seconds")}
-        changes.append({"name": name} | {key: seeds[0][key] for key in ("title", "command", "parameters")} | figures)
-        changes[-1]["change"] = float(np.mean(figures["validation"]) - np.mean(changes[0]["validation"]))
+        figures = {
+            key: [row[key] for row in seeds]
+            for key in (*SPLITS, "training_cpu_seconds", "cpu_seconds")
+        }
+        changes.append(
+            {"name": name}
+            | {key: seeds[0][key] for key in ("title", "command", "parameters")}
+            | figures
+        )
+        changes[-1]["change"] = float(
+            np.mean(figures["validation"]) - np.mean(changes[0]["validation"])
+        )
     return {"changes": changes}
 
 

@@ -1,10 +1,11 @@
 """Words, subwords and characters on Brown: bits per character and seconds.
 
-Brown has the paper's split, and is read as sentences. Networks have the default configuration, of subwords and
-characters one epoch. Kneser-Ney has the same tokens, and the order with the best validation perplexity. Figures are of
-the test text. Bits per character include line ends and the spelling of `<unk>`. Words lose the spacing of the text.
-Compressors (`xz -9`; PPMd of order 6, if pyppmd is installed) have read the training text: the bits are those that the
-test text adds. Layouts of one text: the first 200,000 characters; Kneser-Ney is the model inside the network.
+Brown has the paper's split, and is read as sentences. Networks have the default configuration, of
+subwords and characters one epoch. Kneser-Ney has the same tokens, and the order with the best
+validation perplexity. Figures are of the test text. Bits per character include line ends and the
+spelling of `<unk>`. Words lose the spacing of the text. Compressors (`xz -9`; PPMd of order 6, if
+pyppmd is installed) have read the training text: the bits are those that the test text adds.
+Layouts of one text: the first 200,000 characters; Kneser-Ney is the model inside the network.
 """
 
 import importlib.util
@@ -37,11 +38,16 @@ TOKENIZERS = {  # title: name, flags, flags of the network, order of Kneser-Ney
 ROWS = {  # title: the network, Kneser-Ney
     title: (
         Row(f"brown-{name}", f"Brown, {title}", f"train --corpus brown {flags} {network}"),
-        Row(f"brown-{name}-{n}", f"Brown, {title}, Kneser-Ney", f"ngram --corpus brown {flags} --order {n}"),
+        Row(
+            f"brown-{name}-{n}",
+            f"Brown, {title}, Kneser-Ney",
+            f"ngram --corpus brown {flags} --order {n}",
+        ),
     )
     for title, (name, flags, network, n) in TOKENIZERS.items()
 }
-LAYOUTS = {"one line": 1, "five lines": 5, "short lines": None}  # title: number of lines; None: those of Brown
+# title: number of lines; None: those of Brown
+LAYOUTS = {"one line": 1, "five lines": 5, "short lines": None}
 _LAYOUT_CHARACTERS = {"train": 200_000, "validation": 20_000, "test": 20_000}
 _LAYOUT_FILE = "texts/{layout}-{split}.txt"
 
@@ -50,7 +56,9 @@ def _declare_layout(layout: str) -> Row:
     name = layout.replace(" ", "-")
     files = {split: _LAYOUT_FILE.format(layout=name, split=split) for split in SPLITS}
     options = " ".join(f"--{split} {{study}}/{file}" for split, file in files.items())
-    return Row(f"layout-{name}", f"characters on {layout}", f"train --token character --epochs 1 {options}")
+    return Row(
+        f"layout-{name}", f"characters on {layout}", f"train --token character --epochs 1 {options}"
+    )
 
 
 LAYOUT_ROWS = [_declare_layout(layout) for layout in LAYOUTS]
@@ -70,7 +78,10 @@ def _measure(directory: Path) -> dict:
     models = []
     for title, (network, ngram) in ROWS.items():
         model, ngrams = (directory / "rows" / row.name for row in (network, ngram))
-        metrics, types = read_json(model / "metrics.json"), EncodedCorpus.load(model / "corpus").vocabulary_size
+        metrics, types = (
+            read_json(model / "metrics.json"),
+            EncodedCorpus.load(model / "corpus").vocabulary_size,
+        )
         figures = {name: metrics[name] for name in ("cpu_seconds", "test")}
         figures["unk_share"] = metrics["test"]["unk_tokens"] / metrics["test"]["tokens"]
         kneser_ney = read_json(ngrams / "metrics.json")["test"]
@@ -94,7 +105,9 @@ def write_layouts(directory: Path, data_dir: str | None) -> None:
 
 
 def join_lines(lines: Sequence[str], number: int | None) -> list[str]:
-    """Join lines with spaces to fewer lines, of about equal numbers of the given ones; None: return them."""
+    """Join lines with spaces to fewer lines, of about equal numbers of the given ones; None: return
+    them.
+    """
     if number is None:
         return list(lines)
     starts = [len(lines) * k // number for k in range(number + 1)]
@@ -117,7 +130,9 @@ def _measure_layout(row: Row, model: Path) -> dict:
     metrics = read_json(model / "metrics.json")
     language_model = LanguageModel.load(model)
     encoded = language_model.corpus
-    alone = evaluate_split(language_model.model.background, encoded, "test", None, load_spelling(model), evaluate)
+    alone = evaluate_split(
+        language_model.model.background, encoded, "test", None, load_spelling(model), evaluate
+    )
     figures = {name: metrics[name] for name in ("cpu_seconds", "test", "best_epoch")}
     figures["unk_share"] = metrics["test"]["unk_tokens"] / metrics["test"]["tokens"]
     return {"title": row.title, "types": encoded.vocabulary_size, "kneser_ney": alone} | figures
@@ -125,14 +140,20 @@ def _measure_layout(row: Row, model: Path) -> dict:
 
 def measure_compressors(corpus: EncodedCorpus, vocabulary: Vocabulary) -> list[dict]:
     """Return a row for each compressor, from a corpus of characters."""
-    decoded = (CharacterTokenizer().join(vocabulary.decode(corpus.ids(split))) for split in ("train", "test"))
+    decoded = (
+        CharacterTokenizer().join(vocabulary.decode(corpus.ids(split)))
+        for split in ("train", "test")
+    )
     train, test = (text.replace(EOS, "\n") for text in decoded)
     compressors = {"`xz -9`": lambda text: lzma.compress(text, preset=9)}
     if importlib.util.find_spec("pyppmd"):
         import pyppmd
 
         compressors["PPMd"] = lambda text: pyppmd.compress(text, max_order=6, mem_size=1 << 28)
-    sizes = {name: [len(pack(text.encode())) for text in (train + test, train)] for name, pack in compressors.items()}
+    sizes = {
+        name: [len(pack(text.encode())) for text in (train + test, train)]
+        for name, pack in compressors.items()
+    }
     bits = {name: 8 * (both - seen) / len(test) for name, (both, seen) in sizes.items()}
     return [{"title": name, "test": {"bits_per_character": value}} for name, value in bits.items()]
 

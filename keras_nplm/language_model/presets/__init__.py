@@ -1,4 +1,6 @@
-"""Trained models of the package, model directories without corpus: `reference` is the network of `keras-nplm train`."""
+"""Trained models of the package, model directories without corpus: `reference` is the network of
+`keras-nplm train`.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Formats of N-best lists: parse a line of Moses, Kaldi or TSV, and write a line with added features."""
+"""Formats of N-best lists: parse a line of Moses, Kaldi or TSV, and write a line with added
+features.
+"""
 
 import math
 import re
@@ -10,7 +12,8 @@ DECODER_SCORE = "score"  # the feature that holds the decoder's total, in format
 SEPARATOR = "|||"
 UNNAMED = "feature"
 TSV_HEADER = ("id", "hypothesis")
-_KALDI_LINE = re.compile(rf"[{SPACES}]*([^{SPACES}]+)-([0-9]+)(?:[{SPACES}]+(.*))?", re.DOTALL)  # utterance and rank
+# utterance and rank
+_KALDI_LINE = re.compile(rf"[{SPACES}]*([^{SPACES}]+)-([0-9]+)(?:[{SPACES}]+(.*))?", re.DOTALL)
 
 ParsedLine = tuple[str, str, dict[str, float]]  # id, hypothesis, features
 
@@ -37,10 +40,14 @@ def unescape_moses(text: str) -> str:
 
 
 def parse_moses_line(line: str) -> ParsedLine:
-    """Parse `id ||| hypothesis ||| name= value … name= value … ||| score`; score and further fields are optional."""
+    """Parse `id ||| hypothesis ||| name= value … name= value … ||| score`; score and further fields
+    are optional.
+    """
     fields = [field.strip(SPACES) for field in line.split(SEPARATOR)]
     if len(fields) < 3 or not fields[0]:
-        raise ValueError(f"expected `id {SEPARATOR} hypothesis {SEPARATOR} features {SEPARATOR} score`")
+        raise ValueError(
+            f"expected `id {SEPARATOR} hypothesis {SEPARATOR} features {SEPARATOR} score`"
+        )
     features = _parse_moses_features(fields[2])
     if len(fields) > 3:
         _set_feature(features, DECODER_SCORE, parse_number(fields[3]))
@@ -77,12 +84,17 @@ def _set_feature(features: dict[str, float], name: str, value: float) -> None:
 
 
 def extend_moses_line(line: str, new_features: Mapping[str, float], total: float | None) -> str:
-    """Return a Moses line with more features. A total replaces the score, which is kept as a feature `NAME_before`."""
+    """Return a Moses line with more features.
+
+    A total replaces the score, which is kept as a feature `NAME_before`.
+    """
     fields = line.split(SEPARATOR)
     named = [f"{name}= {value:.6f}" for name, value in new_features.items()]
     if total is not None:
         if len(fields) > 3:
-            named.append(f"{next(iter(new_features), DECODER_SCORE)}_before= {fields[3].strip(SPACES)}")
+            named.append(
+                f"{next(iter(new_features), DECODER_SCORE)}_before= {fields[3].strip(SPACES)}"
+            )
         fields[3:4] = [f" {total:.6f}" + (" " if len(fields) > 4 else "")]
     if named:
         fields[2] = " ".join([fields[2].rstrip(SPACES), *named]) + (" " if len(fields) > 3 else "")
@@ -111,17 +123,25 @@ def parse_tsv_line(line: str, columns: list[str]) -> ParsedLine:
         raise ValueError(f"expected {len(columns)} columns, as in line 1, and found {len(fields)}")
     if not (name := fields[0].strip(SPACES)):
         raise ValueError("the id is empty")
-    return name, fields[1].strip(SPACES), dict(zip(columns[2:], map(parse_number, fields[2:]), strict=True))
+    return (
+        name,
+        fields[1].strip(SPACES),
+        dict(zip(columns[2:], map(parse_number, fields[2:]), strict=True)),
+    )
 
 
 def name_tsv_columns(first_line: str) -> list[str]:
-    """Return the names of TSV columns: a header line, or by default id, hypothesis, score, score.2, …."""
+    """Return the names of TSV columns: a header line, or by default id, hypothesis, score, score.2,
+    ….
+    """
     fields = first_line.split("\t")
     if len(fields) < 2:
         raise ValueError("expected id, hypothesis and features between tabs")
     if is_tsv_header(first_line):
         if len({*fields, ""}) <= len(fields):
-            raise ValueError("a column of the header has no name, or two columns have the same name")
+            raise ValueError(
+                "a column of the header has no name, or two columns have the same name"
+            )
         return fields
     further = (f"{DECODER_SCORE}.{number}" for number in range(2, len(fields) - 1))
     return [*TSV_HEADER, DECODER_SCORE, *further][: len(fields)]

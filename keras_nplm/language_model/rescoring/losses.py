@@ -16,18 +16,27 @@ from keras_nplm.language_model.rescoring.nbest import NBestList, line_error, rea
 Losses = Callable[[Sequence[NBestList]], Sequence[np.ndarray]]  # of some lists: float [H] per list
 
 
-def add_losses(lists: Iterable[NBestList], losses: Losses | None) -> Iterator[tuple[NBestList, np.ndarray]]:
-    """Yield each list with the losses of its hypotheses, float64 [H]; 0 without a function of losses."""
+def add_losses(
+    lists: Iterable[NBestList], losses: Losses | None
+) -> Iterator[tuple[NBestList, np.ndarray]]:
+    """Yield each list with the losses of its hypotheses, float64 [H]; 0 without a function of
+    losses.
+    """
     for batch in batch_lists(lists):
-        yield from zip(batch, losses(batch) if losses else [np.zeros(len(one)) for one in batch], strict=True)
+        yield from zip(
+            batch, losses(batch) if losses else [np.zeros(len(one)) for one in batch], strict=True
+        )
 
 
 class WordErrors:
-    """Word errors of hypotheses: the edit distance to the reference, in words separated by white space.
+    """Word errors of hypotheses: the edit distance to the reference, in words separated by white
+    space.
 
-    `references` are texts by the name of the list; `denominator` is the number of their words so far.
+    `references` are texts by the name of the list; `denominator` is the number of their words so
+    far.
 
-    Reference: Levenshtein (1966), Binary codes capable of correcting deletions, insertions, and reversals.
+    Reference: Levenshtein (1966), Binary codes capable of correcting deletions, insertions, and
+    reversals.
     """
 
     def __init__(self, references: Mapping[str, str]):
@@ -38,21 +47,33 @@ class WordErrors:
         errors = []
         for nbest in lists:
             if nbest.name not in self._references:
-                raise InputError(f"List {nbest.name} has no reference. Fix: give one reference for each list.")
+                raise InputError(
+                    f"List {nbest.name} has no reference. Fix: give one reference for each list."
+                )
             words = split_fields(self._references[nbest.name])
             self.denominator += len(words)
-            errors.append(np.array([Levenshtein.distance(split_fields(text), words) for text in nbest.texts], float))
+            errors.append(
+                np.array(
+                    [Levenshtein.distance(split_fields(text), words) for text in nbest.texts], float
+                )
+            )
         return errors
 
 
 def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
-    """Read reference texts by list: Moses's line i is the reference of list i, the other formats name the list."""
+    """Read reference texts by list: Moses's line i is the reference of list i, the other formats
+    name the list.
+    """
     references: dict[str, str] = {}
     for line_number, line in read_numbered_lines(path, with_blank=format == "moses"):
         if format == "moses":
             name, text = str(line_number - 1), unescape_moses(line)
         else:
-            parts = line.split("\t", 1) if format == "tsv" else re.split(f"[{SPACES}]+", line.strip(SPACES), maxsplit=1)
+            parts = (
+                line.split("\t", 1)
+                if format == "tsv"
+                else re.split(f"[{SPACES}]+", line.strip(SPACES), maxsplit=1)
+            )
             name, text = (*parts, "")[:2]
         name = name.strip(SPACES)
         if not name:

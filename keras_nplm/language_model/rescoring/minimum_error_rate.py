@@ -1,4 +1,6 @@
-"""Minimum error rate training (MERT): tune weights for the least loss of the best-ranked hypotheses."""
+"""Minimum error rate training (MERT): tune weights for the least loss of the best-ranked
+hypotheses.
+"""
 
 import dataclasses
 import functools
@@ -8,7 +10,12 @@ import numpy as np
 
 from keras_nplm.data.arguments import fold_seed
 from keras_nplm.io.errors import check_argument
-from keras_nplm.language_model.rescoring.features import FEATURE_NAME, WeightedFeatures, default_weights, name_features
+from keras_nplm.language_model.rescoring.features import (
+    FEATURE_NAME,
+    WeightedFeatures,
+    default_weights,
+    name_features,
+)
 from keras_nplm.language_model.rescoring.losses import Losses, add_losses
 from keras_nplm.language_model.rescoring.nbest import NBestList
 
@@ -16,7 +23,8 @@ RESTARTS = 8
 _MOST_ROUNDS = 100  # line searches along the best direction, from one start
 _MAX_STEP = 1e150
 _MARGIN = 1.0  # distance of a step beyond the outermost corner
-_NARROWEST = 1e-9  # of an interval, relative to the weights: corners that coincide but for rounding are closer
+# of an interval, relative to the weights: corners that coincide but for rounding are closer
+_NARROWEST = 1e-9
 _NO_LOSS = np.finfo(np.float64).max  # of weights that rank nothing
 
 
@@ -29,13 +37,15 @@ def tune(
     restarts: int = RESTARTS,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Tune weights: minimise the loss of the first-ranked hypotheses, at most that of the initial weights.
+    """Tune weights: minimise the loss of the first-ranked hypotheses, at most that of the initial
+    weights.
 
     Args:
         lists: development set of N-best lists, with the language model's features.
-        losses: returns the loss of each hypothesis, float [H] per list: `WordErrors`, or any such function.
-        weights: initial weight of each feature that is tuned. Default: `default_weights`, and 0 for the numbers of
-            tokens and of unknown words.
+        losses: returns the loss of each hypothesis, float [H] per list: `WordErrors`, or any such
+            function.
+        weights: initial weight of each feature that is tuned. Default: `default_weights`, and 0 for
+            the numbers of tokens and of unknown words.
         name: name of the language model's feature.
         restarts: number of additional random starts, 0 or more, from `seed`.
 
@@ -46,7 +56,11 @@ def tune(
 
 
 def tune_pairs(
-    pairs: Iterable[tuple[NBestList, np.ndarray]], weights: Mapping[str, float] | None, *, name: str, **options: int
+    pairs: Iterable[tuple[NBestList, np.ndarray]],
+    weights: Mapping[str, float] | None,
+    *,
+    name: str,
+    **options: int,
 ) -> dict[str, float]:
     """Tune weights on N-best lists with the losses of their hypotheses; see `tune`."""
     initial, weighted = dict(weights or {}), WeightedFeatures(weights, name)
@@ -56,7 +70,9 @@ def tune_pairs(
         initial = initial or default_weights(nbest.features, name) | dict.fromkeys(own[1:], 0.0)
         weighted.register(nbest)
         zeros = np.zeros(len(nbest))
-        features.append(np.stack([nbest.features.get(feature, zeros) for feature in initial], axis=1))
+        features.append(
+            np.stack([nbest.features.get(feature, zeros) for feature in initial], axis=1)
+        )
         losses.append(np.asarray(loss, np.float64))
     weighted.check()
     check_argument("lists", bool(losses), "1 N-best list or more", 0)
@@ -79,36 +95,61 @@ class Candidates:
     @functools.cached_property
     def owners(self) -> np.ndarray:
         """The index of the input of each hypothesis, int64 [H]."""
-        return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, len(self.features))))
+        return np.repeat(
+            np.arange(len(self.starts)), np.diff(np.append(self.starts, len(self.features)))
+        )
 
     def loss_with(self, weights: np.ndarray) -> float:
-        """Return the sum of the losses of the hypotheses with the greatest w · f, the first of equals."""
-        return float(self.losses[_find_first_greatest(self.features @ weights, self.starts, self.owners)].sum())
+        """Return the sum of the losses of the hypotheses with the greatest w · f, the first of
+        equals.
+        """
+        return float(
+            self.losses[
+                _find_first_greatest(self.features @ weights, self.starts, self.owners)
+            ].sum()
+        )
 
     def ranks(self, weights: np.ndarray) -> bool:
-        """Return whether w · f differs between hypotheses of an input. If not, the order of the file decides."""
+        """Return whether w · f differs between hypotheses of an input.
+
+        If not, the order of the file decides.
+        """
         totals = self.features @ weights
-        differences = np.maximum.reduceat(totals, self.starts) - np.minimum.reduceat(totals, self.starts)
-        return bool(differences.max() > _NARROWEST * (np.abs(self.features) @ np.abs(weights)).max())
+        differences = np.maximum.reduceat(totals, self.starts) - np.minimum.reduceat(
+            totals, self.starts
+        )
+        return bool(
+            differences.max() > _NARROWEST * (np.abs(self.features) @ np.abs(weights)).max()
+        )
 
 
 def _find_first_greatest(values: np.ndarray, starts: np.ndarray, owners: np.ndarray) -> np.ndarray:
     """Return the index of the first greatest value of each input, int64 [S]."""
     greatest = np.maximum.reduceat(values, starts)[owners]
-    return np.minimum.reduceat(np.where(values == greatest, np.arange(len(values)), len(values)), starts)
+    return np.minimum.reduceat(
+        np.where(values == greatest, np.arange(len(values)), len(values)), starts
+    )
 
 
-def line_search(candidates: Candidates, weights: np.ndarray, direction: np.ndarray) -> tuple[float, float]:
-    """Return the step t along a direction that minimises the loss with the weights w + t d, and this loss: exact.
+def line_search(
+    candidates: Candidates, weights: np.ndarray, direction: np.ndarray
+) -> tuple[float, float]:
+    """Return the step t along a direction that minimises the loss with the weights w + t d, and
+    this loss: exact.
 
-    The weighted sum of hypothesis h is a_h + t b_h, a line in t, with a = F w and b = F d. The best hypothesis of an
-    input changes only at the corners of the upper envelope of its lines, so the loss is constant between corners. The
-    step is the middle of the widest interval with the least loss.
+    The weighted sum of hypothesis h is a_h + t b_h, a line in t, with a = F w and b = F d. The best
+    hypothesis of an input changes only at the corners of the upper envelope of its lines, so the
+    loss is constant between corners. The step is the middle of the widest interval with the least
+    loss.
 
-    Reference: Och (2003), Minimum error rate training in statistical machine translation, section 5.
+    Reference: Och (2003), Minimum error rate training in statistical machine translation, section
+    5.
     """
     first, steps, before, after = _find_envelopes(
-        candidates.features @ weights, candidates.features @ direction, candidates.starts, candidates.owners
+        candidates.features @ weights,
+        candidates.features @ direction,
+        candidates.starts,
+        candidates.owners,
     )
     if not len(steps):
         return 0.0, candidates.loss_with(weights) if candidates.ranks(weights) else _NO_LOSS
@@ -129,13 +170,16 @@ def line_search(candidates: Candidates, weights: np.ndarray, direction: np.ndarr
 def _find_envelopes(
     intercepts: np.ndarray, slopes: np.ndarray, starts: np.ndarray, owners: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Find upper envelopes: the greatest lines at t = -∞, int64 [S]; the corners' t and lines before and after, [P]."""
+    """Find upper envelopes: the greatest lines at t = -∞, int64 [S]; the corners' t and lines
+    before and after, [P].
+    """
     flattest = slopes == np.minimum.reduceat(slopes, starts)[owners]
     current = first = _find_first_greatest(np.where(flattest, intercepts, -np.inf), starts, owners)
     rows = np.arange(len(slopes))
     steps, before, after = [np.zeros(0)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     while True:
-        rows = rows[slopes[rows] > slopes[current[owners[rows]]]]  # lines that cross the current line further on
+        # lines that cross the current line further on
+        rows = rows[slopes[rows] > slopes[current[owners[rows]]]]
         if not len(rows):
             return first, np.concatenate(steps), np.concatenate(before), np.concatenate(after)
         owner = owners[rows]
@@ -158,10 +202,12 @@ def _find_envelopes(
 def minimise_error(
     candidates: Candidates, starts: Sequence[np.ndarray], *, restarts: int = RESTARTS, seed: int = 0
 ) -> tuple[np.ndarray, float]:
-    """Return the weights with the least loss found by line searches from several starts; never worse than a start.
+    """Return the weights with the least loss found by line searches from several starts; never
+    worse than a start.
 
-    Each round searches along the K axes and K random directions and takes the best step, while it reduces the loss.
-    Features are first scaled to the same standard deviation within inputs. The first of equally good weights wins.
+    Each round searches along the K axes and K random directions and takes the best step, while it
+    reduces the loss. Features are first scaled to the same standard deviation within inputs. The
+    first of equally good weights wins.
     """
     check_argument("restarts", restarts >= 0, "0 or more", restarts)
     spread = _compute_spread(candidates)
@@ -189,7 +235,9 @@ def minimise_error(
 
 
 def _compute_spread(candidates: Candidates) -> np.ndarray:
-    """Return the standard deviation of each feature within inputs, float64 [K]; 1 for a constant feature."""
+    """Return the standard deviation of each feature within inputs, float64 [K]; 1 for a constant
+    feature.
+    """
     sizes = np.diff(np.append(candidates.starts, len(candidates.features)))
     means = np.add.reduceat(candidates.features, candidates.starts) / sizes[:, None]
     spread = (candidates.features - means[candidates.owners]).std(axis=0)

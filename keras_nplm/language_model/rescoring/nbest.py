@@ -1,4 +1,6 @@
-"""N-best lists of a decoder, and a reader of their files: Moses, Kaldi, and tab-separated columns (TSV)."""
+"""N-best lists of a decoder, and a reader of their files: Moses, Kaldi, and tab-separated columns
+(TSV).
+"""
 
 import contextlib
 import dataclasses
@@ -22,16 +24,18 @@ FORMATS = ("moses", "kaldi", "tsv")
 class NBestList:
     """An N-best list: the hypotheses of a decoder for one input, with their features.
 
-    `name` is the id of the input. A feature has a value for each of the H hypotheses, float64 [H], the greater the
-    better. The decoder's total is `"score"`.
+    `name` is the id of the input. A feature has a value for each of the H hypotheses, float64 [H],
+    the greater the better. The decoder's total is `"score"`.
     """
 
     name: str
     texts: list[str]
     features: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    lines: list[str] = dataclasses.field(default_factory=list)  # of the file, if they were read from one
+    # of the file, if they were read from one
+    lines: list[str] = dataclasses.field(default_factory=list)
     new_features: tuple[str, ...] = ()  # those that are not in `lines`
-    totals: np.ndarray | None = None  # weighted sums of features, float64 [H], if the list was ranked
+    # weighted sums of features, float64 [H], if the list was ranked
+    totals: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self.texts = list(check_lines(self.texts, "texts"))
@@ -41,7 +45,10 @@ class NBestList:
 
     def with_features(self, features: Mapping[str, np.ndarray]) -> "NBestList":
         if duplicates := [name for name in features if name in self.features]:
-            raise InputError(f"List {self.name} already has a feature {duplicates[0]}. Fix: choose a new `--name`.")
+            raise InputError(
+                f"List {self.name} already has a feature {duplicates[0]}. Fix: choose a new "
+                "`--name`."
+            )
         added = (*self.new_features, *features)
         return dataclasses.replace(self, features=self.features | features, new_features=added)
 
@@ -59,16 +66,19 @@ class NBestList:
 class NBestFile:
     """A file of N-best lists, read list by list, so it may be larger than memory.
 
-    - `moses`: `id ||| hypothesis ||| name= value … name= value … ||| score`. The score and further fields are optional.
-      Names may also be written `name:` or `name=value`. A name with several values gives the features `name.1`,
-      `name.2`, …; values without a name are `feature.1`, …. A missing feature is 0.
-    - `kaldi`: `utterance-k words`, as `nbest-to-linear` and `int2sym.pl` write it. Archives of costs,
-      `utterance-k cost`, have the same order. A cost is -ln P, and the feature is its negative.
-    - `tsv`: id, hypothesis and features between tabs. The features are named `score`, `score.2`, … or by a header line
-      `id<TAB>hypothesis<TAB>NAME…`. Greater is better.
+    - `moses`: `id ||| hypothesis ||| name= value … name= value … ||| score`. The score and further
+      fields are optional. Names may also be written `name:` or `name=value`. A name with several
+      values gives the features `name.1`, `name.2`, …; values without a name are `feature.1`, …. A
+      missing feature is 0.
+    - `kaldi`: `utterance-k words`, as `nbest-to-linear` and `int2sym.pl` write it. Archives of
+      costs, `utterance-k cost`, have the same order. A cost is -ln P, and the feature is its
+      negative.
+    - `tsv`: id, hypothesis and features between tabs. The features are named `score`, `score.2`, …
+      or by a header line `id<TAB>hypothesis<TAB>NAME…`. Greater is better.
 
-    The lines of one id must be adjacent. Blank lines are skipped. `format`, one of `FORMATS`, is by default detected
-    from the first line and the suffix `.tsv`. `archives`, of Kaldi only, are archives of costs by feature.
+    The lines of one id must be adjacent. Blank lines are skipped. `format`, one of `FORMATS`, is by
+    default detected from the first line and the suffix `.tsv`. `archives`, of Kaldi only, are
+    archives of costs by feature.
     """
 
     def __init__(
@@ -86,21 +96,29 @@ class NBestFile:
             number, first = next(lines, (1, ""))
         self.format = format or _detect_format(self.path, first)
         self.header: str | None = None
-        self._parse = line_formats.parse_moses_line if self.format == "moses" else line_formats.parse_kaldi_line
+        self._parse = (
+            line_formats.parse_moses_line
+            if self.format == "moses"
+            else line_formats.parse_kaldi_line
+        )
         if self.format == "tsv":
             with name_line(self.path, number):
                 columns = line_formats.name_tsv_columns(first)
             self._parse = functools.partial(line_formats.parse_tsv_line, columns=columns)
             self.header = first if line_formats.is_tsv_header(first) else None
         is_complete = self.format == "kaldi" or not self.archives
-        check_argument("archives", is_complete, "of costs of the format kaldi", self.format, "leave them out.")
+        check_argument(
+            "archives", is_complete, "of costs of the format kaldi", self.format, "leave them out."
+        )
 
     def __iter__(self) -> Iterator[NBestList]:
         seen: set[int] = set()
         for name, group in itertools.groupby(self._read_rows(), key=lambda row: row[0]):
             _, numbers, *rows = zip(*group, strict=True)
             if hash(name) in seen:
-                raise line_error(self.path, numbers[0], f"the id {name} occurs again, but not in adjacent lines")
+                raise line_error(
+                    self.path, numbers[0], f"the id {name} occurs again, but not in adjacent lines"
+                )
             seen.add(hash(name))
             texts, features, lines = rows
             names = dict.fromkeys(itertools.chain.from_iterable(features))  # a missing feature is 0
@@ -125,7 +143,10 @@ class NBestFile:
                     key = split_fields(line)[0]
                     archive_number, cost = next(archive, (None, ""))
                     if archive_number is None:
-                        raise InputError(f"{path} ends before {key}. Fix: give one line for each hypothesis, in order.")
+                        raise InputError(
+                            f"{path} ends before {key}. Fix: give one line for each hypothesis, "
+                            "in order."
+                        )
                     with name_line(path, archive_number):
                         features[feature] = -line_formats.parse_kaldi_cost(cost, key)
                 yield name, number, text, features, line
@@ -135,7 +156,9 @@ class NBestFile:
 
 
 def check_format(format: str | None) -> None:
-    check_argument("format", format in (None, *FORMATS), f"one of {', '.join(FORMATS)}", repr(format))
+    check_argument(
+        "format", format in (None, *FORMATS), f"one of {', '.join(FORMATS)}", repr(format)
+    )
 
 
 def _detect_format(path: Path, line: str) -> str:
@@ -146,11 +169,15 @@ def _detect_format(path: Path, line: str) -> str:
     try:
         line_formats.parse_kaldi_line(line)
     except ValueError as error:
-        raise InputError(f"The first line of {path} is not in a known format. Fix: give `--format`.") from error
+        raise InputError(
+            f"The first line of {path} is not in a known format. Fix: give `--format`."
+        ) from error
     return "kaldi"
 
 
-def read_numbered_lines(path: str | os.PathLike, *, with_blank: bool = False) -> Generator[tuple[int, str], None, None]:
+def read_numbered_lines(
+    path: str | os.PathLike, *, with_blank: bool = False
+) -> Generator[tuple[int, str], None, None]:
     """Yield the lines of a file with their numbers, from 1, by default without blank lines."""
     for number, line in enumerate(read_lines(path), start=1):
         if with_blank or line.strip(SPACES):

@@ -20,23 +20,35 @@ from keras_nplm.language_model.rescoring.nbest import NBestList, check_format
 def open_nbest_writer(
     path: str | os.PathLike | None, format: str, header: str | None = None
 ) -> Iterator[Callable[[NBestList], None]]:
-    """Open a file of N-best lists and return a function that writes a list of an `NBestFile` with its new features.
+    """Open a file of N-best lists and return a function that writes a list of an `NBestFile` with
+    its new features.
 
     - Moses: the total replaces the score, which is kept as a feature `NAME_before`.
-    - TSV: new features are new columns. The total is the last column, `NAME_total`. `header` is the header line.
-    - Kaldi: the file receives the words. Each new feature, and the total, goes to an archive of costs `PATH.FEATURE`.
+    - TSV: new features are new columns. The total is the last column, `NAME_total`. `header` is the
+    header line.
+    - Kaldi: the file receives the words. Each new feature, and the total, goes to an archive of
+    costs `PATH.FEATURE`.
 
-    The file, gzipped if its name ends in `.gz`, appears when the block ends without an error. None: standard output.
+    The file, gzipped if its name ends in `.gz`, appears when the block ends without an error. None:
+    standard output.
     """
     check_format(format)
     if path is None and format == "kaldi":
-        raise InputError("Kaldi's format needs files for the costs. Fix: name a file with `--output`.")
+        raise InputError(
+            "Kaldi's format needs files for the costs. Fix: name a file with `--output`."
+        )
     with contextlib.ExitStack() as stack:
         yield _Writer(path, format, header, stack).write
 
 
 class _Writer:
-    def __init__(self, path: str | os.PathLike | None, format: str, header: str | None, stack: contextlib.ExitStack):
+    def __init__(
+        self,
+        path: str | os.PathLike | None,
+        format: str,
+        header: str | None,
+        stack: contextlib.ExitStack,
+    ):
         self._path, self._format, self._header, self._stack = path, format, header, stack
         self._open = functools.cache(self._open_file)
         self._open("")
@@ -70,4 +82,8 @@ class _Writer:
         is_gzip = path.suffix.lower() == ".gz"
         target = path.with_name(path.stem + suffix + ".gz" if is_gzip else path.name + suffix)
         file = self._stack.enter_context(self._stack.enter_context(replace_file(target)).open("wb"))
-        return self._stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if is_gzip else file
+        return (
+            self._stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+            if is_gzip
+            else file
+        )

@@ -23,16 +23,17 @@ class AdaptiveHead(Head):
         P(w | context) = softmax(b_0 + U_0 f)_{cluster i} softmax(b_i + U_i P_i f)_w    in cluster i
 
     Frequent words are the ids below the first cut-off, since a vocabulary is sorted by frequency.
-    Cluster i holds the ids between cut-offs i and i+1. The last cluster ends at |V|. P_i projects the
-    w features to w / 4^i numbers, 4 at least. Training by likelihood computes a cluster only for the
-    n-grams whose target lies in it. The logits are normalised: log Z is 0.
+    Cluster i holds the ids between cut-offs i and i+1. The last cluster ends at |V|. P_i projects
+    the w features to w / 4^i numbers, 4 at least. Training by likelihood computes a cluster only
+    for the n-grams whose target lies in it. The logits are normalised: log Z is 0.
 
     Args:
         vocabulary_size: int, |V|.
         cutoffs: ascending ids, the first of each cluster. Default: a ninth and two fifths of |V|.
         weight_decay: float, the paper's weight decay on all U_i and P_i. The biases b_i have none.
 
-    Reference: Grave, Joulin, Cissé, Grangier & Jégou (2017), Efficient softmax approximation for GPUs.
+    Reference: Grave, Joulin, Cissé, Grangier & Jégou (2017), Efficient softmax approximation for
+    GPUs.
     """
 
     options = ("cutoffs",)

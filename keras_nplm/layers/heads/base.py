@@ -48,7 +48,9 @@ class Head(ConfiguredLayer):
         return self.scores(features).logits()
 
     def set_unigram(self, unigram: np.ndarray) -> None:
-        """Set the biases so that P(w | context) is `unigram`, float [outputs], whatever the context."""
+        """Set the biases so that P(w | context) is `unigram`, float [outputs], whatever the
+        context.
+        """
         raise NotImplementedError
 
     def check_growable(self) -> None:
@@ -62,7 +64,10 @@ class Head(ConfiguredLayer):
         """Use the matrix C, [|V|, m], of the context layer. Called before `build`."""
 
     def check_tied(self, embedding: Tensor | None) -> Tensor:
-        """Return what `tie` has stored. Refuse to build a head that needs C before `tie` is called."""
+        """Return what `tie` has stored.
+
+        Refuse to build a head that needs C before `tie` is called.
+        """
         if embedding is None:
             name = type(self).__name__
             raise InputError(
@@ -84,7 +89,9 @@ class Head(ConfiguredLayer):
     def add_matrix(self, name: str, shape: tuple[int, int]) -> keras.Variable:
         """Add a matrix with weight decay."""
         regularizer = l2_regularizer(self.weight_decay)
-        return self.add_weight(name=name, shape=shape, initializer="glorot_uniform", regularizer=regularizer)
+        return self.add_weight(
+            name=name, shape=shape, initializer="glorot_uniform", regularizer=regularizer
+        )
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.num_outputs)

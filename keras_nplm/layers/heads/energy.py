@@ -24,17 +24,17 @@ class EnergyHead(Head):
     The paper's v and b have the opposite sign. With ours the logit y = -E grows with b, as in every
     head, and b starts at the unigram model. The paper's sum of biases includes those of the context
     words. They are the same for all targets and cancel in P. C is the matrix of the context layer
-    (see `tie`). H = [H_x; H_w] has a block for each context word and one for the target. There is no
-    matrix [|V|, h]: only C and b grow with the vocabulary, and the network has |V| (m+1) + h (n m + 2)
-    parameters.
+    (see `tie`). H = [H_x; H_w] has a block for each context word and one for the target. There is
+    no matrix [|V|, h]: only C and b grow with the vocabulary, and the network has |V| (m+1) + h (n
+    m + 2) parameters.
 
     One probability takes |V| h tanh, so that it is trained by `SampledSoftmax`. This is the paper's
     importance sampling: it estimates the sum in the gradient of -ln P,
 
         dE(target) - sum_w P(w) dE(w),
 
-    from the target and k negative samples of Q, each with the weight exp(-E(w)) / k Q(w), divided by
-    the sum of these weights. A step takes (k+1) h tanh per n-gram, whatever |V|.
+    from the target and k negative samples of Q, each with the weight exp(-E(w)) / k Q(w), divided
+    by the sum of these weights. A step takes (k+1) h tanh per n-gram, whatever |V|.
 
     Args:
         vocabulary_size: int, |V|.
@@ -49,13 +49,14 @@ class EnergyHead(Head):
     Returns:
         y, float [B, |V|].
 
-    Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 5.1; Bengio & Senécal (2003), Quick
-    training of probabilistic neural nets by importance sampling.
+    Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 5.1; Bengio & Senécal (2003),
+    Quick training of probabilistic neural nets by importance sampling.
     """
 
     options = ("hidden_units", "dropout")
     uses_embedding = True
-    uses_loop = True  # of `logits`, over contexts: less memory, but runtimes of devices may have none
+    # of `logits`, over contexts: less memory, but runtimes of devices may have none
+    uses_loop = True
 
     def __init__(
         self,
@@ -67,7 +68,8 @@ class EnergyHead(Head):
     ):
         if hidden_units < 1:
             raise InputError(
-                f"`hidden_units` must be 1 or more in EnergyHead. Received: {hidden_units}. Fix: 100 is a usual value."
+                f"`hidden_units` must be 1 or more in EnergyHead. Received: {hidden_units}. Fix: "
+                "100 is a usual value."
             )
         super().__init__(vocabulary_size, weight_decay, **kwargs)
         self.supports_jit = False  # XLA is slower here, since it makes gradients dense
@@ -106,7 +108,9 @@ class EnergyHead(Head):
         return EnergyScores(self, contexts, v)
 
     def embed_words(self, word_ids: Tensor | None = None) -> Tensor:
-        """Return t = H_w C(w), float [k, h] for word ids [k], or [|V|, h] for all; 0 for `<pad>`."""
+        """Return t = H_w C(w), float [k, h] for word ids [k], or [|V|, h] for all; 0 for
+        `<pad>`.
+        """
         if word_ids is None:
             vectors = ops.convert_to_tensor(self.embedding)
             word_ids = ops.arange(self.vocabulary_size)

@@ -1,4 +1,6 @@
-"""Linear head: one row of U and one bias for each word; low rank, tied to C, or of the first words."""
+"""Linear head: one row of U and one bias for each word; low rank, tied to C, or of the first
+words.
+"""
 
 from typing import Any
 
@@ -26,8 +28,8 @@ class LinearHead(Head):
         weight_decay: float, the paper's weight decay on U and P. The bias b has none.
         rank: int r or None. Project the features to r numbers first, so that U P has rank r.
         tied: bool. Use C as U, on features projected to m numbers.
-        num_outputs: int or None. Score the words with ids below it only, the most frequent ones. The
-            others have probability 0: see `keras_nplm.Shortlist`. None: all |V| words.
+        num_outputs: int or None. Score the words with ids below it only, the most frequent ones.
+            The others have probability 0: see `keras_nplm.Shortlist`. None: all |V| words.
 
     Call arguments:
         features: a, float [B, h].
@@ -58,9 +60,14 @@ class LinearHead(Head):
         **kwargs: Any,
     ):
         if rank is not None and rank < 1:
-            raise InputError(f"`rank` must be 1 or more, or None. Received: {rank}. Fix: give None for full rank.")
+            raise InputError(
+                f"`rank` must be 1 or more, or None. Received: {rank}. Fix: give None for full "
+                "rank."
+            )
         if rank is not None and tied:
-            raise InputError(f"`rank` must be None if `tied`. Received: {rank}. Fix: a tied head has rank m.")
+            raise InputError(
+                f"`rank` must be None if `tied`. Received: {rank}. Fix: a tied head has rank m."
+            )
         if num_outputs is not None and not 5 <= num_outputs <= vocabulary_size:
             raise InputError(
                 f"`num_outputs` must be 5 to {vocabulary_size}, or None. Received: {num_outputs}. "
@@ -120,7 +127,8 @@ class LinearHead(Head):
     def check_growable(self) -> None:
         if self.num_outputs < self.vocabulary_size:
             raise InputError(
-                f"`num_outputs` must be |V|, {self.vocabulary_size}, to add words. Received: {self.num_outputs}. "
+                f"`num_outputs` must be |V|, {self.vocabulary_size}, to add words. Received: "
+                f"{self.num_outputs}. "
                 "Fix: train a network without a short-list, which new words are not in."
             )
 
@@ -137,7 +145,9 @@ class LinearHead(Head):
         return config
 
     def list_own_variables(self) -> list[keras.Variable]:
-        """Return the variables of this layer in a file: without C, which the context layer saves."""
+        """Return the variables of this layer in a file: without C, which the context layer
+        saves.
+        """
         variables = super().list_own_variables()
         if not self.tied:
             return variables

@@ -1,4 +1,6 @@
-"""The base class of objectives: what training minimises, from the scores of a batch and its targets."""
+"""The base class of objectives: what training minimises, from the scores of a batch and its
+targets.
+"""
 
 from typing import Any, NamedTuple
 
@@ -13,17 +15,23 @@ from keras_nplm.layers.scores import Scores
 
 
 class Losses(NamedTuple):
-    """The training loss of each target, float [B], and its exact -ln P where this costs nothing more."""
+    """The training loss of each target, float [B], and its exact -ln P where this costs nothing
+    more.
+    """
 
     loss: Tensor
     negative_log_likelihood: Tensor | None
 
 
 class Objective(ConfiguredLayer):
-    """Base class of objectives. An objective knows `Scores` only: any head, pointer or n-gram model."""
+    """Base class of objectives.
+
+    An objective knows `Scores` only: any head, pointer or n-gram model.
+    """
 
     loss_name = "loss"  # of the training loss in the logs: "loss" for a likelihood
-    is_sampled = False  # whether it needs the scores of sampled words only: its loss is no likelihood
+    # whether it needs the scores of sampled words only: its loss is no likelihood
+    is_sampled = False
     held_out_mass = 0.0  # ε of `smooth_unigram`
 
     def losses(self, scores: Scores, target_ids: Tensor) -> Losses:
@@ -54,8 +62,8 @@ def smooth_unigram(
     promise, q is uniform. If ε is 0, a word never seen counts as seen once. `<pad>` and `<s>` are
     never predicted: their probability is 0. So is that of `</s>` if training does not predict it.
 
-    `counts`, int [|V|], says how often each id is a target in training. p and q are float [outputs],
-    of the ids below `num_outputs`.
+    `counts`, int [|V|], says how often each id is a target in training. p and q are float
+    [outputs], of the ids below `num_outputs`.
     """
     counts = np.asarray(counts, np.float64)
     if counts.ndim != 1 or len(counts) < num_outputs or not counts.sum() > 0:

@@ -1,4 +1,6 @@
-"""Likelihood: the objective of the paper, with label smoothing towards rare words and log Z near 0."""
+"""Likelihood: the objective of the paper, with label smoothing towards rare words and log Z
+near 0.
+"""
 
 from typing import Any
 
@@ -18,11 +20,11 @@ class Likelihood(Objective):
 
         loss = (1-ε) (-ln P(target)) + ε sum_w q(w) (-ln P(w)) + α (ln Z)²,    Z = sum_i exp(y_i)
 
-    ε is `held_out_mass`, a label smoothing, and q a distribution over words that are rare in training
-    (see `smooth_unigram`). Without it the likelihood drives the probability of words unseen in
-    training to zero. With it their share stays about ε. α is `self_normalisation`: it keeps log Z near
-    0, so that a logit can serve as a log-probability (Devlin et al. 2014). Both are 0 by default, as
-    in the paper. Neither enters a perplexity.
+    ε is `held_out_mass`, a label smoothing, and q a distribution over words that are rare in
+    training (see `smooth_unigram`). Without it the likelihood drives the probability of words
+    unseen in training to zero. With it their share stays about ε. α is `self_normalisation`: it
+    keeps log Z near 0, so that a logit can serve as a log-probability (Devlin et al. 2014). Both
+    are 0 by default, as in the paper. Neither enters a perplexity.
 
     Args:
         held_out_mass: float in [0, 1), ε. Before `set_unigram` is called q is uniform.

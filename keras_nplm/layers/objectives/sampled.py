@@ -1,4 +1,6 @@
-"""Sampled objectives: sampled softmax and noise-contrastive estimation train on the target and negative samples."""
+"""Sampled objectives: sampled softmax and noise-contrastive estimation train on the target and
+negative samples.
+"""
 
 from typing import Any
 
@@ -26,24 +28,25 @@ PROPOSALS = ("unigram", "log-uniform")
 
 
 class SampledObjective(Objective):
-    """Base class of objectives on the target and k negative samples, words from a proposal distribution Q.
+    """Base class of objectives on the target and k negative samples, words from a proposal
+    distribution Q.
 
         s_w = y_w - ln k Q(w)
 
-    The samples are the same for all n-grams of a batch. A training step computes and updates the rows
-    of the targets and of the samples only. With a lazy optimiser (`LazySGD`) its cost does not depend
-    on |V|. Weight decay of the head would touch every row, and is refused. The samples come from k
-    strata of equal mass of Q, one from each, which lowers the variance: a word with Q(w) = 3/k comes
-    three times. Validation is exactly normalised.
+    The samples are the same for all n-grams of a batch. A training step computes and updates the
+    rows of the targets and of the samples only. With a lazy optimiser (`LazySGD`) its cost does not
+    depend on |V|. Weight decay of the head would touch every row, and is refused. The samples come
+    from k strata of equal mass of Q, one from each, which lowers the variance: a word with Q(w) =
+    3/k comes three times. Validation is exactly normalised.
 
     Args:
         num_sampled: int, k, the number of negative samples per batch.
-        proposal: `"unigram"`: Q is the unigram distribution of the training text (see `set_unigram`).
-            `"log-uniform"`: Q(w) ∝ ln((r+2)/(r+1)), with r the word's rank by frequency, from 0. Before
-            `set_unigram` is called Q is log-uniform by id. Words that are never predicted are never
-            sampled.
-        held_out_mass: float in [0, 1), ε. With probability ε a target is replaced by a word from the
-            distribution over words that are rare in training. On average this is the loss of
+        proposal: `"unigram"`: Q is the unigram distribution of the training text (see
+            `set_unigram`). `"log-uniform"`: Q(w) ∝ ln((r+2)/(r+1)), with r the word's rank by
+            frequency, from 0. Before `set_unigram` is called Q is log-uniform by id. Words that are
+            never predicted are never sampled.
+        held_out_mass: float in [0, 1), ε. With probability ε a target is replaced by a word from
+            the distribution over words that are rare in training. On average this is the loss of
             `Likelihood`.
         self_normalisation: float, α: adds α (ln Ẑ)² to the loss, with Ẑ = sum_j exp(s_j) over the
             samples. Ẑ is Z on average, so the term keeps log Z near 0.
@@ -78,7 +81,8 @@ class SampledObjective(Objective):
     def check_head(self, head: Head) -> None:
         if head.weight_decay:
             raise InputError(
-                f"`weight_decay` must be 0 with {type(self).__name__}. Received: {head.weight_decay}. "
+                f"`weight_decay` must be 0 with {type(self).__name__}. Received: "
+                f"{head.weight_decay}. "
                 "Fix: give it to LazySGD."
             )
 
@@ -102,10 +106,14 @@ class SampledObjective(Objective):
         return Losses(self.contrast(scores, target_ids, sampled_ids), None)
 
     def contrast(self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor) -> Tensor:
-        """Return the loss, float [B], of targets, int [B], and of the samples of all contexts, int [k]."""
+        """Return the loss, float [B], of targets, int [B], and of the samples of all contexts, int
+        [k].
+        """
         raise NotImplementedError
 
-    def correct(self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor) -> tuple[Tensor, Tensor]:
+    def correct(
+        self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return s of the targets, float [B], and of the samples, float [B, k]."""
         sampled = scores.logits_of(sampled_ids, offset=-self._log_expected(sampled_ids))
         target = scores.logit(target_ids) - self._log_expected(target_ids)
@@ -147,13 +155,19 @@ class SampledObjective(Objective):
 
 
 class _WordSampler:
-    """A distribution over words in two weights of a layer: cumulated probabilities, and their words."""
+    """A distribution over words in two weights of a layer: cumulated probabilities, and their
+    words.
+    """
 
     def __init__(self, layer: Objective, name: str, num_outputs: int):
         shape = (num_outputs,)
         # the rarest words come first, as float32 is finest near 0
-        self.cumulated = layer.add_weight(name=f"{name}_cumulated", shape=shape, initializer="ones", dtype="float32")
-        self.words = layer.add_weight(name=f"{name}_words", shape=shape, initializer="zeros", dtype="int32")
+        self.cumulated = layer.add_weight(
+            name=f"{name}_cumulated", shape=shape, initializer="ones", dtype="float32"
+        )
+        self.words = layer.add_weight(
+            name=f"{name}_words", shape=shape, initializer="zeros", dtype="int32"
+        )
 
     def assign(self, probabilities: np.ndarray) -> None:
         words = np.argsort(probabilities, kind="stable")
@@ -174,13 +188,14 @@ class _WordSampler:
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class SampledSoftmax(SampledObjective):
-    """Sampled softmax over the target and k negative samples, with logits corrected for the sampling.
+    """Sampled softmax over the target and k negative samples, with logits corrected for the
+    sampling.
 
         loss = -ln( exp(s_t) / (exp(s_t) + sum_{j=1..k} exp(s_j)) ),    s_w = y_w - ln k Q(w)
 
     See `SampledObjective` for the arguments. A sample that equals the target is kept. The loss is a
-    log-likelihood: which of the k+1 words is the target? It approximates the full softmax up to terms
-    of order 1/k.
+    log-likelihood: which of the k+1 words is the target? It approximates the full softmax up to
+    terms of order 1/k.
 
     Reference: Bengio & Senécal (2008), Adaptive importance sampling; Jean, Cho, Memisevic & Bengio
     (2015), section 3.
@@ -196,15 +211,19 @@ class SampledSoftmax(SampledObjective):
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class NoiseContrastive(SampledObjective):
-    """Noise-contrastive estimation (NCE): classify the target against k noise words, each by itself.
+    """Noise-contrastive estimation (NCE): classify the target against k noise words, each by
+    itself.
 
-        loss = -ln σ(s_t) - sum_{j=1..k} ln σ(-s_j),    s_w = y_w - ln k Q(w),    σ(s) = 1/(1 + exp(-s))
+        loss = -ln σ(s_t) - sum_{j=1..k} ln σ(-s_j),
+        s_w = y_w - ln k Q(w),
+        σ(s) = 1/(1 + exp(-s))
 
-    See `SampledObjective` for the arguments. At the minimum exp(y_w) is P(w | context) itself. So log Z
-    stays near 0, and a logit can serve as a log-probability (see `keras_nplm.models.networks.self_normalised`).
+    See `SampledObjective` for the arguments. At the minimum exp(y_w) is P(w | context) itself. So
+    log Z stays near 0, and a logit can serve as a log-probability (see
+    `keras_nplm.models.networks.self_normalised`).
 
-    Reference: Gutmann & Hyvärinen (2010); Mnih & Teh (2012), A fast and simple algorithm for training
-    neural probabilistic language models.
+    Reference: Gutmann & Hyvärinen (2010); Mnih & Teh (2012), A fast and simple algorithm for
+    training neural probabilistic language models.
     """
 
     loss_name = "nce_loss"

@@ -4,6 +4,11 @@ Only the module `network` imports Keras.
 """
 
 from keras_nplm.models.dynamic.settings import DynamicSettings
-from keras_nplm.models.dynamic.tuning import TunedDynamics, digest_weights, make_dynamic, tune_dynamic
+from keras_nplm.models.dynamic.tuning import (
+    TunedDynamics,
+    digest_weights,
+    make_dynamic,
+    tune_dynamic,
+)
 
 __all__ = ["DynamicSettings", "TunedDynamics", "digest_weights", "make_dynamic", "tune_dynamic"]

@@ -1,4 +1,6 @@
-"""Dynamic mixture: interpolation weights that follow the text, by online expectation-maximisation."""
+"""Dynamic mixture: interpolation weights that follow the text, by online
+expectation-maximisation.
+"""
 
 import numpy as np
 
@@ -13,14 +15,19 @@ class DynamicMixture(NextWordModel):
         P_c(w | h) = sum_k α_ck P_k(w | h),    r_tk = α_ck P_k(w_t | h_t) / P_c(w_t | h_t)
         α_{c+1} = α_c + ρ 1/B sum_{t in chunk c} (r_t - α_c)
 
-    ρ is `rate`, B is `chunk`. Each n-gram moves the weights of its bin. See `DynamicNPLM` for what `log_prob` reads.
+    ρ is `rate`, B is `chunk`. Each n-gram moves the weights of its bin. See `DynamicNPLM` for what
+    `log_prob` reads.
 
     Reference: Neal & Hinton (1998), A view of the EM algorithm that justifies incremental variants.
     """
 
     def __init__(self, mixture: Mixture, chunk: int, rate: float):
         self.mixture, self.chunk, self.rate = mixture, chunk, rate
-        self.order, self.vocabulary_size, self.boundary = mixture.order, mixture.vocabulary_size, mixture.boundary
+        self.order, self.vocabulary_size, self.boundary = (
+            mixture.order,
+            mixture.vocabulary_size,
+            mixture.boundary,
+        )
         self.reset()
 
     @property
@@ -36,7 +43,9 @@ class DynamicMixture(NextWordModel):
                 model.reset()
 
     def learn_rest(self) -> None:
-        """Move the weights by the n-grams of a chunk that is not whole, and let the models learn from theirs."""
+        """Move the weights by the n-grams of a chunk that is not whole, and let the models learn
+        from theirs.
+        """
         self._weights.move()
         for model in self.mixture.models:
             model.learn_rest()
@@ -47,7 +56,10 @@ class DynamicMixture(NextWordModel):
 
     def part_log_probs(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return ln P_k of n-grams, float64 [B, K]; the models learn from them."""
-        parts = [model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.mixture.models]
+        parts = [
+            model.log_prob(cut_contexts(model, context_ids), target_ids)
+            for model in self.mixture.models
+        ]
         return np.stack(parts, axis=1).astype(np.float64)
 
 
@@ -60,7 +72,9 @@ class FollowingWeights:
         self._held = 0  # its n-grams so far
 
     def combine(self, log_probs: np.ndarray, bins: np.ndarray) -> np.ndarray:
-        """Return ln P of the next n-grams of the text, float64 [T], from ln P_k [T, K] and their bins int [T]."""
+        """Return ln P of the next n-grams of the text, float64 [T], from ln P_k [T, K] and their
+        bins int [T].
+        """
         if not self._rate:
             return combine(log_probs, self.weights[bins])
         result, start = np.empty(len(log_probs)), 0
@@ -74,7 +88,8 @@ class FollowingWeights:
         """Return ln P of n-grams of one chunk; after its last n-gram the weights move."""
         weights = self.weights[bins]
         total = combine(log_probs, weights)
-        possible = np.isfinite(total)  # a word with probability 0 in every model tells nothing of the weights
+        # a word with probability 0 in every model tells nothing of the weights
+        possible = np.isfinite(total)
         shares = weights[possible] * np.exp(log_probs[possible] - total[possible, None])
         np.add.at(self._moves, bins[possible], shares - weights[possible])
         self._held += len(total)

@@ -24,30 +24,49 @@ _CHUNKS = 64  # chunks in a call of the compiled network: Ctrl-C is noticed betw
 class DynamicNPLM(NextWordModel):
     """Dynamic evaluation of a network: predict a chunk of the text, take a step on it, go on.
 
-        P_c(w | h) = (1 - σ) P(w | h; θ_c) + σ P(w | h; θ_0),    g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t; θ_c)
+        P_c(w | h) = (1 - σ) P(w | h; θ_c) + σ P(w | h; θ_0),
+        g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t; θ_c)
         θ_{c+1} = θ_c - η f s g_c,    s = 1, or s = mean(r) / max(r, ε mean(r)) with the rule "rms"
 
-    θ_0 are the trained weights, σ the static share, η the rate, f the factor of a group of weights, and r the root of
-    the mean square of each component of the gradient in training. ε is 1, and 0.1 for the biases of the output.
-    `log_prob` reads the text: its n-grams must be consecutive, and each call continues after the call before. The
-    network that is given stays as it is.
+    θ_0 are the trained weights, σ the static share, η the rate, f the factor of a group of weights,
+    and r the root of the mean square of each component of the gradient in training. ε is 1, and 0.1
+    for the biases of the output. `log_prob` reads the text: its n-grams must be consecutive, and
+    each call continues after the call before. The network that is given stays as it is.
 
-    Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network based language model;
-    Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural sequence models.
+    Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network
+    based language model; Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural
+    sequence models.
     """
 
     def __init__(
-        self, network: ContextNetwork, settings: DynamicSettings, mean_squares: Sequence[np.ndarray] | None = None
+        self,
+        network: ContextNetwork,
+        settings: DynamicSettings,
+        mean_squares: Sequence[np.ndarray] | None = None,
     ):
         check_argument(
-            "network", isinstance(network, ContextNetwork), "a network", type(network).__name__, "train one."
+            "network",
+            isinstance(network, ContextNetwork),
+            "a network",
+            type(network).__name__,
+            "train one.",
         )
         rms = settings.rule == "rms"
-        check_argument("mean_squares", not rms or mean_squares is not None, "given with `rule='rms'`", None, "measure.")
+        check_argument(
+            "mean_squares",
+            not rms or mean_squares is not None,
+            "given with `rule='rms'`",
+            None,
+            "measure.",
+        )
         self.network = copy_network(network)
         self._trained = network
         self.settings = settings
-        self.order, self.vocabulary_size, self.boundary = network.order, network.vocabulary_size, network.boundary
+        self.order, self.vocabulary_size, self.boundary = (
+            network.order,
+            network.vocabulary_size,
+            network.boundary,
+        )
         self.prob = network.prob
         self._learner = _Learner(self.network, settings, mean_squares)
         self.reset()
@@ -55,12 +74,15 @@ class DynamicNPLM(NextWordModel):
     def reset(self) -> None:
         """Go back to the trained weights, and to the start of a text."""
         self._learner.reset()
-        self._pending = np.zeros((0, self.order), np.int32)  # predicted n-grams of a chunk that is not whole yet
+        # predicted n-grams of a chunk that is not whole yet
+        self._pending = np.zeros((0, self.order), np.int32)
 
     def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
         """Return ln P(output | context) of the next n-grams of the text, and learn from them."""
         outputs = self.prob.num_outputs
-        context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, self.vocabulary_size, outputs)
+        context_ids, output_ids = check_ngrams(
+            context_ids, output_ids, self.order, self.vocabulary_size, outputs
+        )
         held, chunk = len(self._pending), self.settings.chunk
         ngrams = np.concatenate([self._pending, np.column_stack([context_ids, output_ids])])
         whole = len(ngrams) // chunk * chunk
@@ -70,13 +92,16 @@ class DynamicNPLM(NextWordModel):
         first = max(held - whole, 0)  # pending n-grams before it were returned by an earlier call
         parts.append(self._learner.predict(self._pending[first:]))
         log_probs = np.concatenate(parts)[held - first :]
-        share = self.settings.static_share if self.settings.rate else 0.0  # without steps both networks are equal
+        # without steps both networks are equal
+        share = self.settings.static_share if self.settings.rate else 0.0
         if not share:
             return log_probs
         return add_static(log_probs, self._trained.output_log_prob(context_ids, output_ids), share)
 
     def learn_rest(self) -> None:
-        """Take a step on the n-grams of a chunk that is not whole: a smaller one, each n-gram counts 1/B."""
+        """Take a step on the n-grams of a chunk that is not whole: a smaller one, each n-gram
+        counts 1/B.
+        """
         if len(self._pending):
             self._learner.learn_part(self._pending)
             self._pending = self._pending[:0]
@@ -93,7 +118,10 @@ def copy_network(network: ContextNetwork) -> ContextNetwork:
 
 
 def group_weights(network: ContextNetwork) -> list[str]:
-    """Return the group of each of `network.trainable_weights`, one of `GROUPS`. A tied C is of the embedding."""
+    """Return the group of each of `network.trainable_weights`, one of `GROUPS`.
+
+    A tied C is of the embedding.
+    """
     output = list(network.prob.trainable_weights)
     if network.direct is not None:
         output += network.direct.trainable_weights
@@ -102,16 +130,26 @@ def group_weights(network: ContextNetwork) -> list[str]:
     return [groups.get(id(weight), "hidden") for weight in network.trainable_weights]
 
 
-def measure_mean_squares(network: ContextNetwork, ngrams: np.ndarray, chunk: int) -> list[np.ndarray]:
-    """Return the mean square of each component of the gradient over chunks of training text: 1/N sum_c g_c²."""
-    sums = [tf.Variable(tf.zeros(weight.shape), trainable=False) for weight in network.trainable_weights]
+def measure_mean_squares(
+    network: ContextNetwork, ngrams: np.ndarray, chunk: int
+) -> list[np.ndarray]:
+    """Return the mean square of each component of the gradient over chunks of training text: 1/N
+    sum_c g_c².
+    """
+    sums = [
+        tf.Variable(tf.zeros(weight.shape), trainable=False) for weight in network.trainable_weights
+    ]
 
     @tf.function
     def add(inputs: dict[str, tf.Tensor], outputs: tf.Tensor) -> None:
         _, gradients = _log_prob_and_gradients(network, network.trainable_weights, inputs, outputs)
         for total, gradient in zip(sums, gradients, strict=True):
             if isinstance(gradient, tf.IndexedSlices):
-                total.scatter_add(tf.IndexedSlices(tf.square(tf.cast(gradient.values, total.dtype)), gradient.indices))
+                total.scatter_add(
+                    tf.IndexedSlices(
+                        tf.square(tf.cast(gradient.values, total.dtype)), gradient.indices
+                    )
+                )
             elif gradient is not None:
                 total.assign_add(tf.square(tf.cast(gradient, total.dtype)))
 
@@ -126,12 +164,20 @@ def measure_mean_squares(network: ContextNetwork, ngrams: np.ndarray, chunk: int
 class _Learner:
     """The steps of dynamic evaluation of one network, as compiled graphs."""
 
-    def __init__(self, network: ContextNetwork, settings: DynamicSettings, mean_squares: Sequence[np.ndarray] | None):
+    def __init__(
+        self,
+        network: ContextNetwork,
+        settings: DynamicSettings,
+        mean_squares: Sequence[np.ndarray] | None,
+    ):
         self._network, self._settings = network, settings
         groups = group_weights(network)
         rates = [settings.rate * getattr(settings, group) for group in groups]
         moving = [place for place, rate in enumerate(rates) if rate]
-        self._weights, self._rates = [network.trainable_weights[i] for i in moving], [rates[i] for i in moving]
+        self._weights, self._rates = (
+            [network.trainable_weights[i] for i in moving],
+            [rates[i] for i in moving],
+        )
         self._trained = [tf.constant(weight.numpy()) for weight in self._weights]
         self._graphs: dict[str, Callable] = {}
         self._squares: list = [None] * len(self._weights)  # 1/s², so that s g is a step of Adagrad
@@ -142,7 +188,9 @@ class _Learner:
             for k, i in enumerate(moving):
                 least = (EPSILON_BIASES if groups[i] == "biases" else EPSILON) * mean
                 squares = np.square(np.maximum(roots[i], least) / mean)
-                self._squares[k] = tf.Variable(squares, trainable=False, dtype=self._weights[k].dtype)
+                self._squares[k] = tf.Variable(
+                    squares, trainable=False, dtype=self._weights[k].dtype
+                )
 
     def reset(self) -> None:
         for weight, trained in zip(self._weights, self._trained, strict=True):
@@ -167,18 +215,27 @@ class _Learner:
         """Compile the steps on chunks of contexts, or of one segment, of a shape."""
         chunk, dtype = self._settings.chunk, self._network.prob.accumulator_dtype
 
-        @tf.function(input_signature=[tf.TensorSpec([None, *shape], tf.int32), tf.TensorSpec([None, chunk], tf.int32)])
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None, *shape], tf.int32),
+                tf.TensorSpec([None, chunk], tf.int32),
+            ]
+        )
         def learn(ids: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
             number = tf.shape(outputs)[0]
 
             def step(i: tf.Tensor, result: tf.TensorArray) -> tuple:
-                log_prob, gradients = _log_prob_and_gradients(self._network, self._weights, {name: ids[i]}, outputs[i])
+                log_prob, gradients = _log_prob_and_gradients(
+                    self._network, self._weights, {name: ids[i]}, outputs[i]
+                )
                 with tf.control_dependencies([log_prob]):
                     self._update(gradients)
                 return i + 1, result.write(i, log_prob)
 
             results = tf.TensorArray(dtype, number, element_shape=[chunk])
-            _, results = tf.while_loop(lambda i, _: i < number, step, (0, results), parallel_iterations=1)
+            _, results = tf.while_loop(
+                lambda i, _: i < number, step, (0, results), parallel_iterations=1
+            )
             return results.stack()
 
         return learn.get_concrete_function()
@@ -186,28 +243,44 @@ class _Learner:
     def learn_part(self, ngrams: np.ndarray) -> None:
         """Take a step on the n-grams of a part of a chunk."""
         if self._weights:
-            self._graph_of_part(tf.constant(ngrams[:, :-1], tf.int32), tf.constant(ngrams[:, -1], tf.int32))
+            self._graph_of_part(
+                tf.constant(ngrams[:, :-1], tf.int32), tf.constant(ngrams[:, -1], tf.int32)
+            )
 
     @functools.cached_property
     def _graph_of_part(self) -> Callable:
-        contexts, chunk = tf.TensorSpec([None, self._network.order - 1], tf.int32), self._settings.chunk
+        contexts, chunk = (
+            tf.TensorSpec([None, self._network.order - 1], tf.int32),
+            self._settings.chunk,
+        )
 
         @tf.function(input_signature=[contexts, tf.TensorSpec([None], tf.int32)])
         def learn(contexts: tf.Tensor, outputs: tf.Tensor) -> None:
             share = tf.size(outputs) / chunk  # of the mean over a whole chunk
-            self._update(_log_prob_and_gradients(self._network, self._weights, contexts, outputs, share)[1])
+            self._update(
+                _log_prob_and_gradients(self._network, self._weights, contexts, outputs, share)[1]
+            )
 
         return learn.get_concrete_function()
 
     def _update(self, gradients: list) -> None:
         """Take a step along the gradients."""
-        for weight, rate, squares, gradient in zip(self._weights, self._rates, self._squares, gradients, strict=True):
+        for weight, rate, squares, gradient in zip(
+            self._weights, self._rates, self._squares, gradients, strict=True
+        ):
             variable, rate = weight.value, tf.cast(rate, weight.dtype)
             if isinstance(gradient, tf.IndexedSlices):
-                scale = 1 if squares is None else tf.math.rsqrt(tf.gather(squares, gradient.indices))
-                variable.scatter_sub(tf.IndexedSlices(rate * scale * gradient.values, gradient.indices))
-            elif gradient is not None and squares is None:  # one pass over the weights; `assign_sub` would take two
-                tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=rate, delta=gradient)
+                scale = (
+                    1 if squares is None else tf.math.rsqrt(tf.gather(squares, gradient.indices))
+                )
+                variable.scatter_sub(
+                    tf.IndexedSlices(rate * scale * gradient.values, gradient.indices)
+                )
+            elif gradient is not None and squares is None:
+                # one pass over the weights; `assign_sub` would take two
+                tf.raw_ops.ResourceApplyGradientDescent(
+                    var=variable.handle, alpha=rate, delta=gradient
+                )
             elif gradient is not None:
                 tf.raw_ops.ResourceApplyAdagradV2(
                     var=variable.handle,
@@ -219,8 +292,12 @@ class _Learner:
                 )
 
 
-def _cut_chunks(network: ContextNetwork, ngrams: np.ndarray, chunk: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the inputs of each chunk, contexts or a segment if all follow each other, and the outputs."""
+def _cut_chunks(
+    network: ContextNetwork, ngrams: np.ndarray, chunk: int
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return the inputs of each chunk, contexts or a segment if all follow each other, and the
+    outputs.
+    """
     outputs = ngrams[:, -1].reshape(-1, chunk)
     segments, follows = join_contexts(ngrams[:, :-1], chunk, network.boundary)
     if follows.all():
@@ -248,6 +325,9 @@ def _log_prob_and_gradients(
         if share is not None:
             loss *= ops.cast(share, loss.dtype)
     gradients = tape.gradient(loss, [weight.value for weight in weights])
-    if network.prob.uses_embedding:  # C has a sparse part from the context and a dense one from the output
-        gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
+    # C has a sparse part from the context and a dense one from the output
+    if network.prob.uses_embedding:
+        gradients = [
+            None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients
+        ]
     return -likelihoods, gradients

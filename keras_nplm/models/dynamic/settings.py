@@ -8,7 +8,8 @@ import numpy as np
 from keras_nplm.io.errors import check_argument
 
 RULES = ("sgd", "rms")
-EPSILON = 1.0  # of the rule "rms": the least RMS that a gradient is divided by, as a share of the mean RMS
+# of the rule "rms": the least RMS that a gradient is divided by, as a share of the mean RMS
+EPSILON = 1.0
 EPSILON_BIASES = 0.1  # the same for the biases of the output
 GROUPS = ("embedding", "hidden", "output", "biases")  # of the weights of a network
 
@@ -20,12 +21,14 @@ class DynamicSettings:
     Args:
         chunk: int, B, n-grams that are predicted before a step is taken on them.
         rate: float, η, the step size. 0 leaves the weights of networks as they are.
-        rule: `"sgd"`: steps along the gradient. `"rms"`: each component of the gradient is divided by its root mean
-            square in training.
-        embedding, hidden, output, biases: float, factors of the rate for C, for the hidden layer, for the matrices of
-            the output layer and for its biases. Weights with the factor 0 do not move.
-        static_share: float in [0, 1), σ, share of the trained network, which takes no steps, in the probabilities. A
-            copy that follows the text in large steps forgets some of the training text; the trained network does not.
+        rule: `"sgd"`: steps along the gradient. `"rms"`: each component of the gradient is divided
+            by its root mean square in training.
+        embedding, hidden, output, biases: float, factors of the rate for C, for the hidden layer,
+            for the matrices of the output layer and for its biases. Weights with the factor 0 do
+            not move.
+        static_share: float in [0, 1), σ, share of the trained network, which takes no steps, in the
+            probabilities. A copy that follows the text in large steps forgets some of the training
+            text; the trained network does not.
         mixture_rate: float in [0, 1), ρ, how fast the weights of a mixture follow the text.
     """
 
@@ -43,9 +46,13 @@ class DynamicSettings:
         fix = "tune the settings on validation text."
         check_argument("rule", self.rule in RULES, f"one of {', '.join(RULES)}", self.rule, fix)
         for name in ("rate", *GROUPS):
-            check_argument(name, 0 <= getattr(self, name) < math.inf, "0 or more", getattr(self, name), fix)
+            check_argument(
+                name, 0 <= getattr(self, name) < math.inf, "0 or more", getattr(self, name), fix
+            )
         for name in ("static_share", "mixture_rate"):
-            check_argument(name, 0 <= getattr(self, name) < 1, "in [0, 1)", getattr(self, name), fix)
+            check_argument(
+                name, 0 <= getattr(self, name) < 1, "in [0, 1)", getattr(self, name), fix
+            )
         check_argument("chunk", self.chunk >= 1, "1 or more", self.chunk, fix)
 
     @property
@@ -60,12 +67,20 @@ class DynamicSettings:
         if self.rate:
             parts += [f"rate {self.rate:.3g}", f"rule {self.rule}"]
             factors = {group: getattr(self, group) for group in GROUPS}
-            parts += [f"{group} {factor:.3g} times" for group, factor in factors.items() if factor != 1]
+            parts += [
+                f"{group} {factor:.3g} times" for group, factor in factors.items() if factor != 1
+            ]
             parts += [f"static share {self.static_share:.3g}"] if self.static_share else []
-        return ", ".join(parts + ([f"mixture rate {self.mixture_rate:.3g}"] if self.mixture_rate else []))
+        return ", ".join(
+            parts + ([f"mixture rate {self.mixture_rate:.3g}"] if self.mixture_rate else [])
+        )
 
 
 def add_static(log_probs: np.ndarray, static_log_probs: np.ndarray, share: float) -> np.ndarray:
-    """Return ln P of n-grams from those of a copy that learns and of the trained network, which has a share of P."""
+    """Return ln P of n-grams from those of a copy that learns and of the trained network, which has
+    a share of P.
+    """
     dtype = log_probs.dtype
-    return np.logaddexp(log_probs + np.log1p(-share), static_log_probs + np.log(share)).astype(dtype)
+    return np.logaddexp(log_probs + np.log1p(-share), static_log_probs + np.log(share)).astype(
+        dtype
+    )

@@ -1,4 +1,6 @@
-"""Make models that learn as they read, and tune the settings of dynamic evaluation on validation text."""
+"""Make models that learn as they read, and tune the settings of dynamic evaluation on validation
+text.
+"""
 
 import dataclasses
 import hashlib
@@ -20,8 +22,9 @@ STILL = DynamicSettings(rate=0)
 _STARTS = {"sgd": DynamicSettings(32, 0.1), "rms": DynamicSettings(32, 0.5, "rms", biases=4.0)}
 _RATES = (1e-4, 1e3)
 _CHUNKS = (16, 64)
-# A copy gets better as it reads, so the best share on the beginning is too large for a long text. `modern-small` on
-# Brown: 0.4 on 20,000 tokens of validation; on all of it 144.8 with 0.3 and 145.3 with 0.4.
+# A copy gets better as it reads, so the best share on the beginning is too large for a long text.
+# `modern-small` on Brown: 0.4 on 20,000 tokens of validation; on all of it 144.8 with 0.3 and 145.3
+# with 0.4.
 _SHARES = (0.1, 0.2, 0.3)
 _WORTH = 0.995  # a smaller chunk must lower the perplexity to this, as it costs time
 _TRAINING_TOKENS = 20_000  # on which the mean squares of the gradient are measured
@@ -44,12 +47,21 @@ class TunedDynamics:
     weights: str | None = dataclasses.field(default=None, compare=False)
 
     def assign_to(self, model: NextWordModel) -> "TunedDynamics":
-        """Return the settings for a model's present weights; refuse mean squares of other shapes."""
-        shapes = [[tuple(weight.shape) for weight in network.trainable_weights] for network in find_networks(model)]
+        """Return the settings for a model's present weights; refuse mean squares of other
+        shapes.
+        """
+        shapes = [
+            [tuple(weight.shape) for weight in network.trainable_weights]
+            for network in find_networks(model)
+        ]
         given = self.mean_squares
-        fits = given is None or [[square.shape for square in network] for network in given] == shapes
+        fits = (
+            given is None or [[square.shape for square in network] for network in given] == shapes
+        )
         fix = "tune again; in a model directory delete `dynamic.json` first."
-        check_argument("dynamics", fits, "tuned for networks of these shapes", "other mean squares", fix)
+        check_argument(
+            "dynamics", fits, "tuned for networks of these shapes", "other mean squares", fix
+        )
         return dataclasses.replace(self, weights=digest_weights(model))
 
 
@@ -76,30 +88,44 @@ def digest_weights(model: NextWordModel) -> str:
 def make_dynamic(
     model: NextWordModel, settings: DynamicSettings, mean_squares: MeanSquares | None = None
 ) -> NextWordModel:
-    """Return a model that learns as it reads: a copy of each network, and each mixture with weights that move.
+    """Return a model that learns as it reads: a copy of each network, and each mixture with weights
+    that move.
 
     Args:
-        model: an NPLM, or a mixture or short-list. Its other parts stay as they are. The model itself is not changed.
+        model: an NPLM, or a mixture or short-list. Its other parts stay as they are. The model
+            itself is not changed.
         settings: of dynamic evaluation.
         mean_squares: for the rule `"rms"`, one list for each network in the model.
 
     Returns:
-        a model whose `log_prob` must be asked for consecutive n-grams; see `DynamicNPLM` and `DynamicMixture`.
+        a model whose `log_prob` must be asked for consecutive n-grams; see `DynamicNPLM` and
+        `DynamicMixture`.
     """
     if not (isinstance(model, Mixture) or find_networks(model)):
         fix = "leave dynamic evaluation out, or mix the model with a network."
-        check_argument("model", False, "an NPLM or a mixture to learn as it reads", type(model).__name__, fix)
+        check_argument(
+            "model", False, "an NPLM or a mixture to learn as it reads", type(model).__name__, fix
+        )
     return _make_part(model, settings, iter(mean_squares or ()))
 
 
-def _make_part(model: NextWordModel, settings: DynamicSettings, mean_squares: Iterator) -> NextWordModel:
+def _make_part(
+    model: NextWordModel, settings: DynamicSettings, mean_squares: Iterator
+) -> NextWordModel:
     if isinstance(model, Mixture):
         parts = [_make_part(part, settings, mean_squares) for part in model.models]
-        return DynamicMixture(Mixture(parts, model.weights, model.bins), settings.chunk, settings.mixture_rate)
+        return DynamicMixture(
+            Mixture(parts, model.weights, model.bins), settings.chunk, settings.mixture_rate
+        )
     if not find_networks(model):
         return model
     if model.kind == "shortlist":
-        return type(model)(*(_make_part(part, settings, mean_squares) for part in (model.network, model.background)))
+        return type(model)(
+            *(
+                _make_part(part, settings, mean_squares)
+                for part in (model.network, model.background)
+            )
+        )
     from keras_nplm.models.dynamic.network import DynamicNPLM
 
     return DynamicNPLM(model, settings, next(mean_squares, None))
@@ -114,15 +140,16 @@ def tune_dynamic(
 ) -> TunedDynamics:
     """Find the settings of dynamic evaluation with the lowest perplexity on held-out text.
 
-    The rate is searched first, then the chunk, each with the best share of the trained network, and last the rate of a
-    mixture; see `find_settings`. A rate of 0 is a setting, too: where learning does not help, it costs nothing.
+    The rate is searched first, then the chunk, each with the best share of the trained network, and
+    last the rate of a mixture; see `find_settings`. A rate of 0 is a setting, too: where learning
+    does not help, it costs nothing.
 
     Args:
         model: see `make_dynamic`.
         held_out_ids: the validation text, int32 [T], each sentence closed by `</s>`.
         boundary: `"sentence"`, `"text"` or `"stream"`. Default: that of the model.
-        train_ids: the training text, or the beginning of it, to measure the gradient on, for the rule `"rms"`. Default:
-            the rule is `"sgd"`.
+        train_ids: the training text, or the beginning of it, to measure the gradient on, for the
+            rule `"rms"`. Default: the rule is `"sgd"`.
         tokens: how many tokens of the held-out text are read, from its beginning.
     """
     boundary = resolve_boundary([model], boundary) or "sentence"
@@ -134,7 +161,9 @@ def tune_dynamic(
 
         def evaluate(settings: DynamicSettings) -> np.ndarray:
             progress.update()
-            return make_dynamic(model, settings, mean_squares).log_prob(ngrams[:, :-1], ngrams[:, -1])
+            return make_dynamic(model, settings, mean_squares).log_prob(
+                ngrams[:, :-1], ngrams[:, -1]
+            )
 
         if networks:
             best, measured = find_settings(evaluate, "sgd" if mean_squares is None else "rms")
@@ -158,7 +187,8 @@ def _measure(network: NextWordModel, train_ids: np.ndarray, boundary: str) -> li
     from keras_nplm.models.dynamic.network import measure_mean_squares
 
     ngrams = _extract_first(train_ids, network.order, boundary, _TRAINING_TOKENS)
-    ngrams = ngrams[ngrams[:, -1] < network.prob.num_outputs]  # targets outside a short-list are never predicted
+    # targets outside a short-list are never predicted
+    ngrams = ngrams[ngrams[:, -1] < network.prob.num_outputs]
     return measure_mean_squares(network, ngrams, _MEASURED_CHUNK)
 
 
@@ -170,20 +200,25 @@ def _extract_first(ids: np.ndarray, order: int, boundary: str, tokens: int) -> n
 def find_settings(
     read: Callable[[DynamicSettings], np.ndarray], rule: str
 ) -> tuple[DynamicSettings, dict[DynamicSettings, float]]:
-    """Search the settings of dynamic evaluation; return the best, and the perplexity of all that were measured.
+    """Search the settings of dynamic evaluation; return the best, and the perplexity of all that
+    were measured.
 
-    The search takes three steps. Its time is that of its readings of the text, five or six for most networks:
+    The search takes three steps. Its time is that of its readings of the text, five or six for most
+    networks:
 
     1. The trained network is read once, without steps.
     2. The rate, in steps of 2, at chunks of 32.
-    3. The chunk, with the rate in proportion to its root: a step on a smaller chunk is noisier. Chunks of 16 cost twice
-       the time, so they must lower the perplexity by 0.5%. Otherwise chunks of 64 may raise it by 0.5%.
+    3. The chunk, with the rate in proportion to its root: a step on a smaller chunk is noisier.
+       Chunks of 16 cost twice the time, so they must lower the perplexity by 0.5%. Otherwise chunks
+       of 64 may raise it by 0.5%.
 
-    Each reading is judged together with the trained network, at its best static share. A share needs no reading of its
-    own: ln P of both is known. Large steps follow the text, and the trained network keeps what they forget. On Brown,
-    `modern-small`, 20,000 tokens of validation, the perplexity of a copy is 187.2 at chunks of 32 and 188.5 at chunks
-    of 16; with the best share of the trained network it is 184.1 and 180.5. With chunks of 16 and half the
-    factors of the embedding and of the biases, two copies at two rates have 182.6, and the faster with a share 181.2.
+    Each reading is judged together with the trained network, at its best static share. A share
+    needs no reading of its own: ln P of both is known. Large steps follow the text, and the trained
+    network keeps what they forget. On Brown, `modern-small`, 20,000 tokens of validation, the
+    perplexity of a copy is 187.2 at chunks of 32 and 188.5 at chunks of 16; with the best share of
+    the trained network it is 184.1 and 180.5. With chunks of 16 and half the factors of the
+    embedding and of the biases, two copies at two rates have 182.6, and the faster with a share
+    181.2.
 
     Args:
         read: function of settings without a static share to ln P of each token of the text.
@@ -218,7 +253,9 @@ class _Search:
                 perplexities = {0.0: _compute_perplexity(log_probs)}
             if np.isfinite(perplexities[0.0]):
                 for share in _SHARES:
-                    perplexities[share] = _compute_perplexity(add_static(log_probs, self._static, share))
+                    perplexities[share] = _compute_perplexity(
+                        add_static(log_probs, self._static, share)
+                    )
             share = min(perplexities, key=perplexities.__getitem__)
             self._shares[settings] = share
             self.measured[self.add_share(settings)] = perplexities[share]

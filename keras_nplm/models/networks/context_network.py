@@ -1,4 +1,6 @@
-"""ContextNetwork: a next-word network of layers, a `keras.Model`: what it reads, how it scores, what it minimises."""
+"""ContextNetwork: a next-word network of layers, a `keras.Model`: what it reads, how it scores,
+what it minimises.
+"""
 
 import os
 from typing import Any, cast
@@ -22,7 +24,8 @@ from keras_nplm.models.networks.metrics import Perplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
 
-_KERAS_ARGUMENTS = {"dtype", "trainable", "autocast", "activity_regularizer"}  # of keras.layers.Layer
+# of keras.layers.Layer
+_KERAS_ARGUMENTS = {"dtype", "trainable", "autocast", "activity_regularizer"}
 _PARTS = ("embed", "hidden", "direct", "head", "objective")  # in the configuration
 
 
@@ -36,30 +39,32 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         a = hidden(x)                 the features of the context, [B, h]
         y = prob(a) + direct(x)       the scores of all words
 
-    Training minimises `objective(y, target)` plus the weight decay of the layers. `NPLM` is the paper's network. A
-    subclass overrides `score` to change what a context says of the words: see `PointerNetwork`, `HybridNetwork`.
+    Training minimises `objective(y, target)` plus the weight decay of the layers. `NPLM` is the
+    paper's network. A subclass overrides `score` to change what a context says of the words: see
+    `PointerNetwork`, `HybridNetwork`.
 
-    Inputs are named. Contexts are an array, int [B, n-1], oldest word first, or `{"contexts": …}`; `<pad>` (0) fills a
-    shorter context. Segments are `{"segments": ids}`, int [S, n-1+T-1]: the words before and between T consecutive
-    targets; see `ngram_dataset(segment=…)`.
+    Inputs are named. Contexts are an array, int [B, n-1], oldest word first, or `{"contexts": …}`;
+    `<pad>` (0) fills a shorter context. Segments are `{"segments": ids}`, int [S, n-1+T-1]: the
+    words before and between T consecutive targets; see `ngram_dataset(segment=…)`.
 
-    `compile(optimizer=…)` needs no loss: the model has its own, computed from the scores without storing [B, |V|]
-    probabilities. The logs have `perplexity`, without weight decay; a callback that monitors it needs `mode="min"`. A
-    sampled objective logs its training loss under a name of its own, and `perplexity` in validation only. Metrics given
-    to `compile` see the probabilities, at the cost of a full softmax. A loss given to `compile`, and a subclass that
-    overrides `call`, use the probabilities that `call` returns, as in any Keras model. A training loop of your own sums
-    the repeated rows of gradients by `sum_gradients`.
+    `compile(optimizer=…)` needs no loss: the model has its own, computed from the scores without
+    storing [B, |V|] probabilities. The logs have `perplexity`, without weight decay; a callback
+    that monitors it needs `mode="min"`. A sampled objective logs its training loss under a name of
+    its own, and `perplexity` in validation only. Metrics given to `compile` see the probabilities,
+    at the cost of a full softmax. A loss given to `compile`, and a subclass that overrides `call`,
+    use the probabilities that `call` returns, as in any Keras model. A training loop of your own
+    sums the repeated rows of gradients by `sum_gradients`.
 
     Args:
         order: int, n, 2 or more. A context has n-1 words.
         embed: a context layer, such as `ContextEmbedding(…)` or `AveragedContext(…)`.
         head: the layer that scores the words, such as `LinearHead(…)`. It is the attribute `prob`.
         objective: what training minimises, such as `Likelihood()` or `NoiseContrastive()`.
-        hidden: the hidden layer, such as `TanhHidden(…)`, `DeepHidden(…)` or any Keras layer from [B, w] to [B, h].
-            None: the features are x, for a head with a hidden layer of its own.
+        hidden: the hidden layer, such as `TanhHidden(…)`, `DeepHidden(…)` or any Keras layer from
+            [B, w] to [B, h]. None: the features are x, for a head with a hidden layer of its own.
         direct: `DirectConnection(…)`, or None for no direct connections.
-        boundary: `"sentence"`, `"text"` or `"stream"`, how text is cut into n-grams; see `ngram_dataset`. It is saved
-            with the model, for `evaluate`.
+        boundary: `"sentence"`, `"text"` or `"stream"`, how text is cut into n-grams; see
+            `ngram_dataset`. It is saved with the model, for `evaluate`.
 
     Returns:
         P(w | context), float [B, outputs], or of segments [S, T, outputs].
@@ -77,12 +82,14 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
     ...     head=LinearHead(1000, name="prob"),
     ...     objective=NoiseContrastive(num_sampled=64, seed=1),
     ... )
-    >>> network.predict(np.array([[4, 5, 6, 7], [0, 0, 0, 4]]), verbose=0).sum(axis=1).round(4).tolist()
+    >>> contexts = np.array([[4, 5, 6, 7], [0, 0, 0, 4]])
+    >>> network.predict(contexts, verbose=0).sum(axis=1).round(4).tolist()
     [1.0, 1.0]
     """
 
     kind = "nplm"  # in config.json of a model directory
-    reads_log_q = False  # whether its inputs are contexts with the log-probabilities of an n-gram model
+    # whether its inputs are contexts with the log-probabilities of an n-gram model
+    reads_log_q = False
     built: bool
     boundary: str
 
@@ -120,12 +127,14 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         size = self.embed.vocabulary_size
         if self.prob.vocabulary_size != size:
             raise InputError(
-                f"`head` must have the |V| of `embed`, {size}. Received: {self.prob.vocabulary_size}. "
+                f"`head` must have the |V| of `embed`, {size}. Received: "
+                f"{self.prob.vocabulary_size}. "
                 "Fix: give both the same `vocabulary_size`."
             )
         if self.direct is not None and self.prob.num_outputs != self.direct.units:
             raise InputError(
-                f"`direct` must have the outputs of `head`, {self.prob.num_outputs}. Received: {self.direct.units}. "
+                f"`direct` must have the outputs of `head`, {self.prob.num_outputs}. Received: "
+                f"{self.direct.units}. "
                 "Fix: give both the same number."
             )
         if self.direct is not None and not self.prob.has_word_rows:
@@ -136,7 +145,8 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         for layer in self.list_parts().values():
             if layer is not None and layer.compute_dtype == "float16":
                 raise InputError(
-                    "`dtype` must be float32, float64, bfloat16 or mixed_bfloat16. Received: float16. "
+                    "`dtype` must be float32, float64, bfloat16 or mixed_bfloat16. Received: "
+                    "float16. "
                     "Fix: choose one of these: exponentials overflow in float16."
                 )
         self.objective.check_head(self.prob)
@@ -171,11 +181,16 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
     # The way of a batch: inputs -> context -> features -> scores -> probabilities
 
     def read(self, inputs: Any, training: bool = False, sum_gradient: bool = True) -> Context:
-        """Look up the words of contexts or segments. `sum_gradient`: see `ContextEmbedding.read`."""
+        """Look up the words of contexts or segments.
+
+        `sum_gradient`: see `ContextEmbedding.read`.
+        """
         if not isinstance(inputs, dict):
             return self.embed.read(inputs, training, sum_gradient)
         if "segments" in inputs:
-            return self.embed.read_segments(inputs["segments"], self.boundary, training, sum_gradient)
+            return self.embed.read_segments(
+                inputs["segments"], self.boundary, training, sum_gradient
+            )
         if "contexts" in inputs:
             return self.embed.read(inputs["contexts"], training, sum_gradient)
         raise InputError(
@@ -204,7 +219,9 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         return self.shape_targets(ops.softmax(self.scores(inputs, training).logits()), inputs)
 
     def shape_targets(self, rows: Tensor, inputs: Any) -> Tensor:
-        """Return rows of B = S T contexts, [B, outputs], as [S, T, outputs] if the inputs are segments."""
+        """Return rows of B = S T contexts, [B, outputs], as [S, T, outputs] if the inputs are
+        segments.
+        """
         if not are_segments(inputs):
             return rows
         num_targets = inputs["segments"].shape[1] - self.order + 2
@@ -244,11 +261,16 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
 
     @property
     def biases(self) -> list[keras.Variable]:
-        """The weights without weight decay, for `optimizer.exclude_from_weight_decay(var_list=…)`."""
+        """The weights without weight decay, for
+        `optimizer.exclude_from_weight_decay(var_list=…)`.
+        """
         return [bias for layer in self.list_layers() for bias in list_biases(layer)]
 
     def set_unigram(self, counts: np.ndarray, min_count: int = 1) -> None:
-        """Start from the unigram model of the targets: see `smooth_unigram`. `counts`, int [|V|], are by id."""
+        """Start from the unigram model of the targets: see `smooth_unigram`.
+
+        `counts`, int [|V|], are by id.
+        """
         if len(counts) != self.vocabulary_size:
             raise InputError(
                 f"`counts` must be [{self.vocabulary_size}]. Received: [{len(counts)}]. "
@@ -265,7 +287,9 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
 
     @property
     def ngram_order(self) -> int:
-        """The order of an n-gram model that sees the same separate (not averaged) words of the context."""
+        """The order of an n-gram model that sees the same separate (not averaged) words of the
+        context.
+        """
         return max(2, self.embed.num_single_words(self.order - 1) + 1)
 
     def check_growable(self) -> None:
@@ -274,7 +298,9 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
 
     # Saving: SavedModel, the configuration, and the states of random number generators
 
-    def export(self, filepath: str | os.PathLike, *args: Any, input_signature: Any = None, **kwargs: Any) -> None:
+    def export(
+        self, filepath: str | os.PathLike, *args: Any, input_signature: Any = None, **kwargs: Any
+    ) -> None:
         """Export as `keras.Model.export` does; the input is `context_ids`, int32 [B, n-1]."""
         if input_signature is None:
             inputs = keras.tree.map_structure(_make_zeros, self.describe_inputs())
@@ -284,7 +310,9 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
 
     @property
     def _default_save_signature(self) -> Any:
-        """The function that `tf.saved_model.save` and `export` serve: of ids, where Keras would take floats."""
+        """The function that `tf.saved_model.save` and `export` serve: of ids, where Keras would
+        take floats.
+        """
         spec = keras.tree.map_structure(_make_tensor_spec, self.describe_inputs())
 
         @tf.function(input_signature=[spec])
@@ -339,13 +367,16 @@ def _check_arguments(arguments: dict) -> None:
     """Refuse unknown arguments: options of layers are theirs."""
     for name in sorted(arguments.keys() - _KERAS_ARGUMENTS):
         raise InputError(
-            f"`{name}` must be left out: a network has no such argument. Received: {arguments[name]!r}. "
+            f"`{name}` must be left out: a network has no such argument. Received: "
+            f"{arguments[name]!r}. "
             "Fix: give the option to a layer, such as ContextNetwork(hidden=DeepHidden(…))."
         )
 
 
 def _build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:
-    """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a different model."""
+    """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a
+    different model.
+    """
     if not layer.built:
         layer.build(input_shape)
         layer.built = True
@@ -360,7 +391,9 @@ def _build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:
 
 
 def _serialise(layer: keras.layers.Layer) -> dict:
-    """Return a layer's configuration without its input shapes, since a network builds its layers."""
+    """Return a layer's configuration without its input shapes, since a network builds its
+    layers.
+    """
     described = keras.saving.serialize_keras_object(layer)
     described.pop("build_config", None)
     return described

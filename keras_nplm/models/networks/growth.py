@@ -11,14 +11,18 @@ def check_growable(model: object) -> None:
     """Refuse a model that words cannot be added to."""
     if not isinstance(model, ContextNetwork):
         raise InputError(
-            f"`model` must be a network alone to add words to it. Received: {type(model).__name__}. "
+            "`model` must be a network alone to add words to it. Received: "
+            f"{type(model).__name__}. "
             "Fix: train one with `train`."
         )
     model.check_growable()
 
 
 def grow(model: ContextNetwork, rows: NewRows) -> ContextNetwork:
-    """Return the network with more words, not compiled. Old words keep their ids and weights, new words follow them."""
+    """Return the network with more words, not compiled.
+
+    Old words keep their ids and weights, new words follow them.
+    """
     check_growable(model)
     grown = type(model).from_config(_resize_config(model, model.vocabulary_size + len(rows.b)))
     for layer, old in zip(grown.list_layers(), model.list_layers(), strict=True):
@@ -26,7 +30,9 @@ def grow(model: ContextNetwork, rows: NewRows) -> ContextNetwork:
             layer.grow_from(old, rows)
         else:
             layer.set_weights(old.get_weights())
-    for weight, old_weight in zip(grown.list_own_variables(), model.list_own_variables(), strict=True):
+    for weight, old_weight in zip(
+        grown.list_own_variables(), model.list_own_variables(), strict=True
+    ):
         weight.assign(old_weight)
     for state, old_state in zip(grown.random_states(), model.random_states(), strict=True):
         state.assign(old_state)
@@ -45,8 +51,11 @@ def _resize_config(model: ContextNetwork, size: int) -> dict:
     return config
 
 
-def renormalise(log_prob: np.ndarray, log_z: np.ndarray, new_logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return ln P of old words (shape of `log_prob`, [B] or [B, N]) and of new words with the logits y_j, [B, J].
+def renormalise(
+    log_prob: np.ndarray, log_z: np.ndarray, new_logits: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return ln P of old words (shape of `log_prob`, [B] or [B, N]) and of new words with the
+    logits y_j, [B, J].
 
         Z_new = Z + sum_j exp(y_j),    P_new(i) = P(i) Z / Z_new,    P_new(j) = exp(y_j) / Z_new
 

@@ -19,18 +19,20 @@ _LEAST = -30.0  # ln Q of a word that the n-gram model never predicts
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class HybridNetwork(ContextNetwork):
-    """Network with the log-probabilities of an n-gram model inside: it learns what is left to explain.
+    """Network with the log-probabilities of an n-gram model inside: it learns what is left to
+    explain.
 
         y' = y + (g + v · a) ln Q(· | context),    P(w | context) = exp(y'_w) / sum_i exp(y'_i)
 
-    Q is a language model over the same vocabulary, such as Kneser-Ney. b and v start at 0 and the gain g at 1, so that
-    training starts near Q. v says how far Q is trusted in a context. A network of characters or of a few thousand
-    subwords has too few parameters to learn spelling by heart, which an n-gram model does. In training Q must not have
-    seen the n-gram that it predicts: see `keras_nplm.models.jackknife`. The logits [B, |V|] are stored.
+    Q is a language model over the same vocabulary, such as Kneser-Ney. b and v start at 0 and the
+    gain g at 1, so that training starts near Q. v says how far Q is trusted in a context. A network
+    of characters or of a few thousand subwords has too few parameters to learn spelling by heart,
+    which an n-gram model does. In training Q must not have seen the n-gram that it predicts: see
+    `keras_nplm.models.jackknife`. The logits [B, |V|] are stored.
 
-    Inputs are `{"contexts": int [B, n-1], "log_q": float [B, |V|]}`, ln Q of each context, as `hybrid_dataset` gives
-    them. With `{"segments": …}` ln Q is that of each target, [S T, |V|]. `Hybrid` is the network with its Q as one
-    language model.
+    Inputs are `{"contexts": int [B, n-1], "log_q": float [B, |V|]}`, ln Q of each context, as
+    `hybrid_dataset` gives them. With `{"segments": …}` ln Q is that of each target, [S T, |V|].
+    `Hybrid` is the network with its Q as one language model.
 
     Example:
 
@@ -44,11 +46,13 @@ class HybridNetwork(ContextNetwork):
     ... )
     >>> _ = network.prob.U.assign(np.zeros((7, 8)))  # y is 0: P is Q
     >>> q = np.array([[0.02, 0.02, 0.02, 0.24, 0.2, 0.2, 0.3]], "float32")
-    >>> np.round(network({"contexts": np.array([[4, 5]]), "log_q": np.log(q)}), 2).tolist() == np.round(q, 2).tolist()
+    >>> p = network({"contexts": np.array([[4, 5]]), "log_q": np.log(q)})
+    >>> np.round(p, 2).tolist() == np.round(q, 2).tolist()
     True
 
-    Reference: Neubig & Dyer (2016), Generalizing and hybridizing count-based and neural language models; Li et al.
-    (2022), Residual learning of neural text generation with n-gram language model.
+    Reference: Neubig & Dyer (2016), Generalizing and hybridizing count-based and neural language
+    models; Li et al. (2022), Residual learning of neural text generation with n-gram language
+    model.
     """
 
     reads_log_q = True
@@ -61,14 +65,19 @@ class HybridNetwork(ContextNetwork):
             )
         options = dict(dtype=self.prob.accumulator_dtype, autocast=False)
         self.g = self.add_weight(name="g", shape=(1,), initializer="ones", **options)
-        self.v = self.add_weight(name="v", shape=(features_shape[-1],), initializer="zeros", **options)
+        self.v = self.add_weight(
+            name="v", shape=(features_shape[-1],), initializer="zeros", **options
+        )
 
     def check_growable(self) -> None:
         raise InputError(
-            "`model` must be a network alone to add words to it. Received: HybridNetwork. Fix: train one with `train`."
+            "`model` must be a network alone to add words to it. Received: HybridNetwork. Fix: "
+            "train one with `train`."
         )
 
-    def scores(self, inputs: Any, training: bool = False, sum_gradient: bool = True) -> StoredScores:
+    def scores(
+        self, inputs: Any, training: bool = False, sum_gradient: bool = True
+    ) -> StoredScores:
         if not isinstance(inputs, dict) or "log_q" not in inputs:
             raise _refuse_inputs(sorted(inputs) if isinstance(inputs, dict) else "contexts alone")
         context = self.read(inputs, training, sum_gradient)

@@ -1,4 +1,6 @@
-"""Load `model.keras` from an untrusted source: only known classes, no more weights than the file holds."""
+"""Load `model.keras` from an untrusted source: only known classes, no more weights than the file
+holds.
+"""
 
 import importlib
 import io
@@ -21,14 +23,19 @@ _WEIGHTS = "model.weights.h5"
 _PARTS = ["config.json", "metadata.json", _WEIGHTS]
 _PACKAGE = "keras_nplm>"  # begins the names of classes that this package registers
 _FLOAT = 4  # bytes
-_MAX_CONFIG = 1 << 16  # bytes of config.json and of metadata.json; a network of this package needs 10,000
+# bytes of config.json and of metadata.json; a network of this package needs 10,000
+_MAX_CONFIG = 1 << 16
 
 
 def load_network(path: Path) -> ContextNetwork:
-    """Load a network, not compiled. Keras creates objects of the classes and sizes that a file names: it is checked."""
+    """Load a network, not compiled.
+
+    Keras creates objects of the classes and sizes that a file names: it is checked.
+    """
     check_is_file(path)
     refuse_after_fork(str(path))
-    importlib.import_module("keras_nplm.models.networks.registered")  # all classes that a file may name
+    # all classes that a file may name
+    importlib.import_module("keras_nplm.models.networks.registered")
     try:
         with open_archive(path) as archive:
             if sorted(archive.namelist()) != _PARTS:
@@ -37,7 +44,8 @@ def load_network(path: Path) -> ContextNetwork:
             described.pop("compile_config", None)  # loading does not compile
             described.pop("build_config", None)  # the network is built by then
             _refuse_foreign_classes(path, described)
-            number = _count_stored_weights(archive.read(_WEIGHTS))  # `open_archive` has limited its size
+            # `open_archive` has limited its size
+            number = _count_stored_weights(archive.read(_WEIGHTS))
         if _count_described_weights(described) > number:
             raise ValueError(f"it describes more weights than the {number:,} that it holds")
         model = keras.models.load_model(path, compile=False, safe_mode=True)
@@ -45,15 +53,22 @@ def load_network(path: Path) -> ContextNetwork:
         raise
     except Exception as error:  # zipfile, h5py and Keras raise many kinds on a damaged file
         cause = summarize_error(error)
-        raise InputError(f"{path} must be a whole model file ({cause}). Fix: train the model again.") from error
+        raise InputError(
+            f"{path} must be a whole model file ({cause}). Fix: train the model again."
+        ) from error
     for weight in model.weights:
         if not np.isfinite(weight.numpy()).all():
-            raise InputError(f"{path}: the weights {weight.path} must be finite. Fix: train the model again.")
+            raise InputError(
+                f"{path}: the weights {weight.path} must be finite. Fix: train the model again."
+            )
     return model
 
 
 def _read_part(archive: zipfile.ZipFile, path: Path, name: str) -> dict:
-    """Read a JSON object of the archive. Keras copies the name of a model into the name of each weight."""
+    """Read a JSON object of the archive.
+
+    Keras copies the name of a model into the name of each weight.
+    """
     source = f"{name} in {path}"
     check_json_size(source, archive.getinfo(name).file_size, _MAX_CONFIG)
     return parse_json(source, archive.read(name).decode("utf-8"))
@@ -64,11 +79,14 @@ def _refuse_foreign_classes(path: Path, value: object) -> None:
     if isinstance(value, dict):
         if "class_name" in value and not _is_known(value):
             raise InputError(
-                f"{path} must hold layers of keras_nplm, or layers that the program registers. Received: the class "
-                f"{value.get('module')}.{value['class_name']}. Fix: use TanhHidden or DeepHidden, or read a file that "
+                f"{path} must hold layers of keras_nplm, or layers that the program registers. "
+                "Received: the class "
+                f"{value.get('module')}.{value['class_name']}. Fix: use TanhHidden or DeepHidden, "
+                "or read a file that "
                 "you trust with `keras.models.load_model`."
             )
-        if "build_config" in value:  # Keras would build a layer of this size, whatever the weights are
+        # Keras would build a layer of this size, whatever the weights are
+        if "build_config" in value:
             raise ValueError("it names the input shape of a layer, which the network knows")
         value = list(value.values())
     if isinstance(value, list):
@@ -92,7 +110,9 @@ def _count_stored_weights(data: bytes) -> int:
     found: list[h5py.Dataset] = []
     links: list[object] = []
     with h5py.File(io.BytesIO(data), "r") as stored:
-        stored.visititems(lambda name, item: found.append(item) if isinstance(item, h5py.Dataset) else None)
+        stored.visititems(
+            lambda name, item: found.append(item) if isinstance(item, h5py.Dataset) else None
+        )
         stored.visititems_links(lambda name, link: links.append(link))
         is_whole = all(isinstance(link, h5py.HardLink) for link in links)
         if not is_whole or any(part.external or part.is_virtual for part in found):
@@ -103,10 +123,13 @@ def _count_stored_weights(data: bytes) -> int:
 
 
 def _count_described_weights(described: dict) -> int:
-    """Return the number of weights that loading would allocate; a ValueError if the options are out of range."""
+    """Return the number of weights that loading would allocate; a ValueError if the options are out
+    of range.
+    """
 
     def count() -> int:
-        keras.StatelessScope().__enter__()  # weights have shapes only; leaving the scope would allocate them
+        # weights have shapes only; leaving the scope would allocate them
+        keras.StatelessScope().__enter__()
         network = keras.saving.deserialize_keras_object(described)
         if not isinstance(network, ContextNetwork):
             raise ValueError(f"it holds no network but a {type(network).__name__}")
@@ -126,5 +149,11 @@ def check_memory(number: int) -> None:
     except (AttributeError, ValueError, OSError):  # not every system can say
         return
     if number * _FLOAT > memory:
-        received = f"{number:,} weights. Fix: lower `order`, `embedding_dim`, `hidden_units` or `max_size`."
-        raise InputError(f"The network must fit into {memory:,} bytes of memory. Received: {received}")
+        received = (
+            f"{number:,} weights. Fix: lower `order`, `embedding_dim`, `hidden_units` "
+            "or "
+            "`max_size`."
+        )
+        raise InputError(
+            f"The network must fit into {memory:,} bytes of memory. Received: {received}"
+        )

@@ -1,4 +1,6 @@
-"""NPLM: the neural probabilistic language model of the paper, a Keras model of three layers and a softmax."""
+"""NPLM: the neural probabilistic language model of the paper, a Keras model of three layers and a
+softmax.
+"""
 
 from typing import Any
 
@@ -18,13 +20,13 @@ from keras_nplm.models.networks.context_network import ContextNetwork
 class NPLM(ContextNetwork):
     """Neural probabilistic language model (NPLM) of Bengio, Ducharme, Vincent & Jauvin (2003).
 
-        x = [C(w_{t-n+1}), …, C(w_{t-1})]                         embed: word features of the context
-        y = b + U tanh(d + H x) (+ W x)                           hidden, prob; direct: W is optional
+        x = [C(w_{t-n+1}), …, C(w_{t-1})]                   embed: word features of the context
+        y = b + U tanh(d + H x) (+ W x)                     hidden, prob; direct: W is optional
         P(w_t = i | context) = exp(y_i) / sum_j exp(y_j)
 
-    Training maximises the penalised log-likelihood: `compile(optimizer=…)` needs no loss. Weight decay λ/2 |θ|² is on
-    C, H, U and W, never on the biases b and d. What goes beyond the paper is composed: see `ContextNetwork`, which has
-    inputs, logs and all methods.
+    Training maximises the penalised log-likelihood: `compile(optimizer=…)` needs no loss. Weight
+    decay λ/2 |θ|² is on C, H, U and W, never on the biases b and d. What goes beyond the paper is
+    composed: see `ContextNetwork`, which has inputs, logs and all methods.
 
     Free parameters: |V| (1 + n m + h) + h (1 + (n-1) m) with direct connections.
 
@@ -35,13 +37,14 @@ class NPLM(ContextNetwork):
         hidden_units: int, h. 0 leaves the hidden layer out, which needs direct connections.
         direct_connections: bool, whether the output sees x directly (W).
         weight_decay: float, the paper's λ.
-        dropout: float in [0, 1), the share of hidden units that training leaves out; 0 in the paper.
+        dropout: float in [0, 1), the share of hidden units that training leaves out; 0 in the
+            paper.
         **kwargs: `boundary`, `name` and `dtype`, as in `ContextNetwork`.
 
     Example:
 
     >>> import numpy as np
-    >>> model = NPLM(vocabulary_size=1000, order=5, embedding_dim=30, hidden_units=50, direct_connections=True)
+    >>> model = NPLM(1000, order=5, embedding_dim=30, hidden_units=50, direct_connections=True)
     >>> model.count_params() == 1000 * (1 + 5 * 30 + 50) + 50 * (1 + 4 * 30)
     True
     >>> model.compile(optimizer=keras.optimizers.SGD(1.0))
@@ -50,7 +53,8 @@ class NPLM(ContextNetwork):
     >>> sorted(history.history)
     ['loss', 'perplexity']
 
-    Reference: Bengio, Ducharme, Vincent & Jauvin (2003), A neural probabilistic language model, JMLR 3, equation 1.
+    Reference: Bengio, Ducharme, Vincent & Jauvin (2003), A neural probabilistic language model,
+    JMLR 3, equation 1.
     """
 
     hidden: keras.layers.Layer
@@ -89,7 +93,9 @@ class NPLM(ContextNetwork):
             direct = DirectConnection(vocabulary_size, weight_decay, name="direct", dtype=dtype)
         super().__init__(
             order,
-            embed=ContextEmbedding(vocabulary_size, embedding_dim, weight_decay, name="embed", dtype=dtype),
+            embed=ContextEmbedding(
+                vocabulary_size, embedding_dim, weight_decay, name="embed", dtype=dtype
+            ),
             hidden=hidden,
             direct=direct,
             head=LinearHead(vocabulary_size, weight_decay, name="prob", dtype=dtype),

@@ -17,8 +17,8 @@ class PointerNetwork(ContextNetwork):
 
         P(w | context) = ( exp(y_w) + sum_{i: w_i = w} a_i ) / ( sum_j exp(y_j) + sum_i a_i )
 
-    It suits contexts of dozens of words, in segments. A pointer adds m (1 + 2 h) + n + 2 parameters, with h the width
-    of the features, for n of 7 and more.
+    It suits contexts of dozens of words, in segments. A pointer adds m (1 + 2 h) + n + 2
+    parameters, with h the width of the features, for n of 7 and more.
 
     Args:
         pointer: `Pointer(…)`, which weighs the words. Default: one with the weight decay 0.
@@ -49,7 +49,8 @@ class PointerNetwork(ContextNetwork):
     def build_parts(self, features_shape: tuple) -> None:
         if not self.prob.has_word_rows:
             raise InputError(
-                f"`head` must have a row for each word with a pointer. Received: {type(self.prob).__name__}. "
+                "`head` must have a row for each word with a pointer. Received: "
+                f"{type(self.prob).__name__}. "
                 "Fix: choose a LinearHead."
             )
         given = self._get_given_pointer()

@@ -25,7 +25,8 @@ _LONG_ORDER = 16  # of contexts that are joined to segments
 
 
 class graph_property(functools.cached_property):
-    """A cached property that is computed once, also if several threads read it first at the same time.
+    """A cached property that is computed once, also if several threads read it first at the same
+    time.
 
     From Python 3.12 on `functools.cached_property` has no lock.
     """
@@ -51,12 +52,19 @@ class NetworkProbabilities(NextWordModel):
     def __dir__(self) -> list[str]:
         """Return the names of attributes without the compiled graphs.
 
-        Keras reads each name of `dir` when it saves or loads a network, which would trace every graph.
+        Keras reads each name of `dir` when it saves or loads a network, which would trace every
+        graph.
         """
-        return [name for name in super().__dir__() if not isinstance(getattr(type(self), name, None), graph_property)]
+        return [
+            name
+            for name in super().__dir__()
+            if not isinstance(getattr(type(self), name, None), graph_property)
+        ]
 
     def compute_features(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return the features of contexts [B, n-1] as an array, float [B, w], without copies; evaluated in blocks."""
+        """Return the features of contexts [B, n-1] as an array, float [B, w], without copies;
+        evaluated in blocks.
+        """
         return self._in_blocks(self._graph_features, context_ids)
 
     def output_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
@@ -67,7 +75,8 @@ class NetworkProbabilities(NextWordModel):
         output_ids = np.asarray(checked_ids)
         result = np.zeros(len(output_ids), self.prob.accumulator_dtype)
         rest = np.arange(len(output_ids))
-        if self.order > _LONG_ORDER:  # contexts that follow each other, as in a text, share the look-up of their words
+        # contexts that follow each other, as in a text, share the look-up of their words
+        if self.order > _LONG_ORDER:
             whole = rest[: len(rest) // _SEGMENT * _SEGMENT].reshape(-1, _SEGMENT)
             segments, follows = join_contexts(context_ids[whole], _SEGMENT, self.boundary)
             rest = np.concatenate([whole[~follows].ravel(), rest[whole.size :]])
@@ -82,7 +91,9 @@ class NetworkProbabilities(NextWordModel):
             some = by_context[begin:end]
             block_contexts = contexts[first : first + _CONTEXTS]
             places = which[some] - first
-            result[rest[some]] = self._graph_log_prob(block_contexts, output_ids[rest[some]], places)
+            result[rest[some]] = self._graph_log_prob(
+                block_contexts, output_ids[rest[some]], places
+            )
         return result
 
     def next_output_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
@@ -90,21 +101,30 @@ class NetworkProbabilities(NextWordModel):
         return self._in_blocks(self._graph_log_probs, context_ids)
 
     def _in_blocks(self, function: Callable, context_ids: np.ndarray) -> np.ndarray:
-        """Return the rows of a compiled function of contexts, computed `_CONTEXTS` contexts at a time."""
+        """Return the rows of a compiled function of contexts, computed `_CONTEXTS` contexts at a
+        time.
+        """
         context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
-        blocks = [context_ids[i : i + _CONTEXTS] for i in range(0, max(1, len(context_ids)), _CONTEXTS)]
+        blocks = [
+            context_ids[i : i + _CONTEXTS] for i in range(0, max(1, len(context_ids)), _CONTEXTS)
+        ]
         return np.concatenate([function(block) for block in blocks])
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         inside = target_ids < self.prob.num_outputs
-        result = np.full(len(target_ids), -np.inf, self.prob.accumulator_dtype)  # ln P of words outside a short-list
+        # ln P of words outside a short-list
+        result = np.full(len(target_ids), -np.inf, self.prob.accumulator_dtype)
         result[inside] = self.output_log_prob(context_ids[inside], target_ids[inside])
         return result
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         log_probs, listed = self._graph_log_probs(context_ids), self.prob.num_outputs
         outside = np.full((len(log_probs), self.vocabulary_size - listed), -np.inf, log_probs.dtype)
-        return np.concatenate([log_probs[:, :listed], outside], axis=1) if outside.shape[1] else log_probs
+        return (
+            np.concatenate([log_probs[:, :listed], outside], axis=1)
+            if outside.shape[1]
+            else log_probs
+        )
 
     @graph_property
     def _graph_features(self) -> Callable:
@@ -140,12 +160,16 @@ class NetworkProbabilities(NextWordModel):
 
     def _compile(self, function: Callable, signature: list[tf.TensorSpec]) -> Callable:
         """Return `function` of tensors as a graph from arrays to an array."""
-        # the one graph of all shapes: calls of the `tf.function` would compare types, and count a trace per network
+        # the one graph of all shapes: calls of the `tf.function` would compare types, and count a
+        # trace per network
         graph = tf.function(function, input_signature=signature).get_concrete_function()
 
         def compute(*arrays: np.ndarray) -> np.ndarray:
             refuse_after_fork(type(self).__name__)
-            tensors = [tf.convert_to_tensor(array, spec.dtype) for array, spec in zip(arrays, signature, strict=True)]
+            tensors = [
+                tf.convert_to_tensor(array, spec.dtype)
+                for array, spec in zip(arrays, signature, strict=True)
+            ]
             return graph(*tensors).numpy()
 
         return compute

@@ -1,4 +1,5 @@
-"""Registers all layers and networks, so that Keras finds the classes that a file names: it imports their modules.
+"""Registers all layers and networks, so that Keras finds the classes that a file names: it imports
+their modules.
 
 A network is in `nplm`, or in a module named as `pointer_network` is.
 """
@@ -11,6 +12,8 @@ import keras_nplm.models.networks
 
 for _module in pkgutil.walk_packages(keras_nplm.layers.__path__, "keras_nplm.layers."):
     importlib.import_module(_module.name)
-for _module in pkgutil.iter_modules(keras_nplm.models.networks.__path__, "keras_nplm.models.networks."):
+for _module in pkgutil.iter_modules(
+    keras_nplm.models.networks.__path__, "keras_nplm.models.networks."
+):
     if _module.name.endswith((".nplm", "_network")):
         importlib.import_module(_module.name)

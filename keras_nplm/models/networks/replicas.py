@@ -1,4 +1,6 @@
-"""What NPLM needs to train on several replicas: tf.distribute strategies, several workers, uneven batches."""
+"""What NPLM needs to train on several replicas: tf.distribute strategies, several workers, uneven
+batches.
+"""
 
 import keras
 import tensorflow as tf
@@ -20,7 +22,9 @@ def check_replicable(model: keras.Model) -> None:
 
 
 def average_over_replicas(number: Tensor) -> Tensor:
-    """Return the mean number of n-grams in the replicas' parts of a batch, which may split unevenly."""
+    """Return the mean number of n-grams in the replicas' parts of a batch, which may split
+    unevenly.
+    """
     replica = tf.distribute.get_replica_context()
     if replica is None or replica.num_replicas_in_sync == 1:
         return number

@@ -1,4 +1,6 @@
-"""Self-normalised scoring: logits as log-probabilities, a few lookups and one dot product per n-gram."""
+"""Self-normalised scoring: logits as log-probabilities, a few lookups and one dot product per
+n-gram.
+"""
 
 import math
 from collections.abc import Iterator
@@ -22,17 +24,19 @@ _TOLERANCE = {"float32": 1e-3, "float64": 1e-3, "bfloat16": 0.1}  # by the dtype
 
 
 class SelfNormalised(NextWordModel):
-    """A network whose logits are used as log-probabilities: y_w = ln P(w | context) + ln Z, with ln Z near 0.
+    """A network whose logits are used as log-probabilities: y_w = ln P(w | context) + ln Z, with ln
+    Z near 0.
 
         a = tanh(d + sum_k T_k[w_k]),    T_k = C H_k,    y = b + U a (+ W x)
 
-    H_k is the block of H for position k of the context. The tables T_k, [n-1, |V|, h], are computed once from a copy of
-    the weights. Then the hidden layer is n-1 lookups, and a score one dot product. Averaged positions share a table.
-    The energy output looks up its target's part: y = b + v · tanh(z + T[w]). Use it for networks trained with
-    `NoiseContrastive` or `self_normalisation`; `evaluate_with_ln_z` reports log Z.
+    H_k is the block of H for position k of the context. The tables T_k, [n-1, |V|, h], are computed
+    once from a copy of the weights. Then the hidden layer is n-1 lookups, and a score one dot
+    product. Averaged positions share a table. The energy output looks up its target's part: y = b +
+    v · tanh(z + T[w]). Use it for networks trained with `NoiseContrastive` or `self_normalisation`;
+    `evaluate_with_ln_z` reports log Z.
 
-    Reference: Devlin et al. (2014), Fast and robust neural network joint models for statistical machine translation,
-    sections 2.4 and 2.5.
+    Reference: Devlin et al. (2014), Fast and robust neural network joint models for statistical
+    machine translation, sections 2.4 and 2.5.
     """
 
     kind: str | None = "self-normalised"
@@ -75,7 +79,9 @@ class SelfNormalised(NextWordModel):
         self._check_logits(model)
 
     def _make_tables(self, hidden: Tensor, words: np.ndarray) -> None:
-        """Compute T_k of each position; positions of one block of x with one scale share a table."""
+        """Compute T_k of each position; positions of one block of x with one scale share a
+        table.
+        """
         m = words.shape[1]
         # [blocks, |V|, h]; with an energy head the last one is of the target
         products = words @ _float32(hidden.H).reshape(-1, m, hidden.hidden_units)
@@ -89,20 +95,28 @@ class SelfNormalised(NextWordModel):
         self.tables[self.table[-1]] += _float32(hidden.d) / np.count_nonzero(is_last)
 
     def _check_logits(self, model: ContextNetwork) -> None:
-        """Refuse a network whose logits are others: a layer of the user may compute what the tables do not know."""
+        """Refuse a network whose logits are others: a layer of the user may compute what the tables
+        do not know.
+        """
         rng = np.random.default_rng(0)
-        contexts = rng.integers(0, self.vocabulary_size, (_CHECKED, self.order - 1)).astype(np.int32)
+        contexts = rng.integers(0, self.vocabulary_size, (_CHECKED, self.order - 1)).astype(
+            np.int32
+        )
         words = rng.integers(0, self.vocabulary_size, _CHECKED).astype(np.int32)
         wanted = np.array(model.scores(contexts).logit(words), np.float64)
         difference = np.abs(self._score(contexts, words) - wanted)
         # NaN of weights that are not finite is no difference
         if np.any(difference > _TOLERANCE[model.compute_dtype] * (1 + np.abs(wanted))):
             layers = ", ".join(type(layer).__name__ for layer in model.list_layers())
-            raise _refuse_network(f"one of {layers}, whose logits are others than those from `position_spans`")
+            raise _refuse_network(
+                f"one of {layers}, whose logits are others than those from `position_spans`"
+            )
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         blocks = row_blocks(max(1, len(target_ids)), _ROWS)
-        return np.concatenate([self._score(context_ids[block], target_ids[block]) for block in blocks])
+        return np.concatenate(
+            [self._score(context_ids[block], target_ids[block]) for block in blocks]
+        )
 
     def _score(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         if self.is_energy:
@@ -110,18 +124,24 @@ class SelfNormalised(NextWordModel):
             # not a matrix product, which may warn of numbers that it does not use
             return np.einsum("ij,j->i", np.tanh(z), self.v) + self.b[target_ids]
         features = self.features(context_ids)
-        y = np.einsum("ij,ij->i", features, _take_rows(self.kernel, target_ids)) + self.b[target_ids]
+        y = (
+            np.einsum("ij,ij->i", features, _take_rows(self.kernel, target_ids))
+            + self.b[target_ids]
+        )
         if self.weigh_copies is None:
             return y
         weights = self.weigh_copies(features[:, : self.pointer_width], context_ids)
-        return np.logaddexp(y, np.log(np.sum(weights, axis=1, where=context_ids == target_ids[:, None]) + _LEAST))
+        return np.logaddexp(
+            y, np.log(np.sum(weights, axis=1, where=context_ids == target_ids[:, None]) + _LEAST)
+        )
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) for every word w, normalised, since all logits are computed."""
         if self.is_energy:
             contexts = self._before_tanh(context_ids)
             logits = np.empty((len(contexts), self.vocabulary_size), np.float32)
-            for row, context in zip(logits, contexts, strict=True):  # |V| h tanh per pass of the loop
+            # |V| h tanh per pass of the loop
+            for row, context in zip(logits, contexts, strict=True):
                 row[:] = np.einsum("ij,j->i", np.tanh(context + self.targets), self.v)
             logits += self.b
         else:
@@ -129,8 +149,15 @@ class SelfNormalised(NextWordModel):
             logits = features @ self.kernel.T
             logits += self.b
             if self.weigh_copies is not None:
-                totals, copied = np.zeros_like(logits), (np.arange(len(logits))[:, None], context_ids)
-                np.add.at(totals, copied, self.weigh_copies(features[:, : self.pointer_width], context_ids))
+                totals, copied = (
+                    np.zeros_like(logits),
+                    (np.arange(len(logits))[:, None], context_ids),
+                )
+                np.add.at(
+                    totals,
+                    copied,
+                    self.weigh_copies(features[:, : self.pointer_width], context_ids),
+                )
                 logits[copied] = np.logaddexp(logits[copied], np.log(totals[copied] + _LEAST))
         logits -= logits.max(axis=1, keepdims=True, initial=-np.inf)
         logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
@@ -153,7 +180,11 @@ class SelfNormalised(NextWordModel):
         """Return d + H x, float32 [B, h]; for the energy output the part of the context."""
         if len(context_ids) <= _FEW:
             rows = context_ids + self.table * self.vocabulary_size
-            return self.tables.reshape(-1, self.tables.shape[2]).take(rows, axis=0, mode="clip").sum(axis=1)
+            return (
+                self.tables.reshape(-1, self.tables.shape[2])
+                .take(rows, axis=0, mode="clip")
+                .sum(axis=1)
+            )
         z = _take_rows(self.tables[self.table[0]], context_ids[:, 0])
         for table, column in zip(self.table[1:], context_ids.T[1:], strict=True):
             z += _take_rows(self.tables[table], column)
@@ -165,7 +196,9 @@ def _check_network(model: ContextNetwork, hidden: keras.layers.Layer | None) -> 
     if model.reads_log_q:
         raise _refuse_network(type(model).__name__)
     if model.prob.num_outputs < model.vocabulary_size:
-        raise _refuse_network(f"a head of {model.prob.num_outputs} of {model.vocabulary_size} words")
+        raise _refuse_network(
+            f"a head of {model.prob.num_outputs} of {model.vocabulary_size} words"
+        )
     if isinstance(model.prob, EnergyHead):
         return
     if not model.prob.has_word_rows:
@@ -177,13 +210,16 @@ def _check_network(model: ContextNetwork, hidden: keras.layers.Layer | None) -> 
 
 def _refuse_network(received: str) -> InputError:
     return InputError(
-        "`model` must be a network of TanhHidden or DeepHidden, with logits of all words, for self-normalised scores. "
+        "`model` must be a network of TanhHidden or DeepHidden, with logits of all words, for "
+        "self-normalised scores. "
         f"Received: {received}. Fix: score without them."
     )
 
 
 class ArrayNetwork(SelfNormalised):
-    """A network in NumPy, exactly normalised: a few contexts cost microseconds, where a graph costs milliseconds."""
+    """A network in NumPy, exactly normalised: a few contexts cost microseconds, where a graph costs
+    milliseconds.
+    """
 
     kind = None
     _log_prob = NextWordModel._log_prob
@@ -197,7 +233,9 @@ def _take_rows(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
 def evaluate_with_ln_z(
     model: ContextNetwork, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
 ) -> dict:
-    """Return the figures of `evaluate`, and mean, standard deviation and mean absolute of ln Z, in one pass."""
+    """Return the figures of `evaluate`, and mean, standard deviation and mean absolute of ln Z, in
+    one pass.
+    """
     scores, exact, moments = SelfNormalised(model), LogProbSums(type(model).__name__), np.zeros(4)
     for ngrams in iterate_ngrams(model, ids, boundary):
         log_prob = model.log_prob(ngrams[:, :-1], ngrams[:, -1])
@@ -208,7 +246,9 @@ def evaluate_with_ln_z(
     figures = exact.compute_figures()
     _, mean, square, absolute = (moments / moments[0]).tolist()
     deviation = math.sqrt(max(square - mean**2, 0.0))
-    return figures | {"ln_z": {"mean": mean, "standard_deviation": deviation, "mean_absolute": absolute}}
+    return figures | {
+        "ln_z": {"mean": mean, "standard_deviation": deviation, "mean_absolute": absolute}
+    }
 
 
 def _float32(weight: Tensor) -> np.ndarray:

@@ -13,18 +13,27 @@ from keras_nplm.layers.scores import compute_log_prob
 from keras_nplm.layers.segments import are_segments
 from keras_nplm.models.networks.gradients import complete_gradients
 from keras_nplm.models.networks.metrics import negative_log_likelihoods
-from keras_nplm.models.networks.replicas import average_over_replicas, check_replicable, has_several_workers
+from keras_nplm.models.networks.replicas import (
+    average_over_replicas,
+    check_replicable,
+    has_several_workers,
+)
 
-_FIX_TARGETS = "encode the text with the model's vocabulary; for a short-list use ngram_dataset(targets_below=…)."
+_FIX_TARGETS = (
+    "encode the text with the model's vocabulary; for a short-list "
+    "use "
+    "ngram_dataset(targets_below=…)."
+)
 
 
 class ObjectiveTraining(keras.Model):
-    """Base class of a Keras model that trains by an objective of its own, such as the penalised log-likelihood.
+    """Base class of a Keras model that trains by an objective of its own, such as the penalised
+    log-likelihood.
 
         loss = 1/B sum_t objective(y_t, w_t) + λ/2 |θ|²
 
-    It is computed from scores, without [B, |V|] probabilities; see `ContextNetwork`. The model has `scores`,
-    `objective`, `prob`, and `call_is_own()`: whether no subclass overrides `call`.
+    It is computed from scores, without [B, |V|] probabilities; see `ContextNetwork`. The model has
+    `scores`, `objective`, `prob`, and `call_is_own()`: whether no subclass overrides `call`.
     """
 
     def compile(
@@ -39,14 +48,21 @@ class ObjectiveTraining(keras.Model):
     ) -> None:
         """Compile as `keras.Model.compile` does.
 
-        `jit_compile="auto"` is False on a CPU, where XLA's matrix products are slower than TensorFlow's, for sampled
-        outputs, and under tf.distribute, where XLA fails. Of an optimiser with a weight decay of its own, the biases
-        are left out by `optimizer.exclude_from_weight_decay(var_list=model.biases)`.
+        `jit_compile="auto"` is False on a CPU, where XLA's matrix products are slower than
+        TensorFlow's, for sampled outputs, and under tf.distribute, where XLA fails. Of an optimiser
+        with a weight decay of its own, the biases are left out by
+        `optimizer.exclude_from_weight_decay(var_list=model.biases)`.
         """
         backend, fix = keras.backend.backend(), "set KERAS_BACKEND=tensorflow."
         check_argument("backend", backend == "tensorflow", "tensorflow for training", backend, fix)
         wrong = getattr(loss, "from_logits", False) and self.call_is_own()
-        check_argument("from_logits", not wrong, "False", True, "leave it out: the model returns probabilities.")
+        check_argument(
+            "from_logits",
+            not wrong,
+            "False",
+            True,
+            "leave it out: the model returns probabilities.",
+        )
         self._has_compiled_metrics = bool(metrics or weighted_metrics)
         replicas = tf.distribute.has_strategy() or self.distribute_strategy.num_replicas_in_sync > 1
         if jit_compile == "auto" and (replicas or not tf.config.list_logical_devices("GPU")):
@@ -64,7 +80,9 @@ class ObjectiveTraining(keras.Model):
             check_replicable(self)
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        """Build from the known shape: Keras would begin the shuffled dataset, whose next pass is the next epoch."""
+        """Build from the known shape: Keras would begin the shuffled dataset, whose next pass is
+        the next epoch.
+        """
         batch = self.describe_inputs(), keras.KerasTensor((None,), "int32")
         super()._maybe_symbolic_build(data_batch=batch)
 
@@ -74,7 +92,9 @@ class ObjectiveTraining(keras.Model):
             scaled = self.optimizer.scale_loss(loss)
         logs = self._update_metrics(data, loss, number, outputs, training=True)
         if self.trainable_weights:
-            gradients = complete_gradients(self.optimizer, tape.gradient(scaled, self.trainable_weights))
+            gradients = complete_gradients(
+                self.optimizer, tape.gradient(scaled, self.trainable_weights)
+            )
             self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
         return logs
 
@@ -83,12 +103,16 @@ class ObjectiveTraining(keras.Model):
         return self._update_metrics(data, loss, number, outputs, training=False)
 
     def _trains_on_scores(self) -> bool:
-        """Whether the loss is the model's own, computed without the probabilities that `call` returns."""
+        """Whether the loss is the model's own, computed without the probabilities that `call`
+        returns.
+        """
         own = self.call_is_own() and type(self).compute_loss is ObjectiveTraining.compute_loss
         return self.loss is None and own
 
     def _compute_step(self, data: Any, training: bool) -> tuple[Tensor, Tensor, Any]:
-        """Return the loss of a batch, its number of n-grams, and the scores or probabilities that give the loss."""
+        """Return the loss of a batch, its number of n-grams, and the scores or probabilities that
+        give the loss.
+        """
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         is_segments = are_segments(x)
         x = self._check_input_ids(x)
@@ -97,7 +121,8 @@ class ObjectiveTraining(keras.Model):
         target_ids = self._flatten_targets(y, is_segments)
         target_ids = _check_range("target_ids", target_ids, self.prob.num_outputs, _FIX_TARGETS)
         target_ids, known = clip_ids(target_ids, self.prob.num_outputs)
-        scores = self.scores(x, training=training, sum_gradient=False)  # `complete_gradients` sums them
+        # `complete_gradients` sums them
+        scores = self.scores(x, training=training, sum_gradient=False)
         if training:
             loss, negative_log_likelihood = self.objective.losses(scores, target_ids)
         else:
@@ -160,15 +185,21 @@ class ObjectiveTraining(keras.Model):
         sample_weight: Tensor | None = None,
         training: bool = True,
     ) -> Tensor:
-        """Return the loss of probabilities `y_pred`: the loss given to `compile`, or the penalised likelihood."""
+        """Return the loss of probabilities `y_pred`: the loss given to `compile`, or the penalised
+        likelihood.
+        """
         losses = negative_log_likelihoods(y, y_pred)
         self.perplexity.update_state(losses, sample_weight=sample_weight)
         if self.loss is not None:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         return self._penalised_mean(losses, sample_weight, ops.shape(losses)[0])
 
-    def _penalised_mean(self, losses: Tensor, sample_weight: Tensor | None, number: Tensor) -> Tensor:
-        """Return the weighted sum of losses by n-gram plus the weight decay; the sum over replicas is the loss."""
+    def _penalised_mean(
+        self, losses: Tensor, sample_weight: Tensor | None, number: Tensor
+    ) -> Tensor:
+        """Return the weighted sum of losses by n-gram plus the weight decay; the sum over replicas
+        is the loss.
+        """
         losses = ops.cast(losses, self.prob.accumulator_dtype)
         if sample_weight is not None:
             losses *= ops.cast(ops.reshape(sample_weight, (-1,)), losses.dtype)
@@ -176,16 +207,26 @@ class ObjectiveTraining(keras.Model):
         mean = ops.sum(losses) / ops.maximum(number, 1)
         return mean + ops.cast(super().compute_loss(), mean.dtype) if self.losses else mean
 
-    def _update_metrics(self, data: Any, loss: Tensor, number: Tensor, outputs: Tensor, training: bool) -> dict:
-        """Add the loss of a batch to the mean of the epoch, update all metrics and return the logs."""
+    def _update_metrics(
+        self, data: Any, loss: Tensor, number: Tensor, outputs: Tensor, training: bool
+    ) -> dict:
+        """Add the loss of a batch to the mean of the epoch, update all metrics and return the
+        logs.
+        """
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        replicas = self.distribute_strategy.num_replicas_in_sync  # a loss is scaled so that replicas sum to it
+        # a loss is scaled so that replicas sum to it
+        replicas = self.distribute_strategy.num_replicas_in_sync
         for metric in self.metrics:
             if metric.name == "loss":
                 metric.update_state(ops.stop_gradient(loss) * replicas, sample_weight=number)
         on_scores = self._trains_on_scores()
-        is_sampled = on_scores and training and self.objective.is_sampled  # its loss is no likelihood
-        if on_scores and not self._has_compiled_metrics and type(self).compute_metrics is keras.Model.compute_metrics:
+        # its loss is no likelihood
+        is_sampled = on_scores and training and self.objective.is_sampled
+        if (
+            on_scores
+            and not self._has_compiled_metrics
+            and type(self).compute_metrics is keras.Model.compute_metrics
+        ):
             logs = self.get_metrics_result()
         else:
             probabilities = ops.softmax(outputs.logits()) if on_scores else outputs
@@ -196,20 +237,23 @@ class ObjectiveTraining(keras.Model):
         if is_sampled:  # not to be compared with the loss of validation
             logs.pop("perplexity", None)
             logs = {self.objective.loss_name: logs.pop("loss"), **logs}
-        if has_several_workers(self.distribute_strategy):  # Keras averages over them, which needs a first dimension
+        # Keras averages over them, which needs a first dimension
+        if has_several_workers(self.distribute_strategy):
             logs = {name: ops.reshape(value, (1,)) for name, value in logs.items()}
         return logs
 
     def compile_from_config(self, config: dict) -> None:
         config = keras.saving.deserialize_keras_object(config)
-        self.compile(**config | {"jit_compile": "auto"})  # another machine may be faster with another choice
+        # another machine may be faster with another choice
+        self.compile(**config | {"jit_compile": "auto"})
         if self.optimizer.weight_decay:  # its configuration does not say which weights have none
             self.optimizer.exclude_from_weight_decay(var_list=self.biases)
         self.optimizer.build(self.trainable_variables)
 
 
 def clip_ids(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Return ids int32 [B], clipped to 0 to size - 1, and float [B]: 1, or NaN for an id that was out of range.
+    """Return ids int32 [B], clipped to 0 to size - 1, and float [B]: 1, or NaN for an id that was
+    out of range.
 
     A loss is multiplied by the second, so that training on such targets does not go unseen.
     """
@@ -219,7 +263,10 @@ def clip_ids(ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
 
 def _check_range(argument: str, ids: Tensor, size: int, fix: str) -> Tensor:
-    """Return ids that stop a step if they are out of range: its loss would be NaN. XLA removes assertions."""
+    """Return ids that stop a step if they are out of range: its loss would be NaN.
+
+    XLA removes assertions.
+    """
     ids = tf.convert_to_tensor(ids)
     # |V| may be beyond the range of a small type
     wide_ids = tf.cast(ids, tf.int64) if ids.dtype.is_integer else ids
@@ -242,6 +289,7 @@ def _is_one_per_output(y: Tensor, outputs: Tensor) -> bool:
 def _refuse_targets(y: Any) -> InputError:
     received = "None" if y is None else list(y.shape)
     return InputError(
-        f"`y` must be [B] or [B, 1] ids. Received: {received}. Fix: give ids, as fit(contexts, target_ids), "
+        f"`y` must be [B] or [B, 1] ids. Received: {received}. Fix: give ids, as fit(contexts, "
+        "target_ids), "
         "or pass loss='categorical_crossentropy' to compile for one-hot targets."
     )

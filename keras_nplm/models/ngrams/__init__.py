@@ -1,10 +1,11 @@
-"""Count-based n-gram language models, for comparison with the network and for mixtures with it; no Keras.
+"""Count-based n-gram language models, for comparison with the network and for mixtures with it; no
+Keras.
 
-counts, tables: n-gram counts as sorted tables. kneser_ney, deleted_interpolation, class_based: the estimators.
-kneser_ney_on_disk, partitions, sorting: Kneser-Ney for texts whose counts are larger than memory.
-backoff: the back-off model. interpolation: EM weights and frequency bins. word_classes: the exchange algorithm.
-arpa, arpa_lines: ARPA files. pruning: entropy pruning. approximation: any model as a back-off model. mass: the
-probability of a set of words.
+counts, tables: n-gram counts as sorted tables. kneser_ney, deleted_interpolation, class_based: the
+estimators. kneser_ney_on_disk, partitions, sorting: Kneser-Ney for texts whose counts are larger
+than memory. backoff: the back-off model. interpolation: EM weights and frequency bins.
+word_classes: the exchange algorithm. arpa, arpa_lines: ARPA files. pruning: entropy pruning.
+approximation: any model as a back-off model. mass: the probability of a set of words.
 """
 # ruff: noqa: F401
 
@@ -12,7 +13,10 @@ from keras_nplm.models.ngrams.arpa import read_arpa, write_arpa
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.class_based import ClassBased, class_based
 from keras_nplm.models.ngrams.counts import ContextFrequencies, count_ngrams
-from keras_nplm.models.ngrams.deleted_interpolation import DeletedInterpolation, deleted_interpolation
+from keras_nplm.models.ngrams.deleted_interpolation import (
+    DeletedInterpolation,
+    deleted_interpolation,
+)
 from keras_nplm.models.ngrams.interpolation import FrequencyBins
 from keras_nplm.models.ngrams.kneser_ney import kneser_ney
 from keras_nplm.models.ngrams.kneser_ney_on_disk import kneser_ney_on_disk

@@ -1,4 +1,6 @@
-"""Convert any language model to a back-off n-gram model (ARPA), by the n-gram counts that it expects in a text."""
+"""Convert any language model to a back-off n-gram model (ARPA), by the n-gram counts that it
+expects in a text.
+"""
 
 import numpy as np
 
@@ -28,33 +30,40 @@ def approximate(
     boundary: str | None = None,
     min_expected_count: float = MIN_EXPECTED_COUNT,
 ) -> BackoffModel:
-    """Approximate a language model of order n or higher by a back-off n-gram model, for export as an ARPA file.
+    """Approximate a language model of order n or higher by a back-off n-gram model, for export as
+    an ARPA file.
 
-        c(h w) = sum over the text's contexts C that end in h of P(w | C),    P(w | h) = c(h w) / c(h)
+        c(h w) = sum over the text's contexts C that end in h of P(w | C),
+        P(w | h) = c(h w) / c(h)
 
-    c(h w) is the count that the model expects where the text has c(h). The n-grams of the text are listed, and other
-    n-grams with an expected count above `min_expected_count`. `prune` then selects n-grams, and `fit_unigrams` fits the
-    unigrams below them.
+    c(h w) is the count that the model expects where the text has c(h). The n-grams of the text are
+    listed, and other n-grams with an expected count above `min_expected_count`. `prune` then
+    selects n-grams, and `fit_unigrams` fits the unigrams below them.
 
-    Reference: Arisoy, Chen, Ramabhadran & Sethy (2014), Converting neural network language models into back-off
-    language models for efficient decoding in automatic speech recognition.
+    Reference: Arisoy, Chen, Ramabhadran & Sethy (2014), Converting neural network language models
+    into back-off language models for efficient decoding in automatic speech recognition.
     """
-    check_argument("order", 2 <= order <= model.order, f"2 to {model.order}, the order of the model", order)
+    check_argument(
+        "order", 2 <= order <= model.order, f"2 to {model.order}, the order of the model", order
+    )
     check_argument("min_expected_count", min_expected_count > 0, "above 0", min_expected_count)
     boundary = resolve_boundary([model], boundary) or "sentence"
     text = count_ngrams(ids, model.vocabulary_size, order, boundary)
     unigram, tables = _expect_counts(model, text, ids, boundary, min_expected_count)
     keys, log_probs = _estimate_probabilities(text, tables)
-    return BackoffModel.normalised(text.contexts, compute_logs(unigram / unigram.sum()), keys, log_probs, boundary)
+    return BackoffModel.normalised(
+        text.contexts, compute_logs(unigram / unigram.sum()), keys, log_probs, boundary
+    )
 
 
 def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
-    """Fit the unigrams of a back-off model so that its word frequencies are given marginals, ln P(w) [|V|].
+    """Fit the unigrams of a back-off model so that its word frequencies are given marginals, ln
+    P(w) [|V|].
 
         p(w) sum_{v: v w unlisted} P(v) γ(v) = P(w) - sum_{v: v w listed} P(v) P(w | v)
 
-    The unigram of w is used only after words v for which v w is not listed, as in Kneser-Ney's lower orders. A share of
-    0.02 of the text is assumed to follow words that list no n-gram.
+    The unigram of w is used only after words v for which v w is not listed, as in Kneser-Ney's
+    lower orders. A share of 0.02 of the text is assumed to follow words that list no n-gram.
 
     Reference: Kneser & Ney (1995), Improved backing-off for m-gram language modeling.
     """
@@ -63,7 +72,8 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
     marginal = np.exp(marginals, dtype=np.float64)
     context = marginal.copy()
     if not crosses_sentences(model.boundary):
-        context[BOS_ID], context[EOS_ID] = marginal[EOS_ID], 0  # each </s> but the last is followed by <s>
+        # each </s> but the last is followed by <s>
+        context[BOS_ID], context[EOS_ID] = marginal[EOS_ID], 0
     rest = np.maximum(marginal - np.bincount(words, context[before] * p, minlength=size), 0)
     unigram, above = marginal, backoff_mass(before, p, size)
     for _ in range(_FITTING_ROUNDS):
@@ -71,19 +81,27 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
         used = weight.sum() - np.bincount(words, weight[before], minlength=size)
         unigram = (rest + _UNSEEN_SHARE * marginal) / (used + _UNSEEN_SHARE)
         unigram /= unigram.sum()
-    return BackoffModel.normalised(model.contexts, compute_logs(unigram), model.keys, model.log_probs, model.boundary)
+    return BackoffModel.normalised(
+        model.contexts, compute_logs(unigram), model.keys, model.log_probs, model.boundary
+    )
 
 
 def _find_distinct_contexts(
     ids: np.ndarray, order: int, boundary: str, vocabulary_size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct contexts, int32 [D, n-1], sorted from the last word backwards, and their numbers [D]."""
+    """Return the distinct contexts, int32 [D, n-1], sorted from the last word backwards, and their
+    numbers [D].
+    """
     tokens, positions = ngram_positions(ids, order, boundary)
-    path = np.zeros(len(positions), np.int64)  # the number of the words so far, from the last word backwards
+    # the number of the words so far, from the last word backwards
+    path = np.zeros(len(positions), np.int64)
     for length in range(1, order):
         words = tokens[positions - length].astype(np.int64)
         _, first, path, frequency = np.unique(
-            path * vocabulary_size + words, return_index=True, return_inverse=True, return_counts=True
+            path * vocabulary_size + words,
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
         )
     return gather_ngrams(tokens, positions[first], order)[:, :-1], frequency
 
@@ -91,10 +109,13 @@ def _find_distinct_contexts(
 def _expect_counts(
     model: NextWordModel, text: NgramCounts, ids: np.ndarray, boundary: str, min_count: float
 ) -> tuple[np.ndarray, list["_ExpectedCounts"]]:
-    """Return c(w), float64 [|V|], and for k = 2 … n the table of c(h w), in one pass over the distinct contexts."""
+    """Return c(w), float64 [|V|], and for k = 2 … n the table of c(h w), in one pass over the
+    distinct contexts.
+    """
     size = model.vocabulary_size
     contexts, frequencies = _find_distinct_contexts(ids, model.order, boundary, size)
-    nodes = np.full((len(text.keys) - 1, len(contexts)), -1)  # of the last 1, … words of each context
+    # of the last 1, … words of each context
+    nodes = np.full((len(text.keys) - 1, len(contexts)), -1)
     for k, (rows, numbers) in enumerate(text.contexts.walk(contexts)):
         nodes[k, rows] = numbers
     never = np.setdiff1d(np.arange(size), predicted_ids(size, boundary))
@@ -102,7 +123,8 @@ def _expect_counts(
     tables = [_ExpectedCounts(keys, size, min_count) for keys in text.keys[1:]]
     progress = open_progress("Expected counts", len(contexts), " contexts")
     for block in row_blocks(len(contexts), max(1, min(_MAX_BLOCK_SIZE, _BLOCK_NUMBERS // size))):
-        counts = np.exp(model.next_log_probs(contexts[block]).astype(np.float32, copy=False))  # [B, |V|]
+        # [B, |V|]
+        counts = np.exp(model.next_log_probs(contexts[block]).astype(np.float32, copy=False))
         counts[:, never] = 0
         counts *= (frequencies[block] / counts.sum(axis=1))[:, None].astype(np.float32)
         unigram += counts.sum(axis=0)
@@ -114,7 +136,9 @@ def _expect_counts(
 
 
 class _ExpectedCounts:
-    """The n-grams of one order, with their expected counts: those of the text, and all above `min_count`."""
+    """The n-grams of one order, with their expected counts: those of the text, and all above
+    `min_count`.
+    """
 
     def __init__(self, text_keys: np.ndarray, vocabulary_size: int, min_count: float):
         self._text_keys, self._size, self._min_count = text_keys, vocabulary_size, min_count
@@ -148,7 +172,9 @@ class _ExpectedCounts:
         rare = counts[rows, words] <= self._min_count
         self._append(nodes, counts, rows[rare], words[rare])
 
-    def _append(self, nodes: np.ndarray, counts: np.ndarray, rows: np.ndarray, words: np.ndarray) -> None:
+    def _append(
+        self, nodes: np.ndarray, counts: np.ndarray, rows: np.ndarray, words: np.ndarray
+    ) -> None:
         self._keys.append(nodes[rows] * self._size + words)
         self._counts.append(counts[rows, words])
 
@@ -171,7 +197,9 @@ def _estimate_probabilities(
             endings = text.contexts.keys[k - 3][keys // size] // size * size + keys % size
             has_ending = find(all_keys[-1], endings) >= 0
             keys, counts = keys[has_ending], counts[has_ending]
-        context_counts = np.bincount(text.nodes(k), text.counts[k - 1], minlength=text.contexts.sizes[k - 2])
+        context_counts = np.bincount(
+            text.nodes(k), text.counts[k - 1], minlength=text.contexts.sizes[k - 2]
+        )
         all_keys.append(keys)
         log_probs.append(np.minimum(compute_logs(counts / context_counts[keys // size]), 0))
     return all_keys, log_probs

@@ -30,7 +30,10 @@ _NO_UNK = -100.0  # KenLM's log10 P of out-of-vocabulary words where a file has 
 
 
 class _Scale(NamedTuple):
-    """The logarithm of a model's tables: ln = factor * log10. A log10 of `zero` or less is of probability 0."""
+    """The logarithm of a model's tables: ln = factor * log10.
+
+    A log10 of `zero` or less is of probability 0.
+    """
 
     factor: float
     zero: float
@@ -45,19 +48,27 @@ _AS_WRITTEN = _Scale(1.0, -np.inf)
 
 
 def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabulary) -> None:
-    """Write a back-off n-gram model as an ARPA file, gzipped if the name ends in `.gz`, in bounded memory.
+    """Write a back-off n-gram model as an ARPA file, gzipped if the name ends in `.gz`, in bounded
+    memory.
 
-    Probabilities are written as log10, in 7 digits. The highest orders are left out if they have no n-gram.
-    Every file lists `<s>`, `</s>` and each word of a listed n-gram, as readers need them; those without a probability
-    get -99. In a model with the boundary `"stream"` that is `</s>`, too.
-    Other readers begin each line after `<s>`, so they score a model of the boundary `"text"` without the lines before.
+    Probabilities are written as log10, in 7 digits. The highest orders are left out if they have no
+    n-gram. Every file lists `<s>`, `</s>` and each word of a listed n-gram, as readers need them;
+    those without a probability get -99. In a model with the boundary `"stream"` that is `</s>`,
+    too. Other readers begin each line after `<s>`, so they score a model of the boundary `"text"`
+    without the lines before.
 
     Raises:
         InputError: the vocabulary has a different size than the model.
         RunError: the file cannot be written.
     """
     size, fix = model.vocabulary_size, "pass the vocabulary of the model."
-    check_argument("vocabulary", len(vocabulary) == size, f"of {size} words, as the model", len(vocabulary), fix)
+    check_argument(
+        "vocabulary",
+        len(vocabulary) == size,
+        f"of {size} words, as the model",
+        len(vocabulary),
+        fix,
+    )
     words = np.array(vocabulary.words, dtype=object)
     is_listed = np.isfinite(model.unigrams)
     is_listed[[BOS_ID, EOS_ID]] = True
@@ -71,7 +82,10 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
         # KenLM refuses a file of 1-grams alone, and reads one whose order 2 is empty
         highest, numbers = 2, [len(unigrams), 0]
     opener = gzip.open if Path(path).suffix.lower() == ".gz" else open
-    with replace_file(path) as temporary, opener(temporary, "wt", encoding="utf-8", newline="\n") as file:
+    with (
+        replace_file(path) as temporary,
+        opener(temporary, "wt", encoding="utf-8", newline="\n") as file,
+    ):
         file.write("\\data\\\n")
         for order, number in enumerate(numbers[:highest], start=1):
             file.write(f"ngram {order}={number}\n")
@@ -89,7 +103,9 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
 
 
 def _find_highest_order(model: BackoffModel) -> int:
-    """Return the order up to which a model must be written: above it are no n-grams, and no weights that count."""
+    """Return the order up to which a model must be written: above it are no n-grams, and no weights
+    that count.
+    """
     order = model.order
     while order > 1 and not len(model.keys[order - 2]) and not model.backoffs[order - 2].any():
         order -= 1
@@ -113,24 +129,27 @@ def _format_log10(log_probs: np.ndarray) -> Iterator[str]:
 def read_arpa(
     path: str | os.PathLike, vocabulary: Vocabulary | None = None, boundary: str | None = None
 ) -> tuple[BackoffModel, Vocabulary]:
-    """Read a back-off n-gram model from an ARPA file of KenLM, SRILM or `write_arpa`, compressed or not.
+    """Read a back-off n-gram model from an ARPA file of KenLM, SRILM or `write_arpa`, compressed or
+    not.
 
-    The file is read as a stream: memory holds the tables of the model and about twice their size while they are sorted.
+    The file is read as a stream: memory holds the tables of the model and about twice their size
+    while they are sorted.
 
     Args:
         path: the file.
-        vocabulary: the vocabulary whose ids the words get. A word of the vocabulary that is not in the file gets the
-            probability of the file's `<unk>`, as in KenLM. With `lmplz --vocab_pad |V|` the sum is 1. Default: the
-            words of the file, in its order. A word `<pad>` of the file is left out: in text it is unknown.
-        boundary: `"sentence"`, `"text"` or `"stream"`, how the training text was cut into n-grams. Default:
-            `"sentence"` if the file gives `</s>` a probability, else `"stream"`.
+        vocabulary: the vocabulary whose ids the words get. A word of the vocabulary that is not in
+            the file gets the probability of the file's `<unk>`, as in KenLM. With `lmplz
+            --vocab_pad |V|` the sum is 1. Default: the words of the file, in its order. A word
+            `<pad>` of the file is left out: in text it is unknown.
+        boundary: `"sentence"`, `"text"` or `"stream"`, how the training text was cut into n-grams.
+            Default: `"sentence"` if the file gives `</s>` a probability, else `"stream"`.
 
     Returns:
         the model and its vocabulary.
 
     Raises:
-        InputError: the file is absent, not UTF-8 or malformed (the error names the line), or has a word that is not in
-            the vocabulary.
+        InputError: the file is absent, not UTF-8 or malformed (the error names the line), or has a
+            word that is not in the vocabulary.
     """
     with open_text(path) as file:
         lines = ArpaLines(Path(path), file)
@@ -157,7 +176,11 @@ def read_arpa(
         ]
         lines.expect("\\end\\")
         # An empty highest order counts only if there are back-off weights below it
-        while sections and not len(sections[-1].ids) and not [unigrams, *sections][-2].log10_backoffs.any():
+        while (
+            sections
+            and not len(sections[-1].ids)
+            and not [unigrams, *sections][-2].log10_backoffs.any()
+        ):
             sections.pop()
 
         def refuse_repeated(section: Section, keys: np.ndarray) -> None:
@@ -170,45 +193,63 @@ def read_arpa(
 
 
 def read_arpa_as_written(path: str | os.PathLike) -> tuple[BackoffModel, dict[str, int]]:
-    """Read an ARPA file with the numbers that KenLM has: log10, float32, whether they are a distribution or not.
+    """Read an ARPA file with the numbers that KenLM has: log10, float32, whether they are a
+    distribution or not.
 
-    Unlike `read_arpa`, numbers at and below -99 are kept. All words but `<unk>` have ids from 4 on: `<s>`, `</s>` and
-    `<pad>` are words like others, also inside a sentence. `<unk>` has id 1. It has -100 if the file does not list it.
-    An n-gram that is listed twice counts as it is listed first.
+    Unlike `read_arpa`, numbers at and below -99 are kept. All words but `<unk>` have ids from 4 on:
+    `<s>`, `</s>` and `<pad>` are words like others, also inside a sentence. `<unk>` has id 1. It
+    has -100 if the file does not list it. An n-gram that is listed twice counts as it is listed
+    first.
 
     Returns:
         the model, whose log-probabilities and back-off weights are log10; and the ids of the words.
 
     Raises:
-        InputError: the file is absent, not UTF-8 or malformed (the error names the line), or lists no `<s>` or `</s>`.
+        InputError: the file is absent, not UTF-8 or malformed (the error names the line), or lists
+            no `<s>` or `</s>`.
     """
     with open_text(path) as file:
         lines = ArpaLines(Path(path), file)
         numbers = read_header(lines)
         place = {UNK: UNK_ID, _UNK: UNK_ID}
-        unigrams = read_section(lines, 1, numbers[0], len(numbers), place, itertools.count(len(SPECIALS)))
+        unigrams = read_section(
+            lines, 1, numbers[0], len(numbers), place, itertools.count(len(SPECIALS))
+        )
         for word in (BOS, EOS):
             if word not in place:
-                fix = f"add the 1-gram, such as -99 {word}, or read the file by `keras-nplm ngram --arpa`."
-                raise InputError(f"The 1-grams must list {word}, as KenLM needs it. Received: {path}. Fix: {fix}")
+                fix = (
+                    f"add the 1-gram, such as -99 {word}, or read the file by `keras-nplm "
+                    "ngram "
+                    "--arpa`."
+                )
+                raise InputError(
+                    f"The 1-grams must list {word}, as KenLM needs it. Received: {path}. Fix: {fix}"
+                )
         sections = [
-            read_section(lines, k, number, len(numbers), place) for k, number in enumerate(numbers[1:], start=2)
+            read_section(lines, k, number, len(numbers), place)
+            for k, number in enumerate(numbers[1:], start=2)
         ]
         lines.expect("\\end\\")
-    # From the last line to the first, so that the first one counts. Of <unk> and <UNK> the last one counts.
+    # From the last line to the first, so that the first one counts. Of <unk> and <UNK> the last one
+    # counts.
     ids = unigrams.ids[::-1, 0]
     last_unk = np.flatnonzero(ids == UNK_ID)[:1]
     log_prob = np.full(max(place.values()) + 1, -np.inf)
     backoff = np.zeros(len(log_prob))
     log_prob[UNK_ID] = _NO_UNK
-    for table, column in ((log_prob, unigrams.log10_probs[::-1]), (backoff, unigrams.log10_backoffs[::-1])):
+    for table, column in (
+        (log_prob, unigrams.log10_probs[::-1]),
+        (backoff, unigrams.log10_backoffs[::-1]),
+    ):
         table[ids] = column
         table[ids[last_unk]] = column[last_unk]
     return _build(_AS_WRITTEN, log_prob, backoff, sections, "stream"), place
 
 
 def _leave_out_padding(section: Section) -> Section:
-    """Leave out n-grams with the word `<pad>`: its id is that of the mask, so that no context can hold it."""
+    """Leave out n-grams with the word `<pad>`: its id is that of the mask, so that no context can
+    hold it.
+    """
     kept = (section.ids != PAD_ID).all(axis=1)
     return Section(*(column[kept] for column in section))
 
@@ -226,7 +267,9 @@ def _build(
     keys, log_probs = [], []
     backoffs = [(log10_backoff * scale.factor).astype(np.float32)] if sections else []
     # an n-gram below the highest order may be a context, the beginning of an n-gram must be one
-    possible = [section.ids for section in sections[:-1]] + [section.ids[:, :-1] for section in sections]
+    possible = [section.ids for section in sections[:-1]] + [
+        section.ids[:, :-1] for section in sections
+    ]
     trie = ContextTrie.from_contexts(size, possible, len(sections))
     for k, section in enumerate(sections, start=2):
         ids = section.ids
@@ -246,7 +289,9 @@ def _build(
 def _refuse_large_backoffs(
     lines: ArpaLines, model: BackoffModel, sections: Sequence[Section], words: Sequence[str]
 ) -> None:
-    """Refuse a back-off weight above 1 that makes the probabilities after its context sum to more than 1."""
+    """Refuse a back-off weight above 1 that makes the probabilities after its context sum to more
+    than 1.
+    """
     is_word = np.zeros(model.vocabulary_size, bool)
     is_word[sections[0].ids[:, 0]] = True
     mass = BackoffMass(model, is_word)
@@ -256,10 +301,16 @@ def _refuse_large_backoffs(
         parents = model.contexts.parents(k)
         above = mass.empty if parents is None else mass.masses[k - 2][parents[nodes]]
         backoffs = 10.0 ** section.log10_backoffs[rows]
-        too_large = mass.masses[k - 1][nodes] > np.maximum(above, 1) * (1 + _ROUNDING) + _DIGITS * backoffs
+        too_large = (
+            mass.masses[k - 1][nodes] > np.maximum(above, 1) * (1 + _ROUNDING) + _DIGITS * backoffs
+        )
         if too_large.any():
             row = rows[np.argmax(too_large)]
             context = " ".join(words[i] for i in section.ids[row])
             total = mass.masses[k - 1][nodes][np.argmax(too_large)]
-            expected = f"a back-off with which the probabilities after {context!r} sum to 1, not {total:.3g}"
+            expected = (
+                f"a back-off with which the probabilities after {context!r} sum to 1, "
+                "not "
+                f"{total:.3g}"
+            )
             raise lines.error(section.numbers[row], expected, f"{section.log10_backoffs[row]:g}")

@@ -1,4 +1,6 @@
-"""Parser of ARPA files as a stream: lines with their numbers, the header, and the sections of n-grams."""
+"""Parser of ARPA files as a stream: lines with their numbers, the header, and the sections of
+n-grams.
+"""
 
 import itertools
 import re
@@ -16,7 +18,9 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORE
 
 
 class Section(NamedTuple):
-    """The n-grams of an order k as in the file: line numbers [N], word ids int32 [N, k], and log10 weights [N]."""
+    """The n-grams of an order k as in the file: line numbers [N], word ids int32 [N, k], and log10
+    weights [N].
+    """
 
     numbers: np.ndarray
     ids: np.ndarray
@@ -60,7 +64,10 @@ class ArpaLines:
             if lines[0].strip(SPACES) == wanted:
                 return
         received = f"{self.path} without it"
-        raise InputError(f"An ARPA file must have the line {wanted}. Received: {received}. Fix: name an ARPA file.")
+        raise InputError(
+            f"An ARPA file must have the line {wanted}. Received: {received}. Fix: name an ARPA "
+            "file."
+        )
 
     def peek(self) -> str:
         """Return the next line that is not blank, stripped; "" at the end of the file."""
@@ -80,8 +87,14 @@ class ArpaLines:
     def error(self, number: int, expected: str, line: str = "") -> InputError:
         """Return the error for a malformed line; "" is the end of the file."""
         received = repr(line[:80]) if line else "the end of the file"
-        fix = "correct the line, or get the file again" if line else "get the file again, it was cut short"
-        return InputError(f"{self.path}, line {number}: expected {expected}. Received: {received}. Fix: {fix}.")
+        fix = (
+            "correct the line, or get the file again"
+            if line
+            else "get the file again, it was cut short"
+        )
+        return InputError(
+            f"{self.path}, line {number}: expected {expected}. Received: {received}. Fix: {fix}."
+        )
 
     def refuse_repeated(self, section: Section, keys: np.ndarray, words: list[str]) -> None:
         """Refuse a section that lists an n-gram twice."""
@@ -115,7 +128,10 @@ def read_section(
     place: dict[str, int],
     new_ids: Iterator[int] | None = None,
 ) -> Section:
-    r"""Read the n-grams under `\ORDER-grams:`. `place` has the ids of words; new words get the `new_ids`, if any."""
+    r"""Read the n-grams under `\ORDER-grams:`.
+
+    `place` has the ids of words; new words get the `new_ids`, if any.
+    """
     lines.expect(f"\\{order}-grams:")
     optional = "" if order == highest else " and perhaps log10 back-off"
     expected = f"log10 probability, {order} word{'s' * (order > 1)}{optional}"
@@ -142,7 +158,11 @@ def read_section(
 
 
 def _parse_rows(
-    lines: ArpaLines, rows: dict[int, list[str]], order: int, is_highest: bool, place: Mapping[str, int]
+    lines: ArpaLines,
+    rows: dict[int, list[str]],
+    order: int,
+    is_highest: bool,
+    place: Mapping[str, int],
 ) -> Section:
     """Parse the fields of lines of n-grams, by the number of the line."""
     numbers, fields = np.array([*rows], np.int64), [*rows.values()]

@@ -11,11 +11,18 @@ from keras_nplm.data.ids import EOS_ID
 from keras_nplm.io.arrays import free_mapped_pages, is_mapped
 from keras_nplm.io.files import check_is_file, iterate_blocks, read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.ngrams.tables import ContextTrie, check_tables, find, find_followers, refuse_unless
+from keras_nplm.models.ngrams.tables import (
+    ContextTrie,
+    check_tables,
+    find,
+    find_followers,
+    refuse_unless,
+)
 
 _MIN_MASS = 1e-9  # of the words that a context does not list
 MAPPED_FROM = 1 << 28  # bytes of a file from which its tables are memory-mapped
-_FREED_FROM = 1 << 31  # bytes of a mapped file whose pages are dropped after use, or else all of it stays in memory
+# bytes of a mapped file whose pages are dropped after use, or else all of it stays in memory
+_FREED_FROM = 1 << 31
 _ROUNDING = 1e-3  # by which a log-probability may be above 0
 
 
@@ -24,11 +31,13 @@ class BackoffModel(NextWordModel):
     """Back-off n-gram language model of any order, queried in batches without a loop over n-grams.
 
         P(w | h) = p(h w)                 if the n-gram h w is listed
-                 = γ(h) P(w | h')         else; h' is h without its oldest word, and γ of an unlisted context is 1
+                 = γ(h) P(w | h')         else
 
-    `unigrams` are ln p(w), float32 [|V|]. For k = 2 … n, `keys` are the sorted keys of the listed n-grams, context
-    number * |V| + word, int64, and `log_probs` their ln p. For k = 1 … n-1, `backoffs` are ln γ of the contexts of k
-    words.
+    h' is h without its oldest word. γ of an unlisted context is 1.
+
+    `unigrams` are ln p(w), float32 [|V|]. For k = 2 … n, `keys` are the sorted keys of the listed
+    n-grams, context number * |V| + word, int64, and `log_probs` their ln p. For k = 1 … n-1,
+    `backoffs` are ln γ of the contexts of k words.
 
     Reference: Katz (1987), Estimation of probabilities from sparse data.
     """
@@ -66,7 +75,10 @@ class BackoffModel(NextWordModel):
     def _log_prob(
         self, context_ids: np.ndarray, target_ids: np.ndarray, lengths: np.ndarray | None = None
     ) -> np.ndarray:
-        """As the base class. `lengths`, if given, receive the used lengths of the contexts after the targets."""
+        """As the base class.
+
+        `lengths`, if given, receive the used lengths of the contexts after the targets.
+        """
         log_prob = self.unigrams[target_ids]
         if lengths is not None:
             lengths[:] = self._used_ngrams[0][target_ids]
@@ -74,10 +86,13 @@ class BackoffModel(NextWordModel):
             place = find(self.keys[k], nodes * self.vocabulary_size + target_ids[rows])
             backed_off = log_prob[rows] + self.backoffs[k][nodes]
             log_prob[rows] = (
-                np.where(place < 0, backed_off, self.log_probs[k][place]) if len(self.keys[k]) else backed_off
+                np.where(place < 0, backed_off, self.log_probs[k][place])
+                if len(self.keys[k])
+                else backed_off
             )
             if lengths is not None and k + 1 < len(self._used_ngrams):
-                # place -1, of an n-gram that is not listed, is that of the last flag, which is False
+                # place -1, of an n-gram that is not listed, is that of the last flag, which is
+                # False
                 lengths[rows[self._used_ngrams[k + 1][place]]] = k + 2
             free_mapped_pages(self.keys[k], _FREED_FROM)
         return log_prob
@@ -87,7 +102,9 @@ class BackoffModel(NextWordModel):
         return self._used_ngrams is None
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
-        """As the base class: the longest context with a back-off weight, or with an n-gram that continues it."""
+        """As the base class: the longest context with a back-off weight, or with an n-gram that
+        continues it.
+        """
         if self.uses_whole_contexts:
             return super().find_used_lengths(context_ids)
         lengths = np.zeros(len(context_ids), np.int64)
@@ -95,7 +112,9 @@ class BackoffModel(NextWordModel):
             lengths[rows[find_used_nodes(self, k, nodes)]] = k + 1
         return lengths
 
-    def log_prob_and_lengths(self, context_ids: np.ndarray, target_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def log_prob_and_lengths(
+        self, context_ids: np.ndarray, target_ids: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         if self.uses_whole_contexts:
             return super().log_prob_and_lengths(context_ids, target_ids)
         lengths = np.empty(len(target_ids), np.int64)
@@ -113,26 +132,35 @@ class BackoffModel(NextWordModel):
         orders = np.ones(len(target_ids), np.int64)
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
             wanted = nodes * self.vocabulary_size + target_ids[rows]
-            counts = (find(self.keys[k], wanted) >= 0) | (find(self._unlisted_endings[k], wanted) >= 0)
+            counts = (find(self.keys[k], wanted) >= 0) | (
+                find(self._unlisted_endings[k], wanted) >= 0
+            )
             orders[rows[counts]] = k + 2
         return orders
 
     @functools.cached_property
     def _unlisted_endings(self) -> list[np.ndarray]:
-        """For k = 2 … n, the sorted keys of n-grams that are not listed, though a longer listed one ends with them.
+        """For k = 2 … n, the sorted keys of n-grams that are not listed, though a longer listed one
+        ends with them.
 
         A pruned model has them: "a b c" is listed, "b c" is not. KenLM calls them blanks.
         """
         unlisted = [np.zeros(0, np.int64) for _ in self.keys]
         for k in range(self.order, 2, -1):
             longer = self.keys[k - 2], unlisted[k - 2]
-            found = [self._find_unlisted_endings(k, block) for keys in longer for block in iterate_blocks(keys)]
+            found = [
+                self._find_unlisted_endings(k, block)
+                for keys in longer
+                for block in iterate_blocks(keys)
+            ]
             unlisted[k - 3] = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
             free_mapped_pages(self.keys[k - 2], _FREED_FROM)
         return unlisted
 
     def _find_unlisted_endings(self, k: int, keys: np.ndarray) -> np.ndarray:
-        """Return the keys of order k-1, without the listed ones, of n-grams of order k without their first words."""
+        """Return the keys of order k-1, without the listed ones, of n-grams of order k without
+        their first words.
+        """
         nodes, words = np.divmod(keys, self.vocabulary_size)
         parents = self.contexts.keys[k - 3][nodes] // self.vocabulary_size
         endings = parents * self.vocabulary_size + words
@@ -141,10 +169,13 @@ class BackoffModel(NextWordModel):
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         log_probs = np.tile(self.unigrams, (len(context_ids), 1))
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
-            selected = slice(None) if len(rows) == len(context_ids) else rows  # a slice of all rows copies nothing
+            # a slice of all rows copies nothing
+            selected = slice(None) if len(rows) == len(context_ids) else rows
             log_probs[selected] += self.backoffs[k][nodes, None]
             owner, places = find_followers(self.keys[k], nodes, self.vocabulary_size)
-            log_probs[rows[owner], self.keys[k][places] % self.vocabulary_size] = self.log_probs[k][places]
+            log_probs[rows[owner], self.keys[k][places] % self.vocabulary_size] = self.log_probs[k][
+                places
+            ]
             free_mapped_pages(self.keys[k], _FREED_FROM)
         return log_probs
 
@@ -157,7 +188,8 @@ class BackoffModel(NextWordModel):
         log_probs: list[np.ndarray],
         boundary: str | None = None,
     ) -> "BackoffModel":
-        """Build a model from listed n-grams, with the back-off weights that make every context a distribution.
+        """Build a model from listed n-grams, with the back-off weights that make every context a
+        distribution.
 
         γ(h) = (1 - sum_listed P(w | h)) / (1 - sum_listed P(w | h')),    sums in float64
         """
@@ -178,18 +210,28 @@ class BackoffModel(NextWordModel):
         write_arrays(path, self.arrays())
 
     def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:
-        """Return the arrays that `load` reads, by name: for files that hold more than this model."""
+        """Return the arrays that `load` reads, by name: for files that hold more than this
+        model.
+        """
         tables = {"contexts": self.contexts.keys, "keys": self.keys, "log_probs": self.log_probs}
         return tables | {"unigrams": self.unigrams, "backoffs": self.backoffs}
 
     @classmethod
     def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "BackoffModel":
-        """Read the tables that `save` wrote. Tables of a file of 256 MiB or more are checked and then memory-mapped."""
+        """Read the tables that `save` wrote.
+
+        Tables of a file of 256 MiB or more are checked and then memory-mapped.
+        """
         check_is_file(path)
         is_large = os.path.getsize(path) >= MAPPED_FROM
-        tables = read_arrays(path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"], mapped=is_large)
+        tables = read_arrays(
+            path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"], mapped=is_large
+        )
         unigrams, contexts, log_probs = tables["unigrams"], tables["contexts"], tables["log_probs"]
-        refuse_unless(path, unigrams.ndim == 1 and all(array.dtype.kind == "f" for array in [unigrams, *log_probs]))
+        refuse_unless(
+            path,
+            unigrams.ndim == 1 and all(array.dtype.kind == "f" for array in [unigrams, *log_probs]),
+        )
         blocks = itertools.chain.from_iterable(map(iterate_blocks, [unigrams, *log_probs]))
         refuse_unless(path, all((block <= _ROUNDING).all() for block in blocks))
         if tables["keys"]:
@@ -203,7 +245,9 @@ class BackoffModel(NextWordModel):
 
 
 def find_used_nodes(model: BackoffModel, k: int, nodes: np.ndarray) -> np.ndarray:
-    """Return which contexts of k + 1 words, by number, have a back-off weight or a listed n-gram, bool [N]."""
+    """Return which contexts of k + 1 words, by number, have a back-off weight or a listed n-gram,
+    bool [N].
+    """
     keys = model.keys[k]
     if not len(keys):
         return model.backoffs[k][nodes] != 0
@@ -214,11 +258,13 @@ def find_used_nodes(model: BackoffModel, k: int, nodes: np.ndarray) -> np.ndarra
 
 
 def flag_used_ngrams(model: BackoffModel) -> list[np.ndarray] | None:
-    """Flag the listed n-grams of orders 1 to n-1 that are used contexts: bool by their place, and a last False.
+    """Flag the listed n-grams of orders 1 to n-1 that are used contexts: bool by their place, and a
+    last False.
 
-    With these flags, the search for a probability also finds the used length of the context after the word. None: all
-    words of a context may count, as a used context is not listed as an n-gram, so that its own beginning may not be
-    used; or the tables are memory-mapped, and reading all of them would take long.
+    With these flags, the search for a probability also finds the used length of the context after
+    the word. None: all words of a context may count, as a used context is not listed as an n-gram,
+    so that its own beginning may not be used; or the tables are memory-mapped, and reading all of
+    them would take long.
     """
     if any(map(is_mapped, model.keys)):
         return None
@@ -226,11 +272,14 @@ def flag_used_ngrams(model: BackoffModel) -> list[np.ndarray] | None:
     if model.order == 1:
         return [np.zeros(size, bool)]
     flags = [find_used_nodes(model, 0, np.arange(size))]
-    first = last = np.arange(size)  # of each context: the number of its words but the last, and its last word
+    # of each context: the number of its words but the last, and its last word
+    first = last = np.arange(size)
     for k, keys in enumerate(model.contexts.keys, start=1):
         parents, oldest = np.divmod(keys, size)
         last = last[parents]
-        first = oldest if k == 1 else find(model.contexts.keys[k - 2], first[parents] * size + oldest)
+        first = (
+            oldest if k == 1 else find(model.contexts.keys[k - 2], first[parents] * size + oldest)
+        )
         places = find(model.keys[k - 1], first * size + last)
         is_used = find_used_nodes(model, k, np.arange(len(keys)))
         if (places[is_used] < 0).any():
@@ -240,14 +289,22 @@ def flag_used_ngrams(model: BackoffModel) -> list[np.ndarray] | None:
     return flags
 
 
-def compute_backoff_log_probs(model: BackoffModel, k: int, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
-    """Return ln P(w | h') of listed n-grams h w of order k, float64 [N], from the lower orders of `model`."""
+def compute_backoff_log_probs(
+    model: BackoffModel, k: int, chosen: np.ndarray | slice = slice(None)
+) -> np.ndarray:
+    """Return ln P(w | h') of listed n-grams h w of order k, float64 [N], from the lower orders of
+    `model`.
+    """
     trie = ContextTrie(model.vocabulary_size, model.contexts.keys[: max(k - 3, 0)])
-    lower = BackoffModel(trie, model.unigrams, model.keys[: k - 2], model.log_probs[: k - 2], model.backoffs[: k - 2])
+    lower = BackoffModel(
+        trie, model.unigrams, model.keys[: k - 2], model.log_probs[: k - 2], model.backoffs[: k - 2]
+    )
     ngrams = model.ngrams(k, chosen)
     return lower.log_prob(ngrams[:, 1:-1], ngrams[:, -1]).astype(np.float64)
 
 
 def backoff_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int) -> np.ndarray:
-    """Return 1 - sum P over the listed n-grams of each context, float64 [num_contexts], at least 1e-9 (rounding)."""
+    """Return 1 - sum P over the listed n-grams of each context, float64 [num_contexts], at least
+    1e-9 (rounding).
+    """
     return np.maximum(1 - np.bincount(nodes, probabilities, minlength=num_contexts), _MIN_MASS)

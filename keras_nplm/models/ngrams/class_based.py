@@ -23,10 +23,12 @@ class ClassBased(NextWordModel):
 
         P(w | h) = (1-ε) P(g(w) | g(h)) P(w | g(w)) + ε / |V'|
 
-    P(class | classes) is a Kneser-Ney model, P(w | class) the relative frequency in training. `word_log_probs` are ln
-    P(w | g(w)), `uniform` is ln 1/|V'| or -inf, [|V|] each; `uniform_weight` is ε.
+    P(class | classes) is a Kneser-Ney model, P(w | class) the relative frequency in training.
+    `word_log_probs` are ln P(w | g(w)), `uniform` is ln 1/|V'| or -inf, [|V|] each;
+    `uniform_weight` is ε.
 
-    Reference: Brown et al. (1992), Class-based n-gram models of natural language; Kneser & Ney (1993).
+    Reference: Brown et al. (1992), Class-based n-gram models of natural language; Kneser & Ney
+    (1993).
     """
 
     kind = "class-based"
@@ -58,13 +60,23 @@ class ClassBased(NextWordModel):
         return combine(self.components(context_ids, target_ids), self._weights)
 
     def components(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return ln P(g(w) | g(h)) P(w | g(w)) and ln 1/|V'|, which 1-ε and ε combine: float64 [B, 2]."""
+        """Return ln P(g(w) | g(h)) P(w | g(w)) and ln 1/|V'|, which 1-ε and ε combine: float64 [B,
+        2].
+        """
         of_class = self.class_model.log_prob(self.classes[context_ids], self.classes[target_ids])
-        return np.stack([of_class + self.word_log_probs[target_ids], self.uniform[target_ids]], axis=1)
+        return np.stack(
+            [of_class + self.word_log_probs[target_ids], self.uniform[target_ids]], axis=1
+        )
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        of_class = self.class_model.next_log_probs(self.classes[context_ids])[:, self.classes] + self.word_log_probs
-        return combine(np.stack([of_class, np.broadcast_to(self.uniform, of_class.shape)], axis=2), self._weights)
+        of_class = (
+            self.class_model.next_log_probs(self.classes[context_ids])[:, self.classes]
+            + self.word_log_probs
+        )
+        return combine(
+            np.stack([of_class, np.broadcast_to(self.uniform, of_class.shape)], axis=2),
+            self._weights,
+        )
 
     @property
     def uses_whole_contexts(self) -> bool:
@@ -79,8 +91,15 @@ class ClassBased(NextWordModel):
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the tables to `path` (.npz)."""
-        tables = {"classes": self.classes, "word_log_probs": self.word_log_probs, "uniform": self.uniform}
-        write_arrays(path, tables | {"uniform_weight": np.array(self.uniform_weight)} | self.class_model.arrays())
+        tables = {
+            "classes": self.classes,
+            "word_log_probs": self.word_log_probs,
+            "uniform": self.uniform,
+        }
+        write_arrays(
+            path,
+            tables | {"uniform_weight": np.array(self.uniform_weight)} | self.class_model.arrays(),
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "ClassBased":
@@ -90,14 +109,23 @@ class ClassBased(NextWordModel):
         logs, weight = [tables["word_log_probs"], tables["uniform"]], tables["uniform_weight"]
         refuse_unless(path, classes.ndim == 1 and classes.size > 0 and classes.dtype.kind == "i")
         refuse_unless(path, 0 <= classes.min() <= classes.max() < len(class_model.unigrams))
-        refuse_unless(path, all(array.shape == classes.shape and (array <= 0).all() for array in logs))
+        refuse_unless(
+            path, all(array.shape == classes.shape and (array <= 0).all() for array in logs)
+        )
         refuse_unless(path, all(array.dtype.kind == "f" for array in [*logs, weight]))
-        refuse_unless(path, is_distribution(np.exp(tables["uniform"])) and weight.shape == () and 0 <= weight <= 1)
+        refuse_unless(
+            path,
+            is_distribution(np.exp(tables["uniform"])) and weight.shape == () and 0 <= weight <= 1,
+        )
         return cls(class_model, **tables | {"uniform_weight": float(weight)})
 
 
 def class_based(
-    ids: np.ndarray, held_out_ids: np.ndarray, classes: np.ndarray, order: int, boundary: str = "sentence"
+    ids: np.ndarray,
+    held_out_ids: np.ndarray,
+    classes: np.ndarray,
+    order: int,
+    boundary: str = "sentence",
 ) -> ClassBased:
     """Estimate a class-based n-gram model from a text, and ε on held-out text.
 
@@ -108,12 +136,17 @@ def class_based(
         order: n, 2 or more.
         boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
     """
-    check_argument("order", order >= 2, "2 or more", order, "estimate unigrams by Kneser-Ney smoothing.")
+    check_argument(
+        "order", order >= 2, "2 or more", order, "estimate unigrams by Kneser-Ney smoothing."
+    )
     ids, classes = convert_ids(ids), convert_ids(classes, "classes")
     vocabulary_size, num_classes = len(classes), int(classes.max()) + 1
     counts = np.bincount(ids[ids != BOS_ID], minlength=vocabulary_size)
     without = int(np.count_nonzero((counts > 0) & (classes < EOS_ID)))
-    received, fix = f"{without} words of the text have no class", "name the word classes of this text."
+    received, fix = (
+        f"{without} words of the text have no class",
+        "name the word classes of this text.",
+    )
     check_argument("classes", not without, "the class of every word of the text", received, fix)
     predicted = predicted_ids(vocabulary_size, boundary)
     class_ids = np.unique(classes[predicted][counts[predicted] > 0])
@@ -122,7 +155,9 @@ def class_based(
     uniform = np.zeros(vocabulary_size)
     uniform[predicted] = 1 / len(predicted)
     with np.errstate(divide="ignore"):
-        word_log_probs = np.where(counts > 0, np.log(counts / np.maximum(totals, 1)[classes]), -np.inf)
+        word_log_probs = np.where(
+            counts > 0, np.log(counts / np.maximum(totals, 1)[classes]), -np.inf
+        )
         model = ClassBased(class_model, classes, word_log_probs, np.log(uniform), 0.0)
     ngrams = extract_ngrams(held_out_ids, order, boundary)
     weights = fit_weights(model.components(ngrams[:, :-1], ngrams[:, -1]))

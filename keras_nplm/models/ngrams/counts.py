@@ -12,13 +12,14 @@ from keras_nplm.models.ngrams.tables import ContextTrie
 
 @dataclasses.dataclass(frozen=True)
 class NgramCounts:
-    """n-gram counts of orders 1 to n; the n-grams of an order are sorted by key, context number * |V| + last word.
+    """n-gram counts of orders 1 to n; the n-grams of an order are sorted by key, context number *
+    |V| + last word.
 
     Attributes, lists with an entry for each order k = 1 … n:
         keys: int64 [N_k]. The keys of order 1 are word ids.
         counts: c(w_1 … w_k), how often each n-gram occurs.
-        continuation_counts: N1+(• w_1 … w_k), how many different words occur before the n-gram, at least 1. For an
-            n-gram that begins with `<s>`, and at order n: its count.
+        continuation_counts: N1+(• w_1 … w_k), how many different words occur before the n-gram, at
+            least 1. For an n-gram that begins with `<s>`, and at order n: its count.
         suffixes: the place of w_2 … w_k among the n-grams of order k-1 (empty for k = 1).
     """
 
@@ -33,36 +34,54 @@ class NgramCounts:
         return self.keys[order - 1] // self.contexts.vocabulary_size
 
 
-def count_ngrams(ids: np.ndarray, vocabulary_size: int, order: int, boundary: str = "sentence") -> NgramCounts:
-    """Count the n-grams of orders 1 to n of a text: the longest are sorted, without a loop over n-grams."""
+def count_ngrams(
+    ids: np.ndarray, vocabulary_size: int, order: int, boundary: str = "sentence"
+) -> NgramCounts:
+    """Count the n-grams of orders 1 to n of a text: the longest are sorted, without a loop over
+    n-grams.
+    """
     tokens, positions = ngram_positions(ids, order, boundary)
     ngrams = gather_ngrams(tokens, positions, order)
     words, counts = np.unique(ngrams[:, -1].astype(np.int64), return_counts=True)
     if order == 1:
-        return NgramCounts(ContextTrie(vocabulary_size, []), [words], [counts], [counts], [np.zeros(0, np.int64)])
+        return NgramCounts(
+            ContextTrie(vocabulary_size, []), [words], [counts], [counts], [np.zeros(0, np.int64)]
+        )
     contexts, longer = sort_ngrams(ngrams[ngrams[:, -2] != PAD_ID], 0, vocabulary_size)
     num_preceding = np.bincount(longer[0].words, minlength=vocabulary_size)[words]
     return NgramCounts(
-        ContextTrie(vocabulary_size, [level.parents * vocabulary_size + level.oldest for level in contexts]),
+        ContextTrie(
+            vocabulary_size, [level.parents * vocabulary_size + level.oldest for level in contexts]
+        ),
         [words, *(of_order.nodes * vocabulary_size + of_order.words for of_order in longer)],
         [counts, *(of_order.occurrences for of_order in longer)],
         [np.maximum(num_preceding, 1), *(of_order.counts for of_order in longer)],
-        [np.zeros(0, np.int64), np.searchsorted(words, longer[0].words), *(part.suffixes for part in longer[1:])],
+        [
+            np.zeros(0, np.int64),
+            np.searchsorted(words, longer[0].words),
+            *(part.suffixes for part in longer[1:]),
+        ],
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class ContextFrequencies:
-    """Training frequencies of contexts of 1 to k words: for each length int64, by the number of the context."""
+    """Training frequencies of contexts of 1 to k words: for each length int64, by the number of the
+    context.
+    """
 
     contexts: ContextTrie
     counts: list[np.ndarray]
 
     @classmethod
     def from_counts(cls, counts: NgramCounts) -> "ContextFrequencies":
-        """Return the frequencies of the contexts of 1 to n-1 words of a text, from its n-gram counts."""
+        """Return the frequencies of the contexts of 1 to n-1 words of a text, from its n-gram
+        counts.
+        """
         sizes = enumerate(counts.contexts.sizes, start=1)
-        frequencies = [np.bincount(counts.nodes(k + 1), counts.counts[k], minlength=size) for k, size in sizes]
+        frequencies = [
+            np.bincount(counts.nodes(k + 1), counts.counts[k], minlength=size) for k, size in sizes
+        ]
         return cls(counts.contexts, [frequency.astype(np.int64) for frequency in frequencies])
 
     @property

@@ -1,4 +1,6 @@
-"""Deleted interpolation: the paper's smoothed trigram, relative frequencies weighted by the context's frequency."""
+"""Deleted interpolation: the paper's smoothed trigram, relative frequencies weighted by the
+context's frequency.
+"""
 
 import dataclasses
 import os
@@ -13,17 +15,26 @@ from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams.counts import ContextFrequencies, count_ngrams
 from keras_nplm.models.ngrams.interpolation import FrequencyBins, fit_weights, is_distribution
-from keras_nplm.models.ngrams.tables import are_counts, check_tables, find, find_followers, refuse_unless
+from keras_nplm.models.ngrams.tables import (
+    are_counts,
+    check_tables,
+    find,
+    find_followers,
+    refuse_unless,
+)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class DeletedInterpolation(NextWordModel):
-    """Interpolated n-gram language model: relative frequencies of orders 1 to n, and the uniform distribution.
+    """Interpolated n-gram language model: relative frequencies of orders 1 to n, and the uniform
+    distribution.
 
-        P(w | h) = α_0(l) / |V'| + α_1(l) c(w) / T + α_2(l) c(w_1 w) / c(w_1 •) + α_3(l) c(w_2 w_1 w) / c(w_2 w_1 •)
+        P(w | h) = α_0(l) / |V'| + α_1(l) c(w) / T + α_2(l) c(w_1 w) / c(w_1 •) + α_3(l) c(w_2 w_1
+        w) / c(w_2 w_1 •)
 
-    An unseen context has the relative frequencies of the next shorter context. l is the bin of the context's training
-    frequency (see `FrequencyBins`). `keys` and `counts` are of orders 2 … n; `weights` are α, float64 [bins, n + 1].
+    An unseen context has the relative frequencies of the next shorter context. l is the bin of the
+    context's training frequency (see `FrequencyBins`). `keys` and `counts` are of orders 2 … n;
+    `weights` are α, float64 [bins, n + 1].
 
     Reference: Jelinek & Mercer (1980); Bengio et al. (2003), section 4.1.
     """
@@ -64,7 +75,9 @@ class DeletedInterpolation(NextWordModel):
         return self.bins.find_used_lengths(context_ids)
 
     def components(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return 1/|V'| and the relative frequency of each order, which the weights combine: float64 [B, n + 1]."""
+        """Return 1/|V'| and the relative frequency of each order, which the weights combine:
+        float64 [B, n + 1].
+        """
         columns = [self.uniform[target_ids], self.unigrams[target_ids]]
         for rows, nodes, counts, keys, totals in self._seen(context_ids):
             place = find(keys, nodes * self.vocabulary_size + target_ids[rows])
@@ -75,14 +88,15 @@ class DeletedInterpolation(NextWordModel):
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         weights = self.weights[self.bins.find_bins(context_ids)]
-        longest = np.ones(len(context_ids), np.int64)  # the order of the n-grams of the longest seen context
+        # the order of the n-grams of the longest seen context
+        longest = np.ones(len(context_ids), np.int64)
         seen = list(self._seen(context_ids))
         for k, (rows, *_) in enumerate(seen, start=2):
             longest[rows] = k
         beyond = np.arange(weights.shape[1]) > longest[:, None]
-        weights = np.where(beyond, 0, weights) + (np.arange(weights.shape[1]) == longest[:, None]) * np.sum(
-            weights, axis=1, where=beyond, keepdims=True
-        )
+        weights = np.where(beyond, 0, weights) + (
+            np.arange(weights.shape[1]) == longest[:, None]
+        ) * np.sum(weights, axis=1, where=beyond, keepdims=True)
         probability = weights[:, :1] * self.uniform + weights[:, 1:2] * self.unigrams
         for k, (rows, nodes, counts, keys, totals) in enumerate(seen, start=2):
             owner, places = find_followers(keys, nodes, self.vocabulary_size)
@@ -92,7 +106,9 @@ class DeletedInterpolation(NextWordModel):
             return np.log(probability)
 
     def _seen(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
-        """Yield for contexts of 1, 2, … words (rows with a seen context, its number, counts, keys, c(h •))."""
+        """Yield for contexts of 1, 2, … words (rows with a seen context, its number, counts, keys,
+        c(h •)).
+        """
         for k, (rows, nodes) in enumerate(self.bins.frequencies.contexts.walk(context_ids)):
             totals = self.bins.frequencies.counts[k][nodes]
             seen = totals > 0
@@ -100,7 +116,12 @@ class DeletedInterpolation(NextWordModel):
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the tables to `path` (.npz)."""
-        tables = {"uniform": self.uniform, "unigrams": self.unigrams, "keys": self.keys, "counts": self.counts}
+        tables = {
+            "uniform": self.uniform,
+            "unigrams": self.unigrams,
+            "keys": self.keys,
+            "counts": self.counts,
+        }
         write_arrays(path, tables | {"weights": self.weights} | self.bins.arrays())
 
     @classmethod
@@ -112,7 +133,9 @@ class DeletedInterpolation(NextWordModel):
         check_tables(path, contexts.vocabulary_size, contexts.keys, counts, *tables["keys"])
         refuse_unless(path, orders and all(map(are_counts, counts)))
         for shares in (tables["uniform"], tables["unigrams"]):
-            refuse_unless(path, shares.shape == (contexts.vocabulary_size,) and is_distribution(shares))
+            refuse_unless(
+                path, shares.shape == (contexts.vocabulary_size,) and is_distribution(shares)
+            )
         refuse_unless(path, weights.shape == (bins.number, orders + 2) and is_distribution(weights))
         return cls(bins, **tables, boundary=boundary)
 
@@ -125,7 +148,8 @@ def deleted_interpolation(
     boundary: str = "sentence",
     back_off: bool = True,
 ) -> DeletedInterpolation:
-    """Estimate a deleted-interpolation model: count n-grams, then fit the weights on held-out text by EM.
+    """Estimate a deleted-interpolation model: count n-grams, then fit the weights on held-out text
+    by EM.
 
     Args:
         ids: the training text, int32 [T], each sentence closed by `</s>`.
@@ -133,10 +157,12 @@ def deleted_interpolation(
         vocabulary_size: |V|.
         order: n, 2 or more; 3 in the paper.
         boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
-        back_off: whether an unseen context takes its bin from its last words. False is the paper's choice, which costs
-            4% of perplexity on Brown.
+        back_off: whether an unseen context takes its bin from its last words. False is the paper's
+            choice, which costs 4% of perplexity on Brown.
     """
-    check_argument("order", order >= 2, "2 or more", order, "estimate unigrams by Kneser-Ney smoothing.")
+    check_argument(
+        "order", order >= 2, "2 or more", order, "estimate unigrams by Kneser-Ney smoothing."
+    )
     counts = count_ngrams(ids, vocabulary_size, order, boundary)
     bins = FrequencyBins(ContextFrequencies.from_counts(counts), back_off)
     predicted = predicted_ids(vocabulary_size, boundary)
@@ -144,8 +170,12 @@ def deleted_interpolation(
     uniform[predicted] = 1 / len(predicted)
     unigrams[counts.keys[0]] = counts.counts[0] / counts.counts[0].sum()
     equal = np.full((bins.number, order + 1), 1 / (order + 1))
-    model = DeletedInterpolation(bins, uniform, unigrams, counts.keys[1:], counts.counts[1:], equal, boundary)
+    model = DeletedInterpolation(
+        bins, uniform, unigrams, counts.keys[1:], counts.counts[1:], equal, boundary
+    )
     ngrams = extract_ngrams(held_out_ids, order, boundary)
     with np.errstate(divide="ignore"):
         components = np.log(model.components(ngrams[:, :-1], ngrams[:, -1]))
-    return dataclasses.replace(model, weights=fit_weights(components, bins.find_bins(ngrams[:, :-1]), bins.number))
+    return dataclasses.replace(
+        model, weights=fit_weights(components, bins.find_bins(ngrams[:, :-1]), bins.number)
+    )

@@ -1,4 +1,6 @@
-"""Linear interpolation: weights fitted on held-out text by expectation-maximisation (EM), and frequency bins."""
+"""Linear interpolation: weights fitted on held-out text by expectation-maximisation (EM), and
+frequency bins.
+"""
 
 import dataclasses
 import os
@@ -15,7 +17,9 @@ _TOLERANCE = 1e-6  # of the largest change of a weight
 
 
 def combine(log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return ln sum_k weight_k P_k, the log-probability of an interpolation, computed stably: float64 [T]."""
+    """Return ln sum_k weight_k P_k, the log-probability of an interpolation, computed stably:
+    float64 [T].
+    """
     log_probs = np.asarray(log_probs, np.float64)
     highest = np.max(log_probs, axis=-1, keepdims=True)
     highest = np.where(np.isfinite(highest), highest, 0)
@@ -28,12 +32,17 @@ def is_distribution(shares: np.ndarray) -> bool:
     return bool((shares >= 0).all() and np.allclose(shares.sum(axis=-1), 1, atol=1e-6))
 
 
-def fit_weights(log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins: int = 1) -> np.ndarray:
-    """Fit interpolation weights to ln P_k of held-out events, [T, K], by expectation-maximisation (EM).
+def fit_weights(
+    log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins: int = 1
+) -> np.ndarray:
+    """Fit interpolation weights to ln P_k of held-out events, [T, K], by expectation-maximisation
+    (EM).
 
-        r_tk = w_k P_k(t) / sum_j w_j P_j(t),    w_k <- (1/K + sum_t r_tk) / (1 + T), over the T events of the bin
+        r_tk = w_k P_k(t) / sum_j w_j P_j(t),
+        w_k <- (1/K + sum_t r_tk) / (1 + T), over the T events of the bin
 
-    Reference: Jelinek & Mercer (1980), Interpolated estimation of Markov source parameters from sparse data.
+    Reference: Jelinek & Mercer (1980), Interpolated estimation of Markov source parameters from
+    sparse data.
     """
     events, components = log_probs.shape
     bins = np.zeros(events, np.int64) if bins is None else bins
@@ -42,11 +51,15 @@ def fit_weights(log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins:
     for _ in range(_MAX_ITERATIONS):
         total = combine(log_probs, weights[bins])
         if not np.isfinite(total).all():
-            received = f"token {int(np.argmin(np.isfinite(total)))} has probability 0 in every model"
+            received = (
+                f"token {int(np.argmin(np.isfinite(total)))} has probability 0 in every model"
+            )
             fix = "add the uniform distribution (--uniform)."
             check_argument("held_out_ids", False, "words with a probability above 0", received, fix)
         responsibility = np.exp(np.log(weights)[bins] + log_probs - total[:, None])
-        sums = np.stack([np.bincount(bins, r, minlength=num_bins) for r in responsibility.T], axis=1)
+        sums = np.stack(
+            [np.bincount(bins, r, minlength=num_bins) for r in responsibility.T], axis=1
+        )
         previous, weights = weights, (sums + 1 / components) / (sizes + 1)
         if np.abs(weights - previous).max() < _TOLERANCE:
             break
@@ -57,10 +70,12 @@ def fit_weights(log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins:
 class FrequencyBins:
     """Bins of contexts by training frequency, each with its own interpolation weights.
 
-        l(x) = ceil(-ln((1 + x) / T)),    x the frequency of the context, T the tokens of the training text
+        l(x) = ceil(-ln((1 + x) / T)),
+        x the frequency of the context, T the tokens of the training text
 
-    In the paper (`back_off=False`) x is the frequency of the last k words, so that all unseen contexts are in one bin.
-    With `back_off`, the bin of an unseen context depends on the frequency of its last k-1 words, and so on.
+    In the paper (`back_off=False`) x is the frequency of the last k words, so that all unseen
+    contexts are in one bin. With `back_off`, the bin of an unseen context depends on the frequency
+    of its last k-1 words, and so on.
 
     Reference: Bengio et al. (2003), section 4.1.
     """
@@ -79,7 +94,8 @@ class FrequencyBins:
 
     def find_bins(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the bin of each context, int64 [B], 0 to `number` - 1."""
-        frequencies = self.frequencies.look_up(context_ids)[:, ::-1]  # [B, k], the longest context first
+        # [B, k], the longest context first
+        frequencies = self.frequencies.look_up(context_ids)[:, ::-1]
         length = np.zeros(len(frequencies), np.int64)
         if self.back_off:
             seen = frequencies > 0
@@ -89,14 +105,20 @@ class FrequencyBins:
         return np.maximum(level, 0).astype(np.int64) + length * self.bins_per_length
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return the length of the longest seen ending of each context, int64 [B]: the bin depends on no other word."""
+        """Return the length of the longest seen ending of each context, int64 [B]: the bin depends
+        on no other word.
+        """
         is_seen = self.frequencies.look_up(context_ids) > 0
         return np.max(is_seen * np.arange(1, is_seen.shape[1] + 1), axis=1, initial=0)
 
     def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:
         """Return the arrays that `load` reads, by name: for the file of a model."""
         contexts, counts = self.frequencies.contexts, self.frequencies.counts
-        return {"contexts": contexts.keys, "context_counts": counts, "back_off": np.array(self.back_off)}
+        return {
+            "contexts": contexts.keys,
+            "context_counts": counts,
+            "back_off": np.array(self.back_off),
+        }
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "FrequencyBins":

@@ -10,30 +10,40 @@ _FALLBACK = (0.5, 1.0, 1.5)  # discounts for texts too small to estimate them
 
 
 def kneser_ney(
-    ids: np.ndarray, vocabulary_size: int, order: int, boundary: str = "sentence", predicted: np.ndarray | None = None
+    ids: np.ndarray,
+    vocabulary_size: int,
+    order: int,
+    boundary: str = "sentence",
+    predicted: np.ndarray | None = None,
 ) -> BackoffModel:
     """Estimate an interpolated modified Kneser-Ney n-gram model from a text.
 
-        P(w | h) = (a(h w) - D(a(h w))) / a(h •) + γ(h) P(w | h'),    P(w | no context's context) = 1/|V'|
+        P(w | h) = (a(h w) - D(a(h w))) / a(h •) + γ(h) P(w | h'),
+        P(w | no context's context) = 1/|V'|
         γ(h) = (D_1 N_1(h •) + D_2 N_2(h •) + D_3+ N_3+(h •)) / a(h •)
         D_j = j - (j+1) Y t_(j+1) / t_j,    Y = t_1 / (t_1 + 2 t_2)
 
-    a is the count at order n; at lower orders it is the number of different words before the n-gram (Chen & Goodman's
-    equation 27 on). N_j(h •) is the number of words that follow h with a = j. t_j is the number of n-grams of the order
-    with a = j. V' are the predicted words: words that are not in the training text share the uniform distribution.
+    a is the count at order n; at lower orders it is the number of different words before the n-gram
+    (Chen & Goodman's equation 27 on). N_j(h •) is the number of words that follow h with a = j. t_j
+    is the number of n-grams of the order with a = j. V' are the predicted words: words that are not
+    in the training text share the uniform distribution.
 
     Args:
         ids: int32 [T], each sentence closed by `</s>`.
         vocabulary_size: |V|.
-        order: n, 1 or more. At 1, discounted counts are interpolated with the uniform distribution, as by `lmplz -o 1`.
+        order: n, 1 or more. At 1, discounted counts are interpolated with the uniform distribution,
+            as by `lmplz -o 1`.
         boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
-        predicted: the ids of V'. Default: `<unk>`, the words, and `</s>` where the boundary is `"sentence"`.
+        predicted: the ids of V'. Default: `<unk>`, the words, and `</s>` where the boundary is
+            `"sentence"`.
 
     Returns:
-        the model, a distribution over V' in every context. `kneser_ney_on_disk` writes the same for larger texts.
+        the model, a distribution over V' in every context. `kneser_ney_on_disk` writes the same for
+        larger texts.
 
-    Reference: Chen & Goodman (1999), An empirical study of smoothing techniques for language modeling; Heafield et al.
-    (2013), Scalable modified Kneser-Ney language model estimation, whose `lmplz --vocab_pad` gives the same numbers.
+    Reference: Chen & Goodman (1999), An empirical study of smoothing techniques for language
+    modeling; Heafield et al. (2013), Scalable modified Kneser-Ney language model estimation, whose
+    `lmplz --vocab_pad` gives the same numbers.
     """
     counts = count_ngrams(ids, vocabulary_size, order, boundary)
     if predicted is None:
@@ -61,7 +71,9 @@ def kneser_ney(
 def discount(
     counts: np.ndarray, nodes: np.ndarray, num_contexts: int, discounts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the discounted relative frequencies of the n-grams of an order, and γ of each context (1 if unseen)."""
+    """Return the discounted relative frequencies of the n-grams of an order, and γ of each context
+    (1 if unseen).
+    """
     subtracted = np.concatenate([[0.0], discounts])[np.minimum(counts, 3)]
     total = np.bincount(nodes, counts, minlength=num_contexts)
     gamma = np.bincount(nodes, subtracted, minlength=num_contexts) / np.maximum(total, 1)
@@ -69,7 +81,9 @@ def discount(
 
 
 def estimate_discounts(frequencies: np.ndarray) -> np.ndarray:
-    """Return D_1, D_2 and D_3+ from the numbers t_j of n-grams with (continuation) counts j = 0 … 5+, as KenLM does."""
+    """Return D_1, D_2 and D_3+ from the numbers t_j of n-grams with (continuation) counts j = 0 …
+    5+, as KenLM does.
+    """
     t = frequencies[1:5].astype(np.float64)
     if not t[:3].all():
         return np.array(_FALLBACK)

@@ -1,4 +1,6 @@
-"""Kneser-Ney smoothing larger than memory: the tables of the model are estimated and written in parts."""
+"""Kneser-Ney smoothing larger than memory: the tables of the model are estimated and written in
+parts.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -10,7 +12,12 @@ from keras_nplm.io.arrays import open_archive_to_write
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.ngrams.kneser_ney import compute_logs, discount, estimate_discounts
-from keras_nplm.models.ngrams.partitions import Partition, PartitionedCounts, SplitContext, TemporaryColumns
+from keras_nplm.models.ngrams.partitions import (
+    Partition,
+    PartitionedCounts,
+    SplitContext,
+    TemporaryColumns,
+)
 
 _BYTES_PER_WORD = 48  # of memory for each of the n words of a token's n-gram, as it is counted
 
@@ -24,15 +31,19 @@ def kneser_ney_on_disk(
     boundary: str = "sentence",
     memory: int = 1 << 28,
 ) -> None:
-    """Estimate the model of `kneser_ney` for a text whose n-gram counts are larger than memory, bit for bit the same.
+    """Estimate the model of `kneser_ney` for a text whose n-gram counts are larger than memory, bit
+    for bit the same.
 
-    Counts and tables are temporary files beside `path`. For order 5 they take up to 100 bytes of disk for each token.
+    Counts and tables are temporary files beside `path`. For order 5 they take up to 100 bytes of
+    disk for each token.
     """
     check_boundary(order, boundary)
     max_rows = max(1, memory // (_BYTES_PER_WORD * order))
     with replace_file(path) as temporary, TemporaryColumns(temporary.parent) as columns:
         with open_progress("Counting n-grams", num_tokens) as progress:
-            counts = PartitionedCounts(parts, vocabulary_size, order, boundary, columns, max_rows, progress.update)
+            counts = PartitionedCounts(
+                parts, vocabulary_size, order, boundary, columns, max_rows, progress.update
+            )
         with open_progress("Smoothing", sum(map(len, counts.keys)), " n-grams") as progress:
             tables = _SmoothedTables(counts, boundary, columns, progress.update)
         for column in (*counts.counts, *counts.suffixes):
@@ -40,8 +51,14 @@ def kneser_ney_on_disk(
         with open_archive_to_write(temporary) as write:
             write("unigrams", np.dtype(np.float32), (vocabulary_size,), [tables.unigrams])
             if order > 1:
-                write("backoffs.0", np.dtype(np.float32), (vocabulary_size,), [tables.first_backoffs])
-            of_orders = {"contexts": counts.contexts, "keys": counts.keys[1:], "log_probs": tables.log_probs}
+                write(
+                    "backoffs.0", np.dtype(np.float32), (vocabulary_size,), [tables.first_backoffs]
+                )
+            of_orders = {
+                "contexts": counts.contexts,
+                "keys": counts.keys[1:],
+                "log_probs": tables.log_probs,
+            }
             for name, table in (of_orders | {"backoffs": tables.backoffs}).items():
                 for i, column in enumerate(table, start=name == "backoffs"):
                     write(f"{name}.{i}", column.dtype, (len(column),), column.blocks())
@@ -49,10 +66,16 @@ def kneser_ney_on_disk(
 
 
 class _SmoothedTables:
-    """Log-probabilities and back-off weights on disk, in the order of the n-grams and contexts of the counts."""
+    """Log-probabilities and back-off weights on disk, in the order of the n-grams and contexts of
+    the counts.
+    """
 
     def __init__(
-        self, counts: PartitionedCounts, boundary: str, columns: TemporaryColumns, update: Callable[[int], object]
+        self,
+        counts: PartitionedCounts,
+        boundary: str,
+        columns: TemporaryColumns,
+        update: Callable[[int], object],
     ) -> None:
         self._counts, self._update = counts, update
         self._discounts = [*map(estimate_discounts, counts.frequencies)]
@@ -69,13 +92,18 @@ class _SmoothedTables:
         self._smooth_split(counts.root, uniform)
 
     def _read(self, order: int, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        keys, counts = self._counts.keys[order - 1].read(number), self._counts.counts[order - 1].read(number)
+        keys, counts = (
+            self._counts.keys[order - 1].read(number),
+            self._counts.counts[order - 1].read(number),
+        )
         self._update(number)
         return *np.divmod(keys, self._counts.vocabulary_size), counts
 
     def _smooth_split(self, context: SplitContext, lower: np.ndarray) -> None:
         _, words, counts = self._read(context.length + 1, context.num_ngrams)
-        discounted, gamma = discount(counts, np.zeros(len(counts), np.int64), 1, self._discounts[context.length])
+        discounted, gamma = discount(
+            counts, np.zeros(len(counts), np.int64), 1, self._discounts[context.length]
+        )
         probability = gamma * lower
         probability[words] += discounted
         if context.length == 0:

@@ -10,12 +10,14 @@ _CACHE_SIZE = 1 << 20  # contexts whose mass `SummedMass` keeps
 
 
 class BackoffMass:
-    """Probability mass of a set of words under a back-off model, by look-up of the longest listed end of a context.
+    """Probability mass of a set of words under a back-off model, by look-up of the longest listed
+    end of a context.
 
-        M(h) = sum_{w in set, h w listed} p(h w) + γ(h) (M(h') - sum_{w in set, h w listed} P(w | h')),
-        M() = sum_{w in set} p(w)
+        M(h) = sum_{w in set, h w listed} p(h w) + γ(h) (M(h') - sum_{w in set, h w listed} P(w |
+        h')), M() = sum_{w in set} p(w)
 
-    Reference: Schwenk & Gauvain (2004), Neural network language models for conversational speech recognition.
+    Reference: Schwenk & Gauvain (2004), Neural network language models for conversational speech
+    recognition.
     """
 
     def __init__(self, model: BackoffModel, chosen: np.ndarray):
@@ -28,10 +30,14 @@ class BackoffMass:
             is_chosen = chosen[model.keys[k] % size]
             nodes, parents = model.keys[k][is_chosen] // size, model.contexts.parents(k + 1)
             lower = compute_backoff_log_probs(model, k + 2, is_chosen)
-            listed = np.bincount(nodes, np.exp(model.log_probs[k][is_chosen], dtype=float), minlength=num_contexts)
+            listed = np.bincount(
+                nodes, np.exp(model.log_probs[k][is_chosen], dtype=float), minlength=num_contexts
+            )
             replaced = np.bincount(nodes, np.exp(lower), minlength=num_contexts)
             above = self.empty if parents is None else self.masses[-1][parents]
-            self.masses.append(listed + np.exp(model.backoffs[k], dtype=np.float64) * (above - replaced))
+            self.masses.append(
+                listed + np.exp(model.backoffs[k], dtype=np.float64) * (above - replaced)
+            )
 
     def look_up(self, context_ids: np.ndarray) -> np.ndarray:
         """Return M of each context, float64 [B], for int [B, n-1], oldest word first."""
@@ -43,7 +49,9 @@ class BackoffMass:
 
 
 class SummedMass:
-    """Probability mass of a set of words under any language model: distributions are summed once for each context."""
+    """Probability mass of a set of words under any language model: distributions are summed once
+    for each context.
+    """
 
     def __init__(self, model: NextWordModel, chosen: np.ndarray):
         self.order = model.order
@@ -68,5 +76,9 @@ class SummedMass:
 
 
 def build_mass(model: NextWordModel, chosen: np.ndarray) -> BackoffMass | SummedMass:
-    """Return the mass of a set of words under a language model: look-up for a back-off model, else sums."""
-    return BackoffMass(model, chosen) if isinstance(model, BackoffModel) else SummedMass(model, chosen)
+    """Return the mass of a set of words under a language model: look-up for a back-off model, else
+    sums.
+    """
+    return (
+        BackoffMass(model, chosen) if isinstance(model, BackoffModel) else SummedMass(model, chosen)
+    )

@@ -1,12 +1,15 @@
-"""n-gram counts larger than memory: the n-grams of a text, sorted on disk in partitions by their contexts.
+"""n-gram counts larger than memory: the n-grams of a text, sorted on disk in partitions by their
+contexts.
 
-A partition holds the n-grams whose last context word lies in a range of ids. All that Kneser-Ney smoothing relates,
-such as an n-gram and the n-gram without its oldest word, lies in one partition, which is counted in memory. A context
-that is too frequent for one partition is split by the word before it, and so on.
+A partition holds the n-grams whose last context word lies in a range of ids. All that Kneser-Ney
+smoothing relates, such as an n-gram and the n-gram without its oldest word, lies in one partition,
+which is counted in memory. A context that is too frequent for one partition is split by the word
+before it, and so on.
 """
 
 import contextlib
 import dataclasses
+import functools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +24,8 @@ from keras_nplm.models.ngrams.sorting import sort_ngrams
 
 _BLOCK = 1 << 19  # numbers, or tokens with their n-grams, that are read at a time
 _IN_MEMORY = 1 << 20  # bytes of a column that need no file
-_Blocks = Callable[[], Iterator[np.ndarray]]  # iterates over n-grams, int32 [B, n], from the beginning
+# iterates over n-grams, int32 [B, n], from the beginning
+_Blocks = Callable[[], Iterator[np.ndarray]]
 
 
 class DiskColumn:
@@ -48,14 +52,19 @@ class DiskColumn:
 
     def blocks(self) -> Iterator[np.ndarray]:
         self.rewind()
-        return (self.read(min(_BLOCK, len(self) - block.start)) for block in row_blocks(len(self), _BLOCK))
+        return (
+            self.read(min(_BLOCK, len(self) - block.start))
+            for block in row_blocks(len(self), _BLOCK)
+        )
 
     def close(self) -> None:
         self._file.close()
 
 
 class TemporaryColumns(contextlib.ExitStack):
-    """Columns in temporary files without a name, closed at the end of a `with` block; up to 1 MiB needs no file."""
+    """Columns in temporary files without a name, closed at the end of a `with` block; up to 1 MiB
+    needs no file.
+    """
 
     def __init__(self, directory: Path):
         super().__init__()
@@ -68,14 +77,18 @@ class TemporaryColumns(contextlib.ExitStack):
         return DiskColumn(self.enter_context(self.open_file()), dtype)
 
 
-Partition = list[int]  # n-grams counted together in memory: their number for each order, from the lowest order to n
+# n-grams counted together in memory: their number for each order, from the lowest order to n
+Partition = list[int]
 
 
 @dataclasses.dataclass(frozen=True)
 class SplitContext:
-    """A context of `length` words that was counted in several partitions, by its number. Length 0: the whole text.
+    """A context of `length` words that was counted in several partitions, by its number.
 
-    `children` are the partitions and split contexts of the longer contexts that end with it, in their order.
+    Length 0: the whole text.
+
+    `children` are the partitions and split contexts of the longer contexts that end with it, in
+    their order.
     """
 
     length: int
@@ -87,9 +100,10 @@ class SplitContext:
 class PartitionedCounts:
     """n-gram counts of orders 1 to n on disk, sorted as in `NgramCounts`; `parts` is called twice.
 
-    `root` is the tree of partitions. `contexts`, `keys` and `counts` are as in `NgramCounts`, with the continuation
-    counts below order n. `suffixes`, for k = 3 … n, are places in the same partition, without its lowest order.
-    `frequencies`, int64 [n, 6], are the numbers of n-grams of each order with a count of 0, 1, … 4, and of 5 or more.
+    `root` is the tree of partitions. `contexts`, `keys` and `counts` are as in `NgramCounts`, with
+    the continuation counts below order n. `suffixes`, for k = 3 … n, are places in the same
+    partition, without its lowest order. `frequencies`, int64 [n, 6], are the numbers of n-grams of
+    each order with a count of 0, 1, … 4, and of 5 or more.
     """
 
     def __init__(
@@ -110,10 +124,16 @@ class PartitionedCounts:
         self.counts = [columns.add(np.int64) for _ in range(order)]
         self.suffixes = [columns.add(np.int32) for _ in range(3, order + 1)]
         self.frequencies = np.zeros((order, 6), np.int64)
-        self.root = self._count_split(lambda: ngram_blocks(parts(), order, boundary, self._block), (), 0)[0]
+        self.root = self._count_split(
+            lambda: ngram_blocks(parts(), order, boundary, self._block), (), 0
+        )[0]
 
-    def _count_split(self, blocks: _Blocks, context: Sequence[int], number: int) -> tuple[SplitContext, np.ndarray]:
-        """Count the n-grams of a context, its last word first, and of longer contexts; return the words that follow."""
+    def _count_split(
+        self, blocks: _Blocks, context: Sequence[int], number: int
+    ) -> tuple[SplitContext, np.ndarray]:
+        """Count the n-grams of a context, its last word first, and of longer contexts; return the
+        words that follow.
+        """
         length, size = len(context), self.vocabulary_size
         begins_with_bos = length > 0 and context[-1] == BOS_ID
         is_longest = begins_with_bos or length == self.order - 1
@@ -130,13 +150,17 @@ class PartitionedCounts:
         continuations = np.maximum(num_preceding, 1)
         if length == 0:
             continuations[BOS_ID] = counts[BOS_ID]
-        self._append(length + 1, number * size + words, (counts if is_longest else continuations)[words])
+        self._append(
+            length + 1, number * size + words, (counts if is_longest else continuations)[words]
+        )
         return SplitContext(length, number, len(words), children), words
 
     def _count_longer(
         self, blocks: _Blocks, context: Sequence[int], number: int, num_older: np.ndarray
     ) -> tuple[list[Partition | SplitContext], np.ndarray]:
-        """Count n-grams of longer contexts; return partitions, and N1+(• context w) of each word w, int64 [|V|]."""
+        """Count n-grams of longer contexts; return partitions, and N1+(• context w) of each word w,
+        int64 [|V|].
+        """
         length, size = len(context), self.vocabulary_size
         children: list[Partition | SplitContext] = []
         num_preceding = np.zeros(size, np.int64)
@@ -152,7 +176,8 @@ class PartitionedCounts:
                     child = len(self.contexts[length - 1])
                     self.contexts[length - 1].append(np.array([number * size + word]))
                 longer = (*context, word)
-                split, following = self._count_split(lambda: self._read_blocks(file, start, rows), longer, child)  # noqa: B023
+                read_blocks = functools.partial(self._read_blocks, file, start, rows)
+                split, following = self._count_split(read_blocks, longer, child)
                 children.append(split)
                 num_preceding[following] += 1
         return children, num_preceding
@@ -160,7 +185,9 @@ class PartitionedCounts:
     def _distribute(
         self, blocks: _Blocks, length: int, num_older: np.ndarray, file: IO[bytes]
     ) -> list[tuple[np.ndarray, int, int]]:
-        """Write n-grams to a file, grouped by the word before a context; return (words, first row, rows)."""
+        """Write n-grams to a file, grouped by the word before a context; return (words, first row,
+        rows).
+        """
         words = np.flatnonzero(num_older)
         ends = np.cumsum(num_older[words])
         groups, first, start = [], 0, 0
@@ -198,8 +225,12 @@ class PartitionedCounts:
         self.counts[order - 1].append(counts)
         self.frequencies[order - 1] += np.bincount(np.minimum(counts, 5), minlength=6)
 
-    def _count_partition(self, ngrams: np.ndarray, length: int, number: int, num_preceding: np.ndarray) -> Partition:
-        """Count n-grams in memory, whose contexts end with one of `length` words, and append the counts."""
+    def _count_partition(
+        self, ngrams: np.ndarray, length: int, number: int, num_preceding: np.ndarray
+    ) -> Partition:
+        """Count n-grams in memory, whose contexts end with one of `length` words, and append the
+        counts.
+        """
         size, order = self.vocabulary_size, self.order
         contexts, sorted_ngrams = sort_ngrams(ngrams, length, size)
         bases = [0, *map(len, self.contexts)]  # of the contexts of 1, 2, … words
@@ -208,7 +239,9 @@ class PartitionedCounts:
             parents = number if is_shortest else level.parents + bases[num_words - 2]
             self.contexts[num_words - 2].append(parents * size + level.oldest)
         for k, of_order in enumerate(sorted_ngrams, start=length + 2):
-            self._append(k, (of_order.nodes + bases[k - 2]) * size + of_order.words, of_order.counts)
+            self._append(
+                k, (of_order.nodes + bases[k - 2]) * size + of_order.words, of_order.counts
+            )
             if k > length + 2:
                 self.suffixes[k - 3].append(of_order.suffixes)
         num_preceding += np.bincount(sorted_ngrams[0].words, minlength=size)

@@ -1,4 +1,6 @@
-"""Entropy pruning of back-off n-gram models (Stolcke): remove the n-grams that change the distribution least."""
+"""Entropy pruning of back-off n-gram models (Stolcke): remove the n-grams that change the
+distribution least.
+"""
 
 import dataclasses
 import math
@@ -15,15 +17,19 @@ _MAX_STEPS = 16  # of the search for the threshold that leaves `max_ngrams`
 _ENOUGH = 0.99  # of `max_ngrams`, at which the search ends
 
 
-def prune(model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = None) -> BackoffModel:
-    """Prune a back-off n-gram model: remove n-grams whose removal raises perplexity by less than a threshold.
+def prune(
+    model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = None
+) -> BackoffModel:
+    """Prune a back-off n-gram model: remove n-grams whose removal raises perplexity by less than a
+    threshold.
 
-    Each n-gram is weighed by Stolcke's formula (see `_Order.compute_changes`) as if all others stayed, and again as
-    others go. Unigrams stay, and the beginning and the ending of a kept n-gram. P(h) is the model's own: right where
-    lower orders are marginals, as in the result of `approximate`, and poor for Kneser-Ney.
+    Each n-gram is weighed by Stolcke's formula (see `_Order.compute_changes`) as if all others
+    stayed, and again as others go. Unigrams stay, and the beginning and the ending of a kept
+    n-gram. P(h) is the model's own: right where lower orders are marginals, as in the result of
+    `approximate`, and poor for Kneser-Ney.
 
-    Reference: Stolcke (1998), Entropy-based pruning of backoff language models; Chelba, Brants, Neveitt & Xu (2010),
-    Study on interaction between entropy pruning and Kneser-Ney smoothing.
+    Reference: Stolcke (1998), Entropy-based pruning of backoff language models; Chelba, Brants,
+    Neveitt & Xu (2010), Study on interaction between entropy pruning and Kneser-Ney smoothing.
     """
     check_argument("threshold", 0 <= threshold < math.inf, "0 or more", threshold)
     unigrams = model.num_ngrams[0]
@@ -51,26 +57,40 @@ class _Order:
     num_contexts: int
 
     def compute_changes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the relative rise of perplexity without each n-gram, and the unlisted mass of its context, [N].
+        """Return the relative rise of perplexity without each n-gram, and the unlisted mass of its
+        context, [N].
 
-            D = -P(h) {P(w|h) [ln P(w|h') + ln γ'(h) - ln P(w|h)] + [ln γ'(h) - ln γ(h)] sum_u P(u|h)},    exp(D) - 1
+            D = -P(h) {P(w|h) [ln P(w|h') + ln γ'(h) - ln P(w|h)] + [ln γ'(h) - ln γ(h)] sum_u
+            P(u|h)}, exp(D) - 1
 
-        u are the words not listed after h, and γ' is γ without h w. Reference: Stolcke (1998), equations 2 to 5.
+        u are the words not listed after h, and γ' is γ without h w. Reference: Stolcke (1998),
+        equations 2 to 5.
         """
         p, q, nodes = self.p, self.q, self.nodes
         above, below = (backoff_mass(nodes, listed, self.num_contexts)[nodes] for listed in (p, q))
         log_gamma, log_gamma_without = np.log(above / below), np.log((above + p) / (below + q))
-        with np.errstate(divide="ignore", invalid="ignore"):  # a word of probability 0 costs nothing
-            entropy = -p * (np.log(q / p) + log_gamma_without) - above * (log_gamma_without - log_gamma)
+        # a word of probability 0 costs nothing
+        with np.errstate(divide="ignore", invalid="ignore"):
+            entropy = -p * (np.log(q / p) + log_gamma_without) - above * (
+                log_gamma_without - log_gamma
+            )
         return np.expm1(self.history * np.where(p > 0, entropy, 0.0)), above
 
     def take(self, places: np.ndarray) -> "_Order":
-        return _Order(self.nodes[places], self.p[places], self.q[places], self.history[places], self.num_contexts)
+        return _Order(
+            self.nodes[places],
+            self.p[places],
+            self.q[places],
+            self.history[places],
+            self.num_contexts,
+        )
 
     def select(self, threshold: float, kept: np.ndarray, needed: np.ndarray) -> np.ndarray:
-        """Return which n-grams stay, bool [N]: n-grams of `kept` that reach the threshold or are `needed`.
+        """Return which n-grams stay, bool [N]: n-grams of `kept` that reach the threshold or are
+        `needed`.
 
-        In each round, a context loses at most as much mass as it did not list, or one n-gram: γ at most about doubles.
+        In each round, a context loses at most as much mass as it did not list, or one n-gram: γ at
+            most about doubles.
         """
         places = np.flatnonzero(kept)
         while True:
@@ -81,7 +101,8 @@ class _Order:
             nodes, mass = left.nodes[going], np.cumsum(left.p[going])
             first = np.diff(nodes, prepend=-1) > 0
             run = np.cumsum(first) - 1
-            mass -= (mass - left.p[going])[first][run]  # of this n-gram and those before it in the context
+            # of this n-gram and those before it in the context
+            mass -= (mass - left.p[going])[first][run]
             going = going[first | (mass <= above[going])]
             if not len(going):
                 break
@@ -100,20 +121,29 @@ def _weigh_orders(model: BackoffModel) -> list[_Order]:
         for i in range(1, k - 1):
             history += model.log_prob(padded[:, i : i + model.order - 1], words[:, i])
         nodes = keys // model.vocabulary_size
-        p, q = np.exp(model.log_probs[k - 2], dtype=np.float64), np.exp(compute_backoff_log_probs(model, k))
+        p, q = (
+            np.exp(model.log_probs[k - 2], dtype=np.float64),
+            np.exp(compute_backoff_log_probs(model, k)),
+        )
         orders.append(_Order(nodes, p, q, np.exp(history)[nodes], len(words)))
     return orders
 
 
 def _find_needs(model: BackoffModel) -> list[np.ndarray]:
-    """Return for k = 3 … n the place of the beginning and the ending of each n-gram in order k-1, or -1: [N_k, 2]."""
+    """Return for k = 3 … n the place of the beginning and the ending of each n-gram in order k-1,
+    or -1: [N_k, 2].
+    """
     size, needs = model.vocabulary_size, []
     for k in range(3, model.order + 1):
         nodes, last = np.divmod(model.keys[k - 2], size)
         words = model.contexts.words(k - 1)
         beginning = model.contexts.find_nodes(words[:, :-1]) * size + words[:, -1]
         ending = model.contexts.parents(k - 1)[nodes] * size + last
-        needs.append(np.column_stack([find(model.keys[k - 3], beginning)[nodes], find(model.keys[k - 3], ending)]))
+        needs.append(
+            np.column_stack(
+                [find(model.keys[k - 3], beginning)[nodes], find(model.keys[k - 3], ending)]
+            )
+        )
     return needs
 
 
@@ -133,10 +163,20 @@ def _select(
 
 
 def _select_at_most(
-    orders: list[_Order], needs: list[np.ndarray], kept: list[np.ndarray], max_ngrams: int, threshold: float
+    orders: list[_Order],
+    needs: list[np.ndarray],
+    kept: list[np.ndarray],
+    max_ngrams: int,
+    threshold: float,
 ) -> list[np.ndarray]:
-    """Raise the threshold until at most `max_ngrams` n-grams of `kept` stay, and nearly that many."""
-    few, low, high = [np.zeros_like(mask) for mask in kept], math.log(max(threshold, _MIN_THRESHOLD)), 0.0
+    """Raise the threshold until at most `max_ngrams` n-grams of `kept` stay, and nearly that
+    many.
+    """
+    few, low, high = (
+        [np.zeros_like(mask) for mask in kept],
+        math.log(max(threshold, _MIN_THRESHOLD)),
+        0.0,
+    )
     for _ in range(_MAX_STEPS):
         logs = np.log1p([_count(kept), max_ngrams, _count(few)])  # about linear in ln θ
         share = min(max((logs[0] - logs[1]) / (logs[0] - logs[2]), 0.1), 0.9)
@@ -158,7 +198,9 @@ def _count(kept: list[np.ndarray]) -> int:
 def _restrict(model: BackoffModel, kept: list[np.ndarray]) -> BackoffModel:
     """Return the model of the kept n-grams, with their contexts only."""
     ngrams = [model.ngrams(k, mask) for k, mask in enumerate(kept, start=2)]
-    trie = ContextTrie.from_contexts(model.vocabulary_size, [ids[:, :-1] for ids in ngrams], model.order - 1)
+    trie = ContextTrie.from_contexts(
+        model.vocabulary_size, [ids[:, :-1] for ids in ngrams], model.order - 1
+    )
     keys = [trie.find_nodes(ids[:, :-1]) * model.vocabulary_size + ids[:, -1] for ids in ngrams]
     log_probs = [log_probs[mask] for log_probs, mask in zip(model.log_probs, kept, strict=True)]
     return BackoffModel.normalised(trie, model.unigrams, keys, log_probs, model.boundary)

@@ -1,4 +1,6 @@
-"""Sort and count the n-grams of several orders in memory, by integer keys: the inner loop of all counts."""
+"""Sort and count the n-grams of several orders in memory, by integer keys: the inner loop of all
+counts.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,7 +14,9 @@ _KEY_BITS = 63  # of int64
 
 @dataclasses.dataclass(frozen=True)
 class SortedContexts:
-    """Distinct contexts of one length, int64 [C]: the oldest words, and the places of the contexts without them."""
+    """Distinct contexts of one length, int64 [C]: the oldest words, and the places of the contexts
+    without them.
+    """
 
     parents: np.ndarray
     oldest: np.ndarray
@@ -22,9 +26,9 @@ class SortedContexts:
 class SortedNgrams:
     """The distinct n-grams of one order, sorted by context and last word: int64 [N], all.
 
-    `nodes` are the places of their contexts. `counts` are counts at the highest order and after `<s>`, else
-    continuation counts, `occurrences` counts at every order. `suffixes` are places in the order below; empty for the
-    lowest order.
+    `nodes` are the places of their contexts. `counts` are counts at the highest order and after
+    `<s>`, else continuation counts, `occurrences` counts at every order. `suffixes` are places in
+    the order below; empty for the lowest order.
     """
 
     nodes: np.ndarray
@@ -37,10 +41,12 @@ class SortedNgrams:
 def sort_ngrams(
     ngrams: np.ndarray, length: int, vocabulary_size: int
 ) -> tuple[list[SortedContexts], list[SortedNgrams]]:
-    """Sort and count the n-grams of the orders from `length` + 2 to n, with their contexts of two words or more.
+    """Sort and count the n-grams of the orders from `length` + 2 to n, with their contexts of two
+    words or more.
 
-    `ngrams`, int32 [M, n], have one row for each token. Their last `length` context words are the same, and none is
-    `<s>`. Each order below n is sorted from the n-grams of the order above without their oldest word.
+    `ngrams`, int32 [M, n], have one row for each token. Their last `length` context words are the
+    same, and none is `<s>`. Each order below n is sorted from the n-grams of the order above
+    without their oldest word.
     """
     bits = max(1, (vocabulary_size - 1).bit_length())
     columns = _mask_columns([ngrams[:, -2 - i] for i in range(length, ngrams.shape[1] - 1)])
@@ -67,7 +73,9 @@ def sort_ngrams(
             keys = np.concatenate([from_above, keys[keeps_count], keys[~keeps_count]])
             num_counted = len(from_above) + np.count_nonzero(keeps_count)
             keys, counts, places = _count_keys(keys, num_counted, node_bits + bits)
-            occurrences = np.bincount(places[: len(from_above)], above.occurrences, len(keys)).astype(np.int64)
+            occurrences = np.bincount(
+                places[: len(from_above)], above.occurrences, len(keys)
+            ).astype(np.int64)
             occurrences += np.bincount(places[len(from_above) :], minlength=len(keys))
             result[-1] = dataclasses.replace(above, suffixes=places[: len(from_above)])
         words = keys & ((1 << bits) - 1)
@@ -76,7 +84,9 @@ def sort_ngrams(
 
 
 def _mask_columns(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Replace the words beyond the first `<s>` or `<pad>` of a context by `<pad>`, in columns from the last word."""
+    """Replace the words beyond the first `<s>` or `<pad>` of a context by `<pad>`, in columns from
+    the last word.
+    """
     masked = [columns[0]]
     for column in columns[1:]:
         exists = (masked[-1] != PAD_ID) & (masked[-1] != BOS_ID)
@@ -108,7 +118,8 @@ def _argsort(keys: np.ndarray, bits: int) -> np.ndarray:
     index_bits = len(keys).bit_length()
     if bits + index_bits > _KEY_BITS:
         return np.argsort(keys, kind="stable")
-    packed = keys << index_bits | np.arange(len(keys))  # sorting values takes half the time of sorting their places
+    # sorting values takes half the time of sorting their places
+    packed = keys << index_bits | np.arange(len(keys))
     packed.sort()
     return packed & ((1 << index_bits) - 1)
 
@@ -123,7 +134,9 @@ def _find_starts(sorted_keys: np.ndarray) -> np.ndarray:
 def _number_contexts(
     columns: Sequence[np.ndarray], is_single_word: bool
 ) -> tuple[list[SortedContexts], list[np.ndarray]]:
-    """Return the distinct contexts of each length of sorted tokens, and for each column the number of each context."""
+    """Return the distinct contexts of each length of sorted tokens, and for each column the number
+    of each context.
+    """
     contexts, nodes = [], []
     changes = np.zeros(len(columns[0]), bool)
     changes[:1] = True
@@ -140,8 +153,12 @@ def _number_contexts(
     return contexts, nodes
 
 
-def _count_keys(keys: np.ndarray, num_counted: int, bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distinct keys, their counts without keys from `num_counted` on, and the place of each key."""
+def _count_keys(
+    keys: np.ndarray, num_counted: int, bits: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct keys, their counts without keys from `num_counted` on, and the place of
+    each key.
+    """
     by_key = _argsort(keys, bits)
     sorted_keys = keys[by_key]
     starts = _find_starts(sorted_keys)

@@ -1,4 +1,6 @@
-"""Sorted n-gram tables: binary-search look-up, contexts as a trie, and checks of tables read from files."""
+"""Sorted n-gram tables: binary-search look-up, contexts as a trie, and checks of tables read from
+files.
+"""
 
 import dataclasses
 import os
@@ -11,7 +13,8 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import iterate_blocks
 
 _COUNT_LIMIT = 1 << 40  # larger counts would overflow in sums
-_SORT_FROM = 1 << 12  # look-ups from which sorting them pays: neighbours share most of their binary search
+# look-ups from which sorting them pays: neighbours share most of their binary search
+_SORT_FROM = 1 << 12
 
 
 def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -28,8 +31,12 @@ def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     return np.where(keys[place] == wanted, place, -1)
 
 
-def find_followers(keys: np.ndarray, nodes: np.ndarray, vocabulary_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (owner, place), int64 [M]: the n-grams at `keys[place]` have the contexts `nodes[owner]`."""
+def find_followers(
+    keys: np.ndarray, nodes: np.ndarray, vocabulary_size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (owner, place), int64 [M]: the n-grams at `keys[place]` have the contexts
+    `nodes[owner]`.
+    """
     begin = np.searchsorted(keys, nodes * vocabulary_size)
     number = np.searchsorted(keys, (nodes + 1) * vocabulary_size) - begin
     owner = np.repeat(np.arange(len(nodes)), number)
@@ -40,8 +47,9 @@ def find_followers(keys: np.ndarray, nodes: np.ndarray, vocabulary_size: int) ->
 class ContextTrie:
     """Trie of contexts, each read from its last word backwards.
 
-    The number of a context of one word is the word's id. A context of k words is the child of its last k-1 words. Its
-    number is the place of its key, parent * |V| + oldest word, in the sorted `keys[k - 2]`.
+    The number of a context of one word is the word's id. A context of k words is the child of its
+    last k-1 words. Its number is the place of its key, parent * |V| + oldest word, in the sorted
+    `keys[k - 2]`.
     """
 
     vocabulary_size: int
@@ -64,7 +72,9 @@ class ContextTrie:
                 rows = rows[valid]
                 if not len(rows):  # shortened contexts end here, without a search
                     return
-                nodes = find(self.keys[length - 2], nodes[valid] * self.vocabulary_size + words[valid])
+                nodes = find(
+                    self.keys[length - 2], nodes[valid] * self.vocabulary_size + words[valid]
+                )
                 is_known = nodes >= 0
                 rows = rows[is_known]
                 nodes = nodes[is_known]
@@ -73,24 +83,35 @@ class ContextTrie:
             yield rows, nodes
 
     @classmethod
-    def from_contexts(cls, vocabulary_size: int, contexts: Sequence[np.ndarray], longest: int) -> "ContextTrie":
+    def from_contexts(
+        cls, vocabulary_size: int, contexts: Sequence[np.ndarray], longest: int
+    ) -> "ContextTrie":
         """Build the trie of contexts, int [N, length] each, and of their endings."""
         trie = cls(vocabulary_size, [])
         for k in range(2, longest + 1):
             endings = (ids[:, -k:] for ids in contexts if ids.shape[1] >= k)
-            found = [np.unique(trie.find_nodes(ids[:, 1:]) * vocabulary_size + ids[:, 0]) for ids in endings]
+            found = [
+                np.unique(trie.find_nodes(ids[:, 1:]) * vocabulary_size + ids[:, 0])
+                for ids in endings
+            ]
             trie.keys.append(np.unique(np.concatenate(found)))
         return trie
 
     def find_nodes(self, context_ids: np.ndarray) -> np.ndarray:
-        """Return the numbers of contexts of one length, int64 [N], for int [N, length]; -1 if not listed."""
+        """Return the numbers of contexts of one length, int64 [N], for int [N, length]; -1 if not
+        listed.
+        """
         nodes = context_ids[:, -1].astype(np.int64)
         for length in range(2, context_ids.shape[1] + 1):
-            nodes = find(self.keys[length - 2], nodes * self.vocabulary_size + context_ids[:, -length])
+            nodes = find(
+                self.keys[length - 2], nodes * self.vocabulary_size + context_ids[:, -length]
+            )
         return nodes
 
     def parents(self, length: int) -> np.ndarray | None:
-        """The number of each context of a length without its oldest word, int64; None for length 1."""
+        """The number of each context of a length without its oldest word, int64; None for
+        length 1.
+        """
         return self.keys[length - 2] // self.vocabulary_size if length > 1 else None
 
     def words(self, length: int, nodes: np.ndarray | None = None) -> np.ndarray:
@@ -110,12 +131,20 @@ def check_tables(
     values: list[np.ndarray],
     *keys: np.ndarray,
 ) -> None:
-    """Check tables read from a file: sorted keys of contexts and n-grams, of listed contexts; one value for each."""
+    """Check tables read from a file: sorted keys of contexts and n-grams, of listed contexts; one
+    value for each.
+    """
     sizes = [vocabulary_size, *(table.size for table in contexts)]
     tables = [*zip(contexts, sizes, strict=False), *zip(keys, sizes, strict=False)]
-    shapes = [table.shape for table in keys] if keys else [(vocabulary_size,), *(table.shape for table in contexts)]
+    shapes = (
+        [table.shape for table in keys]
+        if keys
+        else [(vocabulary_size,), *(table.shape for table in contexts)]
+    )
     is_complete = len(shapes) == len(sizes) and shapes == [value.shape for value in values]
-    refuse_unless(path, is_complete and all(_is_table(table, size, vocabulary_size) for table, size in tables))
+    refuse_unless(
+        path, is_complete and all(_is_table(table, size, vocabulary_size) for table, size in tables)
+    )
 
 
 def _is_table(keys: np.ndarray, num_contexts: int, vocabulary_size: int) -> bool:
@@ -123,11 +152,15 @@ def _is_table(keys: np.ndarray, num_contexts: int, vocabulary_size: int) -> bool
     if keys.dtype != np.int64 or keys.ndim != 1:
         return False
     in_range = not len(keys) or (keys[0] >= 0 and int(keys[-1]) < num_contexts * vocabulary_size)
-    return bool(in_range and all((part[1:] > part[:-1]).all() for part in iterate_blocks(keys, overlap=1)))
+    return bool(
+        in_range and all((part[1:] > part[:-1]).all() for part in iterate_blocks(keys, overlap=1))
+    )
 
 
 def are_counts(array: np.ndarray) -> bool:
-    """Whether an array read from a file can hold the counts of a text: integers of 0 or more that sums can hold."""
+    """Whether an array read from a file can hold the counts of a text: integers of 0 or more that
+    sums can hold.
+    """
     return array.dtype.kind == "i" and bool((array >= 0).all() and (array < _COUNT_LIMIT).all())
 
 

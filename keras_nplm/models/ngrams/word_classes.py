@@ -1,4 +1,6 @@
-"""Word classes (clusters) by the exchange algorithm: words with similar neighbours share a class."""
+"""Word classes (clusters) by the exchange algorithm: words with similar neighbours share a
+class.
+"""
 
 import os
 from collections.abc import Callable
@@ -13,7 +15,9 @@ from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import read_lines
 from keras_nplm.models.ngrams.counts import count_ngrams
 
-NO_CLASS = 1  # of words without a line in a file of classes; models back off from this context, which is never seen
+# of words without a line in a file of classes; models back off from this context, which is never
+# seen
+NO_CLASS = 1
 FIRST_CLASS = EOS_ID + 1
 _MAX_SWEEPS = 12
 _CONVERGED = 0.005  # share of words moved in a sweep, at which the classes are stable
@@ -28,14 +32,18 @@ def exchange_classes(
     start: np.ndarray | None = None,
     after_sweep: Callable[[np.ndarray, int], None] | None = None,
 ) -> np.ndarray:
-    """Cluster words into classes that maximise the likelihood of the text under a class bigram model.
+    """Cluster words into classes that maximise the likelihood of the text under a class bigram
+    model.
 
-        ln L = sum_gh f(N(g, h)) - sum_g f(N(g, •)) - sum_h f(N(•, h)) + sum_w f(N(w)),    f(x) = x ln x
+        ln L = sum_gh f(N(g, h)) - sum_g f(N(g, •)) - sum_h f(N(•, h)) + sum_w f(N(w)),
+        f(x) = x ln x
 
-    Each sweep moves the words, by falling frequency, to the class with the highest ln L, until few words move.
+    Each sweep moves the words, by falling frequency, to the class with the highest ln L, until few
+    words move.
 
-    Reference: Kneser & Ney (1993), Improved clustering techniques for class-based statistical language modelling;
-    Martin, Liermann & Ney (1998), Algorithms for bigram and trigram word clustering.
+    Reference: Kneser & Ney (1993), Improved clustering techniques for class-based statistical
+    language modelling; Martin, Liermann & Ney (1998), Algorithms for bigram and trigram word
+    clustering.
     """
     counts = count_ngrams(ids, vocabulary_size, 2, boundary)
     by_frequency = counts.keys[0][np.argsort(-counts.counts[0], kind="stable")]
@@ -48,7 +56,9 @@ def exchange_classes(
     check_argument("start", found <= num_classes, f"{num_classes} classes or fewer", found, fix)
     if start is None:
         start = _empty_classes(vocabulary_size)
-        start[by_frequency] = np.minimum(np.arange(len(by_frequency)), num_classes - 1) + FIRST_CLASS
+        start[by_frequency] = (
+            np.minimum(np.arange(len(by_frequency)), num_classes - 1) + FIRST_CLASS
+        )
     left, right = np.divmod(counts.keys[1], vocabulary_size)
     exchange = _Exchange(start, left, right, counts.counts[1], num_classes + FIRST_CLASS)
     for _ in range(_MAX_SWEEPS):
@@ -72,17 +82,29 @@ def _empty_classes(vocabulary_size: int) -> np.ndarray:
 
 
 class _Exchange:
-    """Class bigram counts N(g, h), updated as words move between classes, and the gain in ln L of each move."""
+    """Class bigram counts N(g, h), updated as words move between classes, and the gain in ln L of
+    each move.
+    """
 
-    def __init__(self, classes: np.ndarray, left: np.ndarray, right: np.ndarray, counts: np.ndarray, number: int):
+    def __init__(
+        self,
+        classes: np.ndarray,
+        left: np.ndarray,
+        right: np.ndarray,
+        counts: np.ndarray,
+        number: int,
+    ):
         self.classes = classes.astype(np.int32)
         counts = counts.astype(np.float64)
         words = np.arange(len(classes) + 1)
         by_right = np.argsort(right, kind="stable")
         after = right, counts, np.searchsorted(left, words).tolist()
         before = left[by_right], counts[by_right], np.searchsorted(right[by_right], words).tolist()
-        self.neighbours = after, before  # with counts; of the word w those from begin[w] to begin[w + 1]
-        self.itself = np.bincount(left[left == right], counts[left == right], minlength=len(classes))
+        # with counts; of the word w those from begin[w] to begin[w + 1]
+        self.neighbours = after, before
+        self.itself = np.bincount(
+            left[left == right], counts[left == right], minlength=len(classes)
+        )
         pairs = self.classes[left].astype(np.int64) * number + self.classes[right]
         self.bigrams = np.bincount(pairs, counts, minlength=number * number).reshape(number, number)
         self.bigrams_t = self.bigrams.T.copy()  # both layouts, so that gathered rows are contiguous
@@ -110,7 +132,9 @@ class _Exchange:
         self.classes[word] = best
         return best != old
 
-    def _add(self, c: int, after: np.ndarray, before: np.ndarray, itself: float, size: np.ndarray) -> None:
+    def _add(
+        self, c: int, after: np.ndarray, before: np.ndarray, itself: float, size: np.ndarray
+    ) -> None:
         self.bigrams[c] += after
         self.bigrams[:, c] += before
         self.bigrams[c, c] += itself
@@ -120,16 +144,27 @@ class _Exchange:
         self.f_t[c], self.f_t[:, c] = column, row
         self.totals[:, c] += size[:, 0]
 
-    def _gains(self, after: np.ndarray, before: np.ndarray, itself: float, size: np.ndarray) -> np.ndarray:
+    def _gains(
+        self, after: np.ndarray, before: np.ndarray, itself: float, size: np.ndarray
+    ) -> np.ndarray:
         """Return the gain in ln L when a word outside all classes is added to each class."""
         gains = -(_f(self.totals + size) - _f(self.totals)).sum(axis=0)
-        for counts, bigrams, f in ((after, self.bigrams_t, self.f_t), (before, self.bigrams, self.f)):
+        for counts, bigrams, f in (
+            (after, self.bigrams_t, self.f_t),
+            (before, self.bigrams, self.f),
+        ):
             neighbours = np.flatnonzero(counts)
-            total = bigrams[neighbours] + counts[neighbours, None]  # [neighbouring classes, classes]
+            # [neighbouring classes, classes]
+            total = bigrams[neighbours] + counts[neighbours, None]
             gains += np.sum(total * np.log(total), axis=0) - f[neighbours].sum(axis=0)
         # where a class is its own neighbour, `after`, `before` and `itself` fall into one count
         diagonal = self.bigrams.diagonal()
-        gains += _f(diagonal + after + before + itself) + _f(diagonal) - _f(diagonal + after) - _f(diagonal + before)
+        gains += (
+            _f(diagonal + after + before + itself)
+            + _f(diagonal)
+            - _f(diagonal + after)
+            - _f(diagonal + before)
+        )
         gains[:FIRST_CLASS] = -np.inf
         return gains
 
@@ -139,21 +174,31 @@ def _f(x: np.ndarray) -> np.ndarray:
 
 
 def save_classes(path: str | os.PathLike, classes: np.ndarray, vocabulary: Vocabulary) -> None:
-    """Write the classes of words to `path`: one line for each word with a class, the word, a tab, the class from 0."""
-    lines = (f"{vocabulary.words[i]}\t{classes[i] - FIRST_CLASS}\n" for i in np.flatnonzero(classes >= FIRST_CLASS))
+    """Write the classes of words to `path`: one line for each word with a class, the word, a tab,
+    the class from 0.
+    """
+    lines = (
+        f"{vocabulary.words[i]}\t{classes[i] - FIRST_CLASS}\n"
+        for i in np.flatnonzero(classes >= FIRST_CLASS)
+    )
     with replace_file(path) as temporary:
         temporary.write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
 def load_classes(path: str | os.PathLike, vocabulary: Vocabulary) -> np.ndarray:
-    """Read the classes of words from a file of `save_classes` or `mkcls`, in the form of `exchange_classes`."""
+    """Read the classes of words from a file of `save_classes` or `mkcls`, in the form of
+    `exchange_classes`.
+    """
     place = {word: i for i, word in enumerate(vocabulary.words)}
     classes = _empty_classes(len(vocabulary))
     for number, line in enumerate(read_lines(path), start=1):
         word, _, name = line.partition("\t")
         if not name.isdecimal() or len(name) > 18 or int(name) > len(vocabulary):
             expected = f"a word, a tab and the number of its class, at most {len(vocabulary)}"
-            raise InputError(f"{path}, line {number}: expected {expected}. Received: {line[:80]!r}. Fix the line.")
+            raise InputError(
+                f"{path}, line {number}: expected {expected}. Received: {line[:80]!r}. Fix the "
+                "line."
+            )
         i = place.get(word, PAD_ID)
         if i not in (PAD_ID, BOS_ID, EOS_ID):
             classes[i] = int(name) + FIRST_CLASS

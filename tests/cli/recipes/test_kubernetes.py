@@ -1,4 +1,6 @@
-"""The Kubernetes recipe matches the schemas, its workers find each other, and its options are those of `train`."""
+"""The Kubernetes recipe matches the schemas, its workers find each other, and its options are those
+of `train`.
+"""
 
 import json
 import os
@@ -16,11 +18,16 @@ RECIPE = Path(keras_nplm.__file__).parent / "cli" / "recipes" / "kubernetes.yaml
 
 
 def test_each_worker_of_the_job_learns_its_place(tmp_path):
-    manifests = {manifest["kind"]: manifest for manifest in yaml.safe_load_all(RECIPE.read_text(encoding="utf-8"))}
+    manifests = {
+        manifest["kind"]: manifest
+        for manifest in yaml.safe_load_all(RECIPE.read_text(encoding="utf-8"))
+    }
     job, service = manifests["Job"], manifests["Service"]
     pod, name = job["spec"]["template"]["spec"], job["metadata"]["name"]
     (container,) = pod["containers"]
-    assert service["spec"]["clusterIP"] == "None" and service["spec"]["selector"] == {"job-name": name}
+    assert service["spec"]["clusterIP"] == "None" and service["spec"]["selector"] == {
+        "job-name": name
+    }
     assert pod["subdomain"] == service["metadata"]["name"] and pod["restartPolicy"] == "Never"
     assert container["ports"][0]["containerPort"] == service["spec"]["ports"][0]["port"]
     workers = {variable["name"]: variable.get("value") for variable in container["env"]}["WORKERS"]
@@ -32,9 +39,15 @@ def test_each_worker_of_the_job_learns_its_place(tmp_path):
     program = "import os, sys\nprint(os.environ['TF_CONFIG'], *sys.argv[1:], sep='\\n')\n"
     command.write_text(f"#!{sys.executable}\n{program}")
     command.chmod(0o755)
-    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "WORKERS": "2", "JOB_COMPLETION_INDEX": "1"}
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "WORKERS": "2",
+        "JOB_COMPLETION_INDEX": "1",
+    }
     run = [sys.executable, *container["command"][1:], *container["args"]]
-    printed = subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    printed = subprocess.run(
+        run, env=environment, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     cluster = {"worker": [f"{name}-{i}.{pod['subdomain']}:2222" for i in range(2)]}
     assert json.loads(printed[0]) == {"cluster": cluster, "task": {"type": "worker", "index": 1}}
     _, bound = parse(printed[1:])

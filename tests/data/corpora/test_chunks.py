@@ -1,4 +1,6 @@
-"""Text files are read whole, however they are cut or compressed; damage and long lines are refused."""
+"""Text files are read whole, however they are cut or compressed; damage and long lines are
+refused.
+"""
 
 import bz2
 import functools
@@ -19,7 +21,17 @@ from keras_nplm import InputError
 from keras_nplm.data.corpora.text_files import cut_files, read_lines
 from keras_nplm.io.text import decode_lines
 
-LINES = ["The cat sat.", "", "  ", "it's 猫 été", "\u2028 x", "a" * 40, "\u00a0", "the cat", "<unk> the"]
+LINES = [
+    "The cat sat.",
+    "",
+    "  ",
+    "it's 猫 été",
+    "\u2028 x",
+    "a" * 40,
+    "\u00a0",
+    "the cat",
+    "<unk> the",
+]
 
 
 def _write(path: Path, text: bytes) -> Path:
@@ -27,8 +39,11 @@ def _write(path: Path, text: bytes) -> Path:
     compressors = {".txt": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
     if path.suffix == ".zst":
         zstd = pytest.importorskip("backports.zstd")
-        compress = functools.partial(zstd.compress, options={zstd.CompressionParameter.checksum_flag: 1})
-        path.write_bytes(compress(text[:99]) + compress(text[99:]))  # two frames, as parallel compressors write
+        compress = functools.partial(
+            zstd.compress, options={zstd.CompressionParameter.checksum_flag: 1}
+        )
+        # two frames, as parallel compressors write
+        path.write_bytes(compress(text[:99]) + compress(text[99:]))
     else:
         path.write_bytes(compressors[path.suffix](text))
     return path
@@ -36,7 +51,11 @@ def _write(path: Path, text: bytes) -> Path:
 
 @settings(deadline=None, max_examples=50)
 @given(
-    st.lists(st.sampled_from(LINES)), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans(), st.integers(1, 40)
+    st.lists(st.sampled_from(LINES)),
+    st.sampled_from(["\n", "\r\n"]),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 40),
 )
 def test_chunks_have_all_lines_of_a_file_once(tmp_path_factory, lines, end, closed, mark, size):
     text = (b"\xef\xbb\xbf" if mark else b"") + (end.join(lines) + end * closed).encode()
@@ -47,10 +66,16 @@ def test_chunks_have_all_lines_of_a_file_once(tmp_path_factory, lines, end, clos
     with pytest.MonkeyPatch.context() as context:
         context.setattr(chunks, "CHUNK_BYTES", size)
         cut = cut_files([path])
-    found = [line for chunk in cut for line in itertools.chain(*itertools.starmap(chunks.read_range, chunk.ranges))]
+    found = [
+        line
+        for chunk in cut
+        for line in itertools.chain(*itertools.starmap(chunks.read_range, chunk.ranges))
+    ]
     assert found == list(decode_lines(io.BytesIO(text), "text"))
     assert len(cut) <= len(text) // size + 1
-    assert [line for chunk in cut for line in chunk.lines()] == [line if line.strip(" \t") else "" for line in found]
+    assert [line for chunk in cut for line in chunk.lines()] == [
+        line if line.strip(" \t") else "" for line in found
+    ]
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst", ".xz", ".bz2"])
@@ -58,9 +83,15 @@ def test_a_damaged_or_truncated_archive_is_refused(tmp_path, suffix):
     path = _write(tmp_path / f"text{suffix}", b"".join(b"line %d\n" % i for i in range(20_000)))
     whole = path.read_bytes()
     assert len(list(read_lines([path]))) == 20_000
-    for damaged in (whole[:-9], whole[: len(whole) // 3], whole[:999] + b"\xff" * 50 + whole[1049:]):
+    for damaged in (
+        whole[:-9],
+        whole[: len(whole) // 3],
+        whole[:999] + b"\xff" * 50 + whole[1049:],
+    ):
         path.write_bytes(damaged)
-        with pytest.raises(InputError, match=f"text{suffix} is not a whole (gzip|zstd|xz|bzip2) archive"):
+        with pytest.raises(
+            InputError, match=f"text{suffix} is not a whole (gzip|zstd|xz|bzip2) archive"
+        ):
             list(read_lines([path]))
     path.write_bytes(b"")
     with pytest.raises(InputError, match=f"text{suffix} is empty"):
@@ -76,7 +107,9 @@ def test_a_line_that_is_too_long_is_named(tmp_path, monkeypatch, suffix):
     lines = itertools.chain.from_iterable(chunk.lines() for chunk in cut_files([path]))
     assert list(lines)[9:] == ["x" * 19, "short", "y" * 20]
     _write(path, b"short\n" * 9 + b"x" * 20 + b"\nshort\n")
-    with pytest.raises(InputError, match=f"text{suffix}, byte 54: a line must have at most 20 bytes. .* Fix"):
+    with pytest.raises(
+        InputError, match=f"text{suffix}, byte 54: a line must have at most 20 bytes. .* Fix"
+    ):
         list(read_lines([path]))
 
 

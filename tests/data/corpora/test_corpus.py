@@ -21,9 +21,15 @@ def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkey
     sentences = {split: list(open_corpus().sentences(split)) for split in SPLITS}
     assert not list(tmp_path.iterdir()) and capfd.readouterr() == ("", "")
     tokens = {split: sum(map(len, found)) for split, found in sentences.items()}
-    assert 55_000 < sum(tokens.values()) < 80_000 and 0.75 < tokens["train"] / sum(tokens.values()) < 0.9
-    long = {split: {" ".join(s) for s in found if len(s) > 12} for split, found in sentences.items()}
-    for one, two in (("train", "validation"), ("train", "test"), ("validation", "test")):  # no paragraph is in both
+    assert (
+        55_000 < sum(tokens.values()) < 80_000
+        and 0.75 < tokens["train"] / sum(tokens.values()) < 0.9
+    )
+    long = {
+        split: {" ".join(s) for s in found if len(s) > 12} for split, found in sentences.items()
+    }
+    # no paragraph is in both
+    for one, two in (("train", "validation"), ("train", "test"), ("validation", "test")):
         assert len(long[one] & long[two]) <= 0.01 * len(long[two])
 
 
@@ -42,11 +48,17 @@ def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):
     assert corpus.splits["train"].shares == ((1, 0.5),)
 
 
-@pytest.mark.parametrize("name, file", [("brown/plain", "brown.zip"), ("tfds:tiny_shakespeare", "input.txt")])
+@pytest.mark.parametrize(
+    "name, file", [("brown/plain", "brown.zip"), ("tfds:tiny_shakespeare", "input.txt")]
+)
 def test_without_a_network_the_error_names_url_and_data_dir(tmp_path, monkeypatch, name, file):
-    monkeypatch.setattr(urllib.request, "urlopen", Mock(side_effect=urllib.error.URLError("no network")))
+    monkeypatch.setattr(
+        urllib.request, "urlopen", Mock(side_effect=urllib.error.URLError("no network"))
+    )
     monkeypatch.setattr("tensorflow_datasets.core.constants.DATA_DIR", str(tmp_path / "prepared"))
-    with pytest.raises(InputError, match=f"{file} is needed .*no network.*fetch it from http.*--data-dir"):
+    with pytest.raises(
+        InputError, match=f"{file} is needed .*no network.*fetch it from http.*--data-dir"
+    ):
         open_corpus(name, data_dir=str(tmp_path))
 
 
@@ -60,9 +72,13 @@ def test_a_download_is_kept_if_its_checksum_is_right(tmp_path):
     download_file(url, hashlib.sha256(content).hexdigest(), path)
     assert path.read_bytes() == content and [*path.parent.iterdir()] == [path]
     (tmp_path / "brown.zip").write_bytes(b"not a zip file")
-    with pytest.raises(InputError, match="brown.zip is damaged: its sha256 must be 9b27.* Fix: delete the file"):
+    with pytest.raises(
+        InputError, match="brown.zip is damaged: its sha256 must be 9b27.* Fix: delete the file"
+    ):
         open_corpus("brown/plain", data_dir=str(tmp_path))
-    with pytest.raises(InputError, match="other.zip is needed and cannot be downloaded .*No such file.* --data-dir"):
+    with pytest.raises(
+        InputError, match="other.zip is needed and cannot be downloaded .*No such file.* --data-dir"
+    ):
         download_file(url.replace("remote", "other"), "0" * 64, tmp_path / "other.zip")
 
 
@@ -83,6 +99,10 @@ def test_the_brown_builder_has_the_sentences_of_the_corpus(brown_directory):
 
     manager = types.SimpleNamespace(download=lambda url: brown_directory / "brown.zip")
     corpus = open_corpus("brown/marks", data_dir=str(brown_directory))
-    for split, examples in tfds.builder_cls("brown")(config="marks")._split_generators(manager).items():
-        assert [words for _, example in examples if (words := example["text"].split())] == list(corpus.sentences(split))
+    for split, examples in (
+        tfds.builder_cls("brown")(config="marks")._split_generators(manager).items()
+    ):
+        assert [words for _, example in examples if (words := example["text"].split())] == list(
+            corpus.sentences(split)
+        )
     assert next(corpus.sentences("train"))[:2] == ["<text>", "<paragraph>"]

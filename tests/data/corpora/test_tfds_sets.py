@@ -20,7 +20,9 @@ def test_a_tfds_set_gives_the_sentences_of_its_builder():
 
 
 def test_a_tfds_set_does_not_depend_on_where_it_is_cut(tmp_path, monkeypatch):
-    """Chunks of a set of several files become shards; the ids are those of the sentences, file by file."""
+    """Chunks of a set of several files become shards; the ids are those of the sentences, file by
+    file.
+    """
     texts = [f"\ufeffline {i}\r\nthe\rend\x0bof\x85\u2028{i}\n\n" for i in range(40)]
     tfds.dataset_builders.store_as_tfds_dataset(
         name="texts",
@@ -52,17 +54,25 @@ def test_a_tfds_set_does_not_depend_on_where_it_is_cut(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("lm1b/no_such_config", "TFDS cannot open 'lm1b/no_such_config' .* Fix: choose a text set of https://"),
+        (
+            "lm1b/no_such_config",
+            "TFDS cannot open 'lm1b/no_such_config' .* Fix: choose a text set of https://",
+        ),
         ("mnist", "'mnist' must have a text feature. Received: image, label."),
         ("wiki40b/en", "Fix: `pip install apache_beam`."),
         ("python_reference", r"TFDS cannot prepare 'python_reference' \(cannot connect\)."),
     ],
 )
 def test_a_set_that_cannot_be_used_is_refused_in_one_line(tmp_path, monkeypatch, name, message):
-    fail = Mock(side_effect=Exception("cannot connect\nmore lines"))  # libraries have kinds of their own
-    monkeypatch.setattr(urllib.request, "urlopen", Mock(side_effect=urllib.error.URLError("no network")))
+    # libraries have kinds of their own
+    fail = Mock(side_effect=Exception("cannot connect\nmore lines"))
+    monkeypatch.setattr(
+        urllib.request, "urlopen", Mock(side_effect=urllib.error.URLError("no network"))
+    )
     monkeypatch.setattr("tensorflow_datasets.core.constants.DATA_DIR", str(tmp_path))
-    monkeypatch.setattr("keras_nplm.data.corpora.tfds_builders.PythonReference._split_generators", fail)
+    monkeypatch.setattr(
+        "keras_nplm.data.corpora.tfds_builders.PythonReference._split_generators", fail
+    )
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     with pytest.raises(InputError, match=message) as caught:
         open_corpus(f"tfds:{name}")

@@ -146,7 +146,9 @@ def test_a_model_of_text_files_is_estimated_saved_and_used(kind, tmp_path):
     lines = ["the red cat sat", "the red dog sat", "the reddest cat ran"] * 20
     (tmp_path / "text.txt").write_text("\n".join(lines))
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer=TOKENIZERS[kind]())
-    metrics = estimate("kneser-ney", corpus, tmp_path / "model", order=6, text=TextOptions(min_count=1))
+    metrics = estimate(
+        "kneser-ney", corpus, tmp_path / "model", order=6, text=TextOptions(min_count=1)
+    )
     assert read_json(tmp_path / "model" / "config.json")["tokenizer"] == kind
     language_model = LanguageModel.load(tmp_path / "model")
     again = language_model.evaluate("test")

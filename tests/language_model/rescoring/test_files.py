@@ -1,4 +1,6 @@
-"""Rescoring: the features are the scores of sentences, whatever is shared; files and commands from end to end."""
+"""Rescoring: the features are the scores of sentences, whatever is shared; files and commands from
+end to end.
+"""
 
 import dataclasses
 import functools
@@ -12,19 +14,33 @@ import pytest
 
 from keras_nplm import LanguageModel, Vocabulary, kneser_ney
 from keras_nplm.cli.main import main
-from keras_nplm.language_model.rescoring import NBestFile, NBestList, add_scores
+from keras_nplm.language_model.rescoring.features import add_scores
+from keras_nplm.language_model.rescoring.nbest import NBestFile, NBestList
 
-HYPOTHESES = ["the cat sat on a mat", "the cat sat on the mat", "a cat sat on the mat", "", "the dog sat", "mat"]
+HYPOTHESES = [
+    "the cat sat on a mat",
+    "the cat sat on the mat",
+    "a cat sat on the mat",
+    "",
+    "the dog sat",
+    "mat",
+]
 
 
 @pytest.mark.parametrize("boundary", ["sentence", "stream", "text"])
 def test_features_are_the_scores_of_the_sentences(build_ngram_model, boundary):
     model = build_ngram_model(boundary)
     lists = [NBestList("0", HYPOTHESES), NBestList("1", HYPOTHESES[::-1])]
-    expected = {text: dataclasses.astuple(next(model.score([text], alone=True))) for text in HYPOTHESES}
+    expected = {
+        text: dataclasses.astuple(next(model.score([text], alone=True))) for text in HYPOTHESES
+    }
     for nbest in add_scores(lists, functools.partial(model.score, alone=True)):
-        columns = np.stack([nbest.features[name] for name in ("nplm", "nplm_words", "nplm_unk")], axis=1)
-        np.testing.assert_allclose(columns, [expected[text] for text in nbest.texts], rtol=1e-5, atol=1e-6)
+        columns = np.stack(
+            [nbest.features[name] for name in ("nplm", "nplm_words", "nplm_unk")], axis=1
+        )
+        np.testing.assert_allclose(
+            columns, [expected[text] for text in nbest.texts], rtol=1e-5, atol=1e-6
+        )
     best = max(HYPOTHESES, key=lambda text: expected[text])
     assert [nbest.texts[0] for nbest in model.rescore(lists)] == [best, best]
 
@@ -39,12 +55,16 @@ def test_lists_are_read_lazily(build_ngram_model):
 
 @pytest.fixture(scope="module")
 def moses(tmp_path_factory):
-    """A development list whose right hypotheses the model likes better than the decoder does, and references."""
+    """A development list whose right hypotheses the model likes better than the decoder does, and
+    references.
+    """
     directory = tmp_path_factory.mktemp("nbest")
     right = ["The value is a string.", "This is the name of a function.", "The object is a class."]
     wrong = ["The value is string a.", "This the is name of a function.", "The object a class."]
     pairs = enumerate(zip(wrong, right, strict=True))
-    lines = [f"{i} ||| {pair[j]} ||| TM= {~j} ||| {~j} ||| a\n" for i, pair in pairs for j in (0, 1)]
+    lines = [
+        f"{i} ||| {pair[j]} ||| TM= {~j} ||| {~j} ||| a\n" for i, pair in pairs for j in (0, 1)
+    ]
     (directory / "list").write_text("".join(lines))
     (directory / "references").write_text("\n".join(right) + "\n")
     return directory
@@ -52,7 +72,19 @@ def moses(tmp_path_factory):
 
 def test_the_command_tunes_weights_and_takes_them(model_directory, moses, tmp_path, capsys):
     command = ["rescore", str(model_directory), str(moses / "list")]
-    assert main([*command, "--tune", str(moses / "references"), "--output", str(tmp_path / "tuned"), "--json"]) == 0
+    assert (
+        main(
+            [
+                *command,
+                "--tune",
+                str(moses / "references"),
+                "--output",
+                str(tmp_path / "tuned"),
+                "--json",
+            ]
+        )
+        == 0
+    )
     tuned = json.loads(capsys.readouterr().out)
     assert (tuned["lists"], tuned["hypotheses"], tuned["changed"]) == (3, 6, 3)
     assert tuned["rescored"] == tuned["oracle"] == 0 < tuned["baseline"]
@@ -74,11 +106,28 @@ def test_the_command_rescores_kaldi(model_directory, tmp_path):
     (tmp_path / "costs").write_text("u-1 3\nu-2 3.5\n")
     output = tmp_path / "out.gz"
     scores = ["--scores", f"am={tmp_path / 'costs'}", "--tokenizer", "whitespace"]
-    assert main(["rescore", str(model_directory), str(tmp_path / "words"), *scores, "--output", str(output)]) == 0
+    assert (
+        main(
+            [
+                "rescore",
+                str(model_directory),
+                str(tmp_path / "words"),
+                *scores,
+                "--output",
+                str(output),
+            ]
+        )
+        == 0
+    )
     assert gzip.decompress(output.read_bytes()).decode() == "u-2 The value is\nu-1 value the is\n"
     names = ("out.nplm.gz", "out.nplm_total.gz")
-    costs, totals = (gzip.decompress((tmp_path / name).read_bytes()).decode().split() for name in names)
-    assert float(totals[1]) == pytest.approx(float(costs[1]) + 3.5, abs=1e-5) and costs[0] == totals[0] == "u-2"
+    costs, totals = (
+        gzip.decompress((tmp_path / name).read_bytes()).decode().split() for name in names
+    )
+    assert (
+        float(totals[1]) == pytest.approx(float(costs[1]) + 3.5, abs=1e-5)
+        and costs[0] == totals[0] == "u-2"
+    )
 
 
 def test_a_tokenizer_option_keeps_the_normalisation(tmp_path):
@@ -86,7 +135,13 @@ def test_a_tokenizer_option_keeps_the_normalisation(tmp_path):
     model = kneser_ney(np.array([4, 5, 6, 3, 4, 5, 3], np.int32), len(vocabulary), 2, "sentence")
     LanguageModel(model, vocabulary, "words+lower+numbers", "sentence").save(tmp_path / "model")
     (tmp_path / "n.best").write_text("0 ||| The Cat 12 ||| LM= 1 ||| 1\n")
-    command = ["rescore", str(tmp_path / "model"), str(tmp_path / "n.best"), "--output", str(tmp_path / "out")]
+    command = [
+        "rescore",
+        str(tmp_path / "model"),
+        str(tmp_path / "n.best"),
+        "--output",
+        str(tmp_path / "out"),
+    ]
     for flags in ([], ["--tokenizer", "whitespace"]):
         assert main([*command, *flags, "--weights", "nplm=1", "nplm_unk=1"]) == 0
         assert re.search(r"nplm_unk= -?0(\.0+)? ", (tmp_path / "out").read_text())

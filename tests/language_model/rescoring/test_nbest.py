@@ -1,4 +1,6 @@
-"""N-best lists read and written: every field comes back, and each damaged line is one error with its place."""
+"""N-best lists read and written: every field comes back, and each damaged line is one error with
+its place.
+"""
 
 import gzip
 
@@ -6,10 +8,12 @@ import numpy as np
 import pytest
 
 from keras_nplm import InputError
-from keras_nplm.language_model.rescoring import NBestFile, open_nbest_writer
+from keras_nplm.language_model.rescoring.nbest import NBestFile
+from keras_nplm.language_model.rescoring.writer import open_nbest_writer
 
 MOSES = (
-    "0 ||| das haus ist klein ||| LexicalReordering0= -1.5 0 -0.25 LM0= -20.5 WordPenalty0= -4 ||| -3.5 ||| 0-0 1-1\n"
+    "0 ||| das haus ist klein ||| LexicalReordering0= -1.5 0 -0.25 LM0= -20.5 WordPenalty0= -4 "
+    "||| -3.5 ||| 0-0 1-1\n"
     "0 |||  ||| LexicalReordering0= 0 0 0 LM0= -1 WordPenalty0= 0 sparse_a~b= 1 ||| -9 ||| \n"
     "1 ||| ja ||| lm: -2 glue=3 ||| -1e-3 ||| 0-0\n"
 )
@@ -27,7 +31,9 @@ def _open(path, text, format=None, costs=None):
 
 def _read(path, text, **options) -> list[tuple[str, list[str], dict[str, list[float]]]]:
     lists = _open(path, text, **options)
-    return [(n.name, n.texts, {key: value.tolist() for key, value in n.features.items()}) for n in lists]
+    return [
+        (n.name, n.texts, {key: value.tolist() for key, value in n.features.items()}) for n in lists
+    ]
 
 
 @pytest.mark.parametrize("format", FILES)
@@ -44,25 +50,41 @@ def test_the_fields_of_each_format(tmp_path):
     (name, texts, features), second = _read(tmp_path / "moses", MOSES)
     assert (name, texts, second[1]) == ("0", ["das haus ist klein", ""], ["ja"])
     assert features["LexicalReordering0.3"] == [-0.25, 0] and features["sparse_a~b"] == [0, 1]
-    assert features["score"] == [-3.5, -9] and second[2] == {"lm": [-2], "glue": [3], "score": [-1e-3]}
+    assert features["score"] == [-3.5, -9] and second[2] == {
+        "lm": [-2],
+        "glue": [3],
+        "score": [-1e-3],
+    }
     unnamed = _read(tmp_path / "moses", "3 ||| a ||| -1 -2 ||| 5\n4 ||| a ||| \n")
     assert [row[2] for row in unnamed] == [{"feature.1": [-1], "feature.2": [-2], "score": [5]}, {}]
-    kaldi = [("utt-a", ["the cat", "the cats"], {"am": [-10.5, -11]}), ("utt_b", ["", "a"], {"am": [-3, 2]})]
+    kaldi = [
+        ("utt-a", ["the cat", "the cats"], {"am": [-10.5, -11]}),
+        ("utt_b", ["", "a"], {"am": [-3, 2]}),
+    ]
     assert _read(tmp_path / "kaldi", KALDI, costs=COSTS) == kaldi
     first = ("7", ["the cat", "cat"], {"acoustic": [-1.5, -3], "lm": [-2, -1]})
     assert _read(tmp_path / "tsv", TSV) == [first, ("9", [""], {"acoustic": [-3], "lm": [-1]})]
-    assert _read(tmp_path / "bare.tsv", "7\ta\t-1.5\t4\n") == [("7", ["a"], {"score": [-1.5], "score.2": [4]})]
+    assert _read(tmp_path / "bare.tsv", "7\ta\t-1.5\t4\n") == [
+        ("7", ["a"], {"score": [-1.5], "score.2": [4]})
+    ]
 
 
 @pytest.mark.parametrize("header", ["", "ID\tHypothesis\tam\n"])
 def test_headers_and_blank_lines_are_no_hypotheses(tmp_path, header):
-    first, second = _read(tmp_path / "list.TSV", f"\n{header}0\ta b\t-1\n \t\n0\tc\t-2\n\n1\td\t-3\n\n")
-    assert (first[1], second[1], [*first[2]]) == (["a b", "c"], ["d"], ["am" if header else "score"])
+    first, second = _read(
+        tmp_path / "list.TSV", f"\n{header}0\ta b\t-1\n \t\n0\tc\t-2\n\n1\td\t-3\n\n"
+    )
+    assert (first[1], second[1], [*first[2]]) == (
+        ["a b", "c"],
+        ["d"],
+        ["am" if header else "score"],
+    )
 
 
 _MOSES = "0 ||| a ||| LM= -1 ||| -3 ||| x\n0 ||| b ||| LM= -2 ||| -4 ||| y\n"
 _WRITTEN = {
-    _MOSES: "0 ||| b ||| LM= -2 nplm= -1.000000 nplm_words= 1.000000 nplm_before= -4 ||| 7.000000 ||| y\n"
+    _MOSES: "0 ||| b ||| LM= -2 nplm= -1.000000 nplm_words= 1.000000 nplm_before= -4 ||| 7.000000 "
+    "||| y\n"
     "0 ||| a ||| LM= -1 nplm= -0.000000 nplm_words= 1.000000 nplm_before= -3 ||| 5.000000 ||| x\n",
     "0 ||| a ||| \n0 ||| b |||\n": "0 ||| b ||| nplm= -1.000000 nplm_words= 1.000000 ||| 7.000000\n"
     "0 ||| a ||| nplm= -0.000000 nplm_words= 1.000000 ||| 5.000000\n",
@@ -91,7 +113,11 @@ def test_new_features_and_totals_are_written(tmp_path, text):
     [
         ("0 ||| a ||| LM= -1 ||| -1\n0 ||| a\n", None, "list, line 2: expected `id"),
         ("0 ||| a ||| LM= x ||| -1\n", None, "list, line 1: 'x' is not a finite number"),
-        ("0 ||| a ||| ||| 1\n1 ||| a ||| ||| 1\n0 ||| a ||| ||| 1\n", None, "list, line 3: the id 0 occurs again"),
+        (
+            "0 ||| a ||| ||| 1\n1 ||| a ||| ||| 1\n0 ||| a ||| ||| 1\n",
+            None,
+            "list, line 3: the id 0 occurs again",
+        ),
         ("u-1 a\nu b\n", None, "list, line 2: expected `utterance-k words`"),
         ("0\ta\t1\n0\tb\n", None, "list, line 2: expected 3 columns"),
         ("some words\n", None, "list is not in a known format"),

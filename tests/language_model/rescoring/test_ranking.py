@@ -6,17 +6,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import InputError
-from keras_nplm.language_model.rescoring import NBestList, WordErrors, rank_lists, tune
-from keras_nplm.language_model.rescoring.losses import read_references
+from keras_nplm.language_model.rescoring.features import rank_lists
+from keras_nplm.language_model.rescoring.losses import WordErrors, read_references
+from keras_nplm.language_model.rescoring.minimum_error_rate import tune
+from keras_nplm.language_model.rescoring.nbest import NBestList
 
 FEATURES = {"score": np.array([-1.0, -2, -2]), "nplm": np.array([-9.0, -4, -4])}
 LISTS_WITH_SCORES = [NBestList("0", [*"abc"], FEATURES)]
 LISTS = [NBestList("0", ["the cat", "the old cat", ""]), NBestList("2", ["a"])]
 
 
-@pytest.mark.parametrize("weights, totals", [({"score": 2, "nplm": 1}, [-8, -8, -11]), (None, [-6, -6, -10])])
+@pytest.mark.parametrize(
+    "weights, totals", [({"score": 2, "nplm": 1}, [-8, -8, -11]), (None, [-6, -6, -10])]
+)
 def test_lists_are_ranked_by_weighted_features(weights, totals):
-    (nbest,) = rank_lists([NBestList("0", ["a", "b", "c"], FEATURES, new_features=("nplm",))], weights)
+    (nbest,) = rank_lists(
+        [NBestList("0", ["a", "b", "c"], FEATURES, new_features=("nplm",))], weights
+    )
     assert (nbest.texts, nbest.totals.tolist()) == (["b", "c", "a"], totals)  # equals as they were
 
 
@@ -59,8 +65,14 @@ def test_references_are_read_in_each_format(tmp_path, format, text, expected):
     [
         (lambda: WordErrors({"0": "a"})(LISTS), "List 2 has no reference"),
         (lambda: tune([], WordErrors({})), "1 N-best list or more"),
-        (lambda: list(rank_lists([], {"nplm": np.nan})), "The weight of nplm must be a finite number"),
-        (lambda: list(rank_lists(LISTS_WITH_SCORES, {"score": 1e308})), "not finite. Fix: give smaller weights"),
+        (
+            lambda: list(rank_lists([], {"nplm": np.nan})),
+            "The weight of nplm must be a finite number",
+        ),
+        (
+            lambda: list(rank_lists(LISTS_WITH_SCORES, {"score": 1e308})),
+            "not finite. Fix: give smaller weights",
+        ),
         (lambda: list(rank_lists(LISTS_WITH_SCORES, {"lm": 1})), "no feature 'lm' for its weight"),
     ],
 )

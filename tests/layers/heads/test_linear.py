@@ -76,7 +76,9 @@ def test_logits_have_float32_at_least(dtype):
         pytest.param(dict(rank=3, tied=True), "`rank` must be None if `tied`", id="rank, tied"),
         pytest.param(dict(num_outputs=4), "`num_outputs` must be 5 to 30", id="no words"),
         pytest.param(dict(num_outputs=31), "`num_outputs` must be 5 to 30", id="too many"),
-        pytest.param(dict(num_outputs=9, tied=True), "`num_outputs` must be None if `tied`", id="list, tied"),
+        pytest.param(
+            dict(num_outputs=9, tied=True), "`num_outputs` must be None if `tied`", id="list, tied"
+        ),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, message):

@@ -13,7 +13,9 @@ from keras_nplm.layers.ops import NewRows
 V = 30
 
 
-def build(num_outputs: int = V, kind: type[SampledObjective] = SampledSoftmax, **options) -> SampledObjective:
+def build(
+    num_outputs: int = V, kind: type[SampledObjective] = SampledSoftmax, **options
+) -> SampledObjective:
     objective = kind(**options)
     objective.build((None, num_outputs))
     return objective

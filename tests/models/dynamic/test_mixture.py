@@ -30,7 +30,9 @@ def _parts() -> list:
     return [kneser_ney(TEXT, V, 3), kneser_ney(TEXT, V, 2), Uniform(V)]
 
 
-def _plain_loop(columns: np.ndarray, weights: np.ndarray, bins: np.ndarray, chunk: int, rate: float) -> np.ndarray:
+def _plain_loop(
+    columns: np.ndarray, weights: np.ndarray, bins: np.ndarray, chunk: int, rate: float
+) -> np.ndarray:
     weights, result = weights.copy(), []
     for first in range(0, len(columns), chunk):
         moves = np.zeros_like(weights)
@@ -47,12 +49,16 @@ def _plain_loop(columns: np.ndarray, weights: np.ndarray, bins: np.ndarray, chun
 @pytest.mark.parametrize("cuts", [(), (5, 6, 20)])
 def test_weights_follow_the_text(cuts):
     models = _parts()
-    columns = np.stack([m.log_prob(NGRAMS[:, 3 - m.order : -1], NGRAMS[:, -1]) for m in models], axis=1)
+    columns = np.stack(
+        [m.log_prob(NGRAMS[:, 3 - m.order : -1], NGRAMS[:, -1]) for m in models], axis=1
+    )
     start = np.array([[0.5, 0.2, 0.3]])
     expected = _plain_loop(columns, start, np.zeros(53, int), 4, 0.3)
     dynamic = DynamicMixture(Mixture(models, start), chunk=4, rate=0.3)
     parts = np.split(NGRAMS, cuts)
-    assert np.allclose(np.concatenate([dynamic.log_prob(p[:, :-1], p[:, -1]) for p in parts]), expected, atol=1e-12)
+    assert np.allclose(
+        np.concatenate([dynamic.log_prob(p[:, :-1], p[:, -1]) for p in parts]), expected, atol=1e-12
+    )
     assert np.allclose(dynamic.weights.sum(axis=1), 1)
     dynamic.reset()
     assert np.array_equal(dynamic.weights, start)
@@ -95,11 +101,18 @@ def test_tuning_finds_steps_for_a_changed_text_and_none_for_the_same():
     network = NPLM(V, 3, 4, 5, boundary="stream")
     network.set_unigram(np.bincount(train, minlength=V))
     network.compile("adam")
-    network.fit(ngram_dataset(train, 3, batch_size=64, boundary="stream"), epochs=6, verbose=0, shuffle=False)
+    network.fit(
+        ngram_dataset(train, 3, batch_size=64, boundary="stream"),
+        epochs=6,
+        verbose=0,
+        shuffle=False,
+    )
     same = tune_dynamic(network, train[:3000], "stream")
     assert 0.985 * same.static < same.dynamic <= same.static
     other = rng.choice(np.arange(4, V), 3000, p=[0.05, 0.05, 0.2, 0.3, 0.4]).astype(np.int32)
     changed = tune_dynamic(network, other, "stream", train)
     assert changed.settings.rate > 0 and changed.dynamic < 0.7 * changed.static
-    mixture = tune_dynamic(Mixture([network, kneser_ney(other, V, 2, "stream")], [0.9, 0.1]), other, "stream")
+    mixture = tune_dynamic(
+        Mixture([network, kneser_ney(other, V, 2, "stream")], [0.9, 0.1]), other, "stream"
+    )
     assert mixture.settings.mixture_rate > 0 and mixture.dynamic < mixture.static

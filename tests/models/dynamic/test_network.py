@@ -1,4 +1,6 @@
-"""Dynamic evaluation of networks against a plain loop, and what must hold for every output layer."""
+"""Dynamic evaluation of networks against a plain loop, and what must hold for every output
+layer.
+"""
 
 import dataclasses
 
@@ -90,11 +92,15 @@ def _build_pointer() -> PointerNetwork:
 
 
 def _read(model, ngrams: np.ndarray, cuts=()) -> np.ndarray:
-    return np.concatenate([model.log_prob(part[:, :-1], part[:, -1]) for part in np.split(ngrams, cuts)])
+    return np.concatenate(
+        [model.log_prob(part[:, :-1], part[:, -1]) for part in np.split(ngrams, cuts)]
+    )
 
 
 def _gradient(model: NPLM, ngrams: np.ndarray) -> tuple[np.ndarray, list]:
-    """Return ln P of n-grams, and the gradient of -1/B sum ln P by the weights, from the probabilities of all words."""
+    """Return ln P of n-grams, and the gradient of -1/B sum ln P by the weights, from the
+    probabilities of all words.
+    """
     with tf.GradientTape() as tape:
         log_prob = tf.math.log(tf.gather(model(ngrams[:, :-1]), ngrams[:, -1], batch_dims=1))
         loss = -tf.reduce_mean(log_prob)
@@ -115,7 +121,10 @@ def _read_plainly(model: NPLM, ngrams: np.ndarray, chunk: int, rate: float, scal
 
 @pytest.mark.parametrize(
     "factors",
-    [pytest.param({}, marks=pytest.mark.long), {"embedding": 0.5, "hidden": 2.0, "output": 0.0, "biases": 4.0}],
+    [
+        pytest.param({}, marks=pytest.mark.long),
+        {"embedding": 0.5, "hidden": 2.0, "output": 0.0, "biases": 4.0},
+    ],
 )
 def test_sgd_is_the_plain_loop(factors):
     model = _build_paper()
@@ -139,7 +148,9 @@ def test_the_trained_network_keeps_a_share_of_the_probability(cuts):
     expected = np.log(0.7 * np.exp(learned) + 0.3 * np.exp(trained))
     assert np.allclose(_read(shared, NGRAMS, cuts), expected, atol=1e-5)
     still = DynamicNPLM(model, DynamicSettings(rate=0, static_share=0.3))
-    assert np.array_equal(_read(still, NGRAMS), _read(DynamicNPLM(model, DynamicSettings(rate=0)), NGRAMS))
+    assert np.array_equal(
+        _read(still, NGRAMS), _read(DynamicNPLM(model, DynamicSettings(rate=0)), NGRAMS)
+    )
 
 
 def test_a_tied_matrix_is_of_the_embedding():
@@ -156,7 +167,9 @@ def test_steps_in_units_of_the_training_gradient():
         assert np.allclose(found, wanted, rtol=1e-3, atol=1e-7)
     mean = np.mean(np.concatenate([np.sqrt(square[square > 0]) for square in squares]))
     least = [(0.1 if group == "biases" else 1.0) * mean for group in group_weights(model)]
-    scales = [mean / np.maximum(np.sqrt(square), low) for square, low in zip(squares, least, strict=True)]
+    scales = [
+        mean / np.maximum(np.sqrt(square), low) for square, low in zip(squares, least, strict=True)
+    ]
     expected = _read_plainly(model, NGRAMS, 4, 0.05, scales)
     dynamic = DynamicNPLM(model, DynamicSettings(chunk=4, rate=0.05, rule="rms"), measured)
     assert np.allclose(_read(dynamic, NGRAMS), expected, atol=1e-3)

@@ -13,14 +13,21 @@ from keras_nplm.models.dynamic.tuning import find_settings
 
 
 def _find(rule: str = "rms", best_rate: float = 0.2, chunks: dict | None = None) -> DynamicSettings:
-    """Search where the perplexity is a bowl around the best rate, times a factor of the chunk; 100 without steps."""
+    """Search where the perplexity is a bowl around the best rate, times a factor of the chunk; 100
+    without steps.
+    """
 
     def evaluate(settings: DynamicSettings) -> np.ndarray:
         if not settings.rate:
             return np.full(9, -math.log(100))
         distance = math.log2(settings.rate / (best_rate * math.sqrt(settings.chunk / 32)))
         return np.full(
-            9, -math.log(50 * (1 + 0.05 * distance**2) * ({16: 1.1, 64: 1.1} | (chunks or {})).get(settings.chunk, 1))
+            9,
+            -math.log(
+                50
+                * (1 + 0.05 * distance**2)
+                * ({16: 1.1, 64: 1.1} | (chunks or {})).get(settings.chunk, 1)
+            ),
         )
 
     best, measured = find_settings(evaluate, rule)
@@ -50,7 +57,9 @@ def test_rates_are_found(rule, rate):
 
 
 def _read_two_kinds(settings: DynamicSettings) -> np.ndarray:
-    """Return ln P of tokens that repeat, which larger steps predict better, and of others, which they forget."""
+    """Return ln P of tokens that repeat, which larger steps predict better, and of others, which
+    they forget.
+    """
     repeated = np.arange(1000) % 5 < 3
     if not settings.rate:
         return np.log(np.where(repeated, 0.002, 0.01))
@@ -63,14 +72,21 @@ def _read_two_kinds(settings: DynamicSettings) -> np.ndarray:
 def test_a_share_of_the_trained_network_allows_larger_steps():
     def measure(settings: DynamicSettings) -> float:
         shared = dataclasses.replace(settings, static_share=0.0)
-        learned, trained = np.exp(_read_two_kinds(shared)), np.exp(_read_two_kinds(DynamicSettings(rate=0)))
+        learned, trained = (
+            np.exp(_read_two_kinds(shared)),
+            np.exp(_read_two_kinds(DynamicSettings(rate=0))),
+        )
         mixed = (1 - settings.static_share) * learned + settings.static_share * trained
         return float(np.exp(-np.mean(np.log(mixed))))
 
     best, measured = find_settings(_read_two_kinds, "rms")
     assert measured[best] == pytest.approx(measure(best), rel=1e-9)
     rates = [best.rate * 2.0**step for step in range(-6, 7)]
-    grid = [dataclasses.replace(best, rate=rate, static_share=share) for rate in rates for share in np.arange(4) / 10]
+    grid = [
+        dataclasses.replace(best, rate=rate, static_share=share)
+        for rate in rates
+        for share in np.arange(4) / 10
+    ]
     assert measured[best] == pytest.approx(min(map(measure, grid)), rel=1e-9)
     alone = [each for each in grid if each.static_share == 0]
     assert best.static_share > 0 and best.rate > min(alone, key=measure).rate
@@ -91,12 +107,16 @@ def test_a_search_reads_the_text_at_most_six_times(chunks, readings):
     best, _ = find_settings(read, "rms")
     assert [best.chunk] == [*chunks]
     assert len(asked) == len(set(asked)) == readings
-    assert not any(settings.static_share for settings in asked)  # a share needs no reading of its own
+    # a share needs no reading of its own
+    assert not any(settings.static_share for settings in asked)
 
 
 def test_no_step_is_a_candidate():
     assert find_settings(lambda settings: np.full(9, -settings.rate), "sgd")[0].rate == 0
-    assert find_settings(lambda settings: np.full(9, np.nan if settings.rate else -1.0), "sgd")[0].rate == 0
+    assert (
+        find_settings(lambda settings: np.full(9, np.nan if settings.rate else -1.0), "sgd")[0].rate
+        == 0
+    )
 
 
 def test_mean_squares_of_a_short_list_are_those_of_its_outputs():

@@ -43,7 +43,10 @@ of_every_network = pytest.mark.parametrize("name", NETWORKS)
 
 
 def mark_pairs_long() -> list:
-    """Return the names of networks. Those of two parts that others have, too, are for the long tests."""
+    """Return the names of networks.
+
+    Those of two parts that others have, too, are for the long tests.
+    """
     names = []
     for name in NETWORKS:
         head, _, objective = name.partition(" / ")
@@ -60,7 +63,9 @@ of_every_scorer = pytest.mark.parametrize(
 
 
 # a file has the weights of each part, whatever its pair; all options are in test_network_file.py
-of_files = pytest.mark.parametrize("name", ["hidden of Keras", "pointer, direct", "energy / nce, held out", *EMBEDS])
+of_files = pytest.mark.parametrize(
+    "name", ["hidden of Keras", "pointer, direct", "energy / nce, held out", *EMBEDS]
+)
 
 
 @functools.cache
@@ -176,7 +181,9 @@ def test_scores_have_float32_at_least_whatever_the_precision(name, dtype):
 
 
 @of_half_precision
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", pytest.param("bfloat16", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "dtype", ["mixed_bfloat16", pytest.param("bfloat16", marks=pytest.mark.long)]
+)
 def test_half_precision_trains(name, dtype):
     network = build_network(name, dtype)
     inputs = make_inputs(network)
@@ -236,7 +243,9 @@ def test_a_training_step_has_the_gradient_of_the_loss_by_finite_differences(name
         differences.append((losses[0] - losses[1]) / 2e-6)
     paths = [weight.path for weight in network.trainable_weights]
     gradients = take_step(network, inputs, targets)
-    for path, gradient, direction, expected in zip(paths, gradients, directions, differences, strict=True):
+    for path, gradient, direction, expected in zip(
+        paths, gradients, directions, differences, strict=True
+    ):
         found = np.sum(gradient * direction)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7, err_msg=path)
 
@@ -259,7 +268,12 @@ def test_the_losses_are_those_of_the_formula(name):
 
 @pytest.mark.parametrize(
     "name",
-    [f"{head} / {kind}" for head in ("linear", "low rank", "energy") for kind in SAMPLED if "held out" not in kind],
+    [
+        f"{head} / {kind}"
+        for head in ("linear", "low rank", "energy")
+        for kind in SAMPLED
+        if "held out" not in kind
+    ],
 )
 def test_a_sampled_step_touches_the_rows_of_few_words_only(name):
     network = build(name)
@@ -280,7 +294,9 @@ def test_a_sampled_step_touches_the_rows_of_few_words_only(name):
         assert {*gradient.indices.numpy().tolist()} == of_words
 
 
-@pytest.mark.parametrize("name", ["paper", "adaptive / likelihood", "energy / nce", "pointer linear"])
+@pytest.mark.parametrize(
+    "name", ["paper", "adaptive / likelihood", "energy / nce", "pointer linear"]
+)
 def test_ids_out_of_range_are_refused(name):
     network = build_network(name)
     contexts = make_contexts()
@@ -481,7 +497,9 @@ def test_self_normalised_scores_are_the_logits_or_are_refused(name):
     network = build(name)
     is_refused = any(part in name for part in ("adaptive", "short-list", "hybrid", "of Keras"))
     if is_refused:
-        with pytest.raises(InputError, match="`model` must be a network of TanhHidden or DeepHidden"):
+        with pytest.raises(
+            InputError, match="`model` must be a network of TanhHidden or DeepHidden"
+        ):
             SelfNormalised(network)
         return
     scores = SelfNormalised(network)

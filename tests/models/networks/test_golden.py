@@ -27,7 +27,14 @@ pytestmark = pytest.mark.skipif(not GOLDEN.exists(), reason="needs ../shared/gol
 
 
 def build_paper(**options):
-    return NPLM(V, order=5, embedding_dim=M, hidden_units=options.pop("hidden_units", H), boundary="stream", **options)
+    return NPLM(
+        V,
+        order=5,
+        embedding_dim=M,
+        hidden_units=options.pop("hidden_units", H),
+        boundary="stream",
+        **options,
+    )
 
 
 def build_short(head=None, objective=None, kind=ContextNetwork):
@@ -139,10 +146,14 @@ def test_probabilities_are_those_of_the_golden_network(name):
     scores = network.scores(inputs)
     inside = stored["targets"] < network.prob.num_outputs
     places = np.flatnonzero(inside).astype(np.int32)
-    log_prob = scores.take(places).logit(stored["targets"][inside]) - tf.gather(scores.log_z(), places)
+    log_prob = scores.take(places).logit(stored["targets"][inside]) - tf.gather(
+        scores.log_z(), places
+    )
     np.testing.assert_allclose(log_prob, stored["log_prob"][inside], rtol=1e-5, atol=1e-6)
     if "segments" in stored:
-        rows = network({"segments": stored["segments"]}).numpy().reshape(-1, network.prob.num_outputs)
+        rows = (
+            network({"segments": stored["segments"]}).numpy().reshape(-1, network.prob.num_outputs)
+        )
         np.testing.assert_allclose(rows, stored["segment_probabilities"], rtol=1e-5, atol=1e-9)
 
 

@@ -11,9 +11,15 @@ from keras_nplm import NPLM, ContextEmbedding, ContextNetwork, DeepHidden, Likel
 V = 11
 SHAPES = [
     pytest.param(dict(order=5, embedding_dim=3, hidden_units=4), id="hidden"),
-    pytest.param(dict(order=5, embedding_dim=3, hidden_units=4, direct_connections=True), id="hidden, W"),
-    pytest.param(dict(order=3, embedding_dim=6, hidden_units=0, direct_connections=True), id="W alone"),
-    pytest.param(dict(order=2, embedding_dim=1, hidden_units=1, direct_connections=True), id="bigram"),
+    pytest.param(
+        dict(order=5, embedding_dim=3, hidden_units=4, direct_connections=True), id="hidden, W"
+    ),
+    pytest.param(
+        dict(order=3, embedding_dim=6, hidden_units=0, direct_connections=True), id="W alone"
+    ),
+    pytest.param(
+        dict(order=2, embedding_dim=1, hidden_units=1, direct_connections=True), id="bigram"
+    ),
 ]
 
 
@@ -170,7 +176,10 @@ def test_pretrained_vectors_stay_in_a_network():
     embed.build((None, 3))
     vectors = np.random.default_rng(0).normal(size=(V, 3)).astype(np.float32)
     embed.C.assign(vectors)
-    networks = [ContextNetwork(4, embed, LinearHead(V, name="prob"), Likelihood(), DeepHidden(5)) for _ in range(2)]
+    networks = [
+        ContextNetwork(4, embed, LinearHead(V, name="prob"), Likelihood(), DeepHidden(5))
+        for _ in range(2)
+    ]
     assert networks[0].embed.C is networks[1].embed.C
     assert len(embed.weights) == 1
     np.testing.assert_array_equal(embed.C, vectors)

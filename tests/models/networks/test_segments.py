@@ -1,4 +1,6 @@
-"""Segments: T targets that share their context have the probabilities and gradients of T n-grams."""
+"""Segments: T targets that share their context have the probabilities and gradients of T
+n-grams.
+"""
 
 import functools
 
@@ -282,7 +284,9 @@ def short_segments(monkeypatch):
 
 @functools.cache
 def build_reader(boundary):
-    """Return the network that tests of one boundary share, as its graphs take most of their time."""
+    """Return the network that tests of one boundary share, as its graphs take most of their
+    time.
+    """
     return build_nce_pointer(boundary)
 
 
@@ -324,7 +328,9 @@ def test_dynamic_evaluation_reads_texts_as_segments(boundary, monkeypatch):
     check_dynamic_evaluation(network, ngrams, monkeypatch, is_joined=True)
 
 
-@pytest.mark.parametrize("boundary, marker", [pytest.param("sentence", 3, marks=pytest.mark.long), ("text", 2)])
+@pytest.mark.parametrize(
+    "boundary, marker", [pytest.param("sentence", 3, marks=pytest.mark.long), ("text", 2)]
+)
 def test_dynamic_evaluation_keeps_markers_in_contexts(boundary, marker, monkeypatch):
     network = build_nce_pointer(boundary)
     words = np.random.default_rng(7).integers(4, V, 60).astype(np.int32)

@@ -101,7 +101,9 @@ def test_held_out_mass_and_self_normalisation_are_in_the_loss():
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(dict(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=False)), id="a loss"),
+        pytest.param(
+            dict(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=False)), id="a loss"
+        ),
         pytest.param(dict(metrics=["accuracy"]), id="a metric"),
     ],
 )
@@ -188,7 +190,9 @@ def test_callbacks_see_the_perplexity():
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     model.fit(*data, validation_data=data, epochs=5, verbose=0, callbacks=[callback, stop])
     # nothing improves by a billion: training stops after the second epoch
-    assert [set(logs) for logs in seen] == [{"loss", "perplexity", "val_loss", "val_perplexity"}] * 2
+    assert [set(logs) for logs in seen] == [
+        {"loss", "perplexity", "val_loss", "val_perplexity"}
+    ] * 2
 
 
 # A subclass, and a loss of the user's own
@@ -350,7 +354,9 @@ def test_an_unknown_width_that_is_wrong_stops_training():
     contexts = np.full((2, ORDER), 4, np.int32)
     targets = np.full(2, 4, np.int32)
     signature = (tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32))
-    data = tf.data.Dataset.from_generator(lambda: iter([(contexts, targets)]), output_signature=signature)
+    data = tf.data.Dataset.from_generator(
+        lambda: iter([(contexts, targets)]), output_signature=signature
+    )
     model = build_nplm()
     model.compile("sgd")
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[2,4\].*\[\?,3\]"):

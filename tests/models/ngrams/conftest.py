@@ -10,19 +10,26 @@ from keras_nplm.data.ngram_arrays import ngram_positions
 
 @pytest.fixture(scope="session")
 def texts():
-    """A function of the boundary: a strategy of texts over 9 ids, the last never seen, in sentences closed by `</s>`.
+    """A function of the boundary: a strategy of texts over 9 ids, the last never seen, in sentences
+    closed by `</s>`.
 
     With the boundary `"text"` every third sentence begins a document.
     """
-    sentence = st.lists(st.sampled_from([1, *range(4, 8)]), min_size=1, max_size=9).map(lambda ids: [*ids, 3])
-    ids = st.lists(sentence, min_size=1, max_size=12).map(lambda s: np.concatenate(s).astype(np.int32))
+    sentence = st.lists(st.sampled_from([1, *range(4, 8)]), min_size=1, max_size=9).map(
+        lambda ids: [*ids, 3]
+    )
+    ids = st.lists(sentence, min_size=1, max_size=12).map(
+        lambda s: np.concatenate(s).astype(np.int32)
+    )
     documents = ids.map(lambda ids: np.insert(ids, np.flatnonzero(ids == 3)[::3] + 1, 2))
     return {"stream": ids, "sentence": ids, "text": documents}.__getitem__
 
 
 @pytest.fixture(scope="session")
 def list_events():
-    """Function that yields (context, word) of every target: a context has no `<pad>` and at most one `<s>`."""
+    """Function that yields (context, word) of every target: a context has no `<pad>` and at most
+    one `<s>`.
+    """
 
     def list_events(ids, order, boundary):
         tokens, positions = ngram_positions(ids, order, boundary)
@@ -41,7 +48,9 @@ def list_events():
 
 @pytest.fixture(scope="session")
 def pad_contexts():
-    """Function that returns contexts of any length as int32 [contexts, n-1], with `<pad>` at the front."""
+    """Function that returns contexts of any length as int32 [contexts, n-1], with `<pad>` at the
+    front.
+    """
 
     def pad_contexts(contexts, order):
         rows = [[0] * (order - 1 - len(context)) + list(context) for context in contexts]
@@ -55,4 +64,6 @@ def brown(brown_directory, tmp_path_factory):
     """Brown with the paper's split and vocabulary."""
     corpus = open_corpus("brown", data_dir=str(brown_directory))
     sentences = (sentence for split in corpus.splits for sentence in corpus.sentences(split))
-    return encode_corpus(corpus, Vocabulary.build(sentences, min_count=4), tmp_path_factory.mktemp("brown"))
+    return encode_corpus(
+        corpus, Vocabulary.build(sentences, min_count=4), tmp_path_factory.mktemp("brown")
+    )

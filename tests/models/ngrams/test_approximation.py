@@ -17,11 +17,15 @@ BOUNDARIES = ("stream", "sentence", "text")
 
 
 class Toy:
-    """A softmax of sums of random vectors, one a word and place: every id has some probability, <pad>, too."""
+    """A softmax of sums of random vectors, one a word and place: every id has some probability,
+    <pad>, too.
+    """
 
     def __init__(self, order, seed=0, vocabulary_size=V):
         self.order, self.vocabulary_size = order, vocabulary_size
-        self.vectors = np.random.default_rng(seed).normal(0, 1, (order - 1, vocabulary_size, vocabulary_size))
+        self.vectors = np.random.default_rng(seed).normal(
+            0, 1, (order - 1, vocabulary_size, vocabulary_size)
+        )
 
     def next_log_probs(self, context_ids):
         logits = sum(vectors[ids] for vectors, ids in zip(self.vectors, context_ids.T, strict=True))
@@ -64,7 +68,9 @@ def _plain(model, ids, order, boundary, least):
     whole = sum(expected[0].values())
     tables = [{ngram: count / whole for ngram, count in expected[0].items()}]
     for k in range(1, order):
-        listed = [ngram for ngram, count in expected[k].items() if count > least or ngram in text[k]]
+        listed = [
+            ngram for ngram, count in expected[k].items() if count > least or ngram in text[k]
+        ]
         tables.append({ngram: expected[k][ngram] / times[k][ngram[:-1]] for ngram in listed})
     return tables
 
@@ -87,7 +93,8 @@ def test_fitted_unigrams_keep_the_marginals(boundary, monkeypatch):
     monkeypatch.setattr(approximation, "_UNSEEN_SHARE", 1e-9)
     words, end = [1, *range(4, 12)], boundary == "sentence"
     together = np.random.default_rng(1).exponential(1, (len(words) + end,) * 2) ** 3
-    pairs = np.zeros((12, 12))  # P(v w): words stand as often before others as after, <s> as often as </s>
+    # P(v w): words stand as often before others as after, <s> as often as </s>
+    pairs = np.zeros((12, 12))
     pairs[np.ix_(words + [2] * end, words + [3] * end)] = together + together.T
     pairs /= pairs.sum()
     before, after = pairs.sum(axis=1), pairs.sum(axis=0)
@@ -97,6 +104,8 @@ def test_fitted_unigrams_keep_the_marginals(boundary, monkeypatch):
     pruned = BackoffModel.normalised(ContextTrie(12, []), marginals, [listed], [log_probs])
 
     def error(model):
-        return np.abs(before @ np.exp(model.next_log_probs(np.arange(12)[:, None]).astype(float)) - after).max()
+        return np.abs(
+            before @ np.exp(model.next_log_probs(np.arange(12)[:, None]).astype(float)) - after
+        ).max()
 
     assert error(approximation.fit_unigrams(pruned, marginals)) < 1e-5 < 1e-3 < error(pruned)

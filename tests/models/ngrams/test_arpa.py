@@ -4,12 +4,21 @@ import numpy as np
 import pytest
 
 from keras_nplm import InputError, Vocabulary
-from keras_nplm.models.ngrams import BackoffModel, arpa, arpa_lines, kneser_ney, prune, read_arpa, write_arpa
+from keras_nplm.models.ngrams import (
+    BackoffModel,
+    arpa,
+    arpa_lines,
+    kneser_ney,
+    prune,
+    read_arpa,
+    write_arpa,
+)
 
 WORDS = ["the", "cat", "sat", "on", "mat"]
 LN10 = np.log(10)
 
-# As SRILM writes it: a comment first, tabs, -99 for no probability, back-offs left out; "sat on" was pruned away.
+# As SRILM writes it: a comment first, tabs, -99 for no probability, back-offs left out; "sat on"
+# was pruned away.
 SRILM = """some comment
 
 \\data\\
@@ -48,7 +57,9 @@ def _text(boundary: str) -> np.ndarray:
 
 @pytest.fixture
 def read(tmp_path):
-    """Function that reads a model from the text of an ARPA file, with a given vocabulary or its own."""
+    """Function that reads a model from the text of an ARPA file, with a given vocabulary or its
+    own.
+    """
 
     def read(text: str, vocabulary: Vocabulary | None = None) -> tuple[BackoffModel, Vocabulary]:
         (tmp_path / "read.arpa").write_text(text, encoding="utf-8")
@@ -59,7 +70,9 @@ def read(tmp_path):
 
 def _log10(model: BackoffModel, vocabulary: Vocabulary, words: str) -> float:
     """Return log10 P of the last word after the words before it."""
-    ids = [vocabulary.words.index(word) if word in vocabulary.words else 1 for word in words.split()]
+    ids = [
+        vocabulary.words.index(word) if word in vocabulary.words else 1 for word in words.split()
+    ]
     padded = np.array([[0] * (model.order - 1) + ids])[:, -model.order :]
     return float(model.log_prob(padded[:, :-1], padded[:, -1])[0]) / LN10
 
@@ -75,7 +88,9 @@ def test_written_models_are_read_back(tmp_path, monkeypatch, boundary, threshold
     assert (tmp_path / name).read_bytes().startswith(b"\x1f\x8b") == name.endswith(".gz")
     contexts = np.random.default_rng(0).choice([0, 1, 2, 4, 5, 6, 7, 8], (60, 3))
     same, _ = read_arpa(tmp_path / name, vocabulary)
-    np.testing.assert_allclose(np.exp(same.next_log_probs(contexts)), np.exp(model.next_log_probs(contexts)), atol=1e-6)
+    np.testing.assert_allclose(
+        np.exp(same.next_log_probs(contexts)), np.exp(model.next_log_probs(contexts)), atol=1e-6
+    )
     own, words = read_arpa(tmp_path / name)
     assert sorted(words.words) == sorted(vocabulary.words)
     there = np.array([words.words.index(word) for word in vocabulary.words])
@@ -84,8 +99,14 @@ def test_written_models_are_read_back(tmp_path, monkeypatch, boundary, threshold
 
 
 UNIGRAMS = "\\data\\\nngram 1=3\n\n\\1-grams:\n-1\t<s>\n-1\t</s>\n-0.5\ta\t0\n\n\\end\\\n"
-POSITIVE = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n-99 </s>\n-0.30103 a 0.2552725\n-0.30103 b\n\n"
-FOURGRAM = SRILM.replace("ngram 3=1", "ngram 3=1\nngram 4=1").replace("sat on the", "sat on the\t-0.5")
+POSITIVE = (
+    "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n-99 </s>\n-0.30103 "
+    "a "
+    "0.2552725\n-0.30103 b\n\n"
+)
+FOURGRAM = SRILM.replace("ngram 3=1", "ngram 3=1\nngram 4=1").replace(
+    "sat on the", "sat on the\t-0.5"
+)
 ANSWERS = [
     (SRILM, "<s> the cat", -0.05 - 0.25),  # backed off from <s> the
     (SRILM, "sat on the", -0.1),  # though sat on is no bigram of the file
@@ -98,7 +119,11 @@ ANSWERS = [
     (SRILM.replace("<unk>", "<UNK>"), "on dog", -0.1 - 1.1),
     (UNIGRAMS, "a a", -0.5),
     (POSITIVE + "\\2-grams:\n-1 a a\n\n\\end\\\n", "a b", np.log10(0.9)),  # 1.8 · 0.5
-    (FOURGRAM.replace("\\end\\", "\\4-grams:\n-0.2\t<s> sat on the\n\n\\end\\"), "sat on the cat", -0.5 - 0.25),
+    (
+        FOURGRAM.replace("\\end\\", "\\4-grams:\n-0.2\t<s> sat on the\n\n\\end\\"),
+        "sat on the cat",
+        -0.5 - 0.25,
+    ),
 ]
 
 
@@ -110,7 +135,9 @@ def test_files_of_other_tools_are_read(read, text, words, expected):
 
 def test_words_that_only_the_vocabulary_has_are_unknown_words(read):
     assert read(SRILM)[1].words[4:] == ["cat", "on", "sat", "the"]
-    assert _log10(*read(SRILM, Vocabulary([*WORDS[:4], "dog"])), "on dog") == pytest.approx(-0.1 - 1.1)
+    assert _log10(*read(SRILM, Vocabulary([*WORDS[:4], "dog"])), "on dog") == pytest.approx(
+        -0.1 - 1.1
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,14 +145,18 @@ def test_words_that_only_the_vocabulary_has_are_unknown_words(read):
     [
         lambda text: "\ufeff" + text[text.index("\\data") :],
         lambda text: text.replace("\n", "\r\n"),
-        lambda text: text.replace("\n-0.5\tcat", "\n\n \t\n-0.5\tcat").replace("\t-0.05\n", "\t-0.05 \n\n"),
+        lambda text: text.replace("\n-0.5\tcat", "\n\n \t\n-0.5\tcat").replace(
+            "\t-0.05\n", "\t-0.05 \n\n"
+        ),
         lambda text: text.replace("sat on the", "sat on the\t0"),
     ],
 )
 def test_forms_that_other_tools_read_are_read(read, change):
     (one, words), (two, same) = read(SRILM), read(change(SRILM))
     assert words == same and one.num_ngrams == two.num_ngrams
-    for found, expected in zip(two.log_probs + two.backoffs, one.log_probs + one.backoffs, strict=True):
+    for found, expected in zip(
+        two.log_probs + two.backoffs, one.log_probs + one.backoffs, strict=True
+    ):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -134,7 +165,11 @@ MALFORMED = [  # text, what replaces it, and words of the message
     ("ngram 2=4", "ngram 3=4", "line 5: expected ngram 2=NUMBER"),
     ("ngram 2=4", "ngram 2=3", "line 21: expected the end of the 3 2-grams"),
     ("ngram 2=4", "ngram 2=5", "expected log10 probability, 2 words and perhaps log10 back"),
-    (SRILM[SRILM.index("-0.3\tcat sat") :], "", "line 20: expected log10 probability, 2 words.*end of the file"),
+    (
+        SRILM[SRILM.index("-0.3\tcat sat") :],
+        "",
+        "line 20: expected log10 probability, 2 words.*end of the file",
+    ),
     ("-0.25\tthe cat", "-0.25\tthe", "line 19: expected log10 probability, 2 words"),
     ("-0.25\tthe cat", "x\tthe cat", "line 19: expected a number. Received"),
     ("cat sat\t-0.15", "cat sat\t1e400", "line 20: expected a number"),

@@ -24,7 +24,9 @@ def test_model_follows_the_formula(boundary):
     assert 0 < model.uniform_weight < 1  # word 8 is never seen
     counts = np.bincount(ids, minlength=V)
     contexts = rng.integers(4, V, (20, 2))
-    class_model = kneser_ney(classes[ids], 7, 3, boundary, np.array([4, 5, 6] + [3] * (boundary != "stream")))
+    class_model = kneser_ney(
+        classes[ids], 7, 3, boundary, np.array([4, 5, 6] + [3] * (boundary != "stream"))
+    )
     by_class = np.exp(class_model.next_log_probs(classes[contexts]))
     predicted = predicted_ids(V, boundary)
     expected = np.zeros((20, V))

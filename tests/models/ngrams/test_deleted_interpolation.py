@@ -33,7 +33,10 @@ def test_model_follows_the_formula(texts, list_events, pad_contexts, back_off, d
     contexts = [(), *itertools.product([1, *range(4, V)], repeat=2), (4,)][:60]
     expected = []
     for context in contexts:
-        total = {k: sum(n for (c, _), n in counts.items() if c == context[len(context) - k :]) for k in range(3)}
+        total = {
+            k: sum(n for (c, _), n in counts.items() if c == context[len(context) - k :])
+            for k in range(3)
+        }
         total = {k: n if k <= len(context) else 0 for k, n in total.items()}
         if back_off:
             longest = 2 if total[2] else 1
@@ -59,7 +62,9 @@ def test_model_follows_the_formula(texts, list_events, pad_contexts, back_off, d
 @pytest.mark.long
 def test_perplexity_on_brown_is_that_of_the_paper(brown):
     train, held_out = brown.ids("train"), brown.ids("validation")
-    paper = deleted_interpolation(train, held_out, brown.vocabulary_size, 3, "stream", back_off=False)
+    paper = deleted_interpolation(
+        train, held_out, brown.vocabulary_size, 3, "stream", back_off=False
+    )
     assert evaluate(paper, brown.ids("test"))["perplexity"] <= 355
     ours = deleted_interpolation(train, held_out, brown.vocabulary_size, 3, "stream")
     assert evaluate(ours, brown.ids("test"))["perplexity"] <= 341

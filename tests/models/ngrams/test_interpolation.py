@@ -13,7 +13,8 @@ def test_fitted_weights_are_the_most_likely_ones():
     np.testing.assert_allclose(weights.sum(axis=1), 1)
     np.testing.assert_allclose(weights[2], 1 / 3)  # a bin without events
 
-    def penalised(b, w):  # one event shared by the components is the prior w_1^(1/3) w_2^(1/3) w_3^(1/3)
+    # one event shared by the components is the prior w_1^(1/3) w_2^(1/3) w_3^(1/3)
+    def penalised(b, w):
         return combine(log_probs[bins == b], w).sum() + np.log(w).mean()
 
     for b in range(2):

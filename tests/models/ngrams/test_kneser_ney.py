@@ -1,4 +1,6 @@
-"""Kneser-Ney smoothing against Chen & Goodman's formulas in plain Python, and against KenLM on Brown."""
+"""Kneser-Ney smoothing against Chen & Goodman's formulas in plain Python, and against KenLM on
+Brown.
+"""
 
 import collections
 
@@ -32,7 +34,9 @@ class PlainKneserNey:
                     self.a[k - 1][(*context[len(context) - k + 1 :], word)] += 1
         for k in range(order - 1, 0, -1):
             before = collections.Counter(ngram[1:] for ngram in self.a[k])
-            self.a[k - 1] = {g: c if g[0] == 2 else max(before[g], 1) for g, c in self.a[k - 1].items()}
+            self.a[k - 1] = {
+                g: c if g[0] == 2 else max(before[g], 1) for g, c in self.a[k - 1].items()
+            }
 
     def p(self, context, word):
         k = len(context) + 1
@@ -49,8 +53,15 @@ class PlainKneserNey:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.data(), st.integers(2, 4), st.sampled_from(["stream", "sentence", "text"]), st.integers(0, 1 << 30))
-def test_kneser_ney_follows_the_formula(texts, list_events, pad_contexts, data, order, boundary, seed):
+@given(
+    st.data(),
+    st.integers(2, 4),
+    st.sampled_from(["stream", "sentence", "text"]),
+    st.integers(0, 1 << 30),
+)
+def test_kneser_ney_follows_the_formula(
+    texts, list_events, pad_contexts, data, order, boundary, seed
+):
     ids = data.draw(texts(boundary))
     events = list(list_events(ids, order, boundary))
     model, plain = kneser_ney(ids, V, order, boundary), PlainKneserNey(events, order, boundary)
@@ -63,7 +74,9 @@ def test_kneser_ney_follows_the_formula(texts, list_events, pad_contexts, data, 
     np.testing.assert_allclose(np.exp(log_probs), expected, atol=2e-6)
     for word in range(V):
         targets = np.full(len(contexts), word)
-        np.testing.assert_array_equal(model.log_prob(pad_contexts(contexts, order), targets), log_probs[:, word])
+        np.testing.assert_array_equal(
+            model.log_prob(pad_contexts(contexts, order), targets), log_probs[:, word]
+        )
 
 
 Y = 100 / (100 + 2 * 40)
@@ -72,8 +85,13 @@ Y = 100 / (100 + 2 * 40)
 @pytest.mark.parametrize(
     "counts, times, expected",
     [
-        ([1, 2, 3, 4, 7], [100, 40, 20, 10, 5], [1 - 2 * Y * 0.4, 2 - 3 * Y * 0.5, 3 - 4 * Y * 0.5]),
-        ([1, 2, 3, 5], [100, 40, 20, 7], [1 - 2 * Y * 0.4, 2 - 3 * Y * 0.5, 3]),  # as in KenLM's lmplz
+        (
+            [1, 2, 3, 4, 7],
+            [100, 40, 20, 10, 5],
+            [1 - 2 * Y * 0.4, 2 - 3 * Y * 0.5, 3 - 4 * Y * 0.5],
+        ),
+        # as in KenLM's lmplz
+        ([1, 2, 3, 5], [100, 40, 20, 7], [1 - 2 * Y * 0.4, 2 - 3 * Y * 0.5, 3]),
         ([2, 3, 5], [40, 20, 7], [0.5, 1, 1.5]),
         ([1, 3, 5], [100, 20, 7], [0.5, 1, 1.5]),
         ([1, 2, 5], [100, 40, 7], [0.5, 1, 1.5]),
@@ -82,7 +100,9 @@ Y = 100 / (100 + 2 * 40)
     ],
 )
 def test_discounts_are_those_of_chen_and_goodman_or_fall_back(counts, times, expected):
-    np.testing.assert_allclose(estimate_discounts(_count_frequencies(np.repeat(counts, times))), expected)
+    np.testing.assert_allclose(
+        estimate_discounts(_count_frequencies(np.repeat(counts, times))), expected
+    )
 
 
 @pytest.mark.long

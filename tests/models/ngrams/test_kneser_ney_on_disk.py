@@ -13,15 +13,23 @@ ROW = 48  # bytes of `memory` for each word of a counted n-gram
 
 
 def _estimate(path, ids, size, order, boundary, tokens, cut=0):
-    """Estimate on disk, with the n-grams of `tokens` tokens in memory; the text comes in two parts."""
+    """Estimate on disk, with the n-grams of `tokens` tokens in memory; the text comes in two
+    parts.
+    """
     parts = [ids[:cut], ids[cut:]]
-    kneser_ney_on_disk(path, lambda: iter(parts), len(ids), size, order, boundary, memory=tokens * ROW * order)
+    kneser_ney_on_disk(
+        path, lambda: iter(parts), len(ids), size, order, boundary, memory=tokens * ROW * order
+    )
     return BackoffModel.load(path, boundary)
 
 
 def _assert_same_tables(found, expected):
     for name, table in expected.arrays().items():
-        tables = zip(found.arrays()[name], table, strict=True) if isinstance(table, list) else [(table, table)]
+        tables = (
+            zip(found.arrays()[name], table, strict=True)
+            if isinstance(table, list)
+            else [(table, table)]
+        )
         for one, other in tables:
             np.testing.assert_array_equal(one, other, name, strict=True)
     np.testing.assert_array_equal(found.unigrams, expected.unigrams, strict=True)
@@ -40,7 +48,8 @@ _sentences = st.lists(st.sampled_from([1, 4, 4, 5, 6]), min_size=1, max_size=9)
 )
 def test_tables_equal_those_in_memory(tmp_path_factory, sentences, order, boundary, tokens, cut):
     ids = np.array([word for sentence in sentences for word in (*sentence, 3)], np.int32)
-    ids = np.append(ids, [2, *ids[::-1]]).astype(np.int32) if boundary == "text" else ids  # two documents
+    # two documents
+    ids = np.append(ids, [2, *ids[::-1]]).astype(np.int32) if boundary == "text" else ids
     path = tmp_path_factory.getbasetemp() / "ngrams.npz"
     found = _estimate(path, ids, V, order, boundary, tokens, cut)
     _assert_same_tables(found, kneser_ney(ids, V, order, boundary))
@@ -49,7 +58,9 @@ def test_tables_equal_those_in_memory(tmp_path_factory, sentences, order, bounda
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("size, order", [(300, 5), (1 << 20, 6)])
 def test_large_tables_equal_those_in_memory(tmp_path, monkeypatch, size, order, boundary):
-    """In files, in several blocks, and with a vocabulary so large that keys of two words do not fit beside a place."""
+    """In files, in several blocks, and with a vocabulary so large that keys of two words do not fit
+    beside a place.
+    """
     monkeypatch.setattr(partitions, "_IN_MEMORY", 100)
     monkeypatch.setattr(partitions, "_BLOCK", 512)
     rng = np.random.default_rng(0)

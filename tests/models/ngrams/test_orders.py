@@ -1,4 +1,6 @@
-"""N-gram models of order 1, and orders without an n-gram: longer than every sentence, or pruned away."""
+"""N-gram models of order 1, and orders without an n-gram: longer than every sentence, or pruned
+away.
+"""
 
 import numpy as np
 import pytest
@@ -70,7 +72,9 @@ def test_models_with_empty_orders_are_distributions(build):
     log_probs = model.next_log_probs(contexts)
     np.testing.assert_allclose(np.exp(log_probs, dtype=np.float64).sum(axis=1), 1, atol=1e-5)
     targets = np.random.default_rng(1).choice([1, 3, 4, 5, 6], 40)
-    np.testing.assert_allclose(model.log_prob(contexts, targets), log_probs[np.arange(40), targets], atol=1e-5)
+    np.testing.assert_allclose(
+        model.log_prob(contexts, targets), log_probs[np.arange(40), targets], atol=1e-5
+    )
     assert 1 < evaluate(model, IDS)["perplexity"] < SIZE
 
 
@@ -81,7 +85,9 @@ def test_served_graphs_have_empty_orders(build):
 
     model = build()
     graph = build_graph(model)
-    contexts = np.random.default_rng(0).choice([0, 1, 2, 4, 5, 6], (20, model.order - 1)).astype(np.int32)
+    contexts = (
+        np.random.default_rng(0).choice([0, 1, 2, 4, 5, 6], (20, model.order - 1)).astype(np.int32)
+    )
     targets = np.random.default_rng(1).choice([1, 3, 4, 5, 6], 20).astype(np.int32)
     found = graph.log_prob(tf.constant(contexts), tf.constant(targets))
     np.testing.assert_allclose(found, model.log_prob(contexts, targets), atol=1e-5)
@@ -104,8 +110,14 @@ def test_written_files_have_the_orders_with_ngrams(tmp_path, build):
     read, _ = read_arpa(tmp_path / "model.arpa", VOCABULARY)
     assert read.num_ngrams == [number for number in model.num_ngrams if number]
     texts = ["b c a x", "a", "", "c c c c c c c c c"]
-    expected = [score.log_prob for score in LanguageModel(model, VOCABULARY, "whitespace").score(texts, alone=True)]
-    found = [score.log_prob for score in LanguageModel(read, VOCABULARY, "whitespace").score(texts, alone=True)]
+    expected = [
+        score.log_prob
+        for score in LanguageModel(model, VOCABULARY, "whitespace").score(texts, alone=True)
+    ]
+    found = [
+        score.log_prob
+        for score in LanguageModel(read, VOCABULARY, "whitespace").score(texts, alone=True)
+    ]
     assert found == pytest.approx(expected, rel=1e-5)
     ours = KenlmModel(tmp_path / "model.arpa")
     assert [ours.score(text) * np.log(10) for text in texts] == pytest.approx(expected, rel=1e-5)
@@ -118,16 +130,29 @@ def test_kenlm_reads_the_written_files(tmp_path, build):
     write_arpa(tmp_path / "model.arpa", model, VOCABULARY)
     theirs = real.Model(str(tmp_path / "model.arpa"))
     texts = ["b c a x", "a", "", "c c c c c c c c c"]
-    expected = [score.log_prob for score in LanguageModel(model, VOCABULARY, "whitespace").score(texts, alone=True)]
+    expected = [
+        score.log_prob
+        for score in LanguageModel(model, VOCABULARY, "whitespace").score(texts, alone=True)
+    ]
     assert [theirs.score(text) * np.log(10) for text in texts] == pytest.approx(expected, rel=1e-5)
 
 
 def test_back_off_weights_below_an_empty_order_count(tmp_path):
     lines = ["\\data\\", "ngram 1=4", "ngram 2=1", "ngram 3=0", "", "\\1-grams:"]
-    lines += ["-1\t<unk>", "-99\t<s>", "-0.5\t</s>", "-0.3\ta\t-0.1", "", "\\2-grams:", "-0.2\ta a\t-0.7"]
+    lines += [
+        "-1\t<unk>",
+        "-99\t<s>",
+        "-0.5\t</s>",
+        "-0.3\ta\t-0.1",
+        "",
+        "\\2-grams:",
+        "-0.2\ta a\t-0.7",
+    ]
     (tmp_path / "model.arpa").write_text("\n".join([*lines, "", "\\3-grams:", "", "\\end\\", ""]))
     model, vocabulary = read_arpa(tmp_path / "model.arpa")
-    assert model.log_prob([[4, 4]], [3])[0] == pytest.approx(np.log(10) * (-0.5 - 0.1 - 0.7), abs=1e-5)
+    assert model.log_prob([[4, 4]], [3])[0] == pytest.approx(
+        np.log(10) * (-0.5 - 0.1 - 0.7), abs=1e-5
+    )
     write_arpa(tmp_path / "again.arpa", model, vocabulary)
     again, _ = read_arpa(tmp_path / "again.arpa", vocabulary)
     assert again.log_prob([[4, 4]], [3]) == pytest.approx(model.log_prob([[4, 4]], [3]))
@@ -144,7 +169,9 @@ def test_unigrams_are_discounted_counts_and_the_uniform_distribution(boundary):
     expected = (counts - discounts) / counts.sum()
     expected[predicted] += discounts.sum() / counts.sum() / len(predicted)
     model = kneser_ney(ids, SIZE, 1, boundary)
-    np.testing.assert_allclose(np.exp(model.next_log_probs(np.zeros((1, 0), np.int32)))[0], expected, atol=1e-6)
+    np.testing.assert_allclose(
+        np.exp(model.next_log_probs(np.zeros((1, 0), np.int32)))[0], expected, atol=1e-6
+    )
 
 
 def test_models_of_order_1_are_saved_and_loaded(tmp_path):
@@ -166,7 +193,9 @@ def test_text_is_scored_and_continued_by_unigrams():
         assert state == b""
     [score] = language_model.score(["a x c"])
     assert total + scorer.end(state) == pytest.approx(score.log_prob)
-    assert score.log_prob == pytest.approx(sum(map(float, language_model.model.unigrams[[4, 1, 6, 3]])), abs=1e-5)
+    assert score.log_prob == pytest.approx(
+        sum(map(float, language_model.model.unigrams[[4, 1, 6, 3]])), abs=1e-5
+    )
     [tokens] = language_model.score_tokens(["a x c"])
     assert [token.order for token in tokens] == [1, 1, 1, 1]
     assert language_model.next_words("a", 3) == language_model.next_words("", 3)

@@ -31,7 +31,9 @@ def _without(model, k, place):
 
 
 def _probability(model, words):
-    """P of words from the start of a text, the first of them as if it had no context, <s> taken for </s>."""
+    """P of words from the start of a text, the first of them as if it had no context, <s> taken for
+    </s>.
+    """
     p = 1.0
     for i, word in enumerate(words):
         context = ([0] * (model.order - 1) + words[:i])[-(model.order - 1) :]
@@ -48,16 +50,26 @@ def test_changes_equal_the_entropy_of_removing_the_ngram(boundary):
         for place in range(0, len(ngrams), 3):
             h = ngrams[place, :-1].tolist()
             context = np.array([[0, 0, *h][-2:]])
-            before, after = (m.next_log_probs(context)[0].astype(float) for m in (model, _without(model, k, place)))
+            before, after = (
+                m.next_log_probs(context)[0].astype(float)
+                for m in (model, _without(model, k, place))
+            )
             there = np.isfinite(before)
             entropy = (np.exp(before[there]) * (before[there] - after[there])).sum()
-            assert changes[place] == pytest.approx(np.expm1(_probability(model, h) * entropy), abs=2e-7, rel=1e-3)
+            assert changes[place] == pytest.approx(
+                np.expm1(_probability(model, h) * entropy), abs=2e-7, rel=1e-3
+            )
             tested += 1
     assert tested > 30 and max(map(np.max, compute_perplexity_changes(model))) > 1e-4
 
 
 @settings(max_examples=12, deadline=None)
-@given(st.integers(0, 999), st.sampled_from(BOUNDARIES), st.sampled_from([1e-5, 1e-3, 1e-2]), st.integers(2, 4))
+@given(
+    st.integers(0, 999),
+    st.sampled_from(BOUNDARIES),
+    st.sampled_from([1e-5, 1e-3, 1e-2]),
+    st.integers(2, 4),
+)
 def test_kept_ngrams_keep_their_parts_and_probabilities(seed, boundary, threshold, order):
     model = kneser_ney(_text(boundary, seed), V, order, boundary)
     pruned = prune(model, threshold)
@@ -67,9 +79,13 @@ def test_kept_ngrams_keep_their_parts_and_probabilities(seed, boundary, threshol
         assert [p[ngram] for ngram in kept] == pruned.log_probs[k - 2].tolist()
         lower = {*map(tuple, pruned.ngrams(k - 1).tolist())} if k > 2 else set()
         assert k == 2 or all(ngram[:-1] in lower and ngram[1:] in lower for ngram in kept)
-        assert pruned.contexts.sizes[k - 2] == (V if k == 2 else len({ngram[:-1] for ngram in kept}))
+        assert pruned.contexts.sizes[k - 2] == (
+            V if k == 2 else len({ngram[:-1] for ngram in kept})
+        )
     contexts = np.random.default_rng(seed).choice([0, 1, 2, *range(4, V)], (50, order - 1))
-    np.testing.assert_allclose(np.exp(pruned.next_log_probs(contexts).astype(float)).sum(axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(
+        np.exp(pruned.next_log_probs(contexts).astype(float)).sum(axis=1), 1, atol=1e-5
+    )
 
 
 def test_max_ngrams_is_nearly_reached_and_never_exceeded():

@@ -20,9 +20,13 @@ def test_memory_mapped_tables_give_the_same_numbers(tmp_path, monkeypatch):
     model = kneser_ney(TEXT, V, 4, "stream")
     model.save(path)
     mapped = BackoffModel.load(path)
-    assert not any(keys.flags.owndata or keys.flags.writeable for keys in [*mapped.keys, *mapped.contexts.keys])
+    assert not any(
+        keys.flags.owndata or keys.flags.writeable for keys in [*mapped.keys, *mapped.contexts.keys]
+    )
     np.testing.assert_array_equal(mapped.next_log_probs(contexts), model.next_log_probs(contexts))
-    np.testing.assert_array_equal(mapped.log_prob(contexts, contexts[:, 0]), model.log_prob(contexts, contexts[:, 0]))
+    np.testing.assert_array_equal(
+        mapped.log_prob(contexts, contexts[:, 0]), model.log_prob(contexts, contexts[:, 0])
+    )
     assert mapped.boundary == "stream"  # inferred
     mapped.save(path)  # replaces the file that is mapped
     np.testing.assert_array_equal(BackoffModel.load(path).keys[2], mapped.keys[2])

@@ -7,7 +7,9 @@ import keras_nplm.models.ngrams.tables as tables
 from keras_nplm.models.ngrams.tables import ContextTrie, find, find_followers
 
 
-@pytest.mark.parametrize("number", [0, 9, tables._SORT_FROM - 1, tables._SORT_FROM, 2 * tables._SORT_FROM])
+@pytest.mark.parametrize(
+    "number", [0, 9, tables._SORT_FROM - 1, tables._SORT_FROM, 2 * tables._SORT_FROM]
+)
 def test_find_returns_the_place_of_each_key(number):
     random = np.random.default_rng(number)
     keys = np.unique(random.integers(0, 300, 200))
@@ -21,13 +23,21 @@ def test_followers_are_the_ngrams_of_each_context():
     random, size = np.random.default_rng(0), 7
     keys = np.unique(random.integers(0, 20 * size, 60))
     nodes = random.integers(0, 22, 30)  # in any order, some twice, some without followers
-    found = [list(pair) for pair in zip(*map(np.ndarray.tolist, find_followers(keys, nodes, size)), strict=True)]
-    expected = [[i, p] for i, node in enumerate(nodes) for p, key in enumerate(keys) if key // size == node]
+    found = [
+        list(pair)
+        for pair in zip(*map(np.ndarray.tolist, find_followers(keys, nodes, size)), strict=True)
+    ]
+    expected = [
+        [i, p] for i, node in enumerate(nodes) for p, key in enumerate(keys) if key // size == node
+    ]
     assert found == expected
 
 
 def test_walk_ends_at_padding_and_at_the_start_of_a_sentence():
-    trie = ContextTrie(9, [np.array([4 * 9 + 0, 4 * 9 + 2, 4 * 9 + 5, 5 * 9 + 2]), np.array([1 * 9 + 2, 2 * 9 + 6])])
+    trie = ContextTrie(
+        9,
+        [np.array([4 * 9 + 0, 4 * 9 + 2, 4 * 9 + 5, 5 * 9 + 2]), np.array([1 * 9 + 2, 2 * 9 + 6])],
+    )
     contexts = np.array([[6, 5, 4], [0, 5, 4], [2, 2, 4], [6, 0, 4], [6, 5, 0], [4, 4, 4]])
     steps = [(rows.tolist(), nodes.tolist()) for rows, nodes in trie.walk(contexts)]
     assert steps == [([0, 1, 2, 3, 5], [4] * 5), ([0, 1, 2], [2, 2, 1]), ([0], [1])]

@@ -38,7 +38,9 @@ def test_no_move_of_one_word_raises_the_likelihood(texts, list_events, data, num
             exchange_classes(ids, V, num_classes, boundary)
         return
     moved = []
-    classes = exchange_classes(ids, V, num_classes, boundary, after_sweep=lambda _, m: moved.append(m))
+    classes = exchange_classes(
+        ids, V, num_classes, boundary, after_sweep=lambda _, m: moved.append(m)
+    )
     assert classes[[0, 2, 3]].tolist() == [0, 2, 3]
     assert set(classes[[1, *range(4, V)]].tolist()) <= set(range(4, num_classes + 4))
     events = list(list_events(ids, 2, boundary))
