@@ -214,7 +214,7 @@ def test_a_checkpoint_of_an_iterator_restores_its_place(place_ids, tmp_path, whe
         ("shards", dict(targets_below=60)),
         ("shards", dict(drop_remainder=True, most_batches=7)),
         ("memory", dict(drop_remainder=True, segment=2, most_batches=5)),
-        ("resampled memory", dict(drop_remainder=True)),
+        pytest.param("resampled memory", dict(drop_remainder=True), marks=pytest.mark.long),
         ("resampled shards", dict(segment=2)),
     ],
 )
@@ -252,7 +252,7 @@ def test_parts_of_workers_are_the_batches_of_one(place_ids, options):
     assert all(len(batch) == 2 for part in parts for batch in part[: len(whole) - 1])
 
 
-@pytest.mark.parametrize("segment", [1, 2])
+@pytest.mark.parametrize("segment", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_workers_read_each_ngram_of_shards_once(place_ids, list_ngrams, segment):
     ids = np.array([token if token % 5 else 3 for token in range(4, 100)] + [3])
     options = dict(order=3, batch_size=6 * segment, boundary="stream", segment=segment)

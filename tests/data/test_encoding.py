@@ -55,7 +55,10 @@ def test_several_processes_write_the_bytes_of_one(
     assert (encoded.ids("train") == encode_sentences(train, vocabulary)).all()
 
 
-@pytest.mark.parametrize("tokenizer", KINDS)
+@pytest.mark.parametrize(
+    "tokenizer",
+    [kind if kind == "words" else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS],
+)
 def test_blank_lines_end_the_documents_of_a_text(tmp_path, many_processes, tokenizer):
     text = "\n\nthe cat\nsat\n \n\nthe end\n\n" * 4
     (tmp_path / "text.txt").write_text(text)

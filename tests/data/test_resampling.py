@@ -63,7 +63,7 @@ def test_each_ngram_is_used_before_any_repeats(place_texts, where):
     )
 
 
-@pytest.mark.parametrize("where", ["memory", "shards"])
+@pytest.mark.parametrize("where", [pytest.param("memory", marks=pytest.mark.long), "shards"])
 def test_epochs_mix_the_texts_in_an_order_of_their_own(place_texts, where):
     resampled = place_texts([200, 2000], [1, 0.3], where)
     first, second = _epochs(resampled, 800, 2, batch_size=200, seed=5)
@@ -81,7 +81,7 @@ def test_epochs_mix_the_texts_in_an_order_of_their_own(place_texts, where):
     assert sorted(small[0]) == sorted(small[1]) and small[0] != small[1]
 
 
-@pytest.mark.parametrize("where", ["memory", "both"])
+@pytest.mark.parametrize("where", [pytest.param("memory", marks=pytest.mark.long), "both"])
 def test_workers_share_the_ngrams_of_each_text(place_texts, where):
     resampled = place_texts([37, 150], [1, 0.4], where)
     options = dict(order=3, batch_size=6, boundary="stream", drop_remainder=True, seed=3)

@@ -53,6 +53,7 @@ def _train_in_place(language_model: LanguageModel) -> LanguageModel:
     return language_model
 
 
+@pytest.mark.long
 def test_changed_model_is_saved_and_loaded_with_equal_figures(tmp_path):
     changed = add_words(_build().adapt(LINES, epochs=1), LINES, ["catfish", "dog"])
     assert changed.dynamics is None and changed.corpus is None

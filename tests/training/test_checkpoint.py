@@ -69,30 +69,41 @@ def test_killed_run_resumes_to_the_same_weights(
     assert_same_weights(whole, tmp_path / "model")
 
 
-def test_interrupted_run_saves_a_checkpoint_and_resumes(
-    tmp_path, short_corpus, options, whole, interrupted_after, assert_same_weights
-):
-    """Ctrl-C in the middle of the second epoch."""
+@pytest.fixture(scope="module")
+def interrupted(
+    tmp_path_factory, short_corpus, options, train_without_report, interrupted_after
+) -> Path:
+    """The directory of a run that was interrupted in its third epoch: it has two checkpoints."""
+    directory = tmp_path_factory.mktemp("interrupted") / "model"
     with interrupted_after(
-        Checkpoint, "on_train_batch_end", lambda checkpoint: checkpoint.position == (1, 8)
+        Checkpoint, "on_train_batch_end", lambda checkpoint: checkpoint.position == (2, 8)
     ):
-        train(options, short_corpus, tmp_path)
-    with np.load(tmp_path / "last.npz") as stored:
+        train_without_report(options, short_corpus, directory)
+    return directory
+
+
+def test_interrupted_run_saves_a_checkpoint_and_resumes(
+    tmp_path, short_corpus, options, whole, interrupted, assert_same_weights
+):
+    """Ctrl-C in the middle of the third epoch."""
+    directory = tmp_path / "model"
+    shutil.copytree(interrupted, directory)
+    with np.load(directory / "last.npz") as stored:
         arrays = dict(stored)
-    assert len(read_history(tmp_path / "history.json")) == 1
-    assert int(arrays["optimizer.0"]) == 41 + 8 and 0 < arrays["spent"][1] < 1000
-    np.savez(tmp_path / "last.npz", **arrays | {"spent": arrays["spent"] + 1000})
-    resumed = train(options, short_corpus, tmp_path)
+    assert len(read_history(directory / "history.json")) == 2
+    assert int(arrays["optimizer.0"]) == 2 * 41 + 8 and 0 < arrays["spent"][1] < 1000
+    np.savez(directory / "last.npz", **arrays | {"spent": arrays["spent"] + 1000})
+    resumed = train(options, short_corpus, directory)
     metrics = json.loads((whole / "metrics.json").read_text())
     assert resumed["test"] == metrics["test"]
     # metrics of the epoch continue
     for left, right in zip(metrics["history"], resumed["history"], strict=True):
         assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
-    assert_same_weights(whole, tmp_path)
+    assert_same_weights(whole, directory)
     assert [epoch["training_cpu_seconds"] > 1000 for epoch in resumed["history"]] == [
         False,
-        True,
         False,
+        True,
     ]
 
 
@@ -266,19 +277,6 @@ def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, opt
         os.utime(path, (0, 0))
     train(options, short_corpus, tmp_path / "model")
     assert not any(path.exists() for path in left)
-
-
-@pytest.fixture(scope="module")
-def interrupted(
-    tmp_path_factory, short_corpus, options, train_without_report, interrupted_after
-) -> Path:
-    """The directory of a run that was interrupted in its third epoch: it has two checkpoints."""
-    directory = tmp_path_factory.mktemp("interrupted") / "model"
-    with interrupted_after(
-        Checkpoint, "on_train_batch_end", lambda checkpoint: checkpoint.position == (2, 8)
-    ):
-        train_without_report(options, short_corpus, directory)
-    return directory
 
 
 def _empty(path: Path) -> None:

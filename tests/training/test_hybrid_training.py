@@ -92,6 +92,7 @@ def test_texts_with_fewer_ngrams_than_parts_are_trained(train_characters, lines,
     assert status == 0 and (directory / "metrics.json").exists()
 
 
+@pytest.mark.long
 def test_a_refused_text_leaves_nothing_that_refuses_the_next_try(train_characters, capsys):
     held_out = {"validation": ["abab"], "test": ["ab"]}
     flags = f"{SMALL} --epochs 1 --boundary stream"

@@ -77,6 +77,7 @@ def _build_listed() -> ContextNetwork:
     return _randomise(ContextNetwork(3, embed, head, Likelihood(), TanhHidden(5, name="hidden")))
 
 
+@pytest.mark.long
 def test_networks_learn_within_mixtures_and_short_lists():
     network = _randomise(NPLM(V, 3, 4, 5))
     listed = _build_listed()

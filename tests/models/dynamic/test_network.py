@@ -138,7 +138,8 @@ def test_sgd_is_the_plain_loop(factors):
     assert np.abs(static - expected)[4:].max() > 0.1
 
 
-@pytest.mark.parametrize("cuts", [pytest.param((), marks=pytest.mark.long), (3, 4, 30)])
+@pytest.mark.long
+@pytest.mark.parametrize("cuts", [(), (3, 4, 30)])
 def test_the_trained_network_keeps_a_share_of_the_probability(cuts):
     model = _build_network()
     settings = DynamicSettings(chunk=4, rate=0.7)

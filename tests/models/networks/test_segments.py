@@ -196,7 +196,8 @@ def test_probabilities_and_gradients_are_those_of_ngrams(build, boundary, num_ta
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("is_weighted", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.long
+@pytest.mark.parametrize("is_weighted", [False, True])
 def test_places_without_a_target_count_nothing(is_weighted):
     """Segments train and evaluate as the same n-grams, without those whose target is `<pad>`."""
     segments, targets, contexts, _ = make_segments("stream", 4)
@@ -319,15 +320,17 @@ def test_a_probability_does_not_depend_on_neighbours(short_segments, boundary, m
     np.testing.assert_allclose(together, read_one_by_one(network, ngrams), rtol=1e-10)
 
 
-@pytest.mark.parametrize("boundary", ["sentence", pytest.param("text", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("boundary", ["sentence", "text"])
 def test_dynamic_evaluation_reads_texts_as_segments(boundary, monkeypatch):
     network = build_nce_pointer(boundary)
     ngrams = extract_ngrams(make_text(boundary), N, boundary)
     check_dynamic_evaluation(network, ngrams, monkeypatch, is_joined=True)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("boundary, marker", [("sentence", 3), ("text", 2)])
+@pytest.mark.parametrize(
+    "boundary, marker", [pytest.param("sentence", 3, marks=pytest.mark.long), ("text", 2)]
+)
 def test_dynamic_evaluation_keeps_markers_in_contexts(boundary, marker, monkeypatch):
     network = build_nce_pointer(boundary)
     words = np.random.default_rng(7).integers(4, V, 60).astype(np.int32)
