@@ -85,33 +85,14 @@ def mix(
     Raises:
         InputError: the models do not match, an option is invalid, or the output exists.
     """
-    if weights is not None and by_frequency:
-        raise InputError(
-            "`weights` must be None with `by_frequency`. Fix: give either --weights or "
-            "--by-frequency."
-        )
-    LENGTH.check(cache_length)
     caches = {
         "unigram_cache": unigram_cache,
         "ngram_cache": ngram_cache,
         "continuous_cache": continuous_cache,
     }
-    for name, value in caches.items():
-        if not isinstance(value, bool):
-            (FLATNESS if name == "continuous_cache" else DECAY).check(value, name)
-        is_known = value is not True or weights is None
-        check_argument(name, is_known, "a number with `weights`", value, "give a number.")
+    _check_values(weights, by_frequency, caches, cache_length)
     with open_output(output) as local, lock_new_directory(local):
-        directories = list(
-            check_items(
-                directories, "directories", str | os.PathLike, "a list of model directories"
-            )
-        )
-        parts = [LanguageModel.load(directory) for directory in directories]
-        for directory, part in zip(directories, parts, strict=True):
-            check_match(
-                directory, part, {name: getattr(parts[0], name) for name in _SHARED}, directories[0]
-            )
+        parts = _load_parts(directories)
         vocabulary = parts[0].vocabulary
         boundary = parts[0].boundary
         corpus = next((part.corpus for part in parts if part.corpus), None)
@@ -120,33 +101,83 @@ def mix(
             _require_corpus(corpus)
         candidates = [[part.model] for part in parts]
         candidates += _list_caches(parts, corpus, cache_length, caches)
-        candidates += [[Uniform(len(vocabulary), boundary)]] if uniform else []
+        if uniform:
+            candidates.append([Uniform(len(vocabulary), boundary)])
         if weights is not None:
             mixture = Mixture([model for model, *_ in candidates], weights)
         else:
-            text = _require_corpus(corpus)
-            bins = None
-            if by_frequency:
-                counts = count_ngrams(
-                    text.ids("train"), len(vocabulary), _BIN_CONTEXT + 1, boundary
-                )
-                bins = FrequencyBins(ContextFrequencies.from_counts(counts))
-            mixture = fit_mixture(candidates, text.ids("validation"), bins=bins)
-        models = mixture.models
-        metrics = {
-            "weights": mixture.weights.round(6).tolist(),
-            "components": [get_kind(model) for model in models],
-        }
-        chosen = [(_CHOSEN[model.kind], model) for model in models if model.kind in _CHOSEN]
-        metrics |= {name: getattr(model, name.removeprefix("ngram_")) for name, model in chosen}
+            mixture = _fit(
+                candidates, _require_corpus(corpus), len(vocabulary), boundary, by_frequency
+            )
+        metrics = _describe_mixture(mixture)
         if corpus:
             _copy_corpus(corpus, local / "corpus")
-            metrics |= evaluate_splits(mixture, corpus, spelling)
+            metrics.update(evaluate_splits(mixture, corpus, spelling))
         write_json(local / "metrics.json", metrics)
         mixed = LanguageModel(mixture, vocabulary, parts[0].tokenizer, boundary)
         mixed.spelling = spelling
         mixed.save(local)  # writes config.json last
     return metrics
+
+
+def _check_values(
+    weights: Sequence[float] | None,
+    by_frequency: bool,
+    caches: Mapping[str, float | bool],
+    cache_length: int,
+) -> None:
+    """Refuse weights and values of caches that are out of range or exclude each other."""
+    if weights is not None and by_frequency:
+        raise InputError(
+            "`weights` must be None with `by_frequency`. Fix: give either --weights or "
+            "--by-frequency."
+        )
+    LENGTH.check(cache_length)
+    for name, value in caches.items():
+        if not isinstance(value, bool):
+            facts = FLATNESS if name == "continuous_cache" else DECAY
+            facts.check(value, name)
+        is_known = value is not True or weights is None
+        check_argument(name, is_known, "a number with `weights`", value, "give a number.")
+
+
+def _load_parts(directories: Sequence[str | os.PathLike]) -> list[LanguageModel]:
+    """Load models, which must have one vocabulary, tokenizer and boundary."""
+    wanted = "a list of model directories"
+    checked = list(check_items(directories, "directories", str | os.PathLike, wanted))
+    parts = [LanguageModel.load(directory) for directory in checked]
+    shared = {name: getattr(parts[0], name) for name in _SHARED}
+    for directory, part in zip(checked, parts, strict=True):
+        check_match(directory, part, shared, checked[0])
+    return parts
+
+
+def _fit(
+    candidates: Sequence[Sequence[NextWordModel]],
+    corpus: EncodedCorpus,
+    vocabulary_size: int,
+    boundary: str,
+    by_frequency: bool,
+) -> Mixture:
+    """Fit weights on the validation split, and choose among the candidates of each component."""
+    bins = None
+    if by_frequency:
+        counts = count_ngrams(corpus.ids("train"), vocabulary_size, _BIN_CONTEXT + 1, boundary)
+        bins = FrequencyBins(ContextFrequencies.from_counts(counts))
+    return fit_mixture(candidates, corpus.ids("validation"), bins=bins)
+
+
+def _describe_mixture(mixture: Mixture) -> dict:
+    """Return the weights, the kinds of the components, and the values of caches."""
+    figures = {
+        "weights": mixture.weights.round(6).tolist(),
+        "components": [get_kind(model) for model in mixture.models],
+    }
+    for model in mixture.models:
+        if model.kind in _CHOSEN:
+            name = _CHOSEN[model.kind]
+            figures[name] = getattr(model, name.removeprefix("ngram_"))
+    return figures
 
 
 def _require_corpus(corpus: EncodedCorpus | None) -> EncodedCorpus:
