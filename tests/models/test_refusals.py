@@ -265,7 +265,7 @@ def test_arpa_files(tmp_path):
 def test_parts_of_a_mixture():
     with refuses("two models or more"):
         Mixture([UNIFORM], [1.0])
-    with refuses("must have one `boundary`. Received: sentence, text"):
+    with refuses("must have one `boundary`. Received: stream, sentence"):
         Mixture([UNIFORM, Uniform(V)], [0.5, 0.5])
     with refuses("one vocabulary"):
         Mixture([UNIFORM, Uniform(8, "stream")], [0.5, 0.5])
@@ -297,7 +297,7 @@ def test_parts_of_a_shortlist():
         Shortlist(build_network(), MODEL)
     with refuses("one vocabulary .* vocabularies of .9, 8. words"):
         Shortlist(build_listed(), Uniform(8, "stream"))
-    with refuses("must have one `boundary`. Received: sentence, text"):
+    with refuses("must have one `boundary`. Received: stream, sentence"):
         Shortlist(build_listed(), Uniform(V))
 
 
