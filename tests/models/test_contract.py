@@ -230,7 +230,7 @@ def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
 
 
 @of_every_static_model
-@of_every_boundary
+@of_a_boundary
 @settings(max_examples=4, deadline=None)
 @given(
     texts=st.lists(
