@@ -77,7 +77,9 @@ class BeamRunner:
         """Run a task on items as `run_task` does; each item has a task object of its own."""
         if not items:
             return [], []
-        beam, state, running = self._beam, "", None
+        beam = self._beam
+        state = ""
+        running = None
         print(f"Chunks of text on {self._name}: {len(items)}", file=sys.stderr)
         # a different working directory or cache of a worker must not matter
         named = [(chunk.with_paths(_make_absolute), *values) for chunk, *values in items]

@@ -84,7 +84,8 @@ class EncodedCorpus:
         """Read and verify all ids of a split, int32 [T], each sentence closed by `</s>`; see
         `encode_corpus`.
         """
-        ids, place = np.empty(len(self.shards(split)), np.int32), 0
+        ids = np.empty(len(self.shards(split)), np.int32)
+        place = 0
         for part in self.parts(split):
             ids[place : place + len(part)] = part
             place += len(part)
@@ -95,7 +96,8 @@ class EncodedCorpus:
 
         They are verified after the last.
         """
-        shards, checksums = self.shards(split), []
+        shards = self.shards(split)
+        checksums = []
         for start, stop in itertools.pairwise([0, *shards.ends.tolist()]):
             checksum = 0
             for first in range(start, stop, _PART):
@@ -110,7 +112,8 @@ class EncodedCorpus:
 
     def unknown_words(self, split: str) -> Iterator[dict[str, int]]:
         """Read the out-of-vocabulary words of a split with their counts, a dict for each shard."""
-        described, total = self.splits[split], 0
+        described = self.splits[split]
+        total = 0
         for shard in described["shards"]:
             counts, _ = read_word_counts(self.directory / name_text_counts(shard))
             total += sum(counts.values())
@@ -167,7 +170,8 @@ class EncodedCorpus:
         name, special = (
             ("document_ends", BOS_ID) if predicts_end(boundary) else ("sentences", EOS_ID)
         )
-        texts, number = self._open_training_texts(), self.splits["train"].get(name, 0)
+        texts = self._open_training_texts()
+        number = self.splits["train"].get(name, 0)
         ends = (
             [number]
             if len(texts) == 1

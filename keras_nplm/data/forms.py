@@ -10,7 +10,8 @@ from pathlib import Path
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_text, replace_file
 
-FORMS, SUBWORDS = "forms.tsv", "sentencepiece.model"
+FORMS = "forms.tsv"
+SUBWORDS = "sentencepiece.model"
 
 
 def companion_path(path: str | os.PathLike, file: str) -> Path:

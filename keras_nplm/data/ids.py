@@ -7,7 +7,10 @@ import numpy as np
 
 from keras_nplm.io.errors import InputError
 
-PAD, UNK, BOS, EOS = "<pad>", "<unk>", "<s>", "</s>"
+PAD = "<pad>"
+UNK = "<unk>"
+BOS = "<s>"
+EOS = "</s>"
 SPECIALS = (PAD, UNK, BOS, EOS)
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads small ids over 64 bits
@@ -110,5 +113,6 @@ def find_distinct_rows(
         )
     which = which.reshape(-1)
     if keep_order:
-        contexts, which = context_ids[np.sort(first)], np.argsort(np.argsort(first))[which]
+        contexts = context_ids[np.sort(first)]
+        which = np.argsort(np.argsort(first))[which]
     return contexts, which.astype(np.int32)

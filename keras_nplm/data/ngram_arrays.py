@@ -90,14 +90,16 @@ def ngram_blocks(
     share memory.
     """
     check_boundary(order, boundary)
-    held, is_empty = np.zeros((0, order), np.int32), True
+    held = np.zeros((0, order), np.int32)
+    is_empty = True
     # the last n-1 tokens of the part before
     context = np.full(order - 1, padding_id(boundary), np.int32)
     for ids in map(convert_ids, parts):
         tokens, positions = arrange_ngrams(ids, order, boundary)
         tokens[: order - 1] = context
         context = tokens[len(tokens) - (order - 1) :].copy()
-        is_empty, start = is_empty and not len(positions), 0
+        is_empty = is_empty and not len(positions)
+        start = 0
         while start < len(positions):
             some = positions[start : start + size - len(held)]
             first, last = some[[0, -1]] - (order - 1)
@@ -108,7 +110,8 @@ def ngram_blocks(
                 )
             else:
                 ngrams = gather_ngrams(tokens, some, order)
-            held, start = np.concatenate([held, ngrams]) if len(held) else ngrams, start + len(some)
+            held = np.concatenate([held, ngrams]) if len(held) else ngrams
+            start = start + len(some)
             if len(held) == size:
                 yield held
                 held = held[:0]

@@ -28,7 +28,8 @@ def segment_positions(
     [[-3, -3, 7, 8, 3, 9], [3, 9, 3, -1, -1, -1]]
     """
     check_boundary(order, boundary, least_order=2)
-    ids, fill = convert_ids(ids), padding_id(boundary)
+    ids = convert_ids(ids)
+    fill = padding_id(boundary)
     words = np.where(ids == BOS_ID, ~BOS_ID, ids) if predicts_end(boundary) else ids[ids != EOS_ID]
     if not len(words):
         raise InputError("The text has no word to predict. Fix: add text.")

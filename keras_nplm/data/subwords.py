@@ -85,7 +85,9 @@ class Subwords:
     def __init__(self, model: bytes, path: str | os.PathLike = _MODEL):
         proto = _parse_model(model, path)
         spec = proto.normalizer_spec
-        spec.name, spec.precompiled_charsmap, spec.remove_extra_whitespaces = "identity", b"", False
+        spec.name = "identity"
+        spec.precompiled_charsmap = b""
+        spec.remove_extra_whitespaces = False
         spec.add_dummy_prefix = True  # so that the first word of a line is like the others
         types = type(proto).SentencePiece
         self.kind = PIECES_KINDS[proto.trainer_spec.model_type - 1]
@@ -183,16 +185,15 @@ class Subwords:
         import sentencepiece
 
         proto = _parse_model(self.model)
-        types, listed = type(proto).SentencePiece, []
+        types = type(proto).SentencePiece
+        listed = []
         proto.normalizer_spec.add_dummy_prefix = False
         parts = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
         highest = max(piece.score for piece in proto.pieces if piece.type == types.NORMAL)
         for number, piece in enumerate(proto.pieces):
-            is_symbol, score, ids = (
-                piece.type == types.USER_DEFINED,
-                piece.score,
-                [int(self._ids[number])],
-            )
+            is_symbol = piece.type == types.USER_DEFINED
+            score = piece.score
+            ids = [int(self._ids[number])]
             # as SentencePiece, so that a symbol is seldom split
             if is_symbol and self.kind == "unigram":
                 score = len(piece.piece.encode()) * highest - 0.1
@@ -298,7 +299,8 @@ def _sample_lines(lines: Iterable[str]) -> list[str]:
     every 2nd, 4th …
     """
     kept: list[str] = []
-    size, stride = 0, 1
+    size = 0
+    stride = 1
     for number, line in enumerate(lines):
         if number % stride:
             continue
@@ -307,7 +309,8 @@ def _sample_lines(lines: Iterable[str]) -> list[str]:
         )
         size += len(line)
         if size > _SAMPLE:
-            kept, stride = kept[::2], 2 * stride
+            kept = kept[::2]
+            stride = 2 * stride
             size = sum(map(len, kept))
     return kept
 
@@ -415,7 +418,9 @@ class SubwordOptions:
 def read_subwords(path: Path) -> Subwords:
     """Read the SentencePiece model that `Subwords.save` wrote."""
     data = _read_bytes(path)
-    model, tag, checksum = data[:-6], data[-6:-4], data[-4:]
+    model = data[:-6]
+    tag = data[-6:-4]
+    checksum = data[-4:]
     if tag != _CHECKSUM_TAG or checksum != zlib.crc32(model).to_bytes(4, "little"):
         raise InputError(
             f"{path} is damaged (checksum mismatch). Fix: restore the file or retrain."

@@ -42,7 +42,8 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
                 "the perplexity looks "
                 "good. Fix: use `--tokenizer sentencepiece`, lower `--min-count`, or add text."
             )
-    tokens, sentences = encoded.splits["train"]["tokens"], encoded.splits["train"]["sentences"]
+    tokens = encoded.splits["train"]["tokens"]
+    sentences = encoded.splits["train"]["sentences"]
     if not crosses_sentences(boundary) and tokens > _MAX_LINE * sentences:
         yield (
             f"Each line counts as one sentence, and lines have {tokens // sentences:,} tokens on "

@@ -64,7 +64,8 @@ class Vocabulary:
         forms: Mapping[str, str] | None = None,
         subwords: "Subwords | None" = None,
     ):
-        seen, words = set(SPECIALS), list(check_lines(words, "words"))
+        seen = set(SPECIALS)
+        words = list(check_lines(words, "words"))
         for place, word in enumerate(words, start=len(SPECIALS)):
             if word in seen:
                 raise InputError(
@@ -118,7 +119,8 @@ class Vocabulary:
         Forms that are themselves words are skipped.
         """
         words = self.words[len(SPECIALS) :]
-        known, taken = set(words), set(self.words)
+        known = set(words)
+        taken = set(self.words)
         return Vocabulary(
             words, {f: word for f, word in forms.items() if word in known and f not in taken}
         )
@@ -189,7 +191,8 @@ class Vocabulary:
         """
         _MIN_COUNT.check(min_count)
         _MAX_SIZE.check(max_size)
-        kept, types = [], 0
+        kept = []
+        types = 0
         always = dict.fromkeys(alphabet, 0)
         counts = iter(counts.items() if isinstance(counts, Mapping) else counts)
         while some := dict(itertools.islice(counts, _WORDS_AT_A_TIME)):
@@ -228,7 +231,8 @@ class Vocabulary:
             raise InputError(
                 f"{path} must begin with the lines {' '.join(SPECIALS)}. Received: {words[:4]}."
             )
-        forms, subwords = read_forms(companion_path(path, FORMS), words), None
+        forms = read_forms(companion_path(path, FORMS), words)
+        subwords = None
         if os.path.lexists(model := companion_path(path, SUBWORDS)):
             from keras_nplm.data.subwords import read_subwords  # few vocabularies have them
 

@@ -18,7 +18,9 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).parents[2]))
     errors = importlib.import_module("keras_nplm.io.errors")
     importlib.import_module("keras_nplm.io.startup").hide_messages()
-    questions, answers, sys.stdout = sys.stdin.buffer, sys.stdout.buffer, sys.stderr
+    questions = sys.stdin.buffer
+    answers = sys.stdout.buffer
+    sys.stdout = sys.stderr
 
     def answer(value: object) -> None:
         pickle.dump(value, answers)

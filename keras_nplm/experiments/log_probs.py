@@ -31,11 +31,13 @@ def load_log_probs(
     """Return ln P of each token under the model that `build` makes of a row; kept until it or
     `source` is rewritten.
     """
-    path, model = directory / "log_probs" / f"{name or row}.npz", directory / "rows" / row
+    path = directory / "log_probs" / f"{name or row}.npz"
+    model = directory / "rows" / row
     newest = max(file.stat().st_mtime for file in (model / "metrics.json", source) if file)
     if not path.exists() or path.stat().st_mtime < newest:
         print(f"computing log-probabilities of {name or row}", file=sys.stderr)
-        language_model, columns = LanguageModel.load(model), {}
+        language_model = LanguageModel.load(model)
+        columns = {}
         for split in SPLITS:
             blocks = log_probs(build(language_model), language_model.corpus.ids(split), "stream")
             columns[split] = np.concatenate([log_prob for log_prob, _ in blocks])

@@ -24,10 +24,8 @@ from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.ngrams import count_ngrams
 
 _TRIGRAM = "deleted interpolation"
-_INTERPOLATION, _CLASSES = (
-    "ngram --method deleted-interpolation --order 3",
-    "ngram --method class-based --num-classes",
-)
+_INTERPOLATION = "ngram --method deleted-interpolation --order 3"
+_CLASSES = "ngram --method class-based --num-classes"
 _KNESER_NEY = {3: (334, 323), 4: (332, 321), 5: (332, 321)}
 _CLASS_BASED = {
     (150, 3): (348, 334),

@@ -86,14 +86,16 @@ def make_rows(
         # so that parallel commands do not download it at once
         open_corpus("brown", data_dir=data_dir)
     (directory / "rows").mkdir(parents=True, exist_ok=True)
-    failed, threads = [], max(1, count_processes() // jobs)
+    failed = []
+    threads = max(1, count_processes() // jobs)
     pool = concurrent.futures.ThreadPoolExecutor(jobs)
     try:
         running = {
             pool.submit(_make, row, directory, threads, data_dir): row.name for row in missing
         }
         for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
-            name, status = running[future], future.result()
+            name = running[future]
+            status = future.result()
             failed += [name] if status else []
             print(
                 f"[{done}/{len(missing)}] {name}: {'failed' if status else 'made'}", file=sys.stderr

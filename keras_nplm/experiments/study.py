@@ -47,7 +47,8 @@ def load_study(name: str, texts: Sequence[str] = ()) -> Study:
     """
     package = "studies." if name in STUDIES else "benchmark." if name in BENCHMARKS else ""
     module = importlib.import_module(f"{__package__}.{package}{name}")
-    fits, wanted = not texts or hasattr(module, "declare_study"), f"left out with {name}"
+    fits = not texts or hasattr(module, "declare_study")
+    wanted = f"left out with {name}"
     check_argument("texts", fits, wanted, " ".join(texts), "`study default` reads texts.")
     return module.declare_study(texts) if texts else module.STUDY
 
@@ -63,7 +64,8 @@ def make_study(
     """Make the models of a study that do not exist yet, by default all; write `studies/NAME.json`
     and `.md`.
     """
-    study, path = load_study(name, texts), directory / "studies" / name
+    study = load_study(name, texts)
+    path = directory / "studies" / name
     names = [row.name for row in study.rows]
     for row in rows:
         check_argument("rows", row in names, f"names of {', '.join(names)}", repr(row))

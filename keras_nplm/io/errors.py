@@ -83,7 +83,8 @@ def import_extra(module: str, extra: str, user: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        reason, fix = summarize_error(error), f"`pip install 'keras-nplm[{extra}]'`."
+        reason = summarize_error(error)
+        fix = f"`pip install 'keras-nplm[{extra}]'`."
         raise InputError(f"{user} needs the extra {extra} ({reason}). Fix: {fix}") from error
 
 

@@ -62,7 +62,8 @@ def _acquire(directory: str) -> Any:
     """Return the acquired lease. A living owner is noticed at its next renewal."""
     import filelock
 
-    path, times = os.path.join(directory, LOCK_NAME), set()
+    path = os.path.join(directory, LOCK_NAME)
+    times = set()
     lease = filelock.SoftFileLease(
         path, lease_duration=LEASE, heartbeat_interval=HEARTBEAT, mode=0o666
     )

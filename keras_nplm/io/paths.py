@@ -73,7 +73,8 @@ def output_error(
     """Return the error of a failed write: InputError if the path is wrong, RunError if the disk or
     system failed.
     """
-    number, reason = getattr(error, "errno", errno.EPERM), getattr(error, "strerror", None) or error
+    number = getattr(error, "errno", errno.EPERM)
+    reason = getattr(error, "strerror", None) or error
     reason = f"Cannot write {os.fspath(path):.300}: {reason}.{note and ' '}{note}"
     if number == errno.ENAMETOOLONG:
         return InputError(f"{reason} Fix: choose a shorter path.")

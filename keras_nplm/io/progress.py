@@ -4,7 +4,8 @@ import sys
 from typing import Any
 
 # before a bar appears, and between two updates
-_SECONDS_ON_A_TERMINAL, _SECONDS_IN_A_LOG = 0.2, 15.0
+_SECONDS_ON_A_TERMINAL = 0.2
+_SECONDS_IN_A_LOG = 15.0
 
 
 def open_progress(title: str, total: int | None = None, unit: str = " tokens") -> Any:

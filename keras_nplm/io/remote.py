@@ -70,7 +70,8 @@ def fetch(path: str | os.PathLike) -> Path:
     if not is_remote(path):
         return Path(path)
     url = _normalise(path)
-    filesystem, copy = open_filesystem(url), _find_copy(url)
+    filesystem = open_filesystem(url)
+    copy = _find_copy(url)
     with _explain_errors(url, "read"):
         described = filesystem.info(url)
         listed = {"": described} if described["type"] == "file" else _list_files(filesystem, url)
@@ -159,7 +160,8 @@ def upload(path: Path) -> None:
 
 def _download_run(url: str, local: Path, contents: bool) -> dict[str, tuple]:
     """Download a run, or empty files without `contents`. Return the states of all files."""
-    filesystem, states = open_filesystem(url), {}
+    filesystem = open_filesystem(url)
+    states = {}
     with _explain_errors(url, "read"):
         listed = _list_files(filesystem, url)
         is_run = any(name == "config.json" or name.startswith("corpus/") for name in listed)

@@ -37,7 +37,8 @@ class ImportWithin(importlib.abc.MetaPathFinder):
     """
 
     def __init__(self, library: str, context: Callable[[], AbstractContextManager]):
-        self.library, self.context = library, context
+        self.library = library
+        self.context = context
         sys.meta_path.insert(0, self)
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> Any:

@@ -65,7 +65,8 @@ def explain_read_errors(path: str | os.PathLike) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason, fix = error.strerror or error, "check the name and its permissions."
+        reason = error.strerror or error
+        fix = "check the name and its permissions."
         if str(path) == STANDARD_INPUT:
             fix = "save standard input to a file, since this file is read more than once."
         raise InputError(f"Cannot read {path}: {reason}. Fix: {fix}") from error
@@ -113,13 +114,15 @@ def decode(name: str | os.PathLike, data: bytes, offset: int = 0) -> str:
     Bytes that are not UTF-8, and NUL characters, which binary data and UTF-16 hold, are refused.
     """
     try:
-        text, encoding = data.decode("utf-8-sig" if offset == 0 else "utf-8"), "UTF-16LE"
+        text = data.decode("utf-8-sig" if offset == 0 else "utf-8")
+        encoding = "UTF-16LE"
         if "\0" not in text:
             return text
         place = data.index(0)
     except UnicodeDecodeError as error:
         is_utf16 = not offset and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        place, encoding = error.start, "UTF-16" if is_utf16 else "LATIN1"
+        place = error.start
+        encoding = "UTF-16" if is_utf16 else "LATIN1"
     raise InputError(
         f"{name} is not UTF-8 text (byte {offset + place}). Fix: name a text file, or convert it, "
         "for example by "

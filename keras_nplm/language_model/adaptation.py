@@ -28,10 +28,8 @@ def adapt(
     fits = (
         language_model.kind in ("nplm", "hybrid", "mixture") and language_model.network is not None
     )
-    wanted, fix = (
-        "an NPLM, a Hybrid or a Mixture with one network",
-        "train one with `keras-nplm train`.",
-    )
+    wanted = "an NPLM, a Hybrid or a Mixture with one network"
+    fix = "train one with `keras-nplm train`."
     check_argument("model", fits, wanted, kind, fix)
     tokenizer = language_model.tokenizer
     boundary = language_model.boundary

@@ -29,7 +29,8 @@ NEGLIGIBLE = -9.0  # ln of the share of the k-th best word below which a partial
 MOST_PIECES = 64  # of a word, after its prefix
 LONGEST_PREFIX = 64  # characters of an unfinished word that the search completes
 # with few pieces, such as characters, more partial words cost little
-_SMALL_BEAM, _SMALL_NUMBERS = 256, 1 << 17
+_SMALL_BEAM = 256
+_SMALL_NUMBERS = 1 << 17
 _MOST_NUMBERS = 1 << 25  # of the beam [K, |V|]: 256 MiB
 _LEAST = -1e30  # stands for -inf where -inf would give NaN
 # log-probabilities are multiples of its inverse, so that equal ones are equal in every program
@@ -106,7 +107,8 @@ class WordPieces:
     """
 
     def __init__(self, vocabulary: Vocabulary, tokenizer: Tokenizer):
-        size, first = len(vocabulary), len(SPECIALS)
+        size = len(vocabulary)
+        first = len(SPECIALS)
         self.texts, starts = [b""] * first, np.full(size, _OTHER)
         self.last, has_space = np.full(size, _OPEN), np.zeros(size, bool)
         fits = np.ones(size, bool)  # not the second or a later byte of a character
@@ -193,7 +195,8 @@ def complete_words(
     scores = np.where(pieces.begins[begin], model.next_log_probs(context_ids[None]), -np.inf)
     scores = _round(scores - np.maximum(_log_sum_exp(scores), _LEAST)[:, None])
     words = {EOS.encode(): scores[0, EOS_ID]} if with_end else {}
-    texts, contexts = [b""], context_ids[None]
+    texts = [b""]
+    contexts = context_ids[None]
     for _ in range(len(wanted) + MOST_PIECES):
         scores[:, : len(SPECIALS)] = -np.inf
         for row, text in enumerate(texts):

@@ -45,10 +45,8 @@ def load_vocabulary(directory: Path, tokenizer: str | Tokenizer) -> Vocabulary:
 def load_encoded_corpus(directory: Path, vocabulary_size: int) -> EncodedCorpus:
     """Load the encoded training corpus of a model directory."""
     encoded = EncodedCorpus.load(directory / "corpus")
-    size, wanted = (
-        encoded.vocabulary_size,
-        f"encoded with the {vocabulary_size} words of vocabulary.txt",
-    )
+    size = encoded.vocabulary_size
+    wanted = f"encoded with the {vocabulary_size} words of vocabulary.txt"
     check_argument(
         f"{directory / 'corpus'}", size == vocabulary_size, wanted, f"{size} words", "retrain."
     )

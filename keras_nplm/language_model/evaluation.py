@@ -77,7 +77,8 @@ def _encode(language_model: "LanguageModel", text: Text) -> tuple[Ids, Callable[
     if isinstance(text, str):
         wanted = f"lines of text, token ids or one of {', '.join(SPLITS)}"
         check_argument("text", text in SPLITS, wanted, f"{text!r:.80}", "put one line into a list.")
-        corpus, boundary = language_model.corpus, language_model.boundary
+        corpus = language_model.corpus
+        boundary = language_model.boundary
         if corpus is None:
             reason = f"The model directory has no corpus/, so the split {text!r} is not available."
             raise InputError(f"{reason} Fix: evaluate lines of text (`--text FILE`).")
@@ -114,7 +115,9 @@ def _encode_lines(
     language_model: "LanguageModel", lines: Iterable[str]
 ) -> tuple[Ids, Callable[[], TextSize]]:
     """Encode lines in bounded memory: unknown words are spelled chunk by chunk."""
-    counter, counts, spelled = TextCounter(), sum_counts([]), 0.0
+    counter = TextCounter()
+    counts = sum_counts([])
+    spelled = 0.0
     vocabulary = language_model.vocabulary
     tokenizer = language_model.tokenizer
 

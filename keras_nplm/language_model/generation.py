@@ -77,9 +77,12 @@ def _sample_sentences(
 
     The first is one of `first_ids`.
     """
-    model, candidates = language_model.scorer().model, first_ids
+    model = language_model.scorer().model
+    candidates = first_ids
     pieces = language_model.word_index if language_model.tokenizer.searches_words else None
-    sentences, number, tokens = [[]], 0, 0
+    sentences = [[]]
+    number = 0
+    tokens = 0
     most = _MOST_TOKENS * num_words
     # the former ends a series of empty sentences
     while len(sentences) - number <= num_words and tokens < most:

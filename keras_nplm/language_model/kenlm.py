@@ -225,7 +225,8 @@ class KenlmModel(Pickled):
         """Return an iterator over the words: log10 P, n-gram order, whether it is out of the
         vocabulary.
         """
-        states, ids = [self._begin if bos else self._null], []
+        states = [self._begin if bos else self._null]
+        ids = []
         for word in _split_words(sentence) + [EOS] * eos:
             ids.append(self._find_ids(states[-1], word))
             states.append((states[-1] + ids[-1])[len(ids[-1]) :])

@@ -102,7 +102,8 @@ class LanguageModel(Pickled):
         check_argument(
             "tokenizer", has_words, "one with `+lemmas` for a vocabulary of lemmas", tokenizer.name
         )
-        size, words = getattr(model, "vocabulary_size", len(vocabulary)), len(vocabulary)
+        size = getattr(model, "vocabulary_size", len(vocabulary))
+        words = len(vocabulary)
         check_argument(
             "vocabulary",
             size == words,
@@ -233,7 +234,8 @@ class LanguageModel(Pickled):
                     "this one."
                 )
             self.replace_model(self.model)  # refuses parts that do not match
-            spelling, dynamics = self.spelling, self.dynamics
+            spelling = self.spelling
+            dynamics = self.dynamics
             for name in (SPELLING_FILE, DYNAMICS_FILE):  # of a model that was deleted in part
                 (directory / name).unlink(missing_ok=True)
             save_model(directory, self.model)

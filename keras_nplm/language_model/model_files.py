@@ -31,15 +31,14 @@ _CACHE_FIELDS = {  # of cache.json
 NGRAMS_FILE = "ngrams.npz"
 KINDS = ("uniform", "mixture", "nplm", "shortlist", "hybrid", *_CACHE_FIELDS, *_NGRAM_CLASSES)
 # the components of a trained model; a continuous cache has a network only
-NETWORK, BACKGROUND = 0, 1
+NETWORK = 0
+BACKGROUND = 1
 
 
 def get_kind(model: NextWordModel) -> str:
     """Return the kind of a model, the name in `config.json` of its class."""
-    kind, wanted = (
-        getattr(model, "kind", None),
-        "an NPLM, a Shortlist, an n-gram model, a cache or a Mixture of these",
-    )
+    kind = getattr(model, "kind", None)
+    wanted = "an NPLM, a Shortlist, an n-gram model, a cache or a Mixture of these"
     check_argument("model", kind in KINDS, wanted, type(model).__name__)
     return kind
 
@@ -116,7 +115,8 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
     elif kind == "mixture":
         model = _load_mixture(directory, config, vocabulary_size)
     elif isinstance(kind, str) and kind in _CACHE_FIELDS:
-        path, fields = directory / "cache.json", _CACHE_FIELDS[kind]
+        path = directory / "cache.json"
+        fields = _CACHE_FIELDS[kind]
         content = read_json(path)
         check_fields(path, content, fields)
         options = {name: content[name] for name in fields}
@@ -136,7 +136,8 @@ def load_model(directory: Path, config: dict, vocabulary_size: int) -> NextWordM
         )
         model = (Shortlist if kind == "shortlist" else Hybrid)(network, background)
     else:
-        path, fix = directory / "config.json", "train the model with this version."
+        path = directory / "config.json"
+        fix = "train the model with this version."
         raise InputError(
             f"`kind` in {path} must be one of {', '.join(KINDS)}. Received: {kind!r}. Fix: {fix}"
         )

@@ -19,7 +19,8 @@ from keras_nplm.models.networks.self_normalised import SelfNormalised
 
 _BLOCK = 1 << 23  # numbers of a block [contexts, |V|]
 _CONTEXTS = 4096  # sample of the text's contexts, for the biases
-_MIN_CONTEXTS, _MAX_LOGITS = 256, 1 << 24
+_MIN_CONTEXTS = 256
+_MAX_LOGITS = 1 << 24
 _PRIOR_C = 30  # weight of the vector of <unk>, in occurrences
 _PRIOR_U, _STEP_U = 2, 0.1  # weight of the output row of <unk>, in occurrences; length of the step
 _ITERATIONS = 100
@@ -95,7 +96,8 @@ def _sample_contexts(model: ContextNetwork, text: NewWordText) -> tuple[np.ndarr
     size = max(_MIN_CONTEXTS, min(_CONTEXTS, _MAX_LOGITS // len(text.words)))
     indices = np.linspace(0, len(text.ngrams) - 1, min(len(text.ngrams), size)).astype(int)
     ngrams = text.known_ngrams[indices]
-    contexts, targets = ngrams[:, :-1], ngrams[:, -1]
+    contexts = ngrams[:, :-1]
+    targets = ngrams[:, -1]
     logits = SelfNormalised(model).log_prob(contexts, targets).astype(np.float64)
     return _project(model, contexts), logits - model.log_prob(contexts, targets)
 
@@ -121,9 +123,12 @@ def _stack_kernel(model: ContextNetwork) -> np.ndarray:
 
 def _step_vectors(model: ContextNetwork, text: NewWordText) -> np.ndarray:
     """Return the step of the word vectors, (N F + 30 (n-1) σ² I)^-1 g, float [J, m]."""
-    m, has_new = model.embedding_dim, (text.ngrams[:, :-1] >= text.vocabulary_size).any(axis=1)
-    contexts, ngrams = text.ngrams[has_new, :-1], text.known_ngrams[has_new]
-    gradients, fisher = np.zeros((len(text.words), m)), np.zeros((m, m))
+    m = model.embedding_dim
+    has_new = (text.ngrams[:, :-1] >= text.vocabulary_size).any(axis=1)
+    contexts = text.ngrams[has_new, :-1]
+    ngrams = text.known_ngrams[has_new]
+    gradients = np.zeros((len(text.words), m))
+    fisher = np.zeros((m, m))
     for block in _blocks(len(ngrams), text.vocabulary_size):
         is_new = contexts[block] >= text.vocabulary_size  # [B, n-1]
         rows = context_gradients(model, ngrams[block, :-1], ngrams[block, -1])[is_new]
@@ -180,7 +185,9 @@ def _fit_biases(
     """Return the rows with biases b_j, for which the mean of P(j | context) is the frequency of
     j.
     """
-    logits, b, zeros = projected @ kernel.T, np.zeros(len(shares)), np.zeros(len(log_z))
+    logits = projected @ kernel.T
+    b = np.zeros(len(shares))
+    zeros = np.zeros(len(log_z))
     for _ in range(_ITERATIONS):
         _, log_probs = renormalise(zeros, log_z, logits + b)
         greatest = log_probs.max(axis=0)

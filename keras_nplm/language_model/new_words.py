@@ -125,10 +125,8 @@ def count_new_words(
     for word in words:
         if word in known:
             raise InputError(f"The word {word!r} is already in the vocabulary. Fix: leave it out.")
-        wanted, fix = (
-            f"{min_count} or more in the text",
-            "spell it as the text does, or give more text.",
-        )
+        wanted = f"{min_count} or more in the text"
+        fix = "spell it as the text does, or give more text."
         check_argument(f"count of {word}", counts[word] >= min_count, wanted, counts[word], fix)
     check_argument("words", bool(words), "1 word or more", 0, "leave it out to add all new words.")
     return {

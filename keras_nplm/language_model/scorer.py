@@ -274,7 +274,8 @@ def arrange_paths(
 
 def self_normalise(model: NextWordModel) -> NextWordModel:
     """Return a network whose logits are log-probabilities; see `SelfNormalised`."""
-    kind, fix = getattr(model, "kind", None), "leave `self_normalised` out."
+    kind = getattr(model, "kind", None)
+    fix = "leave `self_normalised` out."
     wanted = "an NPLM, which has logits, to be self-normalised"
     check_argument("model", kind in ("nplm", "self-normalised"), wanted, type(model).__name__, fix)
     from keras_nplm.models.networks.self_normalised import SelfNormalised

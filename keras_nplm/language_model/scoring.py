@@ -63,7 +63,8 @@ def score_sentences(
 
     Reference: Schwenk (2007), Continuous space language models, section 4.2.
     """
-    model, number = scorer.model, len(sentences)
+    model = scorer.model
+    number = len(sentences)
     texts = [*map(scorer.split_line, sentences)]
     flat = io.BytesIO(scorer.encode_tokens([*itertools.chain.from_iterable(texts)]))
     ends = (scorer.end_ids if text or scores_blank else b"" for text in texts)
@@ -74,11 +75,13 @@ def score_sentences(
         else [*_join_paths(context, ids, scorer.begin())]
     )
     tokens, positions, owners = arrange_paths(paths, ids)
-    log_prob, orders = np.empty(len(positions)), np.empty(len(positions), np.int64)
+    log_prob = np.empty(len(positions))
+    orders = np.empty(len(positions), np.int64)
     # most often one block
     for block in row_blocks(len(positions), min(2 * BATCH_CHARACTERS, _IDS // model.order)):
         ngrams = gather_ngrams(tokens, positions[block], model.order)
-        distinct, which = ngrams, slice(None)
+        distinct = ngrams
+        which = slice(None)
         if not in_order:
             distinct, which = find_distinct_rows(ngrams, keep_order=model.order > _LONG_CONTEXT)
         log_prob[block] = np.maximum(

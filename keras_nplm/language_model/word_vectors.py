@@ -29,7 +29,8 @@ def nearest(
     The neighbours among the `among` first rows are int [B, K], the nearest first, ties by row;
     cosines float64 [B, K].
     """
-    rows, unit = np.asarray(rows), _normalise(vectors)
+    rows = np.asarray(rows)
+    unit = _normalise(vectors)
     return _find_nearest(unit, unit[rows], rows[:, None], top_k, among)
 
 
@@ -42,7 +43,8 @@ def analogies(
     Reference: Mikolov, Yih & Zweig (2013), Linguistic regularities in continuous space word
     representations.
     """
-    questions, unit = np.asarray(questions), _normalise(vectors)
+    questions = np.asarray(questions)
+    unit = _normalise(vectors)
     a, b, c = unit[questions.T]
     return _find_nearest(unit, _normalise(b - a + c), questions, top_k, among)
 

@@ -49,8 +49,10 @@ class AveragedContext(ContextEmbedding):
         check_argument("averages_after", bool(self.averages_after), "one number or more", "()", fix)
 
     def build(self, input_shape: tuple) -> None:
-        size, fix = input_shape[-1], "raise `order` or remove the last number."
-        fits, wanted = self.averages_after[-1] < size, f"below {size}, the number of context words"
+        size = input_shape[-1]
+        fix = "raise `order` or remove the last number."
+        fits = self.averages_after[-1] < size
+        wanted = f"below {size}, the number of context words"
         check_argument("averages_after", fits, wanted, list(self.averages_after), fix)
         super().build(input_shape)
 

@@ -87,13 +87,16 @@ def energy_log_normaliser(contexts: Tensor, words: Tensor, v: Tensor, bias: Tens
     """
     if keras.backend.backend() != "tensorflow":
         return ops.map(lambda z: ops.logsumexp(_energies(z[None], words, v)[0] + bias), contexts)
-    v, bias, number = tf.convert_to_tensor(v), tf.convert_to_tensor(bias), tf.shape(contexts)[0]
+    v = tf.convert_to_tensor(v)
+    bias = tf.convert_to_tensor(bias)
+    number = tf.shape(contexts)[0]
     blocks = tf.pad(contexts, [[0, -number % _CONTEXTS], [0, 0]])
     blocks = tf.reshape(blocks, [-1, _CONTEXTS, contexts.shape[-1]])
     sizes = _tiles(words.shape[0], _WORDS)
 
     def compute_with(function: Callable, contexts: Tensor, words: Tensor) -> Tensor:
-        compiled, tiles = _compile_unless_distributed(function), tf.split(words, sizes)
+        compiled = _compile_unless_distributed(function)
+        tiles = tf.split(words, sizes)
 
         def compute_block(block: Tensor) -> Tensor:
             # [16, |V|]

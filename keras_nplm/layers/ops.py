@@ -179,7 +179,8 @@ class Dropout(keras.layers.Dropout):
     def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         if keras.backend.backend() != "tensorflow" or not (training and self.rate):
             return super().call(inputs, training)
-        size, dropped = tf.size(inputs), round(self.rate * 65536)
+        size = tf.size(inputs)
+        dropped = round(self.rate * 65536)
         seed = tf.cast(self.seed_generator.next(), tf.int32)
         bits = tf.random.stateless_uniform([size // 2 + 1], seed, None, None, tf.int32)
         bits = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]

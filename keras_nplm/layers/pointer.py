@@ -18,7 +18,8 @@ from keras_nplm.layers.scores import Scores
 from keras_nplm.layers.segments import Context
 
 # a hundred such positions have the weight of one word in seven; farther ones less
-_START, _NEAR = -6.5, 100
+_START = -6.5
+_NEAR = 100
 _LEAST = 1e-37  # about the least normal number of float32
 _NEVER = -1e9  # z of a position out of reach
 
@@ -66,7 +67,8 @@ class Copies(NamedTuple):
         """
         number, width = ops.shape(self.ids)
         outputs = ops.sort(ops.cast(output_ids, "int32"))
-        k, targets = outputs.shape[0], self.weights.shape[2]
+        k = outputs.shape[0]
+        targets = self.weights.shape[2]
         ids = ops.reshape(self.ids, (-1,))
         # of the first of equal outputs
         places = ops.minimum(ops.searchsorted(outputs, ids, side="left"), k - 1)
@@ -87,7 +89,8 @@ class Copies(NamedTuple):
         `<pad>`, which has none.
         """
         single = self._separate()
-        weights, all_ids = single.weights[:, :, 0], single.ids
+        weights = single.weights[:, :, 0]
+        all_ids = single.ids
         width = all_ids.shape[1]
         same = ops.equal(ops.expand_dims(all_ids, 2), ops.expand_dims(all_ids, 1))  # [B, w, w]
         sums = ops.sum(ops.expand_dims(weights, 1) * ops.cast(same, weights.dtype), axis=2)
@@ -228,7 +231,8 @@ class Pointer(ConfiguredLayer):
         """Return a of the words of segments for each target, float [S, w, T]; see
         `ContextEmbedding.read_segments`.
         """
-        width, size = ids.shape[1], self.u.shape[0]
+        width = ids.shape[1]
+        size = self.u.shape[0]
         targets = width - size
         queries = [
             ops.reshape(query, (-1, targets, vectors.shape[2]))
@@ -237,10 +241,8 @@ class Pointer(ConfiguredLayer):
         products = [ops.matmul(vectors, ops.transpose(query, (0, 2, 1))) for query in queries]
         # [S, w, T]
         of_words, of_previous = (ops.cast(product, self.weight_dtype) for product in products)
-        place, first = (
-            np.arange(width, dtype=np.int32)[:, None],
-            1 + np.arange(targets, dtype=np.int32),
-        )
+        place = np.arange(width, dtype=np.int32)[:, None]
+        first = 1 + np.arange(targets, dtype=np.int32)
         # nothing is before the first of the n-1 words, and `<s>` before the first word of a
         # sentence
         previous = ops.pad(of_previous[:, :-1], [[0, 0], [1, 0], [0, 0]]) * (place > first).astype(
@@ -261,7 +263,8 @@ class Pointer(ConfiguredLayer):
 
     def _match(self, ids: Tensor) -> Tensor:
         """Return the last term of z, float [S, w, T]."""
-        targets, longest = ids.shape[1] - self.u.shape[0], self.r.shape[0]
+        targets = ids.shape[1] - self.u.shape[0]
+        longest = self.r.shape[0]
         # with the words before the targets
         equal = ops.equal(ids[:, :, None], ids[:, None, 1 - targets - longest :])
         # words of the context before i
@@ -279,7 +282,8 @@ class Pointer(ConfiguredLayer):
     def call(self, features: Tensor, vectors: Tensor, context_ids: Tensor) -> Tensor:
         # a context is a segment of one target, with `<pad>` before it
         one_before = [[0, 0], [1, 0]]
-        vectors, ids = ops.pad(vectors, [*one_before, [0, 0]]), ops.pad(context_ids, one_before)
+        vectors = ops.pad(vectors, [*one_before, [0, 0]])
+        ids = ops.pad(context_ids, one_before)
         return self.weigh_segments(features, vectors, ids, None)[:, 1:, 0]
 
     @property

@@ -113,7 +113,8 @@ def sum_until(vectors: Tensor, places: Tensor, block: int = 16) -> Tensor:
     m].
     """
     size, m = vectors.shape[1:]
-    blocks, dtype = -(-size // block), keras.backend.standardize_dtype(vectors.dtype)
+    blocks = -(-size // block)
+    dtype = keras.backend.standardize_dtype(vectors.dtype)
     if size % block:
         vectors = ops.pad(vectors, [[0, 0], [0, blocks * block - size], [0, 0]])
     # sums within blocks and of the blocks before, by triangular matrices: faster than `cumsum`

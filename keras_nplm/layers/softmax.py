@@ -47,12 +47,17 @@ def linear_softmax(
         )
         chosen = ops.take_along_axis(logits, ops.expand_dims(target_ids, -1), axis=-1)[:, 0]
         return ops.logsumexp(logits, axis=-1), chosen
-    kernel, bias = _as_tensor(kernel), _as_tensor(bias)
+    kernel = _as_tensor(kernel)
+    bias = _as_tensor(bias)
     wide = tf.float64 if kernel.dtype == tf.float64 else tf.float32
-    inputs, low, table = [features, kernel, bias], tf.cast(features, dtype), tf.cast(kernel, dtype)
-    features, bias = tf.cast(features, wide), tf.cast(bias, wide)
+    inputs = [features, kernel, bias]
+    low = tf.cast(features, dtype)
+    table = tf.cast(kernel, dtype)
+    features = tf.cast(features, wide)
+    bias = tf.cast(bias, wide)
     sizes = _tiles(features, kernel)
-    tables, biases = tf.split(table, sizes), tf.split(bias, sizes)
+    tables = tf.split(table, sizes)
+    biases = tf.split(bias, sizes)
 
     def exponentials(shift: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
         tiles: list[Tensor] = []
@@ -80,10 +85,8 @@ def linear_softmax(
     )
     target_rows = tf.cast(tf.gather(kernel, target_ids), wide)  # [B, w]
     target_logit = tf.reduce_sum(features * target_rows, axis=-1) + tf.gather(bias, target_ids)
-    results, saved = (
-        [tf.math.log(z[:, 0]) + shift[:, 0], target_logit],
-        [z, weighted, target_ids, target_rows, *tiles],
-    )
+    results = [tf.math.log(z[:, 0]) + shift[:, 0], target_logit]
+    saved = [z, weighted, target_ids, target_rows, *tiles]
     return attach_gradient(_softmax_gradient, results, inputs, saved)
 
 
@@ -91,7 +94,9 @@ def _softmax_gradient(
     upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]
 ) -> list[Tensor]:
     (d_log_z, d_target), (z, weighted, target_ids, target_rows, *tiles) = upstream, saved
-    dtype, wide, features = tiles[0].dtype, z.dtype, tf.cast(inputs[0], z.dtype)
+    dtype = tiles[0].dtype
+    wide = z.dtype
+    features = tf.cast(inputs[0], z.dtype)
     share = d_log_z[:, None] / z  # [B, 1]
     d_features = share * weighted + d_target[:, None] * target_rows
     batch, width = features.shape
@@ -169,10 +174,8 @@ def noise_loss(logits: Tensor, self_normalisation: float = 0.0) -> Tensor:
         return _sum_logs(one), power / one, tf.math.log(z), power, z
 
     def stable() -> tuple[Tensor, ...]:
-        softplus, log_z = (
-            tf.reduce_sum(tf.math.softplus(logits), axis=-1),
-            tf.reduce_logsumexp(logits, axis=-1),
-        )
+        softplus = tf.reduce_sum(tf.math.softplus(logits), axis=-1)
+        log_z = tf.reduce_logsumexp(logits, axis=-1)
         return softplus, tf.sigmoid(logits), log_z, tf.exp(logits - log_z[:, None]), tf.ones_like(z)
 
     loss, *saved, log_z, weight, total = tf.cond(_in_range(z, greatest=1e3), plain, stable)
@@ -220,7 +223,8 @@ def _tiles(features: Tensor, kernel: Tensor) -> list[int]:
     """Return the numbers of rows of a kernel in each tile, so that the logits of a tile fit the
     cache.
     """
-    size, batch = kernel.shape[0], features.shape[0] or _CACHED // _LEAST
+    size = kernel.shape[0]
+    batch = features.shape[0] or _CACHED // _LEAST
     if size * batch <= _WHOLE:
         return [size]
     tile = max(_LEAST, _CACHED // max(1, batch), -(-size // _MOST))

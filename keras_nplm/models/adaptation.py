@@ -23,7 +23,9 @@ from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.networks.context_network import ContextNetwork
 
-_FIRST_RATE, _RATE_FACTOR, _RATES = 0.1, 3.0, 3
+_FIRST_RATE = 0.1
+_RATE_FACTOR = 3.0
+_RATES = 3
 _SHARES = (0.25, 0.5, 0.75, 1.0)
 # a smaller share may raise the held-out perplexity by this factor: it keeps more of the old text
 _TOLERANCE = 1.02

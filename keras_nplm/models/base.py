@@ -122,10 +122,8 @@ class NextWordModel:
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context), float [B, |V|], for checked int32 [B, n-1]."""
-        name, fix = (
-            type(self).__name__,
-            "ask a model that does not learn as it reads for distributions.",
-        )
+        name = type(self).__name__
+        fix = "ask a model that does not learn as it reads for distributions."
         raise InputError(
             f"{name} must be asked for the words of the text, with `log_prob`. Fix: {fix}"
         )
@@ -166,9 +164,7 @@ def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = Non
             "one."
         )
     trained = next(iter(known), None)
-    fits, fix = (
-        None in (boundary, trained) or boundary == trained,
-        "leave it out, or train a model with that boundary.",
-    )
+    fits = None in (boundary, trained) or boundary == trained
+    fix = "leave it out, or train a model with that boundary."
     check_argument("boundary", fits, f"{trained!r}, as the model was trained", repr(boundary), fix)
     return boundary or trained

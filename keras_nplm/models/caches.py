@@ -77,7 +77,8 @@ class _Cache(NextWordModel):
         return self._log_share(parts, totals, target_ids)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        size, ids = self.vocabulary_size, np.arange(self.vocabulary_size)
+        size = self.vocabulary_size
+        ids = np.arange(self.vocabulary_size)
         result = np.empty((len(context_ids), size))
         for rows, words, weights in self._weigh(context_ids):
             cells = np.arange(len(words))[:, None] * size + words
@@ -162,7 +163,8 @@ class NgramCache(_Cache):
             # the words after the last `back` words of a context
             for back, factor in enumerate(self.factors, start=1):
                 matches = contexts[row, column + before - back] == contexts[row, -back]
-                row, column = row[matches], column[matches]
+                row = row[matches]
+                column = column[matches]
                 weights[row, column] *= factor
             yield rows, words, weights
 

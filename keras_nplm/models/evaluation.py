@@ -106,11 +106,14 @@ class LogProbSums:
         self._unk_tokens += int(is_unk.sum())
 
     def compute_figures(self) -> dict[str, float | int | None]:
-        total, known = self._total, self._tokens - self._unk_tokens
+        total = self._total
+        known = self._tokens - self._unk_tokens
         if total == -math.inf:
-            words, fix = "a word of the text", "evaluate it with the boundary of its training."
+            words = "a word of the text"
+            fix = "evaluate it with the boundary of its training."
             if self._unk == -math.inf:
-                words, fix = "words outside its vocabulary", "leave such words out of the text."
+                words = "words outside its vocabulary"
+                fix = "leave such words out of the text."
             mix = "mix the model with the uniform distribution (`mix --uniform`)"
             raise RunError(f"{self._name} gives {words} probability 0. Fix: {mix}, or {fix}")
         if not math.isfinite(total):

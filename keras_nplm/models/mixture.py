@@ -84,10 +84,8 @@ class Mixture(NextWordModel):
         bins: FrequencyBins | None = None,
     ):
         check_argument("models", len(models) > 1, "two models or more", len(models), "add a model.")
-        sizes, fix = (
-            [model.vocabulary_size for model in models],
-            "train the models with one vocabulary.",
-        )
+        sizes = [model.vocabulary_size for model in models]
+        fix = "train the models with one vocabulary."
         received = f"vocabularies of {sizes} words"
         check_argument("models", len(set(sizes)) == 1, "models of one vocabulary", received, fix)
         size = bins.frequencies.contexts.vocabulary_size if bins else sizes[0]
@@ -176,7 +174,8 @@ def fit_mixture(
     # by place: the model and its ln P of each token
     chosen: dict[int, tuple[NextWordModel, np.ndarray]] = {}
     for place in sorted(range(len(candidates)), key=lambda place: len(candidates[place]) > 1):
-        best, known = -np.inf, [column for _, column in chosen.values()]
+        best = -np.inf
+        known = [column for _, column in chosen.values()]
         for model in candidates[place]:
             column = np.concatenate([part for part, _ in log_probs(model, held_out_ids, boundary)])
             reached = 0.0

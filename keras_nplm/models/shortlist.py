@@ -26,7 +26,8 @@ class NetworkWithBackground(NextWordModel):
 
     def __init__(self, network: Any, background: NextWordModel):
         sizes = [network.vocabulary_size, background.vocabulary_size]
-        received, fix = f"vocabularies of {sizes} words", "train both with one vocabulary."
+        received = f"vocabularies of {sizes} words"
+        fix = "train both with one vocabulary."
         check_argument(
             "background", sizes[0] == sizes[1], "of one vocabulary with the network", received, fix
         )
@@ -91,7 +92,8 @@ class Shortlist(NetworkWithBackground):
         return np.minimum(self.mass.look_up(cut_contexts(self.background, context_ids)), 1)
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        is_listed, result = target_ids < self.listed, np.zeros(len(target_ids))
+        is_listed = target_ids < self.listed
+        result = np.zeros(len(target_ids))
         background_contexts = cut_contexts(self.background, context_ids[~is_listed])
         result[~is_listed] = self.background.log_prob(background_contexts, target_ids[~is_listed])
         with np.errstate(divide="ignore"):

@@ -38,7 +38,8 @@ class TextSize:
     ) -> "TextSize":
         """Return the size of a text."""
         ends = counts["sentences"] if predicts_end(boundary) else 0
-        size, missing = (counts["characters"] + ends, counts["words"] + ends), None
+        size = (counts["characters"] + ends, counts["words"] + ends)
+        missing = None
         if not counts["unk_tokens"]:
             spelling_log_prob = 0.0
         elif spelling_log_prob is None:

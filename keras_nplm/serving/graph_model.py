@@ -96,10 +96,8 @@ def find_top_k(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     if num_blocks < 2 * k:
         return tf.math.top_k(values, k)
     covered = num_blocks * _TOP_K_BLOCK
-    blocks, rest = (
-        tf.reshape(values[:, :covered], [-1, num_blocks, _TOP_K_BLOCK]),
-        values[:, covered:],
-    )
+    blocks = tf.reshape(values[:, :covered], [-1, num_blocks, _TOP_K_BLOCK])
+    rest = values[:, covered:]
     best = tf.math.top_k(tf.reduce_max(blocks, axis=-1), k).indices  # [B, k]
     best = tf.sort(best)  # so that of equal values the first is returned, as `tf.math.top_k` does
     candidates = tf.reshape(tf.gather(blocks, best, batch_dims=1), [-1, k * _TOP_K_BLOCK])

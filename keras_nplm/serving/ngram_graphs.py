@@ -116,7 +116,8 @@ class FrequencyBinsGraph(tf.Module):
         self.contexts = TrieGraph(bins.frequencies.contexts)
         # one number more than any context has, as in `SortedTable`
         self.counts = [store_array(np.append(counts, 0)) for counts in bins.frequencies.counts]
-        self.tokens, self.back_off = bins.frequencies.tokens, bins.back_off
+        self.tokens = bins.frequencies.tokens
+        self.back_off = bins.back_off
         self.bins_per_length = bins.bins_per_length
 
     def find_bins(self, context_ids: tf.Tensor) -> tf.Tensor:
@@ -125,7 +126,8 @@ class FrequencyBinsGraph(tf.Module):
         no_counts = tf.zeros(tf.shape(context_ids)[:1], tf.int64)
         counts += [no_counts] * (len(self.counts) - len(counts))
         # words dropped from the front of the context
-        frequency, dropped = counts[-1], tf.zeros_like(counts[-1])
+        frequency = counts[-1]
+        dropped = tf.zeros_like(counts[-1])
         if self.back_off:
             for length, shorter in enumerate(counts[-2::-1], start=1):
                 dropped = tf.where(frequency > 0, dropped, length)

@@ -75,9 +75,11 @@ class _DeviceModule(tf.Module):
         return {"log_probs": self.model.next_log_probs(context_ids)}
 
     def score(self, x: tf.Tensor, x_lens: tf.Tensor) -> dict[str, tf.Tensor]:
-        ids, lengths = tf.cast(x, tf.int32), tf.cast(x_lens, tf.int32)[:, None]
+        ids = tf.cast(x, tf.int32)
+        lengths = tf.cast(x_lens, tf.int32)[:, None]
         number, length = tf.unstack(tf.shape(ids))
-        places, order = tf.range(length + 1), self.model.order
+        places = tf.range(length + 1)
+        order = self.model.order
         # also in place of the padding
         targets = tf.where(places < lengths, tf.pad(ids, [[0, 0], [0, 1]]), EOS_ID)
         paths = tf.concat([tf.tile(self.first_context[None], [number, 1]), targets], axis=1)

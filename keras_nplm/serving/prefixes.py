@@ -48,7 +48,8 @@ class PrefixTable(tf.Module):
         super().__init__()
         places = np.full(len(index.words), -1, np.int32)  # of each word among the sorted words
         places[index.ids] = np.arange(len(index.ids))
-        ranges, counts = index.list_ranges(), Counter(index.words[i] for i in index.ids)
+        ranges = index.list_ranges()
+        counts = Counter(index.words[i] for i in index.ids)
         rows = [(start, stop, start + counts[prefix]) for prefix, (start, stop) in ranges.items()]
         self.longest = index.longest
         self.most_equal = max(counts.values())

@@ -143,10 +143,8 @@ def _check_target(target: Path, name: str) -> None:
         and not (target / _MARKER).exists()
         and any(path.name[0] != "." for path in target.iterdir())
     ):
-        wanted, received = (
-            "absent, empty or with exported versions",
-            f"{target}, which holds other files",
-        )
+        wanted = "absent, empty or with exported versions"
+        received = f"{target}, which holds other files"
         check_argument("target", False, wanted, received, "choose a new directory.")
 
 

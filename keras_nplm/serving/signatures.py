@@ -102,7 +102,8 @@ class ServingModule(tf.Module):
             "give a number of bytes.",
         )
         proposed = language_model.proposed_ids
-        self.top_k, self.num_completions = min(top_k, len(proposed)), top_k
+        self.top_k = min(top_k, len(proposed))
+        self.num_completions = top_k
         self.max_text_length = max_text_length
         self.model = build_graph(language_model.model)
         self.text = TextGraph(
@@ -111,11 +112,13 @@ class ServingModule(tf.Module):
         self._first = int(proposed[0])  # the first id that `predict_next` may return
         self.C = language_model.network.embed.C.value if language_model.network else None
         self.prefixes = self.search = None
-        index, longest = language_model.word_index, LONGEST_PREFIX
+        index = language_model.word_index
+        longest = LONGEST_PREFIX
         if isinstance(index, WordPieces):
             self.search = WordSearch(self.model, index, top_k)
         else:
-            self.prefixes, longest = PrefixTable(index), index.longest
+            self.prefixes = PrefixTable(index)
+            longest = index.longest
             self.num_completions = min(top_k, self.model.vocabulary_size - len(SPECIALS))
         self.unfinished = UnfinishedWords(language_model.tokenizer, longest)
         self._searches_words = language_model.tokenizer.searches_words
@@ -124,7 +127,8 @@ class ServingModule(tf.Module):
         """Return the functions by name, each with its input signature; `embed` only for a model
         with word vectors.
         """
-        text, ids = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
+        text = tf.TensorSpec([None], tf.string)
+        ids = tf.TensorSpec([None], tf.int32)
         context = tf.TensorSpec([None, self.model.order - 1], tf.int32)
         inputs = {
             "predict_next": {"contexts": text},
@@ -161,7 +165,8 @@ class ServingModule(tf.Module):
             return self._search_words(contexts, prefixes, with_end=False)
 
         def predict(context_ids: tf.Tensor, rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
-            first, fits = len(SPECIALS), self.prefixes.match(prefixes[rows])
+            first = len(SPECIALS)
+            fits = self.prefixes.match(prefixes[rows])
             ids, probabilities = self.model.most_probable(
                 context_ids, first, self.num_completions, fits[:, first:]
             )
@@ -203,7 +208,8 @@ class ServingModule(tf.Module):
         return {"words": words, "probabilities": probabilities}
 
     def score(self, sentences: tf.Tensor) -> dict[str, tf.Tensor]:
-        order, is_short = self.model.order, tf.strings.length(sentences) <= self.max_text_length
+        order = self.model.order
+        is_short = tf.strings.length(sentences) <= self.max_text_length
         ids, places, rows = self.text.ngrams(tf.where(is_short, sentences, ""), order)
         log_prob = self._log_prob(
             lambda block: gather_ngrams(ids, places[block], order), tf.size(places), tf.float64

@@ -65,7 +65,8 @@ class TextGraph(tf.Module):
 
         def read(texts: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             lengths = tf.strings.length(texts)
-            is_cut, sizes = lengths > size, tf.fill(tf.shape(lengths), size)
+            is_cut = lengths > size
+            sizes = tf.fill(tf.shape(lengths), size)
             ends = decode_texts(tf.strings.substr(texts, tf.maximum(lengths - size, 0), sizes))
             ids = self.tokens.encode_ends(ends, is_cut)
             return self._take_last(ids, order - 1), ~is_cut | (ids.row_lengths() >= order - 1)

@@ -38,7 +38,8 @@ class WordSearch(tf.Module):
     def __init__(self, model: GraphModel, pieces: completion.WordPieces, top_k: int):
         super().__init__()
         self._size = len(pieces.texts)
-        self.model, self._top_k = model, top_k
+        self.model = model
+        self._top_k = top_k
         self._number, self._beam = completion.choose_beam(top_k, self._size)
         self.block_rows = max(1, _BLOCK_NUMBERS // (self._beam * max(self._size, 4 * self._beam)))
         self._texts = tf.constant(pieces.texts)  # [|V|]
@@ -56,7 +57,8 @@ class WordSearch(tf.Module):
         the last piece's.
         """
         before = tf.strings.regex_replace(contexts, self._blanks, "")
-        has_space, is_first = before != contexts, before == ""
+        has_space = before != contexts
+        is_first = before == ""
         begin = tf.where(
             has_space, completion.AFTER_SPACE, tf.where(prefixes == "", -1, completion.NO_SPACE)
         )
@@ -112,11 +114,13 @@ class WordSearch(tf.Module):
         """Extend each partial word by a piece, keep the best ones, and add the words that may end
         here.
         """
-        number, lengths = tf.size(prefixes), tf.strings.length(prefixes)[:, None]
+        number = tf.size(prefixes)
+        lengths = tf.strings.length(prefixes)[:, None]
         scores = tf.reshape(state.scores, [number, tf.shape(state.scores)[1] * self._size])
         most = tf.reduce_max(tf.math.count_nonzero(scores > _LOG_ZERO, axis=1, dtype=tf.int32))
         values, best = tf.math.top_k(scores, tf.minimum(self._beam, most))
-        rows, ids = best // self._size, best % self._size
+        rows = best // self._size
+        ids = best % self._size
         texts = tf.gather(state.texts, rows, batch_dims=1) + tf.gather(self._texts, ids)
         contexts = tf.concat(
             [tf.gather(state.contexts, rows, batch_dims=1), ids[:, :, None]], axis=2

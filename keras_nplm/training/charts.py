@@ -62,7 +62,8 @@ def draw_lines(charts: Mapping[str, Mapping[str, Sequence[float]]], best: int) -
 
 def draw_words(places: np.ndarray, words: Sequence[str]) -> Figure:
     """Map of N words at float [N, 2], moved apart where they would overlap."""
-    size, margin = np.array([1040, 760]), 24
+    size = np.array([1040, 760])
+    margin = 24
     labels = [
         word if len(word) <= _MAX_LETTERS else word[: _MAX_LETTERS - 1] + "…" for word in words
     ]

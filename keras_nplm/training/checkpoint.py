@@ -233,7 +233,8 @@ class Checkpoint(keras.callbacks.Callback):
         """
         if self.began_at is None:
             return
-        updates, state = self._count_updates(), self._state()
+        updates = self._count_updates()
+        state = self._state()
         is_finite = all(np.isfinite(weight.numpy()).all() for weight in state["weights"])
         if updates // self.steps == len(self.history) and is_finite:
             if self.average is not None:
@@ -341,7 +342,8 @@ class Checkpoint(keras.callbacks.Callback):
         for name, variables in state.items():
             for variable, array in zip(variables, stored[name], strict=True):
                 variable.assign(array)
-        self.history, self.spent = stored["history"], stored["spent"]
+        self.history = stored["history"]
+        self.spent = stored["spent"]
         is_same = [array.shape for array in stored["metrics"]] == [
             tuple(metric.shape) for metric in metrics
         ]

@@ -211,7 +211,8 @@ def broadcast_from_chief(
 
         return strategy.experimental_local_results(strategy.run(send_from_first))[0]
 
-    received, unpacked = sum_over_replicas().numpy().tobytes(), []
+    received = sum_over_replicas().numpy().tobytes()
+    unpacked = []
     for array in arrays:
         unpacked.append(np.frombuffer(received[: array.nbytes], array.dtype).reshape(array.shape))
         received = received[array.nbytes :]

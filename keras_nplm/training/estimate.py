@@ -156,14 +156,17 @@ def _estimate_and_save(
     """Estimate the n-gram model that `options`, the content of config.json, describe, and write its
     files.
     """
-    order, boundary = options["order"], options["boundary"]
+    order = options["order"]
+    boundary = options["boundary"]
     if options["method"] == "kneser-ney":
-        path, tokens = directory / NGRAMS_FILE, len(encoded.shards("train"))
+        path = directory / NGRAMS_FILE
+        tokens = len(encoded.shards("train"))
         ngrams.kneser_ney_on_disk(
             path, lambda: encoded.parts("train"), tokens, len(vocabulary), order, boundary
         )
         return ngrams.BackoffModel.load(path, boundary)
-    ids, held_out_ids = encoded.ids("train"), encoded.ids("validation")
+    ids = encoded.ids("train")
+    held_out_ids = encoded.ids("validation")
     model: NgramModel
     if options["method"] == "deleted-interpolation":
         back_off = not options["paper_bins"]
@@ -222,7 +225,8 @@ def import_arpa(
     mixed. The default `tokenizer` is `"words"` if it keeps all words whole, else `"whitespace"`.
     Return `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
     """
-    path, vocabulary = fetch(path), fetch(vocabulary) if vocabulary else None
+    path = fetch(path)
+    vocabulary = fetch(vocabulary) if vocabulary else None
     with open_output(directory) as local, lock_new_directory(local):
         model, words = ngrams.read_arpa(
             path, Vocabulary.load(vocabulary) if vocabulary else None, boundary

@@ -163,7 +163,8 @@ class LazyAdam(Lazy, keras.optimizers.Adam):
         self, values: Tensor, ids: Tensor, variable: keras.Variable, learning_rate: Any
     ) -> Tensor:
         index = self._get_variable_index(variable)
-        first, second = self._momentums[index].value, self._velocities[index].value
+        first = self._momentums[index].value
+        second = self._velocities[index].value
         step = tf.cast(self.iterations.value + 1, variable.dtype)
         rate = learning_rate * tf.sqrt(1 - self.beta_2**step) / (1 - self.beta_1**step)
         m = tf.gather(first, ids) * self.beta_1 + values * (1 - self.beta_1)

@@ -97,7 +97,8 @@ def _measure(options: Options, encoded: EncodedCorpus, ngrams: int) -> tuple[flo
 def _time(run: Callable[[], object], steps: int) -> float:
     """Return the CPU seconds of one of so many steps of a function, a mean over about a second."""
     run()  # compiles
-    start, number = time.process_time(), 0
+    start = time.process_time()
+    number = 0
     while number == 0 or (time.process_time() - start < _SECONDS and number < _TIMED_UPDATES):
         run()
         number += steps

@@ -86,7 +86,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         **kwargs: Any,
     ):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
-        model, self._has_session = language_model.network, False
+        model = language_model.network
+        self._has_session = False
         if not isinstance(model, ContextNetwork):
             raise InputError(
                 f"`language_model` must hold a network. Received: {type(model).__name__}."
@@ -102,8 +103,12 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         for prompt in prompts:
             # raises its errors now, not after the first epoch
             language_model.generate(prompt, num_words)
-        self.language_model, self.prompts, self.num_words = language_model, prompts, num_words
-        self.batch_size, self.hparams, self.word_counts = batch_size, hparams, word_counts
+        self.language_model = language_model
+        self.prompts = prompts
+        self.num_words = num_words
+        self.batch_size = batch_size
+        self.hparams = hparams
+        self.word_counts = word_counts
         ids = np.arange(len(SPECIALS), model.vocabulary_size)
         if word_counts is not None:
             ids = ids[np.argsort(-np.asarray(word_counts)[ids], kind="stable")]
@@ -180,7 +185,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     def _begin_session(self, writer: tf.summary.SummaryWriter) -> None:
         """Write the hyperparameters once, into the run whose perplexity belongs next to them."""
         if self.hparams is not None and not self._has_session:
-            directory, plain = Path(self.log_dir).resolve(), (bool, int, float, str)
+            directory = Path(self.log_dir).resolve()
+            plain = (bool, int, float, str)
             options = {
                 k: v if isinstance(v, plain) else str(v)
                 for k, v in self.hparams.items()
@@ -212,10 +218,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         """Write the embedding projector's files: vectors and words, one per line; then the file
         that names both.
         """
-        words, vectors = (
-            self.language_model.vocabulary.words,
-            rows(self.model.embed.C, self.projector_ids),
-        )
+        words = self.language_model.vocabulary.words
+        vectors = rows(self.model.embed.C, self.projector_ids)
         lines = [escape_formula(words[i]) for i in self.projector_ids]
         if self.word_counts is not None:
             counts = (self.word_counts[i] for i in self.projector_ids)
@@ -240,7 +244,8 @@ def remove_steps(log_dir: Path, first: int) -> None:
     A file that was cut off keeps its whole records.
     """
     for path in sorted(log_dir.glob("*/events.out.tfevents.*")):
-        kept, is_changed = [], False
+        kept = []
+        is_changed = False
         try:
             for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
                 event = event_pb2.Event.FromString(record)

@@ -22,7 +22,8 @@ def wait_for_workers(workers: Sequence[str], index: int, timeout: float) -> None
     """Return when each worker has listened on its address: on a socket as this function opens it,
     or TensorFlow's.
     """
-    absent, began = [worker for worker in workers if worker != workers[index]], time.monotonic()
+    absent = [worker for worker in workers if worker != workers[index]]
+    began = time.monotonic()
     note_at = began + _FIRST_NOTE
     with _listen(workers[index], index):
         while absent := [worker for worker in absent if not _is_listening(worker)]:
@@ -75,8 +76,10 @@ def read_cluster() -> tuple[list[str], int]:
         return [], 0
     try:
         config = json.loads(text)
-        cluster, task = config["cluster"], config["task"]
-        workers, index = cluster["worker"], task["index"]
+        cluster = config["cluster"]
+        task = config["task"]
+        workers = cluster["worker"]
+        index = task["index"]
         hosts, _, ports = zip(*(worker.rpartition(":") for worker in workers), strict=True)
         is_cluster = (
             set(cluster) == {"worker"} and task["type"] == "worker" and isinstance(workers, list)

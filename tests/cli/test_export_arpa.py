@@ -20,7 +20,8 @@ def _text():
 def test_export_approximates_a_network_on_a_text_and_prunes_to_a_size(
     model_directory, tmp_path, capsys
 ):
-    text, path = tmp_path / "text.txt", tmp_path / "small.arpa.gz"
+    text = tmp_path / "text.txt"
+    path = tmp_path / "small.arpa.gz"
     text.write_text(
         "The following table shows the result of the call .\nIt is the same .\n", encoding="utf-8"
     )
@@ -43,7 +44,8 @@ def test_export_approximates_a_network_on_a_text_and_prunes_to_a_size(
 
 
 def test_export_of_a_count_based_model_only_prunes(tmp_path, capsys):
-    vocabulary, directory = Vocabulary(["the", "cat", "sat", "on", "mat"]), tmp_path / "model"
+    vocabulary = Vocabulary(["the", "cat", "sat", "on", "mat"])
+    directory = tmp_path / "model"
     model = kneser_ney(_text(), V, 3, "stream")
     LanguageModel(model, vocabulary, "words", "stream").save(directory)
     for flags, expected in (([], model), (["--prune", "1e-3"], prune(model, 1e-3))):

@@ -81,7 +81,8 @@ ODD_WORDS = st.text(
 @settings(deadline=None, max_examples=15)
 @given(st.lists(ODD_WORDS, min_size=2, max_size=4, unique=True))
 def test_files_keep_words_with_any_space_but_ascii(tmp_path_factory, words):
-    path, vocabulary = tmp_path_factory.mktemp("odd"), Vocabulary(["first", *words])
+    path = tmp_path_factory.mktemp("odd")
+    vocabulary = Vocabulary(["first", *words])
     assert get_tokenizer("whitespace").split(" ".join(words) + "\t\r\n") == words
     vocabulary.save(path / "vocabulary.txt")
     assert Vocabulary.load(path / "vocabulary.txt") == vocabulary

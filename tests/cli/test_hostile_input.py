@@ -41,7 +41,8 @@ from keras_nplm import DeepHidden, LanguageModel, LinearHead, NoiseContrastive, 
 from keras_nplm.cli.main import main
 from tests.networks import compose
 
-IDS, CORPUS = "corpus/test.00000.ids", "corpus/corpus.json"
+IDS = "corpus/test.00000.ids"
+CORPUS = "corpus/corpus.json"
 FILES = ["vocabulary.txt", "config.json", CORPUS, IDS, "ngrams.npz"]
 WORDS = "a the cat dog mat sat ran on under old red big house tree and".split()
 NGRAM = "--order 3 --min-count 1".split()
@@ -52,11 +53,13 @@ def run(*arguments: object) -> tuple[int, str, str]:
 
     Return its status, its output and its last error line; check their form.
     """
-    out, error = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    error = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         status = main([str(argument) for argument in arguments])
     out.flush()
-    text, said = out.buffer.getvalue().decode("utf-8"), error.getvalue()
+    text = out.buffer.getvalue().decode("utf-8")
+    said = error.getvalue()
     refusal = said.rstrip("\n").split("\n")[-1]
     assert status in (0, 1, 2) and "Traceback" not in text + said, said
     if status:
@@ -69,7 +72,8 @@ def run(*arguments: object) -> tuple[int, str, str]:
 @pytest.fixture(scope="module")
 def root(tmp_path_factory) -> Path:
     """An n-gram model, a network, and the text that they are asked about."""
-    root, random_words = tmp_path_factory.mktemp("hostile"), random.Random(0)
+    root = tmp_path_factory.mktemp("hostile")
+    random_words = random.Random(0)
     lines = [
         " ".join(random_words.choices(WORDS, k=random_words.randint(2, 7))) + " ."
         for _ in range(150)
@@ -293,7 +297,8 @@ def set_weights(make: Callable[[h5py.Group], object]) -> Callable[[dict], None]:
 
 EXTERNAL = [("/etc/passwd", 0, 320)]
 HUGE = dict(shape=(1 << 20, 1 << 20), dtype="f4", chunks=(1, 1024), compression="gzip")
-NO_FILE, TOO_LARGE = "different file", "must be a whole model file"
+NO_FILE = "different file"
+TOO_LARGE = "must be a whole model file"
 EXEC = dict(module="builtins", class_name="exec", config={"command": "touch canary"})
 LAMBDA = EXEC | dict(module="keras.layers", class_name="Lambda")
 NETWORKS = {

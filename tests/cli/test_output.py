@@ -99,7 +99,8 @@ def test_finished_run_is_read_without_a_lock(text, ngram_directory, capsys, monk
 def test_directory_deleted_during_an_estimation_is_not_written_again(
     tmp_path, text, capsys, monkeypatch
 ):
-    kneser_ney, output = ngrams.kneser_ney_on_disk, tmp_path / "model"
+    kneser_ney = ngrams.kneser_ney_on_disk
+    output = tmp_path / "model"
 
     def delete(*arguments):
         shutil.rmtree(output)
@@ -118,7 +119,8 @@ def test_directory_deleted_during_training_is_not_written_again(
     tmp_path, text, small_options, monkeypatch
 ):
     options = small_options.replace(batch_size=1)  # several executions in an epoch
-    callback, called = Checkpoint.on_train_batch_end, []
+    callback = Checkpoint.on_train_batch_end
+    called = []
 
     def delete(*arguments, **logs):
         called.append(arguments)

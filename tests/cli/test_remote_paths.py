@@ -34,7 +34,8 @@ def test_ngram_commands_take_remote_paths(bucket, store, tmp_path, capsys):
         f"{bucket}/nbest.txt",
         b"0 ||| the cat sat ||| lm=-3 ||| -3\n0 ||| cat the ||| lm=-2 ||| -2\n",
     )
-    text, model = f"{bucket}/text/*.txt", f"{bucket}/kn"
+    text = f"{bucket}/text/*.txt"
+    model = f"{bucket}/kn"
     commands = f"""
     ngram --train {text} --min-count 1 --order 3 --output {model}
     ngram --train {text} --min-count 1 --order 3 --output {model}

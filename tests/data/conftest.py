@@ -52,7 +52,8 @@ def list_ngrams() -> Callable[[Sequence[int], int, str], list[tuple[int, ...]]]:
 
     def enumerate_ngrams(ids: Sequence[int], order: int, boundary: str) -> list[tuple[int, ...]]:
         fill = [0 if boundary == "stream" else 2] * (order - 1)
-        ngrams, context = [], fill
+        ngrams = []
+        context = fill
         for target in map(int, ids):
             if target == 2:  # a document begins
                 context = fill

@@ -94,7 +94,8 @@ def test_batches_have_each_ngram_of_the_text_once(
     ids = np.array([4, 25, 6, 3, 3, 7, 3, *range(30, 7, -1), 3])
     if boundary == "text":
         ids = np.insert(ids, [0, 4, 7, 7, 31], 2)
-    text, ngrams = place_ids(ids, where), list_ngrams(ids, 4, boundary)
+    text = place_ids(ids, where)
+    ngrams = list_ngrams(ids, 4, boundary)
     expected = [ngram for ngram in ngrams if below is None or ngram[-1] < below]
     options = dict(boundary=boundary, segment=segment, targets_below=below)
     dataset = ngram_dataset(text, 4, 4 * segment, **options)
@@ -192,10 +193,12 @@ def test_a_checkpoint_of_an_iterator_restores_its_place(place_ids, tmp_path, whe
     def build():
         return ngram_dataset(text, 3, 4, seed=5, first_epoch=first_epoch)
 
-    dataset, epoch = build(), int(ngram_dataset(text, 3, 4).cardinality())
+    dataset = build()
+    epoch = int(ngram_dataset(text, 3, 4).cardinality())
     if first_epoch is None:
         list(dataset)
-    iterator, restored = iter(dataset), iter(build())
+    iterator = iter(dataset)
+    restored = iter(build())
     for _ in range(3 if first_epoch is None else epoch + 3):  # in the second epoch
         next(iterator)
     path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "checkpoint"))
@@ -256,13 +259,12 @@ def test_parts_of_workers_are_the_batches_of_one(place_ids, options):
 def test_workers_read_each_ngram_of_shards_once(place_ids, list_ngrams, segment):
     ids = np.array([token if token % 5 else 3 for token in range(4, 100)] + [3])
     options = dict(order=3, batch_size=6 * segment, boundary="stream", segment=segment)
-    expected, shards = list_ngrams(ids, 3, "stream"), place_ids(ids, "shards")
+    expected = list_ngrams(ids, 3, "stream")
+    shards = place_ids(ids, "shards")
     parts = [ngram_dataset(shards, part=(w, 2), **options).as_numpy_iterator() for w in range(2)]
     assert sorted(_list_windows(itertools.chain(*parts), 3, "stream")) == sorted(expected)
-    steps, options = (
-        len(expected) // 6 // segment,
-        options | dict(first_epoch=0, drop_remainder=True),
-    )
+    steps = len(expected) // 6 // segment
+    options = options | dict(first_epoch=0, drop_remainder=True)
     batches = [
         _list_batches(ngram_dataset(shards, part=(w, 2), **options).take(2 * steps))
         for w in range(2)
@@ -277,7 +279,8 @@ def test_workers_read_each_ngram_of_shards_once(place_ids, list_ngrams, segment)
 def test_a_worker_reads_its_own_part_of_the_shards(place_ids, monkeypatch):
     monkeypatch.setattr(pools, "BLOCK", 50)
     monkeypatch.setattr(pools, "POOL", 1000)
-    read, whole = [], ShardedIds.read
+    read = []
+    whole = ShardedIds.read
     monkeypatch.setattr(
         ShardedIds, "read", lambda self, *range: read.append(range) or whole(self, *range)
     )

@@ -14,7 +14,8 @@ from keras_nplm.data.text_counts import write_word_counts
 @pytest.fixture
 def encoded(tmp_path) -> EncodedCorpus:
     """An encoded text with a resampled one: 16 and 8 ids in training."""
-    text, web = str(tmp_path / "text.txt"), str(tmp_path / "web.txt")
+    text = str(tmp_path / "text.txt")
+    web = str(tmp_path / "web.txt")
     Path(text).write_text("the cat sat\n" * 4)
     Path(web).write_text("the cat barked\n" * 2)
     corpus = open_corpus(train=[text], validation=[text], test=[text], resample=[(0.5, [web])])
@@ -38,7 +39,8 @@ def test_training_text_is_in_memory_or_in_shards(encoded, monkeypatch, limit):
 
 def test_ids_are_read_in_parts_and_counted_by_text(encoded, monkeypatch):
     monkeypatch.setattr(encoded_corpus, "_PART", 7)
-    parts, ids = list(encoded.parts("train")), encoded.ids("train")
+    parts = list(encoded.parts("train"))
+    ids = encoded.ids("train")
     assert [len(part) for part in parts] == [7, 7, 2, 7, 1] and np.concatenate(
         parts
     ).tolist() == ids.tolist()
@@ -56,7 +58,8 @@ def test_ids_are_read_in_parts_and_counted_by_text(encoded, monkeypatch):
 
 def test_damaged_shards_are_refused(encoded):
     shard = encoded.directory / "train.00000.ids"
-    whole, opened = shard.read_bytes(), encoded.shards("train")
+    whole = shard.read_bytes()
+    opened = encoded.shards("train")
     shard.write_bytes(whole[:-4])
     with pytest.raises(InputError, match=r"train.00000.ids was truncated"):
         opened.read(0, 24)

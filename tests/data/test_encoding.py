@@ -32,10 +32,8 @@ from tests.tokenizers import KINDS
 def test_several_processes_write_the_bytes_of_one(
     tmp_path, monkeypatch, many_processes, write_odd_texts, read_files
 ):
-    files, options = (
-        [write_odd_texts(tmp_path), str(tmp_path / "a.txt")],
-        dict(fractions=(0.7, 0.2, 0.1)),
-    )
+    files = [write_odd_texts(tmp_path), str(tmp_path / "a.txt")]
+    options = dict(fractions=(0.7, 0.2, 0.1))
     corpus = open_corpus(train=files, **options)
     assert sum(len(split.chunks) for split in corpus.splits.values()) > 9
     vocabulary = count_vocabulary(corpus, min_count=2)
@@ -88,7 +86,9 @@ def test_an_interrupted_encoding_resumes_unless_text_changed(
     tmp_path, monkeypatch, read_files, change
 ):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 16)
-    path, rename, words = tmp_path / "text.txt", os.replace, ["the", "cat"]
+    path = tmp_path / "text.txt"
+    rename = os.replace
+    words = ["the", "cat"]
     path.write_bytes(b"the cat sat\nthe dog sat\n" * 10)
 
     def encode(directory):
@@ -102,7 +102,8 @@ def test_an_interrupted_encoding_resumes_unless_text_changed(
     with monkeypatch.context() as context, pytest.raises(_Killed):
         context.setattr("os.replace", kill)
         encode("ids")
-    shard, written = tmp_path / "ids" / "train.00000.ids", path.stat().st_mtime_ns
+    shard = tmp_path / "ids" / "train.00000.ids"
+    written = path.stat().st_mtime_ns
     before = shard.stat().st_mtime_ns
     if change == "vocabulary":
         words = ["dog"]

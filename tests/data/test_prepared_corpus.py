@@ -38,11 +38,9 @@ def test_a_model_of_prepared_text_is_that_of_the_text(
         "--vocabulary-scope corpus --tokenizer whitespace --normalise lower numbers --min-count 4"
     )
     flags += f" --boundary {boundary}"
-    source, model, prepared = (
-        ["--train", text, *flags.split()],
-        tmp_path / "model",
-        tmp_path / "prepared",
-    )
+    source = ["--train", text, *flags.split()]
+    model = tmp_path / "model"
+    prepared = tmp_path / "prepared"
     assert main(["ngram", *source, "--output", str(model)]) == 0
     assert main(["prepare", *source, "--output", str(prepared)]) == 0
     for name in ("count_vocabulary", "encode_corpus"):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.segments import count_segments, cut_segments, join_contexts, segment_positions
 
-ORDER, TARGETS = 4, 3
+ORDER = 4
+TARGETS = 3
 END = {"stream": None, "sentence": 3, "text": 2}
 boundaries = pytest.mark.parametrize("boundary", END)
 

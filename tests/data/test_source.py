@@ -11,7 +11,8 @@ from keras_nplm import InputError, Resampled, ngram_dataset
 from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.source import NgramSource
 
-EOS, BOS = 3, 2
+EOS = 3
+BOS = 2
 
 
 def _write_text(length: int) -> np.ndarray:

@@ -43,7 +43,8 @@ def subwords(request) -> Subwords:
 @settings(deadline=None, max_examples=30)
 def test_any_line_is_restored_without_unk(subwords, line):
     vocabulary = Vocabulary.from_subwords(subwords)
-    pieces, ids = subwords.encode(line), subwords.encode_ids(line)
+    pieces = subwords.encode(line)
+    ids = subwords.encode_ids(line)
     assert subwords.decode(pieces) == subwords.decode(vocabulary.decode(ids)) == line
     assert all(piece.split() == [piece] for piece in pieces)
     np.testing.assert_array_equal(vocabulary.encode(pieces), ids)
@@ -75,10 +76,8 @@ def test_odd_text_can_be_trained_on(kind):
 
 
 def _train_with_the_library(**options: object) -> bytes:
-    model, defaults = (
-        io.BytesIO(),
-        dict(vocab_size=320, hard_vocab_limit=False, byte_fallback=True, minloglevel=2),
-    )
+    model = io.BytesIO()
+    defaults = dict(vocab_size=320, hard_vocab_limit=False, byte_fallback=True, minloglevel=2)
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(LINES), model_writer=model, **defaults | options
     )

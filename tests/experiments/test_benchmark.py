@@ -56,7 +56,8 @@ def stub(tmp_path, monkeypatch):
 
 
 def test_contenders_take_turns_and_are_compared_with_peers(monkeypatch):
-    clock, turns = [0.0], []
+    clock = [0.0]
+    turns = []
     monkeypatch.setattr(
         contenders, "multiply_matrices", lambda: lambda: clock.append(0) or 1_000_000
     )

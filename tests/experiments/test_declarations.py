@@ -53,10 +53,8 @@ def test_configurations_of_table_1_have_the_papers_shapes():
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_tables_have_the_recorded_rows_with_the_declared_commands(name):
-    report, declared = (
-        load_report(name),
-        {row.name: row.full_command for study in ALL.values() for row in study.rows},
-    )
+    report = load_report(name)
+    declared = {row.name: row.full_command for study in ALL.values() for row in study.rows}
     rows = [
         row
         for value in report.values()

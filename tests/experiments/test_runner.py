@@ -132,7 +132,8 @@ def test_table_1_is_made_and_reported(tmp_path, text, monkeypatch, capsys):
 
 @pytest.mark.long
 def test_the_study_dynamic_has_the_figures_of_the_models(tmp_path, text):
-    corpus, rows = open_corpus(train=[text]), tmp_path / "rows"
+    corpus = open_corpus(train=[text])
+    rows = tmp_path / "rows"
     small = Options.of(
         order=3, embedding_dim=4, hidden_units=4, epochs=1, batch_size=128, min_count=1
     )

@@ -13,7 +13,9 @@ import pytest
 from keras_nplm.experiments.benchmark import quality
 from keras_nplm.experiments.benchmark.contenders import is_installed
 
-V, WIDTH, TOKENS = 30, 16, 24
+V = 30
+WIDTH = 16
+TOKENS = 24
 SIZES = dict(width=WIDTH, batch=2, length=6, cutoffs=[10, 20], dropout=0.0, rate=0.03, steps=200)
 PROGRAM = """
 import dataclasses

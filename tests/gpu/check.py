@@ -107,7 +107,8 @@ def check_bfloat16() -> dict:
 def check_resume() -> dict:
     """A run that is interrupted in its second epoch resumes to the same weights, bit for bit."""
     tf.config.experimental.enable_op_determinism()
-    update, options = Checkpoint.on_train_batch_end, dict(epochs=3, dropout=0.2)
+    update = Checkpoint.on_train_batch_end
+    options = dict(epochs=3, dropout=0.2)
 
     def interrupt(checkpoint: Checkpoint, batch: int, logs: dict | None = None) -> None:
         update(checkpoint, batch, logs)

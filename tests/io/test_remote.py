@@ -39,7 +39,8 @@ def _list(url) -> list[str]:
 def test_a_renamed_checkpoint_is_copied_by_the_store(tmp_path, monkeypatch):
     """The store has both checkpoints, and only the new one has travelled."""
     monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "cache"))
-    store, uploaded = MemoryFileSystem(), []
+    store = MemoryFileSystem()
+    uploaded = []
     store.store.clear()
     put_file = store.put_file
 
@@ -62,7 +63,8 @@ def test_a_renamed_checkpoint_is_copied_by_the_store(tmp_path, monkeypatch):
 
 
 def test_a_file_is_downloaded_once_and_after_a_change(url, monkeypatch):
-    store, downloaded = open_filesystem(url), []
+    store = open_filesystem(url)
+    downloaded = []
     get_file = store.get_file
     monkeypatch.setattr(
         store, "get_file", lambda source, path: (downloaded.append(source), get_file(source, path))
@@ -94,7 +96,8 @@ def test_a_directory_is_brought_up_to_date(url, monkeypatch):
 
 
 def test_changed_files_are_uploaded_and_config_comes_last(url, monkeypatch):
-    store, uploaded = open_filesystem(url), []
+    store = open_filesystem(url)
+    uploaded = []
     put_file = store.put_file
     monkeypatch.setattr(
         store, "put_file", lambda path, to: (uploaded.append(to), put_file(path, to))

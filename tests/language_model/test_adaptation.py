@@ -10,7 +10,8 @@ from keras_nplm.cli.main import main
 
 
 def test_adapt_command_writes_a_model_directory(model_directory, tmp_path, capsys):
-    output, text = tmp_path / "personal", tmp_path / "mine.txt"
+    output = tmp_path / "personal"
+    text = tmp_path / "mine.txt"
     lines = ["the value of the list is returned"] * 30
     text.write_text("\n".join([*lines, "the zyzzyva is"]), encoding="utf-8")
     command = [
@@ -35,7 +36,8 @@ def test_adapt_command_writes_a_model_directory(model_directory, tmp_path, capsy
     )
     metrics = json.loads((output / "metrics.json").read_text(encoding="utf-8"))
     assert metrics | {"directory": str(output)} == result
-    general, personal = LanguageModel.load(model_directory), LanguageModel.load(output)
+    general = LanguageModel.load(model_directory)
+    personal = LanguageModel.load(output)
     assert personal.evaluate([*lines[:2], "the zyzzyva is"])["perplexity"] == pytest.approx(
         chosen["after"], rel=1e-5
     )

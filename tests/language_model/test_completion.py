@@ -30,10 +30,12 @@ class _Table(NextWordModel):
     listed.
     """
 
-    order, boundary = 2, "sentence"
+    order = 2
+    boundary = "sentence"
 
     def __init__(self, vocabulary: Vocabulary, pieces: list[str], seed: int):
-        self.vocabulary_size, self.words = len(vocabulary), vocabulary.words
+        self.vocabulary_size = len(vocabulary)
+        self.words = vocabulary.words
         self.ids = [EOS_ID, *map(vocabulary.words.index, pieces)]
         weights = (
             np.random.default_rng(seed).exponential(size=(len(vocabulary), len(self.ids))) ** 3
@@ -56,7 +58,8 @@ class _Table(NextWordModel):
             text, last, probability = partial.pop()
             if last == EOS_ID:
                 continue
-            text, p = text + self.words[last], self.probabilities[last]
+            text = text + self.words[last]
+            p = self.probabilities[last]
             ends = [_begins_word(text, self.words[i]) for i in self.ids]
             sums[text.replace("▁", "")] += probability * p[self.ids][ends].sum()
             if probability > 3e-6:

@@ -47,7 +47,8 @@ def test_dynamic_figures_stand_beside_static_ones(directory):
     language_model = LanguageModel.load(directory)
     lines = ["the value of the name", "a function returns it"] * 20
     figures = language_model.evaluate(lines, dynamic=True)
-    dynamic, static = figures.pop("dynamic"), language_model.evaluate(lines)
+    dynamic = figures.pop("dynamic")
+    static = language_model.evaluate(lines)
     assert figures == pytest.approx(static)
     assert (
         dynamic.pop("settings") == dataclasses.asdict(SETTINGS) and dynamic.keys() == static.keys()

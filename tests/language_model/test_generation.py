@@ -33,7 +33,9 @@ def test_words_follow_the_distribution_at_a_temperature(build_ngram_model):
 class _Fixed(NextWordModel):
     """The same distribution in every context."""
 
-    order, boundary, vocabulary_size = 3, "sentence", 9
+    order = 3
+    boundary = "sentence"
+    vocabulary_size = 9
 
     def __init__(self, weights):
         with np.errstate(divide="ignore"):

@@ -335,7 +335,8 @@ def compare(ours: KenlmModel, theirs, real, sentences: list[str]) -> None:
             ]
             assert ours.score(sentence, bos, eos) == theirs.score(sentence, bos=bos, eos=eos)
         for write in ("BeginSentenceWrite", "NullContextWrite", None):
-            before, real_before = kenlm.State(), real.State()
+            before = kenlm.State()
+            real_before = real.State()
             if write:
                 # A state that is used again: the words before do not count
                 ours.BaseScore(kenlm.State(), "a", before)
@@ -344,14 +345,16 @@ def compare(ours: KenlmModel, theirs, real, sentences: list[str]) -> None:
                 getattr(theirs, write)(real_before)
             for word in [*sentence.split(" "), "</s>", "a"]:
                 assert (word in ours) == (word in theirs)
-                after, real_after = kenlm.State(), real.State()
+                after = kenlm.State()
+                real_after = real.State()
                 score = ours.BaseFullScore(before, word, after)
                 expected = theirs.BaseFullScore(real_before, word, real_after)
                 assert score == (expected.log_prob, expected.ngram_length, expected.oov)
                 again = kenlm.State()
                 assert ours.BaseScore(before, word, again) == expected.log_prob
                 assert again == after
-                before, real_before = after, real_after
+                before = after
+                real_before = real_after
 
 
 @pytest.mark.parametrize(

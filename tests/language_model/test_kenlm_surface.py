@@ -66,7 +66,8 @@ def test_the_lists_are_those_of_the_real_module():
     assert sorted(name for name in dir(real) if not name.startswith("__")) == MODULE
     assert sorted(name for name in dir(real.Model) if not name.startswith("__")) == MODEL
     for name in MODULE[:-1]:
-        ours, theirs = getattr(kenlm, name), getattr(real, name)
+        ours = getattr(kenlm, name)
+        theirs = getattr(real, name)
         own = {"__pyx_vtable__", "__setstate__"}  # of Cython
         assert [part for part in dir(theirs) if part not in own and not hasattr(ours, part)] == []
     for name, values in CONSTANTS.items():
@@ -146,7 +147,9 @@ def test_states_are_compared_copied_and_hashed_as_those_of_kenlm(path):
     models = kenlm.Model(path), real.Model(str(path))
     found = []
     for module, model in zip(modules, models, strict=True):
-        fresh, begin, null = module.State(), module.State(), module.State()
+        fresh = module.State()
+        begin = module.State()
+        null = module.State()
         model.BeginSentenceWrite(begin)
         model.NullContextWrite(null)
         states = [fresh, begin, null]
@@ -185,7 +188,8 @@ def begin_of(model):
 
 def test_a_new_state_is_no_context_and_one_state_may_be_in_and_out(path):
     model = kenlm.Model(path)
-    null, out = kenlm.State(), kenlm.State()
+    null = kenlm.State()
+    out = kenlm.State()
     model.NullContextWrite(null)
     assert (
         model.BaseScore(kenlm.State(), "a", out)

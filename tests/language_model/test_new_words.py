@@ -24,7 +24,9 @@ from keras_nplm.models.networks.context_network import ContextNetwork
 from tests.networks import compose
 
 WORDS = ["the", "cat", "sat", "on", "mat", "."]
-V, N, M = len(WORDS) + 4, 4, 3
+V = len(WORDS) + 4
+N = 4
+M = 3
 TEXT = [
     "the dog sat on the mat .",
     "",
@@ -58,7 +60,9 @@ def _find_ngrams(boundary: str) -> list[tuple[tuple[int, ...], int, list[int]]]:
     """Each n-gram of the text in known ids, the new word's index as target and as context words
     (-1: known word).
     """
-    new, found, vocabulary = list(NEW), [], Vocabulary(WORDS).words
+    new = list(NEW)
+    found = []
+    vocabulary = Vocabulary(WORDS).words
     lines = [line.split() for line in TEXT if line]
     lines = (
         [list(itertools.chain(*lines))]
@@ -79,9 +83,11 @@ def _find_ngrams(boundary: str) -> list[tuple[tuple[int, ...], int, list[int]]]:
 )
 def test_expectation_is_the_papers_rule(boundary, options):
     language_model = _build(boundary, **options)
-    model, grown = language_model.model, add_words(language_model, TEXT, rule="expectation")
+    model = language_model.model
+    grown = add_words(language_model, TEXT, rule="expectation")
     assert grown.vocabulary.words == [*language_model.vocabulary.words, *NEW]
-    C, kernel = model.embed.C.numpy(), _stack_kernel(model)
+    C = model.embed.C.numpy()
+    kernel = _stack_kernel(model)
     for number in range(len(NEW)):
         contexts = [
             ngram[:-1]
@@ -105,8 +111,10 @@ def test_expectation_is_the_papers_rule(boundary, options):
 )
 def test_gradients_of_given_layers_equal_those_of_a_tape(options):
     """∂ ln P/∂C(w) of each word of a context, summed over the places where it stands."""
-    model, random = _randomise(compose(V, embedding_dim=3, **options)), np.random.default_rng(3)
-    contexts, targets = random.integers(1, V, (6, model.order - 1)), random.integers(1, V, 6)
+    model = _randomise(compose(V, embedding_dim=3, **options))
+    random = np.random.default_rng(3)
+    contexts = random.integers(1, V, (6, model.order - 1))
+    targets = random.integers(1, V, 6)
     with tf.GradientTape() as tape:
         log_probs = tf.math.log(tf.gather(model(contexts), targets, batch_dims=1))
     expected = tf.convert_to_tensor(tape.gradient(log_probs, model.embed.C.value)).numpy()
@@ -121,11 +129,9 @@ def test_gradients_of_given_layers_equal_those_of_a_tape(options):
 )
 def test_likelihood_takes_one_step_up(boundary, options):
     language_model = _build(boundary, **options)
-    model, grown, found = (
-        language_model.model,
-        add_words(language_model, TEXT).model,
-        _find_ngrams(boundary),
-    )
+    model = language_model.model
+    grown = add_words(language_model, TEXT).model
+    found = _find_ngrams(boundary)
     pairs = [
         (number, context_gradients(model, np.array([ngram[:-1]]), np.array([ngram[-1]]))[0, place])
         for ngram, _, numbers in found
@@ -147,7 +153,8 @@ def test_likelihood_takes_one_step_up(boundary, options):
     for number in range(len(NEW)):
         own = features[[word == number and any(ngram[:-1]) for ngram, word, _ in found]]
         rows.append(0.1 * len(own) / (len(own) + 2) * (own.mean(axis=0) - mean) / variance)
-    C, kernel = model.embed.C.numpy()[1], _stack_kernel(model)[1]
+    C = model.embed.C.numpy()[1]
+    kernel = _stack_kernel(model)[1]
     if options.get("tied"):
         np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + steps + np.array(rows), atol=1e-4)
     else:
@@ -166,13 +173,15 @@ def test_a_new_words_mean_probability_is_its_frequency(rule, boundary):
 
 
 def test_the_command_writes_a_model_directory(model_directory, tmp_path, capsys):
-    text, target = tmp_path / "text.txt", tmp_path / "grown"
+    text = tmp_path / "text.txt"
+    target = tmp_path / "grown"
     text.write_text("The frumple is an object.\nA frumple has a zonk.\n", encoding="utf-8")
     command = ["add-words", str(model_directory), "--text", str(text), "--output", str(target)]
     assert main([*command, "--words", "frumple", "zonk", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["added_words"] == {"frumple": 2, "zonk": 1}
-    small, grown = LanguageModel.load(model_directory), LanguageModel.load(target)
+    small = LanguageModel.load(model_directory)
+    grown = LanguageModel.load(target)
     assert grown.vocabulary.words == [*small.vocabulary.words, "frumple", "zonk"]
     lines = text.read_text().splitlines()
     made = add_words(small, lines, ["frumple", "zonk"])

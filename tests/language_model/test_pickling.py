@@ -107,7 +107,8 @@ def read_again(thing):
 
 
 def score_by_words(scorer) -> list[float]:
-    state, scores = scorer.begin(), []
+    state = scorer.begin()
+    scores = []
     for word in WORDS:
         log_prob, state = scorer.score(state, word)
         scores.append(log_prob)

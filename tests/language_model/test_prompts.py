@@ -121,7 +121,8 @@ CUTS = [
 def test_a_space_given_with_either_word_is_scored_once(models, tokenizer, words):
     scorer = models[tokenizer].scorer()
     [whole] = models[tokenizer].score(["red cats"])
-    state, total = scorer.begin(), 0.0
+    state = scorer.begin()
+    total = 0.0
     for word in words:
         log_prob, state = scorer.score(state, word)
         total += log_prob
@@ -149,7 +150,8 @@ def test_characters_without_spaces_have_no_space_in_states():
     scorer = model.scorer()
     [whole] = model.score(["ab ☃ b"])
     for words in (["ab", "☃", "b"], ["ab ", "☃ ", "b"]):
-        state, total = scorer.begin(), 0.0
+        state = scorer.begin()
+        total = 0.0
         for word in words:
             log_prob, state = scorer.score(state, word)
             total += log_prob

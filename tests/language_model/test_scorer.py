@@ -50,7 +50,8 @@ MODELS = {
 def test_any_cut_at_spaces_gives_the_score_of_the_text(tokenizer, boundary, words, size):
     language_model = MODELS[tokenizer, boundary]
     scorer = language_model.scorer()
-    state, total = scorer.begin(), 0.0
+    state = scorer.begin()
+    total = 0.0
     for start in range(0, len(words), size):
         log_prob, state = scorer.score(
             pickle.loads(pickle.dumps(state)), " ".join(words[start : start + size])
@@ -166,7 +167,8 @@ def test_numbers_are_those_of_kenlm(arpa, tmp_path, has_unk):
         kept[place] = f"ngram {order}={int(kept[place].split('=')[1]) - removed}"
     path = tmp_path / "model.arpa"
     path.write_text("\n".join(kept) + "\n", encoding="utf-8")
-    theirs, ours = real.Model(str(path)), kenlm.Model(str(path))
+    theirs = real.Model(str(path))
+    ours = kenlm.Model(str(path))
     assert ours.order == theirs.order
     for sentence in [
         "the Cat sat, 3 hats",

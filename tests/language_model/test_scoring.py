@@ -36,10 +36,12 @@ def test_lines_of_a_text_are_scored_after_the_lines_before(
     build_ngram_model, monkeypatch, characters
 ):
     monkeypatch.setattr("keras_nplm.language_model.language_model.BATCH_CHARACTERS", characters)
-    language_model, context = build_ngram_model("text"), [2, 2]
+    language_model = build_ngram_model("text")
+    context = [2, 2]
     lines = ["the cat sat", "on", "", "", "the dog", "mat on", "sat"]
     for line, score in zip(lines, language_model.score(lines), strict=True):
-        ids, expected = [*language_model.vocabulary.encode(line.split()), 3] if line else [], 0.0
+        ids = [*language_model.vocabulary.encode(line.split()), 3] if line else []
+        expected = 0.0
         for target in ids:
             expected += language_model.model.next_log_probs([context])[0, target]
             context = [context[1], target]
@@ -50,7 +52,9 @@ def test_lines_of_a_text_are_scored_after_the_lines_before(
 def test_a_long_text_is_evaluated_while_it_is_read(build_ngram_model, monkeypatch):
     monkeypatch.setattr("keras_nplm.data.shards.BATCH_TOKENS", 50)
     monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 100)
-    language_model, read, seen = build_ngram_model("sentence"), [], []
+    language_model = build_ngram_model("sentence")
+    read = []
+    seen = []
     language_model.spelling = SpellingModel({"dog": 1, "dogs": 1})
     # unknown words are spelled in chunks
     whole = pytest.approx(language_model.evaluate(["the dog sat"] * 1000))
@@ -68,10 +72,12 @@ def test_a_long_text_is_evaluated_while_it_is_read(build_ngram_model, monkeypatc
     "boundary, start, end", [("stream", [0, 0], []), ("sentence", [2, 2], [3])]
 )
 def test_each_distinct_ngram_is_evaluated_once(build_ngram_model, boundary, start, end):
-    original, evaluated = build_ngram_model(boundary), []
+    original = build_ngram_model(boundary)
+    evaluated = []
 
     class Recording(NextWordModel):
-        order, vocabulary_size = original.model.order, original.model.vocabulary_size
+        order = original.model.order
+        vocabulary_size = original.model.vocabulary_size
 
         def _log_prob(self, context_ids, target_ids):
             evaluated.extend(map(tuple, np.column_stack([context_ids, target_ids]).tolist()))

@@ -55,21 +55,21 @@ def compute_plainly(
     language_model: LanguageModel, lines: list[str]
 ) -> tuple[float, float, int, int, float]:
     """The figures, token by token and word by word."""
-    model, spelling, order = (
-        language_model.model,
-        language_model.spelling,
-        language_model.model.order,
-    )
+    model = language_model.model
+    spelling = language_model.spelling
+    order = language_model.model.order
     ids = {word: place for place, word in enumerate(language_model.vocabulary.words)}
-    ends, nats, spelled = ["</s>"] if language_model.boundary == "sentence" else [], 0.0, 0.0
-    history, characters, words = [0] * (order - 1), 0, 0
+    ends = ["</s>"] if language_model.boundary == "sentence" else []
+    nats = 0.0
+    spelled = 0.0
+    history = [0] * (order - 1)
+    characters = 0
+    words = 0
     for line in lines:
         history = [2] * (order - 1) if ends else history
         single = " ".join(line.split())
-        characters, words = (
-            characters + len(single) + len(ends),
-            words + len(single.split(" ")) + len(ends),
-        )
+        characters = characters + len(single) + len(ends)
+        words = words + len(single.split(" ")) + len(ends)
         for token in [*language_model.tokenize(line), *ends]:
             target = ids.get(token, 1)
             nats -= float(model.log_prob(np.array([history]), np.array([target]))[0])

@@ -24,7 +24,9 @@ def _cosine(left, right) -> float:
 @pytest.mark.parametrize("seed", range(20))
 def test_neighbours_and_analogies_have_the_largest_cosines(seed):
     random = np.random.default_rng(seed)
-    vectors, top_k, among = _draw_vectors(random), random.integers(1, 11), random.integers(1, 10)
+    vectors = _draw_vectors(random)
+    top_k = random.integers(1, 11)
+    among = random.integers(1, 10)
     unit = [
         (row / math.hypot(*row) if math.hypot(*row) else row) for row in vectors.astype(np.float64)
     ]
@@ -54,7 +56,8 @@ def test_the_map_keeps_groups_apart(sizes):
     assert all(
         np.isfinite(word_map(np.float32(range(number))[:, None])).all() for number in (1, 2, 4)
     )
-    rng, labels = np.random.default_rng(0), np.repeat(np.arange(len(sizes)), sizes)
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(len(sizes)), sizes)
     vectors = np.eye(len(sizes), 12)[labels] + rng.normal(0, 0.05, (len(labels), 12))
     places = word_map(vectors * rng.uniform(0.1, 10, (len(labels), 1)))
     distances = np.linalg.norm(places[:, None] - places, axis=2) + np.diag(

@@ -71,7 +71,8 @@ def test_the_smallest_sufficient_share_is_chosen(network, fitted):
     """The weights are θ_0 + α (θ' - θ_0) with the smallest α within the tolerance of the best."""
     (_, result), runs = fitted
     best = min(runs, key=lambda run: run.perplexity)
-    start, perplexities = [weight.numpy() for weight in network.trainable_weights], {}
+    start = [weight.numpy() for weight in network.trainable_weights]
+    perplexities = {}
     oracle = adaptation.copy_network(network)
     for share in (0.25, 0.5, 0.75, 1.0):
         for variable, old, new in zip(oracle.trainable_weights, start, best.weights, strict=True):

@@ -14,7 +14,9 @@ from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models import caches
 
-V, N, LENGTH = 12, 3, 7
+V = 12
+N = 3
+LENGTH = 7
 boundaries = st.sampled_from(["stream", "sentence", "text"])
 FACTORS = (3.0, 5.0, 2.0)
 kinds = pytest.mark.parametrize("kind", ["unigram", "ngram", "continuous"])
@@ -109,7 +111,8 @@ def test_features_of_a_text_are_computed_once_per_word(monkeypatch):
 
     monkeypatch.setattr(NPLM, "compute_features", compute_and_count)
     ngrams = extract_ngrams(np.random.default_rng(2).integers(4, V, 300), 50 + N, "stream")
-    cache, results = ContinuousCache(network, 1.0, 50), []
+    cache = ContinuousCache(network, 1.0, 50)
+    results = []
     for tokens in (400, 1 << 15):  # in pieces, and whole
         monkeypatch.setattr(caches, "_TOKENS", tokens)
         asked.clear()

@@ -179,7 +179,8 @@ def _contexts(model, rows=40):
 @of_a_boundary
 def test_rows_sum_to_1_and_hold_the_probability_of_each_target(name, boundary):
     model = build(name, boundary)
-    contexts, rows = _contexts(model), np.arange(40)
+    contexts = _contexts(model)
+    rows = np.arange(40)
     found = model.next_log_probs(contexts)
     assert found.shape == (40, V)
     np.testing.assert_allclose(np.exp(found.astype(np.float64)).sum(axis=1), 1, atol=2e-5)
@@ -189,7 +190,8 @@ def test_rows_sum_to_1_and_hold_the_probability_of_each_target(name, boundary):
         np.testing.assert_allclose(
             found, build("nplm", boundary).next_log_probs(contexts), atol=1e-5
         )
-        contexts, targets = contexts[[0] * V], np.arange(V)
+        contexts = contexts[[0] * V]
+        targets = np.arange(V)
         difference = model.log_prob(contexts, targets) - found[0]
         np.testing.assert_allclose(difference, difference[0], atol=1e-5)
         return
@@ -199,8 +201,10 @@ def test_rows_sum_to_1_and_hold_the_probability_of_each_target(name, boundary):
 @of_every_static_model
 def test_blocks_of_rows_change_nothing(name, monkeypatch):
     model = build(name, "stream")
-    contexts, targets = _contexts(model), np.arange(40) % (V - 4) + 4
-    whole, distributions = model.log_prob(contexts, targets), model.next_log_probs(contexts)
+    contexts = _contexts(model)
+    targets = np.arange(40) % (V - 4) + 4
+    whole = model.log_prob(contexts, targets)
+    distributions = model.next_log_probs(contexts)
     monkeypatch.setattr(base, "NGRAM_ROWS", 16)
     monkeypatch.setattr(base, "DISTRIBUTION_ROWS", 16)
     np.testing.assert_allclose(model.log_prob(contexts, targets), whole, rtol=1e-5, atol=1e-6)
@@ -215,7 +219,8 @@ def test_blocks_of_rows_change_nothing(name, monkeypatch):
 @of_every_boundary
 def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
     monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 60)
-    model, text = build(name, boundary), _text(5, boundary)
+    model = build(name, boundary)
+    text = _text(5, boundary)
 
     def measure(ids):
         if name in DYNAMIC:
@@ -242,7 +247,8 @@ def test_a_scorer_gives_the_score_of_the_text_for_any_cut(name, boundary, texts,
     language_model = LanguageModel(build(name, boundary), VOCABULARY, "whitespace")
     scorer = language_model.scorer()
     size = data.draw(st.integers(1, 4))
-    states, totals = [scorer.begin()] * len(texts), np.zeros(len(texts))
+    states = [scorer.begin()] * len(texts)
+    totals = np.zeros(len(texts))
     for start in range(0, max(map(len, texts)), size):
         words = [" ".join(text[start : start + size]) for text in texts]
         log_probs, states = scorer.score_batch(states, words)
@@ -261,7 +267,8 @@ def test_a_scorer_gives_the_score_of_the_text_for_any_cut(name, boundary, texts,
 @of_every_model
 @of_every_boundary
 def test_boundary_is_that_of_the_training(name, boundary):
-    model, other = build(name, boundary), BOUNDARIES[boundary == "stream"]
+    model = build(name, boundary)
+    other = BOUNDARIES[boundary == "stream"]
     assert repr(model).startswith(
         f"{type(model).__name__}(order={model.order}, |V|={V}, boundary='{boundary}'"
     )
@@ -289,7 +296,8 @@ def test_a_saved_model_gives_the_same_numbers(name, boundary, tmp_path):
 @of_every_model
 def test_wrong_ids_and_shapes_are_refused(name):
     model = build(name, "stream")
-    row, word = np.full((1, model.order - 1), 4), np.array([4])
+    row = np.full((1, model.order - 1), 4)
+    word = np.array([4])
     for context, target, message in (
         (row + V, word, f"Ids must be 0 to {V - 1}"),
         (row, word - 5, f"Ids must be 0 to {V - 1}"),

@@ -28,7 +28,8 @@ RNG = np.random.default_rng(0)
 
 def _text(sentences: int, seed: int = 0) -> np.ndarray:
     """Sentences in which each word says which words may follow."""
-    rng, ids = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    ids = []
     for _ in range(sentences):
         word = rng.integers(4, V)
         for _ in range(rng.integers(2, 7)):
@@ -63,8 +64,10 @@ def test_loss_and_gradient_are_those_of_the_formula(has_direct):
     log_q = np.log(RNG.dirichlet(np.ones(V), 6))
     x = network.embed.C.numpy()[contexts].reshape(6, -1)
     a = np.tanh(x @ network.hidden.H.numpy() + network.hidden.d.numpy())
-    U, b = network.prob.U, network.prob.b
-    g, v = network.g, network.v
+    U = network.prob.U
+    b = network.prob.b
+    g = network.g
+    v = network.v
     gain = g.numpy() + a @ v.numpy()
     y = a @ U.numpy().T + b.numpy() + gain[:, None] * log_q
     if has_direct:

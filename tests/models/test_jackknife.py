@@ -14,7 +14,8 @@ from keras_nplm.data.boundary import BOUNDARIES, find_targets
 from keras_nplm.data.ngram_arrays import extract_ngrams
 
 V = 9
-EOS, BOS = 3, 2
+EOS = 3
+BOS = 2
 FEW = settings(
     max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )

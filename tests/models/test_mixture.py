@@ -50,7 +50,8 @@ def test_the_candidate_with_the_best_held_out_likelihood_is_chosen():
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
 def test_weights_depend_on_the_frequency_bin_of_the_context(boundary):
-    text, held_out = _text(1), _text(2, 3000)
+    text = _text(1)
+    held_out = _text(2, 3000)
     bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(text, V, 3, boundary)))
     models = [
         kneser_ney(text, V, 4, boundary),

@@ -35,7 +35,8 @@ def test_many_networks_print_no_warning_of_retracing(caplog, monkeypatch):
 
 
 def test_threads_share_one_graph(monkeypatch):
-    network, scores = _build(), NPLM.scores
+    network = _build()
+    scores = NPLM.scores
     traces = []
 
     def record(network, contexts):

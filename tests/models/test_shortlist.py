@@ -113,7 +113,9 @@ def test_list_has_all_mass_if_the_background_leaves_none():
 class _RoundedAboveOne(NextWordModel):
     """All mass is on words outside the list, and sums to a little more than 1."""
 
-    order, vocabulary_size, boundary = 2, V, "stream"
+    order = 2
+    vocabulary_size = V
+    boundary = "stream"
     _p = np.log(np.where(np.arange(V) < LISTED, 1e-300, (1 + 1e-6) / (V - LISTED)))
 
     def _log_prob(self, context_ids, target_ids):

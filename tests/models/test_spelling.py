@@ -21,7 +21,8 @@ def test_log_prob_is_that_of_a_character_model():
     model = kneser_ney(np.array(ids), 6, 6)
     character = {"a": 4, "b": 5}
     for word in ("ab", "bbba", "", "aXb", "é"):
-        history, expected = [2] * 5, 0.0
+        history = [2] * 5
+        expected = 0.0
         for target in [*(character.get(letter, 1) for letter in word), 3]:
             expected += float(model.next_log_probs(np.array([history]))[0, target])
             expected -= math.log(CODE_POINTS - 2) * (target == 1)

@@ -140,7 +140,8 @@ def test_states_are_as_many_as_those_of_kenlm(tmp_path):
         write_arpa(path, model, VOCABULARY)
         read, vocabulary = read_arpa(path)
         scorer = LanguageModel(read, vocabulary, "whitespace").scorer()
-        ours, theirs = kenlm.Model(path), real.Model(str(path))
+        ours = kenlm.Model(path)
+        theirs = real.Model(str(path))
         seen = {}
         kinds = {"scorer": set(), "ours": set(), "theirs": set()}
         for _ in range(40):

@@ -39,7 +39,9 @@ from pathlib import Path
 DIRECTORY = Path(__file__).parent
 PROJECT = DIRECTORY.parents[1]
 AREAS = tuple(sorted(path.stem for path in DIRECTORY.glob("*.toml")))
-SURVIVED, KILLED, TIMED_OUT = "survived", "killed", "timed out"
+SURVIVED = "survived"
+KILLED = "killed"
+TIMED_OUT = "timed out"
 LIMIT = 900  # seconds for the tests of a mutant
 
 
@@ -170,7 +172,8 @@ def run_mutants(mutants: Sequence[Mutant], workers: int, named_only: bool) -> bo
         check_tests(mutants, Path(temporary, "0"))
 
         def run(mutant: Mutant) -> str:
-            project, begin = projects.get(), time.monotonic()
+            project = projects.get()
+            begin = time.monotonic()
             verdict, by = run_mutant(mutant, project, named_only)
             projects.put(project)
             seconds = time.monotonic() - begin

@@ -72,7 +72,8 @@ def _check(signatures: dict, language_model: LanguageModel, top_k: int) -> None:
     for name, (argument, predict) in calls.items():
         served = signatures[name](**{argument: tf.constant(TYPED)})
         for i, text in enumerate(TYPED):
-            words, probabilities = predict(text, top_k), served["probabilities"][i].numpy()
+            words = predict(text, top_k)
+            probabilities = served["probabilities"][i].numpy()
             assert [word.decode() for word in served["words"][i].numpy() if word] == [
                 word for word, _ in words
             ]
@@ -99,12 +100,11 @@ def test_pieces_complete_words_in_the_served_graph(randomise, monkeypatch, kind,
     monkeypatch.setattr("keras_nplm.language_model.completion._SMALL_BEAM", 64)
     monkeypatch.setattr("keras_nplm.language_model.completion.LONGEST_PREFIX", 6)
     monkeypatch.setattr("keras_nplm.language_model.completion.MOST_PIECES", 8)
-    tokenizer, vocabulary = "characters", Vocabulary([*space, *sorted({*"".join(LINES)} - {" "})])
+    tokenizer = "characters"
+    vocabulary = Vocabulary([*space, *sorted({*"".join(LINES)} - {" "})])
     if kind != "characters":
-        tokenizer, vocabulary = (
-            "sentencepiece",
-            Vocabulary.from_subwords(Subwords.train(LINES, 300, kind)),
-        )
+        tokenizer = "sentencepiece"
+        vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 300, kind))
     size = len(vocabulary)
     model = Uniform(size, "sentence") if network is Uniform else randomise(NPLM(size, 3, 5, 8))
     language_model = LanguageModel(model, vocabulary, tokenizer, "sentence")

@@ -51,7 +51,8 @@ _IDS = np.append(np.random.default_rng(0).choice([1, 3, *range(4, 11)], 600), 3)
 
 @functools.cache
 def _build_model(kind: str, boundary: str):
-    ids, held_out = _IDS, _IDS[::-1][1:].copy()
+    ids = _IDS
+    held_out = _IDS[::-1][1:].copy()
     if kind == "Kneser-Ney":
         return ngrams.kneser_ney(ids, SIZE, 4, boundary)
     if kind.startswith("deleted interpolation"):
@@ -169,10 +170,8 @@ def test_served_functions_give_the_results_of_python(boundary):
     language_model = LanguageModel(_build_model("Kneser-Ney", boundary), Vocabulary(WORDS), "words")
     sentences = ["the cat sat on the mat .", "", "a bird sat", "dog dog dog dog dog"]
     served = ServingModule(language_model, len(WORDS))
-    scores, predicted = (
-        served.score(tf.constant(sentences)),
-        served.predict_next(tf.constant(sentences)),
-    )
+    scores = served.score(tf.constant(sentences))
+    predicted = served.predict_next(tf.constant(sentences))
     for i, sentence in enumerate(sentences):  # each is a text of its own
         [score] = language_model.score([sentence])
         words = dict(language_model.next_words(sentences[i], len(WORDS)))

@@ -60,7 +60,8 @@ def _encode(language_model, texts):
 )
 def test_a_file_gives_the_numbers_of_python(export, run, mixed, language_model, tmp_path, capsys):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
-    target, written = tmp_path / "next", language_model
+    target = tmp_path / "next"
+    written = language_model
     if mixed:  # its network alone is written
         model = language_model.model
         written = language_model.replace_model(
@@ -149,7 +150,8 @@ def test_runtimes_give_the_numbers_of_every_network(kind, randomise, tmp_path, m
     onnx, _ = export_onnx(language_model, tmp_path / "score.onnx", signature="score")
     expected = [-score.log_prob for score in language_model.score(TEXTS, alone=True)]
     for run, path in ((_run_litert, lite), (_run_onnx, onnx)):
-        found, finite = run(path, **_encode(language_model, TEXTS)), np.isfinite(expected)
+        found = run(path, **_encode(language_model, TEXTS))
+        finite = np.isfinite(expected)
         np.testing.assert_allclose(found[finite], np.array(expected)[finite], rtol=rtol)
     lite, _ = export_litert(language_model, tmp_path / "a.tflite")
     onnx, _ = export_onnx(language_model, tmp_path / "a.onnx")

@@ -19,10 +19,8 @@ CARD = (DIRECTORY / "README.md").read_text(encoding="utf-8")
 
 def test_it_has_the_figures_of_its_card_and_the_probabilities_of_the_preset():
     assert sum(path.stat().st_size for path in DIRECTORY.rglob("*") if path.is_file()) < 5e6
-    loaded, language_model = (
-        tf.saved_model.load(DIRECTORY / "1"),
-        LanguageModel.from_preset("reference"),
-    )
+    loaded = tf.saved_model.load(DIRECTORY / "1")
+    language_model = LanguageModel.from_preset("reference")
     answer = loaded.signatures["serving_default"](contexts=tf.constant(["The value of"]))
     words, probabilities = zip(*language_model.next_words("The value of"), strict=True)
     assert [word.decode() for word in answer["words"][0].numpy()] == list(words)

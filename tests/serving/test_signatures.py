@@ -47,7 +47,8 @@ def test_signatures_are_documented_and_take_empty_batches(exported, loaded):
     assert set(loaded.signatures) == {*DOCUMENTATION, "serving_default"}
     card = (exported.parent / "README.md").read_text()
     for name, function in loaded.signatures.items():
-        inputs, outputs = function.structured_input_signature[1], function.structured_outputs
+        inputs = function.structured_input_signature[1]
+        outputs = function.structured_outputs
         assert {spec.shape[0] for spec in [*inputs.values(), *outputs.values()]} == {None}
         empty = {key: tf.zeros([0, *spec.shape[1:]], spec.dtype) for key, spec in inputs.items()}
         assert all(value.shape[0] == 0 for value in function(**empty).values())
@@ -117,17 +118,16 @@ def test_texts_beyond_the_limit_are_nan_in_their_row_only(language_model):
 
 def test_a_large_batch_is_computed_in_blocks(language_model, monkeypatch):
     monkeypatch.setattr("keras_nplm.serving.graph_model.BLOCK_ROWS", 8)
-    served, rows = ServingModule(language_model, top_k=3), []
+    served = ServingModule(language_model, top_k=3)
+    rows = []
     for method in ("log_prob", "most_probable"):
         compute = getattr(served.model, method)
         record = functools.partial(
             lambda compute, ids, *args: rows.append(len(ids)) or compute(ids, *args), compute
         )
         monkeypatch.setattr(served.model, method, record)
-    contexts, texts = (
-        tf.constant(np.arange(63).reshape(21, 3) % 20 + 4, tf.int32),
-        tf.constant(["The value of"] * 21),
-    )
+    contexts = tf.constant(np.arange(63).reshape(21, 3) % 20 + 4, tf.int32)
+    texts = tf.constant(["The value of"] * 21)
     for call, number in {
         lambda: served.predict_next(texts): 21,
         lambda: served.score(texts): 4 * 21,

@@ -103,10 +103,8 @@ def _make_model(kind: str, unused: float) -> bytes:
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(LINES), model_writer=model, **options
     )
-    proto, random = (
-        sentencepiece_model_pb2.ModelProto.FromString(model.getvalue()),
-        np.random.default_rng(1),
-    )
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    random = np.random.default_rng(1)
     for piece in proto.pieces:
         if piece.type == piece.NORMAL and piece.piece != "▁" and random.random() < unused:
             piece.type = piece.UNUSED
@@ -115,8 +113,10 @@ def _make_model(kind: str, unused: float) -> bytes:
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_unused_pieces_and_symbols_are_those_of_sentencepiece(kind):
-    model, random = _make_model(kind, 0.4), np.random.default_rng(0)
-    processor, subwords = sentencepiece.SentencePieceProcessor(model_proto=model), Subwords(model)
+    model = _make_model(kind, 0.4)
+    random = np.random.default_rng(0)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    subwords = Subwords(model)
     letters = [*"thecaw0 <", *_SYMBOLS]
     texts = ["".join(random.choice(letters, 20)).strip() for _ in range(50)] + [
         *_SYMBOLS,

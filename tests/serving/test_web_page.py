@@ -14,7 +14,8 @@ import pytest
 from keras_nplm import LanguageModel, export_onnx
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03_serving.ipynb"
-NODE, NPM = shutil.which("node"), shutil.which("npm")
+NODE = shutil.which("node")
+NPM = shutil.which("npm")
 TEXTS = [
     "The value of the",
     "If the object is",

@@ -25,7 +25,9 @@ from keras_nplm.layers.objectives.sampled import NoiseContrastive, SampledSoftma
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.training.distribution import open_strategy
 
-SIZE, ORDER, BATCH = 60, 4, 64
+SIZE = 60
+ORDER = 4
+BATCH = 64
 OPTIMIZERS = keras.optimizers
 RUNS = {  # an output, and its optimiser
     "full": functools.partial(OPTIMIZERS.SGD, 0.5, clipnorm=0.05),
@@ -84,7 +86,8 @@ def fit(strategy: tf.distribute.Strategy, name: str) -> tuple[ContextNetwork, di
         keras.utils.set_random_seed(3)
         model = build_network(name)
         model.compile(optimizer=RUNS[name](weight_decay=1e-3))
-    ids, segment = text(BATCH * 15 + 1), 4 if "segments" in name else 1
+    ids = text(BATCH * 15 + 1)
+    segment = 4 if "segments" in name else 1
     model.set_unigram(np.bincount(ids, minlength=SIZE))
     train, held_out = (
         ngram_dataset(ids, ORDER, size, boundary="sentence", shuffle=size == BATCH, segment=segment)
@@ -96,7 +99,8 @@ def fit(strategy: tf.distribute.Strategy, name: str) -> tuple[ContextNetwork, di
 
 
 def compare() -> dict:
-    mirrored, one = open_strategy("mirrored"), open_strategy("one-device")
+    mirrored = open_strategy("mirrored")
+    one = open_strategy("one-device")
     differences = {}
     for name in RUNS:
         (left, alone), (right, together) = (fit(devices, name) for devices in (one, mirrored))

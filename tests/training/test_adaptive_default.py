@@ -158,10 +158,8 @@ def test_the_printed_command_gives_the_same_run(tmp_path, short_text, capsys):
     printed = capsys.readouterr().err
     assert "is finished" in printed and "Options chosen" not in printed
 
-    mixture, metrics = (
-        LanguageModel.load(tmp_path / "model").model,
-        read_json(tmp_path / "model" / "metrics.json"),
-    )
+    mixture = LanguageModel.load(tmp_path / "model").model
+    metrics = read_json(tmp_path / "model" / "metrics.json")
     assert [part.kind for part in mixture.models] == ["nplm", "back-off"]
     assert metrics["weights"] == mixture.weights.round(6).tolist()
     held_out = EncodedCorpus.load(tmp_path / "model" / "corpus").ids("validation")

@@ -44,7 +44,9 @@ def killed(tmp_path_factory, short_corpus, options, train_without_report) -> Pat
     """The directory of a run that was killed in its second epoch, before the checkpoint was
     complete.
     """
-    directory, rename, renamed = tmp_path_factory.mktemp("killed") / "model", os.replace, []
+    directory = tmp_path_factory.mktemp("killed") / "model"
+    rename = os.replace
+    renamed = []
 
     def replace(source, target):
         renamed.append(Path(target).name)
@@ -144,7 +146,9 @@ def test_runs_of_outputs_resume_from_kills_at_random_renames(
         monkeypatch.setattr(f"keras_nplm.{name}", value)
     corpus = open_corpus(train=[str(short_text)], resample=[(0.5, [str(short_text)])])
     whole = train(options, corpus, tmp_path / "whole")
-    rename, random, kills = os.replace, np.random.default_rng(len(output)), 0
+    rename = os.replace
+    random = np.random.default_rng(len(output))
+    kills = 0
 
     def replace(source, target):
         if random.random() < 0.2:
@@ -198,7 +202,8 @@ def test_checkpoint_is_saved_only_where_a_run_can_resume(build_checkpoint):
 
 
 def test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent(build_checkpoint):
-    checkpoint, stopped = build_checkpoint(2, epochs=9, patience=1), []
+    checkpoint = build_checkpoint(2, epochs=9, patience=1)
+    stopped = []
     for epoch, perplexity in enumerate((8.0, 7.0, 7.5)):
         checkpoint.model.embed.C.assign(np.full((9, 2), perplexity))
         checkpoint.on_test_begin()
@@ -230,7 +235,8 @@ def test_average_of_the_weights_follows_its_formula_and_is_saved(build_checkpoin
 
     Training goes on from weights.
     """
-    checkpoint, expected = build_checkpoint(steps, weight_average=0.99), float(taken[0])
+    checkpoint = build_checkpoint(steps, weight_average=0.99)
+    expected = float(taken[0])
     model = checkpoint.model
     for epoch in range(2):
         for batch in range(steps):

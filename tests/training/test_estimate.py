@@ -22,10 +22,8 @@ def _json(capsys, *arguments):
     "method", ["kneser-ney", "deleted-interpolation --paper-bins", "class-based --num-classes 5"]
 )
 def test_commands_take_an_estimated_model(tmp_path, capsys, short_text, method):
-    directory, common = (
-        tmp_path / "model",
-        ["--train", short_text, "--order", "3", "--min-count", "2"],
-    )
+    directory = tmp_path / "model"
+    common = ["--train", short_text, "--order", "3", "--min-count", "2"]
     command = ["ngram", "--method", *method.split(), *common, "--output", directory]
     metrics = _json(capsys, *command)
     assert (
@@ -62,7 +60,8 @@ def test_weights_are_given_or_follow_the_frequency(tmp_path, capsys, short_corpu
 
 
 def test_mixture_with_caches_is_tuned_saved_and_evaluated(tmp_path, capsys):
-    text, words = tmp_path / "text.txt", np.array([*"abcdefghijklmnopqrst"])
+    text = tmp_path / "text.txt"
+    words = np.array([*"abcdefghijklmnopqrst"])
     rng = np.random.default_rng(0)
     topics = [rng.choice(words, 4, replace=False) for _ in range(60)]
     text.write_text(

@@ -134,7 +134,8 @@ def _write_text(kind: str, rng: np.random.Generator) -> list[str]:
     if kind == "random":
         return ["".join(rng.choice([*"abcd"], 30)) for _ in range(60)]
     if kind == "chain":
-        letters, lines = "abcdef", []
+        letters = "abcdef"
+        lines = []
         for _ in range(120):
             place = rng.integers(6, size=2).tolist()
             for _ in range(25):

@@ -9,7 +9,10 @@ import tensorflow as tf
 
 from keras_nplm import NPLM, LazyAdagrad, LazyAdam, LazySGD
 
-ROWS, WIDTH, RATE, DECAY = 6, 3, 0.1, 0.5
+ROWS = 6
+WIDTH = 3
+RATE = 0.1
+DECAY = 0.5
 BASES = {
     LazySGD: keras.optimizers.SGD,
     LazyAdagrad: keras.optimizers.Adagrad,
@@ -47,7 +50,9 @@ def _run(optimizer, jit=False, dense=False):
 def _oracle(make, decay):
     """The published update of each row that has a gradient."""
     theta = _start().astype(np.float64)
-    accumulated, m, v = np.full_like(theta, 0.1), np.zeros_like(theta), np.zeros_like(theta)
+    accumulated = np.full_like(theta, 0.1)
+    m = np.zeros_like(theta)
+    v = np.zeros_like(theta)
     for t, (values, ids) in enumerate(_steps(), start=1):
         for row in np.unique(ids):
             g = values[ids == row].astype(np.float64).sum(axis=0)
@@ -127,7 +132,8 @@ def test_biases_are_left_out_of_decay_by_the_user_and_after_loading(tmp_path):
 
 
 def test_rows_with_a_large_gradient_take_a_bounded_step():
-    weight, bias = keras.Variable(np.zeros((3, 2))), keras.Variable(np.zeros(3))
+    weight = keras.Variable(np.zeros((3, 2)))
+    bias = keras.Variable(np.zeros(3))
     values = tf.constant([[3.0, 4.0], [0.3, 0.4], [3.0, 4.0]])
     rows = tf.IndexedSlices(values, tf.constant([0, 1, 0]), tf.constant([3, 2]))
     numbers = tf.IndexedSlices(tf.constant([5.0]), tf.constant([2]), tf.constant([3]))

@@ -49,7 +49,8 @@ def test_figures_are_of_the_run_and_a_kneser_ney_model(text, model_directory, kn
         json.loads((directory / "metrics.json").read_text())
         for directory in (model_directory, kneser_ney_directory)
     )
-    page, expected = _parse(text), []
+    page = _parse(text)
+    expected = []
     for name, figures in (("network", metrics), ("KN 4-gram", ngrams)):
         of_splits = [figures[split]["perplexity"] for split in ("validation", "test")]
         of_test = [
@@ -71,7 +72,8 @@ def test_figures_are_of_the_run_and_a_kneser_ney_model(text, model_directory, kn
 
 
 def test_samples_are_those_of_the_model(text, model_directory):
-    model, page = LanguageModel.load(model_directory), _parse(text)
+    model = LanguageModel.load(model_directory)
+    page = _parse(text)
     contexts = _texts(page, "h3/bdi")
     sentences = [" ".join(sentence) for sentence in open_corpus().sentences("validation")]
     assert len(contexts) == 4 and all(
@@ -130,7 +132,8 @@ def test_odd_words_are_shown_as_text(tmp_path, small_options, monkeypatch, capsy
     monkeypatch.setattr("keras_nplm.training.report._MAX_BASELINE_TOKENS", 10)
     assert train(options, corpus, tmp_path / "model") == metrics
     text = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
-    page, expected = _parse(text), [word.replace("\x07\x1b", "\ufffd\ufffd") for word in _ODD]
+    page = _parse(text)
+    expected = [word.replace("\x07\x1b", "\ufffd\ufffd") for word in _ODD]
     assert not {element.tag for element in page.iter()} & {"script", "b", "x"} and _texts(
         page, "h1"
     ) == ["</h1><b>&"]
@@ -154,9 +157,7 @@ def test_words_of_a_map_do_not_overlap():
     rng = np.random.default_rng(0)
     words = ["abcdefghijkl"[: rng.integers(1, 13)] for _ in range(40)]
     texts = draw_words(rng.choice([-1.0, 0.0, 0.1, 2.0], (40, 2)), words).axes[0].texts
-    places, widths = (
-        np.array([text.get_position() for text in texts]),
-        np.array([7.0 * len(word) for word in words]),
-    )
+    places = np.array([text.get_position() for text in texts])
+    widths = np.array([7.0 * len(word) for word in words])
     x, y = np.abs(places[:, None] - places).transpose(2, 0, 1)
     assert ((x >= (widths[:, None] + widths) / 2) | (y >= 12.5) | np.eye(40, dtype=bool)).all()

@@ -71,7 +71,8 @@ def test_an_epoch_has_the_share_of_each_text(trained, files):
     assert "resample 0.5:" in json.loads((trained / "config.json").read_text())["corpus"]
     encoded = EncodedCorpus.load(trained / "corpus")
     resampled = encoded.for_training()
-    sizes, weighted = dict.fromkeys(SHARES.values(), 0), collections.Counter()
+    sizes = dict.fromkeys(SHARES.values(), 0)
+    weighted = collections.Counter()
     for name, share in SHARES.items():
         words = _read_words(files / name)
         sizes[share] += len(words)

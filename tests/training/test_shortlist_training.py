@@ -29,7 +29,8 @@ def directory(tmp_path_factory, short_corpus, short_options, train_without_repor
 
 
 def _run(*arguments) -> tuple[int, dict | None, str]:
-    out, error = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    error = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         status = main([*map(str, arguments), "--json"])
     return status, json.loads(out.getvalue()) if out.getvalue() else None, error.getvalue()
@@ -54,10 +55,12 @@ def train_tiny(tmp_path):
 def test_directory_holds_the_network_and_its_background(directory):
     metrics = json.loads((directory / "metrics.json").read_text())
     language_model = LanguageModel.load(directory)
-    model, corpus = language_model.model, language_model.corpus
+    model = language_model.model
+    corpus = language_model.corpus
     assert isinstance(model, Shortlist) and model.listed == 14
     assert isinstance(model.background, BackoffModel) and model.background.order == 3
-    ids, size = corpus.ids("test"), model.vocabulary_size
+    ids = corpus.ids("test")
+    size = model.vocabulary_size
     assert metrics["test"].items() >= evaluate(model, ids).items()
     assert metrics["coverage"]["test"] == pytest.approx(np.mean(ids < 14), abs=1e-4)
     expected = kneser_ney(corpus.ids("train"), size, 3)

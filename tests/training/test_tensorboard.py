@@ -32,7 +32,8 @@ from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.tensorboard import LanguageModelBoard, remove_steps
 from tests.networks import compose
 
-SIZE, ORDER = 40, 4
+SIZE = 40
+ORDER = 4
 WORDS = [f"w{i}" for i in range(SIZE - 4)]
 
 
@@ -44,7 +45,8 @@ def _values(directory: Path) -> dict[str, dict]:
     """The values of each tag by step, in the order of writing: the reader sorts files of one second
     by name.
     """
-    events, values = _read(directory), {}
+    events = _read(directory)
+    values = {}
     for tag in (tag for tag in events.Tags()["tensors"] if not tag.startswith("_hparams_")):
         for event in sorted(events.Tensors(tag), key=lambda event: event.wall_time):
             values.setdefault(tag, {})[event.step] = tensor_util.make_ndarray(event.tensor_proto)[
@@ -89,7 +91,8 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
     )
     first = _fit(model, [_board(model, tmp_path, **options)], epochs=1)
     second = _fit(model, [_board(model, tmp_path, **options)], initial_epoch=1)
-    train, validation = _values(tmp_path / "train"), _values(tmp_path / "validation")
+    train = _values(tmp_path / "train")
+    validation = _values(tmp_path / "validation")
     for name, tag in (("loss", "run/loss"), ("perplexity", "perplexity")):
         for values, key in ((train, name), (validation, f"val_{name}")):
             expected = dict(enumerate(first.history[key] + second.history[key]))

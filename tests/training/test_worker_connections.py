@@ -74,7 +74,8 @@ def test_an_absent_worker_is_named_until_the_time_is_over(workers, capsys, monke
 
 
 def test_workers_that_come_one_after_the_other_find_each_other(workers, capsys):
-    met, ports = [], []
+    met = []
+    ports = []
 
     def start(index):
         wait_for_workers(workers, index, 20)

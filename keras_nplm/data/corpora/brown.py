@@ -11,7 +11,8 @@ from keras_nplm.data.corpora.download import check_sha256, download_file
 from keras_nplm.io.remote import fetch
 
 URL = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/brown.zip"
-SHA256, BYTES = "9b275f9b3b95d7bd66ccfb7cd259f445a13bbe5d1f4107aba09fd3e8364bafa6", 3_314_357
+SHA256 = "9b275f9b3b95d7bd66ccfb7cd259f445a13bbe5d1f4107aba09fd3e8364bafa6"
+BYTES = 3_314_357
 # tokens before the first and after the last sentence: a split ends with the first sentence to reach
 # its mark
 _RANGES = {

@@ -90,7 +90,8 @@ def cut_files(paths: Sequence[Path]) -> list[TextChunk]:
             length = _estimate_bytes(path, start, stop)
             if held and size + length > CHUNK_BYTES:
                 chunks.append(TextChunk(tuple(held)))
-                held, size = [], 0
+                held = []
+                size = 0
             held.append((str(path), start, stop))
             size += length
     return [*chunks, TextChunk(tuple(held))] if held else chunks
@@ -105,7 +106,8 @@ def _cut_file(path: Path) -> Iterator[tuple[int, int | None]]:
     if is_compressed(path):
         yield 0, None
         return
-    start, size = 0, path.stat().st_size
+    start = 0
+    size = path.stat().st_size
     with open_text(path) as file:
         while start + CHUNK_BYTES < size:
             file.seek(start + CHUNK_BYTES - 1)

@@ -102,10 +102,13 @@ def _open_named(name: str, tokenizer: Tokenizer, data_dir: str | None) -> Corpus
         splits = open_tfds_splits(name.removeprefix("tfds:"), archives, tokenizer.name)
         return Corpus(name, tokenizer.name, splits)
     if name == "python_reference":
-        stored, read = "words", python_reference.read_split
+        stored = "words"
+        read = python_reference.read_split
     elif name in _NAMES:
-        archive, marks = brown.find_archive(data_dir), name == "brown/marks"
-        stored, read = "whitespace", functools.partial(brown.read_split, archive, marks=marks)
+        archive = brown.find_archive(data_dir)
+        marks = name == "brown/marks"
+        stored = "whitespace"
+        read = functools.partial(brown.read_split, archive, marks=marks)
     else:
         raise InputError(
             "`corpus` must be python_reference, brown, brown/marks, tfds:NAME or a directory "
@@ -138,10 +141,8 @@ def _open_text(
 
     The name holds their paths, contents and split, so that a resumed run recognises its text.
     """
-    paths, resampled = (
-        _list_files(train),
-        [(check_share(share), _list_files(files)) for share, files in resample],
-    )
+    paths = _list_files(train)
+    resampled = [(check_share(share), _list_files(files)) for share, files in resample]
     names = [f"resample {share}: {_describe_files(files)}" for share, files in resampled]
     if validation and test:
         files = {"train": paths, "validation": _list_files(validation), "test": _list_files(test)}

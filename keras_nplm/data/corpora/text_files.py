@@ -135,10 +135,8 @@ def split_by_lines(
     counts, _ = run_task(SentenceCounter, [(chunk,) for chunk in chunks], "Counting lines")
     ends = list(itertools.accumulate(counts))
     sentences = ends[-1]
-    first, second = (
-        round(sentences * fractions[0]),
-        round(sentences * (fractions[0] + fractions[1])),
-    )
+    first = round(sentences * fractions[0])
+    second = round(sentences * (fractions[0] + fractions[1]))
     if not 0 < first < second < sentences:
         raise InputError(
             f"{', '.join(map(str, paths))}: {sentences} lines of text are too few to split by "
@@ -158,7 +156,8 @@ def _select_chunks(
     """Select the sentences `start` to `stop` of chunks, the last sentences of which are `ends`."""
     selected = []
     for chunk, (first, end) in zip(chunks, itertools.pairwise([0, *ends]), strict=True):
-        low, high = max(start, first), min(stop, end)
+        low = max(start, first)
+        high = min(stop, end)
         if low < high:
             whole = (low, high) == (first, end)
             selected.append(

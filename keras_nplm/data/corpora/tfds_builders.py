@@ -17,7 +17,8 @@ class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     """One tokenised sentence an example, in the order of the text."""
 
     VERSION = tfds.core.Version("1.0.0")
-    DESCRIPTION, LICENSE = "", ""
+    DESCRIPTION = ""
+    LICENSE = ""
 
     def _info(self) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(
@@ -58,7 +59,8 @@ class Brown(_SentenceBuilder):
     url_infos = {brown.URL: UrlInfo(size=brown.BYTES, checksum=brown.SHA256, filename="brown.zip")}
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        archive, marks = Path(dl_manager.download(brown.URL)), self.builder_config.name == "marks"
+        archive = Path(dl_manager.download(brown.URL))
+        marks = self.builder_config.name == "marks"
         return {
             split: self._generate_examples(brown.read_split(archive, split, marks=marks))
             for split in SPLITS

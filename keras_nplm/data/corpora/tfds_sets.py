@@ -80,7 +80,8 @@ def open_tfds_splits(name: str, data_dir: str | None, tokenizer: str) -> dict[st
         raise InputError(
             f"The TFDS set {name!r} must have a training split. Received: {', '.join(available)}."
         )
-    end, ranges = 100, {}
+    end = 100
+    ranges = {}
     for split in ("validation", "test"):
         ranges[split] = (
             (split, 0, 100) if split in available else ("train", end - _VALIDATION_SHARE, end)

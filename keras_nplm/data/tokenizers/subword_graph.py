@@ -86,10 +86,8 @@ class SubwordGraph(tf.Module):
         if self._is_bpe and self._symbols:  # no merge crosses a user-defined symbol
             marked = tf.strings.regex_replace(words, f"({self._symbols})", b"\xff\\1\xff")
             segments = tf.strings.split(tf.where(is_spelled, words, marked), b"\xff")
-            is_spelled, owners = (
-                tf.gather(is_spelled, segments.value_rowids()),
-                segments.value_rowids(),
-            )
+            is_spelled = tf.gather(is_spelled, segments.value_rowids())
+            owners = segments.value_rowids()
             ids, rows = self._encode_segments(segments.flat_values, is_spelled)
             return ids, tf.gather(owners, rows)
         return self._encode_segments(words, is_spelled)
@@ -126,7 +124,8 @@ class SubwordGraph(tf.Module):
         """Return the ids of the pieces of 1, 2 … M characters that end at each character, int64 [N,
         M], or -1.
         """
-        columns, texts = [], chars
+        columns = []
+        texts = chars
         for length in range(1, self._longest + 1):
             if length > 1:
                 texts = tf.strings.join(
@@ -168,9 +167,11 @@ def _find_best_path(scores: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) ->
     `scores` [N, M] are those of pieces of 1 … M characters. Of equal segmentations the last piece
     is the longest.
     """
-    longest, number = scores.shape[1], tf.size(lengths)
+    longest = scores.shape[1]
+    number = tf.size(lengths)
     by_length = tf.argsort(lengths, direction="DESCENDING", stable=True)
-    starts, lengths = tf.gather(starts, by_length), tf.gather(lengths, by_length)
+    starts = tf.gather(starts, by_length)
+    lengths = tf.gather(lengths, by_length)
     most = tf.reduce_max(tf.concat([[0], lengths], axis=0))
     steps = tf.range(1, most + 1)
     words_left = tf.searchsorted(tf.reverse(lengths, [0]), steps, out_type=tf.int64)
@@ -196,7 +197,8 @@ def _find_best_path(scores: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) ->
         [tf.constant(0, tf.int64), window, chosen],
         shape_invariants=shapes,
     )
-    flat, offsets = chosen.concat(), tf.cumsum(sizes, exclusive=True)
+    flat = chosen.concat()
+    offsets = tf.cumsum(sizes, exclusive=True)
 
     def step_back(word: tf.Tensor, left: tf.Tensor, pieces: tf.Tensor) -> tuple:
         length = tf.gather(flat, tf.gather(offsets, left - 1) + word)
@@ -217,7 +219,8 @@ def _merge_pairs(scores: tf.Tensor, rows: tf.Tensor, number: tf.Tensor) -> tf.Te
     """Merge characters to pieces by BPE, in each word the first pair of the highest score; see
     `_find_best_path`.
     """
-    size, longest = tf.size(rows, tf.int64), scores.shape[1]
+    size = tf.size(rows, tf.int64)
+    longest = scores.shape[1]
     places = tf.range(size)
 
     def merge(lengths: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

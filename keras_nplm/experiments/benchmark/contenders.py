@@ -30,7 +30,8 @@ from keras_nplm.io.errors import RunError, summarize_error
 
 # does a piece of work; returns its number of n-grams, or all figures of a round
 Work = Callable[[], int | dict]
-MIN_REQUESTS, CONTEXTS_PER_ROUND = 20, 1000
+MIN_REQUESTS = 20
+CONTEXTS_PER_ROUND = 1000
 _PEAK = "matrix product"
 
 
@@ -78,7 +79,9 @@ class Process(Contender):
         self, name: str, build: str, arguments: dict, needs: Sequence[str] = (), **options: Any
     ):
         super().__init__(name, None, **options)
-        self._job, self._needs, self.child = (build, arguments), needs, None
+        self._job = (build, arguments)
+        self._needs = needs
+        self.child = None
 
     def run_round(self) -> dict:
         if absent := [name for name in self._needs if not is_installed(name)]:
@@ -99,7 +102,8 @@ class Process(Contender):
             answer = self._connection.recv()
         except (EOFError, ConnectionError):
             self.child.join()
-            status, line = self.child.exitcode, _quote_last_line(self._errors.read())
+            status = self.child.exitcode
+            line = _quote_last_line(self._errors.read())
             raise PeerError(
                 f"killed by {signal.Signals(-status).name}"
                 if status < 0
@@ -190,7 +194,8 @@ def measure_group(group: list[Contender], rounds: int, warm_up: int = 1) -> list
     """
     if any(contender.flops for contender in group):
         group = [*group, Contender(_PEAK, multiply_matrices())]
-    measured, failures = {contender.name: [] for contender in group}, {}
+    measured = {contender.name: [] for contender in group}
+    failures = {}
     with contextlib.ExitStack() as stack:
         for contender in group:
             stack.callback(contender.close)
@@ -213,7 +218,8 @@ def measure_group(group: list[Contender], rounds: int, warm_up: int = 1) -> list
     ]
     rows = []
     for contender in (contender for contender in group if contender.name != _PEAK):
-        name, own = contender.name, rates[contender.name]
+        name = contender.name
+        own = rates[contender.name]
         if name in failures:
             rows.append({"name": name, "failure": failures[name]})
             continue

@@ -42,7 +42,8 @@ COLUMNS = [
 
 def measure(settings: Settings) -> list[dict]:
     with tempfile.TemporaryDirectory() as texts:
-        flags, tokens = [], {}
+        flags = []
+        tokens = {}
         for split in ("train", "validation", "test"):
             sentences = [sentence for sentence in settings.corpus.sentences(split) if sentence]
             path, tokens[split] = Path(texts, f"{split}.txt"), sum(map(len, sentences))

@@ -22,7 +22,8 @@ from keras_nplm.io.files import read_json, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.models.caches import ContinuousCache
 
-_POINTER, _FLAGS = "train --config modern-pointer", "--held-out-mass 0 --seed 1"
+_POINTER = "train --config modern-pointer"
+_FLAGS = "--held-out-mass 0 --seed 1"
 OURS = {  # by CPU seconds; others are compared with the first
     300: [
         Row("modern-pointer-short", "modern-pointer, 7 epochs", f"{_POINTER} {_FLAGS} --epochs 7"),
@@ -81,7 +82,8 @@ COLUMNS = [
 
 
 def measure(settings: Settings) -> list[dict]:
-    directory, rows = settings.directory, []
+    directory = settings.directory
+    rows = []
     with lock_directory(directory):
         for seconds in settings.seconds:
             ours = OURS[max((key for key in OURS if key <= seconds), default=min(OURS))]
@@ -115,7 +117,8 @@ def measure_ours(row: Row, directory: Path) -> dict:
     result = directory / "quality" / f"{row.name}.json"
     if result.exists() and read_json(result)["command"] == row.full_command:
         return read_json(result)["row"]
-    figures, static = read_row(row, directory), log_probs.load_log_probs(directory, row.name)
+    figures = read_row(row, directory)
+    static = log_probs.load_log_probs(directory, row.name)
     caches = {
         f"{row.name}-cache-{f}": lambda m, f=f: ContinuousCache(m.model, f, 2000) for f in FLATNESS
     }
@@ -147,10 +150,8 @@ def measure_peer(recipe: dict, corpus: Path, directory: Path) -> dict:
     """Return the row of a peer, trained on an encoded corpus in its own process unless it was
     before.
     """
-    name, result = (
-        f"PyTorch {recipe['model']}",
-        directory / f"{recipe['model']}-{recipe['seconds']:g}.json",
-    )
+    name = f"PyTorch {recipe['model']}"
+    result = directory / f"{recipe['model']}-{recipe['seconds']:g}.json"
     if not (result.exists() and read_json(result).get("recipe") == recipe):
         arguments = {"recipe": recipe, "corpus": str(corpus), "result": str(result)}
         print(f"training {name}, {recipe['seconds']:,.0f} CPU seconds", file=sys.stderr)

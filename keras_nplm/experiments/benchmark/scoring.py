@@ -27,7 +27,8 @@ from keras_nplm.training.build import build_model
 from keras_nplm.training.sizes import compute_sizes
 
 _MIN_NGRAMS = 1 << 17  # the test n-grams are repeated until there are so many
-_HYPOTHESES, _STEPS = 256, 100
+_HYPOTHESES = 256
+_STEPS = 100
 _COLUMNS = [*SPEED_COLUMNS, ("µs per n-gram", lambda row: 1e6 / row["rate"], ".2f")]
 
 
@@ -39,10 +40,8 @@ def build_groups(settings: Settings) -> Iterator[list[Contender]]:
         build_model(PAPER, VOCABULARY_SIZE), networks.sample_ngrams(order, 1 << 13)
     )
     yield [Contender("normalised", normalised, flops), networks.run_torch(PAPER, "scoring")]
-    model, ngrams = (
-        SelfNormalised(build_model(NCE, VOCABULARY_SIZE)),
-        networks.sample_ngrams(order, 1 << 18),
-    )
+    model = SelfNormalised(build_model(NCE, VOCABULARY_SIZE))
+    ngrams = networks.sample_ngrams(order, 1 << 18)
     self_normalised = Contender("self-normalised", networks.score_ngrams(model, ngrams))
     vocabulary = Vocabulary.build(corpus.sentences("train"), min_count=2)
     ids = encode_sentences(corpus.sentences("train"), vocabulary)
@@ -76,12 +75,12 @@ def build_groups(settings: Settings) -> Iterator[list[Contender]]:
             self_normalised=True
         )
         reference = LanguageModel.from_preset("reference").scorer(self_normalised=True)
-        state, size, name = scorer.begin(), len(words), f"self-normalised, {_HYPOTHESES} hypotheses"
+        state = scorer.begin()
+        size = len(words)
+        name = f"self-normalised, {_HYPOTHESES} hypotheses"
         contexts = np.tile(np.frombuffer(state, np.int32), (_HYPOTHESES, 1))
-        build, arguments = (
-            f"{peers.__name__}:build_kenlm_states",
-            {"arpa": str(path), "columns": columns},
-        )
+        build = f"{peers.__name__}:build_kenlm_states"
+        arguments = {"arpa": str(path), "columns": columns}
         yield [
             Contender(name, _extend(scorer.score_batch, [state] * _HYPOTHESES, columns, size)),
             Contender(f"{name}, arrays of ids", _extend(scorer.score_ids, contexts, ids, size)),

@@ -47,11 +47,13 @@ def build_nplm(options: Options, vocabulary_size: int, ngrams: np.ndarray, task:
     h = options.network.hidden_units
     direct = options.network.direct_connections
     x_size = (options.network.order - 1) * m
-    embed, hidden = nn.Embedding(vocabulary_size, m), nn.Linear(x_size, h)
+    embed = nn.Embedding(vocabulary_size, m)
+    hidden = nn.Linear(x_size, h)
     output = nn.Linear(h + direct * x_size, vocabulary_size)
     optimizer = torch.optim.SGD(nn.ModuleList([embed, hidden, output]).parameters(), 0.1)
     batch = torch.from_numpy(ngrams).long()
-    contexts, targets = batch[:, :-1].contiguous(), batch[:, -1].contiguous()
+    contexts = batch[:, :-1].contiguous()
+    targets = batch[:, -1].contiguous()
 
     def compute_logits() -> Tensor:
         x = embed(contexts).flatten(1)
@@ -82,7 +84,8 @@ class TorchModel(nn.Module):
 
     def __init__(self, recipe: dict, vocabulary_size: int):
         super().__init__()
-        self.recipe, self.vocabulary_size = SimpleNamespace(**recipe), vocabulary_size
+        self.recipe = SimpleNamespace(**recipe)
+        self.vocabulary_size = vocabulary_size
         torch.manual_seed(self.recipe.seed)
         width = self.recipe.width
         self.embed = nn.Embedding(vocabulary_size + 1, width)
@@ -122,7 +125,8 @@ class TorchLSTM(TorchModel):
 
     def encode(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Return the features h [B, T, width] after each id, and the state after them."""
-        x, after = self._drop(self.look_up(ids).transpose(0, 1)), []
+        x = self._drop(self.look_up(ids).transpose(0, 1))
+        after = []
         for layer, before in zip(self.body, state or [None] * len(self.body), strict=True):
             dropped = functional.dropout(
                 layer.weight_hh_l0, self.recipe.weight_dropout, self.training
@@ -184,7 +188,11 @@ def train(model: TorchModel, ids: np.ndarray) -> dict:
         model.parameters(), recipe.rate, weight_decay=recipe.weight_decay, fused=True
     )
     model.train()
-    began, steps, tokens, progress, state = time.process_time(), 0, 0, 0.0, None
+    began = time.process_time()
+    steps = 0
+    tokens = 0
+    progress = 0.0
+    state = None
     batches = _read_batches(model, ids)
     while progress < 1:
         inputs, targets, is_new = next(batches)
@@ -199,7 +207,8 @@ def train(model: TorchModel, ids: np.ndarray) -> dict:
         (-log_probs.mean()).backward()
         nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
         optimizer.step()
-        steps, tokens = steps + 1, tokens + targets.numel()
+        steps = steps + 1
+        tokens = tokens + targets.numel()
         progress = (
             steps / recipe.steps if recipe.steps else (time.process_time() - began) / recipe.seconds
         )
@@ -247,7 +256,8 @@ def read_text(
             return np.concatenate(
                 [part.double().numpy() for part in _read_chunks(model, ids, model.static_chunk)]
             )
-    learner, parts = copy.deepcopy(model), []
+    learner = copy.deepcopy(model)
+    parts = []
     take_step = _build_step(learner, settings, mean_squares)
     for log_probs in _read_chunks(learner, ids, settings.chunk):
         parts.append(log_probs.detach().double().numpy())
@@ -267,13 +277,17 @@ def read_with_cache(
     P(w_t) = sum_i exp(θ h_t · h_i) [w_i = w_t] / sum_i exp(θ h_t · h_i),    i = t-L … t-1
     """
     tokens = torch.from_numpy(np.concatenate([[model.vocabulary_size], ids]))
-    features, state = [], None
+    features = []
+    state = None
     for part in tokens[:-1].split(model.static_chunk):
         h, state = model.encode(part[None], state)
         features.append(h[0])
-    h, words, columns = torch.cat(features), tokens[1:], []
+    h = torch.cat(features)
+    words = tokens[1:]
+    columns = []
     for first in range(0, len(ids), model.static_chunk):
-        last, begin = min(first + model.static_chunk, len(ids)), max(0, first - length)
+        last = min(first + model.static_chunk, len(ids))
+        begin = max(0, first - length)
         distance = torch.arange(first, last)[:, None] - torch.arange(begin, last)
         scores = flatness * h[first:last] @ h[begin:last].T
         scores = scores.masked_fill((distance < 1) | (distance > length), -math.inf)
@@ -292,7 +306,8 @@ def _read_chunks(model: TorchModel, ids: np.ndarray, chunk: int) -> Iterator[Ten
     """Yield ln P of the tokens of one chunk after the other; the weights may change between
     them.
     """
-    tokens, state = torch.from_numpy(np.concatenate([[model.vocabulary_size], ids])), None
+    tokens = torch.from_numpy(np.concatenate([[model.vocabulary_size], ids]))
+    state = None
     for begin in range(0, len(ids), chunk):
         part = tokens[None, begin : begin + chunk + 1]
         log_probs, state = model(part[:, :-1], part[:, 1:], state)
@@ -305,7 +320,8 @@ def _build_step(
     """Return a step of dynamic evaluation on a loss: SGD by groups of weights, whose gradients
     `rms` scales.
     """
-    kinds, scales = {"embed": "embedding", "output": "output"}, {}
+    kinds = {"embed": "embedding", "output": "output"}
+    scales = {}
     groups = {
         weight: kinds.get(name.partition(".")[0], "hidden")
         for name, weight in model.named_parameters()
@@ -346,7 +362,8 @@ def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) ->
     """Return the mean square of each component of the gradient over chunks of training text, ids
     [T].
     """
-    number, weights = len(ids) // chunk, list(model.parameters())
+    number = len(ids) // chunk
+    weights = list(model.parameters())
     sums = [torch.zeros_like(weight) for weight in weights]
     for log_probs in _read_chunks(model, ids[: number * chunk], chunk):
         gradients = torch.autograd.grad(-log_probs.mean(), weights, allow_unused=True)
@@ -372,7 +389,8 @@ def tune_cache(
     """Return the perplexities with a continuous cache, whose flatness and weight are those of the
     best validation.
     """
-    bins, found = np.zeros(len(ids["validation"]), np.int64), []
+    bins = np.zeros(len(ids["validation"]), np.int64)
+    found = []
     for flatness in candidates:
         log_probs = read_with_cache(model, ids["validation"], flatness)
         weights = fit_weights(log_probs, bins, 1)

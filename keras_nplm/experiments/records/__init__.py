@@ -32,10 +32,14 @@ exactly normalised; differences in the fourth digit are rounding. Rates per CPU 
 processor: compare rows within a table.
 """
 
-_QUALITY, _STUDY = "keras-nplm benchmark quality --seconds 400,3000", "keras-nplm study dynamic"
-_SHORT, _LONG = "modern-pointer, 7 epochs", "modern-pointer to 1,000 words, wider, 16 epochs"
-_LSTM, _MIXTURE = "PyTorch LSTM", "three networks, dynamic, n-grams, classes, caches"
-_READS, _CACHE = ", dynamic: it learns as it reads", ", with a continuous cache"
+_QUALITY = "keras-nplm benchmark quality --seconds 400,3000"
+_STUDY = "keras-nplm study dynamic"
+_SHORT = "modern-pointer, 7 epochs"
+_LONG = "modern-pointer to 1,000 words, wider, 16 epochs"
+_LSTM = "PyTorch LSTM"
+_MIXTURE = "three networks, dynamic, n-grams, classes, caches"
+_READS = ", dynamic: it learns as it reads"
+_CACHE = ", with a continuous cache"
 # of the README: report, table, name or title of the row, part of the row, command if it has none
 RESULTS = {
     "Kneser-Ney, n=5": ("configurations", "models", "kneser-ney-5"),
@@ -79,7 +83,8 @@ def record_report(name: str, report: Mapping) -> None:
 
     Benchmarks that did not run keep their rows.
     """
-    path, report = _DIRECTORY / f"{name}.json", dict(report)
+    path = _DIRECTORY / f"{name}.json"
+    report = dict(report)
     # the module knows its version, whether the package is tensorflow or tensorflow-cpu
     measured = {name: importlib.import_module(name).__version__ for name in ("tensorflow", "keras")}
     measured = {

@@ -55,10 +55,8 @@ def declare_study(files: Sequence[str] = ()) -> Study:
         texts = []
         for network, ngrams in rows.items():
             model = directory / "rows" / network.name
-            encoded, options = (
-                EncodedCorpus.load(model / "corpus"),
-                read_json(model / "config.json"),
-            )
+            encoded = EncodedCorpus.load(model / "corpus")
+            options = read_json(model / "config.json")
             best = min(
                 (read_row(row, directory) for row in ngrams), key=lambda row: row["validation"]
             )

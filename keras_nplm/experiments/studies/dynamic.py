@@ -18,7 +18,8 @@ from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import Table, split_columns
 from keras_nplm.models.caches import ContinuousCache, NgramCache, UnigramCache
 
-_SHORT, _LONG = OURS[300][0], OURS[3000][0]
+_SHORT = OURS[300][0]
+_LONG = OURS[3000][0]
 _NARROW = "train --config modern-pointer --held-out-mass 0 --seed 2 --epochs 7 --order 1001"
 NETWORKS = [
     _LONG,
@@ -40,7 +41,8 @@ MIXTURES = {
     "three networks, dynamic": _DYNAMIC,
     "three networks, dynamic, n-grams, classes, caches": [*_DYNAMIC, *_NGRAM_MODELS, *_CACHES],
 }
-_DECAYS, _FLATNESS = (200, 500, 1000), (0.05, 0.1, 0.2)
+_DECAYS = (200, 500, 1000)
+_FLATNESS = (0.05, 0.1, 0.2)
 _MIXTURE = [("model", "title", ""), *split_columns(), ("test, to Kneser-Ney", "change", "+.1%")]
 _WEIGHTS = ("weights", lambda row: ", ".join(map("{:.2f}".format, row["weights"])), "")
 TABLE = Table("mixtures", [*_MIXTURE, _WEIGHTS], "Dynamic evaluation: {settings}")

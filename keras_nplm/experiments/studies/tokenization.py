@@ -78,10 +78,8 @@ def _measure(directory: Path) -> dict:
     models = []
     for title, (network, ngram) in ROWS.items():
         model, ngrams = (directory / "rows" / row.name for row in (network, ngram))
-        metrics, types = (
-            read_json(model / "metrics.json"),
-            EncodedCorpus.load(model / "corpus").vocabulary_size,
-        )
+        metrics = read_json(model / "metrics.json")
+        types = EncodedCorpus.load(model / "corpus").vocabulary_size
         figures = {name: metrics[name] for name in ("cpu_seconds", "test")}
         figures["unk_share"] = metrics["test"]["unk_tokens"] / metrics["test"]["tokens"]
         kneser_ney = read_json(ngrams / "metrics.json")["test"]

@@ -97,7 +97,8 @@ class WeightedFeatures:
                 raise InputError(
                     f"The weight of {feature} must be a finite number. Received: {weight}."
                 )
-        self._weights, self._name = weights, name
+        self._weights = weights
+        self._name = name
         self._known: dict[str, None] = {}
 
     def rank(self, nbest: NBestList) -> np.ndarray:

@@ -59,7 +59,8 @@ def rescore_file(
     if tune_weights:
         pairs = list(pairs)
         weights = tune_pairs(pairs, weights, name=name, restarts=restarts, seed=seed)
-    weighted, sums = WeightedFeatures(weights, name), np.zeros(3)
+    weighted = WeightedFeatures(weights, name)
+    sums = np.zeros(3)
     num_lists = hypotheses = changed = 0
     writer = (
         open_nbest_writer(output, nbest.format, nbest.header)
@@ -68,12 +69,11 @@ def rescore_file(
     )
     with writer as write_list:
         for one, loss in pairs:
-            order, decoder_best = (
-                weighted.rank(one),
-                int(np.argmax(one.features.get(DECODER_SCORE, 0))),
-            )
+            order = weighted.rank(one)
+            decoder_best = int(np.argmax(one.features.get(DECODER_SCORE, 0)))
             sums += loss[decoder_best], loss.min(), loss[order[0]]
-            num_lists, hypotheses = num_lists + 1, hypotheses + len(one)
+            num_lists = num_lists + 1
+            hypotheses = hypotheses + len(one)
             changed += one.texts[order[0]] != one.texts[decoder_best]
             write_list(one.reorder(order))
         weighted.check()

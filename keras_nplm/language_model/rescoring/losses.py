@@ -67,7 +67,8 @@ def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
     references: dict[str, str] = {}
     for line_number, line in read_numbered_lines(path, with_blank=format == "moses"):
         if format == "moses":
-            name, text = str(line_number - 1), unescape_moses(line)
+            name = str(line_number - 1)
+            text = unescape_moses(line)
         else:
             parts = (
                 line.split("\t", 1)

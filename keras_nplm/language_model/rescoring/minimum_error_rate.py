@@ -63,9 +63,11 @@ def tune_pairs(
     **options: int,
 ) -> dict[str, float]:
     """Tune weights on N-best lists with the losses of their hypotheses; see `tune`."""
-    initial, weighted = dict(weights or {}), WeightedFeatures(weights, name)
+    initial = dict(weights or {})
+    weighted = WeightedFeatures(weights, name)
     own = name_features(name)
-    features, losses = [], []
+    features = []
+    losses = []
     for nbest, loss in pairs:
         initial = initial or default_weights(nbest.features, name) | dict.fromkeys(own[1:], 0.0)
         weighted.register(nbest)
@@ -176,7 +178,9 @@ def _find_envelopes(
     flattest = slopes == np.minimum.reduceat(slopes, starts)[owners]
     current = first = _find_first_greatest(np.where(flattest, intercepts, -np.inf), starts, owners)
     rows = np.arange(len(slopes))
-    steps, before, after = [np.zeros(0)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    steps = [np.zeros(0)]
+    before = [np.zeros(0, np.int64)]
+    after = [np.zeros(0, np.int64)]
     while True:
         # lines that cross the current line further on
         rows = rows[slopes[rows] > slopes[current[owners[rows]]]]
@@ -216,7 +220,8 @@ def minimise_error(
     number = candidates.features.shape[1]
     initial = [np.asarray(start, np.float64) * spread for start in starts]
     initial += list(random.normal(size=(restarts, number)))
-    best, least = next((start for start in initial if start.any()), np.ones(number)), _NO_LOSS
+    best = next((start for start in initial if start.any()), np.ones(number))
+    least = _NO_LOSS
     for weights in initial:
         loss = scaled.loss_with(weights) if scaled.ranks(weights) else _NO_LOSS
         for _ in range(_MOST_ROUNDS):
@@ -226,10 +231,12 @@ def minimise_error(
             step, new_loss = steps[chosen]
             if not new_loss < loss - 1e-9 * abs(loss):
                 break
-            weights, loss = weights + step * directions[chosen], new_loss
+            weights = weights + step * directions[chosen]
+            loss = new_loss
             weights = weights / np.abs(weights).max()
         if loss < least:
-            best, least = weights, loss
+            best = weights
+            least = loss
     best = best / spread
     return best / np.abs(best).sum(), least if least < _NO_LOSS else candidates.loss_with(best)
 

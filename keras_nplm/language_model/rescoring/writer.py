@@ -49,7 +49,10 @@ class _Writer:
         header: str | None,
         stack: contextlib.ExitStack,
     ):
-        self._path, self._format, self._header, self._stack = path, format, header, stack
+        self._path = path
+        self._format = format
+        self._header = header
+        self._stack = stack
         self._open = functools.cache(self._open_file)
         self._open("")
 

@@ -22,12 +22,12 @@ class DynamicMixture(NextWordModel):
     """
 
     def __init__(self, mixture: Mixture, chunk: int, rate: float):
-        self.mixture, self.chunk, self.rate = mixture, chunk, rate
-        self.order, self.vocabulary_size, self.boundary = (
-            mixture.order,
-            mixture.vocabulary_size,
-            mixture.boundary,
-        )
+        self.mixture = mixture
+        self.chunk = chunk
+        self.rate = rate
+        self.order = mixture.order
+        self.vocabulary_size = mixture.vocabulary_size
+        self.boundary = mixture.boundary
         self.reset()
 
     @property
@@ -67,7 +67,9 @@ class FollowingWeights:
     """Interpolation weights that follow a text; see `DynamicMixture`."""
 
     def __init__(self, weights: np.ndarray, chunk: int, rate: float):
-        self.weights, self._chunk, self._rate = weights.copy(), chunk, rate
+        self.weights = weights.copy()
+        self._chunk = chunk
+        self._rate = rate
         self._moves = np.zeros_like(self.weights)  # sum of r - α over a chunk that is not whole yet
         self._held = 0  # its n-grams so far
 
@@ -77,7 +79,8 @@ class FollowingWeights:
         """
         if not self._rate:
             return combine(log_probs, self.weights[bins])
-        result, start = np.empty(len(log_probs)), 0
+        result = np.empty(len(log_probs))
+        start = 0
         while start < len(result):
             rows = slice(start, start + self._chunk - self._held)
             result[rows] = self._read(log_probs[rows], bins[rows])

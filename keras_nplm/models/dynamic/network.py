@@ -62,11 +62,9 @@ class DynamicNPLM(NextWordModel):
         self.network = copy_network(network)
         self._trained = network
         self.settings = settings
-        self.order, self.vocabulary_size, self.boundary = (
-            network.order,
-            network.vocabulary_size,
-            network.boundary,
-        )
+        self.order = network.order
+        self.vocabulary_size = network.vocabulary_size
+        self.boundary = network.boundary
         self.prob = network.prob
         self._learner = _Learner(self.network, settings, mean_squares)
         self.reset()
@@ -83,10 +81,12 @@ class DynamicNPLM(NextWordModel):
         context_ids, output_ids = check_ngrams(
             context_ids, output_ids, self.order, self.vocabulary_size, outputs
         )
-        held, chunk = len(self._pending), self.settings.chunk
+        held = len(self._pending)
+        chunk = self.settings.chunk
         ngrams = np.concatenate([self._pending, np.column_stack([context_ids, output_ids])])
         whole = len(ngrams) // chunk * chunk
-        chunks, self._pending = ngrams[:whole], ngrams[whole:]
+        chunks = ngrams[:whole]
+        self._pending = ngrams[whole:]
         blocks = row_blocks(whole, _CHUNKS * chunk)
         parts = [self._learner.learn(chunks[rows], chunk) for rows in blocks]
         first = max(held - whole, 0)  # pending n-grams before it were returned by an earlier call
@@ -170,14 +170,13 @@ class _Learner:
         settings: DynamicSettings,
         mean_squares: Sequence[np.ndarray] | None,
     ):
-        self._network, self._settings = network, settings
+        self._network = network
+        self._settings = settings
         groups = group_weights(network)
         rates = [settings.rate * getattr(settings, group) for group in groups]
         moving = [place for place, rate in enumerate(rates) if rate]
-        self._weights, self._rates = (
-            [network.trainable_weights[i] for i in moving],
-            [rates[i] for i in moving],
-        )
+        self._weights = [network.trainable_weights[i] for i in moving]
+        self._rates = [rates[i] for i in moving]
         self._trained = [tf.constant(weight.numpy()) for weight in self._weights]
         self._graphs: dict[str, Callable] = {}
         self._squares: list = [None] * len(self._weights)  # 1/s², so that s g is a step of Adagrad
@@ -213,7 +212,8 @@ class _Learner:
 
     def _compile(self, name: str, shape: tuple[int, int]) -> Callable:
         """Compile the steps on chunks of contexts, or of one segment, of a shape."""
-        chunk, dtype = self._settings.chunk, self._network.prob.accumulator_dtype
+        chunk = self._settings.chunk
+        dtype = self._network.prob.accumulator_dtype
 
         @tf.function(
             input_signature=[
@@ -249,10 +249,8 @@ class _Learner:
 
     @functools.cached_property
     def _graph_of_part(self) -> Callable:
-        contexts, chunk = (
-            tf.TensorSpec([None, self._network.order - 1], tf.int32),
-            self._settings.chunk,
-        )
+        contexts = tf.TensorSpec([None, self._network.order - 1], tf.int32)
+        chunk = self._settings.chunk
 
         @tf.function(input_signature=[contexts, tf.TensorSpec([None], tf.int32)])
         def learn(contexts: tf.Tensor, outputs: tf.Tensor) -> None:
@@ -268,7 +266,8 @@ class _Learner:
         for weight, rate, squares, gradient in zip(
             self._weights, self._rates, self._squares, gradients, strict=True
         ):
-            variable, rate = weight.value, tf.cast(rate, weight.dtype)
+            variable = weight.value
+            rate = tf.cast(rate, weight.dtype)
             if isinstance(gradient, tf.IndexedSlices):
                 scale = (
                     1 if squares is None else tf.math.rsqrt(tf.gather(squares, gradient.indices))

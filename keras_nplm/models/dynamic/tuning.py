@@ -154,7 +154,8 @@ def tune_dynamic(
     """
     boundary = resolve_boundary([model], boundary) or "sentence"
     ngrams = _extract_first(held_out_ids, model.order, boundary, tokens)
-    networks, mean_squares = find_networks(model), None
+    networks = find_networks(model)
+    mean_squares = None
     with open_progress("Tuning dynamic evaluation", unit=" settings") as progress:
         if train_ids is not None and networks:
             mean_squares = [_measure(network, train_ids, boundary) for network in networks]
@@ -168,16 +169,22 @@ def tune_dynamic(
         if networks:
             best, measured = find_settings(evaluate, "sgd" if mean_squares is None else "rms")
         else:
-            best, measured = STILL, {STILL: float(np.exp(-np.mean(evaluate(STILL))))}
-        static, dynamic, tried = measured[STILL], measured[best], len(measured)
+            best = STILL
+            measured = {STILL: float(np.exp(-np.mean(evaluate(STILL))))}
+        static = measured[STILL]
+        dynamic = measured[best]
+        tried = len(measured)
         if isinstance(model, Mixture):  # the models are asked once for all rates
-            mixture, bins = make_dynamic(model, best, mean_squares), model.find_bins(ngrams[:, :-1])
-            log_probs, perplexities = mixture.part_log_probs(ngrams[:, :-1], ngrams[:, -1]), {}
+            mixture = make_dynamic(model, best, mean_squares)
+            bins = model.find_bins(ngrams[:, :-1])
+            log_probs = mixture.part_log_probs(ngrams[:, :-1], ngrams[:, -1])
+            perplexities = {}
             for rate in _MIXTURE_RATES:
                 weights = FollowingWeights(model.weights, mixture.chunk, rate)
                 perplexities[rate] = float(np.exp(-np.mean(weights.combine(log_probs, bins))))
             rate = min(perplexities, key=perplexities.__getitem__)
-            best, dynamic = dataclasses.replace(best, mixture_rate=rate), perplexities[rate]
+            best = dataclasses.replace(best, mixture_rate=rate)
+            dynamic = perplexities[rate]
             tried += len(_MIXTURE_RATES) - 1
         kept = mean_squares if best.rule == "rms" else None
         return TunedDynamics(best, kept, static, dynamic, len(ngrams), tried, digest_weights(model))

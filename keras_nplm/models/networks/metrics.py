@@ -73,7 +73,8 @@ def negative_log_likelihoods(targets: Tensor, outputs: Tensor, from_logits: bool
 
     Targets are int [...] or [..., 1], or one-hot [B, |V|]. One outside 0 to |V|-1 gives NaN.
     """
-    targets, size = ops.convert_to_tensor(targets), outputs.shape[-1]
+    targets = ops.convert_to_tensor(targets)
+    size = outputs.shape[-1]
     values = ops.log_softmax(outputs) if from_logits else outputs
     if len(targets.shape) == len(outputs.shape) == 2 and targets.shape[1] == size:
         chosen = ops.sum(values * ops.cast(targets, values.dtype), axis=-1)

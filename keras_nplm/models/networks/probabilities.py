@@ -80,7 +80,8 @@ class NetworkProbabilities(NextWordModel):
             whole = rest[: len(rest) // _SEGMENT * _SEGMENT].reshape(-1, _SEGMENT)
             segments, follows = join_contexts(context_ids[whole], _SEGMENT, self.boundary)
             rest = np.concatenate([whole[~follows].ravel(), rest[whole.size :]])
-            segments, joined = segments[follows], whole[follows]
+            segments = segments[follows]
+            joined = whole[follows]
             for block in row_blocks(len(joined), _CONTEXTS // _SEGMENT):
                 rows = joined[block].ravel()
                 result[rows] = self._graph_segment_log_prob(segments[block], output_ids[rows])
@@ -118,7 +119,8 @@ class NetworkProbabilities(NextWordModel):
         return result
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        log_probs, listed = self._graph_log_probs(context_ids), self.prob.num_outputs
+        log_probs = self._graph_log_probs(context_ids)
+        listed = self.prob.num_outputs
         outside = np.full((len(log_probs), self.vocabulary_size - listed), -np.inf, log_probs.dtype)
         return (
             np.concatenate([log_probs[:, :listed], outside], axis=1)

@@ -11,7 +11,8 @@ from keras_nplm.layers.ops import Tensor
 
 def check_replicable(model: keras.Model) -> None:
     """Refuse options of `compile` that fail or are silently wrong on several replicas."""
-    steps, jit = model.steps_per_execution, model.jit_compile
+    steps = model.steps_per_execution
+    jit = model.jit_compile
     accumulation = getattr(model.optimizer, "gradient_accumulation_steps", None)
     for option, fits, wanted, received in (
         ("steps_per_execution", steps <= 1, 1, steps),  # Keras's loop fails

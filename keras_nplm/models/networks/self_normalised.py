@@ -149,10 +149,8 @@ class SelfNormalised(NextWordModel):
             logits = features @ self.kernel.T
             logits += self.b
             if self.weigh_copies is not None:
-                totals, copied = (
-                    np.zeros_like(logits),
-                    (np.arange(len(logits))[:, None], context_ids),
-                )
+                totals = np.zeros_like(logits)
+                copied = (np.arange(len(logits))[:, None], context_ids)
                 np.add.at(
                     totals,
                     copied,
@@ -236,7 +234,9 @@ def evaluate_with_ln_z(
     """Return the figures of `evaluate`, and mean, standard deviation and mean absolute of ln Z, in
     one pass.
     """
-    scores, exact, moments = SelfNormalised(model), LogProbSums(type(model).__name__), np.zeros(4)
+    scores = SelfNormalised(model)
+    exact = LogProbSums(type(model).__name__)
+    moments = np.zeros(4)
     for ngrams in iterate_ngrams(model, ids, boundary):
         log_prob = model.log_prob(ngrams[:, :-1], ngrams[:, -1])
         exact.add(log_prob, ngrams[:, -1])

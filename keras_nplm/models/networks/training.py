@@ -53,7 +53,8 @@ class ObjectiveTraining(keras.Model):
         with a weight decay of its own, the biases are left out by
         `optimizer.exclude_from_weight_decay(var_list=model.biases)`.
         """
-        backend, fix = keras.backend.backend(), "set KERAS_BACKEND=tensorflow."
+        backend = keras.backend.backend()
+        fix = "set KERAS_BACKEND=tensorflow."
         check_argument("backend", backend == "tensorflow", "tensorflow for training", backend, fix)
         wrong = getattr(loss, "from_logits", False) and self.call_is_own()
         check_argument(

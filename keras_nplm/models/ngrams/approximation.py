@@ -68,14 +68,16 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
     Reference: Kneser & Ney (1995), Improved backing-off for m-gram language modeling.
     """
     before, words = np.divmod(model.keys[0], model.vocabulary_size)
-    size, p = model.vocabulary_size, np.exp(model.log_probs[0], dtype=np.float64)
+    size = model.vocabulary_size
+    p = np.exp(model.log_probs[0], dtype=np.float64)
     marginal = np.exp(marginals, dtype=np.float64)
     context = marginal.copy()
     if not crosses_sentences(model.boundary):
         # each </s> but the last is followed by <s>
         context[BOS_ID], context[EOS_ID] = marginal[EOS_ID], 0
     rest = np.maximum(marginal - np.bincount(words, context[before] * p, minlength=size), 0)
-    unigram, above = marginal, backoff_mass(before, p, size)
+    unigram = marginal
+    above = backoff_mass(before, p, size)
     for _ in range(_FITTING_ROUNDS):
         weight = context * above / backoff_mass(before, unigram[words], size)  # P(v) γ(v)
         used = weight.sum() - np.bincount(words, weight[before], minlength=size)
@@ -141,14 +143,18 @@ class _ExpectedCounts:
     """
 
     def __init__(self, text_keys: np.ndarray, vocabulary_size: int, min_count: float):
-        self._text_keys, self._size, self._min_count = text_keys, vocabulary_size, min_count
-        self._keys, self._counts = [], []
+        self._text_keys = text_keys
+        self._size = vocabulary_size
+        self._min_count = min_count
+        self._keys = []
+        self._counts = []
         self._node, self._sum = -1, np.zeros(vocabulary_size)
 
     def add(self, nodes: np.ndarray, counts: np.ndarray) -> None:
         """Add the counts of every word, [B, |V|], in contexts by their numbers, [B], or -1."""
         first = np.flatnonzero(np.diff(nodes, prepend=-2))
-        sums, ends = np.add.reduceat(counts, first, axis=0), nodes[first]
+        sums = np.add.reduceat(counts, first, axis=0)
+        ends = nodes[first]
         last = sums[-1].astype(np.float64)
         if ends[0] == self._node:
             last += self._sum if len(ends) == 1 else 0
@@ -156,7 +162,8 @@ class _ExpectedCounts:
         else:
             self._list_open()
         self._list(ends[:-1], sums[:-1])
-        self._node, self._sum = int(ends[-1]), last
+        self._node = int(ends[-1])
+        self._sum = last
 
     def _list_open(self) -> None:
         self._list(np.array([self._node]), self._sum[None].astype(np.float32))
@@ -168,7 +175,8 @@ class _ExpectedCounts:
         self._append(nodes, counts, rows[has_node], words[has_node])
         rows = np.flatnonzero(nodes >= 0)
         owner, place = find_followers(self._text_keys, nodes[rows], self._size)
-        rows, words = rows[owner], self._text_keys[place] % self._size
+        rows = rows[owner]
+        words = self._text_keys[place] % self._size
         rare = counts[rows, words] <= self._min_count
         self._append(nodes, counts, rows[rare], words[rare])
 
@@ -190,13 +198,16 @@ def _estimate_probabilities(
     text: NgramCounts, tables: list[_ExpectedCounts]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the keys and ln P = ln c(h w) / c(h) of the listed n-grams of orders 2 … n."""
-    size, all_keys, log_probs = text.contexts.vocabulary_size, [], []
+    size = text.contexts.vocabulary_size
+    all_keys = []
+    log_probs = []
     for k, table in enumerate(tables, start=2):
         keys, counts = table.sorted()
         if k > 2:  # by rounding, an n-gram just above `min_count` may be listed without its ending
             endings = text.contexts.keys[k - 3][keys // size] // size * size + keys % size
             has_ending = find(all_keys[-1], endings) >= 0
-            keys, counts = keys[has_ending], counts[has_ending]
+            keys = keys[has_ending]
+            counts = counts[has_ending]
         context_counts = np.bincount(
             text.nodes(k), text.counts[k - 1], minlength=text.contexts.sizes[k - 2]
         )

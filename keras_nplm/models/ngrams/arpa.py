@@ -61,7 +61,8 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
         InputError: the vocabulary has a different size than the model.
         RunError: the file cannot be written.
     """
-    size, fix = model.vocabulary_size, "pass the vocabulary of the model."
+    size = model.vocabulary_size
+    fix = "pass the vocabulary of the model."
     check_argument(
         "vocabulary",
         len(vocabulary) == size,
@@ -80,7 +81,8 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
     highest = _find_highest_order(model)
     if highest == 1:
         # KenLM refuses a file of 1-grams alone, and reads one whose order 2 is empty
-        highest, numbers = 2, [len(unigrams), 0]
+        highest = 2
+        numbers = [len(unigrams), 0]
     opener = gzip.open if Path(path).suffix.lower() == ".gz" else open
     with (
         replace_file(path) as temporary,
@@ -92,9 +94,11 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
         for order in range(1, highest + 1):
             file.write(f"\n\\{order}-grams:\n")
             for block in row_blocks(numbers[order - 1], _BLOCK):
-                ids, log_probs = unigrams[block, None], model.unigrams[unigrams[block]]
+                ids = unigrams[block, None]
+                log_probs = model.unigrams[unigrams[block]]
                 if order > 1:
-                    ids, log_probs = model.ngrams(order, block), model.log_probs[order - 2][block]
+                    ids = model.ngrams(order, block)
+                    log_probs = model.log_probs[order - 2][block]
                 columns = [_format_log10(log_probs), map(" ".join, words[ids].tolist())]
                 if order < min(highest, model.order):
                     columns.append(_format_log10(_find_backoffs(model, ids)))
@@ -162,7 +166,8 @@ def read_arpa(
             vocabulary = Vocabulary([word for word, i in place.items() if i >= len(SPECIALS)])
         lines.refuse_repeated(unigrams, unigrams.ids[:, 0], vocabulary.words)
         unigrams = _leave_out_padding(unigrams)
-        size, ids = len(vocabulary), unigrams.ids[:, 0]
+        size = len(vocabulary)
+        ids = unigrams.ids[:, 0]
         log_prob = np.full(size, -np.inf)
         log_prob[ids] = unigrams.log10_probs
         missing = np.setdiff1d(np.arange(size), [*ids, PAD_ID, BOS_ID, EOS_ID])
@@ -264,7 +269,8 @@ def _build(
 ) -> BackoffModel:
     """Build the model from the unigrams by id, and from the section of each order from 2 on."""
     size = len(log10_prob)
-    keys, log_probs = [], []
+    keys = []
+    log_probs = []
     backoffs = [(log10_backoff * scale.factor).astype(np.float32)] if sections else []
     # an n-gram below the highest order may be a context, the beginning of an n-gram must be one
     possible = [section.ids for section in sections[:-1]] + [

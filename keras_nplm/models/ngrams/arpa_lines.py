@@ -32,7 +32,8 @@ class ArpaLines:
     """The lines of an ARPA file, read in order, a block of the file in memory at a time."""
 
     def __init__(self, path: Path, file: BinaryIO):
-        self.path, self._file = path, file
+        self.path = path
+        self._file = file
         self.number = 0  # lines that were read
         self._lines: list[str] = []  # of the block
         self._next = 0  # place of the next line in the block
@@ -46,7 +47,8 @@ class ArpaLines:
             raise self.error(number, f"a line of at most {MAX_LINE_BYTES:,} bytes", "a longer line")
         text = decode(self.path, data, self._position)
         self._position += len(data)
-        self._lines, self._next = text.removesuffix("\n").split("\n") if data else [], 0
+        self._lines = text.removesuffix("\n").split("\n") if data else []
+        self._next = 0
         return bool(data)
 
     def take(self, number: int) -> list[str]:
@@ -75,7 +77,8 @@ class ArpaLines:
             for line in itertools.islice(self._lines, self._next, None):
                 if line := line.strip(SPACES):
                     return line
-                self._next, self.number = self._next + 1, self.number + 1
+                self._next = self._next + 1
+                self.number = self.number + 1
         return ""
 
     def expect(self, wanted: str) -> None:
@@ -165,7 +168,8 @@ def _parse_rows(
     place: Mapping[str, int],
 ) -> Section:
     """Parse the fields of lines of n-grams, by the number of the line."""
-    numbers, fields = np.array([*rows], np.int64), [*rows.values()]
+    numbers = np.array([*rows], np.int64)
+    fields = [*rows.values()]
 
     def refuse(is_wrong: np.ndarray, expected: str) -> None:
         if is_wrong.any():

@@ -227,7 +227,9 @@ class BackoffModel(NextWordModel):
         tables = read_arrays(
             path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"], mapped=is_large
         )
-        unigrams, contexts, log_probs = tables["unigrams"], tables["contexts"], tables["log_probs"]
+        unigrams = tables["unigrams"]
+        contexts = tables["contexts"]
+        log_probs = tables["log_probs"]
         refuse_unless(
             path,
             unigrams.ndim == 1 and all(array.dtype.kind == "f" for array in [unigrams, *log_probs]),

@@ -105,8 +105,10 @@ class ClassBased(NextWordModel):
     def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "ClassBased":
         """Read the tables that `save` wrote."""
         tables = read_arrays(path, ["classes", "word_log_probs", "uniform", "uniform_weight"])
-        class_model, classes = BackoffModel.load(path, boundary), tables["classes"]
-        logs, weight = [tables["word_log_probs"], tables["uniform"]], tables["uniform_weight"]
+        class_model = BackoffModel.load(path, boundary)
+        classes = tables["classes"]
+        logs = [tables["word_log_probs"], tables["uniform"]]
+        weight = tables["uniform_weight"]
         refuse_unless(path, classes.ndim == 1 and classes.size > 0 and classes.dtype.kind == "i")
         refuse_unless(path, 0 <= classes.min() <= classes.max() < len(class_model.unigrams))
         refuse_unless(
@@ -139,14 +141,14 @@ def class_based(
     check_argument(
         "order", order >= 2, "2 or more", order, "estimate unigrams by Kneser-Ney smoothing."
     )
-    ids, classes = convert_ids(ids), convert_ids(classes, "classes")
-    vocabulary_size, num_classes = len(classes), int(classes.max()) + 1
+    ids = convert_ids(ids)
+    classes = convert_ids(classes, "classes")
+    vocabulary_size = len(classes)
+    num_classes = int(classes.max()) + 1
     counts = np.bincount(ids[ids != BOS_ID], minlength=vocabulary_size)
     without = int(np.count_nonzero((counts > 0) & (classes < EOS_ID)))
-    received, fix = (
-        f"{without} words of the text have no class",
-        "name the word classes of this text.",
-    )
+    received = f"{without} words of the text have no class"
+    fix = "name the word classes of this text."
     check_argument("classes", not without, "the class of every word of the text", received, fix)
     predicted = predicted_ids(vocabulary_size, boundary)
     class_ids = np.unique(classes[predicted][counts[predicted] > 0])

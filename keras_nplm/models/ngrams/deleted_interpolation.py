@@ -128,8 +128,11 @@ class DeletedInterpolation(NextWordModel):
     def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "DeletedInterpolation":
         """Read the tables that `save` wrote."""
         tables = read_arrays(path, ["uniform", "unigrams", "weights"], ["keys", "counts"])
-        bins, orders, weights = FrequencyBins.load(path), len(tables["keys"]), tables["weights"]
-        contexts, counts = bins.frequencies.contexts, tables["counts"]
+        bins = FrequencyBins.load(path)
+        orders = len(tables["keys"])
+        weights = tables["weights"]
+        contexts = bins.frequencies.contexts
+        counts = tables["counts"]
         check_tables(path, contexts.vocabulary_size, contexts.keys, counts, *tables["keys"])
         refuse_unless(path, orders and all(map(are_counts, counts)))
         for shares in (tables["uniform"], tables["unigrams"]):
@@ -166,7 +169,8 @@ def deleted_interpolation(
     counts = count_ngrams(ids, vocabulary_size, order, boundary)
     bins = FrequencyBins(ContextFrequencies.from_counts(counts), back_off)
     predicted = predicted_ids(vocabulary_size, boundary)
-    uniform, unigrams = np.zeros(vocabulary_size), np.zeros(vocabulary_size)
+    uniform = np.zeros(vocabulary_size)
+    unigrams = np.zeros(vocabulary_size)
     uniform[predicted] = 1 / len(predicted)
     unigrams[counts.keys[0]] = counts.counts[0] / counts.counts[0].sum()
     equal = np.full((bins.number, order + 1), 1 / (order + 1))

@@ -60,7 +60,8 @@ def fit_weights(
         sums = np.stack(
             [np.bincount(bins, r, minlength=num_bins) for r in responsibility.T], axis=1
         )
-        previous, weights = weights, (sums + 1 / components) / (sizes + 1)
+        previous = weights
+        weights = (sums + 1 / components) / (sizes + 1)
         if np.abs(weights - previous).max() < _TOLERANCE:
             break
     return weights
@@ -113,7 +114,8 @@ class FrequencyBins:
 
     def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:
         """Return the arrays that `load` reads, by name: for the file of a model."""
-        contexts, counts = self.frequencies.contexts, self.frequencies.counts
+        contexts = self.frequencies.contexts
+        counts = self.frequencies.counts
         return {
             "contexts": contexts.keys,
             "context_counts": counts,

@@ -50,7 +50,9 @@ def kneser_ney(
         predicted = predicted_ids(vocabulary_size, boundary)
     lower = np.zeros(vocabulary_size)
     lower[predicted] = 1 / len(predicted)
-    keys, log_probs, backoffs = [], [], []
+    keys = []
+    log_probs = []
+    backoffs = []
     for k, num_contexts in zip(range(1, order + 1), [1, *counts.contexts.sizes], strict=False):
         a = counts.continuation_counts[k - 1]
         discounts = estimate_discounts(np.bincount(np.minimum(a, 5), minlength=6))

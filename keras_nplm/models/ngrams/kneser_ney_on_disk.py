@@ -77,7 +77,8 @@ class _SmoothedTables:
         columns: TemporaryColumns,
         update: Callable[[int], object],
     ) -> None:
-        self._counts, self._update = counts, update
+        self._counts = counts
+        self._update = update
         self._discounts = [*map(estimate_discounts, counts.frequencies)]
         size = counts.vocabulary_size
         self.unigrams = np.zeros(size, np.float32)
@@ -92,10 +93,8 @@ class _SmoothedTables:
         self._smooth_split(counts.root, uniform)
 
     def _read(self, order: int, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        keys, counts = (
-            self._counts.keys[order - 1].read(number),
-            self._counts.counts[order - 1].read(number),
-        )
+        keys = self._counts.keys[order - 1].read(number)
+        counts = self._counts.counts[order - 1].read(number)
         self._update(number)
         return *np.divmod(keys, self._counts.vocabulary_size), counts
 

@@ -28,7 +28,8 @@ class BackoffMass:
         self.masses: list[np.ndarray] = []
         for k, num_contexts in zip(range(len(model.keys)), model.contexts.sizes, strict=False):
             is_chosen = chosen[model.keys[k] % size]
-            nodes, parents = model.keys[k][is_chosen] // size, model.contexts.parents(k + 1)
+            nodes = model.keys[k][is_chosen] // size
+            parents = model.contexts.parents(k + 1)
             lower = compute_backoff_log_probs(model, k + 2, is_chosen)
             listed = np.bincount(
                 nodes, np.exp(model.log_probs[k][is_chosen], dtype=float), minlength=num_contexts
@@ -56,7 +57,8 @@ class SummedMass:
     def __init__(self, model: NextWordModel, chosen: np.ndarray):
         self.order = model.order
         self.vocabulary_size = model.vocabulary_size
-        self._model, self._chosen = model, chosen
+        self._model = model
+        self._chosen = chosen
         self._contexts, self._masses = np.zeros((0, model.order - 1), np.int32), np.zeros(0)
 
     def look_up(self, context_ids: np.ndarray) -> np.ndarray:
@@ -71,7 +73,8 @@ class SummedMass:
             log_probs = self._model.next_log_probs(contexts[new[block]])[:, self._chosen]
             masses[new[block]] = np.exp(log_probs, dtype=np.float64).sum(axis=1)
         cached = slice(len(contexts) if len(contexts) <= _CACHE_SIZE else 0)
-        self._contexts, self._masses = contexts[cached], masses[cached]
+        self._contexts = contexts[cached]
+        self._masses = masses[cached]
         return masses[which[num_cached:]]
 
 

@@ -116,8 +116,11 @@ class PartitionedCounts:
         max_rows: int,
         update: Callable[[int], object],
     ):
-        self.vocabulary_size, self.order = vocabulary_size, order
-        self._columns, self._max_rows, self._update = columns, max_rows, update
+        self.vocabulary_size = vocabulary_size
+        self.order = order
+        self._columns = columns
+        self._max_rows = max_rows
+        self._update = update
         self._block = min(_BLOCK, max_rows)
         self.contexts = [columns.add(np.int64) for _ in range(2, order)]
         self.keys = [columns.add(np.int64) for _ in range(order)]
@@ -134,10 +137,12 @@ class PartitionedCounts:
         """Count the n-grams of a context, its last word first, and of longer contexts; return the
         words that follow.
         """
-        length, size = len(context), self.vocabulary_size
+        length = len(context)
+        size = self.vocabulary_size
         begins_with_bos = length > 0 and context[-1] == BOS_ID
         is_longest = begins_with_bos or length == self.order - 1
-        counts, num_older = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        counts = np.zeros(size, np.int64)
+        num_older = np.zeros(size, np.int64)
         for block in blocks():
             counts += np.bincount(block[:, -1], minlength=size)
             if is_longest:
@@ -161,7 +166,8 @@ class PartitionedCounts:
         """Count n-grams of longer contexts; return partitions, and N1+(• context w) of each word w,
         int64 [|V|].
         """
-        length, size = len(context), self.vocabulary_size
+        length = len(context)
+        size = self.vocabulary_size
         children: list[Partition | SplitContext] = []
         num_preceding = np.zeros(size, np.int64)
         with self._columns.open_file() as file:
@@ -190,11 +196,14 @@ class PartitionedCounts:
         """
         words = np.flatnonzero(num_older)
         ends = np.cumsum(num_older[words])
-        groups, first, start = [], 0, 0
+        groups = []
+        first = 0
+        start = 0
         while first < len(words):
             last = max(first + 1, int(np.searchsorted(ends, start + self._max_rows, side="right")))
             groups.append((words[first:last], start, int(ends[last - 1]) - start))
-            first, start = last, int(ends[last - 1])
+            first = last
+            start = int(ends[last - 1])
         if not groups:
             return groups
         group_of = np.full(len(num_older), len(groups), np.min_scalar_type(len(groups)))
@@ -205,7 +214,8 @@ class PartitionedCounts:
             group = group_of[block[:, -2 - length]]
             by_group = np.argsort(group, kind="stable")
             number_of = np.bincount(group, minlength=len(groups) + 1)[:-1]
-            sorted_rows, ends = block[by_group], np.cumsum(number_of)
+            sorted_rows = block[by_group]
+            ends = np.cumsum(number_of)
             for i in np.flatnonzero(number_of).tolist():
                 file.seek(int(place[i]) * self.order * 4)
                 file.write(sorted_rows[ends[i] - number_of[i] : ends[i]].data)
@@ -231,7 +241,8 @@ class PartitionedCounts:
         """Count n-grams in memory, whose contexts end with one of `length` words, and append the
         counts.
         """
-        size, order = self.vocabulary_size, self.order
+        size = self.vocabulary_size
+        order = self.order
         contexts, sorted_ngrams = sort_ngrams(ngrams, length, size)
         bases = [0, *map(len, self.contexts)]  # of the contexts of 1, 2, … words
         for num_words, level in enumerate(contexts, start=order - len(contexts)):

@@ -38,7 +38,8 @@ def prune(
     check_argument("max_ngrams", enough, wanted, max_ngrams)
     if model.order == 1:
         return model
-    orders, needs = _weigh_orders(model), _find_needs(model)
+    orders = _weigh_orders(model)
+    needs = _find_needs(model)
     kept = [np.ones(len(order.p), bool) for order in orders]
     kept = _select(orders, needs, kept, threshold) if threshold else kept
     if max_ngrams is not None and _count(kept) > max_ngrams - unigrams:
@@ -66,9 +67,12 @@ class _Order:
         u are the words not listed after h, and γ' is γ without h w. Reference: Stolcke (1998),
         equations 2 to 5.
         """
-        p, q, nodes = self.p, self.q, self.nodes
+        p = self.p
+        q = self.q
+        nodes = self.nodes
         above, below = (backoff_mass(nodes, listed, self.num_contexts)[nodes] for listed in (p, q))
-        log_gamma, log_gamma_without = np.log(above / below), np.log((above + p) / (below + q))
+        log_gamma = np.log(above / below)
+        log_gamma_without = np.log((above + p) / (below + q))
         # a word of probability 0 costs nothing
         with np.errstate(divide="ignore", invalid="ignore"):
             entropy = -p * (np.log(q / p) + log_gamma_without) - above * (
@@ -98,7 +102,8 @@ class _Order:
             change, above = left.compute_changes()
             going = np.flatnonzero((change < threshold) & ~needed[places])
             going = going[np.lexsort((left.p[going], change[going], left.nodes[going]))]
-            nodes, mass = left.nodes[going], np.cumsum(left.p[going])
+            nodes = left.nodes[going]
+            mass = np.cumsum(left.p[going])
             first = np.diff(nodes, prepend=-1) > 0
             run = np.cumsum(first) - 1
             # of this n-gram and those before it in the context
@@ -115,16 +120,15 @@ class _Order:
 def _weigh_orders(model: BackoffModel) -> list[_Order]:
     orders = []
     for k, keys in enumerate(model.keys, start=2):
-        words, log_probs = model.contexts.words(k - 1), model.unigrams.astype(np.float64)
+        words = model.contexts.words(k - 1)
+        log_probs = model.unigrams.astype(np.float64)
         padded = np.pad(words, ((0, 0), (model.order - 1, 0)), constant_values=PAD_ID)
         history = log_probs[np.where(words[:, 0] == BOS_ID, EOS_ID, words[:, 0])]
         for i in range(1, k - 1):
             history += model.log_prob(padded[:, i : i + model.order - 1], words[:, i])
         nodes = keys // model.vocabulary_size
-        p, q = (
-            np.exp(model.log_probs[k - 2], dtype=np.float64),
-            np.exp(compute_backoff_log_probs(model, k)),
-        )
+        p = np.exp(model.log_probs[k - 2], dtype=np.float64)
+        q = np.exp(compute_backoff_log_probs(model, k))
         orders.append(_Order(nodes, p, q, np.exp(history)[nodes], len(words)))
     return orders
 
@@ -133,7 +137,8 @@ def _find_needs(model: BackoffModel) -> list[np.ndarray]:
     """Return for k = 3 … n the place of the beginning and the ending of each n-gram in order k-1,
     or -1: [N_k, 2].
     """
-    size, needs = model.vocabulary_size, []
+    size = model.vocabulary_size
+    needs = []
     for k in range(3, model.order + 1):
         nodes, last = np.divmod(model.keys[k - 2], size)
         words = model.contexts.words(k - 1)
@@ -172,20 +177,20 @@ def _select_at_most(
     """Raise the threshold until at most `max_ngrams` n-grams of `kept` stay, and nearly that
     many.
     """
-    few, low, high = (
-        [np.zeros_like(mask) for mask in kept],
-        math.log(max(threshold, _MIN_THRESHOLD)),
-        0.0,
-    )
+    few = [np.zeros_like(mask) for mask in kept]
+    low = math.log(max(threshold, _MIN_THRESHOLD))
+    high = 0.0
     for _ in range(_MAX_STEPS):
         logs = np.log1p([_count(kept), max_ngrams, _count(few)])  # about linear in ln θ
         share = min(max((logs[0] - logs[1]) / (logs[0] - logs[2]), 0.1), 0.9)
         middle = low + share * (high - low)
         selected = _select(orders, needs, kept, math.exp(middle))
         if _count(selected) > max_ngrams:
-            low, kept = middle, selected
+            low = middle
+            kept = selected
             continue
-        high, few = middle, selected
+        high = middle
+        few = selected
         if _count(few) > _ENOUGH * max_ngrams:
             break
     return few

@@ -68,7 +68,8 @@ def sort_ngrams(
             keys, counts = keys[starts], np.diff(starts, append=len(keys))
             occurrences = counts
         else:
-            above, keeps_count = result[-1], columns[i][ends_here] == BOS_ID
+            above = result[-1]
+            keeps_count = columns[i][ends_here] == BOS_ID
             from_above = contexts[i + 1 - (length == 0)].parents[above.nodes] << bits | above.words
             keys = np.concatenate([from_above, keys[keeps_count], keys[~keeps_count]])
             num_counted = len(from_above) + np.count_nonzero(keeps_count)
@@ -96,11 +97,13 @@ def _mask_columns(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def _sort_columns(columns: Sequence[np.ndarray], bits: int) -> np.ndarray:
     """Return the order of rows that sorts by the first column, then by the second, and so on."""
-    keys, used = columns[0].astype(np.int64), bits
+    keys = columns[0].astype(np.int64)
+    used = bits
     for column in columns[1:]:
         if used + bits > _KEY_BITS:
             keys, used = _rank(keys, used), len(keys).bit_length()
-        keys, used = keys << bits | column, used + bits
+        keys = keys << bits | column
+        used = used + bits
     return _argsort(keys, used)
 
 
@@ -137,7 +140,8 @@ def _number_contexts(
     """Return the distinct contexts of each length of sorted tokens, and for each column the number
     of each context.
     """
-    contexts, nodes = [], []
+    contexts = []
+    nodes = []
     changes = np.zeros(len(columns[0]), bool)
     changes[:1] = True
     for i, column in enumerate(columns):

@@ -61,12 +61,14 @@ class ContextTrie:
 
     def walk(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Look up the last 1, 2, … words of contexts, until no row has a known context."""
-        rows, nodes = np.arange(len(context_ids)), np.zeros(0, np.int64)
+        rows = np.arange(len(context_ids))
+        nodes = np.zeros(0, np.int64)
         for length in range(1, min(len(self.keys) + 1, context_ids.shape[1]) + 1):
             words = context_ids[rows, -length].astype(np.int64)
             if length == 1:
                 valid = words != PAD_ID
-                rows, nodes = rows[valid], words[valid]
+                rows = rows[valid]
+                nodes = words[valid]
             else:
                 valid = (words != PAD_ID) & (context_ids[rows, 1 - length] != BOS_ID)
                 rows = rows[valid]

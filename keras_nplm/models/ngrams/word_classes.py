@@ -139,7 +139,8 @@ class _Exchange:
         self.bigrams[:, c] += before
         self.bigrams[c, c] += itself
         self.bigrams_t[:, c], self.bigrams_t[c] = self.bigrams[c], self.bigrams[:, c]
-        row, column = _f(self.bigrams[c]), _f(self.bigrams_t[c])
+        row = _f(self.bigrams[c])
+        column = _f(self.bigrams_t[c])
         self.f[c], self.f[:, c] = row, column
         self.f_t[c], self.f_t[:, c] = column, row
         self.totals[:, c] += size[:, 0]

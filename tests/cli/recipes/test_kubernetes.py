@@ -22,8 +22,10 @@ def test_each_worker_of_the_job_learns_its_place(tmp_path):
         manifest["kind"]: manifest
         for manifest in yaml.safe_load_all(RECIPE.read_text(encoding="utf-8"))
     }
-    job, service = manifests["Job"], manifests["Service"]
-    pod, name = job["spec"]["template"]["spec"], job["metadata"]["name"]
+    job = manifests["Job"]
+    service = manifests["Service"]
+    pod = job["spec"]["template"]["spec"]
+    name = job["metadata"]["name"]
     (container,) = pod["containers"]
     assert service["spec"]["clusterIP"] == "None" and service["spec"]["selector"] == {
         "job-name": name

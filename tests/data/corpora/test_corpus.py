@@ -36,7 +36,8 @@ def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkey
 def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):
     for name in ("news", "web"):
         (tmp_path / name).write_text("\n".join(f"{name} {i}" for i in range(20)))
-    news, web = [str(tmp_path / "news")], [str(tmp_path / "web")]
+    news = [str(tmp_path / "news")]
+    web = [str(tmp_path / "web")]
     corpus = open_corpus(train=news, resample=[(0.5, web)])
     sentences = [*itertools.chain.from_iterable(map(corpus.sentences, SPLITS))]
     numbered = [("news", range(16)), ("web", range(20)), ("news", range(16, 20))]
@@ -65,7 +66,8 @@ def test_without_a_network_the_error_names_url_and_data_dir(tmp_path, monkeypatc
 def test_a_download_is_kept_if_its_checksum_is_right(tmp_path):
     content = b"an archive"
     (tmp_path / "remote.zip").write_bytes(content)
-    url, path = (tmp_path / "remote.zip").as_uri(), tmp_path / "data" / "local.zip"
+    url = (tmp_path / "remote.zip").as_uri()
+    path = tmp_path / "data" / "local.zip"
     with pytest.raises(InputError, match="data/local.zip is damaged: .* fetch it again from file:"):
         download_file(url, "0" * 64, path)
     assert not path.exists()

@@ -33,11 +33,9 @@ def test_the_line_search_finds_what_trying_every_interval_finds():
         candidates = _draw_candidates(random, 2)
         weights, direction = random.integers(-2, 3, (2, 2)).astype(np.float64)
         step, loss = line_search(candidates, weights, direction)
-        a, b, owners = (
-            candidates.features @ weights,
-            candidates.features @ direction,
-            candidates.owners,
-        )
+        a = candidates.features @ weights
+        b = candidates.features @ direction
+        owners = candidates.owners
         pairs = itertools.combinations(range(len(a)), 2)  # their lines may cross
         crossings = {
             (a[i] - a[j]) / (b[j] - b[i])
@@ -113,7 +111,8 @@ def test_tuned_weights_rank_hypotheses(columns, start):
     """The right hypothesis is always first, so weights that rank nothing would have no word
     errors.
     """
-    rng, lists = np.random.default_rng(1), []
+    rng = np.random.default_rng(1)
+    lists = []
     for number in range(80):
         values = {
             "score": rng.normal(size=4),

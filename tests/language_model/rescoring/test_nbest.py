@@ -38,7 +38,8 @@ def _read(path, text, **options) -> list[tuple[str, list[str], dict[str, list[fl
 
 @pytest.mark.parametrize("format", FILES)
 def test_what_is_read_is_written_again(tmp_path, format):
-    file, output = _open(tmp_path / "list.txt.gz", FILES[format]), tmp_path / "again.gz"
+    file = _open(tmp_path / "list.txt.gz", FILES[format])
+    output = tmp_path / "again.gz"
     assert file.format == format
     with open_nbest_writer(output, format, file.header) as write:
         for nbest in file:

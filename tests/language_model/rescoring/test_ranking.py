@@ -29,7 +29,8 @@ def test_lists_are_ranked_by_weighted_features(weights, totals):
 def _plain_distance(hypothesis, reference):
     row = list(range(len(hypothesis) + 1))
     for i, word in enumerate(reference, start=1):
-        before, row = row, [i]
+        before = row
+        row = [i]
         for j, other in enumerate(hypothesis, start=1):
             row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (word != other)))
     return row[-1]

@@ -33,7 +33,8 @@ def _parts() -> list:
 def _plain_loop(
     columns: np.ndarray, weights: np.ndarray, bins: np.ndarray, chunk: int, rate: float
 ) -> np.ndarray:
-    weights, result = weights.copy(), []
+    weights = weights.copy()
+    result = []
     for first in range(0, len(columns), chunk):
         moves = np.zeros_like(weights)
         rows = range(first, min(first + chunk, len(columns)))

@@ -31,7 +31,10 @@ from keras_nplm.models.dynamic.network import (
     measure_mean_squares,
 )
 
-V, ORDER, M, H = 9, 3, 2, 4
+V = 9
+ORDER = 3
+M = 2
+H = 4
 RNG = np.random.default_rng(5)
 NGRAMS = RNG.integers(1, V, (61, ORDER)).astype(np.int32)
 NGRAMS[::7, 0] = 0  # <pad>
@@ -110,7 +113,8 @@ def _gradient(model: NPLM, ngrams: np.ndarray) -> tuple[np.ndarray, list]:
 
 def _read_plainly(model: NPLM, ngrams: np.ndarray, chunk: int, rate: float, scales) -> np.ndarray:
     """Return ln P of n-grams from a copy of a model that takes a step after each chunk."""
-    copy, result = copy_network(model), []
+    copy = copy_network(model)
+    result = []
     for first in range(0, len(ngrams), chunk):
         log_prob, gradients = _gradient(copy, ngrams[first : first + chunk])
         result.append(log_prob)
@@ -143,7 +147,8 @@ def test_sgd_is_the_plain_loop(factors):
 def test_the_trained_network_keeps_a_share_of_the_probability(cuts):
     model = _build_network()
     settings = DynamicSettings(chunk=4, rate=0.7)
-    learned, trained = _read(DynamicNPLM(model, settings), NGRAMS), _read(model, NGRAMS)
+    learned = _read(DynamicNPLM(model, settings), NGRAMS)
+    trained = _read(model, NGRAMS)
     shared = DynamicNPLM(model, dataclasses.replace(settings, static_share=0.3))
     expected = np.log(0.7 * np.exp(learned) + 0.3 * np.exp(trained))
     assert np.allclose(_read(shared, NGRAMS, cuts), expected, atol=1e-5)

@@ -72,10 +72,8 @@ def _read_two_kinds(settings: DynamicSettings) -> np.ndarray:
 def test_a_share_of_the_trained_network_allows_larger_steps():
     def measure(settings: DynamicSettings) -> float:
         shared = dataclasses.replace(settings, static_share=0.0)
-        learned, trained = (
-            np.exp(_read_two_kinds(shared)),
-            np.exp(_read_two_kinds(DynamicSettings(rate=0))),
-        )
+        learned = np.exp(_read_two_kinds(shared))
+        trained = np.exp(_read_two_kinds(DynamicSettings(rate=0)))
         mixed = (1 - settings.static_share) * learned + settings.static_share * trained
         return float(np.exp(-np.mean(np.log(mixed))))
 

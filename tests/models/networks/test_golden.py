@@ -22,7 +22,9 @@ from keras_nplm.models.networks.nplm import NPLM
 from keras_nplm.models.networks.pointer_network import PointerNetwork
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
-V, M, H = 60, 6, 8
+V = 60
+M = 6
+H = 8
 pytestmark = pytest.mark.skipif(not GOLDEN.exists(), reason="needs ../shared/golden")
 
 

@@ -18,7 +18,10 @@ from keras_nplm import (
     sum_gradients,
 )
 
-V, ORDER, M, H = 12, 4, 3, 5
+V = 12
+ORDER = 4
+M = 3
+H = 5
 # the word 4 is in every context
 CONTEXTS = np.array([[4, 5, 4], [4, 6, 4], [7, 4, 4], [4, 4, 8]] * 2, np.int32)
 TARGETS = np.array([5, 5, 6, 5] * 2, np.int32)

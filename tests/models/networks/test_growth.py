@@ -15,7 +15,9 @@ from keras_nplm import (
 )
 from keras_nplm.models.networks.growth import NewRows, grow, renormalise
 
-V, J, N = 14, 3, 4
+V = 14
+J = 3
+N = 4
 COUNTS = np.array([0, 5, 0, 3, 9, 7, 5, 4, 4, 2, 1, 1, 0, 0])
 # of new words the greatest share, of old ones min_count 4 less the count
 HELD_OUT = np.array([0, 0, 0, 1, 0, 0, 0, 0, 0, 2, 3, 3, 4, 4, 4, 4, 4]) / 29

@@ -21,7 +21,10 @@ from keras_nplm.models.dynamic.network import (
     measure_mean_squares,
 )
 
-V, ORDER, M, H = 30, 4, 6, 8
+V = 30
+ORDER = 4
+M = 6
+H = 8
 RNG = np.random.default_rng(0)
 CONTEXTS = RNG.integers(4, V, (64, ORDER - 1)).astype(np.int32)
 TARGETS = RNG.integers(4, V, 64).astype(np.int32)

@@ -30,7 +30,9 @@ from keras_nplm.models.dynamic.network import (
     measure_mean_squares,
 )
 
-ORDER, M, H = 5, 5, 6
+ORDER = 5
+M = 5
+H = 6
 
 
 def build_half(size):
@@ -77,7 +79,8 @@ def make_ngrams(size):
 def train_and_drop(network):
     """Train and read with a network, and return references to what must be freed."""
     ngrams = make_ngrams(network.vocabulary_size)
-    contexts, targets = ngrams[:, :-1], ngrams[:, -1]
+    contexts = ngrams[:, :-1]
+    targets = ngrams[:, -1]
     network.compile("adam")
     network.fit(contexts, targets, verbose=0)
     network.log_prob(contexts, targets)
@@ -89,7 +92,8 @@ def train_and_drop(network):
 def use_in_every_way_and_drop(network, directory):
     """As `train_and_drop`; also adapt, export, predict, and train with a loss."""
     ngrams = make_ngrams(network.vocabulary_size)
-    contexts, targets = ngrams[:, :-1], ngrams[:, -1]
+    contexts = ngrams[:, :-1]
+    targets = ngrams[:, -1]
     references = train_and_drop(network)
     squares = measure_mean_squares(network, ngrams, 8)
     dynamic = DynamicNPLM(network, DynamicSettings(rule="rms", chunk=8), squares)

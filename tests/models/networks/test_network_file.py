@@ -29,7 +29,10 @@ from keras_nplm import (
 from keras_nplm.layers.hidden import NoHidden
 from keras_nplm.models.networks.network_file import load_network
 
-V, N, M, H = 30, 5, 4, 6
+V = 30
+N = 5
+M = 4
+H = 6
 
 
 @keras.saving.register_keras_serializable("test_network_file")

@@ -122,7 +122,9 @@ def test_a_step_follows_the_gradient_of_the_penalised_likelihood(shape, weight_d
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_number_of_parameters_is_that_of_the_paper(shape):
-    n, m, h = shape["order"], shape["embedding_dim"], shape["hidden_units"]
+    n = shape["order"]
+    m = shape["embedding_dim"]
+    h = shape["hidden_units"]
     expected = V * m + V * (1 + h) + h * (1 + (n - 1) * m)
     if shape.get("direct_connections"):
         expected += V * (n - 1) * m

@@ -31,7 +31,10 @@ from keras_nplm.models.dynamic import DynamicSettings
 from keras_nplm.models.dynamic.network import DynamicNPLM
 from keras_nplm.models.networks import probabilities
 
-V, N, M, H = 30, 13, 4, 5
+V = 30
+N = 13
+M = 4
+H = 5
 
 
 def randomise(network):

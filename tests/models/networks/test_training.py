@@ -21,7 +21,10 @@ from keras_nplm import (
     ngram_dataset,
 )
 
-V, ORDER, M, H = 11, 4, 3, 5
+V = 11
+ORDER = 4
+M = 3
+H = 5
 
 
 def randomise(model):
@@ -418,7 +421,8 @@ def trace_shapes(model, step, batch_size):
 @pytest.mark.parametrize("metrics", [[], pytest.param(["accuracy"], marks=pytest.mark.long)])
 def test_default_steps_build_no_probabilities_of_all_words(metrics, monkeypatch):
     """No tensor [B, |V|] is in the graph. With a metric of the probabilities there is one."""
-    size, batch_size = 10_000, 64
+    size = 10_000
+    batch_size = 64
     # as a larger vocabulary would have it
     monkeypatch.setattr(softmax, "_WHOLE", batch_size * size - 1)
     model = NPLM(size, 4, 5, 6, direct_connections=True)
@@ -436,7 +440,8 @@ def test_default_steps_build_no_probabilities_of_all_words(metrics, monkeypatch)
 @pytest.mark.parametrize("name", ["likelihood", "nce", "energy"])
 def test_a_sampled_step_builds_nothing_as_long_as_the_vocabulary(name):
     """Neither logits [B, |V|] nor a gradient or an update [|V|, h]. The likelihood has both."""
-    size, batch_size = 50, 9
+    size = 50
+    batch_size = 9
     embed = ContextEmbedding(size, 5, name="embed")
     if name == "energy":
         head = EnergyHead(size, hidden_units=6, name="prob")

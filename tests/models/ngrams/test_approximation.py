@@ -22,7 +22,8 @@ class Toy:
     """
 
     def __init__(self, order, seed=0, vocabulary_size=V):
-        self.order, self.vocabulary_size = order, vocabulary_size
+        self.order = order
+        self.vocabulary_size = vocabulary_size
         self.vectors = np.random.default_rng(seed).normal(
             0, 1, (order - 1, vocabulary_size, vocabulary_size)
         )
@@ -91,13 +92,15 @@ def test_probabilities_are_those_of_plain_loops(boundary, order, rows, monkeypat
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_fitted_unigrams_keep_the_marginals(boundary, monkeypatch):
     monkeypatch.setattr(approximation, "_UNSEEN_SHARE", 1e-9)
-    words, end = [1, *range(4, 12)], boundary == "sentence"
+    words = [1, *range(4, 12)]
+    end = boundary == "sentence"
     together = np.random.default_rng(1).exponential(1, (len(words) + end,) * 2) ** 3
     # P(v w): words stand as often before others as after, <s> as often as </s>
     pairs = np.zeros((12, 12))
     pairs[np.ix_(words + [2] * end, words + [3] * end)] = together + together.T
     pairs /= pairs.sum()
-    before, after = pairs.sum(axis=1), pairs.sum(axis=0)
+    before = pairs.sum(axis=1)
+    after = pairs.sum(axis=0)
     marginals = np.log(np.maximum(after, 1e-300)).astype(np.float32)
     listed = np.flatnonzero((pairs > 0.004).ravel())
     log_probs = np.log(pairs.ravel()[listed] / before[listed // 12]).astype(np.float32)

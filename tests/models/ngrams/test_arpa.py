@@ -82,7 +82,8 @@ def _log10(model: BackoffModel, vocabulary: Vocabulary, words: str) -> float:
 def test_written_models_are_read_back(tmp_path, monkeypatch, boundary, threshold, block):
     monkeypatch.setattr(arpa_lines, "_BLOCK", block)
     monkeypatch.setattr(arpa, "_BLOCK", block)
-    vocabulary, name = Vocabulary(WORDS), "model.arpa.gz" if threshold else "model.arpa"
+    vocabulary = Vocabulary(WORDS)
+    name = "model.arpa.gz" if threshold else "model.arpa"
     model = prune(kneser_ney(_text(boundary), len(vocabulary), 4, boundary), threshold)
     write_arpa(tmp_path / name, model, vocabulary)
     assert (tmp_path / name).read_bytes().startswith(b"\x1f\x8b") == name.endswith(".gz")

@@ -20,7 +20,8 @@ V = 9  # <pad> <unk> <s> </s> and five words
 @settings(max_examples=25, deadline=None)
 @given(st.data(), st.sampled_from(["stream", "sentence", "text"]))
 def test_model_follows_the_formula(texts, list_events, pad_contexts, back_off, data, boundary):
-    ids, held_out = data.draw(texts(boundary)), data.draw(texts(boundary))
+    ids = data.draw(texts(boundary))
+    held_out = data.draw(texts(boundary))
     model = deleted_interpolation(ids, held_out, V, 3, boundary, back_off)
     counts = collections.Counter()
     for context, word in list_events(ids, 3, boundary):
@@ -42,7 +43,8 @@ def test_model_follows_the_formula(texts, list_events, pad_contexts, back_off, d
             longest = 2 if total[2] else 1
             bin = (2 - longest) * per_length
         else:
-            longest, bin = 2, 0
+            longest = 2
+            bin = 0
         bin += max(math.ceil(-math.log((1 + total[longest]) / tokens)), 0)
         row = []
         for word in range(V):
@@ -61,7 +63,8 @@ def test_model_follows_the_formula(texts, list_events, pad_contexts, back_off, d
 
 @pytest.mark.long
 def test_perplexity_on_brown_is_that_of_the_paper(brown):
-    train, held_out = brown.ids("train"), brown.ids("validation")
+    train = brown.ids("train")
+    held_out = brown.ids("validation")
     paper = deleted_interpolation(
         train, held_out, brown.vocabulary_size, 3, "stream", back_off=False
     )

@@ -64,7 +64,8 @@ def test_kneser_ney_follows_the_formula(
 ):
     ids = data.draw(texts(boundary))
     events = list(list_events(ids, order, boundary))
-    model, plain = kneser_ney(ids, V, order, boundary), PlainKneserNey(events, order, boundary)
+    model = kneser_ney(ids, V, order, boundary)
+    plain = PlainKneserNey(events, order, boundary)
     seen = {context for context, _ in events}
     rng = np.random.default_rng(seed)
     seen |= {tuple(rng.integers(4, V, rng.integers(0, order)).tolist()) for _ in range(5)}

@@ -20,7 +20,8 @@ def test_find_returns_the_place_of_each_key(number):
 
 
 def test_followers_are_the_ngrams_of_each_context():
-    random, size = np.random.default_rng(0), 7
+    random = np.random.default_rng(0)
+    size = 7
     keys = np.unique(random.integers(0, 20 * size, 60))
     nodes = random.integers(0, 22, 30)  # in any order, some twice, some without followers
     found = [

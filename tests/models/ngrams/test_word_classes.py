@@ -20,7 +20,8 @@ def _class_likelihood(events, classes):
     for context, word in events:
         if context:
             bigrams[classes[context[0]], classes[word]] += 1
-    left, right = collections.Counter(), collections.Counter()
+    left = collections.Counter()
+    right = collections.Counter()
     for (g, h), n in bigrams.items():
         left[g] += n
         right[h] += n
