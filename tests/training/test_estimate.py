@@ -93,7 +93,9 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(tmp_path, capsys):
     metrics = _json(capsys, "mix", *both, "--output", tmp_path / "both")
     for part in ("kn", "network"):
         shutil.rmtree(tmp_path / part)  # the mixture holds copies
-    assert _json(capsys, "evaluate", tmp_path / "both") == metrics["test"]
+    # sums of TensorFlow's threads may differ in the last digit
+    expected = pytest.approx(metrics["test"], rel=1e-12)
+    assert _json(capsys, "evaluate", tmp_path / "both") == expected
     assert metrics["components"] == ["back-off", "nplm", "ngram-cache", "continuous-cache"]
     assert metrics["flatness"] > 0 and metrics["ngram_decay"] >= 50
     assert metrics["test"]["perplexity"] < 0.8 * plain["test"]["perplexity"]

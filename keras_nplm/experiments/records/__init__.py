@@ -6,6 +6,7 @@ README's table.
 
 import datetime
 import importlib
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -151,10 +152,8 @@ def _format_seconds(row: Mapping) -> str:
 def write_page() -> None:
     parts = [_HEADER.rstrip()]
     for name in REPORTS:
-        report, (title, text) = (
-            read_json(_DIRECTORY / f"{name}.json"),
-            load_study(name).split_text(),
-        )
+        report = read_json(_DIRECTORY / f"{name}.json")
+        title, text = load_study(name).split_text()
         command = f"{'study ' if name in STUDIES else ''}{name} --output paper"
         command = f"benchmark {' '.join(BENCHMARKS)}" if name == "benchmark" else command
         origin = [f"Written by `keras-nplm {command} --record`. Measured:"]
@@ -164,4 +163,20 @@ def write_page() -> None:
             )
         parts += [f"## {title}", text, format_report(name, report, page=True), " ".join(origin)]
     with replace_file(_PAGE) as temporary:
-        temporary.write_text(join_paragraphs(*parts) + "\n", encoding="utf-8")
+        temporary.write_text(_fill_lines(join_paragraphs(*parts)) + "\n", encoding="utf-8")
+
+
+def _fill_lines(page: str) -> str:
+    """Wrap the paragraphs of a page anew: those of docstrings are in the narrow lines of code."""
+    blocks = page.split("\n\n")
+    return "\n\n".join(block if _is_set(block) else _fill(block) for block in blocks)
+
+
+def _is_set(block: str) -> bool:
+    """Return whether a block is no paragraph in lines: a heading, a table, a list, one line."""
+    return "\n" not in block or block.startswith(("#", "|", "-", " ", "<", "```"))
+
+
+def _fill(paragraph: str) -> str:
+    words = " ".join(paragraph.split())
+    return textwrap.fill(words, 120, break_long_words=False, break_on_hyphens=False)
