@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_nplm.io.errors import check_choice, check_integer
 from keras_nplm.layers.hidden import TanhHidden, compute_tanh
-from keras_nplm.layers.ops import ConfiguredLayer, Dropout, Tensor, l2_regularizer
+from keras_nplm.layers.ops import LOWEST, ConfiguredLayer, Dropout, Tensor, l2_regularizer
 
 ACTIVATIONS = ("tanh", "relu", "gelu", "silu")
 
@@ -165,8 +165,6 @@ class ResidualBlock(ConfiguredLayer):
 
 # The same in NumPy: a few contexts cost microseconds, where a graph costs milliseconds
 
-_LOWEST = -80.0  # exp of its negative is finite in float32
-
 
 class NormArrays(NamedTuple):
     """The weights of a layer normalisation."""
@@ -221,7 +219,7 @@ def _gelu(z: np.ndarray) -> np.ndarray:
 
 
 def _silu(z: np.ndarray) -> np.ndarray:
-    return z / (1 + np.exp(-np.maximum(z, _LOWEST)))
+    return z / (1 + np.exp(-np.maximum(z, LOWEST)))
 
 
 _ARRAY_ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

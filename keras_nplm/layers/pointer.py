@@ -13,7 +13,7 @@ from keras import ops
 from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.io.shapes import count_matched
 from keras_nplm.layers.heads.base import Head
-from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
+from keras_nplm.layers.ops import LOWEST, ConfiguredLayer, Tensor, l2_regularizer
 from keras_nplm.layers.scores import Scores
 from keras_nplm.layers.segments import Context
 
@@ -309,9 +309,6 @@ class Pointer(ConfiguredLayer):
         return vectors_shape[:2]
 
 
-_LOWEST = -80.0  # exp of its negative is finite in float32
-
-
 def _weigh_arrays(
     words: np.ndarray,
     Q: np.ndarray,
@@ -332,4 +329,4 @@ def _weigh_arrays(
         matched = matched & (context_ids[:, first - k : -k] == context_ids[:, -k, None])
         z[:, first:] += score * matched
     is_copied = (context_ids != PAD_ID) & (context_ids != BOS_ID)
-    return is_copied / (1 + np.exp(-np.maximum(z, _LOWEST)))
+    return is_copied / (1 + np.exp(-np.maximum(z, LOWEST)))
