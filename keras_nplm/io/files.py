@@ -78,9 +78,14 @@ def remove_temporary_files(directory: Path) -> None:
 
 def write_json(path: str | os.PathLike, value: object) -> None:
     with replace_file(path) as temporary:
-        text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-        # a file name may hold a lone surrogate
-        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
+        write_json_text(temporary, value)
+
+
+def write_json_text(path: Path, value: object) -> None:
+    """Write a JSON value to a temporary path."""
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    # a file name may hold a lone surrogate
+    path.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def read_json(path: str | os.PathLike) -> dict:
@@ -146,12 +151,18 @@ def _is_number(value: object) -> bool:
 
 def write_arrays(
     path: str | os.PathLike,
-    arrays: dict[str, np.ndarray | list[np.ndarray]],
+    arrays: Mapping[str, np.ndarray | list[np.ndarray]],
     keep: Path | None = None,
 ) -> None:
-    """Write named arrays, and lists of arrays, to `path` (.npz, uncompressed); see `replace_file`
-    for `keep`.
+    """Write named arrays, and lists of arrays, to `path` (.npz, uncompressed), whole or not at all;
+    see `replace_file` for `keep`.
     """
+    with replace_file(path, keep) as temporary:
+        write_archive(temporary, arrays)
+
+
+def write_archive(path: Path, arrays: Mapping[str, np.ndarray | list[np.ndarray]]) -> None:
+    """Write the arrays of `write_arrays` to a temporary path."""
     named: dict[str, np.ndarray] = {}
     for name, value in arrays.items():
         if isinstance(value, list):
@@ -159,7 +170,7 @@ def write_arrays(
                 named[f"{name}.{i}"] = array
         else:
             named[name] = value
-    with replace_file(path, keep) as temporary, open_archive_to_write(temporary) as write:
+    with open_archive_to_write(path) as write:
         for name, array in named.items():
             array = np.asarray(array)
             write(name, array.dtype, array.shape, iterate_blocks(array))

@@ -10,7 +10,7 @@ import numpy as np
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.options import AdaptationOptions
 
 if TYPE_CHECKING:
@@ -24,13 +24,12 @@ def adapt(
     `adapt_network`.
     """
     AdaptationOptions(held_out=held_out, epochs=epochs, seed=seed)
-    kind = type(language_model.model).__name__
-    fits = (
-        language_model.kind in ("nplm", "hybrid", "mixture") and language_model.network is not None
-    )
-    wanted = "an NPLM, a Hybrid or a Mixture with one network"
-    fix = "train one with `keras-nplm train`."
-    check_argument("model", fits, wanted, kind, fix)
+    if language_model.network is None:
+        raise InputError(
+            "`model` must be a network, or hold one network, to be adapted. "
+            f"Received: {type(language_model.model).__name__}. "
+            "Fix: train one with `keras-nplm train`."
+        )
     tokenizer = language_model.tokenizer
     boundary = language_model.boundary
     ids = encode_lines(check_lines(text, "text"), language_model.vocabulary, tokenizer, boundary)

@@ -15,7 +15,7 @@ from keras_nplm.io.files import (
 )
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights
-from keras_nplm.models.dynamic.tuning import find_networks
+from keras_nplm.models.dynamic.tuning import find_learners
 
 DYNAMICS_FILE = "dynamic.json"
 _SQUARES_FILE = "dynamic.npz"  # mean squares of the gradients, for the rule "rms"
@@ -76,7 +76,7 @@ def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None
 
 def _load_squares(path: Path, model: NextWordModel) -> list[list]:
     """Load the mean squares of the gradients of each network."""
-    networks = find_networks(model)
+    networks = find_learners(model)
     names = list(map(str, range(sum(len(network.trainable_weights) for network in networks))))
     arrays = read_arrays(path, names)
     parts = iter([arrays[name] for name in names])

@@ -12,7 +12,7 @@ from keras_nplm.data.ids import BOS_ID, EOS_ID, UNK_ID, convert_ids
 from keras_nplm.data.shards import count_ids, encode_text, sum_counts
 from keras_nplm.data.text_counts import TextCounter
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
 from keras_nplm.models.evaluation import evaluate, evaluate_each
 from keras_nplm.models.text_figures import TextSize, compute_text_figures
@@ -29,12 +29,12 @@ def evaluate_text(
 ) -> dict:
     """Return the figures of a text; see `LanguageModel.evaluate`."""
     ids, size = _encode(language_model, text)
-    if language_model.kind == "self-normalised":
+    if not language_model.model.is_normalised:
         fix = "load the model without `self_normalised`."
         raise InputError(f"Self-normalised log-probabilities have no exact perplexity. Fix: {fix}")
     measure = evaluate
     if ln_z:
-        if language_model.kind != "nplm":
+        if not isinstance(language_model.model, Network):
             received = type(language_model.model).__name__
             raise InputError(f"log Z can only be reported for an NPLM. Received: {received}.")
         from keras_nplm.models.networks.self_normalised import evaluate_with_ln_z

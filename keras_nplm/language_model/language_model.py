@@ -29,7 +29,6 @@ from keras_nplm.language_model.directory import load_encoded_corpus, read_descri
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, save_dynamics
 from keras_nplm.language_model.evaluation import evaluate_text, make_learner
 from keras_nplm.language_model.generation import generate_text
-from keras_nplm.language_model.model_files import find_network, get_kind, load_model, save_model
 from keras_nplm.language_model.options import AdaptationOptions
 from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.language_model.presets import find_preset
@@ -47,8 +46,9 @@ from keras_nplm.language_model.scoring import (
     TokenScore,
     score_sentences,
 )
-from keras_nplm.models.base import NextWordModel, resolve_boundary
+from keras_nplm.models.base import NextWordModel, find_network, resolve_boundary
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
+from keras_nplm.models.model_files import check_savable, get_kind, load_model, save_model
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class LanguageModel(Pickled):
         origin = Origin.read(cls.load, path, self_normalised) if directory.is_dir() else None
         config, vocabulary = read_description(directory)
         try:
-            model = load_model(directory, config, len(vocabulary))
+            model = load_model(directory, config["kind"], config["boundary"], len(vocabulary))
             if self_normalised:
                 model = self_normalise(model)
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
@@ -227,6 +227,7 @@ class LanguageModel(Pickled):
             InputError: the directory already holds a model, or models of this class cannot be
                 saved.
         """
+        check_savable(self.model)
         with open_output(directory) as directory, lock_directory(directory):
             if (directory / "config.json").exists():
                 raise InputError(
@@ -539,13 +540,6 @@ class LanguageModel(Pickled):
             "model", self.network is not None, "an NPLM for word vectors", kind, "train one."
         )
         return self.vocabulary.words[len(SPECIALS) :], self.network.embed.C.numpy()[len(SPECIALS) :]
-
-    @property
-    def kind(self) -> str | None:
-        """The kind of the model as in `config.json`, such as `"nplm"` or `"back-off"`; None if it
-        cannot be saved.
-        """
-        return getattr(self.model, "kind", None)
 
     @property
     def network(self) -> "ContextNetwork | None":

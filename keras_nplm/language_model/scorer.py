@@ -14,9 +14,9 @@ from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.data.subwords import WordCache
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.language_model.pickling import Origin, Pickled
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -274,23 +274,25 @@ def arrange_paths(
 
 def self_normalise(model: NextWordModel) -> NextWordModel:
     """Return a network whose logits are log-probabilities; see `SelfNormalised`."""
-    kind = getattr(model, "kind", None)
-    fix = "leave `self_normalised` out."
-    wanted = "an NPLM, which has logits, to be self-normalised"
-    check_argument("model", kind in ("nplm", "self-normalised"), wanted, type(model).__name__, fix)
+    if not model.is_normalised:
+        return model
+    if not isinstance(model, Network):
+        raise InputError(
+            "`model` must be an NPLM, which has logits, to be self-normalised. "
+            f"Received: {type(model).__name__}. Fix: leave `self_normalised` out."
+        )
     from keras_nplm.models.networks.self_normalised import SelfNormalised
 
-    return SelfNormalised(model) if kind == "nplm" else model
+    return SelfNormalised(model)
 
 
 def convert_to_arrays(model: NextWordModel) -> NextWordModel:
     """Return the model with its networks in NumPy, where they are of float32 and have logits of all
     words.
     """
-    kind = getattr(model, "kind", None)
-    if kind == "mixture":
-        return Mixture([*map(convert_to_arrays, model.models)], model.weights, model.bins)
-    if kind == "nplm" and model.compute_dtype == "float32":
+    if isinstance(model, Mixture):
+        return model.with_parts([*map(convert_to_arrays, model.parts)])
+    if isinstance(model, Network) and model.compute_dtype == "float32":
         from keras_nplm.models.networks.self_normalised import ArrayNetwork
 
         with contextlib.suppress(InputError):

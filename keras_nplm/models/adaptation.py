@@ -5,7 +5,7 @@ stopping.
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -16,11 +16,9 @@ from keras_nplm.data.ids import UNK_ID
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.source import NgramSource
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel, resolve_boundary
+from keras_nplm.models.base import Network, NextWordModel, replace_part, resolve_boundary
 from keras_nplm.models.dynamic.network import copy_network
-from keras_nplm.models.dynamic.tuning import find_networks
 from keras_nplm.models.hybrid import Hybrid
-from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.networks.context_network import ContextNetwork
 
 _FIRST_RATE = 0.1
@@ -50,15 +48,15 @@ class Adaptation:
 
 
 def adapt_network(
-    model: ContextNetwork | Hybrid | Mixture,
+    model: NextWordModel,
     train_ids: np.ndarray,
     held_out_ids: np.ndarray,
     boundary: str | None = None,
     *,
     epochs: int = 10,
     seed: int = 0,
-) -> tuple[ContextNetwork | Hybrid | Mixture, Adaptation]:
-    """Fine-tune a copy of a network, alone or in a hybrid, on a text, and average its weights with
+) -> tuple[NextWordModel, Adaptation]:
+    """Fine-tune a copy of the network in a model on a text, and average its weights with
     the trained weights.
 
         θ' = fine-tune(θ_0, text),    θ = θ_0 + α (θ' - θ_0)
@@ -99,6 +97,15 @@ def adapt_network(
     return fitting.copy_model(), Adaptation(*chosen, before, after, *sizes)
 
 
+def find_trained(model: NextWordModel) -> list[Any]:
+    """Return the networks in a model that can be trained, each with its n-gram model if it is in a
+    hybrid.
+    """
+    if isinstance(model, Network | Hybrid):
+        return [model]
+    return [part for each in model.parts for part in find_trained(each)]
+
+
 class _Run(NamedTuple):
     rate: float
     epochs: int  # until the best weights
@@ -111,7 +118,7 @@ class _Fitting:
 
     def __init__(
         self,
-        model: ContextNetwork | Hybrid | Mixture,
+        model: NextWordModel,
         train_ids: np.ndarray,
         held_out_ids: np.ndarray,
         boundary: str,
@@ -120,12 +127,12 @@ class _Fitting:
     ):
         self.old = model
         self.background: NextWordModel | None = None
-        if isinstance(model, Hybrid):
-            self.background = model.background
-            self.old_network = model.network
-        else:
-            (self.old_network,) = find_networks(model)
-        self.network = copy_network(self.old_network)
+        (trained,) = find_trained(model)
+        self.old_part = trained
+        if isinstance(trained, Hybrid):
+            self.background = trained.background
+            trained = trained.network
+        self.network = copy_network(trained)
         self.model = self._join(self.network)
         self._epochs = epochs
         self.trained = [weight.numpy() for weight in self.network.trainable_weights]
@@ -133,9 +140,11 @@ class _Fitting:
         self.network.compile(keras.optimizers.SGD(_FIRST_RATE))
         self.held_out = extract_ngrams(held_out_ids, model.order, boundary)
         self.tokens = len(extract_ngrams(train_ids, model.order, boundary))
-        self._training = NgramSource(train_ids, self.network.order, boundary)
+        listed = self.network.prob.num_outputs  # all words, but for a short-list
+        order = self.network.order
+        self._training = NgramSource(train_ids, order, boundary, targets_below=listed)
         self._shuffled = Epochs(seed=seed)
-        validation = NgramSource(held_out_ids, self.network.order, boundary)
+        validation = NgramSource(held_out_ids, order, boundary, targets_below=listed)
         self._validation = self._open(validation, _VALIDATION_BATCH, Epochs(shuffle=False))
 
     def _open(self, source: NgramSource, batch_size: int, epochs: Epochs) -> tf.data.Dataset:
@@ -175,15 +184,13 @@ class _Fitting:
             perplexity = float(np.exp(-np.mean(log_prob, dtype=np.float64)))
         return perplexity if math.isfinite(perplexity) else math.inf
 
-    def copy_model(self) -> ContextNetwork | Hybrid | Mixture:
+    def copy_model(self) -> NextWordModel:
         """Return a copy of the model that is not compiled."""
         return self._join(copy_network(self.network))
 
-    def _join(self, network: ContextNetwork) -> ContextNetwork | Hybrid | Mixture:
-        if isinstance(self.old, Mixture):
-            parts = [network if part is self.old_network else part for part in self.old.models]
-            return Mixture(parts, self.old.weights, self.old.bins)
-        return network if self.background is None else Hybrid(network, self.background)
+    def _join(self, network: ContextNetwork) -> NextWordModel:
+        part = network if self.background is None else Hybrid(network, self.background)
+        return replace_part(self.old, self.old_part, part)
 
     def _assign(self, weights: Sequence[np.ndarray]) -> None:
         for variable, weight in zip(self.network.trainable_weights, weights, strict=True):

@@ -1,6 +1,10 @@
 """The base class of language models over ids: P(w | context)."""
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,6 +14,7 @@ from keras_nplm.io.errors import InputError, check_argument
 NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster in large blocks
 # contexts in a block whose distributions, float [rows, |V|], are computed together
 DISTRIBUTION_ROWS = 512
+NETWORK_FILE = "model.keras"
 
 
 class NextWordModel:
@@ -19,19 +24,30 @@ class NextWordModel:
     checked int32 ids, a block of rows at a time. Evaluation, mixing, scoring and rescoring use
     `log_prob` and `next_log_probs` only.
 
+    A model that is saved in a model directory has the decorator `saved_as`, and says which files it
+    writes and how they are read: `list_files` and `read_files`. A model that combines others names
+    them in `parts`, and makes itself of other parts with `with_parts`. Saving, the search for
+    networks, digests, adaptation, caches and serving walk the parts to any depth.
+
     Attributes:
         order: int, n. A context has n-1 words.
         vocabulary_size: int, |V|, special tokens included.
         boundary: `"sentence"`, `"text"` or `"stream"`, how the training text was cut into n-grams.
             None: not known.
+        parts: the models that it combines. None of most models.
         kind: the name of this kind of model in `config.json`. None: it cannot be saved in a model
             directory.
+        description: what it is, as the beginning of a sentence of the model card.
+        is_normalised: whether the probabilities of a context sum to 1.
     """
 
     order: int
     vocabulary_size: int
     boundary: str | None = None
+    parts: Sequence["NextWordModel"] = ()
     kind: str | None = None
+    description: str = "A language model"
+    is_normalised: bool = True
 
     def __repr__(self) -> str:
         sizes = f"order={self.order}, |V|={self.vocabulary_size}, boundary={self.boundary!r}"
@@ -39,6 +55,42 @@ class NextWordModel:
 
     def _describe_parts(self) -> str:
         return ""
+
+    def with_parts(self, parts: Sequence["NextWordModel"]) -> "NextWordModel":
+        """Return a model that combines other parts in the same way."""
+        raise NotImplementedError
+
+    def list_saved_models(self) -> Sequence["NextWordModel"]:
+        """Return the models that are saved beside it: its parts, in their order."""
+        return self.parts
+
+    def list_files(self) -> Mapping[str, Callable[[Path], object]]:
+        """Return the names of its files in a model directory, each with a function that writes it.
+
+        The function receives a temporary path, which is renamed afterwards. The files of
+        `list_saved_models` are not among them.
+        """
+        return {}
+
+    @classmethod
+    def read_files(cls, folder: "ModelFolder") -> "NextWordModel":
+        """Return the model whose files are in a folder."""
+        raise NotImplementedError
+
+    def list_changing_arrays(self) -> Iterator[np.ndarray]:
+        """Iterate over the weights that adaptation and dynamic evaluation change, to any depth."""
+        for part in self.parts:
+            yield from part.list_changing_arrays()
+
+    def compute_figures(self) -> dict[str, Any]:
+        """Return what `metrics.json` says about the model beside its perplexity."""
+        return {}
+
+    def list_chosen_values(self) -> dict[str, float]:
+        """Return the values of it that were chosen on validation text, by their names in
+        `metrics.json`.
+        """
+        return {}
 
     def log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return ln P(target | context) in nats, float [B], for int [B, n-1], oldest word first,
@@ -127,6 +179,89 @@ class NextWordModel:
         raise InputError(
             f"{name} must be asked for the words of the text, with `log_prob`. Fix: {fix}"
         )
+
+
+Saved = TypeVar("Saved", bound=type[NextWordModel])
+SAVED_CLASSES: dict[str, type[NextWordModel]] = {}
+
+
+def saved_as(kind: str) -> Callable[[Saved], Saved]:
+    """Return a decorator that gives a class of models its name in `config.json`.
+
+    Model directories that name the kind are read by its `read_files`.
+    """
+
+    def register(cls: Saved) -> Saved:
+        cls.kind = kind
+        SAVED_CLASSES[kind] = cls
+        return cls
+
+    return register
+
+
+@saved_as("nplm")
+class Network(NextWordModel):
+    """Base class of neural networks: a class to ask for that imports no Keras."""
+
+    trainable_weights: list[Any]
+    compute_dtype: str
+    save: Callable[[Path], None]
+
+    description = "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)"
+
+    def list_files(self) -> Mapping[str, Callable[[Path], object]]:
+        return {NETWORK_FILE: self.save}
+
+    @classmethod
+    def read_files(cls, folder: "ModelFolder") -> "Network":
+        # the module that imports Keras
+        module = importlib.import_module("keras_nplm.models.networks.network_file")
+        return module.load_network(folder.path / NETWORK_FILE)
+
+    def list_changing_arrays(self) -> Iterator[np.ndarray]:
+        for weight in self.trainable_weights:
+            yield weight.numpy()
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFolder:
+    """A model directory, or the directory of a part of a model, that is read.
+
+    Attributes:
+        path: the directory.
+        boundary: that of the whole model.
+        vocabulary_size: |V| of the whole model.
+        load_part: function from the number of a model of `list_saved_models`, counted from 0, to
+            this model.
+    """
+
+    path: Path
+    boundary: str
+    vocabulary_size: int
+    load_part: Callable[[int], NextWordModel]
+
+
+def find_networks(model: NextWordModel) -> list[Any]:
+    """Return the networks in a model, to any depth, in the order of its parts."""
+    if isinstance(model, Network):
+        return [model]
+    return [network for part in model.parts for network in find_networks(part)]
+
+
+def find_network(model: NextWordModel) -> Any:
+    """Return the network, or the only network in a model; None for other models."""
+    networks = find_networks(model)
+    return networks[0] if len(networks) == 1 else None
+
+
+def replace_part(model: NextWordModel, old: NextWordModel, new: NextWordModel) -> NextWordModel:
+    """Return a model with a part, at any depth, replaced. Other parts are shared."""
+    if model is old:
+        return new
+    parts = [replace_part(part, old, new) for part in model.parts]
+    if all(part is before for part, before in zip(parts, model.parts, strict=True)):
+        return model
+    return model.with_parts(parts)
 
 
 def row_blocks(num_rows: int, block_size: int) -> Iterator[slice]:

@@ -7,9 +7,11 @@ training. Its context is long: 500 words by default. With the boundary `"sentenc
 start of the sentence, so use `"text"` or `"stream"`.
 """
 
+import functools
 import itertools
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,10 @@ from keras_nplm.data.boundary import BOUNDARIES, predicted_ids
 from keras_nplm.data.ids import find_distinct_rows
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.fields import FieldFacts
-from keras_nplm.models.base import NextWordModel, row_blocks
+from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json_text
+from keras_nplm.models.base import ModelFolder, Network, NextWordModel, row_blocks, saved_as
+
+SETTINGS_FILE = "cache.json"
 
 DECAY = FieldFacts(
     name="decay",
@@ -47,10 +52,13 @@ _TOKENS = 1 << 15  # words whose features are in memory together
 _LOWEST = -700.0  # ln of the least weight of a cached word: exp of it is above 0 in float64
 
 
-class _Cache(NextWordModel):
+class Cache(NextWordModel):
     """Base class of caches: P(w | context) is the weight of the cached words w among all cached
     words.
     """
+
+    # the arguments beside |V| and the boundary, or beside the network, with their types in JSON
+    setting_types: Mapping[str, type | tuple]
 
     def __init__(self, vocabulary_size: int, boundary: str, length: int, before: int):
         LENGTH.check(length, "length")
@@ -62,6 +70,25 @@ class _Cache(NextWordModel):
         self._is_word = np.zeros(vocabulary_size, bool)
         self._is_word[predicted] = True
         self._uniform = 1 / len(predicted)
+
+    def list_settings(self) -> dict[str, Any]:
+        """Return the arguments that `cache.json` holds."""
+        return {name: getattr(self, name) for name in self.setting_types}
+
+    def list_files(self) -> Mapping[str, Callable[[Path], object]]:
+        return {SETTINGS_FILE: functools.partial(write_json_text, value=self.list_settings())}
+
+    @classmethod
+    def read_settings(cls, folder: ModelFolder) -> dict[str, Any]:
+        """Read the arguments of the class from `cache.json`."""
+        path = folder.path / SETTINGS_FILE
+        content = read_json(path)
+        check_fields(path, content, cls.setting_types)
+        return {name: content[name] for name in cls.setting_types}
+
+    @classmethod
+    def read_files(cls, folder: ModelFolder) -> "Cache":
+        return cls(folder.vocabulary_size, folder.boundary, **cls.read_settings(folder))
 
     def _weigh(self, context_ids: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield (rows, their cached words int32 [R, L], the weights of these [R, L]: 0 if never
@@ -94,7 +121,8 @@ class _Cache(NextWordModel):
             return np.log(np.where(totals > 0, parts / totals, self._is_word[ids] * self._uniform))
 
 
-class NgramCache(_Cache):
+@saved_as("ngram-cache")
+class NgramCache(Cache):
     """N-gram cache: the words that followed the last words in the recent text.
 
         P(w | w_{t-L-K} … w_{t-1}) = sum_i λ^i F_m(i) [w_{t-i} = w] / sum_i λ^i F_m(i),    i = 1 … L
@@ -119,7 +147,8 @@ class NgramCache(_Cache):
     place of the interpolation.
     """
 
-    kind = "ngram-cache"
+    description = "An n-gram cache"
+    setting_types = {"decay": NUMBER, "length": int, "factors": list}
 
     def __init__(
         self,
@@ -149,6 +178,9 @@ class NgramCache(_Cache):
             np.maximum(-np.arange(self.length - 1, -1, -1) / self.decay, _LOWEST)
         )
 
+    def list_chosen_values(self) -> dict[str, float]:
+        return {"ngram_decay": self.decay}
+
     def _describe_parts(self) -> str:
         factors = ", ".join(f"{factor:g}" for factor in self.factors)
         return f"decay={self.decay:g}" + (f", factors=({factors})" if factors else "")
@@ -169,6 +201,7 @@ class NgramCache(_Cache):
             yield rows, words, weights
 
 
+@saved_as("unigram-cache")
 class UnigramCache(NgramCache):
     """Unigram cache with exponential decay: recent words, the last ones with the most weight.
 
@@ -182,7 +215,8 @@ class UnigramCache(NgramCache):
     decaying cache.
     """
 
-    kind = "unigram-cache"
+    description = "A unigram cache"
+    setting_types = {"decay": NUMBER, "length": int}
 
     def __init__(
         self,
@@ -193,8 +227,12 @@ class UnigramCache(NgramCache):
     ):
         super().__init__(vocabulary_size, boundary, decay, length, factors=())
 
+    def list_chosen_values(self) -> dict[str, float]:
+        return {"decay": self.decay}
 
-class ContinuousCache(_Cache):
+
+@saved_as("continuous-cache")
+class ContinuousCache(Cache):
     """Continuous (neural) cache: the words that followed contexts like the present one.
 
         P(w | context) = sum_i exp(θ h_t · h_i) [w_{t-i} = w] / sum_i exp(θ h_t · h_i),    i = 1 … L
@@ -215,16 +253,26 @@ class ContinuousCache(_Cache):
     cache.
     """
 
-    kind = "continuous-cache"
+    description = "A continuous cache"
+    setting_types = {"flatness": NUMBER, "length": int}
 
     def __init__(self, network: Any, flatness: float = 0.3, length: int = 500):
-        check_argument(
-            "network", hasattr(network, "compute_features"), "an NPLM", type(network).__name__
-        )
+        check_argument("network", isinstance(network, Network), "an NPLM", type(network).__name__)
         FLATNESS.check(flatness)
         super().__init__(network.vocabulary_size, network.boundary, length, before=network.order)
         self.network = network
         self.flatness = float(flatness)
+
+    def list_saved_models(self) -> Sequence[NextWordModel]:
+        """Return the network: it is no part, since its probabilities are not used."""
+        return [self.network]
+
+    @classmethod
+    def read_files(cls, folder: ModelFolder) -> "ContinuousCache":
+        return cls(folder.load_part(0), **cls.read_settings(folder))
+
+    def list_chosen_values(self) -> dict[str, float]:
+        return {"flatness": self.flatness}
 
     def _describe_parts(self) -> str:
         return f"flatness={self.flatness:g}"

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.models.base import NextWordModel, cut_contexts
+from keras_nplm.models.base import NextWordModel, cut_contexts, saved_as
 from keras_nplm.models.shortlist import NetworkWithBackground
 
 if TYPE_CHECKING:
     from keras_nplm.models.networks.hybrid_network import HybridNetwork
 
 
+@saved_as("hybrid")
 class Hybrid(NetworkWithBackground):
     """Language model of a network and an n-gram model inside it.
 
@@ -28,10 +29,12 @@ class Hybrid(NetworkWithBackground):
     Reference: see `HybridNetwork`.
     """
 
-    kind = "hybrid"
+    description = (
+        "A neural probabilistic language model with an n-gram model inside (Neubig & Dyer 2016)"
+    )
 
     def __init__(self, network: "HybridNetwork", background: NextWordModel):
-        if not hasattr(network, "next_log_probs_with"):
+        if not getattr(network, "reads_log_q", False):
             raise InputError(
                 f"`network` must be a HybridNetwork. Received: {type(network).__name__}. "
                 "Fix: train one on `hybrid_dataset`."

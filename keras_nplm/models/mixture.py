@@ -2,18 +2,23 @@
 vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from keras_nplm.data.boundary import BOUNDARIES, predicted_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import (
+    ModelFolder,
     NextWordModel,
     cut_contexts,
     find_longest_used,
     resolve_boundary,
+    saved_as,
     use_whole_contexts,
 )
 from keras_nplm.models.evaluation import log_probs
@@ -24,7 +29,10 @@ from keras_nplm.models.ngrams.interpolation import (
     is_distribution,
 )
 
+WEIGHTS_FILE = "mixture.npz"
 
+
+@saved_as("uniform")
 class Uniform(NextWordModel):
     """Uniform distribution over the words that can be predicted (a zerogram): P(w | h) = 1/|V'|.
 
@@ -32,7 +40,7 @@ class Uniform(NextWordModel):
     """
 
     order = 2
-    kind = "uniform"
+    description = "The uniform distribution"
 
     def __init__(self, vocabulary_size: int, boundary: str = "sentence"):
         check_argument(
@@ -43,6 +51,10 @@ class Uniform(NextWordModel):
         self.boundary = boundary
         self._log_probs = np.full(vocabulary_size, -np.inf)
         self._log_probs[predicted] = -np.log(len(predicted))
+
+    @classmethod
+    def read_files(cls, folder: ModelFolder) -> "Uniform":
+        return cls(folder.vocabulary_size, folder.boundary)
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         return self._log_probs[target_ids]
@@ -58,6 +70,7 @@ class Uniform(NextWordModel):
         return np.tile(self._log_probs, (len(context_ids), 1))
 
 
+@saved_as("mixture")
 class Mixture(NextWordModel):
     """Linear interpolation of language models over one vocabulary.
 
@@ -75,7 +88,7 @@ class Mixture(NextWordModel):
     Reference: Bengio et al. (2003), section 4.1; Jelinek & Mercer (1980).
     """
 
-    kind = "mixture"
+    description = "A mixture of language models"
 
     def __init__(
         self,
@@ -111,6 +124,48 @@ class Mixture(NextWordModel):
         self.order = max(model.order for model in models)
         self.vocabulary_size = sizes[0]
         self.boundary = resolve_boundary(models)
+
+    @property
+    def parts(self) -> Sequence[NextWordModel]:
+        return self.models
+
+    def with_parts(self, parts: Sequence[NextWordModel]) -> "Mixture":
+        return Mixture(parts, self.weights, self.bins)
+
+    def list_files(self) -> Mapping[str, Callable[[Path], object]]:
+        return {WEIGHTS_FILE: self._write_weights}
+
+    def _write_weights(self, path: Path) -> None:
+        arrays = {"weights": self.weights}
+        if self.bins is not None:
+            arrays.update(self.bins.arrays())
+        write_arrays(path, arrays)
+
+    @classmethod
+    def read_files(cls, folder: ModelFolder) -> "Mixture":
+        path = folder.path / WEIGHTS_FILE
+        weights = read_arrays(path, ["weights"])["weights"]
+        if weights.ndim != 2:
+            raise InputError(
+                f"`weights` must be of 2 dimensions in {path}. Received: {weights.ndim}. "
+                "Fix: mix the models again."
+            )
+        parts = [folder.load_part(number) for number in range(weights.shape[1])]
+        bins = FrequencyBins.load(path) if len(weights) > 1 else None
+        return cls(parts, weights, bins)
+
+    def list_changing_arrays(self) -> Iterator[np.ndarray]:
+        yield self.weights.round(9)  # a file may change the last bit
+        yield from super().list_changing_arrays()
+
+    def compute_figures(self) -> dict[str, Any]:
+        figures: dict[str, Any] = {
+            "weights": self.weights.round(6).tolist(),
+            "components": [model.kind for model in self.models],
+        }
+        for model in self.models:
+            figures.update(model.list_chosen_values())
+        return figures
 
     def _describe_parts(self) -> str:
         weights = self.weights.mean(axis=0) if self.bins else self.weights[0]

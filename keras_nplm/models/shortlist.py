@@ -2,6 +2,7 @@
 others.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,19 @@ from keras_nplm.data.boundary import find_targets
 from keras_nplm.data.ids import check_ngrams
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.models.base import (
+    ModelFolder,
     NextWordModel,
     cut_contexts,
     find_longest_used,
     resolve_boundary,
+    saved_as,
     use_whole_contexts,
 )
 from keras_nplm.models.ngrams.mass import build_mass
+
+# the numbers of the parts
+NETWORK = 0
+BACKGROUND = 1
 
 
 class NetworkWithBackground(NextWordModel):
@@ -38,6 +45,18 @@ class NetworkWithBackground(NextWordModel):
         self.boundary = resolve_boundary([network, background])
 
     @property
+    def parts(self) -> Sequence[NextWordModel]:
+        return [self.network, self.background]
+
+    def with_parts(self, parts: Sequence[NextWordModel]) -> "NetworkWithBackground":
+        network, background = parts
+        return type(self)(network, background)
+
+    @classmethod
+    def read_files(cls, folder: ModelFolder) -> "NetworkWithBackground":
+        return cls(folder.load_part(NETWORK), folder.load_part(BACKGROUND))
+
+    @property
     def uses_whole_contexts(self) -> bool:
         return use_whole_contexts([self.network, self.background])
 
@@ -49,6 +68,7 @@ class NetworkWithBackground(NextWordModel):
         self.background.learn_rest()
 
 
+@saved_as("shortlist")
 class Shortlist(NetworkWithBackground):
     """Language model of a network over a short-list of frequent words, and a background model for
     the other words.
@@ -71,7 +91,10 @@ class Shortlist(NetworkWithBackground):
     Reference: Schwenk (2007), Continuous space language models, section 3.2.
     """
 
-    kind = "shortlist"
+    description = (
+        "A neural probabilistic language model with a short-list (Schwenk 2007) and a background "
+        "model"
+    )
 
     def __init__(self, network: Any, background: NextWordModel):
         head = getattr(network, "prob", None)

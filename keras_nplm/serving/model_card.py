@@ -9,23 +9,10 @@ import tensorflow as tf
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.io.markdown import markdown_code, markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.language_model.model_files import get_kind
 from keras_nplm.models.evaluation import format_perplexity
 from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, DOCUMENTATION
 from keras_nplm.training.configurations import train_command
 
-_KINDS = {
-    "nplm": "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)",
-    "back-off": "An n-gram model in back-off form",
-    "deleted-interpolation": "A deleted-interpolation n-gram model",
-    "class-based": "A class-based n-gram model",
-    "uniform": "The uniform distribution",
-    "mixture": "A mixture of language models",
-    "hybrid": "A neural probabilistic language model with an n-gram model inside (Neubig & Dyer "
-    "2016)",
-    "shortlist": "A neural probabilistic language model with a short-list (Schwenk 2007) and a "
-    "background model",
-}
 _CORPORA = {
     "python_reference": "the Python language reference distributed with CPython (PSF licence)",
     "brown": "the Brown corpus (non-commercial use), split as in the paper of Bengio et al.",
@@ -63,7 +50,7 @@ def _describe_model(language_model: LanguageModel, metrics: dict) -> str:
     size = len(language_model.vocabulary)
     tokenizer = language_model.tokenizer
     sentences = [
-        f"{_KINDS[get_kind(model)]} of order {model.order}, exported by keras_nplm.",
+        f"{model.description} of order {model.order}, exported by keras_nplm.",
         f"It predicts the next token from the {context} before it.",
         f"Probabilities are normalised over its vocabulary of {size:,} words; `<unk>` stands for "
         "any other word.",

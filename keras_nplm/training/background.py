@@ -13,16 +13,11 @@ from keras_nplm.data.ids import SPECIALS
 from keras_nplm.io.errors import InputError, drop_fix
 from keras_nplm.io.files import write_json
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.language_model.model_files import (
-    BACKGROUND,
-    NETWORK,
-    component_directory,
-    load_component,
-    save_component,
-)
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.evaluation import evaluate, log_probs
+from keras_nplm.models.model_files import component_directory, load_component, save_component
 from keras_nplm.models.ngrams import kneser_ney
+from keras_nplm.models.shortlist import BACKGROUND, NETWORK
 from keras_nplm.training.options import MOST_NGRAM_ORDER
 from keras_nplm.training.parts import NETWORKS
 from keras_nplm.training.run import Run
@@ -44,7 +39,7 @@ def write_background(run: Run, source: str | os.PathLike | None = None) -> None:
     boundary = run.options.text.boundary
     if (component_directory(directory, BACKGROUND) / "config.json").exists():
         try:
-            load_component(directory, BACKGROUND, {"boundary": boundary}, len(run.vocabulary))
+            load_component(directory, BACKGROUND, boundary, len(run.vocabulary))
             return
         except InputError as error:
             print(f"{drop_fix(error)} The n-gram model is written again.", file=sys.stderr)
@@ -57,7 +52,7 @@ def write_background(run: Run, source: str | os.PathLike | None = None) -> None:
         )
     NETWORKS[run.options.network.network].check_text(run.encoded, boundary)
     model = _load(source, run) if source else _estimate(run)
-    write_json(component_directory(directory, NETWORK) / "config.json", {"kind": "nplm"})
+    write_json(component_directory(directory, NETWORK) / "config.json", {"kind": Network.kind})
     # its config.json last: its presence says that the model is complete
     save_component(directory, BACKGROUND, model)
 

@@ -26,9 +26,10 @@ from keras_nplm.io.files import (
 )
 from keras_nplm.io.lock import check_locks
 from keras_nplm.io.remote import CHECKPOINTS, upload
-from keras_nplm.language_model.model_files import NETWORK, component_directory
+from keras_nplm.models.model_files import component_directory
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.replicas import has_several_workers
+from keras_nplm.models.shortlist import NETWORK
 from keras_nplm.training.distribution import broadcast_from_chief, is_chief
 from keras_nplm.training.options import Options
 from keras_nplm.training.weight_average import UPDATES_PER_AVERAGE, WeightAverage

@@ -31,16 +31,15 @@ from keras_nplm.language_model.directory import (
     remove_config_if_refused,
 )
 from keras_nplm.language_model.language_model import LanguageModel, check_order
-from keras_nplm.language_model.model_files import NGRAMS_FILE, save_model
 from keras_nplm.models import ngrams
 from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.model_files import save_model
 from keras_nplm.models.spelling import SpellingModel, load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.ngram_options import NgramOptions
 from keras_nplm.training.options import TextOptions
 from keras_nplm.training.prepare import prepare_text, record_run
 
-NgramModel = ngrams.BackoffModel | ngrams.DeletedInterpolation | ngrams.ClassBased
 _CLASSES_FILE = "word_classes.tsv"
 
 
@@ -116,10 +115,10 @@ def estimate(
             "seconds": time.perf_counter() - began[0],
             "cpu_seconds": time.process_time() - began[1],
         }
-        metrics = evaluate_splits(model, encoded, load_spelling(local)) | {
-            "ngrams": model.num_ngrams
-        }
-        metrics |= {name: round(seconds, 2) for name, seconds in spent.items()}
+        metrics = evaluate_splits(model, encoded, load_spelling(local))
+        metrics.update(model.compute_figures())
+        for name, seconds in spent.items():
+            metrics[name] = round(seconds, 2)
         write_json(local / "metrics.json", metrics)
         return metrics
 
@@ -152,14 +151,14 @@ def _check_method(
 
 def _estimate_and_save(
     directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary
-) -> NgramModel:
+) -> ngrams.NgramModel:
     """Estimate the n-gram model that `options`, the content of config.json, describe, and write its
     files.
     """
     order = options["order"]
     boundary = options["boundary"]
     if options["method"] == "kneser-ney":
-        path = directory / NGRAMS_FILE
+        path = directory / ngrams.NGRAMS_FILE
         tokens = len(encoded.shards("train"))
         ngrams.kneser_ney_on_disk(
             path, lambda: encoded.parts("train"), tokens, len(vocabulary), order, boundary
@@ -167,7 +166,7 @@ def _estimate_and_save(
         return ngrams.BackoffModel.load(path, boundary)
     ids = encoded.ids("train")
     held_out_ids = encoded.ids("validation")
-    model: NgramModel
+    model: ngrams.NgramModel
     if options["method"] == "deleted-interpolation":
         back_off = not options["paper_bins"]
         model = ngrams.deleted_interpolation(

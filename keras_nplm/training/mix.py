@@ -18,8 +18,7 @@ from keras_nplm.io.files import replace_file, write_json
 from keras_nplm.io.remote import open_output
 from keras_nplm.language_model.directory import lock_new_directory
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.language_model.model_files import get_kind
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.base import NextWordModel, find_networks
 from keras_nplm.models.caches import (
     DECAY,
     FLATNESS,
@@ -28,7 +27,6 @@ from keras_nplm.models.caches import (
     NgramCache,
     UnigramCache,
 )
-from keras_nplm.models.dynamic.tuning import find_networks
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
 from keras_nplm.training.background import check_match
@@ -40,8 +38,6 @@ _BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, a
 _DECAYS = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
 _FLATNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of a continuous cache, for features of length 1
 _PROBE = 1000  # n-grams whose features give the mean square of their length
-# in metrics.json
-_CHOSEN = {"unigram-cache": "decay", "ngram-cache": "ngram_decay", "continuous-cache": "flatness"}
 
 
 def mix(
@@ -109,7 +105,7 @@ def mix(
             mixture = _fit(
                 candidates, _require_corpus(corpus), len(vocabulary), boundary, by_frequency
             )
-        metrics = _describe_mixture(mixture)
+        metrics = mixture.compute_figures()
         if corpus:
             _copy_corpus(corpus, local / "corpus")
             metrics.update(evaluate_splits(mixture, corpus, spelling))
@@ -165,19 +161,6 @@ def _fit(
         counts = count_ngrams(corpus.ids("train"), vocabulary_size, _BIN_CONTEXT + 1, boundary)
         bins = FrequencyBins(ContextFrequencies.from_counts(counts))
     return fit_mixture(candidates, corpus.ids("validation"), bins=bins)
-
-
-def _describe_mixture(mixture: Mixture) -> dict:
-    """Return the weights, the kinds of the components, and the values of caches."""
-    figures = {
-        "weights": mixture.weights.round(6).tolist(),
-        "components": [get_kind(model) for model in mixture.models],
-    }
-    for model in mixture.models:
-        if model.kind in _CHOSEN:
-            name = _CHOSEN[model.kind]
-            figures[name] = getattr(model, name.removeprefix("ngram_"))
-    return figures
 
 
 def _require_corpus(corpus: EncodedCorpus | None) -> EncodedCorpus:

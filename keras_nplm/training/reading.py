@@ -13,11 +13,12 @@ from keras_nplm.data.log_q import LogQ
 from keras_nplm.data.source import NgramSource
 from keras_nplm.io.errors import InputError
 from keras_nplm.language_model.directory import explain_damage
-from keras_nplm.language_model.model_files import BACKGROUND, load_component
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.jackknife import Jackknife, choose_folds
+from keras_nplm.models.model_files import load_component
 from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.shortlist import BACKGROUND
 from keras_nplm.training.options import MOST_NGRAM_ORDER, Options
 from keras_nplm.training.run import Run
 from keras_nplm.training.targets import find_target_limit
@@ -66,7 +67,7 @@ def read_with_ngram_model(run: Run) -> Reading:
     boundary = run.options.text.boundary
     size = len(run.vocabulary)
     with explain_damage(run.directory):
-        background = load_component(run.directory, BACKGROUND, {"boundary": boundary}, size)
+        background = load_component(run.directory, BACKGROUND, boundary, size)
     folds = choose_folds(training.ids, boundary)
     jackknife = Jackknife(training.ids, size, background.order, boundary, folds)
     return Reading(

@@ -26,20 +26,12 @@ from keras_nplm.language_model.directory import (
     remove_config_if_refused,
 )
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.language_model.model_files import (
-    BACKGROUND,
-    NETWORK,
-    find_network,
-    get_kind,
-    load_component,
-    load_model,
-    save_weights,
-)
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.base import NextWordModel, find_network
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.mixture import Mixture, fit_mixture
+from keras_nplm.models.model_files import load_component, load_model, save_own_files
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.models.shortlist import Shortlist, measure_coverage
+from keras_nplm.models.shortlist import BACKGROUND, NETWORK, Shortlist, measure_coverage
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.adaptive_default import describe_choice
@@ -264,14 +256,15 @@ def _evaluate(run: Run, best_epoch: int) -> dict:
     with explain_damage(directory):
         config = read_json(directory / "config.json")
         # as users load it: last digits of weights may differ
-        model = load_model(directory, config, len(run.vocabulary))
+        model = load_model(
+            directory, config["kind"], run.options.text.boundary, len(run.vocabulary)
+        )
         history = read_history(directory / "history.json")
     metrics = _evaluate_splits(run, model)
     if isinstance(model, Shortlist):
         metrics["coverage"] = _measure_coverage(run, model)
     if isinstance(model, Mixture):
-        metrics["weights"] = model.weights.round(6).tolist()
-        metrics["components"] = [get_kind(part) for part in model.models]
+        metrics.update(model.compute_figures())
     ends = predicts_end(run.options.text.boundary)
     speeds = [epoch["ngrams_per_second"] for epoch in history]
     metrics["parameters"] = _count_trained(model)
@@ -287,13 +280,13 @@ def _evaluate(run: Run, best_epoch: int) -> dict:
 
 def _fit_mixture(run: Run) -> None:
     """Fit the weights of the network and the n-gram model on validation, and save them."""
+    boundary = run.options.text.boundary
     with explain_damage(run.directory):
-        config = read_json(run.directory / "config.json")
         parts = [
-            load_component(run.directory, number, config, len(run.vocabulary))
+            load_component(run.directory, number, boundary, len(run.vocabulary))
             for number in (NETWORK, BACKGROUND)
         ]
-    save_weights(run.directory, fit_mixture(parts, run.encoded.ids("validation")))
+    save_own_files(run.directory, fit_mixture(parts, run.encoded.ids("validation")))
 
 
 def _evaluate_splits(run: Run, model: NextWordModel) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def test_invalid_calls_are_refused(build_ngram_model, network, kind, call, words
         (
             "config.json",
             b'{"kind":"tree","tokenizer":"words","boundary":"stream"}',
-            "one of uniform, .* 'tree'",
+            "one of .*uniform, .* 'tree'",
         ),
         ("vocabulary.txt", b"<pad>\n<unk>\n<s>\n</s>\nthe\n", "has 5 words, and the model has 9"),
     ],

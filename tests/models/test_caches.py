@@ -40,7 +40,7 @@ def _compute_features(context: tuple[int, ...]) -> np.ndarray:
     return np.asarray(_network("stream").compute_features(np.array([context], np.int32)))[0]
 
 
-def _build(kind: str, boundary: str, length: int = LENGTH) -> caches._Cache:
+def _build(kind: str, boundary: str, length: int = LENGTH) -> caches.Cache:
     if kind == "unigram":
         return UnigramCache(V, boundary, decay=2.5, length=length)
     if kind == "ngram":
@@ -48,7 +48,7 @@ def _build(kind: str, boundary: str, length: int = LENGTH) -> caches._Cache:
     return ContinuousCache(_network(boundary), flatness=1.5, length=length)
 
 
-def _weigh_plainly(cache: caches._Cache, context: list[int]) -> dict[int, float]:
+def _weigh_plainly(cache: caches.Cache, context: list[int]) -> dict[int, float]:
     """Return the weight of each cached word, summed in a Python loop."""
     weights: dict[int, float] = {}
     for place, word in enumerate(context):
@@ -75,7 +75,7 @@ def _weigh_plainly(cache: caches._Cache, context: list[int]) -> dict[int, float]
     return weights
 
 
-def _predict_plainly(cache: caches._Cache, context: list[int]) -> np.ndarray:
+def _predict_plainly(cache: caches.Cache, context: list[int]) -> np.ndarray:
     weights = _weigh_plainly(cache, context) or dict.fromkeys(
         predicted_ids(V, cache.boundary).tolist(), 1.0
     )

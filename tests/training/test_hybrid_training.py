@@ -14,8 +14,9 @@ import pytest
 from keras_nplm import Hybrid, LanguageModel, Options, kneser_ney, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
-from keras_nplm.language_model.model_files import BACKGROUND, load_component
 from keras_nplm.models.evaluation import evaluate
+from keras_nplm.models.model_files import load_component
+from keras_nplm.models.shortlist import BACKGROUND
 from keras_nplm.training.background import write_background
 from keras_nplm.training.run import Run
 
@@ -172,7 +173,7 @@ def test_the_order_inside_is_the_lowest_that_gains_little(tmp_path, kind, seed):
         perplexities[order] = evaluate(model, encoded.ids("validation"))["perplexity"]
     options = Options.of(network="hybrid", order=7)
     write_background(Run(tmp_path, options, encoded, vocabulary))
-    background = load_component(tmp_path, BACKGROUND, {"boundary": "sentence"}, len(vocabulary))
+    background = load_component(tmp_path, BACKGROUND, "sentence", len(vocabulary))
     assert background.order == _choose_order(perplexities)
     if kind == "weak":  # one more word gains, yet less than a thousandth
         assert background.order == 2 and perplexities[3] < perplexities[2]

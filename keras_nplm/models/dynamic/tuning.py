@@ -5,16 +5,18 @@ text.
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel, resolve_boundary
+from keras_nplm.models.base import Network, NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
 from keras_nplm.models.dynamic.settings import DynamicSettings, add_static
+from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.mixture import Mixture
 
 TOKENS = 20_000  # of the validation text that settings are tuned on
@@ -52,7 +54,7 @@ class TunedDynamics:
         """
         shapes = [
             [tuple(weight.shape) for weight in network.trainable_weights]
-            for network in find_networks(model)
+            for network in find_learners(model)
         ]
         given = self.mean_squares
         fits = (
@@ -65,23 +67,23 @@ class TunedDynamics:
         return dataclasses.replace(self, weights=digest_weights(model))
 
 
-def find_networks(model: NextWordModel) -> list:
-    """Return the NPLMs in a model, a mixture or a short-list, in the order of its parts."""
-    if isinstance(model, Mixture):
-        return [network for part in model.models for network in find_networks(part)]
-    kind = getattr(model, "kind", None)
-    if kind == "shortlist":
-        return find_networks(model.network) + find_networks(model.background)
-    return [model] if kind == "nplm" else []
+def find_learners(model: NextWordModel) -> list[Any]:
+    """Return the networks in a model that can learn as they read, in the order of its parts.
+
+    The network of a hybrid cannot: its input is the n-gram model's distribution.
+    """
+    if isinstance(model, Network):
+        return [model]
+    if isinstance(model, Hybrid):
+        return []
+    return [network for part in model.parts for network in find_learners(part)]
 
 
 def digest_weights(model: NextWordModel) -> str:
-    """Return a digest of the weights that change with a text: of the networks and of a mixture."""
-    mixed = model.weights if isinstance(model, Mixture) else np.zeros(0)
-    digest = hashlib.blake2b(mixed.round(9).tobytes())  # a file may change the last bit
-    for network in find_networks(model):
-        for weight in network.trainable_weights:
-            digest.update(f"{weight.shape}".encode() + weight.numpy().tobytes())
+    """Return a digest of the weights that change with a text: of the networks and of mixtures."""
+    digest = hashlib.blake2b()
+    for array in model.list_changing_arrays():
+        digest.update(f"{array.shape}".encode() + array.tobytes())
     return digest.hexdigest()[:32]
 
 
@@ -101,34 +103,34 @@ def make_dynamic(
         a model whose `log_prob` must be asked for consecutive n-grams; see `DynamicNPLM` and
         `DynamicMixture`.
     """
-    if not (isinstance(model, Mixture) or find_networks(model)):
-        fix = "leave dynamic evaluation out, or mix the model with a network."
-        check_argument(
-            "model", False, "an NPLM or a mixture to learn as it reads", type(model).__name__, fix
-        )
+    check_learns(model)
     return _make_part(model, settings, iter(mean_squares or ()))
+
+
+def check_learns(model: NextWordModel) -> None:
+    """Refuse a model of which nothing can follow a text."""
+    if not (isinstance(model, Mixture) or find_learners(model)):
+        raise InputError(
+            "`model` must be an NPLM or a mixture to learn as it reads. "
+            f"Received: {type(model).__name__}. "
+            "Fix: leave dynamic evaluation out, or mix the model with a network."
+        )
 
 
 def _make_part(
     model: NextWordModel, settings: DynamicSettings, mean_squares: Iterator
 ) -> NextWordModel:
-    if isinstance(model, Mixture):
-        parts = [_make_part(part, settings, mean_squares) for part in model.models]
-        return DynamicMixture(
-            Mixture(parts, model.weights, model.bins), settings.chunk, settings.mixture_rate
-        )
-    if not find_networks(model):
-        return model
-    if model.kind == "shortlist":
-        return type(model)(
-            *(
-                _make_part(part, settings, mean_squares)
-                for part in (model.network, model.background)
-            )
-        )
-    from keras_nplm.models.dynamic.network import DynamicNPLM
+    if isinstance(model, Network):
+        from keras_nplm.models.dynamic.network import DynamicNPLM
 
-    return DynamicNPLM(model, settings, next(mean_squares, None))
+        return DynamicNPLM(model, settings, next(mean_squares, None))
+    if not isinstance(model, Mixture) and not find_learners(model):
+        return model
+    parts = [_make_part(part, settings, mean_squares) for part in model.parts]
+    learning = model.with_parts(parts)
+    if isinstance(learning, Mixture):
+        return DynamicMixture(learning, settings.chunk, settings.mixture_rate)
+    return learning
 
 
 def tune_dynamic(
@@ -154,7 +156,7 @@ def tune_dynamic(
     """
     boundary = resolve_boundary([model], boundary) or "sentence"
     ngrams = _extract_first(held_out_ids, model.order, boundary, tokens)
-    networks = find_networks(model)
+    networks = find_learners(model)
     mean_squares = None
     with open_progress("Tuning dynamic evaluation", unit=" settings") as progress:
         if train_ids is not None and networks:

@@ -87,7 +87,6 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
     [1.0, 1.0]
     """
 
-    kind = "nplm"  # in config.json of a model directory
     # whether its inputs are contexts with the log-probabilities of an n-gram model
     reads_log_q = False
     built: bool

@@ -32,6 +32,10 @@ def load_network(path: Path) -> ContextNetwork:
 
     Keras creates objects of the classes and sizes that a file names: it is checked.
     """
+    if not path.is_file():
+        raise InputError(
+            f"{path} does not exist: training has not finished an epoch. Fix: train again."
+        )
     check_is_file(path)
     refuse_after_fork(str(path))
     # all classes that a file may name

@@ -16,7 +16,7 @@ from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.scores import Scores, compute_log_prob
 from keras_nplm.layers.segments import Context
-from keras_nplm.models.base import NextWordModel, row_blocks
+from keras_nplm.models.base import Network, row_blocks
 
 _CONTEXTS = 512  # contexts that the compiled network receives at a time
 _SEGMENT = 64  # of them in a segment
@@ -40,7 +40,7 @@ class graph_property(functools.cached_property):
             return super().__get__(instance, owner)
 
 
-class NetworkProbabilities(NextWordModel):
+class NetworkProbabilities(Network):
     """Mixin of a network with `read`, `features`, `scores` and `prob`."""
 
     boundary: str

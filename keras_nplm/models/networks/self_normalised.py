@@ -39,7 +39,7 @@ class SelfNormalised(NextWordModel):
     machine translation, sections 2.4 and 2.5.
     """
 
-    kind: str | None = "self-normalised"
+    is_normalised = False
     tables: np.ndarray  # T_k, [positions, |V|, h], of a network with a hidden layer
     table: np.ndarray  # the table of each position, int [n-1]
     targets: np.ndarray  # the table of the target, [|V|, h], of an energy head
@@ -219,7 +219,7 @@ class ArrayNetwork(SelfNormalised):
     milliseconds.
     """
 
-    kind = None
+    is_normalised = True
     _log_prob = NextWordModel._log_prob
 
 

@@ -11,6 +11,7 @@ approximation: any model as a back-off model. mass: the probability of a set of 
 
 from keras_nplm.models.ngrams.arpa import read_arpa, write_arpa
 from keras_nplm.models.ngrams.backoff import BackoffModel
+from keras_nplm.models.ngrams.base import NGRAMS_FILE, NgramModel
 from keras_nplm.models.ngrams.class_based import ClassBased, class_based
 from keras_nplm.models.ngrams.counts import ContextFrequencies, count_ngrams
 from keras_nplm.models.ngrams.deleted_interpolation import (

@@ -9,8 +9,9 @@ import numpy as np
 
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.io.arrays import free_mapped_pages, is_mapped
-from keras_nplm.io.files import check_is_file, iterate_blocks, read_arrays, write_arrays
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.io.files import check_is_file, iterate_blocks, read_arrays
+from keras_nplm.models.base import saved_as
+from keras_nplm.models.ngrams.base import NgramModel
 from keras_nplm.models.ngrams.tables import (
     ContextTrie,
     check_tables,
@@ -26,8 +27,9 @@ _FREED_FROM = 1 << 31
 _ROUNDING = 1e-3  # by which a log-probability may be above 0
 
 
+@saved_as("back-off")
 @dataclasses.dataclass(frozen=True, repr=False)
-class BackoffModel(NextWordModel):
+class BackoffModel(NgramModel):
     """Back-off n-gram language model of any order, queried in batches without a loop over n-grams.
 
         P(w | h) = p(h w)                 if the n-gram h w is listed
@@ -42,7 +44,7 @@ class BackoffModel(NextWordModel):
     Reference: Katz (1987), Estimation of probabilities from sparse data.
     """
 
-    kind = "back-off"
+    description = "An n-gram model in back-off form"
 
     contexts: ContextTrie
     unigrams: np.ndarray
@@ -206,15 +208,14 @@ class BackoffModel(NextWordModel):
         nodes, last = np.divmod(self.keys[order - 2][chosen], self.vocabulary_size)
         return np.column_stack([self.contexts.words(order - 1, nodes), last])
 
-    def save(self, path: str | os.PathLike) -> None:
-        write_arrays(path, self.arrays())
-
     def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:
-        """Return the arrays that `load` reads, by name: for files that hold more than this
-        model.
-        """
-        tables = {"contexts": self.contexts.keys, "keys": self.keys, "log_probs": self.log_probs}
-        return tables | {"unigrams": self.unigrams, "backoffs": self.backoffs}
+        return {
+            "contexts": self.contexts.keys,
+            "keys": self.keys,
+            "log_probs": self.log_probs,
+            "unigrams": self.unigrams,
+            "backoffs": self.backoffs,
+        }
 
     @classmethod
     def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "BackoffModel":

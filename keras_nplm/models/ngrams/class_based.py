@@ -9,16 +9,18 @@ from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ids import BOS_ID, EOS_ID, convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import check_argument
-from keras_nplm.io.files import read_arrays, write_arrays
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.io.files import read_arrays
+from keras_nplm.models.base import saved_as
 from keras_nplm.models.ngrams.backoff import BackoffModel
+from keras_nplm.models.ngrams.base import NgramModel
 from keras_nplm.models.ngrams.interpolation import combine, fit_weights, is_distribution
 from keras_nplm.models.ngrams.kneser_ney import kneser_ney
 from keras_nplm.models.ngrams.tables import refuse_unless
 
 
+@saved_as("class-based")
 @dataclasses.dataclass(frozen=True, repr=False)
-class ClassBased(NextWordModel):
+class ClassBased(NgramModel):
     """Class-based n-gram language model.
 
         P(w | h) = (1-ε) P(g(w) | g(h)) P(w | g(w)) + ε / |V'|
@@ -31,7 +33,7 @@ class ClassBased(NextWordModel):
     (1993).
     """
 
-    kind = "class-based"
+    description = "A class-based n-gram model"
 
     class_model: BackoffModel
     classes: np.ndarray
@@ -89,17 +91,14 @@ class ClassBased(NextWordModel):
     def _weights(self) -> np.ndarray:
         return np.array([1 - self.uniform_weight, self.uniform_weight])
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Write the tables to `path` (.npz)."""
-        tables = {
+    def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:
+        return {
             "classes": self.classes,
             "word_log_probs": self.word_log_probs,
             "uniform": self.uniform,
+            "uniform_weight": np.array(self.uniform_weight),
+            **self.class_model.arrays(),
         }
-        write_arrays(
-            path,
-            tables | {"uniform_weight": np.array(self.uniform_weight)} | self.class_model.arrays(),
-        )
 
     @classmethod
     def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "ClassBased":

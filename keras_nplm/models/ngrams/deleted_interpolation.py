@@ -11,8 +11,9 @@ import numpy as np
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import check_argument
-from keras_nplm.io.files import read_arrays, write_arrays
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.io.files import read_arrays
+from keras_nplm.models.base import saved_as
+from keras_nplm.models.ngrams.base import NgramModel
 from keras_nplm.models.ngrams.counts import ContextFrequencies, count_ngrams
 from keras_nplm.models.ngrams.interpolation import FrequencyBins, fit_weights, is_distribution
 from keras_nplm.models.ngrams.tables import (
@@ -24,8 +25,9 @@ from keras_nplm.models.ngrams.tables import (
 )
 
 
+@saved_as("deleted-interpolation")
 @dataclasses.dataclass(frozen=True, repr=False)
-class DeletedInterpolation(NextWordModel):
+class DeletedInterpolation(NgramModel):
     """Interpolated n-gram language model: relative frequencies of orders 1 to n, and the uniform
     distribution.
 
@@ -39,7 +41,7 @@ class DeletedInterpolation(NextWordModel):
     Reference: Jelinek & Mercer (1980); Bengio et al. (2003), section 4.1.
     """
 
-    kind = "deleted-interpolation"
+    description = "A deleted-interpolation n-gram model"
 
     bins: FrequencyBins
     uniform: np.ndarray
@@ -114,15 +116,15 @@ class DeletedInterpolation(NextWordModel):
             seen = totals > 0
             yield rows[seen], nodes[seen], self.counts[k], self.keys[k], totals[seen]
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Write the tables to `path` (.npz)."""
-        tables = {
+    def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:
+        return {
             "uniform": self.uniform,
             "unigrams": self.unigrams,
             "keys": self.keys,
             "counts": self.counts,
+            "weights": self.weights,
+            **self.bins.arrays(),
         }
-        write_arrays(path, tables | {"weights": self.weights} | self.bins.arrays())
 
     @classmethod
     def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "DeletedInterpolation":

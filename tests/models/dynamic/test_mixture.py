@@ -16,9 +16,9 @@ from keras_nplm import (
     kneser_ney,
     ngram_dataset,
 )
+from keras_nplm.models.base import find_networks
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic, tune_dynamic
 from keras_nplm.models.dynamic.mixture import DynamicMixture
-from keras_nplm.models.dynamic.tuning import find_networks
 
 V = 9
 RNG = np.random.default_rng(1)

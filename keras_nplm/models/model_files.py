@@ -1,0 +1,103 @@
+"""Save and load the files of a language model of any kind, with the models that it combines.
+
+A model directory has `config.json`, which names the kind, and the files of `list_files`. The models
+of `list_saved_models` are directories of the same form: `components/0`, `components/1`, ….
+"""
+
+from pathlib import Path
+
+# importing the modules registers their classes by `saved_as`
+import keras_nplm.models.caches
+import keras_nplm.models.hybrid
+import keras_nplm.models.mixture
+import keras_nplm.models.ngrams
+import keras_nplm.models.shortlist  # noqa: F401
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import read_json, replace_file, write_json
+from keras_nplm.models.base import SAVED_CLASSES, ModelFolder, NextWordModel
+
+
+def get_kind(model: NextWordModel) -> str:
+    """Return the kind of a model, the name in `config.json` of its class."""
+    kind = getattr(model, "kind", None)
+    if kind is None:
+        raise InputError(
+            "`model` must be an NPLM, a Shortlist, an n-gram model, a cache, a Mixture of these, "
+            f"or of a class with `saved_as`. Received: {type(model).__name__}. Fix: use one."
+        )
+    return kind
+
+
+def check_savable(model: NextWordModel) -> None:
+    """Refuse a model that cannot be saved, or that has such a part."""
+    get_kind(model)
+    for part in model.list_saved_models():
+        check_savable(part)
+
+
+def save_model(directory: Path, model: NextWordModel) -> None:
+    """Write the files of a model, without `config.json` and `vocabulary.txt`."""
+    check_savable(model)
+    for number, part in enumerate(model.list_saved_models()):
+        save_component(directory, number, part)
+    save_own_files(directory, model)
+
+
+def save_own_files(directory: Path, model: NextWordModel) -> None:
+    """Write the files of a model without those of its parts, such as the weights of a mixture."""
+    for name, write in model.list_files().items():
+        with replace_file(directory / name) as temporary:
+            write(temporary)
+
+
+def save_component(directory: Path, number: int, model: NextWordModel) -> None:
+    """Save a part of a model; its `config.json`, the last, marks it as complete."""
+    component = component_directory(directory, number)
+    save_model(component, model)
+    write_json(component / "config.json", {"kind": get_kind(model)})
+
+
+def component_directory(directory: Path, number: int) -> Path:
+    return directory / "components" / str(number)
+
+
+def load_model(directory: Path, kind: object, boundary: str, vocabulary_size: int) -> NextWordModel:
+    """Load a model of the kind that its `config.json` names.
+
+    Only networks import Keras and TensorFlow.
+    """
+    if not isinstance(kind, str) or kind not in SAVED_CLASSES:
+        path = directory / "config.json"
+        fix = "train the model with this version, or import the module of its class first."
+        raise InputError(
+            f"`kind` in {path} must be one of {', '.join(SAVED_CLASSES)}. "
+            f"Received: {kind!r}. Fix: {fix}"
+        )
+
+    def load_part(number: int) -> NextWordModel:
+        return load_component(directory, number, boundary, vocabulary_size)
+
+    folder = ModelFolder(directory, boundary, vocabulary_size, load_part)
+    model = SAVED_CLASSES[kind].read_files(folder)
+    if model.vocabulary_size != vocabulary_size:
+        raise InputError(
+            f"vocabulary.txt in {directory} has {vocabulary_size} words, and the model has "
+            f"{model.vocabulary_size}. Fix: restore the files of one model."
+        )
+    return model
+
+
+def load_component(
+    directory: Path, number: int, boundary: str, vocabulary_size: int
+) -> NextWordModel:
+    """Load a part of a model, counted from 0; `boundary` is that of the whole model."""
+    component = component_directory(directory, number)
+    # links to each other would make an endless model
+    if component.is_symlink() or component.parent.is_symlink():
+        raise InputError(
+            f"{component} is a symbolic link. Fix: copy the component into the model directory."
+        )
+    config = read_json(component / "config.json")
+    return load_model(
+        component, config.get("kind"), config.get("boundary", boundary), vocabulary_size
+    )
