@@ -5,7 +5,7 @@ words out.
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,9 @@ from keras_nplm.language_model.scoring import (
     score_sentences,
 )
 from keras_nplm.models.base import NextWordModel, find_network, resolve_boundary
+from keras_nplm.models.collectors import Dynamic
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
+from keras_nplm.models.evaluation import Collector
 from keras_nplm.models.model_files import check_savable, get_kind, load_model, save_model
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
@@ -323,7 +325,7 @@ class LanguageModel(Pickled):
     def evaluate(
         self,
         text: str | Iterable[str] | np.ndarray = "test",
-        ln_z: bool = False,
+        collectors: Sequence[Collector] = (),
         dynamic: bool | DynamicSettings = False,
     ) -> dict:
         """Return the exact perplexity of a text, its bits per character and its perplexity per
@@ -336,7 +338,8 @@ class LanguageModel(Pickled):
             text: lines of text, one sentence each; or token ids, int [T], each sentence closed by
                 `</s>`; or a split of the training corpus: `"train"`, `"validation"` or `"test"`.
                 Lines are read once and in bounded memory, so an iterator over a large file will do.
-            ln_z: also report `ln_z`, the mean and spread of log Z of an NPLM.
+            collectors: what else is measured, such as `Accuracy()`; see
+                `keras_nplm.models.evaluation.evaluate`.
             dynamic: also report the figures of dynamic evaluation: a copy of the model learns from
                 the words that it has predicted. True: with the settings of `tune_dynamic`. See
                 `keras_nplm.models.dynamic`.
@@ -347,13 +350,11 @@ class LanguageModel(Pickled):
             `characters`, `words`, `spelling_log_prob` (nats). `dynamic`, on request: the same
             figures, and `settings`.
         """
-        if dynamic and ln_z:
-            raise InputError(
-                f"`dynamic` must be False with `ln_z`. Received: {dynamic}. Fix: evaluate twice."
-            )
-        learner = self._make_learner(dynamic) if dynamic else None
+        measured = list(collectors)
+        if dynamic:
+            measured.append(Dynamic(*self._make_learner(dynamic)))
         corpus = self.corpus if isinstance(text, str) else None
-        return evaluate_text(self.model, self.codec, text, corpus, ln_z, learner)
+        return evaluate_text(self.model, self.codec, text, corpus, measured)
 
     def _make_learner(self, dynamic: bool | DynamicSettings) -> Learner:
         """Return a copy that learns as it reads, with given settings or with tuned ones."""
