@@ -35,7 +35,7 @@ def test_the_score_is_the_sum_over_the_tokens(build_ngram_model, boundary, start
 def test_lines_of_a_text_are_scored_after_the_lines_before(
     build_ngram_model, monkeypatch, characters
 ):
-    monkeypatch.setattr("keras_nplm.language_model.language_model.BATCH_CHARACTERS", characters)
+    monkeypatch.setattr("keras_nplm.language_model.scoring.BATCH_CHARACTERS", characters)
     language_model = build_ngram_model("text")
     context = [2, 2]
     lines = ["the cat sat", "on", "", "", "the dog", "mat on", "sat"]

@@ -9,7 +9,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.hidden import NoHidden, TanhHidden
 from keras_nplm.layers.ops import Tensor
-from keras_nplm.models.base import NextWordModel, row_blocks
+from keras_nplm.models.base import Network, NextWordModel, row_blocks
 from keras_nplm.models.networks.context_network import ContextNetwork
 
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
@@ -43,7 +43,9 @@ class SelfNormalised(NextWordModel):
     kernel: np.ndarray  # [U W], [|V|, w], of every other head
     C: np.ndarray  # [|V|, m], of a network with x in the features
 
-    def __init__(self, model: ContextNetwork):
+    def __init__(self, model: Network):
+        if not isinstance(model, ContextNetwork):
+            raise _refuse_network(type(model).__name__)
         self.is_energy = isinstance(model.prob, EnergyHead)
         hidden = model.prob if self.is_energy else model.hidden
         _check_network(model, hidden)
