@@ -12,10 +12,10 @@ import re
 import numpy as np
 import pytest
 
-from keras_nplm import LanguageModel, Vocabulary, kneser_ney
+from keras_nplm import LanguageModel, Vocabulary, kneser_ney, rescore
 from keras_nplm.cli.main import main
-from keras_nplm.language_model.rescoring.features import add_scores
-from keras_nplm.language_model.rescoring.nbest import NBestFile, NBestList
+from keras_nplm.rescoring.features import add_scores
+from keras_nplm.rescoring.nbest import NBestFile, NBestList
 
 HYPOTHESES = [
     "the cat sat on a mat",
@@ -42,13 +42,13 @@ def test_features_are_the_scores_of_the_sentences(build_ngram_model, boundary):
             columns, [expected[text] for text in nbest.texts], rtol=1e-5, atol=1e-6
         )
     best = max(HYPOTHESES, key=lambda text: expected[text])
-    assert [nbest.texts[0] for nbest in model.rescore(lists)] == [best, best]
+    assert [nbest.texts[0] for nbest in rescore(model, lists)] == [best, best]
 
 
 def test_lists_are_read_lazily(build_ngram_model):
     read = itertools.count()
     lists = (NBestList(str(i), ["the cat " * 1000] * 10) for i in read)  # endless
-    ranked = build_ngram_model("sentence").rescore(lists)
+    ranked = rescore(build_ngram_model("sentence"), lists)
     assert [nbest.name for nbest in itertools.islice(ranked, 3)] == ["0", "1", "2"]
     assert next(read) < 20
 

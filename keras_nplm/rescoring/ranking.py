@@ -1,68 +1,14 @@
-"""Features of a language model in N-best lists, and the ranking of hypotheses by a weighted sum of
-features.
-"""
+"""Ranking of the hypotheses of N-best lists by a weighted sum of their features."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_items
-from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.progress import open_progress
-from keras_nplm.language_model.rescoring.line_formats import DECODER_SCORE
-from keras_nplm.language_model.rescoring.nbest import NBestList
-from keras_nplm.language_model.scoring import SentenceScore
-
-FEATURE_NAME = "nplm"
-# ln P of an impossible n-gram, as in ARPA files: keeps all features finite
-MIN_LOG_PROB = -99 * math.log(10)
-_CHARACTERS = 1 << 20  # of hypotheses that are scored together
-
-# of texts, such as `LanguageModel.score`
-Score = Callable[[Sequence[str]], Iterable[SentenceScore]]
-
-
-def name_features(name: str = FEATURE_NAME) -> tuple[str, str, str]:
-    return name, f"{name}_words", f"{name}_unk"
-
-
-def add_scores(
-    lists: Iterable[NBestList], score: Score, name: str = FEATURE_NAME
-) -> Iterator[NBestList]:
-    """Yield N-best lists, scored in batches, with the features of a language model; see
-    `LanguageModel.rescore`.
-    """
-    progress = open_progress("Scoring")
-    for batch in batch_lists(lists):
-        scores = _score_batch(batch, score)
-        progress.update(sum(one.tokens for one in scores))
-        columns = (
-            np.array([[one.log_prob, one.tokens, one.unk_tokens] for one in scores])
-            .reshape(-1, 3)
-            .T
-        )
-        ends = np.cumsum([len(nbest) for nbest in batch])
-        for nbest, values in zip(batch, np.split(columns, ends[:-1], axis=1), strict=True):
-            yield nbest.with_features(dict(zip(name_features(name), values, strict=True)))
-    progress.close()
-
-
-def batch_lists(lists: Iterable[NBestList]) -> Iterator[list[NBestList]]:
-    """Yield batches of N-best lists with about a megabyte of text each."""
-    items = check_items(lists, "lists", NBestList, "an iterable of N-best lists")
-    return batch_by_size(items, _CHARACTERS, lambda nbest: sum(map(len, nbest.texts)) + len(nbest))
-
-
-def _score_batch(batch: list[NBestList], score: Score) -> list[SentenceScore]:
-    try:
-        return list(score([text for nbest in batch for text in nbest.texts]))
-    except InputError as error:
-        if len(batch) == 1:
-            raise InputError(f"List {batch[0].name}: {error}") from error
-        # one of them is named in the error
-        return [one for nbest in batch for one in _score_batch([nbest], score)]
+from keras_nplm.rescoring.features import FEATURE_NAME, name_features
+from keras_nplm.rescoring.line_formats import DECODER_SCORE
+from keras_nplm.rescoring.nbest import NBestList
 
 
 def default_weights(features: Iterable[str], name: str = FEATURE_NAME) -> dict[str, float]:

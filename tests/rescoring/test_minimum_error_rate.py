@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_nplm.language_model.rescoring.minimum_error_rate import (
+from keras_nplm.rescoring.minimum_error_rate import (
     Candidates,
     line_search,
     minimise_error,
     tune,
 )
-from keras_nplm.language_model.rescoring.nbest import NBestList
+from keras_nplm.rescoring.nbest import NBestList
 
 
 def _draw_candidates(random: np.random.Generator, features: int) -> Candidates:
@@ -81,7 +81,7 @@ def test_search_ends_where_no_step_reduces_the_loss(monkeypatch):
     weights is kept.
     """
     searched = []
-    module = "keras_nplm.language_model.rescoring.minimum_error_rate"
+    module = "keras_nplm.rescoring.minimum_error_rate"
     monkeypatch.setattr(
         f"{module}.line_search", lambda *given: searched.append(given) or line_search(*given)
     )

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from keras_nplm import InputError
-from keras_nplm.language_model.rescoring.nbest import NBestFile
-from keras_nplm.language_model.rescoring.writer import open_nbest_writer
+from keras_nplm.rescoring.nbest import NBestFile
+from keras_nplm.rescoring.writer import open_nbest_writer
 
 MOSES = (
     "0 ||| das haus ist klein ||| LexicalReordering0= -1.5 0 -0.25 LM0= -20.5 WordPenalty0= -4 "

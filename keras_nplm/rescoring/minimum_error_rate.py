@@ -10,14 +10,13 @@ import numpy as np
 
 from keras_nplm.data.arguments import fold_seed
 from keras_nplm.io.errors import check_argument
-from keras_nplm.language_model.rescoring.features import (
+from keras_nplm.rescoring.features import (
     FEATURE_NAME,
-    WeightedFeatures,
-    default_weights,
     name_features,
 )
-from keras_nplm.language_model.rescoring.losses import Losses, add_losses
-from keras_nplm.language_model.rescoring.nbest import NBestList
+from keras_nplm.rescoring.losses import Losses, add_losses
+from keras_nplm.rescoring.nbest import NBestList
+from keras_nplm.rescoring.ranking import WeightedFeatures, default_weights
 
 RESTARTS = 8
 _MOST_ROUNDS = 100  # line searches along the best direction, from one start

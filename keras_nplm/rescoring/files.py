@@ -8,17 +8,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_nplm.language_model.rescoring.features import (
+from keras_nplm.rescoring.features import (
     FEATURE_NAME,
     Score,
-    WeightedFeatures,
     add_scores,
 )
-from keras_nplm.language_model.rescoring.line_formats import DECODER_SCORE
-from keras_nplm.language_model.rescoring.losses import Losses, add_losses
-from keras_nplm.language_model.rescoring.minimum_error_rate import RESTARTS, tune_pairs
-from keras_nplm.language_model.rescoring.nbest import NBestFile
-from keras_nplm.language_model.rescoring.writer import open_nbest_writer
+from keras_nplm.rescoring.line_formats import DECODER_SCORE
+from keras_nplm.rescoring.losses import Losses, add_losses
+from keras_nplm.rescoring.minimum_error_rate import RESTARTS, tune_pairs
+from keras_nplm.rescoring.nbest import NBestFile
+from keras_nplm.rescoring.ranking import WeightedFeatures
+from keras_nplm.rescoring.writer import open_nbest_writer
 
 
 def rescore_file(
@@ -38,7 +38,7 @@ def rescore_file(
     them.
 
     Args:
-        score: returns the scores of texts, as `LanguageModel.score` with a `min_log_prob`.
+        score: returns the scores of texts, as `score_hypotheses` with a language model.
         nbest: the file. It may be larger than memory, but not with `tune_weights`.
         output: the output file; see `open_nbest_writer`. None: standard output. `write=False`: no
             output.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-import keras_nplm.language_model.rescoring.line_formats as line_formats
+import keras_nplm.rescoring.line_formats as line_formats
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.text import SPACES, check_is_file, read_lines, split_fields

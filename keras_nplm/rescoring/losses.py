@@ -9,9 +9,9 @@ from rapidfuzz.distance import Levenshtein
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import SPACES, split_fields
-from keras_nplm.language_model.rescoring.features import batch_lists
-from keras_nplm.language_model.rescoring.line_formats import unescape_moses
-from keras_nplm.language_model.rescoring.nbest import NBestList, line_error, read_numbered_lines
+from keras_nplm.rescoring.features import batch_lists
+from keras_nplm.rescoring.line_formats import unescape_moses
+from keras_nplm.rescoring.nbest import NBestList, line_error, read_numbered_lines
 
 Losses = Callable[[Sequence[NBestList]], Sequence[np.ndarray]]  # of some lists: float [H] per list
 

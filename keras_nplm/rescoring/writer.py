@@ -12,8 +12,8 @@ from typing import BinaryIO
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import split_fields
-from keras_nplm.language_model.rescoring.line_formats import DECODER_SCORE, extend_moses_line
-from keras_nplm.language_model.rescoring.nbest import NBestList, check_format
+from keras_nplm.rescoring.line_formats import DECODER_SCORE, extend_moses_line
+from keras_nplm.rescoring.nbest import NBestList, check_format
 
 
 @contextlib.contextmanager

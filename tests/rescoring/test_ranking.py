@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import InputError
-from keras_nplm.language_model.rescoring.features import rank_lists
-from keras_nplm.language_model.rescoring.losses import WordErrors, read_references
-from keras_nplm.language_model.rescoring.minimum_error_rate import tune
-from keras_nplm.language_model.rescoring.nbest import NBestList
+from keras_nplm.rescoring.losses import WordErrors, read_references
+from keras_nplm.rescoring.minimum_error_rate import tune
+from keras_nplm.rescoring.nbest import NBestList
+from keras_nplm.rescoring.ranking import rank_lists
 
 FEATURES = {"score": np.array([-1.0, -2, -2]), "nplm": np.array([-9.0, -4, -4])}
 LISTS_WITH_SCORES = [NBestList("0", [*"abc"], FEATURES)]
