@@ -3,8 +3,9 @@ file itself.
 """
 
 import contextlib
+import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from keras_nplm.rescoring.features import (
 from keras_nplm.rescoring.line_formats import DECODER_SCORE
 from keras_nplm.rescoring.losses import Losses, add_losses
 from keras_nplm.rescoring.minimum_error_rate import RESTARTS, tune_pairs
-from keras_nplm.rescoring.nbest import NBestFile
+from keras_nplm.rescoring.nbest import NBestFile, NBestList
 from keras_nplm.rescoring.ranking import WeightedFeatures
 from keras_nplm.rescoring.writer import open_nbest_writer
 
@@ -55,35 +56,58 @@ def rescore_file(
         - With `losses`, their sums: `baseline` of the decoder's first hypotheses, `rescored`, and
             `oracle` of the best.
     """
+    pairs: Iterable[tuple[NBestList, np.ndarray]]
     pairs = add_losses(add_scores(nbest, score, name), losses)
     if tune_weights:
         pairs = list(pairs)
         weights = tune_pairs(pairs, weights, name=name, restarts=restarts, seed=seed)
     weighted = WeightedFeatures(weights, name)
-    sums = np.zeros(3)
-    num_lists = hypotheses = changed = 0
-    writer = (
-        open_nbest_writer(output, nbest.format, nbest.header)
-        if write
-        else contextlib.nullcontext(lambda _: None)
-    )
-    with writer as write_list:
+    figures = _Figures()
+    with contextlib.ExitStack() as stack:
+        write_list = None
+        if write:
+            writer = open_nbest_writer(output, nbest.format, nbest.header)
+            write_list = stack.enter_context(writer)
         for one, loss in pairs:
             order = weighted.rank(one)
-            decoder_best = int(np.argmax(one.features.get(DECODER_SCORE, 0)))
-            sums += loss[decoder_best], loss.min(), loss[order[0]]
-            num_lists = num_lists + 1
-            hypotheses = hypotheses + len(one)
-            changed += one.texts[order[0]] != one.texts[decoder_best]
-            write_list(one.reorder(order))
+            figures.add(one, loss, order)
+            if write_list is not None:
+                write_list(one.reorder(order))
+        # within the block: the file appears only if each weight has a feature
         weighted.check()
     result = {
         "format": nbest.format,
-        "lists": num_lists,
-        "hypotheses": hypotheses,
-        "changed": changed,
+        "lists": figures.lists,
+        "hypotheses": figures.hypotheses,
+        "changed": figures.changed,
+        "weights": None if weights is None else dict(weights),
     }
-    result["weights"] = None if weights is None else dict(weights)
     if losses:
-        result |= dict(zip(("baseline", "oracle", "rescored"), sums.tolist(), strict=True))
+        result["baseline"] = figures.baseline
+        result["oracle"] = figures.oracle
+        result["rescored"] = figures.rescored
     return result
+
+
+@dataclasses.dataclass
+class _Figures:
+    """What `rescore_file` counts, list by list."""
+
+    lists: int = 0
+    hypotheses: int = 0
+    changed: int = 0
+    baseline: float = 0.0
+    oracle: float = 0.0
+    rescored: float = 0.0
+
+    def add(self, nbest: NBestList, losses: np.ndarray, order: np.ndarray) -> None:
+        """Add a list, with the losses of its hypotheses and their new order."""
+        best = int(order[0])
+        # without scores the decoder's best hypothesis is its first
+        decoder_best = int(np.argmax(nbest.features.get(DECODER_SCORE, 0)))
+        self.lists += 1
+        self.hypotheses += len(nbest)
+        self.changed += nbest.texts[best] != nbest.texts[decoder_best]
+        self.baseline += float(losses[decoder_best])
+        self.oracle += float(losses.min())
+        self.rescored += float(losses[best])

@@ -15,8 +15,10 @@ def default_weights(features: Iterable[str], name: str = FEATURE_NAME) -> dict[s
     """Return the weight 1 for the language model and for the decoder score, or for all features of
     the decoder.
     """
-    decoder = [feature for feature in features if feature not in name_features(name)]
-    return dict.fromkeys([*([DECODER_SCORE] if DECODER_SCORE in decoder else decoder), name], 1.0)
+    of_decoder = [feature for feature in features if feature not in name_features(name)]
+    if DECODER_SCORE in of_decoder:
+        of_decoder = [DECODER_SCORE]
+    return dict.fromkeys([*of_decoder, name], 1.0)
 
 
 def rank_lists(
@@ -45,6 +47,7 @@ class WeightedFeatures:
                 )
         self._weights = weights
         self._name = name
+        # the features of all lists: a dictionary keeps their order
         self._known: dict[str, None] = {}
 
     def rank(self, nbest: NBestList) -> np.ndarray:
@@ -52,21 +55,24 @@ class WeightedFeatures:
         hypotheses, int64 [H].
         """
         self.register(nbest)
-        weights = (
-            default_weights(nbest.features, self._name) if self._weights is None else self._weights
-        )
-        nbest.totals = np.zeros(len(nbest))
+        weights = self._weights
+        if weights is None:
+            weights = default_weights(nbest.features, self._name)
+        totals = np.zeros(len(nbest))
+        # sums that are not finite are refused below
         with np.errstate(over="ignore", invalid="ignore"):
             for feature, weight in weights.items():
-                nbest.totals += weight * nbest.features.get(feature, 0.0)
-        if not np.isfinite(nbest.totals).all():
+                totals += weight * nbest.features.get(feature, 0.0)
+        if not np.isfinite(totals).all():
             raise InputError(
                 f"The weighted sums of list {nbest.name} are not finite. Fix: give smaller weights."
             )
+        nbest.totals = totals
         nbest.new_features = tuple(
             name for name in nbest.new_features if name == self._name or weights.get(name)
         )
-        return np.argsort(-nbest.totals, kind="stable")
+        # stable: equal hypotheses stay in the decoder's order
+        return np.argsort(-totals, kind="stable")
 
     def register(self, nbest: NBestList) -> None:
         """Record the features of a list."""
@@ -74,10 +80,10 @@ class WeightedFeatures:
 
     def check(self) -> None:
         """Check, after the last list, that each weight has a feature."""
-        if missing := [name for name in self._weights or () if name not in self._known]:
-            message = (
-                f"The N-best lists have no feature {min(missing)!r} for its weight. Received: "
-            )
+        missing = [name for name in self._weights or () if name not in self._known]
+        if missing:
+            known = ", ".join(self._known)
             raise InputError(
-                f"{message}{', '.join(self._known)}. Fix: give weights of these features only."
+                f"The N-best lists have no feature {min(missing)!r} for its weight. "
+                f"Received: {known}. Fix: give weights of these features only."
             )

@@ -1,13 +1,12 @@
 """Write N-best lists with their new features, list by list: Moses, Kaldi or TSV."""
 
 import contextlib
-import functools
 import gzip
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, cast
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
@@ -42,6 +41,8 @@ def open_nbest_writer(
 
 
 class _Writer:
+    """Writes lists to a file, and Kaldi's costs to files beside it, which `stack` closes."""
+
     def __init__(
         self,
         path: str | os.PathLike | None,
@@ -53,40 +54,68 @@ class _Writer:
         self._format = format
         self._header = header
         self._stack = stack
-        self._open = functools.cache(self._open_file)
+        # files by the suffix of their name: "" the file itself, ".FEATURE" an archive of costs
+        self._files: dict[str, IO[bytes]] = {}
         self._open("")
 
     def write(self, nbest: NBestList) -> None:
-        columns = {name: nbest.features[name].tolist() for name in nbest.new_features}
-        if nbest.totals is not None:
-            columns[f"{next(iter(columns), DECODER_SCORE)}_total"] = nbest.totals.tolist()
+        """Write a list of an `NBestFile`: its lines with the new features and the totals."""
+        new_features = {name: nbest.features[name].tolist() for name in nbest.new_features}
+        totals = None if nbest.totals is None else nbest.totals.tolist()
+        if self._format == "moses":
+            self._write_moses(nbest.lines, new_features, totals)
+            return
+        columns = dict(new_features)
+        if totals is not None:
+            name = next(iter(new_features), DECODER_SCORE)
+            columns[f"{name}_total"] = totals
+        if self._format == "tsv":
+            self._write_tsv(nbest.lines, columns)
+        else:
+            self._write_kaldi(nbest.lines, columns)
+
+    def _write_moses(
+        self, lines: list[str], new_features: dict[str, list[float]], totals: list[float] | None
+    ) -> None:
+        for row, line in enumerate(lines):
+            values = {name: column[row] for name, column in new_features.items()}
+            total = None if totals is None else totals[row]
+            self._write_line("", extend_moses_line(line, values, total))
+
+    def _write_tsv(self, lines: list[str], columns: dict[str, list[float]]) -> None:
         if self._header:
             self._write_line("", "\t".join([self._header, *columns]))
             self._header = None
-        for i, line in enumerate(nbest.lines):
-            values = {name: column[i] for name, column in columns.items()}
-            if self._format == "moses":
-                total = None if nbest.totals is None else values.popitem()[1]
-                line = extend_moses_line(line, values, total)
-            elif self._format == "tsv":
-                line = "\t".join([line, *map("{:.6f}".format, values.values())])
-            else:
-                for name, value in values.items():
-                    self._write_line(f".{name}", f"{split_fields(line)[0]} {-value:.6f}")
+        for row, line in enumerate(lines):
+            values = [f"{column[row]:.6f}" for column in columns.values()]
+            self._write_line("", "\t".join([line, *values]))
+
+    def _write_kaldi(self, lines: list[str], columns: dict[str, list[float]]) -> None:
+        for row, line in enumerate(lines):
+            key = split_fields(line)[0]
+            for name, column in columns.items():
+                cost = -column[row]
+                self._write_line(f".{name}", f"{key} {cost:.6f}")
             self._write_line("", line)
 
     def _write_line(self, suffix: str, line: str) -> None:
         self._open(suffix).write(line.encode("utf-8") + b"\n")
 
-    def _open_file(self, suffix: str) -> BinaryIO:
+    def _open(self, suffix: str) -> IO[bytes]:
+        if suffix not in self._files:
+            self._files[suffix] = self._open_file(suffix)
+        return self._files[suffix]
+
+    def _open_file(self, suffix: str) -> IO[bytes]:
         if self._path is None:
             return sys.stdout.buffer
         path = Path(self._path)
         is_gzip = path.suffix.lower() == ".gz"
-        target = path.with_name(path.stem + suffix + ".gz" if is_gzip else path.name + suffix)
-        file = self._stack.enter_context(self._stack.enter_context(replace_file(target)).open("wb"))
-        return (
-            self._stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
-            if is_gzip
-            else file
-        )
+        name = f"{path.stem}{suffix}.gz" if is_gzip else f"{path.name}{suffix}"
+        temporary = self._stack.enter_context(replace_file(path.with_name(name)))
+        file = self._stack.enter_context(temporary.open("wb"))
+        if not is_gzip:
+            return file
+        # neither a name nor a time: equal lists give equal bytes
+        zipped = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
+        return cast(IO[bytes], self._stack.enter_context(zipped))
