@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from keras_nplm.data.ids import BOS_ID, PAD_ID, check_ngrams, find_distinct_rows
+from keras_nplm.data.ids import BOS_ID, PAD_ID, check_contexts, check_ngrams, find_distinct_rows
 from keras_nplm.io.errors import InputError, check_argument
 
 NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster in large blocks
@@ -150,15 +150,16 @@ class NextWordModel:
         """Return ln P(w | context) of every word w in nats, float [B, |V|]; exp of a row sums
         to 1.
         """
-        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
+        context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
         if len(context_ids) <= DISTRIBUTION_ROWS:
             return self._next_log_probs(context_ids)
-        result = None
-        for block in row_blocks(len(context_ids), DISTRIBUTION_ROWS):
-            rows = self._next_log_probs(context_ids[block])
-            if result is None:  # filled block by block: concatenating would need twice the memory
-                result = np.empty((len(context_ids), rows.shape[1]), rows.dtype)
-            result[block] = rows
+        first, *others = row_blocks(len(context_ids), DISTRIBUTION_ROWS)
+        rows = self._next_log_probs(context_ids[first])
+        # filled block by block: concatenating would need twice the memory
+        result = np.empty((len(context_ids), rows.shape[1]), rows.dtype)
+        result[first] = rows
+        for block in others:
+            result[block] = self._next_log_probs(context_ids[block])
         return result
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.boundary import find_targets
-from keras_nplm.data.ids import check_ngrams
+from keras_nplm.data.ids import check_contexts
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.models.base import (
     ModelFolder,
@@ -40,13 +40,10 @@ class NetworkWithBackground(NextWordModel):
         )
         self.network = network
         self.background = background
+        self.parts = [network, background]
         self.order = max(network.order, background.order)
         self.vocabulary_size = network.vocabulary_size
         self.boundary = resolve_boundary([network, background])
-
-    @property
-    def parts(self) -> Sequence[NextWordModel]:
-        return [self.network, self.background]
 
     def with_parts(self, parts: Sequence[NextWordModel]) -> "NetworkWithBackground":
         network, background = parts
@@ -111,7 +108,7 @@ class Shortlist(NetworkWithBackground):
         """Return 1 - P_S(h), the background's probability of all words outside the list, float64
         [B].
         """
-        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
+        context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
         return np.minimum(self.mass.look_up(cut_contexts(self.background, context_ids)), 1)
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:

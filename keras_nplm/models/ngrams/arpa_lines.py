@@ -185,9 +185,11 @@ def _parse_rows(
         refuse(backoffs != 0, f"no back-off, since {order} is the highest order")
     words = [word for row in fields for word in row[1 : order + 1]]
     ids = np.fromiter(map(place.get, words, itertools.repeat(-1)), np.int32).reshape(-1, order)
-    if (ids < 0).any():
-        unknown = words[int(np.argmax(ids.ravel() < 0))]
-        refuse((ids < 0).any(axis=1), f"words of the vocabulary, and {unknown!r} is not one")
+    is_unknown = ids < 0
+    if is_unknown.any():
+        unknown = words[int(np.argmax(is_unknown))]
+        has_unknown = np.logical_or.reduce(is_unknown, axis=1)
+        refuse(has_unknown, f"words of the vocabulary, and {unknown!r} is not one")
     return Section(numbers, ids, log10_probs, backoffs)
 
 

@@ -19,7 +19,7 @@ from keras_nplm.models.ngrams.tables import refuse_unless
 
 
 @saved_as("class-based")
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(repr=False, eq=False)
 class ClassBased(NgramModel):
     """Class-based n-gram language model.
 
@@ -41,17 +41,10 @@ class ClassBased(NgramModel):
     uniform: np.ndarray
     uniform_weight: float
 
-    @property
-    def order(self) -> int:
-        return self.class_model.order
-
-    @property
-    def vocabulary_size(self) -> int:
-        return len(self.classes)
-
-    @property
-    def boundary(self) -> str:
-        return self.class_model.boundary
+    def __post_init__(self) -> None:
+        self.order = self.class_model.order
+        self.vocabulary_size = len(self.classes)
+        self.boundary = self.class_model.boundary
 
     @property
     def num_ngrams(self) -> list[int]:

@@ -26,7 +26,7 @@ from keras_nplm.models.ngrams.tables import (
 
 
 @saved_as("deleted-interpolation")
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(repr=False, eq=False)
 class DeletedInterpolation(NgramModel):
     """Interpolated n-gram language model: relative frequencies of orders 1 to n, and the uniform
     distribution.
@@ -51,13 +51,9 @@ class DeletedInterpolation(NgramModel):
     weights: np.ndarray
     boundary: str | None = None
 
-    @property
-    def order(self) -> int:
-        return len(self.keys) + 1
-
-    @property
-    def vocabulary_size(self) -> int:
-        return len(self.unigrams)
+    def __post_init__(self) -> None:
+        self.order = len(self.keys) + 1
+        self.vocabulary_size = len(self.unigrams)
 
     @property
     def num_ngrams(self) -> list[int]:

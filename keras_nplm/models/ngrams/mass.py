@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_nplm.data.ids import check_ngrams, find_distinct_rows
+from keras_nplm.data.ids import check_contexts, find_distinct_rows
 from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel, compute_backoff_log_probs
 
@@ -42,7 +42,7 @@ class BackoffMass:
 
     def look_up(self, context_ids: np.ndarray) -> np.ndarray:
         """Return M of each context, float64 [B], for int [B, n-1], oldest word first."""
-        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
+        context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
         mass = np.full(len(context_ids), self.empty)
         for k, (rows, nodes) in enumerate(self._contexts.walk(context_ids)):
             mass[rows] = self.masses[k][nodes]
@@ -63,7 +63,7 @@ class SummedMass:
 
     def look_up(self, context_ids: np.ndarray) -> np.ndarray:
         """Return M of each context, float64 [B], for int [B, n-1], oldest word first."""
-        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
+        context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
         num_cached = len(self._contexts)
         contexts, which = find_distinct_rows(np.concatenate([self._contexts, context_ids]))
         masses = np.full(len(contexts), -1.0)

@@ -71,7 +71,7 @@ class TemporaryColumns(contextlib.ExitStack):
         self._directory = directory
 
     def open_file(self) -> IO[bytes]:
-        return tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=self._directory)  # type: ignore[return-value]
+        return tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._directory))
 
     def add(self, dtype: Any) -> DiskColumn:
         return DiskColumn(self.enter_context(self.open_file()), dtype)

@@ -143,12 +143,10 @@ def _find_needs(model: BackoffModel) -> list[np.ndarray]:
         nodes, last = np.divmod(model.keys[k - 2], size)
         words = model.contexts.words(k - 1)
         beginning = model.contexts.find_nodes(words[:, :-1]) * size + words[:, -1]
-        ending = model.contexts.parents(k - 1)[nodes] * size + last
-        needs.append(
-            np.column_stack(
-                [find(model.keys[k - 3], beginning)[nodes], find(model.keys[k - 3], ending)]
-            )
-        )
+        parents = model.contexts.keys[k - 3] // size
+        ending = parents[nodes] * size + last
+        shorter = model.keys[k - 3]
+        needs.append(np.column_stack([find(shorter, beginning)[nodes], find(shorter, ending)]))
     return needs
 
 

@@ -72,7 +72,7 @@ def sort_ngrams(
             keeps_count = columns[i][ends_here] == BOS_ID
             from_above = contexts[i + 1 - (length == 0)].parents[above.nodes] << bits | above.words
             keys = np.concatenate([from_above, keys[keeps_count], keys[~keeps_count]])
-            num_counted = len(from_above) + np.count_nonzero(keeps_count)
+            num_counted = len(from_above) + int(np.count_nonzero(keeps_count))
             keys, counts, places = _count_keys(keys, num_counted, node_bits + bits)
             occurrences = np.bincount(
                 places[: len(from_above)], above.occurrences, len(keys)
