@@ -306,7 +306,8 @@ def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = Non
     """Return the boundary of models, which must be one, and equal to `boundary` where given; None
     if none is known.
     """
-    boundaries = [model.boundary for model in models]
+    # `evaluate` takes any object with `order` and `log_prob`
+    boundaries = [getattr(model, "boundary", None) for model in models]
     known = {name for name in boundaries if name is not None}
     if len(known) > 1:
         names = ", ".join(map(str, boundaries))
