@@ -39,7 +39,7 @@ class WordSearch(tf.Module):
         super().__init__()
         self._size = len(pieces.texts)
         self.model = model
-        self._top_k = top_k
+        self.top_k = top_k
         self._number, self._beam = completion.choose_beam(top_k, self._size)
         self.block_rows = max(1, _BLOCK_NUMBERS // (self._beam * max(self._size, 4 * self._beam)))
         self._texts = tf.constant(pieces.texts)  # [|V|]
@@ -79,10 +79,10 @@ class WordSearch(tf.Module):
                 *map(tf.TensorShape, ([None, None, self._size], [None, None], [None, None])),
             ),
         )
-        padded = tf.pad(state.ended, [[0, 0], [0, self._top_k]], constant_values=_LOG_ZERO)[
-            :, : self._top_k
+        padded = tf.pad(state.ended, [[0, 0], [0, self.top_k]], constant_values=_LOG_ZERO)[
+            :, : self.top_k
         ]
-        words = tf.pad(state.words, [[0, 0], [0, self._top_k]])[:, : self._top_k]
+        words = tf.pad(state.words, [[0, 0], [0, self.top_k]])[:, : self.top_k]
         return words, tf.cast(tf.exp(padded), tf.float32)
 
     def _start(
