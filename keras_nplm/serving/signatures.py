@@ -323,10 +323,11 @@ class LogProbIds(ServedFunction):
 
     def compute(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> dict[str, tf.Tensor]:
         given = tf.concat([context_ids, target_ids[:, None]], axis=1)
-        is_valid, ngrams = self.check_ids(given)
+        is_valid, checked = self.check_ids(given)
 
         def score_ngrams(block: slice) -> tuple[tf.Tensor]:
-            log_prob = self.model.log_prob(ngrams[block, :-1], ngrams[block, -1])
+            ngrams = checked[block]
+            log_prob = self.model.log_prob(ngrams[:, :-1], ngrams[:, -1])
             return (tf.cast(log_prob, tf.float32),)
 
         spec = tf.TensorSpec([None], tf.float32)
