@@ -4,7 +4,9 @@ text.
 
 import dataclasses
 from pathlib import Path
+from typing import NamedTuple
 
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import (
     NUMBER,
     check_fields,
@@ -14,11 +16,35 @@ from keras_nplm.io.files import (
     write_json,
 )
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights
+from keras_nplm.models.dynamic import (
+    DynamicSettings,
+    TunedDynamics,
+    digest_weights,
+    make_dynamic,
+)
 from keras_nplm.models.dynamic.tuning import find_learners
 
 DYNAMICS_FILE = "dynamic.json"
 _SQUARES_FILE = "dynamic.npz"  # mean squares of the gradients, for the rule "rms"
+
+
+class Learner(NamedTuple):
+    """A copy of a model that learns as it reads, and its settings."""
+
+    model: NextWordModel
+    settings: DynamicSettings
+
+
+def make_learner(model: NextWordModel, chosen: DynamicSettings | TunedDynamics) -> Learner:
+    """Return a copy of a model that learns as it reads, with settings given or tuned."""
+    if isinstance(chosen, TunedDynamics):
+        learning = make_dynamic(model, chosen.settings, chosen.mean_squares)
+        return Learner(learning, chosen.settings)
+    if chosen.rule == "rms":
+        raise InputError(
+            "`dynamic.rule` must be 'sgd' in settings of your own. Received: rms. Fix: tune them."
+        )
+    return Learner(make_dynamic(model, chosen), chosen)
 
 
 def save_dynamics(directory: Path, tuned: TunedDynamics) -> list[Path]:

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.boundary import padding_id, predicts_end
 from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.io.errors import InputError, RunError, check_argument, import_extra, summarize_error
 from keras_nplm.io.files import replace_file
+from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.heads.energy import EnergyHead
@@ -117,10 +116,11 @@ class DeviceFunction(tf.Module):
 
     compute: Callable[..., dict[str, tf.Tensor]]
 
-    def __init__(self, network: ContextNetwork, boundary: str):
+    def __init__(self, network: ContextNetwork, codec: TextCodec):
         super().__init__(name="keras_nplm")
         self.model = DeviceGraph(_copy_for_devices(network))
-        self.boundary = boundary
+        self.first_context = codec.first_context(self.model.order)
+        self.predicts_end = codec.predicts_end
         self.inputs = self.specify_inputs()
         self.function = tf.function(self.compute, self.inputs, autograph=False)
 
@@ -154,13 +154,13 @@ class TextScores(DeviceFunction):
         places = tf.range(length + 1)
         # also in place of the padding
         targets = tf.where(places < lengths, tf.pad(ids, [[0, 0], [0, 1]]), EOS_ID)
-        first_context = np.full([1, order - 1], padding_id(self.boundary), np.int32)
-        paths = tf.concat([tf.tile(first_context, [number, 1]), targets], axis=1)
+        first_contexts = tf.tile(self.first_context[None], [number, 1])
+        paths = tf.concat([first_contexts, targets], axis=1)
         ngrams = tf.gather(paths, places[:, None] + tf.range(order), axis=1)
         ngrams = tf.reshape(ngrams, [-1, order])
         log_prob = self.model.log_prob(ngrams[:, :-1], ngrams[:, -1])
         log_prob = tf.reshape(log_prob, [number, length + 1])
-        num_predicted = lengths + int(predicts_end(self.boundary))
+        num_predicted = lengths + int(self.predicts_end)
         nll = -tf.reduce_sum(tf.where(places < num_predicted, log_prob, 0.0), axis=1)
         is_valid = (targets >= 0) & (targets < self.model.vocabulary_size)
         return {"nll": tf.where(tf.reduce_all(is_valid, axis=1), nll, float("nan"))}
@@ -258,7 +258,7 @@ def _build_module(language_model: LanguageModel, target: Path, signature: str) -
     )
     network = find_device_network(language_model.model)
     check_output_file(target)
-    return DEVICE_FUNCTIONS[signature](network, language_model.boundary)
+    return DEVICE_FUNCTIONS[signature](network, language_model.codec)
 
 
 def _copy_for_devices(network: ContextNetwork) -> ContextNetwork:

@@ -10,11 +10,13 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.ids import SPECIALS, UNK_ID
 from keras_nplm.io.errors import check_argument
-from keras_nplm.language_model.completion import LONGEST_PREFIX, WordPieces
+from keras_nplm.language_model.codec import TextCodec
+from keras_nplm.language_model.completion import LONGEST_PREFIX
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.word_pieces import WordPieces
+from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.serving.graph_model import GraphModel, build_graph, compute_in_blocks
 from keras_nplm.serving.prefixes import PrefixTable, UnfinishedWords
 from keras_nplm.serving.text import TextGraph, gather_ngrams
@@ -35,16 +37,18 @@ class ServedModel:
     """What the served functions of a language model share: its graphs and the limits of answers.
 
     Attributes:
-        language_model: the model in Python.
+        codec: the tokenizer and the vocabulary in Python.
+        network: the only network in the model, whose word vectors are served; else None.
         model: P(w | context) as a graph.
-        text: the tokenizer and the vocabulary as a graph.
+        text: the codec as a graph.
         completions: the words by their prefix: a table of them, or a search for the words of
             which the tokens are parts.
         top_k: the wanted number of words in an answer.
         max_text_length: limit of a text in bytes.
     """
 
-    language_model: LanguageModel
+    codec: TextCodec
+    network: ContextNetwork | None
     model: GraphModel
     text: TextGraph
     completions: PrefixTable | WordSearch
@@ -78,7 +82,7 @@ class ServedFunction(tf.Module):
         self.text = served.text
 
     @classmethod
-    def is_served(cls, language_model: LanguageModel) -> bool:
+    def is_possible(cls, served: ServedModel) -> bool:
         """Return whether a language model has this function."""
         return True
 
@@ -164,20 +168,20 @@ class PredictNext(WordFunction):
 
     def __init__(self, served: ServedModel):
         super().__init__(served)
-        proposed = served.language_model.proposed_ids
+        proposed = served.codec.proposed_ids
         self.first = int(proposed[0])  # the least id that may be returned
         self.top_k = min(served.top_k, len(proposed))
+        self.predicts_end = served.codec.predicts_end
         self.search: WordSearch | None = None
         # of subwords the next words are composed; of characters they are characters
-        composes_words = served.language_model.tokenizer.searches_words
+        composes_words = served.codec.tokenizer.searches_words
         if composes_words and isinstance(served.completions, WordSearch):
             self.search = served.completions
 
     def compute(self, contexts: tf.Tensor) -> dict[str, tf.Tensor]:
         if self.search is not None:
             no_prefixes = tf.fill(tf.shape(contexts), "")
-            with_end = predicts_end(self.text.boundary)
-            return self.search_words(self.search, contexts, no_prefixes, with_end)
+            return self.search_words(self.search, contexts, no_prefixes, self.predicts_end)
 
         def rank(context_ids: tf.Tensor, rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
             ids, probabilities = self.model.most_probable(context_ids, self.first, self.top_k)
@@ -211,7 +215,7 @@ class CompletePrefix(WordFunction):
         longest = LONGEST_PREFIX
         if isinstance(self.completions, PrefixTable):
             longest = self.completions.longest
-        self.unfinished = UnfinishedWords(served.language_model.tokenizer, longest)
+        self.unfinished = UnfinishedWords(served.codec.tokenizer, longest)
         self.top_k = min(served.top_k, self.model.vocabulary_size - len(SPECIALS))
 
     def compute(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -286,7 +290,7 @@ class PredictNextIds(ServedFunction):
 
     def __init__(self, served: ServedModel):
         super().__init__(served)
-        proposed = served.language_model.proposed_ids
+        proposed = served.codec.proposed_ids
         self.first = int(proposed[0])  # the least id that may be returned
         self.top_k = min(served.top_k, len(proposed))
 
@@ -350,13 +354,12 @@ class Embed(ServedFunction):
 
     def __init__(self, served: ServedModel):
         super().__init__(served)
-        network = served.language_model.network
-        assert network is not None  # see `is_served`
-        self.C = network.embed.C.value
+        assert served.network is not None  # see `is_possible`
+        self.C = served.network.embed.C.value
 
     @classmethod
-    def is_served(cls, language_model: LanguageModel) -> bool:
-        return language_model.network is not None
+    def is_possible(cls, served: ServedModel) -> bool:
+        return served.network is not None
 
     def compute(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
         ids = self.text.look_up(words)
@@ -396,19 +399,26 @@ class ServingModule(tf.Module):
             "give a number of bytes.",
         )
         model = build_graph(language_model.model)
-        text = TextGraph(
-            language_model.vocabulary, language_model.tokenizer, language_model.boundary
-        )
-        index = language_model.word_index
+        codec = language_model.codec
+        text = TextGraph(codec.vocabulary, codec.tokenizer, codec.boundary)
+        index = codec.word_index
         completions: PrefixTable | WordSearch
         if isinstance(index, WordPieces):
             completions = WordSearch(model, index, top_k)
         else:
             completions = PrefixTable(index)
-        served = ServedModel(language_model, model, text, completions, top_k, max_text_length)
+        served = ServedModel(
+            codec=codec,
+            network=language_model.network,
+            model=model,
+            text=text,
+            completions=completions,
+            top_k=top_k,
+            max_text_length=max_text_length,
+        )
         self.functions: dict[str, ServedFunction] = {}
         for function in FUNCTIONS:
-            if function.is_served(language_model):
+            if function.is_possible(served):
                 self.functions[function.signature_name] = function(served)
 
     def signatures(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
