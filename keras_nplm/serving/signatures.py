@@ -173,7 +173,7 @@ class PredictNext(WordFunction):
         self.top_k = min(served.top_k, len(proposed))
         self.predicts_end = served.codec.predicts_end
         self.search: WordSearch | None = None
-        # of subwords the next words are composed; of characters they are characters
+        # next words are composed of subwords and bytes; after characters come characters
         composes_words = served.codec.tokenizer.searches_words
         if composes_words and isinstance(served.completions, WordSearch):
             self.search = served.completions
