@@ -80,6 +80,10 @@ class TextCodec:
     def spelling(self, spelling: SpellingModel | None) -> None:
         self._spelling = spelling
 
+    def read_spelling_later(self, read: ReadSpelling) -> None:
+        """Set the function that reads the spelling model when it is first used."""
+        self._spelling = read
+
     def with_vocabulary(self, vocabulary: Vocabulary) -> "TextCodec":
         """Return a codec with more words, which leave the spelling model."""
         spelling = self.spelling

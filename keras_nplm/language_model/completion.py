@@ -173,10 +173,10 @@ def _merge_words(pairs: list[tuple[bytes, float]], number: int) -> dict[bytes, f
     spellings: dict[bytes, list[float]] = {}
     for text, score in pairs:
         spellings.setdefault(text, []).append(score)
-    merged = {
-        text: _round(_log_sum_exp(np.array([s]))[0]) if s[1:] else s[0]
-        for text, s in spellings.items()
-    }
+    merged: dict[bytes, float] = {}
+    for text, scores in spellings.items():
+        is_spelled_once = len(scores) == 1
+        merged[text] = scores[0] if is_spelled_once else float(_round(_log_sum_exp([scores]))[0])
     ranked = sorted(
         (text for text in merged if merged[text] > -np.inf), key=lambda text: -merged[text]
     )
@@ -192,8 +192,9 @@ def _round(log_probs: np.ndarray) -> np.ndarray:
     return np.round(np.asarray(log_probs, np.float64) * SCALE) / SCALE
 
 
-def _log_sum_exp(scores: np.ndarray) -> np.ndarray:
+def _log_sum_exp(rows: np.ndarray | list[list[float]]) -> np.ndarray:
     """Return ln of the sum of each row, [B]; -inf if all are."""
+    scores = np.asarray(rows)
     largest = np.maximum(scores.max(axis=1), _LEAST)
     sums = np.exp(scores - largest[:, None]).sum(axis=1)
     return np.where(

@@ -1,6 +1,5 @@
 """Perplexity and bits per character of a text, token ids or a split, under a language model."""
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -14,9 +13,9 @@ from keras_nplm.data.shards import count_ids, encode_text, sum_counts
 from keras_nplm.data.text_counts import TextCounter
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.codec import TextCodec
-from keras_nplm.language_model.dynamics import Learner
-from keras_nplm.models.base import Network, NextWordModel
-from keras_nplm.models.evaluation import evaluate, evaluate_each
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.collectors import Collector, Perplexity
+from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.text_figures import TextSize, compute_text_figures
 
 Text = str | Iterable[str] | np.ndarray  # a split, lines or ids
@@ -28,35 +27,23 @@ def evaluate_text(
     codec: TextCodec,
     text: Text,
     corpus: EncodedCorpus | None,
-    ln_z: bool = False,
-    learner: Learner | None = None,
+    collectors: Sequence[Collector] = (),
 ) -> dict:
-    """Return the figures of a text; see `LanguageModel.evaluate`.
+    """Return the figures of a text: its perplexity, comparable figures, and those of collectors.
 
-    `learner`: a copy of the model that learns as it reads, with its settings.
+    See `LanguageModel.evaluate`. `corpus` has the splits that `text` may name.
     """
-    ids, size = _encode(model, codec, text, corpus)
+    ids, measure_size = _encode(model, codec, text, corpus)
     if not model.is_normalised:
         fix = "load the model without `self_normalised`."
         raise InputError(f"Self-normalised log-probabilities have no exact perplexity. Fix: {fix}")
-    measure = evaluate
-    if ln_z:
-        if not isinstance(model, Network):
-            raise InputError(
-                f"log Z can only be reported for an NPLM. Received: {type(model).__name__}."
-            )
-        from keras_nplm.models.networks.self_normalised import evaluate_with_ln_z
-
-        measure = evaluate_with_ln_z
-    if learner is None:
-        figures = measure(model, ids, codec.boundary)
-        return figures | compute_text_figures(figures["log_prob"], size())
-    figures, learned = evaluate_each([model, learner.model], ids, codec.boundary)
-    text_size = size()
-    learned |= compute_text_figures(learned["log_prob"], text_size) | {
-        "settings": dataclasses.asdict(learner.settings)
-    }
-    return figures | compute_text_figures(figures["log_prob"], text_size) | {"dynamic": learned}
+    figures = evaluate(model, ids, [Perplexity(), *collectors], codec.boundary)
+    size = measure_size()
+    figures.update(compute_text_figures(figures["log_prob"], size))
+    if "dynamic" in figures:
+        dynamic = figures["dynamic"]
+        dynamic.update(compute_text_figures(dynamic["log_prob"], size))
+    return figures
 
 
 def _encode(

@@ -5,20 +5,18 @@ words out.
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_lines, check_text
+from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.boundary import check_boundary_name, has_documents
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.data.word_counts import batch_by_size
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.remote import fetch, open_output
@@ -38,22 +36,19 @@ from keras_nplm.language_model.generation import generate_text
 from keras_nplm.language_model.options import AdaptationOptions
 from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.language_model.presets import find_preset
-from keras_nplm.language_model.rescoring.features import (
-    FEATURE_NAME,
-    MIN_LOG_PROB,
-    add_scores,
-    rank_lists,
-)
-from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.scorer import Scorer, convert_to_arrays, self_normalise
 from keras_nplm.language_model.scoring import (
-    BATCH_CHARACTERS,
+    ScoringOptions,
     SentenceScore,
     TokenScore,
+    iterate_scores,
     score_sentences,
+    score_tokens,
 )
 from keras_nplm.models.base import NextWordModel, find_network, resolve_boundary
+from keras_nplm.models.collectors import Collector
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
+from keras_nplm.models.dynamic.collector import Dynamic
 from keras_nplm.models.model_files import check_savable, get_kind, load_model, save_model
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
@@ -66,8 +61,7 @@ CORPUS_FILE = "corpus/corpus.json"
 
 
 class LanguageModel(Pickled):
-    """A language model with its vocabulary and tokenizer: score, complete, generate and rescore
-    text.
+    """A language model with its vocabulary and tokenizer: score, complete and generate text.
 
     Args:
         model: an NPLM, an n-gram model, a `Mixture`, a `Shortlist`, or any `NextWordModel`.
@@ -230,7 +224,7 @@ class LanguageModel(Pickled):
         directory = Path(directory).absolute()
         if (directory / SPELLING_FILE).is_file():
             read_spelling = functools.partial(SpellingModel.load, directory / SPELLING_FILE)
-            language_model.codec.spelling = read_spelling
+            language_model.codec.read_spelling_later(read_spelling)
         readers: dict[str, Callable[[], Any]] = {
             CORPUS_FILE: functools.partial(load_encoded_corpus, directory, len(vocabulary)),
         }
@@ -323,7 +317,7 @@ class LanguageModel(Pickled):
     def evaluate(
         self,
         text: str | Iterable[str] | np.ndarray = "test",
-        ln_z: bool = False,
+        collectors: Sequence[Collector] = (),
         dynamic: bool | DynamicSettings = False,
     ) -> dict:
         """Return the exact perplexity of a text, its bits per character and its perplexity per
@@ -336,7 +330,8 @@ class LanguageModel(Pickled):
             text: lines of text, one sentence each; or token ids, int [T], each sentence closed by
                 `</s>`; or a split of the training corpus: `"train"`, `"validation"` or `"test"`.
                 Lines are read once and in bounded memory, so an iterator over a large file will do.
-            ln_z: also report `ln_z`, the mean and spread of log Z of an NPLM.
+            collectors: what else is measured, such as `Accuracy()`; see
+                `keras_nplm.models.evaluation.evaluate`.
             dynamic: also report the figures of dynamic evaluation: a copy of the model learns from
                 the words that it has predicted. True: with the settings of `tune_dynamic`. See
                 `keras_nplm.models.dynamic`.
@@ -347,13 +342,11 @@ class LanguageModel(Pickled):
             `characters`, `words`, `spelling_log_prob` (nats). `dynamic`, on request: the same
             figures, and `settings`.
         """
-        if dynamic and ln_z:
-            raise InputError(
-                f"`dynamic` must be False with `ln_z`. Received: {dynamic}. Fix: evaluate twice."
-            )
-        learner = self._make_learner(dynamic) if dynamic else None
+        measured = list(collectors)
+        if dynamic:
+            measured.append(Dynamic(*self._make_learner(dynamic)))
         corpus = self.corpus if isinstance(text, str) else None
-        return evaluate_text(self.model, self.codec, text, corpus, ln_z, learner)
+        return evaluate_text(self.model, self.codec, text, corpus, measured)
 
     def _make_learner(self, dynamic: bool | DynamicSettings) -> Learner:
         """Return a copy that learns as it reads, with given settings or with tuned ones."""
@@ -426,7 +419,8 @@ class LanguageModel(Pickled):
         hypothesis of an N-best list. Then a blank one has ln P(</s>), too: the hypothesis that
         nothing was said.
         """
-        return self._score(sentences, dynamic, alone, min_log_prob=min_log_prob)
+        scorer, options = self._open_scorer(dynamic, alone, min_log_prob)
+        return iterate_scores(score_sentences, scorer, check_lines(sentences, "sentences"), options)
 
     def score_tokens(
         self, sentences: Iterable[str], *, dynamic: bool | DynamicSettings = False
@@ -439,25 +433,26 @@ class LanguageModel(Pickled):
         >>> [(score.token, score.order, score.is_unknown) for score in scores]
         [('The', 2, False), ('valuable', 3, True), ('</s>', 4, False)]
         """
-        return self._score(sentences, dynamic, by_token=True)
+        scorer, options = self._open_scorer(dynamic)
+        return iterate_scores(score_tokens, scorer, check_lines(sentences, "sentences"), options)
 
-    def _score(
+    def _open_scorer(
         self,
-        sentences: Iterable[str],
         dynamic: bool | DynamicSettings,
         alone: bool = False,
-        **options: Any,
-    ) -> Iterator[Any]:
-        lines = check_lines(sentences, "sentences")
+        min_log_prob: float = -np.inf,
+    ) -> tuple[Scorer, ScoringOptions]:
+        """Return the scorer of sentences, of a copy that learns if `dynamic`, and its options."""
         model = self._make_learner(dynamic).model if dynamic else self.model
         scorer = Scorer(model, self.codec)
-        options["scores_blank"] = alone
-        if has_documents(self.boundary) and not alone:
-            options["context"] = bytearray(scorer.begin())
-        if dynamic:
-            return _score_and_learn(scorer, lines, options)
-        batches = batch_by_size(lines, BATCH_CHARACTERS)
-        return (score for batch in batches for score in score_sentences(scorer, batch, **options))
+        is_one_text = has_documents(self.boundary) and not alone
+        options = ScoringOptions(
+            min_log_prob=min_log_prob,
+            in_order=bool(dynamic),
+            scores_blank=alone,
+            context=bytearray(scorer.begin()) if is_one_text else None,
+        )
+        return scorer, options
 
     def scorer(self, self_normalised: bool = False) -> Scorer:
         """Return a scorer for decoders: log-probabilities a few words at a time; see `Scorer`.
@@ -473,24 +468,6 @@ class LanguageModel(Pickled):
             self_normalised |= origin.self_normalised
             origin = dataclasses.replace(origin, load=_load_scorer, self_normalised=self_normalised)
         return Scorer(convert(self.model), self.codec, origin)
-
-    def rescore(
-        self,
-        lists: Iterable[NBestList],
-        weights: Mapping[str, float] | None = None,
-        *,
-        name: str = FEATURE_NAME,
-    ) -> Iterator[NBestList]:
-        """Rescore N-best lists: add this model's features and sort the hypotheses by the weighted
-        sum of features.
-
-        The feature `name` is ln P(hypothesis), at least -228 per token. `name_words` is the number
-        of predicted tokens, and `name_unk` the number of out-of-vocabulary words; these two are
-        kept only if they have a weight. The default of the weights is 1 for `"score"` (or for each
-        feature of a list without it) and 1 for `name`; `keras_nplm.tune` finds better ones.
-        """
-        score = functools.partial(self.score, min_log_prob=MIN_LOG_PROB, alone=True)
-        return rank_lists(add_scores(lists, score, name), weights, name)
 
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Return the most probable next words with P(w | context); `<unk>` is left out.
@@ -555,10 +532,7 @@ class LanguageModel(Pickled):
         `among`: search only this many most frequent words. The word itself and special tokens are
             left out.
         """
-        words, vectors = self.word_vectors()
-        return _pair_words(
-            words, *word_vectors.nearest(vectors, self._find_rows(word), top_k, among)
-        )
+        return word_vectors.find_nearest_words(self.model, self.codec, word, top_k, among)
 
     def analogy(
         self, a: str, b: str, c: str, top_k: int = 10, among: int | None = None
@@ -566,20 +540,13 @@ class LanguageModel(Pickled):
         """Solve a word analogy, "a is to b as c is to …", by the word vectors; options as
         `nearest`.
         """
-        words, vectors = self.word_vectors()
-        return _pair_words(
-            words, *word_vectors.analogies(vectors, [self._find_rows(a, b, c)], top_k, among)
-        )
+        return word_vectors.solve_analogy(self.model, self.codec, (a, b, c), top_k, among)
 
     def word_vectors(self) -> tuple[list[str], np.ndarray]:
         """Return the words without special tokens, and their word vectors: rows of C, float32 [N,
         m].
         """
-        kind = type(self.model).__name__
-        check_argument(
-            "model", self.network is not None, "an NPLM for word vectors", kind, "train one."
-        )
-        return self.vocabulary.words[len(SPECIALS) :], self.network.embed.C.numpy()[len(SPECIALS) :]
+        return word_vectors.list_word_vectors(self.model, self.codec)
 
     @property
     def network(self) -> "ContextNetwork | None":
@@ -588,29 +555,7 @@ class LanguageModel(Pickled):
         """
         return find_network(self.model)
 
-    def _find_rows(self, *words: str) -> list[int]:
-        return word_vectors.find_rows(
-            [check_text(word, "word") for word in words], self.vocabulary, self.tokenizer
-        )
-
 
 def _load_scorer(path: str, self_normalised: bool) -> Scorer:
     """Load the scorer of a model directory, for a pickle."""
     return LanguageModel.load(path, self_normalised).scorer()
-
-
-def _score_and_learn(
-    scorer: Scorer, lines: Iterable[str], options: dict[str, Any]
-) -> Iterator[Any]:
-    """Iterate over the scores of lines under a model that learns from each before it scores the
-    next.
-    """
-    for line in lines:
-        yield from score_sentences(scorer, [line], in_order=True, **options)
-        scorer.model.learn_rest()
-
-
-def _pair_words(
-    words: list[str], neighbours: np.ndarray, cosines: np.ndarray
-) -> list[tuple[str, float]]:
-    return [(words[i], float(cosine)) for i, cosine in zip(neighbours[0], cosines[0], strict=True)]
