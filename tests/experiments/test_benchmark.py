@@ -153,7 +153,7 @@ def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypa
     ]
     assert rows[2]["ratio_to_ours"] == {"static": 1.5, "cache": 1.0, "dynamic": 1.5}
     assert rows[3] == {"name": "PyTorch Transformer", "failure": "torch not installed"}
-    table = quality.STUDY.format({"rows": rows})
+    table = quality.BENCHMARK.format({"rows": rows})
     assert (
         "| PyTorch LSTM | 300 | 2.5 | 2.0 | 400.0 | 300.0 | 1.50 | 350.0 | 240.0 | 1.00 |" in table
     )

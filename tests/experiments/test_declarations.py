@@ -78,7 +78,7 @@ def places(tmp_path, monkeypatch):
     )
     (tmp_path / "FRONT.md").write_text("# Front\n<!-- results -->\n<!-- end of results -->\n")
     paths = tmp_path / "records", tmp_path / "README.md", tmp_path / "FRONT.md"
-    for name, path in zip(("_DIRECTORY", "_PAGE", "_README"), paths, strict=True):
+    for name, path in zip(("DIRECTORY", "PAGE", "README"), paths, strict=True):
         monkeypatch.setattr(records, name, path)
     return paths[1:]
 
@@ -88,7 +88,7 @@ def test_the_page_is_what_the_recorded_reports_give_and_short(places, monkeypatc
     page = PAGE.read_text(encoding="utf-8")
     assert places[0].read_text(encoding="utf-8") == page
     assert len(page.splitlines()) <= 250 and all(f"### `{name}`: " in page for name in BENCHMARKS)
-    monkeypatch.setattr(records, "_PAGE", places[0] / "absent" / "README.md")
+    monkeypatch.setattr(records, "PAGE", places[0] / "absent" / "README.md")
     with pytest.raises(InputError, match="needs a checkout"):
         records.check_can_record()
 

@@ -112,8 +112,8 @@ def test_table_1_is_made_and_reported(tmp_path, text, monkeypatch, capsys):
     )
     monkeypatch.setattr(paper, "PAPER_ROWS", rows)
     monkeypatch.setattr(paper, "STUDY", dataclasses.replace(paper.STUDY, rows=rows))
-    monkeypatch.setattr(paper, "_VECTORS_ROW", "mlp1")
-    monkeypatch.setattr(paper, "_QUERIES", ("b", "zyzzyva"))
+    monkeypatch.setattr(paper, "VECTORS_ROW", "mlp1")
+    monkeypatch.setattr(paper, "QUERIES", ("b", "zyzzyva"))
     assert main(["paper", "--output", str(tmp_path), "--json"]) == 0
     report = json.loads((tmp_path / "studies" / "paper.json").read_text())
     assert report.items() <= json.loads(capsys.readouterr().out).items()
@@ -147,7 +147,7 @@ def test_the_study_dynamic_has_the_figures_of_the_models(tmp_path, text):
     save_dynamics(rows / dynamic.NETWORKS[0].name, tuned)
     report = json.loads(json.dumps(dynamic.STUDY.report(tmp_path)))
     by_title = {row["title"]: row for row in report["mixtures"]}
-    first = log_probs.load_tuned(rows / dynamic.NETWORKS[0].name)
+    first = LanguageModel.load(rows / dynamic.NETWORKS[0].name)
     assert by_title["one network"]["test"] == pytest.approx(first.evaluate("test")["perplexity"])
     reading = first.evaluate("test", dynamic=True)["dynamic"]["perplexity"]
     assert by_title["one network, dynamic"]["test"] == pytest.approx(reading)
