@@ -64,7 +64,7 @@ def build_groups(
 
 
 def _build_matrix_products(batch: int, size: int) -> Callable[[], object]:
-    """Return the two matrix products of the network alone, on random x [batch, (n-1)m]."""
+    """Return the two matrix products of the network alone, on a random x [batch, (n-1)m]."""
     network = PAPER.network
     x_size = network.embedding_dim * (network.order - 1)
     x = tf.random.normal([batch, x_size])
@@ -72,10 +72,10 @@ def _build_matrix_products(batch: int, size: int) -> Callable[[], object]:
     output = tf.random.normal([size, network.hidden_units])
 
     @tf.function
-    def multiply() -> tf.Tensor:
+    def multiply(x: tf.Tensor) -> tf.Tensor:
         return tf.matmul(tf.matmul(x, hidden), output, transpose_b=True)
 
-    return multiply
+    return functools.partial(multiply, x)
 
 
 def _build_device_group(
