@@ -27,7 +27,6 @@ from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import Column, Table
 from keras_nplm.io.files import read_json
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
@@ -143,9 +142,7 @@ def _measure_layout(row: Row, model: Path) -> dict:
     encoded = EncodedCorpus.load(model / "corpus")
     hybrid = LanguageModel.load(model).model
     assert isinstance(hybrid, Hybrid)  # the default of characters
-    kneser_ney = evaluate_split(
-        hybrid.background, encoded, "test", None, load_spelling(model), evaluate
-    )
+    kneser_ney = evaluate_split(hybrid.background, encoded, "test", None, load_spelling(model))
     return {
         "title": row.title,
         "types": encoded.vocabulary_size,
