@@ -236,5 +236,5 @@ def test_quality_trains_a_model_in_its_process(tmp_path):
         assert row["cache"]["test"] <= 1.01 * row["test"]
         assert read_json(tmp_path / "quality" / f"{model}-300.json")["recipe"]["steps"] == 60
     peer = networks.run_torch(networks.PAPER, "training", 300)
-    assert peer.run_round()["ngrams"] == 6 * networks.PAPER.batch_size  # beside TensorFlow
+    assert peer.run_round()["ngrams"] == 6 * networks.PAPER.training.batch_size  # beside TensorFlow
     peer.close()

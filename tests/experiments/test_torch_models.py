@@ -97,7 +97,7 @@ result["changed"] = [
 ]
 result["counts"] = [training["steps"], training["tokens"]]
 for kind in MODELS:
-    other_length = RECIPE | {"length": 2 * TOKENS, "rate": 0.003}
+    other_length = {**RECIPE, "length": 2 * TOKENS, "rate": 0.01}
     model = MODELS[kind](other_length, V)
     with torch.no_grad():
         result[f"{kind} h"] = model.encode(tokens[:, :-1], None)[0][0].numpy()
@@ -151,4 +151,4 @@ def test_peers_learn_and_their_cache_is_that_of_the_formula(figures, kind):
         expected = weights[text[past] == text[t]].sum() / weights.sum()
         assert np.exp(found[t, 1]) == pytest.approx(expected, abs=1e-5)
     assert found[0, 1] == -np.inf
-    assert figures[f"{kind} learned"] < 5
+    assert figures[f"{kind} learned"] < 3  # the frequencies of the five words alone give 5
