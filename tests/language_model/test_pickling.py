@@ -71,35 +71,49 @@ def _subwords():
     return LanguageModel(_kneser_ney("sentencepiece", vocabulary), vocabulary, "sentencepiece")
 
 
-def _words(model):
-    return LanguageModel(model, VOCABULARY, "words")
-
-
 def _shortlist():
     return Shortlist(_network(head=LinearHead(V, num_outputs=9, name="prob")), _kneser_ney())
 
 
-BUILDERS = {
-    "kneser-ney": lambda: _words(_kneser_ney()),
-    "characters": _characters,
-    "subwords": _subwords,
-    "network": lambda: _words(_network()),
-    "pointer": lambda: _words(_network(kind=PointerNetwork)),
-    "residual blocks": lambda: _words(
-        _network(hidden=DeepHidden(4, residual_blocks=1, name="hidden"))
-    ),
-    "energy": lambda: _words(_randomise(compose_energy(V, 3, 3, 4))),
-    "short-list": lambda: _words(_shortlist()),
-    "hybrid": lambda: _words(Hybrid(_network(kind=HybridNetwork), _kneser_ney())),
-    "mixture": lambda: _words(
-        Mixture([_network(), _kneser_ney(), UnigramCache(V, length=9)], [0.4, 0.3, 0.3])
-    ),
+def _mixture():
+    return Mixture([_network(), _kneser_ney(), UnigramCache(V, length=9)], [0.4, 0.3, 0.3])
+
+
+def _pointer():
+    return _network(kind=PointerNetwork)
+
+
+def _residual():
+    return _network(hidden=DeepHidden(4, residual_blocks=1, name="hidden"))
+
+
+def _energy():
+    return _randomise(compose_energy(V, 3, 3, 4))
+
+
+def _hybrid():
+    return Hybrid(_network(kind=HybridNetwork), _kneser_ney())
+
+
+MODELS = {
+    "kneser-ney": _kneser_ney,
+    "network": _network,
+    "pointer": _pointer,
+    "residual blocks": _residual,
+    "energy": _energy,
+    "short-list": _shortlist,
+    "hybrid": _hybrid,
+    "mixture": _mixture,
 }
+OF_OTHER_TOKENS = {"characters": _characters, "subwords": _subwords}
+BUILDERS = {**MODELS, **OF_OTHER_TOKENS}
 
 
 @functools.cache
 def build(name: str) -> LanguageModel:
-    return BUILDERS[name]()
+    if name in OF_OTHER_TOKENS:
+        return OF_OTHER_TOKENS[name]()
+    return LanguageModel(MODELS[name](), VOCABULARY, "words")
 
 
 def read_again(thing):

@@ -36,59 +36,91 @@ def _wrap(model, tokenizer: str = "words", boundary: str | None = None) -> Langu
     return LanguageModel(model, Vocabulary(WORDS), tokenizer, boundary)
 
 
-_MODEL_CALLS = [  # of an n-gram model of sentences
-    (lambda model: model.next_words("the", top_k=0), "`top_k` must be 1 or more"),
-    (lambda model: model.evaluate(), "has no corpus/, .* lines of text"),
-    (lambda model: model.evaluate(TEXT, [LogZ()]), "log Z .* NPLM. Received: BackoffModel"),
-    (lambda model: model.nearest("cat"), "an NPLM for word vectors. Received: BackoffModel"),
-    (
-        lambda model: _wrap(model.model, boundary="stream"),
-        "`boundary` must be 'sentence', as the model was trained",
-    ),
-    (
-        lambda model: LanguageModel.from_preset("../x"),
-        r"`name` must be one of reference\. Received: '\.\./x'",
-    ),
-    (lambda model: model.generate("the", num_words=0), "`num_words` must be 1 to"),
-    (lambda model: model.generate("the", temperature=np.nan), "`temperature` must be 0 or more"),
-]
+@pytest.fixture
+def ngram_model(build_ngram_model) -> LanguageModel:
+    return build_ngram_model("sentence")
 
 
-def _add(text, **options):
-    return lambda model: add_words(model, text, **options)
+def test_no_words_are_refused(ngram_model):
+    with pytest.raises(InputError, match="`top_k` must be 1 or more"):
+        ngram_model.next_words("the", top_k=0)
 
 
-_NETWORK_CALLS = [
-    (_add(TEXT, words=["dog", "cat"]), "'cat' is already in the vocabulary"),
-    (
-        lambda model: add_words(_wrap(NPLM(9, boundary="stream")), ["cow"]),
-        "'cow' has no word before it",
-    ),
-    (_add(["the </s> dog"]), "reserved token </s>"),
-    (lambda model: add_words(_wrap(compose(9, head=AdaptiveHead(9))), TEXT), "a row for each"),
-    (lambda model: model.adapt([]), "2 lines"),
-    (
-        lambda model: LanguageModel(model.model, Vocabulary(["a"]), "words"),
-        "of the model's size, 9. Received: 5 words",
-    ),
-    (
-        lambda model: LanguageModel(Uniform(5), Vocabulary(["cat"], {"cats": "cat"}), "words"),
-        r"with `\+lemmas`",
-    ),
-    (
-        lambda model: _wrap(Uniform(9)).evaluate(TEXT, dynamic=DynamicSettings()),
-        "`model` must be an NPLM or a mixture",
-    ),
-]
+def test_a_split_without_a_corpus_is_refused(ngram_model):
+    with pytest.raises(InputError, match="has no corpus/, .* lines of text"):
+        ngram_model.evaluate()
 
 
-_CALLS = [("n-grams", *row) for row in _MODEL_CALLS] + [("network", *row) for row in _NETWORK_CALLS]
+def test_log_z_of_an_ngram_model_is_refused(ngram_model):
+    with pytest.raises(InputError, match="log Z .* NPLM. Received: BackoffModel"):
+        ngram_model.evaluate(TEXT, [LogZ()])
 
 
-@pytest.mark.parametrize(("kind", "call", "words"), _CALLS)
-def test_invalid_calls_are_refused(build_ngram_model, network, kind, call, words):
-    with pytest.raises(InputError, match=words):
-        call(network if kind == "network" else build_ngram_model("sentence"))
+def test_word_vectors_of_an_ngram_model_are_refused(ngram_model):
+    with pytest.raises(InputError, match="an NPLM for word vectors. Received: BackoffModel"):
+        ngram_model.nearest("cat")
+
+
+def test_another_boundary_than_that_of_the_training_is_refused(ngram_model):
+    with pytest.raises(InputError, match="`boundary` must be 'sentence', as the model was trained"):
+        _wrap(ngram_model.model, boundary="stream")
+
+
+def test_an_unknown_preset_is_refused():
+    with pytest.raises(InputError, match=r"`name` must be one of reference\. Received: '\.\./x'"):
+        LanguageModel.from_preset("../x")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"num_words": 0}, "`num_words` must be 1 to", id="no words"),
+        pytest.param({"temperature": np.nan}, "`temperature` must be 0 or more", id="nan"),
+    ],
+)
+def test_options_of_generation_out_of_range_are_refused(ngram_model, options, message):
+    with pytest.raises(InputError, match=message):
+        ngram_model.generate("the", **options)
+
+
+def test_a_known_word_is_not_added(network):
+    with pytest.raises(InputError, match="'cat' is already in the vocabulary"):
+        add_words(network, TEXT, words=["dog", "cat"])
+
+
+def test_a_new_word_needs_a_context():
+    with pytest.raises(InputError, match="'cow' has no word before it"):
+        add_words(_wrap(NPLM(9, boundary="stream")), ["cow"])
+
+
+def test_a_reserved_token_is_not_added(network):
+    with pytest.raises(InputError, match="reserved token </s>"):
+        add_words(network, ["the </s> dog"])
+
+
+def test_words_are_not_added_to_an_adaptive_head():
+    with pytest.raises(InputError, match="a row for each"):
+        add_words(_wrap(compose(9, head=AdaptiveHead(9))), TEXT)
+
+
+def test_an_empty_text_does_not_adapt(network):
+    with pytest.raises(InputError, match="2 lines"):
+        network.adapt([])
+
+
+def test_a_vocabulary_of_another_size_is_refused(network):
+    with pytest.raises(InputError, match="of the model's size, 9. Received: 5 words"):
+        LanguageModel(network.model, Vocabulary(["a"]), "words")
+
+
+def test_a_vocabulary_of_lemmas_needs_a_tokenizer_of_lemmas():
+    with pytest.raises(InputError, match=r"with `\+lemmas`"):
+        LanguageModel(Uniform(5), Vocabulary(["cat"], {"cats": "cat"}), "words")
+
+
+def test_a_model_without_weights_does_not_learn():
+    with pytest.raises(InputError, match="`model` must be an NPLM or a mixture"):
+        _wrap(Uniform(9)).evaluate(TEXT, dynamic=DynamicSettings())
 
 
 @pytest.mark.parametrize(
