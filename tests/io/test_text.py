@@ -83,7 +83,7 @@ def test_archives_are_known_by_their_first_bytes(tmp_path, compress, name):
 def test_long_work_shows_a_bar_and_short_work_nothing(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     for seconds, shown in ((15.0, False), (1e-9, True)):
-        monkeypatch.setattr(progress, "_SECONDS_IN_A_LOG", seconds)
+        monkeypatch.setattr(progress, "SECONDS_IN_A_LOG", seconds)
         with progress.open_progress("Encoding", total=100) as bar:
             bar.update(25)
             bar.update(25)

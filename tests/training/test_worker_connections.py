@@ -71,7 +71,7 @@ def test_clusters_of_more_than_workers_are_refused(text, monkeypatch):
 @pytest.fixture
 def workers(monkeypatch) -> list[str]:
     """The addresses of three workers of this machine."""
-    monkeypatch.setattr(worker_connections, "_FIRST_NOTE", 0.0)
+    monkeypatch.setattr(worker_connections, "FIRST_NOTE", 0.0)
     sockets = [socket.create_server(("", 0)) for _ in range(3)]
     ports = [server.getsockname()[1] for server in sockets]
     for server in sockets:
