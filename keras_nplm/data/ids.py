@@ -66,30 +66,35 @@ def _refuse_ids(ids: Any, array: np.ndarray, argument: str) -> InputError:
     )
 
 
-def check_ngrams(
-    context_ids: np.ndarray,
-    target_ids: np.ndarray | None,
-    order: int,
-    vocabulary_size: int,
-    outputs: int | None = None,
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Check contexts [B, n-1] and targets [B] of a model, and convert them to int32.
-
-    Targets are below `outputs`.
-    """
+def check_contexts(context_ids: np.ndarray, order: int, vocabulary_size: int) -> np.ndarray:
+    """Check contexts [B, n-1] of a model, and convert them to int32."""
     context_ids = convert_ids(context_ids, "context_ids", None)
     if context_ids.ndim != 2 or context_ids.shape[1] != order - 1:
         raise InputError(
             f"`context_ids` must be [B, {order - 1}]. Received: {list(context_ids.shape)}."
         )
     check_ids(context_ids, vocabulary_size)
-    if target_ids is not None:
-        target_ids = convert_ids(target_ids, "target_ids", None)
-        if target_ids.shape != context_ids.shape[:1]:
-            raise InputError(
-                f"`target_ids` must be [{len(context_ids)}]. Received: {list(target_ids.shape)}."
-            )
-        check_ids(target_ids, vocabulary_size if outputs is None else outputs)
+    return context_ids
+
+
+def check_ngrams(
+    context_ids: np.ndarray,
+    target_ids: np.ndarray,
+    order: int,
+    vocabulary_size: int,
+    outputs: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Check contexts [B, n-1] and targets [B] of a model, and convert them to int32.
+
+    Targets are below `outputs`. Default: `vocabulary_size`.
+    """
+    context_ids = check_contexts(context_ids, order, vocabulary_size)
+    target_ids = convert_ids(target_ids, "target_ids", None)
+    if target_ids.shape != context_ids.shape[:1]:
+        raise InputError(
+            f"`target_ids` must be [{len(context_ids)}]. Received: {list(target_ids.shape)}."
+        )
+    check_ids(target_ids, vocabulary_size if outputs is None else outputs)
     return context_ids, target_ids
 
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from keras_nplm.data.ids import BOS_ID, PAD_ID, check_ngrams, find_distinct_rows
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.data.ids import BOS_ID, PAD_ID, check_contexts, check_ngrams, find_distinct_rows
+from keras_nplm.io.errors import InputError
 
 NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster in large blocks
 # contexts in a block whose distributions, float [rows, |V|], are computed together
@@ -50,8 +50,10 @@ class NextWordModel:
     is_normalised: bool = True
 
     def __repr__(self) -> str:
-        sizes = f"order={self.order}, |V|={self.vocabulary_size}, boundary={self.boundary!r}"
-        return f"{type(self).__name__}({', '.join(filter(None, [sizes, self._describe_parts()]))})"
+        facts = f"order={self.order}, |V|={self.vocabulary_size}, boundary={self.boundary!r}"
+        if parts := self._describe_parts():
+            facts += f", {parts}"
+        return f"{type(self).__name__}({facts})"
 
     def _describe_parts(self) -> str:
         return ""
@@ -141,24 +143,35 @@ class NextWordModel:
         return self._log_prob(context_ids, target_ids), self.find_used_lengths(after)
 
     def learn_rest(self) -> None:
-        """Learn from the last predicted words, which fill no chunk.
+        """Learn from the last predicted words, which fill no chunk: the parts of the model do so.
 
         A model that does not learn does nothing.
         """
+        for part in self.parts:
+            part.learn_rest()
+
+    def reset(self) -> None:
+        """Go back to the trained weights, and to the start of a text: the parts of the model do so.
+
+        A model that does not learn does nothing.
+        """
+        for part in self.parts:
+            part.reset()
 
     def next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) of every word w in nats, float [B, |V|]; exp of a row sums
         to 1.
         """
-        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
+        context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
         if len(context_ids) <= DISTRIBUTION_ROWS:
             return self._next_log_probs(context_ids)
-        result = None
-        for block in row_blocks(len(context_ids), DISTRIBUTION_ROWS):
-            rows = self._next_log_probs(context_ids[block])
-            if result is None:  # filled block by block: concatenating would need twice the memory
-                result = np.empty((len(context_ids), rows.shape[1]), rows.dtype)
-            result[block] = rows
+        first, *others = row_blocks(len(context_ids), DISTRIBUTION_ROWS)
+        rows = self._next_log_probs(context_ids[first])
+        # filled block by block: concatenating would need twice the memory
+        result = np.empty((len(context_ids), rows.shape[1]), rows.dtype)
+        result[first] = rows
+        for block in others:
+            result[block] = self._next_log_probs(context_ids[block])
         return result
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
@@ -203,9 +216,12 @@ def saved_as(kind: str) -> Callable[[Saved], Saved]:
 class Network(NextWordModel):
     """Base class of neural networks: a class to ask for that imports no Keras."""
 
+    boundary: str
     trainable_weights: list[Any]
     compute_dtype: str
+    reads_log_q: bool
     save: Callable[[Path], None]
+    compute_features: Callable[[np.ndarray], np.ndarray]
 
     description = "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)"
 
@@ -290,16 +306,21 @@ def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = Non
     """Return the boundary of models, which must be one, and equal to `boundary` where given; None
     if none is known.
     """
+    # `evaluate` takes any object with `order` and `log_prob`
     boundaries = [getattr(model, "boundary", None) for model in models]
     known = {name for name in boundaries if name is not None}
     if len(known) > 1:
         names = ", ".join(map(str, boundaries))
         raise InputError(
-            f"Combined models must have one `boundary`. Received: {names}. Fix: train them with "
-            "one."
+            f"Combined models must have one `boundary`. Received: {names}. "
+            "Fix: train them with one."
         )
     trained = next(iter(known), None)
-    fits = None in (boundary, trained) or boundary == trained
-    fix = "leave it out, or train a model with that boundary."
-    check_argument("boundary", fits, f"{trained!r}, as the model was trained", repr(boundary), fix)
-    return boundary or trained
+    if boundary is None:
+        return trained
+    if trained is not None and boundary != trained:
+        raise InputError(
+            f"`boundary` must be {trained!r}, as the model was trained. Received: {boundary!r}. "
+            "Fix: leave it out, or train a model with that boundary."
+        )
+    return boundary

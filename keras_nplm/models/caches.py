@@ -12,13 +12,13 @@ import itertools
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from keras_nplm.data.boundary import BOUNDARIES, predicted_ids
 from keras_nplm.data.ids import find_distinct_rows
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.fields import FieldFacts
 from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json_text
 from keras_nplm.models.base import ModelFolder, Network, NextWordModel, row_blocks, saved_as
@@ -97,7 +97,8 @@ class Cache(NextWordModel):
         raise NotImplementedError
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        parts, totals = np.zeros((2, len(target_ids)))
+        parts = np.zeros(len(target_ids))
+        totals = np.zeros(len(target_ids))
         for rows, words, weights in self._weigh(context_ids):
             parts[rows] = np.where(words == target_ids[rows, None], weights, 0).sum(axis=1)
             totals[rows] = weights.sum(axis=1)
@@ -105,7 +106,7 @@ class Cache(NextWordModel):
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         size = self.vocabulary_size
-        ids = np.arange(self.vocabulary_size)
+        ids = np.arange(size)
         result = np.empty((len(context_ids), size))
         for rows, words, weights in self._weigh(context_ids):
             cells = np.arange(len(words))[:, None] * size + words
@@ -117,8 +118,9 @@ class Cache(NextWordModel):
         """Return ln(parts / totals) of the words `ids`; uniform where the cache is empty, so where
         a total is 0.
         """
+        uniform = self._is_word[ids] * self._uniform
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log(np.where(totals > 0, parts / totals, self._is_word[ids] * self._uniform))
+            return np.log(np.where(totals > 0, parts / totals, uniform))
 
 
 @saved_as("ngram-cache")
@@ -158,32 +160,31 @@ class NgramCache(Cache):
         length: int = 500,
         factors: Sequence[float] = FACTORS,
     ):
-        check_argument(
-            "boundary", boundary in BOUNDARIES, f"one of {', '.join(BOUNDARIES)}", repr(boundary)
-        )
+        if boundary not in BOUNDARIES:
+            raise InputError(
+                f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}."
+            )
         DECAY.check(decay)
-        fits = isinstance(factors, list | tuple) and len(factors) <= _MOST_FACTORS
-        fits = fits and all(
-            isinstance(factor, numbers.Real)
-            and not isinstance(factor, bool)
-            and 1 <= factor <= _HIGHEST_FACTOR
-            for factor in factors
-        )
-        expected = f"a list of at most {_MOST_FACTORS} numbers from 1 to {_HIGHEST_FACTOR:,}"
-        check_argument("factors", fits, expected, factors, "pass (1000, 10, 10).")
+        if not _are_factors(factors):
+            raise InputError(
+                f"`factors` must be a list of at most {_MOST_FACTORS} numbers from 1 to "
+                f"{_HIGHEST_FACTOR:,}. Received: {factors}. Fix: pass (1000, 10, 10)."
+            )
         super().__init__(vocabulary_size, boundary, length, before=len(factors) + 1)
         self.decay = float(decay)
         self.factors = tuple(map(float, factors))
-        self._weights = np.exp(
-            np.maximum(-np.arange(self.length - 1, -1, -1) / self.decay, _LOWEST)
-        )
+        distances = np.arange(self.length - 1, -1, -1)
+        self._weights = np.exp(np.maximum(-distances / self.decay, _LOWEST))
 
     def list_chosen_values(self) -> dict[str, float]:
         return {"ngram_decay": self.decay}
 
     def _describe_parts(self) -> str:
+        decay = f"decay={self.decay:g}"
+        if not self.factors:
+            return decay
         factors = ", ".join(f"{factor:g}" for factor in self.factors)
-        return f"decay={self.decay:g}" + (f", factors=({factors})" if factors else "")
+        return f"{decay}, factors=({factors})"
 
     def _weigh(self, context_ids: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         before = len(self.factors)
@@ -199,6 +200,18 @@ class NgramCache(Cache):
                 column = column[matches]
                 weights[row, column] *= factor
             yield rows, words, weights
+
+
+def _are_factors(factors: object) -> bool:
+    if not isinstance(factors, list | tuple) or len(factors) > _MOST_FACTORS:
+        return False
+    for factor in factors:
+        # a bool is a number of Python
+        if not isinstance(factor, numbers.Real) or isinstance(factor, bool):
+            return False
+        if not 1 <= cast(float, factor) <= _HIGHEST_FACTOR:
+            return False
+    return True
 
 
 @saved_as("unigram-cache")
@@ -257,7 +270,8 @@ class ContinuousCache(Cache):
     setting_types = {"flatness": NUMBER, "length": int}
 
     def __init__(self, network: Any, flatness: float = 0.3, length: int = 500):
-        check_argument("network", isinstance(network, Network), "an NPLM", type(network).__name__)
+        if not isinstance(network, Network):
+            raise InputError(f"`network` must be an NPLM. Received: {type(network).__name__}.")
         FLATNESS.check(flatness)
         super().__init__(network.vocabulary_size, network.boundary, length, before=network.order)
         self.network = network
@@ -286,15 +300,14 @@ class ContinuousCache(Cache):
         piece = np.cumsum(np.where(is_shifted, 1, size)) // _TOKENS
         cuts = np.flatnonzero(np.diff(piece, prepend=-1, append=piece[-1] + 1))
         for start, end in itertools.pairwise(cuts):
-            for rows, words, weights in self._weigh_piece(
-                context_ids[start:end], is_shifted[start:end]
-            ):
+            weighed = self._weigh_piece(context_ids[start:end], is_shifted[start:end])
+            for rows, words, weights in weighed:
                 yield slice(start + rows.start, start + rows.stop), words, weights
 
     def _weigh_piece(
         self, context_ids: np.ndarray, is_shifted: np.ndarray
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """As `_weigh`.
+        """Yield as `_weigh` for some contexts, whose features are in memory together.
 
         The contexts are written as one text, in which a shifted context adds one word.
         """
@@ -315,12 +328,16 @@ class ContinuousCache(Cache):
         features = np.zeros((len(contexts), computed.shape[1]), computed.dtype)
         features[is_needed] = computed
         for rows in row_blocks(number, _ROWS):
-            first, last = starts[rows][[0, -1]]
-            index = starts[rows, None] - first + np.arange(self.length)
-            products = features[starts[rows] + self.length] @ features[first : last + self.length].T
+            begins = starts[rows]
+            first = begins[0]
+            end = begins[-1] + self.length
+            # the cached words of each context, as places among those of all of them
+            index = begins[:, None] - first + np.arange(self.length)
+            products = features[begins + self.length] @ features[first:end].T
             words = text[first + before + index]
             exponents = np.take_along_axis(products, index, axis=1) * np.float64(self.flatness)
             exponents[~self._is_word[words]] = -np.inf
+            # from a power of 1 down, so that none overflows
             highest = exponents.max(axis=1, keepdims=True)
             exponents -= np.where(np.isfinite(highest), highest, 0)
             yield slice(rows.start, rows.start + len(words)), words, np.exp(exponents)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.models.base import NextWordModel, cut_contexts, saved_as
+from keras_nplm.models.base import Network, NextWordModel, cut_contexts, saved_as
 from keras_nplm.models.shortlist import NetworkWithBackground
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Hybrid(NetworkWithBackground):
     )
 
     def __init__(self, network: "HybridNetwork", background: NextWordModel):
-        if not getattr(network, "reads_log_q", False):
+        if not (isinstance(network, Network) and network.reads_log_q):
             raise InputError(
                 f"`network` must be a HybridNetwork. Received: {type(network).__name__}. "
                 "Fix: train one on `hybrid_dataset`."
@@ -42,7 +42,7 @@ class Hybrid(NetworkWithBackground):
         super().__init__(network, background)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        log_q = self.background.next_log_probs(cut_contexts(self.background, context_ids)).astype(
-            np.float32
-        )
-        return self.network.next_log_probs_with(cut_contexts(self.network, context_ids), log_q)
+        background_contexts = cut_contexts(self.background, context_ids)
+        log_q = self.background.next_log_probs(background_contexts).astype(np.float32)
+        network_contexts = cut_contexts(self.network, context_ids)
+        return self.network.next_log_probs_with(network_contexts, log_q)

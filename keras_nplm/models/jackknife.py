@@ -15,7 +15,7 @@ from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.log_q import LogQ
 from keras_nplm.data.resampling import TextIds, list_arrays
 from keras_nplm.data.source import NgramSource
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
 
@@ -32,14 +32,16 @@ def list_training_texts(ids: TextIds, boundary: str) -> list[np.ndarray]:
         )
     number = _count_ngrams(texts, boundary)
     if number < 2:
-        problem = f"`ids` must have 2 n-grams or more for a jackknife. Received: {number}."
-        raise InputError(f"{problem} Fix: add text.")
+        raise InputError(
+            f"`ids` must have 2 n-grams or more for a jackknife. Received: {number}. Fix: add text."
+        )
     return texts
 
 
 def choose_folds(ids: TextIds, boundary: str) -> int:
     """Choose K of the jackknife of a training text: 5, or the number of its n-grams if fewer."""
-    return min(FOLDS, _count_ngrams(list_training_texts(ids, boundary), boundary))
+    texts = list_training_texts(ids, boundary)
+    return min(FOLDS, _count_ngrams(texts, boundary))
 
 
 def _count_ngrams(texts: list[np.ndarray], boundary: str) -> int:
@@ -76,7 +78,7 @@ def cut_text(ids: np.ndarray, boundary: str, folds: int) -> np.ndarray:
     if len(ends) < folds - 1:
         ends = np.flatnonzero(is_target)[:-1]
     parts = np.arange(folds - 1)
-    wanted = -(-(parts + 1) * number // folds)
+    wanted = -(-(parts + 1) * number // folds)  # rounded up
     chosen = np.searchsorted(ngrams[ends], wanted)
     # each cut comes after the one before it, and leaves an end for each that follows
     chosen = np.maximum.accumulate(chosen - parts) + parts
@@ -126,12 +128,17 @@ class Jackknife:
         boundary: str = "sentence",
         folds: int = FOLDS,
     ):
-        check_argument("folds", folds >= 2, "2 or more", folds, "each model leaves one part out.")
+        if folds < 2:
+            raise InputError(
+                f"`folds` must be 2 or more. Received: {folds}. "
+                "Fix: each model leaves one part out."
+            )
         texts = list_training_texts(ids, boundary)
         self.number = _count_ngrams(texts, boundary)
-        check_argument(
-            "ids", self.number >= folds, f"{folds} n-grams or more", self.number, "add text."
-        )
+        if self.number < folds:
+            raise InputError(
+                f"`ids` must be {folds} n-grams or more. Received: {self.number}. Fix: add text."
+            )
         joined = np.concatenate(texts)
         cuts = cut_text(joined, boundary, folds)
         self.starts = np.cumsum(find_targets(joined, boundary))[cuts - 1]
@@ -151,8 +158,10 @@ class Jackknife:
         Another text, or another boundary, is refused: its n-grams would be in other parts.
         """
         if source.boundary != self.boundary:
-            wanted = f"that of the Jackknife, {self.boundary}"
-            raise InputError(f"`boundary` must be {wanted}. Received: {source.boundary}.")
+            raise InputError(
+                f"`boundary` must be that of the Jackknife, {self.boundary}. "
+                f"Received: {source.boundary}."
+            )
         texts = list_training_texts(source.ids, source.boundary)
         number = _count_ngrams(texts, source.boundary)
         if number != self.number:

@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_nplm.data.boundary import BOUNDARIES, predicted_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import (
     ModelFolder,
@@ -43,9 +43,10 @@ class Uniform(NextWordModel):
     description = "The uniform distribution"
 
     def __init__(self, vocabulary_size: int, boundary: str = "sentence"):
-        check_argument(
-            "boundary", boundary in BOUNDARIES, f"one of {', '.join(BOUNDARIES)}", repr(boundary)
-        )
+        if boundary not in BOUNDARIES:
+            raise InputError(
+                f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}."
+            )
         predicted = predicted_ids(vocabulary_size, boundary)
         self.vocabulary_size = vocabulary_size
         self.boundary = boundary
@@ -96,38 +97,44 @@ class Mixture(NextWordModel):
         weights: Sequence[float] | np.ndarray,
         bins: FrequencyBins | None = None,
     ):
-        check_argument("models", len(models) > 1, "two models or more", len(models), "add a model.")
+        if len(models) < 2:
+            raise InputError(
+                f"`models` must be two models or more. Received: {len(models)}. Fix: add a model."
+            )
         sizes = [model.vocabulary_size for model in models]
-        fix = "train the models with one vocabulary."
-        received = f"vocabularies of {sizes} words"
-        check_argument("models", len(set(sizes)) == 1, "models of one vocabulary", received, fix)
-        size = bins.frequencies.contexts.vocabulary_size if bins else sizes[0]
-        check_argument(
-            "bins",
-            size == sizes[0],
-            f"of {sizes[0]} words, as the models",
-            size,
-            "mix the models again.",
-        )
+        if len(set(sizes)) > 1:
+            raise InputError(
+                "`models` must be models of one vocabulary. Received: vocabularies of "
+                f"{sizes} words. Fix: train the models with one vocabulary."
+            )
+        num_rows = 1
+        wanted = f"{len(models)} numbers"
+        if bins:
+            size = bins.frequencies.contexts.vocabulary_size
+            if size != sizes[0]:
+                raise InputError(
+                    f"`bins` must be of {sizes[0]} words, as the models. Received: {size}. "
+                    "Fix: mix the models again."
+                )
+            num_rows = bins.number
+            wanted += f" in each of {num_rows} rows"
         weights = np.atleast_2d(np.asarray(weights, np.float64))
-        wanted = f"{len(models)} numbers" + (f" in each of {bins.number} rows" if bins else "")
-        fits = weights.shape == (bins.number if bins else 1, len(models))
-        check_argument(
-            "weights", fits, wanted, f"{weights.size} numbers", "give one for each model."
-        )
-        check_argument(
-            "weights", is_distribution(weights), "0 or more and sum to 1", weights[0].tolist()
-        )
+        if weights.shape != (num_rows, len(models)):
+            raise InputError(
+                f"`weights` must be {wanted}. Received: {weights.size} numbers. "
+                "Fix: give one for each model."
+            )
+        if not is_distribution(weights):
+            raise InputError(
+                f"`weights` must be 0 or more and sum to 1. Received: {weights[0].tolist()}."
+            )
         self.models = list(models)
+        self.parts = self.models
         self.weights = weights / weights.sum(axis=1, keepdims=True)
         self.bins = bins
         self.order = max(model.order for model in models)
         self.vocabulary_size = sizes[0]
         self.boundary = resolve_boundary(models)
-
-    @property
-    def parts(self) -> Sequence[NextWordModel]:
-        return self.models
 
     def with_parts(self, parts: Sequence[NextWordModel]) -> "Mixture":
         return Mixture(parts, self.weights, self.bins)
@@ -168,12 +175,12 @@ class Mixture(NextWordModel):
         return figures
 
     def _describe_parts(self) -> str:
-        weights = self.weights.mean(axis=0) if self.bins else self.weights[0]
-        parts = (
+        parts = ", ".join(
             f"{weight:.3f} {type(model).__name__}"
-            for weight, model in zip(weights, self.models, strict=True)
+            for weight, model in zip(self.weights.mean(axis=0), self.models, strict=True)
         )
-        return f"weights=[{', '.join(parts)}]{' by frequency of the context' if self.bins else ''}"
+        by_frequency = " by frequency of the context" if self.bins else ""
+        return f"weights=[{parts}]{by_frequency}"
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         parts = [
@@ -187,19 +194,20 @@ class Mixture(NextWordModel):
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
         lengths = find_longest_used(self.models, context_ids)
-        return (
-            np.maximum(lengths, self.bins.find_used_lengths(context_ids)) if self.bins else lengths
-        )
+        if not self.bins:
+            return lengths
+        return np.maximum(lengths, self.bins.find_used_lengths(context_ids))
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         parts = [model.next_log_probs(cut_contexts(model, context_ids)) for model in self.models]
-        return combine(np.stack(parts, axis=2), self.weights[self.find_bins(context_ids)][:, None])
+        weights = self.weights[self.find_bins(context_ids)]
+        return combine(np.stack(parts, axis=2), weights[:, None])
 
     def find_bins(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the row of the weights of each context, int64 [B]."""
-        return (
-            self.bins.find_bins(context_ids) if self.bins else np.zeros(len(context_ids), np.int64)
-        )
+        if not self.bins:
+            return np.zeros(len(context_ids), np.int64)
+        return self.bins.find_bins(context_ids)
 
 
 def fit_mixture(
@@ -222,26 +230,44 @@ def fit_mixture(
     Raises:
         InputError: the text is empty, or a word of the text has probability 0 in every model.
     """
-    candidates = [list(model) if isinstance(model, list | tuple) else [model] for model in models]
-    equal = np.full((bins.number if bins else 1, len(models)), 1 / max(len(models), 1))
+    candidates = [[model] if isinstance(model, NextWordModel) else list(model) for model in models]
+    num_bins = bins.number if bins else 1
+    equal = np.full((num_bins, len(models)), 1 / max(len(models), 1))
+    # refuses models that do not fit together, before they read the text
     mixture = Mixture([first for first, *_ in candidates], equal, bins)
     boundary = resolve_boundary([mixture], boundary) or "sentence"
-    # by place: the model and its ln P of each token
-    chosen: dict[int, tuple[NextWordModel, np.ndarray]] = {}
-    for place in sorted(range(len(candidates)), key=lambda place: len(candidates[place]) > 1):
-        best = -np.inf
-        known = [column for _, column in chosen.values()]
-        for model in candidates[place]:
-            column = np.concatenate([part for part, _ in log_probs(model, held_out_ids, boundary)])
-            reached = 0.0
-            if len(candidates[place]) > 1:
-                log_prob = np.stack([*known, column], axis=1)
-                reached = combine(log_prob, fit_weights(log_prob)[0]).sum()
-            if reached > best:
-                best, chosen[place] = reached, (model, column)
-    models, columns = zip(*(chosen[place] for place in range(len(candidates))), strict=True)
+    chosen, columns = _choose_candidates(candidates, held_out_ids, boundary)
     held_out_bins = None
     if bins:
         order = min(mixture.order, len(bins.frequencies.counts) + 1)
-        held_out_bins = bins.find_bins(extract_ngrams(held_out_ids, order, boundary)[:, :-1])
-    return Mixture(models, fit_weights(np.stack(columns, axis=1), held_out_bins, len(equal)), bins)
+        ngrams = extract_ngrams(held_out_ids, order, boundary)
+        held_out_bins = bins.find_bins(ngrams[:, :-1])
+    weights = fit_weights(np.stack(columns, axis=1), held_out_bins, num_bins)
+    return Mixture(chosen, weights, bins)
+
+
+def _choose_candidates(
+    candidates: Sequence[Sequence[NextWordModel]], ids: np.ndarray, boundary: str
+) -> tuple[list[NextWordModel], list[np.ndarray]]:
+    """Choose a model of each list by its likelihood, mixed with the models chosen before.
+
+    Return the models, and for each its ln P of every token.
+    """
+    chosen: dict[int, NextWordModel] = {}
+    columns: dict[int, np.ndarray] = {}
+    # lists of one model first: they are part of every comparison
+    for place in sorted(range(len(candidates)), key=lambda place: len(candidates[place]) > 1):
+        known = list(columns.values())
+        best = -np.inf
+        for model in candidates[place]:
+            column = np.concatenate([part for part, _ in log_probs(model, ids, boundary)])
+            likelihood = 0.0
+            if len(candidates[place]) > 1:
+                log_prob = np.stack([*known, column], axis=1)
+                likelihood = combine(log_prob, fit_weights(log_prob)[0]).sum()
+            if likelihood > best:
+                best = likelihood
+                chosen[place] = model
+                columns[place] = column
+    places = range(len(candidates))
+    return [chosen[place] for place in places], [columns[place] for place in places]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.boundary import find_targets
-from keras_nplm.data.ids import check_ngrams
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.data.ids import check_contexts
+from keras_nplm.io.errors import InputError
 from keras_nplm.models.base import (
     ModelFolder,
     NextWordModel,
@@ -32,21 +32,18 @@ class NetworkWithBackground(NextWordModel):
     """
 
     def __init__(self, network: Any, background: NextWordModel):
-        sizes = [network.vocabulary_size, background.vocabulary_size]
-        received = f"vocabularies of {sizes} words"
-        fix = "train both with one vocabulary."
-        check_argument(
-            "background", sizes[0] == sizes[1], "of one vocabulary with the network", received, fix
-        )
+        if network.vocabulary_size != background.vocabulary_size:
+            sizes = [network.vocabulary_size, background.vocabulary_size]
+            raise InputError(
+                "`background` must be of one vocabulary with the network. "
+                f"Received: vocabularies of {sizes} words. Fix: train both with one vocabulary."
+            )
         self.network = network
         self.background = background
+        self.parts = [network, background]
         self.order = max(network.order, background.order)
         self.vocabulary_size = network.vocabulary_size
         self.boundary = resolve_boundary([network, background])
-
-    @property
-    def parts(self) -> Sequence[NextWordModel]:
-        return [self.network, self.background]
 
     def with_parts(self, parts: Sequence[NextWordModel]) -> "NetworkWithBackground":
         network, background = parts
@@ -62,10 +59,6 @@ class NetworkWithBackground(NextWordModel):
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
         return find_longest_used([self.network, self.background], context_ids)
-
-    def learn_rest(self) -> None:
-        self.network.learn_rest()
-        self.background.learn_rest()
 
 
 @saved_as("shortlist")
@@ -111,7 +104,7 @@ class Shortlist(NetworkWithBackground):
         """Return 1 - P_S(h), the background's probability of all words outside the list, float64
         [B].
         """
-        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
+        context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
         return np.minimum(self.mass.look_up(cut_contexts(self.background, context_ids)), 1)
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
@@ -119,6 +112,7 @@ class Shortlist(NetworkWithBackground):
         result = np.zeros(len(target_ids))
         background_contexts = cut_contexts(self.background, context_ids[~is_listed])
         result[~is_listed] = self.background.log_prob(background_contexts, target_ids[~is_listed])
+        # ln P_S(h)
         with np.errstate(divide="ignore"):
             log_share = np.log1p(-self.outside_mass(context_ids[is_listed]))
         of_network = self._network_log_prob(context_ids[is_listed], target_ids[is_listed])
@@ -126,25 +120,24 @@ class Shortlist(NetworkWithBackground):
         return result
 
     def _network_log_prob(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
-        return self.network.output_log_prob(
-            cut_contexts(self.network, context_ids), output_ids
-        ).astype(np.float64)
+        contexts = cut_contexts(self.network, context_ids)
+        return self.network.output_log_prob(contexts, output_ids).astype(np.float64)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        of_background = self.background.next_log_probs(
-            cut_contexts(self.background, context_ids)
-        ).astype(np.float64)
-        outputs = self.network.next_output_log_probs(
-            cut_contexts(self.network, context_ids)
-        ).astype(np.float64)
+        background_contexts = cut_contexts(self.background, context_ids)
+        of_background = self.background.next_log_probs(background_contexts).astype(np.float64)
+        network_contexts = cut_contexts(self.network, context_ids)
+        of_network = self.network.next_output_log_probs(network_contexts).astype(np.float64)
         outside = of_background[:, self.listed :]
         mass = np.minimum(np.exp(outside).sum(axis=1, keepdims=True), 1)
         with np.errstate(divide="ignore"):
-            return np.concatenate([outputs + np.log1p(-mass), outside], axis=1)
+            listed = of_network + np.log1p(-mass)
+        return np.concatenate([listed, outside], axis=1)
 
 
 def measure_coverage(ids: np.ndarray, listed: int, boundary: str = "sentence") -> float:
     """Return the coverage of a short-list: the share of the predicted tokens of a text with ids
     below `listed`.
     """
-    return float(np.mean(ids[find_targets(ids, boundary)] < listed))
+    targets = ids[find_targets(ids, boundary)]
+    return float(np.mean(targets < listed))

@@ -4,6 +4,7 @@ characters.
 
 import functools
 import heapq
+import itertools
 import math
 import os
 from collections import Counter
@@ -59,31 +60,33 @@ class SpellingModel:
         vocabulary's rarest.
         """
         counts: Counter[str] = Counter()
-        for part in check_items(
-            unknown_words, "unknown_words", Mapping, "an iterable of dictionaries of counts"
-        ):
+        expected = "an iterable of dictionaries of counts"
+        for part in check_items(unknown_words, "unknown_words", Mapping, expected):
             counts.update(part)
             # bounded memory: the frequent words of a large text stay
             if len(counts) > 16 * MAX_WORDS:
                 counts = Counter(dict(_select(counts)))
         chosen = dict(_select(counts))
-        rare = vocabulary.words[: len(SPECIALS) - 1 : -1][: MAX_WORDS - len(chosen)]
-        return cls(chosen | {word: 1 for word in rare if word not in chosen})
+        num_rare = MAX_WORDS - len(chosen)
+        rarest_first = reversed(vocabulary.words[len(SPECIALS) :])
+        for word in itertools.islice(rarest_first, num_rare):
+            chosen.setdefault(word, 1)
+        return cls(chosen)
 
     @functools.cached_property
     def _characters(self) -> np.ndarray:
         """The code points that are no escape, sorted, int64 [C]."""
         words_with = Counter(character for word in self.counts for character in set(word))
-        chosen = [character for character, number in words_with.items() if number > 1] or [
-            *words_with
-        ]
+        chosen = [character for character, number in words_with.items() if number > 1]
+        if not chosen:
+            chosen = list(words_with)
         return np.sort(np.array([*map(ord, chosen)], np.int64))
 
     @functools.cached_property
     def _model(self) -> BackoffModel:
-        repeated = [
-            word for word, count in self.counts.items() for _ in range(min(count, _MAX_COUNT))
-        ]
+        repeated: list[str] = []
+        for word, count in self.counts.items():
+            repeated += [word] * min(count, _MAX_COUNT)
         size = len(SPECIALS) + len(self._characters)
         return kneser_ney(self._encode(repeated), size, ORDER, "sentence")
 
@@ -104,7 +107,8 @@ class SpellingModel:
         if not len(words):
             return result
         ids = self._encode(words)
-        owners = np.cumsum(ids == EOS_ID) - (ids == EOS_ID)
+        is_end = ids == EOS_ID
+        owners = np.cumsum(is_end) - is_end  # the number of the word of each character
         tokens, positions = ngram_positions(ids, ORDER, "sentence")
         escape = math.log(_CODE_POINTS - len(self._characters))
         for block in row_blocks(len(positions), _BLOCK_SIZE):
@@ -116,9 +120,8 @@ class SpellingModel:
 
     def sum_log_prob(self, counts: Mapping[str, int]) -> float:
         """Return the sum of count · ln P(spelling | <unk>) over words, in nats."""
-        return float(
-            self.log_prob([*counts]) @ np.fromiter(counts.values(), np.float64, len(counts))
-        )
+        numbers = np.fromiter(counts.values(), np.float64, len(counts))
+        return float(self.log_prob([*counts]) @ numbers)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the training words with their counts. `load` estimates the same model again."""
@@ -127,7 +130,8 @@ class SpellingModel:
     @classmethod
     def load(cls, path: str | os.PathLike) -> "SpellingModel":
         """Read what `save` wrote."""
-        return cls(read_word_counts(path)[0])
+        counts, _ = read_word_counts(path)
+        return cls(counts)
 
 
 def load_spelling(directory: Path) -> SpellingModel | None:

@@ -8,8 +8,8 @@ build: model and optimiser. targets: their counts. reading: the texts as batches
 with its callbacks. checkpoint: history, best epoch, resume. weight_average: moving average of the
 weights. optimizers: row-wise SGD, Adagrad, Adam. distribution: tf.distribute strategies.
 worker_connections: waits for absent workers. background: the n-gram model beside a network.
-tensorboard, charts, report: what users look at. estimate: n-gram models, ARPA import; mix: mixtures
-and caches; both without Keras or TensorFlow.
+tensorboard, charts, report: what users look at. estimate: n-gram models, ARPA import; estimators:
+the methods of n-gram models; mix: mixtures and caches; all three without Keras or TensorFlow.
 
 Several machines: start the same command on each, with `TF_CONFIG` as TensorFlow documents it. Each
 worker prints for whom it waits, and gives up after `--worker-timeout`. If a worker is lost, the

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +20,9 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import add_steps
 from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument, drop_fix
-from keras_nplm.io.fields import describe_fields
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import NUMBER, check_fields, write_json
-from keras_nplm.io.remote import display_url, fetch, open_output, upload
+from keras_nplm.io.remote import display_url, fetch, open_output
 from keras_nplm.language_model.codec import check_order
 from keras_nplm.language_model.directory import (
     explain_damage,
@@ -34,18 +34,16 @@ from keras_nplm.language_model.directory import (
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models import ngrams
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.model_files import save_model
 from keras_nplm.models.spelling import SpellingModel, load_spelling
 from keras_nplm.models.text_figures import evaluate_split
-from keras_nplm.training.ngram_options import NgramOptions
+from keras_nplm.training.estimators import EstimationRun, get_estimator
+from keras_nplm.training.ngram_options import Method, NgramOptions
 from keras_nplm.training.options import TextOptions
 from keras_nplm.training.prepare import prepare_text, record_run
 
-_CLASSES_FILE = "word_classes.tsv"
-
 
 def estimate(
-    method: str,
+    method: Method,
     corpus: Corpus,
     directory: str | os.PathLike,
     *,
@@ -83,131 +81,57 @@ def estimate(
         InputError: an option or the text is invalid, or the directory holds a run with other
             options.
     """
-    word_classes = fetch(word_classes) if word_classes else None
-    kind = "back-off" if method == "kneser-ney" else method
-    options = {"kind": kind, "method": method, "order": order, **dataclasses.asdict(text)}
-    options.update(_check_method(method, num_classes, word_classes, paper_bins))
-    describe_fields(NgramOptions)["order"].check(order)
+    options = NgramOptions(
+        method=method,
+        order=order,
+        num_classes=num_classes,
+        word_classes=os.fspath(word_classes) if word_classes else None,
+        paper_bins=paper_bins,
+    )
+    estimator = get_estimator(options)
+    recorded = {
+        "kind": estimator.model_class.kind,
+        "method": method,
+        "order": order,
+        **dataclasses.asdict(text),
+        **estimator.record_options(options),
+    }
     check_order(order, corpus.tokenizer)
-    if method != "kneser-ney":
-        fix = "give 2 or more, or --method kneser-ney, which estimates unigrams."
-        check_argument("order", order >= 2, f"2 or more with the method {method}", order, fix)
     with open_output(directory, resume=True) as local, lock_run(local):
         encoded = prepare_text(local, corpus, text)
-        vocabulary = record_run(local, corpus, encoded, options)
+        vocabulary = record_run(local, corpus, encoded, recorded)
         if (local / "metrics.json").exists():
-            print(
-                f"The run in {display_url(local)} is finished: reading its metrics.json.",
-                file=sys.stderr,
-            )
-            with explain_damage(local):
-                metrics = read_metrics(local)
-                wanted: dict[str, type | tuple] = {
-                    "ngrams": list,
-                    "seconds": NUMBER,
-                    "cpu_seconds": NUMBER,
-                }
-                check_fields(local / "metrics.json", metrics, wanted)
-            return metrics
-        began = time.perf_counter(), time.process_time()
-        with remove_config_if_refused(local, unless=[_CLASSES_FILE]):
-            model = _estimate_and_save(local, options, encoded, vocabulary)
-        spent = {
-            "seconds": time.perf_counter() - began[0],
-            "cpu_seconds": time.process_time() - began[1],
-        }
+            return _read_finished(local)
+        began = time.perf_counter()
+        cpu_began = time.process_time()
+        run = EstimationRun(local, options, text.boundary, encoded, vocabulary)
+        with remove_config_if_refused(local, unless=estimator.resumed_files):
+            model = estimator.estimate_and_save(run)
+        seconds = time.perf_counter() - began
+        cpu_seconds = time.process_time() - cpu_began
         metrics = evaluate_splits(model, encoded, load_spelling(local))
         metrics.update(model.compute_figures())
-        for name, seconds in spent.items():
-            metrics[name] = round(seconds, 2)
+        metrics["seconds"] = round(seconds, 2)
+        metrics["cpu_seconds"] = round(cpu_seconds, 2)
         write_json(local / "metrics.json", metrics)
         return metrics
 
 
-def _check_method(
-    method: str, num_classes: int, word_classes: str | os.PathLike | None, paper_bins: bool
-) -> dict:
-    """Check the options of a single method. Return the options that `config.json` records."""
-    describe_fields(NgramOptions)["method"].check(method)
-    is_file = not word_classes or Path(word_classes).is_file()
-    check_argument("word_classes", is_file, "an existing file", repr(str(word_classes)))
-    with_classes = word_classes or num_classes != NgramOptions.num_classes
-    own = (
-        ("class-based", with_classes, "word classes"),
-        ("deleted-interpolation", paper_bins, "`paper_bins`"),
+def _read_finished(directory: Path) -> dict:
+    """Return the content of `metrics.json` of a run that is finished."""
+    print(
+        f"The run in {display_url(directory)} is finished: reading its metrics.json.",
+        file=sys.stderr,
     )
-    for wanted, given, options in own:
-        fix = f"add --method {wanted}."
-        check_argument(
-            "method", not given or method == wanted, f"{wanted} with {options}", method, fix
-        )
-    if method == "class-based":
-        return (
-            {"word_classes": display_url(word_classes)}
-            if word_classes
-            else {"num_classes": num_classes}
-        )
-    return {"paper_bins": paper_bins} if method == "deleted-interpolation" else {}
-
-
-def _estimate_and_save(
-    directory: Path, options: dict, encoded: EncodedCorpus, vocabulary: Vocabulary
-) -> ngrams.NgramModel:
-    """Estimate the n-gram model that `options`, the content of config.json, describe, and write its
-    files.
-    """
-    order = options["order"]
-    boundary = options["boundary"]
-    if options["method"] == "kneser-ney":
-        path = directory / ngrams.NGRAMS_FILE
-        tokens = len(encoded.shards("train"))
-        ngrams.kneser_ney_on_disk(
-            path, lambda: encoded.parts("train"), tokens, len(vocabulary), order, boundary
-        )
-        return ngrams.BackoffModel.load(path, boundary)
-    ids = encoded.ids("train")
-    held_out_ids = encoded.ids("validation")
-    model: ngrams.NgramModel
-    if options["method"] == "deleted-interpolation":
-        back_off = not options["paper_bins"]
-        model = ngrams.deleted_interpolation(
-            ids, held_out_ids, len(vocabulary), order, boundary, back_off=back_off
-        )
-    else:
-        if "word_classes" in options:
-            classes = ngrams.load_classes(fetch(options["word_classes"]), vocabulary)
-            ngrams.save_classes(directory / _CLASSES_FILE, classes, vocabulary)
-        else:
-            classes = _find_classes(
-                directory / _CLASSES_FILE, ids, vocabulary, boundary, options["num_classes"]
-            )
-        model = ngrams.class_based(ids, held_out_ids, classes, order, boundary)
-    save_model(directory, model)
-    return model
-
-
-def _find_classes(
-    path: Path, ids: np.ndarray, vocabulary: Vocabulary, boundary: str, num_classes: int
-) -> np.ndarray:
-    """Run the exchange algorithm from the start or from the classes saved at `path`, and save its
-    result there.
-    """
-    start = None
-    try:
-        start = ngrams.load_classes(path, vocabulary) if path.exists() else None
-    except InputError as error:
-        print(f"{drop_fix(error)} The search for classes begins again.", file=sys.stderr)
-
-    def save_sweep(classes: np.ndarray, moved: int) -> None:
-        ngrams.save_classes(path, classes, vocabulary)
-        upload(path.parent)
-        print(f"{num_classes} classes: {moved:,} words moved", file=sys.stderr)
-
-    classes = ngrams.exchange_classes(
-        ids, len(vocabulary), num_classes, boundary, start=start, after_sweep=save_sweep
-    )
-    ngrams.save_classes(path, classes, vocabulary)
-    return classes
+    with explain_damage(directory):
+        metrics = read_metrics(directory)
+        wanted: dict[str, type | tuple] = {
+            "ngrams": list,
+            "seconds": NUMBER,
+            "cpu_seconds": NUMBER,
+        }
+        check_fields(directory / "metrics.json", metrics, wanted)
+    return metrics
 
 
 def import_arpa(
@@ -228,21 +152,19 @@ def import_arpa(
     path = fetch(path)
     vocabulary = fetch(vocabulary) if vocabulary else None
     with open_output(directory) as local, lock_new_directory(local):
-        model, words = ngrams.read_arpa(
-            path, Vocabulary.load(vocabulary) if vocabulary else None, boundary
-        )
+        given_words = Vocabulary.load(vocabulary) if vocabulary else None
+        model, words = ngrams.read_arpa(path, given_words, boundary)
         if predicts_end(boundary) and np.isneginf(model.unigrams[EOS_ID]):
-            wanted = f"With boundary {boundary}, </s> must have a probability above 0"
             raise InputError(
-                f"{wanted} in {path}. Received: probability 0. Fix: add --boundary stream."
+                f"With boundary {boundary}, </s> must have a probability above 0 in {path}. "
+                "Received: probability 0. Fix: add --boundary stream."
             )
         chosen = add_steps(tokenizer or _choose_tokenizer(words), normalise)
         imported = LanguageModel(model, words, chosen, boundary)
-        imported.spelling = (
-            load_spelling(Path(vocabulary).parent)
-            if vocabulary
-            else _spell_rare_words(model, words)
-        )
+        if vocabulary:
+            imported.spelling = load_spelling(vocabulary.parent)
+        else:
+            imported.spelling = _spell_rare_words(model, words)
         imported.save(local)
     return {"ngrams": model.num_ngrams, "words": len(words)}
 
@@ -272,9 +194,10 @@ def evaluate_splits(
 ) -> dict:
     """Evaluate on validation and test, and measure the n-grams scored per CPU second."""
     began = time.process_time()
-    metrics = {
+    metrics: dict[str, Any] = {
         split: evaluate_split(model, corpus, split, None, spelling)
         for split in ("validation", "test")
     }
     scored = metrics["validation"]["tokens"] + metrics["test"]["tokens"]
-    return metrics | {"scored_per_second": round(scored / (time.process_time() - began))}
+    metrics["scored_per_second"] = round(scored / (time.process_time() - began))
+    return metrics

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from keras_nplm.io.fields import Option, check_values
 
+Method = Literal["kneser-ney", "deleted-interpolation", "class-based"]
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NgramOptions:
@@ -14,7 +16,7 @@ class NgramOptions:
         InputError: an option has another type or is out of its range.
     """
 
-    method: Literal["kneser-ney", "deleted-interpolation", "class-based"] = "kneser-ney"
+    method: Method = "kneser-ney"
     """estimation method; kneser-ney sorts counts on disk, the others need them in memory"""
 
     order: Annotated[int, Option(least=1, below=1024)] = 5

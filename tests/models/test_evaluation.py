@@ -7,12 +7,13 @@ import pytest
 
 from keras_nplm import evaluate
 from keras_nplm.io.errors import RunError
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import format_perplexity
 
 TEXT = np.array([4, 5, 6, 3, 4, 5, 3, 7, 4, 5, 3], np.int32)
 
 
-class Bigram:
+class Bigram(NextWordModel):
     """P(w | v) = 1 / (1 + v): a language model whose perplexities can be computed by hand."""
 
     order = 2

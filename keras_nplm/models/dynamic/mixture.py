@@ -39,8 +39,7 @@ class DynamicMixture(NextWordModel):
         """Go back to the weights of the mixture, and to the start of a text."""
         self._weights = FollowingWeights(self.mixture.weights, self.chunk, self.rate)
         for model in self.mixture.models:
-            if hasattr(model, "reset"):
-                model.reset()
+            model.reset()
 
     def learn_rest(self) -> None:
         """Move the weights by the n-grams of a chunk that is not whole, and let the models learn
@@ -52,7 +51,8 @@ class DynamicMixture(NextWordModel):
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         bins = self.mixture.find_bins(context_ids)
-        return self._weights.combine(self.part_log_probs(context_ids, target_ids), bins)
+        log_probs = self.part_log_probs(context_ids, target_ids)
+        return self._weights.combine(log_probs, bins)
 
     def part_log_probs(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return ln P_k of n-grams, float64 [B, K]; the models learn from them."""
@@ -71,7 +71,7 @@ class FollowingWeights:
         self._chunk = chunk
         self._rate = rate
         self._moves = np.zeros_like(self.weights)  # sum of r - α over a chunk that is not whole yet
-        self._held = 0  # its n-grams so far
+        self._held = 0  # n-grams of the chunk so far
 
     def combine(self, log_probs: np.ndarray, bins: np.ndarray) -> np.ndarray:
         """Return ln P of the next n-grams of the text, float64 [T], from ln P_k [T, K] and their

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -11,9 +10,9 @@ from keras import ops
 
 from keras_nplm.data.ids import check_ngrams
 from keras_nplm.data.segments import join_contexts
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import list_biases
-from keras_nplm.models.base import NextWordModel, row_blocks
+from keras_nplm.models.base import Network, NextWordModel, row_blocks
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings, add_static
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
@@ -40,25 +39,18 @@ class DynamicNPLM(NextWordModel):
 
     def __init__(
         self,
-        network: ContextNetwork,
+        network: Network,
         settings: DynamicSettings,
         mean_squares: Sequence[np.ndarray] | None = None,
     ):
-        check_argument(
-            "network",
-            isinstance(network, ContextNetwork),
-            "a network",
-            type(network).__name__,
-            "train one.",
-        )
-        rms = settings.rule == "rms"
-        check_argument(
-            "mean_squares",
-            not rms or mean_squares is not None,
-            "given with `rule='rms'`",
-            None,
-            "measure.",
-        )
+        if not isinstance(network, ContextNetwork):
+            raise InputError(
+                f"`network` must be a network. Received: {type(network).__name__}. Fix: train one."
+            )
+        if settings.rule == "rms" and mean_squares is None:
+            raise InputError(
+                "`mean_squares` must be given with `rule='rms'`. Received: None. Fix: measure."
+            )
         self.network = copy_network(network)
         self._trained = network
         self.settings = settings
@@ -118,7 +110,7 @@ def copy_network(network: ContextNetwork) -> ContextNetwork:
 
 
 def group_weights(network: ContextNetwork) -> list[str]:
-    """Return the group of each of `network.trainable_weights`, one of `GROUPS`.
+    """Return the group of each of `network.trainable_weights`, a name of `DynamicSettings.factors`.
 
     A tied C is of the embedding.
     """
@@ -135,7 +127,11 @@ def measure_mean_squares(
 ) -> list[np.ndarray]:
     """Return the mean square of each component of the gradient over chunks of training text: 1/N
     sum_c g_c².
+
+    n-grams whose target the head does not score, as beyond a short-list, are left out: they are
+    never predicted.
     """
+    ngrams = ngrams[ngrams[:, -1] < network.prob.num_outputs]
     sums = [
         tf.Variable(tf.zeros(weight.shape), trainable=False) for weight in network.trainable_weights
     ]
@@ -145,11 +141,8 @@ def measure_mean_squares(
         _, gradients = _log_prob_and_gradients(network, network.trainable_weights, inputs, outputs)
         for total, gradient in zip(sums, gradients, strict=True):
             if isinstance(gradient, tf.IndexedSlices):
-                total.scatter_add(
-                    tf.IndexedSlices(
-                        tf.square(tf.cast(gradient.values, total.dtype)), gradient.indices
-                    )
-                )
+                squares = tf.square(tf.cast(gradient.values, total.dtype))
+                total.scatter_add(tf.IndexedSlices(squares, gradient.indices))
             elif gradient is not None:
                 total.assign_add(tf.square(tf.cast(gradient, total.dtype)))
 
@@ -173,23 +166,24 @@ class _Learner:
         self._network = network
         self._settings = settings
         groups = group_weights(network)
-        rates = [settings.rate * getattr(settings, group) for group in groups]
+        factors = settings.factors
+        rates = [settings.rate * factors[group] for group in groups]
         moving = [place for place, rate in enumerate(rates) if rate]
         self._weights = [network.trainable_weights[i] for i in moving]
         self._rates = [rates[i] for i in moving]
         self._trained = [tf.constant(weight.numpy()) for weight in self._weights]
         self._graphs: dict[str, Callable] = {}
-        self._squares: list = [None] * len(self._weights)  # 1/s², so that s g is a step of Adagrad
+        # 1/s², so that s g is a step of Adagrad
+        self._squares: list[tf.Variable | None] = [None] * len(self._weights)
         if settings.rule == "rms" and mean_squares is not None:
             roots = [np.sqrt(square) for square in mean_squares]
             known = np.concatenate([root[root > 0] for root in roots])
             mean = float(known.mean()) if len(known) else 1.0
             for k, i in enumerate(moving):
-                least = (EPSILON_BIASES if groups[i] == "biases" else EPSILON) * mean
-                squares = np.square(np.maximum(roots[i], least) / mean)
-                self._squares[k] = tf.Variable(
-                    squares, trainable=False, dtype=self._weights[k].dtype
-                )
+                epsilon = EPSILON_BIASES if groups[i] == "biases" else EPSILON
+                squares = np.square(np.maximum(roots[i], epsilon * mean) / mean)
+                dtype = self._weights[k].dtype
+                self._squares[k] = tf.Variable(squares, trainable=False, dtype=dtype)
 
     def reset(self) -> None:
         for weight, trained in zip(self._weights, self._trained, strict=True):
@@ -207,8 +201,9 @@ class _Learner:
         [(name, ids)] = inputs.items()
         if name not in self._graphs:
             self._graphs[name] = self._compile(name, ids.shape[1:])
-        tensors = tf.constant(ids, tf.int32), tf.constant(outputs, tf.int32)
-        return self._graphs[name](*tensors).numpy().reshape(-1)
+        learn = self._graphs[name]
+        log_probs = learn(tf.constant(ids, tf.int32), tf.constant(outputs, tf.int32))
+        return log_probs.numpy().reshape(-1)
 
     def _compile(self, name: str, shape: tuple[int, int]) -> Callable:
         """Compile the steps on chunks of contexts, or of one segment, of a shape."""
@@ -243,9 +238,8 @@ class _Learner:
     def learn_part(self, ngrams: np.ndarray) -> None:
         """Take a step on the n-grams of a part of a chunk."""
         if self._weights:
-            self._graph_of_part(
-                tf.constant(ngrams[:, :-1], tf.int32), tf.constant(ngrams[:, -1], tf.int32)
-            )
+            contexts = tf.constant(ngrams[:, :-1], tf.int32)
+            self._graph_of_part(contexts, tf.constant(ngrams[:, -1], tf.int32))
 
     @functools.cached_property
     def _graph_of_part(self) -> Callable:
@@ -255,32 +249,33 @@ class _Learner:
         @tf.function(input_signature=[contexts, tf.TensorSpec([None], tf.int32)])
         def learn(contexts: tf.Tensor, outputs: tf.Tensor) -> None:
             share = tf.size(outputs) / chunk  # of the mean over a whole chunk
-            self._update(
-                _log_prob_and_gradients(self._network, self._weights, contexts, outputs, share)[1]
+            _, gradients = _log_prob_and_gradients(
+                self._network, self._weights, contexts, outputs, share
             )
+            self._update(gradients)
 
         return learn.get_concrete_function()
 
-    def _update(self, gradients: list) -> None:
+    def _update(self, gradients: list[tf.Tensor | tf.IndexedSlices | None]) -> None:
         """Take a step along the gradients."""
         for weight, rate, squares, gradient in zip(
             self._weights, self._rates, self._squares, gradients, strict=True
         ):
+            if gradient is None:
+                continue
             variable = weight.value
             rate = tf.cast(rate, weight.dtype)
             if isinstance(gradient, tf.IndexedSlices):
-                scale = (
-                    1 if squares is None else tf.math.rsqrt(tf.gather(squares, gradient.indices))
-                )
-                variable.scatter_sub(
-                    tf.IndexedSlices(rate * scale * gradient.values, gradient.indices)
-                )
-            elif gradient is not None and squares is None:
+                if squares is not None:
+                    rate *= tf.math.rsqrt(tf.gather(squares, gradient.indices))
+                step = rate * gradient.values
+                variable.scatter_sub(tf.IndexedSlices(step, gradient.indices))
+            elif squares is None:
                 # one pass over the weights; `assign_sub` would take two
                 tf.raw_ops.ResourceApplyGradientDescent(
                     var=variable.handle, alpha=rate, delta=gradient
                 )
-            elif gradient is not None:
+            else:
                 tf.raw_ops.ResourceApplyAdagradV2(
                     var=variable.handle,
                     accum=squares.handle,
@@ -307,10 +302,10 @@ def _cut_chunks(
 def _log_prob_and_gradients(
     network: ContextNetwork,
     weights: Sequence[keras.Variable],
-    inputs: dict[str, Any],
-    outputs: Any,
-    share: Any = None,
-) -> tuple[Any, list]:
+    inputs: tf.Tensor | dict[str, tf.Tensor],
+    outputs: tf.Tensor,
+    share: tf.Tensor | None = None,
+) -> tuple[tf.Tensor, list[tf.Tensor | tf.IndexedSlices | None]]:
     """Return ln P of outputs, and the gradients of the mean of -ln P, or of a share of it.
 
     Sparse gradients have distinct rows.

@@ -2,16 +2,16 @@
 
 import dataclasses
 import math
+from typing import NoReturn
 
 import numpy as np
 
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError
 
 RULES = ("sgd", "rms")
 # of the rule "rms": the least RMS that a gradient is divided by, as a share of the mean RMS
 EPSILON = 1.0
 EPSILON_BIASES = 0.1  # the same for the biases of the output
-GROUPS = ("embedding", "hidden", "output", "biases")  # of the weights of a network
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,17 +43,29 @@ class DynamicSettings:
     mixture_rate: float = 0.0
 
     def __post_init__(self) -> None:
-        fix = "tune the settings on validation text."
-        check_argument("rule", self.rule in RULES, f"one of {', '.join(RULES)}", self.rule, fix)
-        for name in ("rate", *GROUPS):
-            check_argument(
-                name, 0 <= getattr(self, name) < math.inf, "0 or more", getattr(self, name), fix
-            )
-        for name in ("static_share", "mixture_rate"):
-            check_argument(
-                name, 0 <= getattr(self, name) < 1, "in [0, 1)", getattr(self, name), fix
-            )
-        check_argument("chunk", self.chunk >= 1, "1 or more", self.chunk, fix)
+        if self.rule not in RULES:
+            _refuse("rule", f"one of {', '.join(RULES)}", self.rule)
+        for name, value in {"rate": self.rate, **self.factors}.items():
+            if not 0 <= value < math.inf:
+                _refuse(name, "0 or more", value)
+        for name, value in {
+            "static_share": self.static_share,
+            "mixture_rate": self.mixture_rate,
+        }.items():
+            if not 0 <= value < 1:
+                _refuse(name, "in [0, 1)", value)
+        if not self.chunk >= 1:
+            _refuse("chunk", "1 or more", self.chunk)
+
+    @property
+    def factors(self) -> dict[str, float]:
+        """The factor of the rate of each group of weights."""
+        return {
+            "embedding": self.embedding,
+            "hidden": self.hidden,
+            "output": self.output,
+            "biases": self.biases,
+        }
 
     @property
     def learns(self) -> bool:
@@ -66,21 +78,25 @@ class DynamicSettings:
         parts = [f"chunks of {self.chunk}"]
         if self.rate:
             parts += [f"rate {self.rate:.3g}", f"rule {self.rule}"]
-            factors = {group: getattr(self, group) for group in GROUPS}
-            parts += [
-                f"{group} {factor:.3g} times" for group, factor in factors.items() if factor != 1
-            ]
-            parts += [f"static share {self.static_share:.3g}"] if self.static_share else []
-        return ", ".join(
-            parts + ([f"mixture rate {self.mixture_rate:.3g}"] if self.mixture_rate else [])
-        )
+            for group, factor in self.factors.items():
+                if factor != 1:
+                    parts.append(f"{group} {factor:.3g} times")
+            if self.static_share:
+                parts.append(f"static share {self.static_share:.3g}")
+        if self.mixture_rate:
+            parts.append(f"mixture rate {self.mixture_rate:.3g}")
+        return ", ".join(parts)
+
+
+def _refuse(argument: str, wanted: str, received: object) -> NoReturn:
+    fix = "tune the settings on validation text."
+    raise InputError(f"`{argument}` must be {wanted}. Received: {received}. Fix: {fix}")
 
 
 def add_static(log_probs: np.ndarray, static_log_probs: np.ndarray, share: float) -> np.ndarray:
     """Return ln P of n-grams from those of a copy that learns and of the trained network, which has
     a share of P.
     """
-    dtype = log_probs.dtype
-    return np.logaddexp(log_probs + np.log1p(-share), static_log_probs + np.log(share)).astype(
-        dtype
-    )
+    of_copy = log_probs + np.log1p(-share)
+    of_trained = static_log_probs + np.log(share)
+    return np.logaddexp(of_copy, of_trained).astype(log_probs.dtype)

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import Network, NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
@@ -52,18 +52,17 @@ class TunedDynamics:
         """Return the settings for a model's present weights; refuse mean squares of other
         shapes.
         """
-        shapes = [
-            [tuple(weight.shape) for weight in network.trainable_weights]
-            for network in find_learners(model)
-        ]
-        given = self.mean_squares
-        fits = (
-            given is None or [[square.shape for square in network] for network in given] == shapes
-        )
-        fix = "tune again; in a model directory delete `dynamic.json` first."
-        check_argument(
-            "dynamics", fits, "tuned for networks of these shapes", "other mean squares", fix
-        )
+        if self.mean_squares is not None:
+            shapes = [
+                [tuple(weight.shape) for weight in network.trainable_weights]
+                for network in find_learners(model)
+            ]
+            given = [[square.shape for square in network] for network in self.mean_squares]
+            if given != shapes:
+                raise InputError(
+                    "`dynamics` must be tuned for networks of these shapes. Received: other mean "
+                    "squares. Fix: tune again; in a model directory delete `dynamic.json` first."
+                )
         return dataclasses.replace(self, weights=digest_weights(model))
 
 
@@ -118,19 +117,25 @@ def check_learns(model: NextWordModel) -> None:
 
 
 def _make_part(
-    model: NextWordModel, settings: DynamicSettings, mean_squares: Iterator
+    model: NextWordModel, settings: DynamicSettings, mean_squares: Iterator[list[np.ndarray]]
 ) -> NextWordModel:
     if isinstance(model, Network):
+        # the module that imports Keras
         from keras_nplm.models.dynamic.network import DynamicNPLM
 
         return DynamicNPLM(model, settings, next(mean_squares, None))
-    if not isinstance(model, Mixture) and not find_learners(model):
+    if isinstance(model, Mixture):
+        return _make_mixture(model, settings, mean_squares)
+    if not find_learners(model):
         return model
+    return model.with_parts([_make_part(part, settings, mean_squares) for part in model.parts])
+
+
+def _make_mixture(
+    model: Mixture, settings: DynamicSettings, mean_squares: Iterator[list[np.ndarray]]
+) -> DynamicMixture:
     parts = [_make_part(part, settings, mean_squares) for part in model.parts]
-    learning = model.with_parts(parts)
-    if isinstance(learning, Mixture):
-        return DynamicMixture(learning, settings.chunk, settings.mixture_rate)
-    return learning
+    return DynamicMixture(model.with_parts(parts), settings.chunk, settings.mixture_rate)
 
 
 def tune_dynamic(
@@ -160,30 +165,24 @@ def tune_dynamic(
     mean_squares = None
     with open_progress("Tuning dynamic evaluation", unit=" settings") as progress:
         if train_ids is not None and networks:
-            mean_squares = [_measure(network, train_ids, boundary) for network in networks]
+            mean_squares = _measure(networks, train_ids, boundary)
 
         def evaluate(settings: DynamicSettings) -> np.ndarray:
             progress.update()
-            return make_dynamic(model, settings, mean_squares).log_prob(
-                ngrams[:, :-1], ngrams[:, -1]
-            )
+            dynamic = make_dynamic(model, settings, mean_squares)
+            return dynamic.log_prob(ngrams[:, :-1], ngrams[:, -1])
 
         if networks:
-            best, measured = find_settings(evaluate, "sgd" if mean_squares is None else "rms")
+            rule = "sgd" if mean_squares is None else "rms"
+            best, measured = find_settings(evaluate, rule)
         else:
             best = STILL
             measured = {STILL: float(np.exp(-np.mean(evaluate(STILL))))}
         static = measured[STILL]
         dynamic = measured[best]
         tried = len(measured)
-        if isinstance(model, Mixture):  # the models are asked once for all rates
-            mixture = make_dynamic(model, best, mean_squares)
-            bins = model.find_bins(ngrams[:, :-1])
-            log_probs = mixture.part_log_probs(ngrams[:, :-1], ngrams[:, -1])
-            perplexities = {}
-            for rate in _MIXTURE_RATES:
-                weights = FollowingWeights(model.weights, mixture.chunk, rate)
-                perplexities[rate] = float(np.exp(-np.mean(weights.combine(log_probs, bins))))
+        if isinstance(model, Mixture):
+            perplexities = _measure_mixture_rates(model, best, mean_squares, ngrams)
             rate = min(perplexities, key=perplexities.__getitem__)
             best = dataclasses.replace(best, mixture_rate=rate)
             dynamic = perplexities[rate]
@@ -192,13 +191,29 @@ def tune_dynamic(
         return TunedDynamics(best, kept, static, dynamic, len(ngrams), tried, digest_weights(model))
 
 
-def _measure(network: NextWordModel, train_ids: np.ndarray, boundary: str) -> list[np.ndarray]:
+def _measure(networks: list[Any], train_ids: np.ndarray, boundary: str) -> MeanSquares:
+    # the module that imports Keras
     from keras_nplm.models.dynamic.network import measure_mean_squares
 
-    ngrams = _extract_first(train_ids, network.order, boundary, _TRAINING_TOKENS)
-    # targets outside a short-list are never predicted
-    ngrams = ngrams[ngrams[:, -1] < network.prob.num_outputs]
-    return measure_mean_squares(network, ngrams, _MEASURED_CHUNK)
+    mean_squares = []
+    for network in networks:
+        ngrams = _extract_first(train_ids, network.order, boundary, _TRAINING_TOKENS)
+        mean_squares.append(measure_mean_squares(network, ngrams, _MEASURED_CHUNK))
+    return mean_squares
+
+
+def _measure_mixture_rates(
+    model: Mixture, settings: DynamicSettings, mean_squares: MeanSquares | None, ngrams: np.ndarray
+) -> dict[float, float]:
+    """Return the perplexity of a text by the rate of the weights; the models read it once."""
+    mixture = _make_mixture(model, settings, iter(mean_squares or ()))
+    bins = model.find_bins(ngrams[:, :-1])
+    log_probs = mixture.part_log_probs(ngrams[:, :-1], ngrams[:, -1])
+    perplexities = {}
+    for rate in _MIXTURE_RATES:
+        weights = FollowingWeights(model.weights, settings.chunk, rate)
+        perplexities[rate] = float(np.exp(-np.mean(weights.combine(log_probs, bins))))
+    return perplexities
 
 
 def _extract_first(ids: np.ndarray, order: int, boundary: str, tokens: int) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_nplm.data.ids import check_ngrams, find_distinct_rows
+from keras_nplm.data.ids import check_contexts, check_ngrams, find_distinct_rows
 from keras_nplm.data.segments import join_contexts
 from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.layers.heads.base import Head
@@ -71,8 +71,7 @@ class NetworkProbabilities(Network):
         """Return ln P(word | context), float [B], in nats, of words that the head scores."""
         outputs = self.prob.num_outputs
         size = self.vocabulary_size
-        context_ids, checked_ids = check_ngrams(context_ids, output_ids, self.order, size, outputs)
-        output_ids = np.asarray(checked_ids)
+        context_ids, output_ids = check_ngrams(context_ids, output_ids, self.order, size, outputs)
         result = np.zeros(len(output_ids), self.prob.accumulator_dtype)
         rest = np.arange(len(output_ids))
         # contexts that follow each other, as in a text, share the look-up of their words
@@ -105,7 +104,7 @@ class NetworkProbabilities(Network):
         """Return the rows of a compiled function of contexts, computed `_CONTEXTS` contexts at a
         time.
         """
-        context_ids, _ = check_ngrams(context_ids, None, self.order, self.vocabulary_size)
+        context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
         blocks = [
             context_ids[i : i + _CONTEXTS] for i in range(0, max(1, len(context_ids)), _CONTEXTS)
         ]

@@ -7,7 +7,7 @@ import numpy as np
 from keras_nplm.data.boundary import crosses_sentences, predicted_ids
 from keras_nplm.data.ids import BOS_ID, EOS_ID
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass
@@ -43,17 +43,18 @@ def approximate(
     Reference: Arisoy, Chen, Ramabhadran & Sethy (2014), Converting neural network language models
     into back-off language models for efficient decoding in automatic speech recognition.
     """
-    check_argument(
-        "order", 2 <= order <= model.order, f"2 to {model.order}, the order of the model", order
-    )
-    check_argument("min_expected_count", min_expected_count > 0, "above 0", min_expected_count)
+    if not 2 <= order <= model.order:
+        raise InputError(
+            f"`order` must be 2 to {model.order}, the order of the model. Received: {order}."
+        )
+    if not min_expected_count > 0:
+        raise InputError(f"`min_expected_count` must be above 0. Received: {min_expected_count}.")
     boundary = resolve_boundary([model], boundary) or "sentence"
     text = count_ngrams(ids, model.vocabulary_size, order, boundary)
     unigram, tables = _expect_counts(model, text, ids, boundary, min_expected_count)
+    log_unigram = compute_logs(unigram / unigram.sum())
     keys, log_probs = _estimate_probabilities(text, tables)
-    return BackoffModel.normalised(
-        text.contexts, compute_logs(unigram / unigram.sum()), keys, log_probs, boundary
-    )
+    return BackoffModel.normalised(text.contexts, log_unigram, keys, log_probs, boundary)
 
 
 def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
@@ -67,15 +68,17 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
 
     Reference: Kneser & Ney (1995), Improved backing-off for m-gram language modeling.
     """
-    before, words = np.divmod(model.keys[0], model.vocabulary_size)
     size = model.vocabulary_size
+    before, words = np.divmod(model.keys[0], size)
     p = np.exp(model.log_probs[0], dtype=np.float64)
     marginal = np.exp(marginals, dtype=np.float64)
     context = marginal.copy()
-    if not crosses_sentences(model.boundary):
+    if model.boundary is not None and not crosses_sentences(model.boundary):
         # each </s> but the last is followed by <s>
-        context[BOS_ID], context[EOS_ID] = marginal[EOS_ID], 0
-    rest = np.maximum(marginal - np.bincount(words, context[before] * p, minlength=size), 0)
+        context[BOS_ID] = marginal[EOS_ID]
+        context[EOS_ID] = 0
+    listed = np.bincount(words, context[before] * p, minlength=size)
+    rest = np.maximum(marginal - listed, 0)
     unigram = marginal
     above = backoff_mass(before, p, size)
     for _ in range(_FITTING_ROUNDS):
@@ -83,8 +86,9 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
         used = weight.sum() - np.bincount(words, weight[before], minlength=size)
         unigram = (rest + _UNSEEN_SHARE * marginal) / (used + _UNSEEN_SHARE)
         unigram /= unigram.sum()
+    log_unigram = compute_logs(unigram)
     return BackoffModel.normalised(
-        model.contexts, compute_logs(unigram), model.keys, model.log_probs, model.boundary
+        model.contexts, log_unigram, model.keys, model.log_probs, model.boundary
     )
 
 
@@ -116,24 +120,25 @@ def _expect_counts(
     """
     size = model.vocabulary_size
     contexts, frequencies = _find_distinct_contexts(ids, model.order, boundary, size)
-    # of the last 1, … words of each context
+    # the number of the last 1, 2, … words of each context; -1 if the text does not list them
     nodes = np.full((len(text.keys) - 1, len(contexts)), -1)
     for k, (rows, numbers) in enumerate(text.contexts.walk(contexts)):
         nodes[k, rows] = numbers
     never = np.setdiff1d(np.arange(size), predicted_ids(size, boundary))
     unigram = np.zeros(size)
     tables = [_ExpectedCounts(keys, size, min_count) for keys in text.keys[1:]]
-    progress = open_progress("Expected counts", len(contexts), " contexts")
-    for block in row_blocks(len(contexts), max(1, min(_MAX_BLOCK_SIZE, _BLOCK_NUMBERS // size))):
-        # [B, |V|]
-        counts = np.exp(model.next_log_probs(contexts[block]).astype(np.float32, copy=False))
-        counts[:, never] = 0
-        counts *= (frequencies[block] / counts.sum(axis=1))[:, None].astype(np.float32)
-        unigram += counts.sum(axis=0)
-        for table, numbers in zip(tables, nodes[:, block], strict=True):
-            table.add(numbers, counts)
-        progress.update(len(counts))
-    progress.close()
+    block_size = max(1, min(_MAX_BLOCK_SIZE, _BLOCK_NUMBERS // size))
+    with open_progress("Expected counts", len(contexts), " contexts") as progress:
+        for block in row_blocks(len(contexts), block_size):
+            log_probs = model.next_log_probs(contexts[block])
+            counts = np.exp(log_probs.astype(np.float32, copy=False))  # [B, |V|]
+            counts[:, never] = 0
+            factors = frequencies[block] / counts.sum(axis=1)
+            counts *= factors[:, None].astype(np.float32)
+            unigram += counts.sum(axis=0)
+            for table, numbers in zip(tables, nodes[:, block], strict=True):
+                table.add(numbers, counts)
+            progress.update(len(counts))
     return unigram, tables
 
 
@@ -146,18 +151,24 @@ class _ExpectedCounts:
         self._text_keys = text_keys
         self._size = vocabulary_size
         self._min_count = min_count
-        self._keys = []
-        self._counts = []
-        self._node, self._sum = -1, np.zeros(vocabulary_size)
+        self._keys: list[np.ndarray] = []
+        self._counts: list[np.ndarray] = []
+        # the last context so far, and its counts: the next contexts may continue it
+        self._node = -1
+        self._sum = np.zeros(vocabulary_size)
 
     def add(self, nodes: np.ndarray, counts: np.ndarray) -> None:
-        """Add the counts of every word, [B, |V|], in contexts by their numbers, [B], or -1."""
+        """Add the counts of every word, [B, |V|], in contexts by their numbers, [B], or -1.
+
+        Equal numbers follow each other, also from one call to the next.
+        """
         first = np.flatnonzero(np.diff(nodes, prepend=-2))
         sums = np.add.reduceat(counts, first, axis=0)
         ends = nodes[first]
         last = sums[-1].astype(np.float64)
         if ends[0] == self._node:
-            last += self._sum if len(ends) == 1 else 0
+            if len(ends) == 1:
+                last += self._sum
             sums[0] += self._sum
         else:
             self._list_open()
@@ -170,9 +181,11 @@ class _ExpectedCounts:
 
     def _list(self, nodes: np.ndarray, counts: np.ndarray) -> None:
         """List the n-grams of complete rows: not those with -1."""
-        rows, words = np.divmod(np.flatnonzero(counts > self._min_count), self._size)
+        frequent = np.flatnonzero(counts > self._min_count)
+        rows, words = np.divmod(frequent, self._size)
         has_node = nodes[rows] >= 0
         self._append(nodes, counts, rows[has_node], words[has_node])
+        # the n-grams of the text that are not listed yet
         rows = np.flatnonzero(nodes >= 0)
         owner, place = find_followers(self._text_keys, nodes[rows], self._size)
         rows = rows[owner]
@@ -199,18 +212,21 @@ def _estimate_probabilities(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the keys and ln P = ln c(h w) / c(h) of the listed n-grams of orders 2 … n."""
     size = text.contexts.vocabulary_size
-    all_keys = []
-    log_probs = []
+    all_keys: list[np.ndarray] = []
+    log_probs: list[np.ndarray] = []
     for k, table in enumerate(tables, start=2):
         keys, counts = table.sorted()
-        if k > 2:  # by rounding, an n-gram just above `min_count` may be listed without its ending
-            endings = text.contexts.keys[k - 3][keys // size] // size * size + keys % size
+        if k > 2:
+            # by rounding, an n-gram just above `min_count` may be listed without its ending
+            parents = text.contexts.keys[k - 3][keys // size] // size
+            endings = parents * size + keys % size
             has_ending = find(all_keys[-1], endings) >= 0
             keys = keys[has_ending]
             counts = counts[has_ending]
-        context_counts = np.bincount(
-            text.nodes(k), text.counts[k - 1], minlength=text.contexts.sizes[k - 2]
-        )
+        num_contexts = text.contexts.sizes[k - 2]
+        context_counts = np.bincount(text.nodes(k), text.counts[k - 1], minlength=num_contexts)
+        logs = compute_logs(counts / context_counts[keys // size])
         all_keys.append(keys)
-        log_probs.append(np.minimum(compute_logs(counts / context_counts[keys // size]), 0))
+        # by rounding, a logarithm may be above 0
+        log_probs.append(np.minimum(logs, 0))
     return all_keys, log_probs

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_nplm.data.ids import BOS, BOS_ID, EOS, EOS_ID, PAD_ID, SPECIALS, UNK, UNK_ID
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import open_text
 from keras_nplm.models.base import row_blocks
@@ -62,14 +62,11 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
         RunError: the file cannot be written.
     """
     size = model.vocabulary_size
-    fix = "pass the vocabulary of the model."
-    check_argument(
-        "vocabulary",
-        len(vocabulary) == size,
-        f"of {size} words, as the model",
-        len(vocabulary),
-        fix,
-    )
+    if len(vocabulary) != size:
+        raise InputError(
+            f"`vocabulary` must be of {size} words, as the model. Received: {len(vocabulary)}. "
+            "Fix: pass the vocabulary of the model."
+        )
     words = np.array(vocabulary.words, dtype=object)
     is_listed = np.isfinite(model.unigrams)
     is_listed[[BOS_ID, EOS_ID]] = True
@@ -93,16 +90,19 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
             file.write(f"ngram {order}={number}\n")
         for order in range(1, highest + 1):
             file.write(f"\n\\{order}-grams:\n")
+            has_backoffs = order < min(highest, model.order)
             for block in row_blocks(numbers[order - 1], _BLOCK):
-                ids = unigrams[block, None]
-                log_probs = model.unigrams[unigrams[block]]
-                if order > 1:
+                if order == 1:
+                    ids = unigrams[block, None]
+                    log_probs = model.unigrams[unigrams[block]]
+                else:
                     ids = model.ngrams(order, block)
                     log_probs = model.log_probs[order - 2][block]
                 columns = [_format_log10(log_probs), map(" ".join, words[ids].tolist())]
-                if order < min(highest, model.order):
+                if has_backoffs:
                     columns.append(_format_log10(_find_backoffs(model, ids)))
-                file.writelines(map("{}\n".format, map("\t".join, zip(*columns, strict=True))))
+                lines = map("\t".join, zip(*columns, strict=True))
+                file.writelines(map("{}\n".format, lines))
         file.write("\n\\end\\\n")
 
 
@@ -127,7 +127,8 @@ def _find_backoffs(model: BackoffModel, ids: np.ndarray) -> np.ndarray:
 
 def _format_log10(log_probs: np.ndarray) -> Iterator[str]:
     finite = np.where(np.isfinite(log_probs), log_probs / _LN10, _LOG10_ZERO)
-    return map("{:.7g}".format, np.where(finite == 0, 0.0, finite).tolist())
+    without_sign = np.where(finite == 0, 0.0, finite)  # 0 in place of -0
+    return map("{:.7g}".format, without_sign.tolist())
 
 
 def read_arpa(
@@ -159,12 +160,14 @@ def read_arpa(
         lines = ArpaLines(Path(path), file)
         numbers = read_header(lines)
         words = SPECIALS if vocabulary is None else vocabulary.words
-        place = {word: i for i, word in enumerate(words)} | {_UNK: UNK_ID}
+        place = {word: i for i, word in enumerate(words)}
+        place[_UNK] = UNK_ID
         new_ids = itertools.count(len(SPECIALS)) if vocabulary is None else None
         unigrams = read_section(lines, 1, numbers[0], len(numbers), place, new_ids)
         if vocabulary is None:
             vocabulary = Vocabulary([word for word, i in place.items() if i >= len(SPECIALS)])
-        lines.refuse_repeated(unigrams, unigrams.ids[:, 0], vocabulary.words)
+        all_words = vocabulary.words
+        lines.refuse_repeated(unigrams, unigrams.ids[:, 0], all_words)
         unigrams = _leave_out_padding(unigrams)
         size = len(vocabulary)
         ids = unigrams.ids[:, 0]
@@ -180,20 +183,14 @@ def read_arpa(
             for k, number in enumerate(numbers[1:], start=2)
         ]
         lines.expect("\\end\\")
-        # An empty highest order counts only if there are back-off weights below it
-        while (
-            sections
-            and not len(sections[-1].ids)
-            and not [unigrams, *sections][-2].log10_backoffs.any()
-        ):
-            sections.pop()
+        _remove_empty_orders(unigrams, sections)
 
         def refuse_repeated(section: Section, keys: np.ndarray) -> None:
-            lines.refuse_repeated(section, keys, vocabulary.words)
+            lines.refuse_repeated(section, keys, all_words)
 
         model = _build(_NATURAL, log_prob, backoff, sections, boundary, refuse_repeated)
         if any((section.log10_backoffs > 0).any() for section in (unigrams, *sections)):
-            _refuse_large_backoffs(lines, model, [unigrams, *sections[:-1]], vocabulary.words)
+            _refuse_large_backoffs(lines, model, [unigrams, *sections[:-1]], all_words)
         return model, vocabulary
 
 
@@ -222,13 +219,10 @@ def read_arpa_as_written(path: str | os.PathLike) -> tuple[BackoffModel, dict[st
         )
         for word in (BOS, EOS):
             if word not in place:
-                fix = (
-                    f"add the 1-gram, such as -99 {word}, or read the file by `keras-nplm "
-                    "ngram "
-                    "--arpa`."
-                )
                 raise InputError(
-                    f"The 1-grams must list {word}, as KenLM needs it. Received: {path}. Fix: {fix}"
+                    f"The 1-grams must list {word}, as KenLM needs it. Received: {path}. "
+                    f"Fix: add the 1-gram, such as -99 {word}, or read the file by "
+                    "`keras-nplm ngram --arpa`."
                 )
         sections = [
             read_section(lines, k, number, len(numbers), place)
@@ -242,13 +236,22 @@ def read_arpa_as_written(path: str | os.PathLike) -> tuple[BackoffModel, dict[st
     log_prob = np.full(max(place.values()) + 1, -np.inf)
     backoff = np.zeros(len(log_prob))
     log_prob[UNK_ID] = _NO_UNK
-    for table, column in (
-        (log_prob, unigrams.log10_probs[::-1]),
-        (backoff, unigrams.log10_backoffs[::-1]),
-    ):
-        table[ids] = column
-        table[ids[last_unk]] = column[last_unk]
+    log10_probs = unigrams.log10_probs[::-1]
+    log_prob[ids] = log10_probs
+    log_prob[ids[last_unk]] = log10_probs[last_unk]
+    log10_backoffs = unigrams.log10_backoffs[::-1]
+    backoff[ids] = log10_backoffs
+    backoff[ids[last_unk]] = log10_backoffs[last_unk]
     return _build(_AS_WRITTEN, log_prob, backoff, sections, "stream"), place
+
+
+def _remove_empty_orders(unigrams: Section, sections: list[Section]) -> None:
+    """Remove the highest orders without n-grams, unless there are back-off weights below them."""
+    while sections and not len(sections[-1].ids):
+        below = sections[-2] if len(sections) > 1 else unigrams
+        if below.log10_backoffs.any():
+            return
+        sections.pop()
 
 
 def _leave_out_padding(section: Section) -> Section:
@@ -273,9 +276,8 @@ def _build(
     log_probs = []
     backoffs = [(log10_backoff * scale.factor).astype(np.float32)] if sections else []
     # an n-gram below the highest order may be a context, the beginning of an n-gram must be one
-    possible = [section.ids for section in sections[:-1]] + [
-        section.ids[:, :-1] for section in sections
-    ]
+    possible = [section.ids for section in sections[:-1]]
+    possible += [section.ids[:, :-1] for section in sections]
     trie = ContextTrie.from_contexts(size, possible, len(sections))
     for k, section in enumerate(sections, start=2):
         ids = section.ids
@@ -287,7 +289,8 @@ def _build(
         log_probs.append(scale.convert(section.log10_probs)[first])
         if k <= len(sections):
             values = np.zeros(trie.sizes[k - 1], np.float32)
-            values[trie.find_nodes(ids[first])] = section.log10_backoffs[first] * scale.factor
+            nodes = trie.find_nodes(ids[first])
+            values[nodes] = section.log10_backoffs[first] * scale.factor
             backoffs.append(values)
     return BackoffModel(trie, scale.convert(log10_prob), keys, log_probs, backoffs, boundary)
 
@@ -307,16 +310,14 @@ def _refuse_large_backoffs(
         parents = model.contexts.parents(k)
         above = mass.empty if parents is None else mass.masses[k - 2][parents[nodes]]
         backoffs = 10.0 ** section.log10_backoffs[rows]
-        too_large = (
-            mass.masses[k - 1][nodes] > np.maximum(above, 1) * (1 + _ROUNDING) + _DIGITS * backoffs
-        )
+        totals = mass.masses[k - 1][nodes]
+        too_large = totals > np.maximum(above, 1) * (1 + _ROUNDING) + _DIGITS * backoffs
         if too_large.any():
-            row = rows[np.argmax(too_large)]
+            first = int(np.argmax(too_large))
+            row = rows[first]
             context = " ".join(words[i] for i in section.ids[row])
-            total = mass.masses[k - 1][nodes][np.argmax(too_large)]
             expected = (
                 f"a back-off with which the probabilities after {context!r} sum to 1, "
-                "not "
-                f"{total:.3g}"
+                f"not {totals[first]:.3g}"
             )
             raise lines.error(section.numbers[row], expected, f"{section.log10_backoffs[row]:g}")

@@ -65,10 +65,9 @@ class ArpaLines:
         while lines := self.take(1):
             if lines[0].strip(SPACES) == wanted:
                 return
-        received = f"{self.path} without it"
         raise InputError(
-            f"An ARPA file must have the line {wanted}. Received: {received}. Fix: name an ARPA "
-            "file."
+            f"An ARPA file must have the line {wanted}. Received: {self.path} without it. "
+            "Fix: name an ARPA file."
         )
 
     def peek(self) -> str:
@@ -77,8 +76,8 @@ class ArpaLines:
             for line in itertools.islice(self._lines, self._next, None):
                 if line := line.strip(SPACES):
                     return line
-                self._next = self._next + 1
-                self.number = self.number + 1
+                self._next += 1
+                self.number += 1
         return ""
 
     def expect(self, wanted: str) -> None:
@@ -89,12 +88,12 @@ class ArpaLines:
 
     def error(self, number: int, expected: str, line: str = "") -> InputError:
         """Return the error for a malformed line; "" is the end of the file."""
-        received = repr(line[:80]) if line else "the end of the file"
-        fix = (
-            "correct the line, or get the file again"
-            if line
-            else "get the file again, it was cut short"
-        )
+        if line:
+            received = repr(line[:80])
+            fix = "correct the line, or get the file again"
+        else:
+            received = "the end of the file"
+            fix = "get the file again, it was cut short"
         return InputError(
             f"{self.path}, line {number}: expected {expected}. Received: {received}. Fix: {fix}."
         )
@@ -146,12 +145,16 @@ def read_section(
         block = lines.take(left)
         if not block:
             raise lines.error(first, expected)
-        rows = {i: fields for i, line in enumerate(block, first) if (fields := split_fields(line))}
-        for i, row in rows.items():
-            if len(row) not in (order + 1, order + 2):
-                raise lines.error(i, expected, " ".join(row))
-            if new_ids and row[1] not in place:
-                place[row[1]] = next(new_ids)
+        rows = {}
+        for i, line in enumerate(block, first):
+            fields = split_fields(line)
+            if not fields:  # a blank line
+                continue
+            if len(fields) not in (order + 1, order + 2):
+                raise lines.error(i, expected, " ".join(fields))
+            if new_ids and fields[1] not in place:
+                place[fields[1]] = next(new_ids)
+            rows[i] = fields
         sections.append(_parse_rows(lines, rows, order, order == highest, place))
         left -= len(rows)
     if lines.peek() and not lines.peek().startswith("\\"):
@@ -185,9 +188,11 @@ def _parse_rows(
         refuse(backoffs != 0, f"no back-off, since {order} is the highest order")
     words = [word for row in fields for word in row[1 : order + 1]]
     ids = np.fromiter(map(place.get, words, itertools.repeat(-1)), np.int32).reshape(-1, order)
-    if (ids < 0).any():
-        unknown = words[int(np.argmax(ids.ravel() < 0))]
-        refuse((ids < 0).any(axis=1), f"words of the vocabulary, and {unknown!r} is not one")
+    is_unknown = ids < 0
+    if is_unknown.any():
+        unknown = words[int(np.argmax(is_unknown))]
+        has_unknown = np.logical_or.reduce(is_unknown, axis=1)
+        refuse(has_unknown, f"words of the vocabulary, and {unknown!r} is not one")
     return Section(numbers, ids, log10_probs, backoffs)
 
 

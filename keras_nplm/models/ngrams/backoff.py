@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 import os
 
 import numpy as np
@@ -28,7 +27,7 @@ _ROUNDING = 1e-3  # by which a log-probability may be above 0
 
 
 @saved_as("back-off")
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(repr=False, eq=False)
 class BackoffModel(NgramModel):
     """Back-off n-gram language model of any order, queried in batches without a loop over n-grams.
 
@@ -56,48 +55,46 @@ class BackoffModel(NgramModel):
     def __post_init__(self) -> None:
         if self.boundary is None:
             predicts_end = np.isfinite(self.unigrams[EOS_ID : EOS_ID + 1]).any()
-            object.__setattr__(self, "boundary", "sentence" if predicts_end else "stream")
+            self.boundary = "sentence" if predicts_end else "stream"
+        self.order = len(self.keys) + 1
+        self.vocabulary_size = len(self.unigrams)
 
     def _describe_parts(self) -> str:
         return f"n-grams={sum(self.num_ngrams):,}"
-
-    @property
-    def order(self) -> int:
-        return len(self.keys) + 1
-
-    @property
-    def vocabulary_size(self) -> int:
-        return len(self.unigrams)
 
     @property
     def num_ngrams(self) -> list[int]:
         """The number of listed n-grams of each order."""
         return [int(np.isfinite(self.unigrams).sum()), *map(len, self.keys)]
 
-    def _log_prob(
-        self, context_ids: np.ndarray, target_ids: np.ndarray, lengths: np.ndarray | None = None
-    ) -> np.ndarray:
-        """As the base class.
+    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        log_prob, _ = self._search(context_ids, target_ids, [])
+        return log_prob
 
-        `lengths`, if given, receive the used lengths of the contexts after the targets.
+    def _search(
+        self, context_ids: np.ndarray, target_ids: np.ndarray, used_ngrams: list[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return ln P(target | context), and the used lengths of the contexts after the targets.
+
+        `used_ngrams` are the flags of `flag_used_ngrams`. Without flags the lengths are 0.
         """
         log_prob = self.unigrams[target_ids]
-        if lengths is not None:
-            lengths[:] = self._used_ngrams[0][target_ids]
+        lengths = np.zeros(len(target_ids), np.int64)
+        if used_ngrams:
+            lengths[:] = used_ngrams[0][target_ids]
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
             place = find(self.keys[k], nodes * self.vocabulary_size + target_ids[rows])
             backed_off = log_prob[rows] + self.backoffs[k][nodes]
-            log_prob[rows] = (
-                np.where(place < 0, backed_off, self.log_probs[k][place])
-                if len(self.keys[k])
-                else backed_off
-            )
-            if lengths is not None and k + 1 < len(self._used_ngrams):
-                # place -1, of an n-gram that is not listed, is that of the last flag, which is
-                # False
-                lengths[rows[self._used_ngrams[k + 1][place]]] = k + 2
+            if len(self.keys[k]):
+                log_prob[rows] = np.where(place < 0, backed_off, self.log_probs[k][place])
+            else:
+                log_prob[rows] = backed_off
+            if k + 1 < len(used_ngrams):
+                # an n-gram that is not listed has the place -1: there is the last flag, False
+                is_used = used_ngrams[k + 1][place]
+                lengths[rows[is_used]] = k + 2
             free_mapped_pages(self.keys[k], _FREED_FROM)
-        return log_prob
+        return log_prob, lengths
 
     @property
     def uses_whole_contexts(self) -> bool:
@@ -117,10 +114,9 @@ class BackoffModel(NgramModel):
     def log_prob_and_lengths(
         self, context_ids: np.ndarray, target_ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        if self.uses_whole_contexts:
+        if self._used_ngrams is None:
             return super().log_prob_and_lengths(context_ids, target_ids)
-        lengths = np.empty(len(target_ids), np.int64)
-        return self._log_prob(context_ids, target_ids, lengths), lengths
+        return self._search(context_ids, target_ids, self._used_ngrams)
 
     @functools.cached_property
     def _used_ngrams(self) -> list[np.ndarray] | None:
@@ -134,10 +130,9 @@ class BackoffModel(NgramModel):
         orders = np.ones(len(target_ids), np.int64)
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
             wanted = nodes * self.vocabulary_size + target_ids[rows]
-            counts = (find(self.keys[k], wanted) >= 0) | (
-                find(self._unlisted_endings[k], wanted) >= 0
-            )
-            orders[rows[counts]] = k + 2
+            is_listed = find(self.keys[k], wanted) >= 0
+            ends_a_listed_one = find(self._unlisted_endings[k], wanted) >= 0
+            orders[rows[is_listed | ends_a_listed_one]] = k + 2
         return orders
 
     @functools.cached_property
@@ -149,13 +144,12 @@ class BackoffModel(NgramModel):
         """
         unlisted = [np.zeros(0, np.int64) for _ in self.keys]
         for k in range(self.order, 2, -1):
-            longer = self.keys[k - 2], unlisted[k - 2]
-            found = [
-                self._find_unlisted_endings(k, block)
-                for keys in longer
-                for block in iterate_blocks(keys)
-            ]
-            unlisted[k - 3] = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+            # without n-grams of order k there is no block
+            endings = [np.zeros(0, np.int64)]
+            for keys in (self.keys[k - 2], unlisted[k - 2]):
+                for block in iterate_blocks(keys):
+                    endings.append(self._find_unlisted_endings(k, block))
+            unlisted[k - 3] = np.unique(np.concatenate(endings))
             free_mapped_pages(self.keys[k - 2], _FREED_FROM)
         return unlisted
 
@@ -175,9 +169,8 @@ class BackoffModel(NgramModel):
             selected = slice(None) if len(rows) == len(context_ids) else rows
             log_probs[selected] += self.backoffs[k][nodes, None]
             owner, places = find_followers(self.keys[k], nodes, self.vocabulary_size)
-            log_probs[rows[owner], self.keys[k][places] % self.vocabulary_size] = self.log_probs[k][
-                places
-            ]
+            words = self.keys[k][places] % self.vocabulary_size
+            log_probs[rows[owner], words] = self.log_probs[k][places]
             free_mapped_pages(self.keys[k], _FREED_FROM)
         return log_probs
 
@@ -195,11 +188,13 @@ class BackoffModel(NgramModel):
 
         γ(h) = (1 - sum_listed P(w | h)) / (1 - sum_listed P(w | h')),    sums in float64
         """
+        # the weights of an order need those of the orders below
         model = cls(contexts, unigrams, keys, log_probs, [], boundary)
-        for k, number in zip(range(2, len(keys) + 2), contexts.sizes, strict=False):
+        for k in range(2, len(keys) + 2):
+            num_contexts = contexts.sizes[k - 2]
             nodes = keys[k - 2] // len(unigrams)
-            above = backoff_mass(nodes, np.exp(log_probs[k - 2]), number)
-            below = backoff_mass(nodes, np.exp(compute_backoff_log_probs(model, k)), number)
+            above = backoff_mass(nodes, np.exp(log_probs[k - 2]), num_contexts)
+            below = backoff_mass(nodes, np.exp(compute_backoff_log_probs(model, k)), num_contexts)
             model.backoffs.append(np.log(above / below).astype(np.float32))
         return model
 
@@ -230,21 +225,23 @@ class BackoffModel(NgramModel):
         )
         unigrams = tables["unigrams"]
         contexts = tables["contexts"]
+        keys = tables["keys"]
         log_probs = tables["log_probs"]
-        refuse_unless(
-            path,
-            unigrams.ndim == 1 and all(array.dtype.kind == "f" for array in [unigrams, *log_probs]),
-        )
-        blocks = itertools.chain.from_iterable(map(iterate_blocks, [unigrams, *log_probs]))
-        refuse_unless(path, all((block <= _ROUNDING).all() for block in blocks))
-        if tables["keys"]:
-            check_tables(path, len(unigrams), contexts, log_probs, *tables["keys"])
-            shapes = [(len(unigrams),), *(keys.shape for keys in contexts)]
-            refuse_unless(path, [backoffs.shape for backoffs in tables["backoffs"]] == shapes)
+        backoffs = tables["backoffs"]
+        refuse_unless(path, unigrams.ndim == 1)
+        refuse_unless(path, all(table.dtype.kind == "f" for table in (unigrams, *log_probs)))
+        for table in (unigrams, *log_probs):
+            blocks = iterate_blocks(table)
+            refuse_unless(path, all((block <= _ROUNDING).all() for block in blocks))
+        if keys:
+            check_tables(path, len(unigrams), contexts, log_probs, *keys)
+            shapes = [(len(unigrams),), *(table.shape for table in contexts)]
+            refuse_unless(path, [table.shape for table in backoffs] == shapes)
         else:
-            refuse_unless(path, not any((contexts, log_probs, tables["backoffs"])))
-        refuse_unless(path, all(backoffs.dtype.kind == "f" for backoffs in tables["backoffs"]))
-        return cls(ContextTrie(len(unigrams), tables.pop("contexts")), **tables, boundary=boundary)
+            refuse_unless(path, not contexts and not log_probs and not backoffs)
+        refuse_unless(path, all(table.dtype.kind == "f" for table in backoffs))
+        trie = ContextTrie(len(unigrams), contexts)
+        return cls(trie, unigrams, keys, log_probs, backoffs, boundary)
 
 
 def find_used_nodes(model: BackoffModel, k: int, nodes: np.ndarray) -> np.ndarray:
@@ -276,13 +273,15 @@ def flag_used_ngrams(model: BackoffModel) -> list[np.ndarray] | None:
         return [np.zeros(size, bool)]
     flags = [find_used_nodes(model, 0, np.arange(size))]
     # of each context: the number of its words but the last, and its last word
-    first = last = np.arange(size)
+    first = np.arange(size)
+    last = np.arange(size)
     for k, keys in enumerate(model.contexts.keys, start=1):
         parents, oldest = np.divmod(keys, size)
         last = last[parents]
-        first = (
-            oldest if k == 1 else find(model.contexts.keys[k - 2], first[parents] * size + oldest)
-        )
+        if k == 1:
+            first = oldest
+        else:
+            first = find(model.contexts.keys[k - 2], first[parents] * size + oldest)
         places = find(model.keys[k - 1], first * size + last)
         is_used = find_used_nodes(model, k, np.arange(len(keys)))
         if (places[is_used] < 0).any():
@@ -299,9 +298,8 @@ def compute_backoff_log_probs(
     `model`.
     """
     trie = ContextTrie(model.vocabulary_size, model.contexts.keys[: max(k - 3, 0)])
-    lower = BackoffModel(
-        trie, model.unigrams, model.keys[: k - 2], model.log_probs[: k - 2], model.backoffs[: k - 2]
-    )
+    tables = (model.keys[: k - 2], model.log_probs[: k - 2], model.backoffs[: k - 2])
+    lower = BackoffModel(trie, model.unigrams, *tables)
     ngrams = model.ngrams(k, chosen)
     return lower.log_prob(ngrams[:, 1:-1], ngrams[:, -1]).astype(np.float64)
 

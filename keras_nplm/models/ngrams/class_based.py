@@ -8,7 +8,7 @@ import numpy as np
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ids import BOS_ID, EOS_ID, convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_arrays
 from keras_nplm.models.base import saved_as
 from keras_nplm.models.ngrams.backoff import BackoffModel
@@ -19,7 +19,7 @@ from keras_nplm.models.ngrams.tables import refuse_unless
 
 
 @saved_as("class-based")
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(repr=False, eq=False)
 class ClassBased(NgramModel):
     """Class-based n-gram language model.
 
@@ -41,17 +41,10 @@ class ClassBased(NgramModel):
     uniform: np.ndarray
     uniform_weight: float
 
-    @property
-    def order(self) -> int:
-        return self.class_model.order
-
-    @property
-    def vocabulary_size(self) -> int:
-        return len(self.classes)
-
-    @property
-    def boundary(self) -> str:
-        return self.class_model.boundary
+    def __post_init__(self) -> None:
+        self.order = self.class_model.order
+        self.vocabulary_size = len(self.classes)
+        self.boundary = self.class_model.boundary
 
     @property
     def num_ngrams(self) -> list[int]:
@@ -66,19 +59,14 @@ class ClassBased(NgramModel):
         2].
         """
         of_class = self.class_model.log_prob(self.classes[context_ids], self.classes[target_ids])
-        return np.stack(
-            [of_class + self.word_log_probs[target_ids], self.uniform[target_ids]], axis=1
-        )
+        by_class = of_class + self.word_log_probs[target_ids]
+        return np.stack([by_class, self.uniform[target_ids]], axis=1)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        of_class = (
-            self.class_model.next_log_probs(self.classes[context_ids])[:, self.classes]
-            + self.word_log_probs
-        )
-        return combine(
-            np.stack([of_class, np.broadcast_to(self.uniform, of_class.shape)], axis=2),
-            self._weights,
-        )
+        of_classes = self.class_model.next_log_probs(self.classes[context_ids])
+        by_class = of_classes[:, self.classes] + self.word_log_probs
+        uniform = np.broadcast_to(self.uniform, by_class.shape)
+        return combine(np.stack([by_class, uniform], axis=2), self._weights)
 
     @property
     def uses_whole_contexts(self) -> bool:
@@ -106,19 +94,17 @@ class ClassBased(NgramModel):
         tables = read_arrays(path, ["classes", "word_log_probs", "uniform", "uniform_weight"])
         class_model = BackoffModel.load(path, boundary)
         classes = tables["classes"]
-        logs = [tables["word_log_probs"], tables["uniform"]]
+        word_log_probs = tables["word_log_probs"]
+        uniform = tables["uniform"]
         weight = tables["uniform_weight"]
         refuse_unless(path, classes.ndim == 1 and classes.size > 0 and classes.dtype.kind == "i")
         refuse_unless(path, 0 <= classes.min() <= classes.max() < len(class_model.unigrams))
-        refuse_unless(
-            path, all(array.shape == classes.shape and (array <= 0).all() for array in logs)
-        )
-        refuse_unless(path, all(array.dtype.kind == "f" for array in [*logs, weight]))
-        refuse_unless(
-            path,
-            is_distribution(np.exp(tables["uniform"])) and weight.shape == () and 0 <= weight <= 1,
-        )
-        return cls(class_model, **tables | {"uniform_weight": float(weight)})
+        for logs in (word_log_probs, uniform):
+            refuse_unless(path, logs.shape == classes.shape and (logs <= 0).all())
+        refuse_unless(path, all(t.dtype.kind == "f" for t in (word_log_probs, uniform, weight)))
+        refuse_unless(path, is_distribution(np.exp(uniform)))
+        refuse_unless(path, weight.shape == () and 0 <= weight <= 1)
+        return cls(class_model, classes, word_log_probs, uniform, float(weight))
 
 
 def class_based(
@@ -137,29 +123,34 @@ def class_based(
         order: n, 2 or more.
         boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
     """
-    check_argument(
-        "order", order >= 2, "2 or more", order, "estimate unigrams by Kneser-Ney smoothing."
-    )
+    if order < 2:
+        raise InputError(
+            f"`order` must be 2 or more. Received: {order}. "
+            "Fix: estimate unigrams by Kneser-Ney smoothing."
+        )
     ids = convert_ids(ids)
     classes = convert_ids(classes, "classes")
     vocabulary_size = len(classes)
     num_classes = int(classes.max()) + 1
     counts = np.bincount(ids[ids != BOS_ID], minlength=vocabulary_size)
     without = int(np.count_nonzero((counts > 0) & (classes < EOS_ID)))
-    received = f"{without} words of the text have no class"
-    fix = "name the word classes of this text."
-    check_argument("classes", not without, "the class of every word of the text", received, fix)
+    if without:
+        raise InputError(
+            "`classes` must be the class of every word of the text. Received: "
+            f"{without} words of the text have no class. Fix: name the word classes of this text."
+        )
     predicted = predicted_ids(vocabulary_size, boundary)
     class_ids = np.unique(classes[predicted][counts[predicted] > 0])
     class_model = kneser_ney(classes[ids], num_classes, order, boundary, class_ids)
     totals = np.bincount(classes, counts, minlength=num_classes)
     uniform = np.zeros(vocabulary_size)
     uniform[predicted] = 1 / len(predicted)
+    # a class without words in the text has the total 0
+    shares = counts / np.maximum(totals, 1)[classes]
     with np.errstate(divide="ignore"):
-        word_log_probs = np.where(
-            counts > 0, np.log(counts / np.maximum(totals, 1)[classes]), -np.inf
-        )
-        model = ClassBased(class_model, classes, word_log_probs, np.log(uniform), 0.0)
+        word_log_probs = np.log(shares)
+        log_uniform = np.log(uniform)
+    model = ClassBased(class_model, classes, word_log_probs, log_uniform, uniform_weight=0.0)
     ngrams = extract_ngrams(held_out_ids, order, boundary)
     weights = fit_weights(model.components(ngrams[:, :-1], ngrams[:, -1]))
     return dataclasses.replace(model, uniform_weight=float(weights[0, 1]))

@@ -43,25 +43,27 @@ def count_ngrams(
     tokens, positions = ngram_positions(ids, order, boundary)
     ngrams = gather_ngrams(tokens, positions, order)
     words, counts = np.unique(ngrams[:, -1].astype(np.int64), return_counts=True)
+    no_suffixes = np.zeros(0, np.int64)
     if order == 1:
-        return NgramCounts(
-            ContextTrie(vocabulary_size, []), [words], [counts], [counts], [np.zeros(0, np.int64)]
-        )
+        trie = ContextTrie(vocabulary_size, [])
+        return NgramCounts(trie, [words], [counts], [counts], [no_suffixes])
     contexts, longer = sort_ngrams(ngrams[ngrams[:, -2] != PAD_ID], 0, vocabulary_size)
+    keys_of_contexts = [level.parents * vocabulary_size + level.oldest for level in contexts]
     num_preceding = np.bincount(longer[0].words, minlength=vocabulary_size)[words]
-    return NgramCounts(
-        ContextTrie(
-            vocabulary_size, [level.parents * vocabulary_size + level.oldest for level in contexts]
-        ),
-        [words, *(of_order.nodes * vocabulary_size + of_order.words for of_order in longer)],
-        [counts, *(of_order.occurrences for of_order in longer)],
-        [np.maximum(num_preceding, 1), *(of_order.counts for of_order in longer)],
-        [
-            np.zeros(0, np.int64),
-            np.searchsorted(words, longer[0].words),
-            *(part.suffixes for part in longer[1:]),
-        ],
+    result = NgramCounts(
+        contexts=ContextTrie(vocabulary_size, keys_of_contexts),
+        keys=[words],
+        counts=[counts],
+        continuation_counts=[np.maximum(num_preceding, 1)],
+        suffixes=[no_suffixes, np.searchsorted(words, longer[0].words)],
     )
+    for of_order in longer:
+        result.keys.append(of_order.nodes * vocabulary_size + of_order.words)
+        result.counts.append(of_order.occurrences)
+        result.continuation_counts.append(of_order.counts)
+    for of_order in longer[1:]:
+        result.suffixes.append(of_order.suffixes)
+    return result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,11 +80,12 @@ class ContextFrequencies:
         """Return the frequencies of the contexts of 1 to n-1 words of a text, from its n-gram
         counts.
         """
-        sizes = enumerate(counts.contexts.sizes, start=1)
-        frequencies = [
-            np.bincount(counts.nodes(k + 1), counts.counts[k], minlength=size) for k, size in sizes
-        ]
-        return cls(counts.contexts, [frequency.astype(np.int64) for frequency in frequencies])
+        frequencies = []
+        for length, size in enumerate(counts.contexts.sizes, start=1):
+            nodes = counts.nodes(length + 1)
+            sums = np.bincount(nodes, counts.counts[length], minlength=size)
+            frequencies.append(sums.astype(np.int64))
+        return cls(counts.contexts, frequencies)
 
     @property
     def tokens(self) -> int:
@@ -92,6 +95,6 @@ class ContextFrequencies:
     def look_up(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the frequency of the last 1, 2, … k words of each context, int64 [B, k]."""
         frequencies = np.zeros((len(context_ids), len(self.counts)), np.int64)
-        for length, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
-            frequencies[rows, length] = self.counts[length][nodes]
+        for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
+            frequencies[rows, k] = self.counts[k][nodes]
         return frequencies

@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_arrays
 from keras_nplm.models.base import saved_as
 from keras_nplm.models.ngrams.base import NgramModel
@@ -26,13 +26,13 @@ from keras_nplm.models.ngrams.tables import (
 
 
 @saved_as("deleted-interpolation")
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(repr=False, eq=False)
 class DeletedInterpolation(NgramModel):
     """Interpolated n-gram language model: relative frequencies of orders 1 to n, and the uniform
     distribution.
 
-        P(w | h) = α_0(l) / |V'| + α_1(l) c(w) / T + α_2(l) c(w_1 w) / c(w_1 •) + α_3(l) c(w_2 w_1
-        w) / c(w_2 w_1 •)
+        P(w | h) = α_0(l) / |V'| + α_1(l) c(w) / T + α_2(l) c(w_1 w) / c(w_1 •)
+                   + α_3(l) c(w_2 w_1 w) / c(w_2 w_1 •)
 
     An unseen context has the relative frequencies of the next shorter context. l is the bin of the
     context's training frequency (see `FrequencyBins`). `keys` and `counts` are of orders 2 … n;
@@ -51,13 +51,9 @@ class DeletedInterpolation(NgramModel):
     weights: np.ndarray
     boundary: str | None = None
 
-    @property
-    def order(self) -> int:
-        return len(self.keys) + 1
-
-    @property
-    def vocabulary_size(self) -> int:
-        return len(self.unigrams)
+    def __post_init__(self) -> None:
+        self.order = len(self.keys) + 1
+        self.vocabulary_size = len(self.unigrams)
 
     @property
     def num_ngrams(self) -> list[int]:
@@ -66,8 +62,9 @@ class DeletedInterpolation(NgramModel):
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         weights = self.weights[self.bins.find_bins(context_ids)]
+        components = self.components(context_ids, target_ids)
         with np.errstate(divide="ignore"):
-            return np.log(np.sum(weights * self.components(context_ids, target_ids), axis=1))
+            return np.log(np.sum(weights * components, axis=1))
 
     @property
     def uses_whole_contexts(self) -> bool:
@@ -83,33 +80,38 @@ class DeletedInterpolation(NgramModel):
         columns = [self.uniform[target_ids], self.unigrams[target_ids]]
         for rows, nodes, counts, keys, totals in self._seen(context_ids):
             place = find(keys, nodes * self.vocabulary_size + target_ids[rows])
-            columns.append(columns[-1].copy())
-            columns[-1][rows] = np.where(place < 0, 0, counts[place]) / totals
-        columns += [columns[-1]] * (self.order + 1 - len(columns))
+            column = columns[-1].copy()
+            column[rows] = np.where(place < 0, 0, counts[place]) / totals
+            columns.append(column)
+        # no row has a longer seen context
+        while len(columns) < self.order + 1:
+            columns.append(columns[-1])
         return np.stack(columns, axis=1)
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         weights = self.weights[self.bins.find_bins(context_ids)]
         # the order of the n-grams of the longest seen context
-        longest = np.ones(len(context_ids), np.int64)
+        longest = np.ones((len(context_ids), 1), np.int64)
         seen = list(self._seen(context_ids))
         for k, (rows, *_) in enumerate(seen, start=2):
             longest[rows] = k
-        beyond = np.arange(weights.shape[1]) > longest[:, None]
-        weights = np.where(beyond, 0, weights) + (
-            np.arange(weights.shape[1]) == longest[:, None]
-        ) * np.sum(weights, axis=1, where=beyond, keepdims=True)
+        # it has the weights of all longer contexts, too
+        orders = np.arange(weights.shape[1])
+        is_longer = orders > longest
+        of_longer = np.sum(weights, axis=1, where=is_longer, keepdims=True)
+        weights = np.where(is_longer, 0, weights) + (orders == longest) * of_longer
         probability = weights[:, :1] * self.uniform + weights[:, 1:2] * self.unigrams
         for k, (rows, nodes, counts, keys, totals) in enumerate(seen, start=2):
             owner, places = find_followers(keys, nodes, self.vocabulary_size)
+            words = keys[places] % self.vocabulary_size
             share = weights[rows, k][owner] * counts[places] / totals[owner]
-            probability[rows[owner], keys[places] % self.vocabulary_size] += share
+            probability[rows[owner], words] += share
         with np.errstate(divide="ignore"):
             return np.log(probability)
 
     def _seen(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
-        """Yield for contexts of 1, 2, … words (rows with a seen context, its number, counts, keys,
-        c(h •)).
+        """Yield for contexts of 1, 2, … words: rows with a seen context h, the number of h, the
+        counts and keys of the order, and c(h •).
         """
         for k, (rows, nodes) in enumerate(self.bins.frequencies.contexts.walk(context_ids)):
             totals = self.bins.frequencies.counts[k][nodes]
@@ -131,18 +133,20 @@ class DeletedInterpolation(NgramModel):
         """Read the tables that `save` wrote."""
         tables = read_arrays(path, ["uniform", "unigrams", "weights"], ["keys", "counts"])
         bins = FrequencyBins.load(path)
-        orders = len(tables["keys"])
-        weights = tables["weights"]
         contexts = bins.frequencies.contexts
+        size = contexts.vocabulary_size
+        uniform = tables["uniform"]
+        unigrams = tables["unigrams"]
+        keys = tables["keys"]
         counts = tables["counts"]
-        check_tables(path, contexts.vocabulary_size, contexts.keys, counts, *tables["keys"])
-        refuse_unless(path, orders and all(map(are_counts, counts)))
-        for shares in (tables["uniform"], tables["unigrams"]):
-            refuse_unless(
-                path, shares.shape == (contexts.vocabulary_size,) and is_distribution(shares)
-            )
-        refuse_unless(path, weights.shape == (bins.number, orders + 2) and is_distribution(weights))
-        return cls(bins, **tables, boundary=boundary)
+        weights = tables["weights"]
+        check_tables(path, size, contexts.keys, counts, *keys)
+        refuse_unless(path, len(keys) > 0 and all(map(are_counts, counts)))
+        for shares in (uniform, unigrams):
+            refuse_unless(path, shares.shape == (size,) and is_distribution(shares))
+        refuse_unless(path, weights.shape == (bins.number, len(keys) + 2))
+        refuse_unless(path, is_distribution(weights))
+        return cls(bins, uniform, unigrams, keys, counts, weights, boundary)
 
 
 def deleted_interpolation(
@@ -165,9 +169,11 @@ def deleted_interpolation(
         back_off: whether an unseen context takes its bin from its last words. False is the paper's
             choice, which costs 4% of perplexity on Brown.
     """
-    check_argument(
-        "order", order >= 2, "2 or more", order, "estimate unigrams by Kneser-Ney smoothing."
-    )
+    if order < 2:
+        raise InputError(
+            f"`order` must be 2 or more. Received: {order}. "
+            "Fix: estimate unigrams by Kneser-Ney smoothing."
+        )
     counts = count_ngrams(ids, vocabulary_size, order, boundary)
     bins = FrequencyBins(ContextFrequencies.from_counts(counts), back_off)
     predicted = predicted_ids(vocabulary_size, boundary)
@@ -182,6 +188,5 @@ def deleted_interpolation(
     ngrams = extract_ngrams(held_out_ids, order, boundary)
     with np.errstate(divide="ignore"):
         components = np.log(model.components(ngrams[:, :-1], ngrams[:, -1]))
-    return dataclasses.replace(
-        model, weights=fit_weights(components, bins.find_bins(ngrams[:, :-1]), bins.number)
-    )
+    weights = fit_weights(components, bins.find_bins(ngrams[:, :-1]), bins.number)
+    return dataclasses.replace(model, weights=weights)

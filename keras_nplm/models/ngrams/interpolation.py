@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_arrays
 from keras_nplm.models.ngrams.counts import ContextFrequencies
 from keras_nplm.models.ngrams.tables import ContextTrie, are_counts, check_tables, refuse_unless
@@ -23,8 +23,9 @@ def combine(log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
     log_probs = np.asarray(log_probs, np.float64)
     highest = np.max(log_probs, axis=-1, keepdims=True)
     highest = np.where(np.isfinite(highest), highest, 0)
+    scaled = np.sum(weights * np.exp(log_probs - highest), axis=-1)
     with np.errstate(divide="ignore"):
-        return np.log(np.sum(weights * np.exp(log_probs - highest), axis=-1)) + highest[..., 0]
+        return np.log(scaled) + highest[..., 0]
 
 
 def is_distribution(shares: np.ndarray) -> bool:
@@ -50,16 +51,16 @@ def fit_weights(
     sizes = np.bincount(bins, minlength=num_bins)[:, None]
     for _ in range(_MAX_ITERATIONS):
         total = combine(log_probs, weights[bins])
-        if not np.isfinite(total).all():
-            received = (
-                f"token {int(np.argmin(np.isfinite(total)))} has probability 0 in every model"
+        is_possible = np.isfinite(total)
+        if not is_possible.all():
+            raise InputError(
+                "`held_out_ids` must be words with a probability above 0. Received: token "
+                f"{int(np.argmin(is_possible))} has probability 0 in every model. "
+                "Fix: add the uniform distribution (--uniform)."
             )
-            fix = "add the uniform distribution (--uniform)."
-            check_argument("held_out_ids", False, "words with a probability above 0", received, fix)
         responsibility = np.exp(np.log(weights)[bins] + log_probs - total[:, None])
-        sums = np.stack(
-            [np.bincount(bins, r, minlength=num_bins) for r in responsibility.T], axis=1
-        )
+        of_bins = [np.bincount(bins, column, minlength=num_bins) for column in responsibility.T]
+        sums = np.stack(of_bins, axis=1)
         previous = weights
         weights = (sums + 1 / components) / (sizes + 1)
         if np.abs(weights - previous).max() < _TOLERANCE:
@@ -86,7 +87,9 @@ class FrequencyBins:
 
     @property
     def number(self) -> int:
-        return self.bins_per_length * (len(self.frequencies.counts) if self.back_off else 1)
+        if not self.back_off:
+            return self.bins_per_length
+        return self.bins_per_length * len(self.frequencies.counts)
 
     @property
     def bins_per_length(self) -> int:
@@ -114,11 +117,9 @@ class FrequencyBins:
 
     def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:
         """Return the arrays that `load` reads, by name: for the file of a model."""
-        contexts = self.frequencies.contexts
-        counts = self.frequencies.counts
         return {
-            "contexts": contexts.keys,
-            "context_counts": counts,
+            "contexts": self.frequencies.contexts.keys,
+            "context_counts": self.frequencies.counts,
             "back_off": np.array(self.back_off),
         }
 
@@ -129,5 +130,6 @@ class FrequencyBins:
         counts = stored["context_counts"]
         trie = ContextTrie(counts[0].size, stored["contexts"])
         check_tables(path, trie.vocabulary_size, trie.keys, counts)
-        refuse_unless(path, all(map(are_counts, counts)) and stored["back_off"].shape == ())
+        refuse_unless(path, all(map(are_counts, counts)))
+        refuse_unless(path, stored["back_off"].shape == ())
         return cls(ContextFrequencies(trie, counts), bool(stored["back_off"]))

@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.models.ngrams.backoff import BackoffModel
-from keras_nplm.models.ngrams.counts import count_ngrams
+from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
 
 _FALLBACK = (0.5, 1.0, 1.5)  # discounts for texts too small to estimate them
 
@@ -50,24 +50,29 @@ def kneser_ney(
         predicted = predicted_ids(vocabulary_size, boundary)
     lower = np.zeros(vocabulary_size)
     lower[predicted] = 1 / len(predicted)
-    keys = []
+    discounted, gamma = _discount_order(counts, 1, num_contexts=1)
+    probability = gamma * lower
+    probability[counts.keys[0]] += discounted
+    unigrams = compute_logs(probability)
+    # P(w | h') of the n-grams of the order below
+    lower = probability[counts.keys[0]]
     log_probs = []
     backoffs = []
-    for k, num_contexts in zip(range(1, order + 1), [1, *counts.contexts.sizes], strict=False):
-        a = counts.continuation_counts[k - 1]
-        discounts = estimate_discounts(np.bincount(np.minimum(a, 5), minlength=6))
-        discounted, gamma = discount(a, counts.nodes(k), num_contexts, discounts)
-        if k == 1:
-            probability = gamma * lower
-            probability[counts.keys[0]] += discounted
-            unigrams = compute_logs(probability)
-        else:
-            probability = discounted + gamma[counts.nodes(k)] * lower[counts.suffixes[k - 1]]
-            keys.append(counts.keys[k - 1])
-            log_probs.append(compute_logs(probability))
-            backoffs.append(compute_logs(gamma))
-        lower = probability[counts.keys[0]] if k == 1 else probability
-    return BackoffModel(counts.contexts, unigrams, keys, log_probs, backoffs, boundary)
+    for k in range(2, order + 1):
+        discounted, gamma = _discount_order(counts, k, counts.contexts.sizes[k - 2])
+        lower = discounted + gamma[counts.nodes(k)] * lower[counts.suffixes[k - 1]]
+        log_probs.append(compute_logs(lower))
+        backoffs.append(compute_logs(gamma))
+    return BackoffModel(counts.contexts, unigrams, counts.keys[1:], log_probs, backoffs, boundary)
+
+
+def _discount_order(
+    counts: NgramCounts, k: int, num_contexts: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (a - D(a)) / a(h •) of the n-grams of order k, and γ of their contexts."""
+    a = counts.continuation_counts[k - 1]
+    discounts = estimate_discounts(np.bincount(np.minimum(a, 5), minlength=6))
+    return discount(a, counts.nodes(k), num_contexts, discounts)
 
 
 def discount(
@@ -76,7 +81,8 @@ def discount(
     """Return the discounted relative frequencies of the n-grams of an order, and γ of each context
     (1 if unseen).
     """
-    subtracted = np.concatenate([[0.0], discounts])[np.minimum(counts, 3)]
+    by_count = np.concatenate([[0.0], discounts])
+    subtracted = by_count[np.minimum(counts, 3)]
     total = np.bincount(nodes, counts, minlength=num_contexts)
     gamma = np.bincount(nodes, subtracted, minlength=num_contexts) / np.maximum(total, 1)
     return (counts - subtracted) / total[nodes], np.where(total > 0, gamma, 1.0)
@@ -91,7 +97,9 @@ def estimate_discounts(frequencies: np.ndarray) -> np.ndarray:
         return np.array(_FALLBACK)
     j = np.arange(1, 4)
     estimate = j - (j + 1) * t[0] / (t[0] + 2 * t[1]) * t[1:] / t[:-1]
-    return estimate if np.all((estimate > 0) & (estimate <= j)) else np.array(_FALLBACK)
+    if not np.all((estimate > 0) & (estimate <= j)):
+        return np.array(_FALLBACK)
+    return estimate
 
 
 def compute_logs(probability: np.ndarray) -> np.ndarray:

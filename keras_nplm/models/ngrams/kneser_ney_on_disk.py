@@ -49,18 +49,17 @@ def kneser_ney_on_disk(
         for column in (*counts.counts, *counts.suffixes):
             column.close()
         with open_archive_to_write(temporary) as write:
-            write("unigrams", np.dtype(np.float32), (vocabulary_size,), [tables.unigrams])
+            float32 = np.dtype(np.float32)
+            write("unigrams", float32, (vocabulary_size,), [tables.unigrams])
             if order > 1:
-                write(
-                    "backoffs.0", np.dtype(np.float32), (vocabulary_size,), [tables.first_backoffs]
-                )
-            of_orders = {
-                "contexts": counts.contexts,
-                "keys": counts.keys[1:],
-                "log_probs": tables.log_probs,
-            }
-            for name, table in (of_orders | {"backoffs": tables.backoffs}).items():
-                for i, column in enumerate(table, start=name == "backoffs"):
+                write("backoffs.0", float32, (vocabulary_size,), [tables.first_backoffs])
+            for name, of_orders, first in (
+                ("contexts", counts.contexts, 0),
+                ("keys", counts.keys[1:], 0),
+                ("log_probs", tables.log_probs, 0),
+                ("backoffs", tables.backoffs, 1),
+            ):
+                for i, column in enumerate(of_orders, start=first):
                     write(f"{name}.{i}", column.dtype, (len(column),), column.blocks())
                     column.close()  # frees its space
 
@@ -79,7 +78,7 @@ class _SmoothedTables:
     ) -> None:
         self._counts = counts
         self._update = update
-        self._discounts = [*map(estimate_discounts, counts.frequencies)]
+        self._discounts = [estimate_discounts(of_order) for of_order in counts.frequencies]
         size = counts.vocabulary_size
         self.unigrams = np.zeros(size, np.float32)
         self.first_backoffs = np.zeros(size, np.float32)
@@ -93,16 +92,21 @@ class _SmoothedTables:
         self._smooth_split(counts.root, uniform)
 
     def _read(self, order: int, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Read the next n-grams of an order: numbers of their contexts, words, and counts."""
         keys = self._counts.keys[order - 1].read(number)
         counts = self._counts.counts[order - 1].read(number)
         self._update(number)
-        return *np.divmod(keys, self._counts.vocabulary_size), counts
+        nodes, words = np.divmod(keys, self._counts.vocabulary_size)
+        return nodes, words, counts
 
     def _smooth_split(self, context: SplitContext, lower: np.ndarray) -> None:
+        """Smooth the n-grams of a context, and those of longer contexts that end with it.
+
+        `lower` are P(w | h') of all words, float64 [|V|].
+        """
         _, words, counts = self._read(context.length + 1, context.num_ngrams)
-        discounted, gamma = discount(
-            counts, np.zeros(len(counts), np.int64), 1, self._discounts[context.length]
-        )
+        nodes = np.zeros(len(counts), np.int64)
+        discounted, gamma = discount(counts, nodes, 1, self._discounts[context.length])
         probability = gamma * lower
         probability[words] += discounted
         if context.length == 0:
@@ -117,6 +121,10 @@ class _SmoothedTables:
                 self._smooth_partition(child, context.length, probability)
 
     def _smooth_partition(self, partition: Partition, length: int, lower: np.ndarray) -> None:
+        """Smooth the n-grams of a partition, whose contexts end with one of `length` words.
+
+        `lower` are P(w | h') of all words, float64 [|V|], for the lowest order.
+        """
         for k, number in enumerate(partition, start=length + 2):
             nodes, words, counts = self._read(k, number)
             suffix = words if k == length + 2 else self._counts.suffixes[k - 3].read(number)

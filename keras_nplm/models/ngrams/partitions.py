@@ -71,7 +71,7 @@ class TemporaryColumns(contextlib.ExitStack):
         self._directory = directory
 
     def open_file(self) -> IO[bytes]:
-        return tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=self._directory)  # type: ignore[return-value]
+        return tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._directory))
 
     def add(self, dtype: Any) -> DiskColumn:
         return DiskColumn(self.enter_context(self.open_file()), dtype)
@@ -127,9 +127,11 @@ class PartitionedCounts:
         self.counts = [columns.add(np.int64) for _ in range(order)]
         self.suffixes = [columns.add(np.int32) for _ in range(3, order + 1)]
         self.frequencies = np.zeros((order, 6), np.int64)
-        self.root = self._count_split(
-            lambda: ngram_blocks(parts(), order, boundary, self._block), (), 0
-        )[0]
+
+        def read_blocks() -> Iterator[np.ndarray]:
+            return ngram_blocks(parts(), order, boundary, self._block)
+
+        self.root, _ = self._count_split(read_blocks, (), 0)
 
     def _count_split(
         self, blocks: _Blocks, context: Sequence[int], number: int
@@ -152,12 +154,13 @@ class PartitionedCounts:
         num_older[PAD_ID] = 0
         children, num_preceding = self._count_longer(blocks, context, number, num_older)
         words = np.flatnonzero(counts)
-        continuations = np.maximum(num_preceding, 1)
-        if length == 0:
-            continuations[BOS_ID] = counts[BOS_ID]
-        self._append(
-            length + 1, number * size + words, (counts if is_longest else continuations)[words]
-        )
+        if is_longest:
+            recorded = counts
+        else:
+            recorded = np.maximum(num_preceding, 1)
+            if length == 0:
+                recorded[BOS_ID] = counts[BOS_ID]
+        self._append(length + 1, number * size + words, recorded[words])
         return SplitContext(length, number, len(words), children), words
 
     def _count_longer(
@@ -176,9 +179,11 @@ class PartitionedCounts:
                     ngrams = self._read_rows(file, start, rows)
                     children.append(self._count_partition(ngrams, length, number, num_preceding))
                     continue
+                # too many for one partition: the group is of one word, which is split
                 word = int(words[0])
-                child = word
-                if length:
+                if length == 0:
+                    child = word
+                else:
                     child = len(self.contexts[length - 1])
                     self.contexts[length - 1].append(np.array([number * size + word]))
                 longer = (*context, word)
@@ -194,22 +199,13 @@ class PartitionedCounts:
         """Write n-grams to a file, grouped by the word before a context; return (words, first row,
         rows).
         """
-        words = np.flatnonzero(num_older)
-        ends = np.cumsum(num_older[words])
-        groups = []
-        first = 0
-        start = 0
-        while first < len(words):
-            last = max(first + 1, int(np.searchsorted(ends, start + self._max_rows, side="right")))
-            groups.append((words[first:last], start, int(ends[last - 1]) - start))
-            first = last
-            start = int(ends[last - 1])
+        groups = self._group_words(num_older)
         if not groups:
             return groups
         group_of = np.full(len(num_older), len(groups), np.min_scalar_type(len(groups)))
         for number, (members, _, _) in enumerate(groups):
             group_of[members] = number
-        place = np.array([start for _, start, _ in groups])
+        place = np.array([start for _, start, _ in groups])  # of the next row of each group
         for block in blocks():
             group = group_of[block[:, -2 - length]]
             by_group = np.argsort(group, kind="stable")
@@ -220,6 +216,25 @@ class PartitionedCounts:
                 file.seek(int(place[i]) * self.order * 4)
                 file.write(sorted_rows[ends[i] - number_of[i] : ends[i]].data)
             place += number_of
+        return groups
+
+    def _group_words(self, num_older: np.ndarray) -> list[tuple[np.ndarray, int, int]]:
+        """Group words whose n-grams fit into memory together; return (words, first row, rows).
+
+        A word with more n-grams than that is a group of its own.
+        """
+        words = np.flatnonzero(num_older)
+        ends = np.cumsum(num_older[words])
+        groups = []
+        first = 0
+        start = 0
+        while first < len(words):
+            last = int(np.searchsorted(ends, start + self._max_rows, side="right"))
+            last = max(first + 1, last)
+            end = int(ends[last - 1])
+            groups.append((words[first:last], start, end - start))
+            first = last
+            start = end
         return groups
 
     def _read_rows(self, file: IO[bytes], start: int, rows: int) -> np.ndarray:
@@ -246,13 +261,12 @@ class PartitionedCounts:
         contexts, sorted_ngrams = sort_ngrams(ngrams, length, size)
         bases = [0, *map(len, self.contexts)]  # of the contexts of 1, 2, … words
         for num_words, level in enumerate(contexts, start=order - len(contexts)):
-            is_shortest = num_words == length + 1
+            is_shortest = num_words == length + 1  # its parent is the context that was split
             parents = number if is_shortest else level.parents + bases[num_words - 2]
             self.contexts[num_words - 2].append(parents * size + level.oldest)
         for k, of_order in enumerate(sorted_ngrams, start=length + 2):
-            self._append(
-                k, (of_order.nodes + bases[k - 2]) * size + of_order.words, of_order.counts
-            )
+            nodes = of_order.nodes + bases[k - 2]
+            self._append(k, nodes * size + of_order.words, of_order.counts)
             if k > length + 2:
                 self.suffixes[k - 3].append(of_order.suffixes)
         num_preceding += np.bincount(sorted_ngrams[0].words, minlength=size)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass, compute_backoff_log_probs
 from keras_nplm.models.ngrams.tables import ContextTrie, find
 
@@ -31,17 +31,21 @@ def prune(
     Reference: Stolcke (1998), Entropy-based pruning of backoff language models; Chelba, Brants,
     Neveitt & Xu (2010), Study on interaction between entropy pruning and Kneser-Ney smoothing.
     """
-    check_argument("threshold", 0 <= threshold < math.inf, "0 or more", threshold)
+    if not 0 <= threshold < math.inf:
+        raise InputError(f"`threshold` must be 0 or more. Received: {threshold}.")
     unigrams = model.num_ngrams[0]
-    enough = max_ngrams is None or max_ngrams >= unigrams
-    wanted = f"{unigrams} or more, the number of unigrams, which stay"
-    check_argument("max_ngrams", enough, wanted, max_ngrams)
+    if max_ngrams is not None and max_ngrams < unigrams:
+        raise InputError(
+            f"`max_ngrams` must be {unigrams} or more, the number of unigrams, which stay. "
+            f"Received: {max_ngrams}."
+        )
     if model.order == 1:
         return model
     orders = _weigh_orders(model)
     needs = _find_needs(model)
     kept = [np.ones(len(order.p), bool) for order in orders]
-    kept = _select(orders, needs, kept, threshold) if threshold else kept
+    if threshold:
+        kept = _select(orders, needs, kept, threshold)
     if max_ngrams is not None and _count(kept) > max_ngrams - unigrams:
         kept = _select_at_most(orders, needs, kept, max_ngrams - unigrams, threshold)
     return _restrict(model, kept)
@@ -61,8 +65,9 @@ class _Order:
         """Return the relative rise of perplexity without each n-gram, and the unlisted mass of its
         context, [N].
 
-            D = -P(h) {P(w|h) [ln P(w|h') + ln γ'(h) - ln P(w|h)] + [ln γ'(h) - ln γ(h)] sum_u
-            P(u|h)}, exp(D) - 1
+            D = -P(h) {P(w|h) [ln P(w|h') + ln γ'(h) - ln P(w|h)]
+                       + [ln γ'(h) - ln γ(h)] sum_u P(u|h)},
+            exp(D) - 1
 
         u are the words not listed after h, and γ' is γ without h w. Reference: Stolcke (1998),
         equations 2 to 5.
@@ -70,14 +75,14 @@ class _Order:
         p = self.p
         q = self.q
         nodes = self.nodes
-        above, below = (backoff_mass(nodes, listed, self.num_contexts)[nodes] for listed in (p, q))
+        above = backoff_mass(nodes, p, self.num_contexts)[nodes]
+        below = backoff_mass(nodes, q, self.num_contexts)[nodes]
         log_gamma = np.log(above / below)
         log_gamma_without = np.log((above + p) / (below + q))
         # a word of probability 0 costs nothing
         with np.errstate(divide="ignore", invalid="ignore"):
-            entropy = -p * (np.log(q / p) + log_gamma_without) - above * (
-                log_gamma_without - log_gamma
-            )
+            of_word = -p * (np.log(q / p) + log_gamma_without)
+            entropy = of_word - above * (log_gamma_without - log_gamma)
         return np.expm1(self.history * np.where(p > 0, entropy, 0.0)), above
 
     def take(self, places: np.ndarray) -> "_Order":
@@ -118,12 +123,15 @@ class _Order:
 
 
 def _weigh_orders(model: BackoffModel) -> list[_Order]:
+    """Find P(w|h), P(w|h') and P(h) of the n-grams of each order from 2 on."""
     orders = []
+    log_unigrams = model.unigrams.astype(np.float64)
     for k, keys in enumerate(model.keys, start=2):
         words = model.contexts.words(k - 1)
-        log_probs = model.unigrams.astype(np.float64)
         padded = np.pad(words, ((0, 0), (model.order - 1, 0)), constant_values=PAD_ID)
-        history = log_probs[np.where(words[:, 0] == BOS_ID, EOS_ID, words[:, 0])]
+        # <s> is as frequent as </s>
+        first = np.where(words[:, 0] == BOS_ID, EOS_ID, words[:, 0])
+        history = log_unigrams[first]
         for i in range(1, k - 1):
             history += model.log_prob(padded[:, i : i + model.order - 1], words[:, i])
         nodes = keys // model.vocabulary_size
@@ -143,12 +151,10 @@ def _find_needs(model: BackoffModel) -> list[np.ndarray]:
         nodes, last = np.divmod(model.keys[k - 2], size)
         words = model.contexts.words(k - 1)
         beginning = model.contexts.find_nodes(words[:, :-1]) * size + words[:, -1]
-        ending = model.contexts.parents(k - 1)[nodes] * size + last
-        needs.append(
-            np.column_stack(
-                [find(model.keys[k - 3], beginning)[nodes], find(model.keys[k - 3], ending)]
-            )
-        )
+        parents = model.contexts.keys[k - 3] // size
+        ending = parents[nodes] * size + last
+        shorter = model.keys[k - 3]
+        needs.append(np.column_stack([find(shorter, beginning)[nodes], find(shorter, ending)]))
     return needs
 
 
@@ -181,8 +187,9 @@ def _select_at_most(
     low = math.log(max(threshold, _MIN_THRESHOLD))
     high = 0.0
     for _ in range(_MAX_STEPS):
-        logs = np.log1p([_count(kept), max_ngrams, _count(few)])  # about linear in ln θ
-        share = min(max((logs[0] - logs[1]) / (logs[0] - logs[2]), 0.1), 0.9)
+        # the logarithm of the number is about linear in ln θ
+        many, wanted, least = np.log1p([_count(kept), max_ngrams, _count(few)])
+        share = min(max((many - wanted) / (many - least), 0.1), 0.9)
         middle = low + share * (high - low)
         selected = _select(orders, needs, kept, math.exp(middle))
         if _count(selected) > max_ngrams:
@@ -202,10 +209,10 @@ def _count(kept: list[np.ndarray]) -> int:
 
 def _restrict(model: BackoffModel, kept: list[np.ndarray]) -> BackoffModel:
     """Return the model of the kept n-grams, with their contexts only."""
+    size = model.vocabulary_size
     ngrams = [model.ngrams(k, mask) for k, mask in enumerate(kept, start=2)]
-    trie = ContextTrie.from_contexts(
-        model.vocabulary_size, [ids[:, :-1] for ids in ngrams], model.order - 1
-    )
-    keys = [trie.find_nodes(ids[:, :-1]) * model.vocabulary_size + ids[:, -1] for ids in ngrams]
+    contexts = [ids[:, :-1] for ids in ngrams]
+    trie = ContextTrie.from_contexts(size, contexts, model.order - 1)
+    keys = [trie.find_nodes(ids[:, :-1]) * size + ids[:, -1] for ids in ngrams]
     log_probs = [log_probs[mask] for log_probs, mask in zip(model.log_probs, kept, strict=True)]
     return BackoffModel.normalised(trie, model.unigrams, keys, log_probs, model.boundary)

@@ -65,20 +65,23 @@ def sort_ngrams(
         if is_highest:
             keys.sort()
             starts = _find_starts(keys)
-            keys, counts = keys[starts], np.diff(starts, append=len(keys))
+            counts = np.diff(starts, append=len(keys))
+            keys = keys[starts]
             occurrences = counts
         else:
             above = result[-1]
             keeps_count = columns[i][ends_here] == BOS_ID
-            from_above = contexts[i + 1 - (length == 0)].parents[above.nodes] << bits | above.words
+            # contexts of one word are ids, which `contexts` do not list
+            longer = contexts[i] if length == 0 else contexts[i + 1]
+            from_above = longer.parents[above.nodes] << bits | above.words
             keys = np.concatenate([from_above, keys[keeps_count], keys[~keeps_count]])
-            num_counted = len(from_above) + np.count_nonzero(keeps_count)
+            num_counted = len(from_above) + int(np.count_nonzero(keeps_count))
             keys, counts, places = _count_keys(keys, num_counted, node_bits + bits)
-            occurrences = np.bincount(
-                places[: len(from_above)], above.occurrences, len(keys)
-            ).astype(np.int64)
+            suffixes = places[: len(from_above)]
+            of_longer = np.bincount(suffixes, above.occurrences, len(keys))
+            occurrences = of_longer.astype(np.int64)
             occurrences += np.bincount(places[len(from_above) :], minlength=len(keys))
-            result[-1] = dataclasses.replace(above, suffixes=places[: len(from_above)])
+            result[-1] = dataclasses.replace(above, suffixes=suffixes)
         words = keys & ((1 << bits) - 1)
         result.append(SortedNgrams(keys >> bits, words, counts, occurrences, np.zeros(0, np.int64)))
     return contexts, result[::-1]
@@ -101,9 +104,10 @@ def _sort_columns(columns: Sequence[np.ndarray], bits: int) -> np.ndarray:
     used = bits
     for column in columns[1:]:
         if used + bits > _KEY_BITS:
-            keys, used = _rank(keys, used), len(keys).bit_length()
+            keys = _rank(keys, used)
+            used = len(keys).bit_length()
         keys = keys << bits | column
-        used = used + bits
+        used += bits
     return _argsort(keys, used)
 
 

@@ -40,7 +40,9 @@ def find_followers(
     begin = np.searchsorted(keys, nodes * vocabulary_size)
     number = np.searchsorted(keys, (nodes + 1) * vocabulary_size) - begin
     owner = np.repeat(np.arange(len(nodes)), number)
-    return owner, np.arange(len(owner)) + np.repeat(begin - np.cumsum(number) + number, number)
+    # the n-grams of a context follow each other in the keys, and in the result
+    shift = begin - (np.cumsum(number) - number)
+    return owner, np.arange(len(owner)) + np.repeat(shift, number)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,9 +76,8 @@ class ContextTrie:
                 rows = rows[valid]
                 if not len(rows):  # shortened contexts end here, without a search
                     return
-                nodes = find(
-                    self.keys[length - 2], nodes[valid] * self.vocabulary_size + words[valid]
-                )
+                wanted = nodes[valid] * self.vocabulary_size + words[valid]
+                nodes = find(self.keys[length - 2], wanted)
                 is_known = nodes >= 0
                 rows = rows[is_known]
                 nodes = nodes[is_known]
@@ -91,11 +92,12 @@ class ContextTrie:
         """Build the trie of contexts, int [N, length] each, and of their endings."""
         trie = cls(vocabulary_size, [])
         for k in range(2, longest + 1):
-            endings = (ids[:, -k:] for ids in contexts if ids.shape[1] >= k)
-            found = [
-                np.unique(trie.find_nodes(ids[:, 1:]) * vocabulary_size + ids[:, 0])
-                for ids in endings
-            ]
+            found = []
+            for ids in contexts:
+                if ids.shape[1] >= k:
+                    endings = ids[:, -k:]
+                    parents = trie.find_nodes(endings[:, 1:])
+                    found.append(np.unique(parents * vocabulary_size + endings[:, 0]))
             trie.keys.append(np.unique(np.concatenate(found)))
         return trie
 
@@ -105,20 +107,22 @@ class ContextTrie:
         """
         nodes = context_ids[:, -1].astype(np.int64)
         for length in range(2, context_ids.shape[1] + 1):
-            nodes = find(
-                self.keys[length - 2], nodes * self.vocabulary_size + context_ids[:, -length]
-            )
+            wanted = nodes * self.vocabulary_size + context_ids[:, -length]
+            nodes = find(self.keys[length - 2], wanted)
         return nodes
 
     def parents(self, length: int) -> np.ndarray | None:
         """The number of each context of a length without its oldest word, int64; None for
         length 1.
         """
-        return self.keys[length - 2] // self.vocabulary_size if length > 1 else None
+        if length == 1:
+            return None
+        return self.keys[length - 2] // self.vocabulary_size
 
     def words(self, length: int, nodes: np.ndarray | None = None) -> np.ndarray:
         """The words of contexts of a length, oldest first: int64 [contexts, length]."""
-        nodes = np.arange(self.sizes[length - 1]) if nodes is None else nodes
+        if nodes is None:
+            nodes = np.arange(self.sizes[length - 1])
         columns = []
         for k in range(length, 1, -1):
             nodes, oldest = np.divmod(self.keys[k - 2][nodes], self.vocabulary_size)
@@ -136,38 +140,43 @@ def check_tables(
     """Check tables read from a file: sorted keys of contexts and n-grams, of listed contexts; one
     value for each.
     """
+    # how many contexts of 1, 2, … words there are
     sizes = [vocabulary_size, *(table.size for table in contexts)]
-    tables = [*zip(contexts, sizes, strict=False), *zip(keys, sizes, strict=False)]
-    shapes = (
-        [table.shape for table in keys]
-        if keys
-        else [(vocabulary_size,), *(table.shape for table in contexts)]
-    )
-    is_complete = len(shapes) == len(sizes) and shapes == [value.shape for value in values]
-    refuse_unless(
-        path, is_complete and all(_is_table(table, size, vocabulary_size) for table, size in tables)
-    )
+    if keys:
+        shapes = [table.shape for table in keys]
+    else:
+        shapes = [(vocabulary_size,), *(table.shape for table in contexts)]
+    refuse_unless(path, len(shapes) == len(sizes))
+    refuse_unless(path, shapes == [value.shape for value in values])
+    # contexts of 2, 3, … words extend those of 1, 2, …; so do n-grams
+    for table, size in [*zip(contexts, sizes, strict=False), *zip(keys, sizes, strict=False)]:
+        refuse_unless(path, _is_table(table, size, vocabulary_size))
 
 
 def _is_table(keys: np.ndarray, num_contexts: int, vocabulary_size: int) -> bool:
     """Whether keys are sorted, without duplicates, and of contexts below `num_contexts`."""
     if keys.dtype != np.int64 or keys.ndim != 1:
         return False
-    in_range = not len(keys) or (keys[0] >= 0 and int(keys[-1]) < num_contexts * vocabulary_size)
-    return bool(
-        in_range and all((part[1:] > part[:-1]).all() for part in iterate_blocks(keys, overlap=1))
-    )
+    if not len(keys):
+        return True
+    if keys[0] < 0 or int(keys[-1]) >= num_contexts * vocabulary_size:
+        return False
+    return all((part[1:] > part[:-1]).all() for part in iterate_blocks(keys, overlap=1))
 
 
 def are_counts(array: np.ndarray) -> bool:
     """Whether an array read from a file can hold the counts of a text: integers of 0 or more that
     sums can hold.
     """
-    return array.dtype.kind == "i" and bool((array >= 0).all() and (array < _COUNT_LIMIT).all())
+    if array.dtype.kind != "i":
+        return False
+    return bool((array >= 0).all() and (array < _COUNT_LIMIT).all())
 
 
 def refuse_unless(path: str | os.PathLike, is_valid: object) -> None:
     """Refuse the n-gram tables of a file."""
     if not is_valid:
-        fix = "Received: damaged or foreign tables. Fix: make the model again."
-        raise InputError(f"{path} must hold n-gram tables that fit together. {fix}")
+        raise InputError(
+            f"{path} must hold n-gram tables that fit together. "
+            "Received: damaged or foreign tables. Fix: make the model again."
+        )

@@ -4,13 +4,14 @@ class.
 
 import os
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import read_lines
 from keras_nplm.models.ngrams.counts import count_ngrams
@@ -48,16 +49,21 @@ def exchange_classes(
     counts = count_ngrams(ids, vocabulary_size, 2, boundary)
     by_frequency = counts.keys[0][np.argsort(-counts.counts[0], kind="stable")]
     by_frequency = by_frequency[by_frequency != EOS_ID]
-    fits = 1 <= num_classes <= len(by_frequency)
-    wanted = f"1 to {len(by_frequency)}, the number of different words in the text"
-    check_argument("num_classes", fits, wanted, num_classes)
-    found = start.max() - FIRST_CLASS + 1 if start is not None else 1
-    fix = "remove the file of initial classes, or raise the number of classes."
-    check_argument("start", found <= num_classes, f"{num_classes} classes or fewer", found, fix)
+    if not 1 <= num_classes <= len(by_frequency):
+        raise InputError(
+            f"`num_classes` must be 1 to {len(by_frequency)}, the number of different words in "
+            f"the text. Received: {num_classes}."
+        )
     if start is None:
+        # a class for each of the most frequent words, and the last one for all others
         start = _empty_classes(vocabulary_size)
-        start[by_frequency] = (
-            np.minimum(np.arange(len(by_frequency)), num_classes - 1) + FIRST_CLASS
+        numbers = np.minimum(np.arange(len(by_frequency)), num_classes - 1)
+        start[by_frequency] = numbers + FIRST_CLASS
+    found = int(start.max()) - FIRST_CLASS + 1
+    if found > num_classes:
+        raise InputError(
+            f"`start` must be {num_classes} classes or fewer. Received: {found}. "
+            "Fix: remove the file of initial classes, or raise the number of classes."
         )
     left, right = np.divmod(counts.keys[1], vocabulary_size)
     exchange = _Exchange(start, left, right, counts.counts[1], num_classes + FIRST_CLASS)
@@ -67,18 +73,38 @@ def exchange_classes(
             after_sweep(exchange.classes, moved)
         if moved <= _CONVERGED * len(by_frequency):
             break
+    classes = exchange.classes
+    # words that the text does not have get the class that most of the rarest words have
     is_word = counts.keys[0] != EOS_ID
-    rarest = counts.keys[0][is_word & (counts.counts[0] == counts.counts[0][is_word].min())]
+    least = counts.counts[0][is_word].min()
+    rarest = counts.keys[0][is_word & (counts.counts[0] == least)]
     unseen = np.setdiff1d(predicted_ids(vocabulary_size, boundary), [*counts.keys[0], EOS_ID])
-    exchange.classes[unseen] = np.bincount(exchange.classes[rarest]).argmax()
-    return exchange.classes
+    classes[unseen] = np.bincount(classes[rarest]).argmax()
+    return classes
 
 
 def _empty_classes(vocabulary_size: int) -> np.ndarray:
     """Return classes for a vocabulary in which no word has a class yet."""
     classes = np.full(vocabulary_size, NO_CLASS, np.int32)
-    classes[[PAD_ID, BOS_ID, EOS_ID]] = PAD_ID, BOS_ID, EOS_ID
+    # each is a class of its own
+    for special in (PAD_ID, BOS_ID, EOS_ID):
+        classes[special] = special
     return classes
+
+
+class _Neighbours(NamedTuple):
+    """The words before, or those after, each word w, with their counts, from begin[w] to
+    begin[w + 1].
+    """
+
+    words: np.ndarray
+    counts: np.ndarray
+    begin: list[int]
+
+    def count_classes(self, word: int, classes: np.ndarray, number: int) -> np.ndarray:
+        """Return how often a neighbour of the word has each class, float64 [number]."""
+        part = slice(self.begin[word], self.begin[word + 1])
+        return np.bincount(classes[self.words[part]], self.counts[part], minlength=number)
 
 
 class _Exchange:
@@ -98,27 +124,24 @@ class _Exchange:
         counts = counts.astype(np.float64)
         words = np.arange(len(classes) + 1)
         by_right = np.argsort(right, kind="stable")
-        after = right, counts, np.searchsorted(left, words).tolist()
-        before = left[by_right], counts[by_right], np.searchsorted(right[by_right], words).tolist()
-        # with counts; of the word w those from begin[w] to begin[w + 1]
-        self.neighbours = after, before
-        self.itself = np.bincount(
-            left[left == right], counts[left == right], minlength=len(classes)
+        self._after = _Neighbours(right, counts, np.searchsorted(left, words).tolist())
+        self._before = _Neighbours(
+            left[by_right], counts[by_right], np.searchsorted(right[by_right], words).tolist()
         )
+        is_twice = left == right
+        self.itself = np.bincount(left[is_twice], counts[is_twice], minlength=len(classes))
         pairs = self.classes[left].astype(np.int64) * number + self.classes[right]
         self.bigrams = np.bincount(pairs, counts, minlength=number * number).reshape(number, number)
         self.bigrams_t = self.bigrams.T.copy()  # both layouts, so that gathered rows are contiguous
-        self.f, self.f_t = _f(self.bigrams), _f(self.bigrams_t)
+        self.f = _f(self.bigrams)
+        self.f_t = _f(self.bigrams_t)
         self.totals = np.stack([self.bigrams.sum(axis=1), self.bigrams.sum(axis=0)])
 
     def move(self, word: int) -> bool:
         """Move a word to its best class; return True if that class differs from the old one."""
         old = self.classes[word]
-        after, before = (
-            np.bincount(self.classes[words[part]], counts[part], minlength=len(self.bigrams))
-            for words, counts, begin in self.neighbours
-            for part in [slice(begin[word], begin[word + 1])]
-        )
+        after = self._after.count_classes(word, self.classes, len(self.bigrams))
+        before = self._before.count_classes(word, self.classes, len(self.bigrams))
         itself = self.itself[word]
         size = np.array([[after.sum()], [before.sum()]])
         after[old] -= itself
@@ -135,14 +158,18 @@ class _Exchange:
     def _add(
         self, c: int, after: np.ndarray, before: np.ndarray, itself: float, size: np.ndarray
     ) -> None:
+        """Add the counts of a word to those of a class."""
         self.bigrams[c] += after
         self.bigrams[:, c] += before
         self.bigrams[c, c] += itself
-        self.bigrams_t[:, c], self.bigrams_t[c] = self.bigrams[c], self.bigrams[:, c]
+        self.bigrams_t[:, c] = self.bigrams[c]
+        self.bigrams_t[c] = self.bigrams[:, c]
         row = _f(self.bigrams[c])
         column = _f(self.bigrams_t[c])
-        self.f[c], self.f[:, c] = row, column
-        self.f_t[c], self.f_t[:, c] = column, row
+        self.f[c] = row
+        self.f[:, c] = column
+        self.f_t[c] = column
+        self.f_t[:, c] = row
         self.totals[:, c] += size[:, 0]
 
     def _gains(
@@ -194,16 +221,18 @@ def load_classes(path: str | os.PathLike, vocabulary: Vocabulary) -> np.ndarray:
     classes = _empty_classes(len(vocabulary))
     for number, line in enumerate(read_lines(path), start=1):
         word, _, name = line.partition("\t")
+        # more than 18 digits may not fit into an int64
         if not name.isdecimal() or len(name) > 18 or int(name) > len(vocabulary):
-            expected = f"a word, a tab and the number of its class, at most {len(vocabulary)}"
             raise InputError(
-                f"{path}, line {number}: expected {expected}. Received: {line[:80]!r}. Fix the "
-                "line."
+                f"{path}, line {number}: expected a word, a tab and the number of its class, at "
+                f"most {len(vocabulary)}. Received: {line[:80]!r}. Fix the line."
             )
         i = place.get(word, PAD_ID)
         if i not in (PAD_ID, BOS_ID, EOS_ID):
             classes[i] = int(name) + FIRST_CLASS
     if not (classes >= FIRST_CLASS).any():
-        fix = "Received: classes of other words only. Fix: name the word classes of this text."
-        raise InputError(f"{path} must have classes of words in the vocabulary. {fix}")
+        raise InputError(
+            f"{path} must have classes of words in the vocabulary. "
+            "Received: classes of other words only. Fix: name the word classes of this text."
+        )
     return classes

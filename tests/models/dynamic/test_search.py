@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_nplm import ContextEmbedding, ContextNetwork, Likelihood, LinearHead, TanhHidden
-from keras_nplm.models.dynamic import DynamicSettings, tuning
+from keras_nplm.models.dynamic import DynamicSettings
 from keras_nplm.models.dynamic.network import measure_mean_squares
 from keras_nplm.models.dynamic.tuning import find_settings
 
@@ -130,6 +130,6 @@ def test_mean_squares_of_a_short_list_are_those_of_its_outputs():
     padded = np.concatenate([[0, 0], text]).astype(np.int32)
     ngrams = np.lib.stride_tricks.sliding_window_view(padded, 3)
     expected = measure_mean_squares(network, ngrams[ngrams[:, -1] < 6], 32)
-    found = tuning._measure(network, text, "stream")
+    found = measure_mean_squares(network, ngrams, 32)
     for square, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(square, wanted, rtol=1e-5)

@@ -8,6 +8,7 @@ import pytest
 import keras_nplm.models.ngrams.approximation as approximation
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ngram_arrays import ngram_positions
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import BackoffModel
 from keras_nplm.models.ngrams.approximation import approximate
 from keras_nplm.models.ngrams.tables import ContextTrie
@@ -16,7 +17,7 @@ V = 9  # <pad> <unk> <s> </s> and five words
 BOUNDARIES = ("stream", "sentence", "text")
 
 
-class Toy:
+class Toy(NextWordModel):
     """A softmax of sums of random vectors, one a word and place: every id has some probability,
     <pad>, too.
     """

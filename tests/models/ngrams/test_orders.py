@@ -81,7 +81,7 @@ def test_models_with_empty_orders_are_distributions(build):
 @pytest.mark.parametrize("build", [MODELS[0], MODELS[1], MODELS[3], MODELS[6], MODELS[9]])
 def test_served_graphs_have_empty_orders(build):
     tf = pytest.importorskip("tensorflow")
-    from keras_nplm.serving.graphs import build_graph
+    from keras_nplm.serving import build_graph
 
     model = build()
     graph = build_graph(model)

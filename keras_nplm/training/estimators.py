@@ -1,0 +1,209 @@
+"""Estimators of n-gram models by method: their own options, their checks, and what they estimate.
+
+To add a method, write its estimator here, and name it in `ESTIMATORS` and in the choices of
+`NgramOptions.method`. If it has options of its own, add them to `NgramOptions` and `estimate`.
+"""
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.io.errors import InputError, drop_fix
+from keras_nplm.io.remote import display_url, fetch, upload
+from keras_nplm.models import ngrams
+from keras_nplm.models.model_files import save_model
+from keras_nplm.training.ngram_options import NgramOptions
+
+_CLASSES_FILE = "word_classes.tsv"
+
+
+@dataclasses.dataclass(frozen=True)
+class EstimationRun:
+    """A run whose text is encoded, so that a model can be estimated.
+
+    Attributes:
+        directory: the model directory.
+        options: how the model is estimated.
+        boundary: how the text is cut into n-grams.
+        encoded: the text.
+        vocabulary: its words.
+    """
+
+    directory: Path
+    options: NgramOptions
+    boundary: str
+    encoded: EncodedCorpus
+    vocabulary: Vocabulary
+
+
+class Estimator:
+    """Base class of the estimator of a method. Its model must fit into memory.
+
+    A subclass implements `estimate`. If it has options of its own, also `has_options` and
+    `record_options`.
+
+    Attributes:
+        model_class: the class of the model.
+        least_order: the least n.
+        resumed_files: files in the model directory from which an interrupted run is resumed.
+        own_options: the options of this method alone, as an error names them.
+    """
+
+    model_class: type[ngrams.NgramModel]
+    least_order: int = 2
+    resumed_files: Sequence[str] = ()
+    own_options: str = ""
+
+    def has_options(self, options: NgramOptions) -> bool:
+        """Return whether an option was given that only this method has."""
+        return False
+
+    def record_options(self, options: NgramOptions) -> dict[str, Any]:
+        """Check the options of this method alone, and return them for `config.json`."""
+        return {}
+
+    def estimate(self, run: EstimationRun) -> ngrams.NgramModel:
+        """Estimate the model."""
+        raise NotImplementedError
+
+    def estimate_and_save(self, run: EstimationRun) -> ngrams.NgramModel:
+        """Estimate the model and write its files."""
+        model = self.estimate(run)
+        save_model(run.directory, model)
+        return model
+
+
+class KneserNey(Estimator):
+    """Interpolated modified Kneser-Ney smoothing, in bounded memory."""
+
+    model_class = ngrams.BackoffModel
+    least_order = 1
+
+    def estimate_and_save(self, run: EstimationRun) -> ngrams.NgramModel:
+        path = run.directory / ngrams.NGRAMS_FILE
+        encoded = run.encoded
+        ngrams.kneser_ney_on_disk(
+            path,
+            functools.partial(encoded.parts, "train"),
+            len(encoded.shards("train")),
+            len(run.vocabulary),
+            run.options.order,
+            run.boundary,
+        )
+        return ngrams.BackoffModel.load(path, run.boundary)
+
+
+class DeletedInterpolation(Estimator):
+    """Deleted interpolation: the paper's smoothed trigram."""
+
+    model_class = ngrams.DeletedInterpolation
+    own_options = "`paper_bins`"
+
+    def has_options(self, options: NgramOptions) -> bool:
+        return options.paper_bins
+
+    def record_options(self, options: NgramOptions) -> dict[str, Any]:
+        return {"paper_bins": options.paper_bins}
+
+    def estimate(self, run: EstimationRun) -> ngrams.NgramModel:
+        return ngrams.deleted_interpolation(
+            run.encoded.ids("train"),
+            run.encoded.ids("validation"),
+            len(run.vocabulary),
+            run.options.order,
+            run.boundary,
+            back_off=not run.options.paper_bins,
+        )
+
+
+class ClassBased(Estimator):
+    """Class-based n-grams, of given word classes or of those that the exchange algorithm finds."""
+
+    model_class = ngrams.ClassBased
+    resumed_files = (_CLASSES_FILE,)
+    own_options = "word classes"
+
+    def has_options(self, options: NgramOptions) -> bool:
+        is_number_given = options.num_classes != NgramOptions.num_classes
+        return is_number_given or options.word_classes is not None
+
+    def record_options(self, options: NgramOptions) -> dict[str, Any]:
+        if options.word_classes is None:
+            return {"num_classes": options.num_classes}
+        path = fetch(options.word_classes)
+        if not path.is_file():
+            raise InputError(f"`word_classes` must be an existing file. Received: {str(path)!r}.")
+        return {"word_classes": display_url(path)}
+
+    def estimate(self, run: EstimationRun) -> ngrams.NgramModel:
+        ids = run.encoded.ids("train")
+        held_out_ids = run.encoded.ids("validation")
+        path = run.directory / _CLASSES_FILE
+        if run.options.word_classes is not None:
+            classes = ngrams.load_classes(fetch(run.options.word_classes), run.vocabulary)
+        else:
+            classes = _find_classes(path, ids, run)
+        ngrams.save_classes(path, classes, run.vocabulary)
+        return ngrams.class_based(ids, held_out_ids, classes, run.options.order, run.boundary)
+
+
+def _find_classes(path: Path, ids: np.ndarray, run: EstimationRun) -> np.ndarray:
+    """Run the exchange algorithm from the start, or from the classes that were saved at `path`."""
+    num_classes = run.options.num_classes
+
+    def save_sweep(classes: np.ndarray, moved: int) -> None:
+        ngrams.save_classes(path, classes, run.vocabulary)
+        upload(path.parent)
+        print(f"{num_classes} classes: {moved:,} words moved", file=sys.stderr)
+
+    return ngrams.exchange_classes(
+        ids,
+        len(run.vocabulary),
+        num_classes,
+        run.boundary,
+        start=_load_saved_classes(path, run.vocabulary),
+        after_sweep=save_sweep,
+    )
+
+
+def _load_saved_classes(path: Path, vocabulary: Vocabulary) -> np.ndarray | None:
+    """Return the classes that an interrupted run saved, or None without readable ones."""
+    if not path.exists():
+        return None
+    try:
+        return ngrams.load_classes(path, vocabulary)
+    except InputError as error:
+        print(f"{drop_fix(error)} The search for classes begins again.", file=sys.stderr)
+        return None
+
+
+ESTIMATORS: dict[str, Estimator] = {
+    "kneser-ney": KneserNey(),
+    "deleted-interpolation": DeletedInterpolation(),
+    "class-based": ClassBased(),
+}
+
+
+def get_estimator(options: NgramOptions) -> Estimator:
+    """Return the estimator of a method; refuse what it cannot do, and options of other methods."""
+    for method, other in ESTIMATORS.items():
+        if method != options.method and other.has_options(options):
+            raise InputError(
+                f"`method` must be {method} with {other.own_options}. "
+                f"Received: {options.method}. Fix: add --method {method}."
+            )
+    estimator = ESTIMATORS[options.method]
+    if options.order < estimator.least_order:
+        raise InputError(
+            f"`order` must be {estimator.least_order} or more with the method {options.method}. "
+            f"Received: {options.order}. Fix: give {estimator.least_order} or more, or "
+            "--method kneser-ney, which estimates unigrams."
+        )
+    return estimator
