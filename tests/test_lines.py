@@ -5,7 +5,7 @@ holds them.
 import io
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -43,72 +43,150 @@ def _read_batches(dataset) -> list:
     return [[part.tolist() for part in batch] for batch in dataset.as_numpy_iterator()]
 
 
+# Functions of a network and of strings or ids in a container
+
+
+def score(network, lines):
+    return list(NGRAM.score(lines))
+
+
+def evaluate(network, lines):
+    return NGRAM.evaluate(lines)["perplexity"]
+
+
+def adapt(network, lines):
+    return network.adapt(lines, epochs=1).adaptation.before
+
+
+def add_words_of_lines(network, lines):
+    return keras_nplm.add_words(network, lines).vocabulary.words
+
+
+def build_vocabulary(network, lines):
+    return Vocabulary.build(lines, tokenizer="words").words
+
+
+def train_subwords(network, lines):
+    return keras_nplm.Subwords.train(lines, 300, "bpe").words
+
+
+def rescore_texts(network, lines):
+    return [nbest.texts for nbest in rescore(NGRAM, [NBestList("0", lines)])]
+
+
+def open_dataset_of_lines(network, lines):
+    return _read_batches(ngram_dataset(lines, 3, 8, vocabulary=VOCABULARY))
+
+
+def add_given_words(network, words):
+    return keras_nplm.add_words(network, WORDS, words).vocabulary.words
+
+
+def enlarge_vocabulary(network, words):
+    return VOCABULARY.with_words(words).words
+
+
+def spell(network, words):
+    return SpellingModel({"cat": 2, "act": 1}).log_prob(words).tolist()
+
+
+def evaluate_ids(network, ids):
+    return NGRAM.evaluate(ids)
+
+
+def open_dataset_of_ids(network, ids):
+    return _read_batches(ngram_dataset(ids, 3, 8))
+
+
+def resample(network, ids):
+    return [part.tolist() for part in keras_nplm.Resampled([(ids, 0.5)]).texts]
+
+
+def estimate_kneser_ney(network, ids):
+    return keras_nplm.kneser_ney(ids, 11, 2).next_log_probs([[4]]).tolist()
+
+
+def estimate_deleted_interpolation(network, ids):
+    return keras_nplm.deleted_interpolation(ids, IDS, 11, 2).next_log_probs([[4]]).tolist()
+
+
+def estimate_class_based(network, ids):
+    return keras_nplm.class_based(ids, ids, np.r_[0, 4, 2:11], 2).uniform_weight
+
+
+def fit_mixture(network, ids):
+    return keras_nplm.fit_mixture([NGRAM.model, Uniform(11)], ids).weights.tolist()
+
+
+def tune_dynamic(network, ids):
+    return keras_nplm.tune_dynamic(network.model, ids, "sentence", ids, 20).tried
+
+
+def decode(network, ids):
+    return VOCABULARY.decode(ids)
+
+
+def compute_log_prob(network, ids):
+    return NGRAM.model.log_prob(np.full((len(IDS), 2), 4), ids).tolist()
+
+
 WORDS = ["zebra", "dog"]
-# name: the strings in a list, and a function of a network and a container of these strings
-TAKE_STRINGS = {
-    "score": (LINES, lambda network, lines: list(NGRAM.score(lines))),
-    "evaluate": (LINES, lambda network, lines: NGRAM.evaluate(lines)["perplexity"]),
-    "adapt": (LINES, lambda network, lines: network.adapt(lines, epochs=1).adaptation.before),
-    "add_words": (
-        LINES,
-        lambda network, lines: keras_nplm.add_words(network, lines).vocabulary.words,
-    ),
-    "words": (
-        WORDS,
-        lambda network, words: keras_nplm.add_words(network, WORDS, words).vocabulary.words,
-    ),
-    "build": (LINES, lambda network, lines: Vocabulary.build(lines, tokenizer="words").words),
-    "with_words": (WORDS, lambda network, words: VOCABULARY.with_words(words).words),
-    "train": (LINES, lambda network, lines: keras_nplm.Subwords.train(lines, 300, "bpe").words),
-    "rescore": (
-        LINES,
-        lambda network, lines: [nbest.texts for nbest in rescore(NGRAM, [NBestList("0", lines)])],
-    ),
-    "spelling": (
-        WORDS,
-        lambda network, words: SpellingModel({"cat": 2, "act": 1}).log_prob(words).tolist(),
-    ),
-    "dataset": (
-        LINES,
-        lambda network, lines: _read_batches(ngram_dataset(lines, 3, 8, vocabulary=VOCABULARY)),
-    ),
-}
-TAKE_IDS = {
-    "evaluate ids": lambda network, ids: NGRAM.evaluate(ids),
-    "dataset of ids": lambda network, ids: _read_batches(ngram_dataset(ids, 3, 8)),
-    "Resampled": lambda network, ids: [
-        part.tolist() for part in keras_nplm.Resampled([(ids, 0.5)]).texts
-    ],
-    "kneser_ney": lambda network, ids: (
-        keras_nplm.kneser_ney(ids, 11, 2).next_log_probs([[4]]).tolist()
-    ),
-    "deleted": lambda network, ids: (
-        keras_nplm.deleted_interpolation(ids, IDS, 11, 2).next_log_probs([[4]]).tolist()
-    ),
-    "class_based": lambda network, ids: (
-        keras_nplm.class_based(ids, ids, np.r_[0, 4, 2:11], 2).uniform_weight
-    ),
-    "mixture": lambda network, ids: keras_nplm.fit_mixture(
-        [NGRAM.model, Uniform(11)], ids
-    ).weights.tolist(),
-    "tune_dynamic": lambda network, ids: (
-        keras_nplm.tune_dynamic(network.model, ids, "sentence", ids, 20).tried
-    ),
-    "decode": lambda network, ids: VOCABULARY.decode(ids),
-    "log_prob": lambda network, ids: NGRAM.model.log_prob(np.full((len(IDS), 2), 4), ids).tolist(),
-}
-TAKE = TAKE_STRINGS | {name: (IDS, function) for name, function in TAKE_IDS.items()}
+TAKE_LINES = (
+    *(score, evaluate, adapt, add_words_of_lines, build_vocabulary, train_subwords),
+    *(rescore_texts, open_dataset_of_lines),
+)
+TAKE_WORDS = (add_given_words, enlarge_vocabulary, spell)
+TAKE_STRINGS = (*TAKE_LINES, *TAKE_WORDS)
+TAKE_IDS = (
+    *(evaluate_ids, open_dataset_of_ids, resample, estimate_kneser_ney),
+    *(estimate_deleted_interpolation, estimate_class_based, fit_mixture, tune_dynamic),
+    *(decode, compute_log_prob),
+)
+
+
+def _find_values(function: Callable) -> list[str] | np.ndarray:
+    """Return values in a list, or ids in an array, that a function takes."""
+    if function in TAKE_IDS:
+        return IDS
+    return WORDS if function in TAKE_WORDS else LINES
+
+
+# Containers
+
+
+def make_generator(lines):
+    return (line for line in lines)
+
+
+def make_objects(lines):
+    return np.array(lines, object)
+
+
+def make_strings(lines):
+    return np.array(lines, np.dtypes.StringDType())
+
+
+def make_file(lines):
+    return io.StringIO("".join(f"{line}\r\n" for line in lines), newline="")
+
+
+def make_values(lines):
+    return dict(enumerate(lines)).values()
+
+
+def make_uint16(ids):
+    return ids.astype(np.uint16)
 
 
 GOOD = {
-    "generator": lambda lines: (line for line in lines),
+    "generator": make_generator,
     "array": np.array,
-    "objects": lambda lines: np.array(lines, object),
-    "StringDType": lambda lines: np.array(lines, np.dtypes.StringDType()),
-    "file": lambda lines: io.StringIO("".join(f"{line}\r\n" for line in lines), newline=""),
-    "values": lambda lines: dict(enumerate(lines)).values(),
+    "objects": make_objects,
+    "StringDType": make_strings,
+    "file": make_file,
+    "values": make_values,
 }
-GOOD_IDS = {"list": np.ndarray.tolist, "uint16": lambda ids: ids.astype(np.uint16)}
+GOOD_IDS = {"list": np.ndarray.tolist, "uint16": make_uint16}
 BAD = {
     "string": ("the cat", r"Received: 'the cat' \(str\)|Received: 'the cat'\. Fix: put one line"),
     "bytes": (b"the cat", r"Received: b'the cat' \(bytes\)\. Fix: decode"),
@@ -118,8 +196,9 @@ BAD = {
     "dict": ({"the cat": 1}, r"Received: \{'the cat': 1\} \(dict\)\. Fix: pass its keys"),
     "nested": ([["the", "cat"]], r"Received: \['the', 'cat'\] \(list\) at position 0\. Fix: join"),
     "ids": (np.array([4, 5, 3]), "Received: token ids at position 0"),
+    # only `build_vocabulary` takes each container, so that the file is read once
     "binary file": (
-        lambda: io.BytesIO(b"the cat\n"),
+        io.BytesIO(b"the cat\n"),
         r"Received: b'the cat\\n' \(bytes\) at position 0",
     ),
     "scalar": (np.array("the cat"), r"Received: array\('the cat'.* \(ndarray\)"),
@@ -137,45 +216,58 @@ BAD_IDS = {
 
 
 def _cross(
-    functions: Iterable[str], containers: Iterable[str], one: str, most: str, slow: str = ""
-) -> list[tuple]:
+    functions: Iterable[Callable],
+    containers: Iterable[str],
+    one: Callable,
+    most: str,
+    slow: Callable | None = None,
+) -> list:
     """Each function but a slow one with one container, and each container with one function."""
-    pairs = itertools.product(functions, containers)
     return [
-        (name, container)
-        for name, container in pairs
-        if name == one or (container == most and name != slow)
+        pytest.param(function, container, id=f"{function.__name__}, {container}")
+        for function, container in itertools.product(functions, containers)
+        if function == one or (container == most and function != slow)
     ]
 
 
-_GOOD = _cross(TAKE_STRINGS, GOOD, "build", "generator", "adapt")
-_GOOD += _cross(TAKE_IDS, GOOD_IDS, "decode", "list", "tune_dynamic")
-_BAD = _cross(TAKE_STRINGS, BAD, "build", "string") + _cross(TAKE_IDS, BAD_IDS, "decode", "floats")
+@pytest.mark.parametrize(
+    "function, container",
+    [
+        *_cross(TAKE_STRINGS, GOOD, one=build_vocabulary, most="generator", slow=adapt),
+        *_cross(TAKE_IDS, GOOD_IDS, one=decode, most="list", slow=tune_dynamic),
+    ],
+)
+def test_lines_and_ids_come_in_any_container(network, function, container):
+    values = _find_values(function)
+    make = (GOOD | GOOD_IDS)[container]
+    assert function(network, make(values)) == function(network, values)
 
 
-@pytest.mark.parametrize("name, container", _GOOD)
-def test_lines_and_ids_come_in_any_container(network, name, container):
-    values, function = TAKE[name]
-    assert function(network, (GOOD | GOOD_IDS)[container](values)) == function(network, values)
-
-
-@pytest.mark.parametrize("name, container", _BAD)
-def test_a_container_of_anything_else_is_refused(network, name, container):
+@pytest.mark.parametrize(
+    "function, container",
+    [
+        *_cross(TAKE_STRINGS, BAD, one=build_vocabulary, most="string"),
+        *_cross(TAKE_IDS, BAD_IDS, one=decode, most="floats"),
+    ],
+)
+def test_a_container_of_anything_else_is_refused(network, function, container):
     value, message = (BAD | BAD_IDS)[container]
-    value = value() if callable(value) else value
     with pytest.raises(InputError, match=f"`[a-z_]+` must be .*({message})"):
-        TAKE[name][1](network, value)
+        function(network, value)
 
 
 @pytest.mark.parametrize("container", ["generator", "objects"])
 def test_any_iterable_of_sentences_is_as_good_as_a_list(container):
+    make = GOOD[container]
     pairs = [sentence[:2] for sentence in SENTENCES]
-    for take in (
-        lambda some: Vocabulary.build(some).words,
-        lambda some: encode_sentences(some, VOCABULARY).tolist(),
-    ):
-        assert take(GOOD[container](pairs)) == take(pairs)
-        assert take([GOOD[container](sentence) for sentence in SENTENCES]) == take(SENTENCES)
+    words = Vocabulary.build(pairs).words
+    assert Vocabulary.build(make(pairs)).words == words
+    words = Vocabulary.build(SENTENCES).words
+    assert Vocabulary.build([make(sentence) for sentence in SENTENCES]).words == words
+    ids = encode_sentences(pairs, VOCABULARY)
+    np.testing.assert_array_equal(encode_sentences(make(pairs), VOCABULARY), ids)
+    made = [make(sentence) for sentence in SENTENCES]
+    np.testing.assert_array_equal(encode_sentences(made, VOCABULARY), IDS)
 
 
 @pytest.mark.parametrize("text", [["the cat"], b"the", None])
@@ -191,34 +283,43 @@ def test_one_text_must_be_one_string(network, text):
             getattr(network, method)(text)
 
 
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (
-            lambda: NGRAM.evaluate("the cat"),
-            r"one of train, validation, test. Received: 'the cat'. Fix: put one line",
-        ),
-        (
-            lambda: list(rescore(NGRAM, LINES)),
-            "`lists` must be .* position 0. Fix: pass objects of the class NBestList",
-        ),
-        (
-            lambda: keras_nplm.tune(LINES, len),
-            "`lists` must be .* position 0. Fix: pass objects of the class NBest",
-        ),
-        (lambda: NBestList("0", "the cat"), "`texts` must be"),
-        (lambda: VOCABULARY.encode("the cat"), "`tokens` must be .* Received: 'the cat'"),
-        (
-            lambda: VOCABULARY.encode(["the", ["cat"]]),
-            r"`tokens` .* Received: \['cat'\] \(list\) at position 1",
-        ),
-        (lambda: SpellingModel("cat"), "A spelling model needs"),
-        (lambda: SpellingModel.from_vocabulary(VOCABULARY, {"dog": 1}), "`unknown_words` must be"),
-        (lambda: keras_nplm.open_corpus(train="text.txt"), "`files` must be a list of file names"),
-        (lambda: keras_nplm.open_corpus(normalise="lower"), "`normalise` must be"),
-        (lambda: keras_nplm.mix("model", "target"), "`directories` must be"),
-    ],
-)
-def test_one_item_is_no_list(call, message):
+def test_one_line_is_no_text():
+    message = "one of train, validation, test. Received: 'the cat'. Fix: put one line"
     with pytest.raises(InputError, match=message):
-        call()
+        NGRAM.evaluate("the cat")
+
+
+def test_lines_are_no_nbest_lists():
+    message = "`lists` must be .* position 0. Fix: pass objects of the class NBestList"
+    with pytest.raises(InputError, match=message):
+        list(rescore(NGRAM, LINES))
+    with pytest.raises(InputError, match=message):
+        keras_nplm.tune(LINES, len)
+
+
+def test_one_line_is_no_list_of_hypotheses():
+    with pytest.raises(InputError, match="`texts` must be"):
+        NBestList("0", "the cat")
+
+
+def test_one_line_is_no_list_of_tokens():
+    with pytest.raises(InputError, match="`tokens` must be .* Received: 'the cat'"):
+        VOCABULARY.encode("the cat")
+    with pytest.raises(InputError, match=r"`tokens` .* Received: \['cat'\] \(list\) at position 1"):
+        VOCABULARY.encode(["the", ["cat"]])
+
+
+def test_one_word_is_no_spelling_model():
+    with pytest.raises(InputError, match="A spelling model needs"):
+        SpellingModel("cat")
+    with pytest.raises(InputError, match="`unknown_words` must be"):
+        SpellingModel.from_vocabulary(VOCABULARY, {"dog": 1})
+
+
+def test_one_name_is_no_list_of_files_steps_or_directories():
+    with pytest.raises(InputError, match="`files` must be a list of file names"):
+        keras_nplm.open_corpus(train="text.txt")
+    with pytest.raises(InputError, match="`normalise` must be"):
+        keras_nplm.open_corpus(normalise="lower")
+    with pytest.raises(InputError, match="`directories` must be"):
+        keras_nplm.mix("model", "target")

@@ -20,7 +20,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, read_json
 
 IN_MEMORY = 1 << 27  # largest number of training ids that are held in memory: 512 MiB
-_PART = 1 << 20  # ids that are read at a time
+PART = 1 << 20  # ids that are read at a time
 _ENCODE_AGAIN = "Fix: encode the corpus again."
 
 
@@ -100,8 +100,8 @@ class EncodedCorpus:
         checksums = []
         for start, stop in itertools.pairwise([0, *shards.ends.tolist()]):
             checksum = 0
-            for first in range(start, stop, _PART):
-                ids = shards.read(first, min(first + _PART, stop))
+            for first in range(start, stop, PART):
+                ids = shards.read(first, min(first + PART, stop))
                 checksum = zlib.crc32(ids.astype(DTYPE, copy=False).data, checksum)
                 yield ids
             checksums.append(checksum)

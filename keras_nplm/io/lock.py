@@ -46,7 +46,7 @@ def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
         at_end.callback(_remove_if_empty, created)
         try:
             os.makedirs(directory, exist_ok=True)
-            lease = _acquire(directory)
+            lease = acquire(directory)
         except OSError as error:
             raise output_error(directory, error) from error
         at_end.callback(lease.release)
@@ -58,7 +58,7 @@ def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
             check_locks(directory)  # a deleted directory is the cause of whatever error it led to
 
 
-def _acquire(directory: str) -> Any:
+def acquire(directory: str) -> Any:
     """Return the acquired lease. A living owner is noticed at its next renewal."""
     import filelock
 

@@ -5,7 +5,7 @@ from typing import Any
 
 # before a bar appears, and between two updates
 _SECONDS_ON_A_TERMINAL = 0.2
-_SECONDS_IN_A_LOG = 15.0
+SECONDS_IN_A_LOG = 15.0
 
 
 def open_progress(title: str, total: int | None = None, unit: str = " tokens") -> Any:
@@ -14,7 +14,7 @@ def open_progress(title: str, total: int | None = None, unit: str = " tokens") -
     """
     from tqdm import tqdm  # here: commands without a bar start faster
 
-    seconds = _SECONDS_ON_A_TERMINAL if sys.stderr.isatty() else _SECONDS_IN_A_LOG
+    seconds = _SECONDS_ON_A_TERMINAL if sys.stderr.isatty() else SECONDS_IN_A_LOG
     intervals = dict(delay=seconds, mininterval=seconds, maxinterval=max(seconds, 10.0))
     return tqdm(
         desc=title,

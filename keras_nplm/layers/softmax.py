@@ -10,9 +10,9 @@ from keras_nplm.layers.ops import Tensor, attach_gradient
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
 
-_CACHED = 1 << 18  # logits in a tile: 1 MiB, within the cache of a core
+CACHED = 1 << 18  # logits in a tile: 1 MiB, within the cache of a core
 # logits in one tile at most: for fewer, joining the gradients of tiles costs more than it saves
-_WHOLE = 1 << 22
+WHOLE = 1 << 22
 _LEAST = 512  # words of a tile at least: a matrix product with fewer is slow
 _MOST = 64  # tiles at most
 _FACTORS = 16  # numbers that are multiplied before one logarithm is taken
@@ -224,9 +224,9 @@ def _tiles(features: Tensor, kernel: Tensor) -> list[int]:
     cache.
     """
     size = kernel.shape[0]
-    batch = features.shape[0] or _CACHED // _LEAST
-    if size * batch <= _WHOLE:
+    batch = features.shape[0] or CACHED // _LEAST
+    if size * batch <= WHOLE:
         return [size]
-    tile = max(_LEAST, _CACHED // max(1, batch), -(-size // _MOST))
+    tile = max(_LEAST, CACHED // max(1, batch), -(-size // _MOST))
     tile += -tile % 16  # whole vectors
     return [min(tile, size - start) for start in range(0, size, tile)]

@@ -9,11 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from keras_nplm.rescoring.features import (
-    FEATURE_NAME,
-    Score,
-    add_scores,
-)
+from keras_nplm.rescoring.features import FEATURE_NAME, Score, add_scores
 from keras_nplm.rescoring.line_formats import DECODER_SCORE
 from keras_nplm.rescoring.losses import Losses, add_losses
 from keras_nplm.rescoring.minimum_error_rate import RESTARTS, tune_pairs

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from keras_nplm.io.errors import InputError, RunError
 
 SECONDS_PER_NOTE = 60.0  # between two lines of a worker that waits
-_FIRST_NOTE = 2.0  # workers that start together need no line
+FIRST_NOTE = 2.0  # workers that start together need no line
 _PATIENCE = 1.0  # seconds for a connection
 _RETRY = 0.25  # seconds between two rounds
 
@@ -24,7 +24,7 @@ def wait_for_workers(workers: Sequence[str], index: int, timeout: float) -> None
     """
     absent = [worker for worker in workers if worker != workers[index]]
     began = time.monotonic()
-    note_at = began + _FIRST_NOTE
+    note_at = began + FIRST_NOTE
     with _listen(workers[index], index):
         while absent := [worker for worker in absent if not _is_listening(worker)]:
             named = ", ".join(f"worker {workers.index(worker)} ({worker})" for worker in absent)

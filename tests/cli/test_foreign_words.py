@@ -41,7 +41,9 @@ def directory(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "command", [["complete", "", "--top-k", "16"], ["nearest", "a|b", "--top-k", "14"]]
+    "command",
+    [["complete", "", "--top-k", "16"], ["nearest", "a|b", "--top-k", "14"]],
+    ids=["complete", "nearest"],
 )
 def test_terminals_get_no_control_characters(command, directory, capsys):
     name, *arguments = command

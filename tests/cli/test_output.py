@@ -88,7 +88,7 @@ def test_finished_run_is_read_without_a_lock(text, ngram_directory, capsys, monk
     assert main(command) == 0 and not (model / ".lock").exists()
     before = _names(model)
     monkeypatch.setattr(
-        "keras_nplm.io.lock._acquire", Mock(side_effect=OSError(errno.EROFS, "Read-only"))
+        "keras_nplm.io.lock.acquire", Mock(side_effect=OSError(errno.EROFS, "Read-only"))
     )
     assert main(command) == 0
     assert "is finished" in capsys.readouterr().err and _names(model) == before

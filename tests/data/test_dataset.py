@@ -213,12 +213,21 @@ def test_a_checkpoint_of_an_iterator_restores_its_place(place_ids, tmp_path, whe
 @pytest.mark.parametrize(
     "where, options",
     [
-        ("memory", dict(drop_remainder=True)),
-        ("shards", dict(targets_below=60)),
-        ("shards", dict(drop_remainder=True, most_batches=7)),
-        ("memory", dict(drop_remainder=True, segment=2, most_batches=5)),
-        pytest.param("resampled memory", dict(drop_remainder=True), marks=pytest.mark.long),
-        ("resampled shards", dict(segment=2)),
+        pytest.param("memory", dict(drop_remainder=True), id="memory"),
+        pytest.param("shards", dict(targets_below=60), id="shards of a short-list"),
+        pytest.param("shards", dict(drop_remainder=True, most_batches=7), id="parts of shards"),
+        pytest.param(
+            "memory",
+            dict(drop_remainder=True, segment=2, most_batches=5),
+            id="parts of memory in segments",
+        ),
+        pytest.param(
+            "resampled memory",
+            dict(drop_remainder=True),
+            marks=pytest.mark.long,
+            id="resampled memory",
+        ),
+        pytest.param("resampled shards", dict(segment=2), id="resampled shards in segments"),
     ],
 )
 def test_training_data_resumes_at_any_batch_of_any_epoch(place_ids, where, options):
@@ -242,7 +251,13 @@ def test_training_data_resumes_at_any_batch_of_any_epoch(place_ids, where, optio
 # several workers
 
 
-@pytest.mark.parametrize("options", [dict(boundary="stream"), dict(segment=2, drop_remainder=True)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(dict(boundary="stream"), id="windows"),
+        pytest.param(dict(segment=2, drop_remainder=True), id="segments"),
+    ],
+)
 def test_parts_of_workers_are_the_batches_of_one(place_ids, options):
     ids = place_ids(np.arange(4, 75), "memory")
     options = dict(order=3, batch_size=6 * options.get("segment", 1), seed=2) | options

@@ -38,7 +38,7 @@ def test_training_text_is_in_memory_or_in_shards(encoded, monkeypatch, limit):
 
 
 def test_ids_are_read_in_parts_and_counted_by_text(encoded, monkeypatch):
-    monkeypatch.setattr(encoded_corpus, "_PART", 7)
+    monkeypatch.setattr(encoded_corpus, "PART", 7)
     parts = list(encoded.parts("train"))
     ids = encoded.ids("train")
     assert [len(part) for part in parts] == [7, 7, 2, 7, 1] and np.concatenate(

@@ -157,7 +157,7 @@ class _Counter:
 
 
 @pytest.mark.parametrize("drop_remainder", [False, True])
-@pytest.mark.parametrize("folds", [None, [10, 50]])
+@pytest.mark.parametrize("folds", [None, [10, 50]], ids=["one model", "folds"])
 @pytest.mark.parametrize("order", [2, 4])
 def test_log_q_is_that_of_the_context_beside_it(order, folds, drop_remainder):
     source = NgramSource(SENTENCES, order, folds=folds)

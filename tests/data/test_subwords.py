@@ -109,10 +109,12 @@ def test_ids_are_by_decreasing_frequency_and_bytes_come_last(subwords):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (None, "whole SentencePiece model"),
-        (dict(model_type="word"), "unigram or BPE"),
-        (dict(treat_whitespace_as_suffix=True), "whose words begin with"),
-        (dict(byte_fallback=False), "a model with byte fallback"),
+        pytest.param(None, "whole SentencePiece model", id="no model"),
+        pytest.param({"model_type": "word"}, "unigram or BPE", id="words"),
+        pytest.param(
+            {"treat_whitespace_as_suffix": True}, "whose words begin with", id="spaces after words"
+        ),
+        pytest.param({"byte_fallback": False}, "a model with byte fallback", id="no bytes"),
     ],
 )
 def test_models_that_cannot_be_used_are_refused(options, message, tmp_path):

@@ -20,13 +20,16 @@ UNKNOWN = [f"{sentence} word{i}a word{i}b word{i}c" for i, sentence in enumerate
 @pytest.mark.parametrize(
     "lines, options, warnings",
     [
-        (PROSE * 200, {}, []),
-        (PARAGRAPHS, {"boundary": "stream"}, []),
-        (PARAGRAPHS, {}, ["lines have 264 tokens on average"]),
-        (
+        pytest.param(PROSE * 200, {}, [], id="sentences"),
+        pytest.param(PARAGRAPHS, {"boundary": "stream"}, [], id="a stream"),
+        pytest.param(
+            PARAGRAPHS, {}, ["lines have 264 tokens on average"], id="paragraphs as sentences"
+        ),
+        pytest.param(
             UNKNOWN,
             {"min_count": 2},
             ["20% of the train tokens are out of.*--tokenizer sentencepiece", "20%", "20%"],
+            id="unknown words",
         ),
     ],
 )

@@ -54,10 +54,16 @@ def test_a_failed_write_keeps_the_old_file(tmp_path):
 @pytest.mark.parametrize(
     "path, message",
     [
-        ("a.txt/model", "Not a directory. Fix: check the path"),
-        ("dangling/a.txt", "(File exists|No such file).* Fix: check the path"),
-        ("new/a.txt\0b", "embedded null byte. Fix: check the path"),
-        ("new/" + "x" * 300, "File name too long. Fix: choose a shorter path"),
+        pytest.param("a.txt/model", "Not a directory. Fix: check the path", id="in a file"),
+        pytest.param(
+            "dangling/a.txt",
+            "(File exists|No such file).* Fix: check the path",
+            id="in a dead link",
+        ),
+        pytest.param("new/a.txt\0b", "embedded null byte. Fix: check the path", id="a null byte"),
+        pytest.param(
+            "new/" + "x" * 300, "File name too long. Fix: choose a shorter path", id="a long name"
+        ),
     ],
 )
 def test_paths_that_cannot_exist_are_refused(tmp_path, path, message):
@@ -78,22 +84,40 @@ def test_json_is_written_and_read_back(tmp_path):
 @pytest.mark.parametrize(
     "content, message",
     [
-        (b"{", "a.json is not valid JSON .*line 1"),
-        (
+        pytest.param(b"{", "a.json is not valid JSON .*line 1", id="no end"),
+        pytest.param(
             b'{"a": ' + b"[" * 500_000 + b"]" * 500_000 + b"}",
             "a.json is not valid JSON .*recursion",
+            id="too deep",
         ),
-        (
+        pytest.param(
             b'{"a": "' + b"x" * (1 << 24) + b'"}',
             "a.json must have at most 16,777,216 bytes. Received: 16,777,225. Fix",
+            id="too large",
         ),
-        (b"[1]", "must hold a JSON object. Received: list"),
-        (b"\xff", r"a.json is not UTF-8 text \(byte 0\)"),
-        (None, "Cannot read .*a.json: No such file"),
-        (b'{"rate": 1}', "a.json must have the field 'order'. Received: \\['rate'\\]"),
-        (b'{"order": true, "rate": 1}', "`order` in .*a.json must be an integer. Received: True"),
-        (b'{"order": 5, "rate": NaN}', "`rate` in .*a.json must be a number. Received: nan"),
-        (b'{"rate": 1, "order": "' + b"x" * 999 + b'"}', "Received: 'xxx.{50,60}…"),
+        pytest.param(b"[1]", "must hold a JSON object. Received: list", id="a list"),
+        pytest.param(b"\xff", r"a.json is not UTF-8 text \(byte 0\)", id="no UTF-8"),
+        pytest.param(None, "Cannot read .*a.json: No such file", id="no file"),
+        pytest.param(
+            b'{"rate": 1}',
+            r"a.json must have the field 'order'. Received: \['rate'\]",
+            id="a missing field",
+        ),
+        pytest.param(
+            b'{"order": true, "rate": 1}',
+            "`order` in .*a.json must be an integer. Received: True",
+            id="no integer",
+        ),
+        pytest.param(
+            b'{"order": 5, "rate": NaN}',
+            "`rate` in .*a.json must be a number. Received: nan",
+            id="no number",
+        ),
+        pytest.param(
+            b'{"rate": 1, "order": "' + b"x" * 999 + b'"}',
+            "Received: 'xxx.{50,60}…",
+            id="a long value",
+        ),
     ],
 )
 def test_invalid_json_is_refused(tmp_path, content, message):

@@ -59,7 +59,15 @@ def test_text_of_unknown_origin_is_shown_as_text():
     ]
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize(
+    "compress",
+    [
+        pytest.param(bytes, id="plain"),
+        pytest.param(gzip.compress, id="gzip"),
+        pytest.param(bz2.compress, id="bzip2"),
+        pytest.param(lzma.compress, id="xz"),
+    ],
+)
 @pytest.mark.parametrize("name", ["TEXT.GZ", "pipe"])
 def test_archives_are_known_by_their_first_bytes(tmp_path, compress, name):
     data = compress("the cat\n§\xa05\x85\u2028\n".encode()) + compress(b"a\x0b\x0cb\n")
@@ -75,7 +83,7 @@ def test_archives_are_known_by_their_first_bytes(tmp_path, compress, name):
 def test_long_work_shows_a_bar_and_short_work_nothing(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     for seconds, shown in ((15.0, False), (1e-9, True)):
-        monkeypatch.setattr(progress, "_SECONDS_IN_A_LOG", seconds)
+        monkeypatch.setattr(progress, "SECONDS_IN_A_LOG", seconds)
         with progress.open_progress("Encoding", total=100) as bar:
             bar.update(25)
             bar.update(25)

@@ -50,8 +50,8 @@ def compute_in_numpy(
     ],
 )
 def test_tiled_softmax_and_its_gradient(size, shift, whole, jit, monkeypatch):
-    monkeypatch.setattr(softmax, "_WHOLE", whole)
-    monkeypatch.setattr(softmax, "_CACHED", 1)  # the smallest tiles
+    monkeypatch.setattr(softmax, "WHOLE", whole)
+    monkeypatch.setattr(softmax, "CACHED", 1)  # the smallest tiles
     kernel, bias = make_weights(size, shift)
     targets = np.random.default_rng(3).integers(0, size, B).astype(np.int32)
     upstream = np.random.default_rng(5).normal(size=(2, B))

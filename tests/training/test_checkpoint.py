@@ -231,7 +231,13 @@ def test_figures_that_are_not_finite_end_the_run(build_checkpoint):
         checkpoint.on_epoch_end(0, {"loss": 1.0, "val_perplexity": np.inf})
 
 
-@pytest.mark.parametrize("steps, taken", [(64, [32, 64, 96, 128]), (20, [32])])
+@pytest.mark.parametrize(
+    "steps, taken",
+    [
+        pytest.param(64, [32, 64, 96, 128], id="epochs of 64 updates"),
+        pytest.param(20, [32], id="an epoch of 20 updates"),
+    ],
+)
 def test_average_of_the_weights_follows_its_formula_and_is_saved(build_checkpoint, steps, taken):
     """Every 32 updates enter the average, and the end of a shorter first epoch does.
 
@@ -339,7 +345,9 @@ NEEDED = [
 
 
 @pytest.mark.parametrize(
-    "names", [["last.npz", "previous.npz"], ["model.keras"], *([name] for name in NEEDED)]
+    "names",
+    [["last.npz", "previous.npz"], ["model.keras"], *([name] for name in NEEDED)],
+    ids=" and ".join,
 )
 @pytest.mark.parametrize("damage", [_halve, pytest.param(_empty, marks=pytest.mark.long)])
 def test_damage_beyond_repair_names_the_directory_to_remove(

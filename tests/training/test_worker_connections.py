@@ -24,37 +24,54 @@ def _describe(workers: object, task: dict | None = None, **jobs) -> str:
 
 
 @pytest.mark.parametrize(
-    "text, expected",
+    "text, workers, number",
     [
-        ("", ([], 0)),
-        (_describe(["one:1", "two:2"], {"index": 1}), (["one:1", "two:2"], 1)),
-        (_describe(["one:65535"]), (["one:65535"], 0)),
-        *[(text, None) for text in ("{", "[]", '{"cluster": {"worker": ["one:1"]}}', "[" * 99_999)],
-        *[
-            (_describe(["one:1", worker]), None)
-            for worker in ("two", "localhost:99999", "two:0", ":2", 2, "one:1")
-        ],
-        *[(_describe(["one:1"], {"index": index}), None) for index in (1, -1, True, "0")],
-        *[(_describe(workers), None) for workers in ([], "one:1")],
-        (_describe(["one:1"], ps=["three:3"]), None),
-        (_describe(["one:1"], {"type": "ps"}), None),
+        pytest.param("", [], 0, id="nothing"),
+        pytest.param(
+            _describe(["one:1", "two:2"], {"index": 1}), ["one:1", "two:2"], 1, id="two workers"
+        ),
+        pytest.param(_describe(["one:65535"]), ["one:65535"], 0, id="the last port"),
     ],
 )
-def test_cluster_and_number_of_this_worker_are_read_or_refused(text, expected, monkeypatch):
+def test_cluster_and_number_of_this_worker_are_read(text, workers, number, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
-    if expected:
-        assert read_cluster() == expected
-    else:
-        with pytest.raises(
-            InputError, match="TF_CONFIG must list workers only, .* Fix: write it like"
-        ):
-            read_cluster()
+    assert read_cluster() == (workers, number)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("{", id="no JSON"),
+        pytest.param("[]", id="a list"),
+        pytest.param('{"cluster": {"worker": ["one:1"]}}', id="no task"),
+        pytest.param("[" * 99_999, id="too deep"),
+        pytest.param(_describe(["one:1", "two"]), id="no port"),
+        pytest.param(_describe(["one:1", "localhost:99999"]), id="port 99999"),
+        pytest.param(_describe(["one:1", "two:0"]), id="port 0"),
+        pytest.param(_describe(["one:1", ":2"]), id="no host"),
+        pytest.param(_describe(["one:1", 2]), id="a number"),
+        pytest.param(_describe(["one:1", "one:1"]), id="a worker twice"),
+        *[
+            pytest.param(_describe(["one:1"], {"index": index}), id=f"index {index!r}")
+            for index in (1, -1, True, "0")
+        ],
+        pytest.param(_describe([]), id="no worker"),
+        pytest.param(_describe("one:1"), id="no list of workers"),
+        pytest.param(_describe(["one:1"], ps=["three:3"]), id="a parameter server"),
+        pytest.param(_describe(["one:1"], {"type": "ps"}), id="this is a parameter server"),
+    ],
+)
+def test_clusters_of_more_than_workers_are_refused(text, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", text)
+    message = "TF_CONFIG must list workers only, .* Fix: write it like"
+    with pytest.raises(InputError, match=message):
+        read_cluster()
 
 
 @pytest.fixture
 def workers(monkeypatch) -> list[str]:
     """The addresses of three workers of this machine."""
-    monkeypatch.setattr(worker_connections, "_FIRST_NOTE", 0.0)
+    monkeypatch.setattr(worker_connections, "FIRST_NOTE", 0.0)
     sockets = [socket.create_server(("", 0)) for _ in range(3)]
     ports = [server.getsockname()[1] for server in sockets]
     for server in sockets:

@@ -19,9 +19,9 @@ from keras_nplm.layers.segments import Context
 from keras_nplm.models.base import Network, row_blocks
 
 _CONTEXTS = 512  # contexts that the compiled network receives at a time
-_SEGMENT = 64  # of them in a segment
+SEGMENT = 64  # of them in a segment
 _IDS = tf.TensorSpec([None], tf.int32)
-_LONG_ORDER = 16  # of contexts that are joined to segments
+LONG_ORDER = 16  # of contexts that are joined to segments
 
 
 class graph_property(functools.cached_property):
@@ -75,13 +75,13 @@ class NetworkProbabilities(Network):
         result = np.zeros(len(output_ids), self.prob.accumulator_dtype)
         rest = np.arange(len(output_ids))
         # contexts that follow each other, as in a text, share the look-up of their words
-        if self.order > _LONG_ORDER:
-            whole = rest[: len(rest) // _SEGMENT * _SEGMENT].reshape(-1, _SEGMENT)
-            segments, follows = join_contexts(context_ids[whole], _SEGMENT, self.boundary)
+        if self.order > LONG_ORDER:
+            whole = rest[: len(rest) // SEGMENT * SEGMENT].reshape(-1, SEGMENT)
+            segments, follows = join_contexts(context_ids[whole], SEGMENT, self.boundary)
             rest = np.concatenate([whole[~follows].ravel(), rest[whole.size :]])
             segments = segments[follows]
             joined = whole[follows]
-            for block in row_blocks(len(joined), _CONTEXTS // _SEGMENT):
+            for block in row_blocks(len(joined), _CONTEXTS // SEGMENT):
                 rows = joined[block].ravel()
                 result[rows] = self._graph_segment_log_prob(segments[block], output_ids[rows])
         contexts, which = find_distinct_rows(context_ids[rest])
@@ -153,7 +153,7 @@ class NetworkProbabilities(Network):
         def compute(segments: Tensor, word_ids: Tensor) -> Tensor:
             return compute_log_prob(self.scores({"segments": segments}), word_ids)
 
-        width = self.order - 2 + _SEGMENT
+        width = self.order - 2 + SEGMENT
         return self._compile(compute, [tf.TensorSpec([None, width], tf.int32), _IDS])
 
     def _context_spec(self) -> tf.TensorSpec:

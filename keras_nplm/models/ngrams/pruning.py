@@ -41,7 +41,7 @@ def prune(
         )
     if model.order == 1:
         return model
-    orders = _weigh_orders(model)
+    orders = weigh_orders(model)
     needs = _find_needs(model)
     kept = [np.ones(len(order.p), bool) for order in orders]
     if threshold:
@@ -122,7 +122,7 @@ class _Order:
         return kept
 
 
-def _weigh_orders(model: BackoffModel) -> list[_Order]:
+def weigh_orders(model: BackoffModel) -> list[_Order]:
     """Find P(w|h), P(w|h') and P(h) of the n-grams of each order from 2 on."""
     orders = []
     log_unigrams = model.unigrams.astype(np.float64)

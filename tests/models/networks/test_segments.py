@@ -281,8 +281,8 @@ def read_one_by_one(network, ngrams):
 @pytest.fixture
 def short_segments(monkeypatch):
     """Read texts of the networks of this file as segments of 8 targets."""
-    monkeypatch.setattr(probabilities, "_LONG_ORDER", 2)
-    monkeypatch.setattr(probabilities, "_SEGMENT", 8)
+    monkeypatch.setattr(probabilities, "LONG_ORDER", 2)
+    monkeypatch.setattr(probabilities, "SEGMENT", 8)
 
 
 @functools.cache

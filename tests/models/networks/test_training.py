@@ -429,7 +429,7 @@ def test_default_steps_build_no_probabilities_of_all_words(metrics, monkeypatch)
     size = 10_000
     batch_size = 64
     # as a larger vocabulary would have it
-    monkeypatch.setattr(softmax, "_WHOLE", batch_size * size - 1)
+    monkeypatch.setattr(softmax, "WHOLE", batch_size * size - 1)
     model = NPLM(size, 4, 5, 6, direct_connections=True)
     model.compile(LazySGD(0.1), metrics=metrics)
     if metrics:

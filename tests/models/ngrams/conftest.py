@@ -15,13 +15,19 @@ def texts():
 
     With the boundary `"text"` every third sentence begins a document.
     """
-    sentence = st.lists(st.sampled_from([1, *range(4, 8)]), min_size=1, max_size=9).map(
-        lambda ids: [*ids, 3]
-    )
-    ids = st.lists(sentence, min_size=1, max_size=12).map(
-        lambda s: np.concatenate(s).astype(np.int32)
-    )
-    documents = ids.map(lambda ids: np.insert(ids, np.flatnonzero(ids == 3)[::3] + 1, 2))
+
+    def close(words):
+        return [*words, 3]
+
+    def join(sentences):
+        return np.concatenate(sentences).astype(np.int32)
+
+    def begin_documents(ids):
+        return np.insert(ids, np.flatnonzero(ids == 3)[::3] + 1, 2)
+
+    words = st.lists(st.sampled_from([1, *range(4, 8)]), min_size=1, max_size=9)
+    ids = st.lists(words.map(close), min_size=1, max_size=12).map(join)
+    documents = ids.map(begin_documents)
     return {"stream": ids, "sentence": ids, "text": documents}.__getitem__
 
 

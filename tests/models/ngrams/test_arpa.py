@@ -142,18 +142,22 @@ def test_words_that_only_the_vocabulary_has_are_unknown_words(read):
 
 
 @pytest.mark.parametrize(
-    "change",
+    "text",
     [
-        lambda text: "\ufeff" + text[text.index("\\data") :],
-        lambda text: text.replace("\n", "\r\n"),
-        lambda text: text.replace("\n-0.5\tcat", "\n\n \t\n-0.5\tcat").replace(
-            "\t-0.05\n", "\t-0.05 \n\n"
+        pytest.param("\ufeff" + SRILM[SRILM.index("\\data") :], id="a byte order mark"),
+        pytest.param(SRILM.replace("\n", "\r\n"), id="line ends of Windows"),
+        pytest.param(
+            SRILM.replace("\n-0.5\tcat", "\n\n \t\n-0.5\tcat").replace("\t-0.05\n", "\t-0.05 \n\n"),
+            id="blank lines",
         ),
-        lambda text: text.replace("sat on the", "sat on the\t0"),
+        pytest.param(
+            SRILM.replace("sat on the", "sat on the\t0"), id="a back-off of the highest order"
+        ),
     ],
 )
-def test_forms_that_other_tools_read_are_read(read, change):
-    (one, words), (two, same) = read(SRILM), read(change(SRILM))
+def test_forms_that_other_tools_read_are_read(read, text):
+    one, words = read(SRILM)
+    two, same = read(text)
     assert words == same and one.num_ngrams == two.num_ngrams
     for found, expected in zip(
         two.log_probs + two.backoffs, one.log_probs + one.backoffs, strict=True

@@ -1,5 +1,7 @@
 """Kneser-Ney in partitions on disk: the tables of `kneser_ney`, bit for bit."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,9 +18,9 @@ def _estimate(path, ids, size, order, boundary, tokens, cut=0):
     """Estimate on disk, with the n-grams of `tokens` tokens in memory; the text comes in two
     parts.
     """
-    parts = [ids[:cut], ids[cut:]]
+    read_parts = functools.partial(iter, [ids[:cut], ids[cut:]])
     kneser_ney_on_disk(
-        path, lambda: iter(parts), len(ids), size, order, boundary, memory=tokens * ROW * order
+        path, read_parts, len(ids), size, order, boundary, memory=tokens * ROW * order
     )
     return BackoffModel.load(path, boundary)
 

@@ -2,6 +2,8 @@
 away.
 """
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,22 @@ def _encode(boundary="sentence"):
 IDS = _encode()
 
 
+def _estimate_kneser_ney(order):
+    return kneser_ney(IDS, SIZE, order)
+
+
+def _prune():
+    return prune(kneser_ney(IDS, SIZE, HIGH), 1e-2)
+
+
+def _interpolate():
+    return deleted_interpolation(IDS, IDS, SIZE, HIGH)
+
+
+def _estimate_class_based():
+    return class_based(IDS, IDS, CLASSES, HIGH)
+
+
 def _prune_all(order):
     model = kneser_ney(IDS, SIZE, order)
     return prune(model, max_ngrams=model.num_ngrams[0])
@@ -52,16 +70,16 @@ def _mix(order):
 
 
 MODELS = [
-    pytest.param(lambda: kneser_ney(IDS, SIZE, HIGH), id="kneser-ney of order 9"),
-    pytest.param(lambda: kneser_ney(IDS, SIZE, 1), id="kneser-ney of order 1"),
-    pytest.param(lambda: prune(kneser_ney(IDS, SIZE, HIGH), 1e-2), id="pruned"),
-    pytest.param(lambda: _prune_all(3), id="pruned to unigrams"),
-    pytest.param(lambda: _prune_all(1), id="order 1, pruned"),
+    pytest.param(functools.partial(_estimate_kneser_ney, HIGH), id="kneser-ney of order 9"),
+    pytest.param(functools.partial(_estimate_kneser_ney, 1), id="kneser-ney of order 1"),
+    pytest.param(_prune, id="pruned"),
+    pytest.param(functools.partial(_prune_all, 3), id="pruned to unigrams"),
+    pytest.param(functools.partial(_prune_all, 1), id="order 1, pruned"),
     pytest.param(_approximate, id="approximated"),
-    pytest.param(lambda: deleted_interpolation(IDS, IDS, SIZE, HIGH), id="deleted interpolation"),
-    pytest.param(lambda: class_based(IDS, IDS, CLASSES, HIGH), id="class-based"),
-    pytest.param(lambda: _mix(HIGH), id="mixed by frequency"),
-    pytest.param(lambda: _mix(1), id="order 1, mixed by frequency"),
+    pytest.param(_interpolate, id="deleted interpolation"),
+    pytest.param(_estimate_class_based, id="class-based"),
+    pytest.param(functools.partial(_mix, HIGH), id="mixed by frequency"),
+    pytest.param(functools.partial(_mix, 1), id="order 1, mixed by frequency"),
 ]
 
 
