@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_nplm import LanguageModel, Vocabulary
 from keras_nplm.data.ids import BOS_ID, EOS_ID
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.data.tokenizers.registry import TOKENIZERS
+from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
 from keras_nplm.serving.signatures import ServingModule
 from keras_nplm.serving.text import TextGraph
 from tests.tokenizers import KINDS, build_model, build_vocabulary
@@ -57,7 +57,16 @@ MARKERS = ["<s>", "a </s> b", "<pad>\n", "<s><unk>"]
 
 @functools.cache
 def _build_vocabulary(tokenizer: str) -> Vocabulary:
+    chosen = get_tokenizer(tokenizer)
+    if chosen.is_trained:
+        # on the lines as they are, whatever the steps
+        return _train_subwords(chosen.kind)
     return build_vocabulary(tokenizer, LINES, 330)
+
+
+@functools.cache
+def _train_subwords(kind: str) -> Vocabulary:
+    return build_vocabulary(kind, LINES, 330)
 
 
 @functools.cache

@@ -18,10 +18,17 @@ from tests.networks import compose
 
 
 class OneFunction(ServingModule):
-    """The default function alone."""
+    """The default function alone, traced once."""
+
+    def __init__(self, *options):
+        super().__init__(*options)
+        self.traced = super().signatures()[DEFAULT_SIGNATURE]
 
     def signatures(self):
-        return {DEFAULT_SIGNATURE: super().signatures()[DEFAULT_SIGNATURE]}
+        return {DEFAULT_SIGNATURE: self.traced}
+
+
+build_once = functools.cache(OneFunction)
 
 
 def write_empty_file(module, path, signatures):
@@ -31,7 +38,6 @@ def write_empty_file(module, path, signatures):
 @pytest.fixture
 def no_graphs(monkeypatch) -> None:
     """One function is traced once for all exports, and graphs are not written."""
-    build_once = functools.cache(OneFunction)
     monkeypatch.setattr("keras_nplm.serving.saved_model.ServingModule", build_once)
     monkeypatch.setattr(tf.saved_model, "save", write_empty_file)
 

@@ -27,16 +27,21 @@ EXAMPLES = [
     "a▁b ▁▁ c",
     "我们可以我们",
     "\ufeff\ufffd",
+    "☃\0\n\t<s> <unk> <0x41>",
 ]
-EXAMPLES += ["☃\0\n\t<s> <unk> <0x41>"]
 TEXTS = st.text() | st.text("thecaSОé▁ 0w我们\xa0\0<s>")
+
+
+@functools.cache
+def _build_vocabulary(kind: str) -> Vocabulary:
+    return Vocabulary.from_subwords(Subwords.train(LINES, 330, kind))
 
 
 @functools.cache
 def _build(
     kind: str, lower: str = ""
 ) -> tuple[Vocabulary, TextGraph, tf.types.experimental.PolymorphicFunction]:
-    vocabulary = Vocabulary.from_subwords(Subwords.train(LINES, 330, kind))
+    vocabulary = _build_vocabulary(kind)
     text = TextGraph(vocabulary, f"sentencepiece{lower}", "sentence")
     return vocabulary, text, tf.function(text.ids, [tf.TensorSpec([None], tf.string)])
 
@@ -50,12 +55,16 @@ def _check(kind: str, texts: list[bytes], lower: str = "") -> None:
     assert encode(tf.constant(texts, tf.string)).to_list() == expected
 
 
-@pytest.mark.parametrize("kind, lower", [("unigram", ""), ("bpe", "+lower")])
+@pytest.mark.parametrize(
+    "kind, lower",
+    [
+        pytest.param("unigram", "", id="unigram"),
+        pytest.param("bpe", "+lower", id="byte pairs in lower case"),
+    ],
+)
 def test_subwords_are_those_of_python(kind, lower):
-    texts = [
-        *map(str.encode, [*EXAMPLES, *LINES[:4]]),
-        *(np.random.default_rng(n).bytes(n) for n in range(20)),
-    ]
+    invalid = [np.random.default_rng(size).bytes(size) for size in range(20)]
+    texts = [*map(str.encode, [*EXAMPLES, *LINES[:4]]), *invalid]
     for batch in (texts, [], [b""]):
         _check(kind, batch, lower)
 
@@ -72,14 +81,9 @@ def test_any_text_has_the_subwords_of_python(kind, text):
 def test_every_character_has_the_subwords_of_python(kind):
     codes = [code for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
     for start in range(0, len(codes), 1 << 16):
-        _check(
-            kind,
-            [
-                "".join(
-                    f"{chr(code)}a{chr(code)} " for code in codes[start : start + (1 << 16)]
-                ).encode()
-            ],
-        )
+        characters = [chr(code) for code in codes[start : start + (1 << 16)]]
+        text = "".join(f"{character}a{character} " for character in characters)
+        _check(kind, [text.encode()])
 
 
 _SYMBOLS = ["<U+00A0>", "<mask>", "at", "<U+D800>", "<U+110000>", "x.*"]
@@ -88,20 +92,17 @@ _SYMBOLS = ["<U+00A0>", "<mask>", "at", "<U+D800>", "<U+110000>", "x.*"]
 def _make_model(kind: str, unused: float) -> bytes:
     """Train a model with user-defined symbols, and mark a share of its pieces as unused."""
     model = io.BytesIO()
-    options = dict(
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES),
+        model_writer=model,
+        model_type=kind,
         vocab_size=330,
         hard_vocab_limit=False,
         byte_fallback=True,
         normalization_rule_name="identity",
-    )
-    options |= dict(
-        model_type=kind,
         user_defined_symbols=_SYMBOLS,
         remove_extra_whitespaces=False,
         minloglevel=2,
-    )
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES), model_writer=model, **options
     )
     proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
     random = np.random.default_rng(1)
@@ -129,10 +130,10 @@ def test_unused_pieces_and_symbols_are_those_of_sentencepiece(kind):
     for text, ids in zip(texts, served.to_list(), strict=True):
         names = [subwords.words[i - 4] for i in ids]
         pieces = [processor.encode(word, out_type=str) or ["▁"] for word in text.split(" ")]
-        assert [name.replace("<U+003C>", "<") for name in names] == [
-            piece for each in pieces for piece in each
-        ]
-        assert ids == subwords.encode_ids(text).tolist() and subwords.decode(names) == text
+        shown = [name.replace("<U+003C>", "<") for name in names]
+        assert shown == [piece for pieces_of_word in pieces for piece in pieces_of_word]
+        assert ids == subwords.encode_ids(text).tolist()
+        assert subwords.decode(names) == text
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
