@@ -110,8 +110,8 @@ def adapt(
             ids = general.corpus.ids("validation")
             before = read_metrics(Path(directory), missing_ok=True).get("validation")
             if not before:
-                before = evaluate(general.model, ids, general.boundary)
-            after = evaluate(adapted.model, ids, general.boundary)
+                before = evaluate(general.model, ids, boundary=general.boundary)
+            after = evaluate(adapted.model, ids, boundary=general.boundary)
             perplexities = {"before": before["perplexity"], "after": after["perplexity"]}
             result["old_validation"] = perplexities
         _save(target, adapted, result)

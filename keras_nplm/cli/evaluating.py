@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from keras_nplm.data.tokenizers.base import Tokenizer
     from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.language_model.scoring import SentenceScore, TokenScore
+    from keras_nplm.models.evaluation import Collector
 
 _REFERENCE = "the reference model, a network of the Python language reference"
 PresetDirectory = Annotated[
@@ -40,6 +41,11 @@ def _print_evaluation(result: dict) -> None:
     print(format_figures(result))
     if reason := result.get("bits_per_character_missing"):
         print(f"bits per character: none. {reason}")
+    if "accuracy" in result:
+        print(f"accuracy: {result['accuracy']:.2%} of the tokens were the most probable word")
+    for row in result.get("orders", ()):
+        tokens = f"{row['tokens']:,} tokens"
+        print(f"order {row['order']}: {tokens}, perplexity {row['perplexity']:.2f}")
     if "ln_z" in result:
         pairs = result["ln_z"].items()
         print("log Z:", ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in pairs))
@@ -56,6 +62,8 @@ def evaluate(
         Literal["train", "validation", "test"] | None, Parameter(show_default="test")
     ] = None,
     text: TextFiles = (),
+    accuracy: Switch = False,
+    by_order: Switch = False,
     ln_z: Switch = False,
     dynamic: Switch = False,
 ) -> dict:
@@ -65,6 +73,8 @@ def evaluate(
         split: split of the corpus
         text: text files or globs, one sentence per line, or - for standard input, instead of a
             split
+        accuracy: report how often the most probable word was right; this computes distributions
+        by_order: report tokens and perplexity by the order of the n-gram that was found
         ln_z: report log Z; a self-normalised network has log Z close to 0
         dynamic: also evaluate a copy that learns from the text as it reads, with settings tuned on
             validation text
@@ -82,9 +92,24 @@ def evaluate(
     if not isinstance(source, str):
         source = warn_of_tokens(model.tokenizer)(source)
     if dynamic:
-        check_left_out({"ln_z": ln_z}, "with `--dynamic`", "evaluate twice.")
         _ensure_dynamics(model, Path(directory))
-    return model.evaluate(source, ln_z=ln_z, dynamic=dynamic)
+    return model.evaluate(source, _make_collectors(accuracy, by_order, ln_z), dynamic)
+
+
+def _make_collectors(accuracy: bool, by_order: bool, ln_z: bool) -> "list[Collector]":
+    from keras_nplm.models.collectors import Accuracy, PerplexityByOrder
+
+    collectors: list[Collector] = []
+    if accuracy:
+        collectors.append(Accuracy())
+    if by_order:
+        collectors.append(PerplexityByOrder())
+    if ln_z:
+        # it imports Keras
+        from keras_nplm.models.networks.log_z import LogZ
+
+        collectors.append(LogZ())
+    return collectors
 
 
 def _ensure_dynamics(model: "LanguageModel", directory: Path) -> None:

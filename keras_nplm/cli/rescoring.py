@@ -186,7 +186,7 @@ class _Job:
         losses = self.tuning.read_losses(self.lists.format)
         language_model = LanguageModel.load(directory, self_normalised=self_normalised)
         if tokenizer:
-            _change_tokenizer(language_model, tokenizer)
+            language_model = _change_tokenizer(language_model, tokenizer)
         result = rescore_file(
             _make_score(language_model),
             self.lists,
@@ -217,13 +217,16 @@ def _make_score(language_model: "LanguageModel") -> "Score":
     return score
 
 
-def _change_tokenizer(language_model: "LanguageModel", tokenizer: str) -> None:
-    """Split hypotheses with a different word tokenizer; normalise as the model does."""
+def _change_tokenizer(language_model: "LanguageModel", tokenizer: str) -> "LanguageModel":
+    """Return a model that splits hypotheses with a different word tokenizer, and normalises as
+    before.
+    """
     given = language_model.tokenizer
     wanted = f"left out if the model's tokens are not words ({given.kind})"
     check_argument("--tokenizer", given.tokens_are_words, wanted, tokenizer, "leave it out.")
     changed = get_tokenizer(tokenizer).with_steps(given.steps)
-    language_model.tokenizer = language_model.vocabulary.tokenizer(changed)
+    codec = language_model.codec.with_tokenizer(changed)
+    return type(language_model).of(language_model.model, codec)
 
 
 def _split_pairs(flag: str, values: Sequence[str], example: str) -> dict[str, str]:

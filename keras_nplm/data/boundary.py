@@ -56,6 +56,11 @@ def check_boundary(order: int, boundary: str, least_order: int = 1) -> None:
             f"`order` (n) must be {least_order} or more: a context has n-1 words. Received: "
             f"{order}."
         )
+    check_boundary_name(boundary)
+
+
+def check_boundary_name(boundary: object) -> None:
+    """Refuse what is none of the three boundaries."""
     if boundary not in BOUNDARIES:
         raise InputError(
             f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}."

@@ -11,38 +11,37 @@ from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.options import AdaptationOptions
+from keras_nplm.models.base import NextWordModel, find_network
 
 if TYPE_CHECKING:
-    from keras_nplm.language_model.language_model import LanguageModel
+    from keras_nplm.models.adaptation import Adaptation
 
 
-def adapt(
-    language_model: "LanguageModel", text: Iterable[str], *, held_out: float, epochs: int, seed: int
-) -> "LanguageModel":
-    """Fine-tune a copy of a language model on a text; see `LanguageModel.adapt` and
-    `adapt_network`.
-    """
+def adapt_to_text(
+    model: NextWordModel,
+    codec: TextCodec,
+    text: Iterable[str],
+    *,
+    held_out: float,
+    epochs: int,
+    seed: int,
+) -> "tuple[NextWordModel, Adaptation]":
+    """Fine-tune a copy of a model on a text; see `LanguageModel.adapt` and `adapt_network`."""
     AdaptationOptions(held_out=held_out, epochs=epochs, seed=seed)
-    if language_model.network is None:
+    if find_network(model) is None:
         raise InputError(
             "`model` must be a network, or hold one network, to be adapted. "
-            f"Received: {type(language_model.model).__name__}. "
-            "Fix: train one with `keras-nplm train`."
+            f"Received: {type(model).__name__}. Fix: train one with `keras-nplm train`."
         )
-    tokenizer = language_model.tokenizer
-    boundary = language_model.boundary
-    ids = encode_lines(check_lines(text, "text"), language_model.vocabulary, tokenizer, boundary)
+    lines = check_lines(text, "text")
+    ids = encode_lines(lines, codec.vocabulary, codec.tokenizer, codec.boundary)
     train_ids, held_out_ids = _split_lines(ids, held_out)
 
     from keras_nplm.models.adaptation import adapt_network
 
-    tuned = adapt_network(
-        language_model.model, train_ids, held_out_ids, boundary, epochs=epochs, seed=seed
-    )
-    adapted = language_model.replace_model(tuned[0])
-    adapted.adaptation = tuned[1]
-    return adapted
+    return adapt_network(model, train_ids, held_out_ids, codec.boundary, epochs=epochs, seed=seed)
 
 
 def _split_lines(ids: np.ndarray, held_out: float) -> tuple[np.ndarray, np.ndarray]:

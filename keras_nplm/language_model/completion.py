@@ -2,25 +2,21 @@
 a beam search.
 """
 
-import re
-import unicodedata
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from keras_nplm.data.arguments import check_text
-from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.ids import EOS, EOS_ID, SPECIALS
-from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
-from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.prefixes import split_unfinished_word
 from keras_nplm.data.tokenizers.normalisation import lower
-from keras_nplm.data.tokenizers.pieces import spell_piece
-from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import check_least
+from keras_nplm.language_model.codec import TextCodec
+from keras_nplm.language_model.word_pieces import (
+    AFTER_SPACE,
+    NO_SPACE,
+    WordPieces,
+    split_unfinished,
+)
 from keras_nplm.models.base import NextWordModel
-
-if TYPE_CHECKING:
-    from keras_nplm.language_model.language_model import LanguageModel
 
 Words = list[tuple[str, float]]  # with their probabilities, the most probable first
 
@@ -35,133 +31,62 @@ _MOST_NUMBERS = 1 << 25  # of the beam [K, |V|]: 256 MiB
 _LEAST = -1e30  # stands for -inf where -inf would give NaN
 # log-probabilities are multiples of its inverse, so that equal ones are equal in every program
 SCALE = 1 << 20
-_NO_SPACES = re.compile(  # Thai, Lao, Tibetan, Myanmar, Khmer, kana, Chinese characters
-    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]"
-)
-# What a text ends with: nothing, a letter, a different character, a space; then: no space may come
-# before the word.
-_OPEN, _LETTER, _OTHER, AFTER_SPACE, NO_SPACE = range(5)
 
 
-def find_next_words(language_model: "LanguageModel", context: str, top_k: int) -> Words:
+def find_next_words(model: NextWordModel, codec: TextCodec, context: str, top_k: int) -> Words:
     """Return the most probable next words; see `LanguageModel.next_words`."""
-    check_argument("top_k", top_k >= 1, "1 or more", top_k)
+    check_least("top_k", top_k, 1)
     check_text(context, "context")
-    if language_model.tokenizer.searches_words:
-        return _search(
-            language_model, context, "", top_k, with_end=predicts_end(language_model.boundary)
-        )
-    return _rank(language_model, context, language_model.proposed_ids, top_k)
+    if codec.tokenizer.searches_words:
+        return _search(model, codec, context, "", top_k, with_end=codec.predicts_end)
+    return _rank(model, codec, context, codec.proposed_ids, top_k)
 
 
-def complete_prefix(language_model: "LanguageModel", text: str, top_k: int) -> Words:
+def complete_prefix(model: NextWordModel, codec: TextCodec, text: str, top_k: int) -> Words:
     """Return the most probable words that begin with the last word; see
     `LanguageModel.complete_prefix`.
     """
-    check_argument("top_k", top_k >= 1, "1 or more", top_k)
+    check_least("top_k", top_k, 1)
     check_text(text, "text")
-    index = language_model.word_index
+    index = codec.word_index
     if isinstance(index, WordPieces):
-        return _search(language_model, *split_unfinished(text), top_k, with_end=False)
-    context, prefix = split_unfinished_word(text, language_model.tokenizer, index.longest)
-    return _rank(language_model, context, np.sort(np.array(index.find(prefix), np.int32)), top_k)
+        before, prefix = split_unfinished(text)
+        return _search(model, codec, before, prefix, top_k, with_end=False)
+    context, prefix = split_unfinished_word(text, codec.tokenizer, index.longest)
+    ids = np.sort(np.array(index.find(prefix), np.int32))
+    return _rank(model, codec, context, ids, top_k)
 
 
-def _rank(language_model: "LanguageModel", context: str, ids: np.ndarray, top_k: int) -> Words:
+def _rank(
+    model: NextWordModel, codec: TextCodec, context: str, ids: np.ndarray, top_k: int
+) -> Words:
     """Return the most probable of the words `ids`, ascending; equally probable words in the order
     of their ids.
     """
-    log_probs = language_model.model.next_log_probs(language_model.encode_beginning(context)[None])[
-        0, ids
-    ]
+    context_ids = codec.encode_beginning(context, model.order)
+    log_probs = model.next_log_probs(context_ids[None])[0, ids]
     best = np.argsort(-log_probs, kind="stable")[:top_k]
-    return [(language_model.vocabulary.words[ids[i]], float(np.exp(log_probs[i]))) for i in best]
+    return [(codec.vocabulary.words[ids[i]], float(np.exp(log_probs[i]))) for i in best]
 
 
 def _search(
-    language_model: "LanguageModel", text: str, prefix: str, top_k: int, with_end: bool
+    model: NextWordModel, codec: TextCodec, text: str, prefix: str, top_k: int, with_end: bool
 ) -> Words:
     """Return the most probable next words of a model of pieces after the text before an unfinished
     word.
     """
-    pieces = language_model.word_index
+    pieces = codec.word_index
+    assert isinstance(pieces, WordPieces)
     before = text.rstrip(pieces.blanks)
-    context_ids = language_model.encode_beginning(before)
+    context_ids = codec.encode_beginning(before, model.order)
     begin = pieces.last[context_ids[-1]]
     if before and (prefix or before != text):
         begin = NO_SPACE if before == text else AFTER_SPACE
-    if language_model.tokenizer.lowers:
+    if codec.tokenizer.lowers:
         prefix = lower(prefix)
-    options = dict(prefix=prefix, with_end=with_end, top_k=top_k)
-    return complete_words(language_model.model, context_ids, pieces, begin, **options)
-
-
-class WordPieces:
-    """The pieces of a vocabulary as parts of words: which piece begins a new word, and after which
-    piece.
-
-    A word begins after a space, at `</s>`, before and after a punctuation mark, and at each piece
-    of a script without spaces, such as Chinese or Thai. `texts` has the UTF-8 text of each piece
-    without the space before it, and `last`, int [|V|], what it ends with. `begins`, bool [5, |V|]:
-    whether a piece begins a word after a text with this end.
-    """
-
-    def __init__(self, vocabulary: Vocabulary, tokenizer: Tokenizer):
-        size = len(vocabulary)
-        first = len(SPECIALS)
-        self.texts, starts = [b""] * first, np.full(size, _OTHER)
-        self.last, has_space = np.full(size, _OPEN), np.zeros(size, bool)
-        fits = np.ones(size, bool)  # not the second or a later byte of a character
-        for place, name in enumerate(vocabulary.words[first:], start=first):
-            data = spell_piece(name)
-            has_space[place] = data.startswith(b" ")
-            text = data.removeprefix(b" ")
-            self.texts.append(text)
-            fits[place] = not b"\x80" <= text[:1] < b"\xc0"
-            starts[place] = _classify(text, 0) if text else AFTER_SPACE
-            self.last[place] = _classify(text, -1) if text else AFTER_SPACE
-        after_space = has_space if has_space.any() else fits
-        self.begins = np.stack(
-            [fits, (starts != _LETTER) | has_space, fits, after_space, fits & ~has_space]
-        )
-        self.begins[:, :first] = False
-        self.begins[:NO_SPACE, EOS_ID] = True
-        self.index = PrefixIndex(self.texts, first)
-        self.blanks = tokenizer.blanks
-
-    def find_compatible(self, prefix: bytes) -> np.ndarray:
-        """Return whose texts begin with `prefix`, or are the beginning of it: bool [|V|]."""
-        found = np.zeros(len(self.texts), bool)
-        found[self.index.find(prefix)] = True
-        for length in range(len(prefix)):
-            found[self.index.find_equal(prefix[:length])] = True
-        return found
-
-
-def _classify(text: bytes, place: int) -> int:
-    try:
-        character = text.decode("utf-8")[place]
-    except UnicodeDecodeError:  # a byte of a rare character
-        return _LETTER
-    return _LETTER if is_letter(character) else _OTHER
-
-
-def is_letter(character: str) -> bool:
-    """Return whether a character continues a word: a letter, digit, mark or apostrophe of a script
-    with spaces.
-    """
-    belongs = character in "'’_" or unicodedata.category(character)[0] in "LMN"
-    return belongs and not _NO_SPACES.match(character)
-
-
-def split_unfinished(text: str) -> tuple[str, str]:
-    """Split a text into its complete words and its last, unfinished word, which consists of
-    letters.
-    """
-    start = len(text)
-    while start and is_letter(text[start - 1]):
-        start -= 1
-    return text[:start], text[start:]
+    return complete_words(
+        model, context_ids, pieces, begin, prefix=prefix, with_end=with_end, top_k=top_k
+    )
 
 
 def complete_words(
@@ -187,10 +112,8 @@ def complete_words(
     """
     if len(prefix) > LONGEST_PREFIX:
         return []
-    wanted, (number, beam) = (
-        prefix.encode("utf-8", "replace"),
-        choose_beam(top_k, len(pieces.texts)),
-    )
+    wanted = prefix.encode("utf-8", "replace")
+    number, beam = choose_beam(top_k, len(pieces.texts))
     # [1, |V|]
     scores = np.where(pieces.begins[begin], model.next_log_probs(context_ids[None]), -np.inf)
     scores = _round(scores - np.maximum(_log_sum_exp(scores), _LEAST)[:, None])
@@ -250,10 +173,10 @@ def _merge_words(pairs: list[tuple[bytes, float]], number: int) -> dict[bytes, f
     spellings: dict[bytes, list[float]] = {}
     for text, score in pairs:
         spellings.setdefault(text, []).append(score)
-    merged = {
-        text: _round(_log_sum_exp(np.array([s]))[0]) if s[1:] else s[0]
-        for text, s in spellings.items()
-    }
+    merged: dict[bytes, float] = {}
+    for text, scores in spellings.items():
+        is_spelled_once = len(scores) == 1
+        merged[text] = scores[0] if is_spelled_once else float(_round(_log_sum_exp([scores]))[0])
     ranked = sorted(
         (text for text in merged if merged[text] > -np.inf), key=lambda text: -merged[text]
     )
@@ -269,8 +192,9 @@ def _round(log_probs: np.ndarray) -> np.ndarray:
     return np.round(np.asarray(log_probs, np.float64) * SCALE) / SCALE
 
 
-def _log_sum_exp(scores: np.ndarray) -> np.ndarray:
+def _log_sum_exp(rows: np.ndarray | list[list[float]]) -> np.ndarray:
     """Return ln of the sum of each row, [B]; -inf if all are."""
+    scores = np.asarray(rows)
     largest = np.maximum(scores.max(axis=1), _LEAST)
     sums = np.exp(scores - largest[:, None]).sum(axis=1)
     return np.where(

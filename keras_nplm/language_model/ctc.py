@@ -126,7 +126,7 @@ class CtcLanguageModel:
 
     @functools.cached_property
     def _word_index(self) -> PrefixIndex | None:
-        index = self.language_model.word_index
+        index = self.language_model.codec.word_index
         return index if isinstance(index, PrefixIndex) else None
 
     def score(

@@ -24,6 +24,23 @@ from keras_nplm.io.files import (
 from keras_nplm.io.lock import LOCK_NAME, lock_directory
 from keras_nplm.io.paths import check_output_path
 
+# of metrics.json, where they are
+_METRICS: dict[str, type | tuple] = {
+    "seconds": NUMBER,
+    "cpu_seconds": NUMBER,
+    "parameters": int,
+    "best_epoch": int,
+    "ngrams_per_second": int,
+    "ngrams": list,
+    "history": list,
+}
+_FIGURES: dict[str, type | tuple] = {  # of a split
+    "perplexity": NUMBER,
+    "bits_per_word": NUMBER,
+    "log_prob": NUMBER,
+    "tokens": int,
+    "unk_tokens": int,
+}
 _MAYBE_NONE = ("perplexity_without_unk", "bits_per_character", "perplexity_per_word")
 
 
@@ -80,21 +97,22 @@ def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
         return {}
     metrics = read_json(path)
     for split in metrics.keys() & set(SPLITS):
-        figures = metrics[split]
-        required = dict.fromkeys(("perplexity", "bits_per_word", "log_prob"), NUMBER)
-        check_fields(path, figures, required | dict(tokens=int, unk_tokens=int))
-        check_fields(
-            path, figures, {name: NUMBER for name in _MAYBE_NONE if figures.get(name) is not None}
-        )
-        figures.setdefault("perplexity_without_unk", None)
-        if "ln_z" in figures:
-            check_fields(path, figures["ln_z"], {"mean_absolute": NUMBER})
-    optional = dict.fromkeys(("seconds", "cpu_seconds"), NUMBER) | dict.fromkeys(
-        ("parameters", "best_epoch"), int
-    )
-    optional |= {"ngrams_per_second": int, "ngrams": list, "history": list}
-    check_fields(path, metrics, {name: kind for name, kind in optional.items() if name in metrics})
+        _check_figures(path, metrics[split])
+    for name, kind in _METRICS.items():
+        if name in metrics:
+            check_fields(path, metrics, {name: kind})
     return metrics
+
+
+def _check_figures(path: Path, figures: dict) -> None:
+    """Check the figures of a split, of which some may be missing or None."""
+    check_fields(path, figures, _FIGURES)
+    for name in _MAYBE_NONE:
+        if figures.get(name) is not None:
+            check_fields(path, figures, {name: NUMBER})
+    figures.setdefault("perplexity_without_unk", None)
+    if "ln_z" in figures:
+        check_fields(path, figures["ln_z"], {"mean_absolute": NUMBER})
 
 
 @contextlib.contextmanager

@@ -4,7 +4,9 @@ text.
 
 import dataclasses
 from pathlib import Path
+from typing import NamedTuple
 
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import (
     NUMBER,
     check_fields,
@@ -14,11 +16,42 @@ from keras_nplm.io.files import (
     write_json,
 )
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights
+from keras_nplm.models.dynamic import (
+    DynamicSettings,
+    TunedDynamics,
+    digest_weights,
+    make_dynamic,
+)
 from keras_nplm.models.dynamic.tuning import find_learners
 
 DYNAMICS_FILE = "dynamic.json"
+_FIELDS: dict[str, type | tuple] = {
+    "settings": dict,
+    "static": NUMBER,
+    "dynamic": NUMBER,
+    "tokens": int,
+    "tried": int,
+}
 _SQUARES_FILE = "dynamic.npz"  # mean squares of the gradients, for the rule "rms"
+
+
+class Learner(NamedTuple):
+    """A copy of a model that learns as it reads, and its settings."""
+
+    model: NextWordModel
+    settings: DynamicSettings
+
+
+def make_learner(model: NextWordModel, chosen: DynamicSettings | TunedDynamics) -> Learner:
+    """Return a copy of a model that learns as it reads, with settings given or tuned."""
+    if isinstance(chosen, TunedDynamics):
+        learning = make_dynamic(model, chosen.settings, chosen.mean_squares)
+        return Learner(learning, chosen.settings)
+    if chosen.rule == "rms":
+        raise InputError(
+            "`dynamic.rule` must be 'sgd' in settings of your own. Received: rms. Fix: tune them."
+        )
+    return Learner(make_dynamic(model, chosen), chosen)
 
 
 def save_dynamics(directory: Path, tuned: TunedDynamics) -> list[Path]:
@@ -33,12 +66,15 @@ def save_dynamics(directory: Path, tuned: TunedDynamics) -> list[Path]:
             directory / _SQUARES_FILE,
             {str(number): square for number, square in enumerate(squares)},
         )
-    figures = {
-        name: getattr(tuned, name) for name in ("static", "dynamic", "tokens", "tried", "weights")
+    content = {
+        "settings": dataclasses.asdict(tuned.settings),
+        "static": tuned.static,
+        "dynamic": tuned.dynamic,
+        "tokens": tuned.tokens,
+        "tried": tuned.tried,
+        "weights": tuned.weights,
     }
-    write_json(
-        directory / DYNAMICS_FILE, {"settings": dataclasses.asdict(tuned.settings)} | figures
-    )
+    write_json(directory / DYNAMICS_FILE, content)
     return [*written, directory / DYNAMICS_FILE]
 
 
@@ -51,27 +87,32 @@ def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None
     if not path.exists():
         return None
     content = read_json(path)
-    check_fields(
-        path,
-        content,
-        {"settings": dict, "static": NUMBER, "dynamic": NUMBER, "tokens": int, "tried": int},
-    )
+    check_fields(path, content, _FIELDS)
     if content.get("weights") not in (None, digest_weights(model)):
         return None
-    content["settings"].setdefault("static_share", 0.0)  # files of earlier versions lack it
-    wanted = {
-        one.name: NUMBER if one.type is float else one.type
-        for one in dataclasses.fields(DynamicSettings)
-    }
-    check_fields(path, content["settings"], wanted)
-    settings = DynamicSettings(**{name: content["settings"][name] for name in wanted})
-    mean_squares = (
-        _load_squares(directory / _SQUARES_FILE, model) if settings.rule == "rms" else None
+    settings = _read_settings(path, content["settings"])
+    mean_squares = None
+    if settings.rule == "rms":
+        mean_squares = _load_squares(directory / _SQUARES_FILE, model)
+    return TunedDynamics(
+        settings,
+        mean_squares,
+        static=content["static"],
+        dynamic=content["dynamic"],
+        tokens=content["tokens"],
+        tried=content["tried"],
+        weights=content.get("weights"),
     )
-    figures = {
-        name: content.get(name) for name in ("static", "dynamic", "tokens", "tried", "weights")
-    }
-    return TunedDynamics(settings, mean_squares, **figures)
+
+
+def _read_settings(path: Path, stored: dict) -> DynamicSettings:
+    stored.setdefault("static_share", 0.0)  # files of earlier versions lack it
+    values = {}
+    for field in dataclasses.fields(DynamicSettings):
+        kind = type(field.default)
+        check_fields(path, stored, {field.name: NUMBER if kind is float else kind})
+        values[field.name] = stored[field.name]
+    return DynamicSettings(**values)
 
 
 def _load_squares(path: Path, model: NextWordModel) -> list[list]:

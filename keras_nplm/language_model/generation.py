@@ -2,25 +2,26 @@
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_nplm.data.arguments import check_text
 from keras_nplm.data.boundary import crosses_sentences
 from keras_nplm.data.ids import EOS_ID
+from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.language_model.completion import AFTER_SPACE, NO_SPACE, WordPieces
-
-if TYPE_CHECKING:
-    from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.codec import TextCodec
+from keras_nplm.language_model.scorer import convert_to_arrays
+from keras_nplm.language_model.word_pieces import AFTER_SPACE, NO_SPACE, WordPieces
+from keras_nplm.models.base import NextWordModel
 
 _MAX_WORDS = 1_000_000
 _MOST_TOKENS = 64  # of a word, on average: a model of subwords may never begin the next word
 
 
 def generate_text(
-    language_model: "LanguageModel",
+    model: NextWordModel,
+    codec: TextCodec,
     prompt: str,
     num_words: int,
     *,
@@ -34,40 +35,43 @@ def generate_text(
     check_argument("temperature", 0 <= temperature < np.inf, "0 or more", temperature)
     check_argument("top_k", top_k is None or top_k >= 1, "1 or more", top_k)
     check_argument("seed", seed >= 0, "0 or more", seed)
-    tokenizer = language_model.tokenizer
+    tokenizer = codec.tokenizer
     before = prompt.rstrip(tokenizer.blanks) if tokenizer.searches_words else prompt
-    context = language_model.encode_beginning(before)
-    first_ids = _list_first_ids(language_model, prompt, before)
+    context = codec.encode_beginning(before, model.order)
+    first_ids = _list_first_ids(codec, prompt, before)
     sample = functools.partial(
         _sample, random=np.random.default_rng(seed), temperature=temperature, top_k=top_k
     )
-    ids = _sample_sentences(language_model, context, first_ids, num_words, sample)
-    lines = [language_model.vocabulary.decode(np.array(sentence)) for sentence in ids]
+    # one word at a time is faster in NumPy
+    arrays = convert_to_arrays(model)
+    ids = _sample_sentences(arrays, codec, context, first_ids, num_words, sample)
+    lines = [codec.vocabulary.decode(np.array(sentence)) for sentence in ids]
     joined = [*map(tokenizer.join, lines)]
     if before and before == prompt:
         joined[0] = tokenizer.join_rest(lines[0])
     return "\n".join(joined)
 
 
-def _list_first_ids(language_model: "LanguageModel", prompt: str, before: str) -> np.ndarray:
+def _list_first_ids(codec: TextCodec, prompt: str, before: str) -> np.ndarray:
     """List the ids that may follow a prompt: after white space at its end, those that begin a word.
 
     `before` is the prompt as it is encoded. A `▁` of characters is encoded, and one of subwords is
     still to come. So is the space of bytes.
     """
-    proposed = language_model.proposed_ids
+    proposed = codec.proposed_ids
     is_encoded = prompt == before
-    begins_word = not is_encoded or language_model.tokenizer.ends_with_space(prompt)
-    if not begins_word or not language_model.tokenize(before):
+    begins_word = not is_encoded or codec.tokenizer.ends_with_space(prompt)
+    if not begins_word or not codec.tokenizer.split(before):
         return proposed
-    pieces = language_model.word_index
+    pieces = codec.word_index
     if not isinstance(pieces, WordPieces):
         return proposed
     return proposed[pieces.begins[NO_SPACE if is_encoded else AFTER_SPACE, proposed]]
 
 
 def _sample_sentences(
-    language_model: "LanguageModel",
+    model: NextWordModel,
+    codec: TextCodec,
     context: np.ndarray,
     first_ids: np.ndarray,
     num_words: int,
@@ -77,10 +81,10 @@ def _sample_sentences(
 
     The first is one of `first_ids`.
     """
-    model = language_model.scorer().model
     candidates = first_ids
-    pieces = language_model.word_index if language_model.tokenizer.searches_words else None
-    sentences = [[]]
+    pieces = codec.word_index if codec.tokenizer.searches_words else None
+    assert not isinstance(pieces, PrefixIndex)  # words are not searched by their pieces
+    sentences: list[list[int]] = [[]]
     number = 0
     tokens = 0
     most = _MOST_TOKENS * num_words
@@ -90,7 +94,7 @@ def _sample_sentences(
             break
         log_probs = model.next_log_probs(context[None])[0, candidates].astype(np.float64)
         token = int(candidates[sample(log_probs)])
-        candidates = language_model.proposed_ids
+        candidates = codec.proposed_ids
         is_new = (
             token == EOS_ID
             or pieces is None
@@ -100,11 +104,8 @@ def _sample_sentences(
             break
         context = np.append(context, token)[1:].astype(np.int32)
         if token == EOS_ID:
-            context = (
-                context
-                if crosses_sentences(language_model.boundary)
-                else language_model.first_context
-            )
+            if not crosses_sentences(codec.boundary):
+                context = codec.first_context(model.order)
             sentences.append([])
             continue
         sentences[-1].append(token)

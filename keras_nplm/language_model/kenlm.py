@@ -12,7 +12,7 @@ import operator
 import os
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -67,8 +67,13 @@ class Config:
     def __setattr__(self, name: str, value: object) -> None:
         if name not in ("load_method", "show_progress", "arpa_complain"):
             raise AttributeError(f"'kenlm.Config' object has no attribute {name!r}")
-        # as in KenLM, a TypeError for what is no integer
-        super().__setattr__(name, bool(value) if name == "show_progress" else operator.index(value))
+        if name == "show_progress":
+            super().__setattr__(name, bool(value))
+        elif isinstance(value, SupportsIndex):
+            super().__setattr__(name, operator.index(value))
+        else:
+            # as in KenLM
+            raise TypeError(f"{type(value).__name__!r} object cannot be interpreted as an integer")
 
 
 @dataclasses.dataclass(order=True, unsafe_hash=True, slots=True)
@@ -231,7 +236,7 @@ class KenlmModel(Pickled):
             ids.append(self._find_ids(states[-1], word))
             states.append((states[-1] + ids[-1])[len(ids[-1]) :])
         scores, _ = self._score(states[:-1], ids)
-        return map(tuple, scores)
+        return ((score.log_prob, score.ngram_length, score.oov) for score in scores)
 
     def perplexity(self, sentence: str | bytes) -> float:
         """Return the perplexity of a sentence, over its words and `</s>`."""
@@ -326,7 +331,9 @@ def _load_again(kind: type[KenlmModel], path: str, self_normalised: bool) -> Ken
 
 def _strip(state: scorer.State) -> bytes:
     """Return the ids of a state without the padding before them, which means no word."""
-    return state[len(_PADDING.match(state)[0]) :]
+    padding = _PADDING.match(state)
+    assert padding is not None  # it may be empty
+    return state[padding.end() :]
 
 
 def _decode(text: str | bytes) -> str:

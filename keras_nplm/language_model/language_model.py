@@ -5,29 +5,33 @@ words out.
 import dataclasses
 import functools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_lines, check_text
-from keras_nplm.data.boundary import BOUNDARIES, has_documents, padding_id, predicts_end
+from keras_nplm.data.arguments import check_lines
+from keras_nplm.data.boundary import check_boundary_name, has_documents
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ids import EOS_ID, SPECIALS
-from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.tokenizers.base import Tokenizer
-from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.data.word_counts import batch_by_size
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.remote import fetch, open_output
 from keras_nplm.language_model import completion, word_vectors
+from keras_nplm.language_model.adaptation import adapt_to_text
+from keras_nplm.language_model.codec import TextCodec, check_order
 from keras_nplm.language_model.directory import load_encoded_corpus, read_description
-from keras_nplm.language_model.dynamics import DYNAMICS_FILE, load_dynamics, save_dynamics
-from keras_nplm.language_model.evaluation import evaluate_text, make_learner
+from keras_nplm.language_model.dynamics import (
+    DYNAMICS_FILE,
+    Learner,
+    load_dynamics,
+    make_learner,
+    save_dynamics,
+)
+from keras_nplm.language_model.evaluation import evaluate_text
 from keras_nplm.language_model.generation import generate_text
 from keras_nplm.language_model.options import AdaptationOptions
 from keras_nplm.language_model.pickling import Origin, Pickled
@@ -41,13 +45,17 @@ from keras_nplm.language_model.rescoring.features import (
 from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.scorer import Scorer, convert_to_arrays, self_normalise
 from keras_nplm.language_model.scoring import (
-    BATCH_CHARACTERS,
+    ScoringOptions,
     SentenceScore,
     TokenScore,
+    iterate_scores,
     score_sentences,
+    score_tokens,
 )
 from keras_nplm.models.base import NextWordModel, find_network, resolve_boundary
+from keras_nplm.models.collectors import Dynamic
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
+from keras_nplm.models.evaluation import Collector
 from keras_nplm.models.model_files import check_savable, get_kind, load_model, save_model
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
@@ -95,32 +103,31 @@ class LanguageModel(Pickled):
         tokenizer: str | Tokenizer,
         boundary: str | None = None,
     ):
-        tokenizer = get_tokenizer(tokenizer)
-        if tokenizer.uses_lemmas and vocabulary.forms is None:
-            vocabulary = vocabulary.with_forms(tokenizer.load_forms())
-        has_words = vocabulary.forms is None or tokenizer.uses_lemmas
-        check_argument(
-            "tokenizer", has_words, "one with `+lemmas` for a vocabulary of lemmas", tokenizer.name
-        )
-        size = getattr(model, "vocabulary_size", len(vocabulary))
-        words = len(vocabulary)
-        check_argument(
-            "vocabulary",
-            size == words,
-            f"of the model's size, {size}",
-            f"{words} words",
-            "pass its own.",
-        )
-        check_order(getattr(model, "order", 2), tokenizer)
+        if boundary is not None:
+            check_boundary_name(boundary)
+        resolved = resolve_boundary([model], boundary) or "sentence"
+        self._join(model, TextCodec(vocabulary, tokenizer, resolved))
+
+    @classmethod
+    def of(cls, model: NextWordModel, codec: TextCodec) -> "LanguageModel":
+        """Return the language model of a model and the codec of its text."""
+        language_model = cls.__new__(cls)
+        language_model._join(model, codec)
+        return language_model
+
+    def _join(self, model: NextWordModel, codec: TextCodec) -> None:
+        size = getattr(model, "vocabulary_size", len(codec.vocabulary))
+        if size != len(codec.vocabulary):
+            raise InputError(
+                f"`vocabulary` must be of the model's size, {size}. "
+                f"Received: {len(codec.vocabulary)} words. Fix: pass its own."
+            )
+        check_order(getattr(model, "order", 2), codec.tokenizer)
         self.model = model
-        self.vocabulary = vocabulary
-        self.tokenizer = vocabulary.tokenizer(tokenizer)
-        wanted = f"one of {', '.join(BOUNDARIES)}"
-        check_argument("boundary", boundary in (None, *BOUNDARIES), wanted, repr(boundary))
-        self.boundary = resolve_boundary([model], boundary) or "sentence"
+        self.codec = codec
         self.adaptation: Adaptation | None = None
         # of the parts of a model directory, read when first used
-        self._readers: dict[str, functools.partial] = {}
+        self._readers: dict[str, Callable[[], Any]] = {}
         self._register()
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -140,23 +147,50 @@ class LanguageModel(Pickled):
         return self._origin if is_as_loaded else None
 
     def __getstate__(self) -> dict:
-        """Return the content, without what is made from it.
-
-        `spelling` and `dynamics` are read from their files.
-        """
-        left_out = ("_token", "_origin", "_readers", "word_index", "_dynamics")
+        """Return the content; `dynamics` are read from their file."""
+        left_out = ("_token", "_origin", "_readers", "_dynamics")
         state = {name: value for name, value in self.__dict__.items() if name not in left_out}
-        corpus = {name: read for name, read in self._readers.items() if name == CORPUS_FILE}
-        return state | {"spelling": self.spelling, "_dynamics": self._dynamics, "_readers": corpus}
+        state["_dynamics"] = self._dynamics
+        state["_readers"] = {
+            name: read for name, read in self._readers.items() if name == CORPUS_FILE
+        }
+        return state
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
         self._register()
 
     @property
+    def vocabulary(self) -> Vocabulary:
+        """The words of the model."""
+        return self.codec.vocabulary
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, with the vocabulary's subwords or word forms where it has such."""
+        return self.codec.tokenizer
+
+    @property
     def tokenizer_name(self) -> str:
         """The name of the tokenizer with its normalisation, as in `config.json`."""
-        return self.tokenizer.name
+        return self.codec.tokenizer.name
+
+    @property
+    def boundary(self) -> str:
+        """`"sentence"`, `"text"` or `"stream"`: what is predicted, and what a context sees."""
+        return self.codec.boundary
+
+    @property
+    def spelling(self) -> SpellingModel | None:
+        """The spelling model of out-of-vocabulary words, for bits per character.
+
+        None: the model has none.
+        """
+        return self.codec.spelling
+
+    @spelling.setter
+    def spelling(self, spelling: SpellingModel | None) -> None:
+        self.codec.spelling = spelling
 
     def tokenize(self, line: str) -> list[str]:
         """Split a line into the tokens of the model."""
@@ -196,13 +230,14 @@ class LanguageModel(Pickled):
                 f"The files of {directory} do not match each other: {error}. Fix: retrain."
             ) from error
         directory = Path(directory).absolute()
-        readers = {
+        if (directory / SPELLING_FILE).is_file():
+            read_spelling = functools.partial(SpellingModel.load, directory / SPELLING_FILE)
+            language_model.codec.read_spelling_later(read_spelling)
+        readers: dict[str, Callable[[], Any]] = {
             CORPUS_FILE: functools.partial(load_encoded_corpus, directory, len(vocabulary)),
-            SPELLING_FILE: functools.partial(SpellingModel.load, directory / SPELLING_FILE),
-            DYNAMICS_FILE: functools.partial(load_dynamics, directory, model),
         }
-        if self_normalised:
-            del readers[DYNAMICS_FILE]
+        if not self_normalised:
+            readers[DYNAMICS_FILE] = functools.partial(load_dynamics, directory, model)
         language_model._readers = {
             name: read for name, read in readers.items() if (directory / name).is_file()
         }
@@ -258,19 +293,11 @@ class LanguageModel(Pickled):
         return self._read(CORPUS_FILE)
 
     @functools.cached_property
-    def spelling(self) -> SpellingModel | None:
-        """The spelling model of out-of-vocabulary words, for bits per character.
-
-        None: the model has none.
-        """
-        return self._read(SPELLING_FILE)
-
-    @functools.cached_property
     def _dynamics(self) -> TunedDynamics | None:
         tuned = self._read(DYNAMICS_FILE)
         return tuned and tuned.assign_to(self.model)
 
-    def _read(self, name: str) -> EncodedCorpus | SpellingModel | TunedDynamics | None:
+    def _read(self, name: str) -> Any:
         return self._readers[name]() if name in self._readers else None
 
     @property
@@ -292,20 +319,13 @@ class LanguageModel(Pickled):
         """Return a language model with other weights, or with more words, which leave the spelling
         model.
         """
-        changed = type(self)(model, vocabulary or self.vocabulary, self.tokenizer, self.boundary)
-        changed.spelling = self.spelling
-        if vocabulary is not None and self.spelling is not None:
-            known = set(vocabulary.words)
-            unknown = {
-                word: count for word, count in self.spelling.counts.items() if word not in known
-            }
-            changed.spelling = SpellingModel.from_vocabulary(vocabulary, [unknown])
-        return changed
+        codec = self.codec if vocabulary is None else self.codec.with_vocabulary(vocabulary)
+        return type(self).of(model, codec)
 
     def evaluate(
         self,
         text: str | Iterable[str] | np.ndarray = "test",
-        ln_z: bool = False,
+        collectors: Sequence[Collector] = (),
         dynamic: bool | DynamicSettings = False,
     ) -> dict:
         """Return the exact perplexity of a text, its bits per character and its perplexity per
@@ -318,7 +338,8 @@ class LanguageModel(Pickled):
             text: lines of text, one sentence each; or token ids, int [T], each sentence closed by
                 `</s>`; or a split of the training corpus: `"train"`, `"validation"` or `"test"`.
                 Lines are read once and in bounded memory, so an iterator over a large file will do.
-            ln_z: also report `ln_z`, the mean and spread of log Z of an NPLM.
+            collectors: what else is measured, such as `Accuracy()`; see
+                `keras_nplm.models.evaluation.evaluate`.
             dynamic: also report the figures of dynamic evaluation: a copy of the model learns from
                 the words that it has predicted. True: with the settings of `tune_dynamic`. See
                 `keras_nplm.models.dynamic`.
@@ -329,7 +350,17 @@ class LanguageModel(Pickled):
             `characters`, `words`, `spelling_log_prob` (nats). `dynamic`, on request: the same
             figures, and `settings`.
         """
-        return evaluate_text(self, text, ln_z, dynamic)
+        measured = list(collectors)
+        if dynamic:
+            measured.append(Dynamic(*self._make_learner(dynamic)))
+        corpus = self.corpus if isinstance(text, str) else None
+        return evaluate_text(self.model, self.codec, text, corpus, measured)
+
+    def _make_learner(self, dynamic: bool | DynamicSettings) -> Learner:
+        """Return a copy that learns as it reads, with given settings or with tuned ones."""
+        if isinstance(dynamic, DynamicSettings):
+            return make_learner(self.model, dynamic)
+        return make_learner(self.model, self.dynamics or self.tune_dynamic())
 
     def tune_dynamic(self) -> TunedDynamics:
         """Tune dynamic evaluation, `dynamics`, on the validation split, for `evaluate`, `score` and
@@ -367,9 +398,12 @@ class LanguageModel(Pickled):
         `adaptation` of the result tells the rate and the held-out perplexity before and after; its
         `corpus` and `dynamics` are None.
         """
-        from keras_nplm.language_model.adaptation import adapt
-
-        return adapt(self, text, held_out=held_out, epochs=epochs, seed=seed)
+        model, adaptation = adapt_to_text(
+            self.model, self.codec, text, held_out=held_out, epochs=epochs, seed=seed
+        )
+        adapted = self.replace_model(model)
+        adapted.adaptation = adaptation
+        return adapted
 
     def score(
         self,
@@ -393,7 +427,8 @@ class LanguageModel(Pickled):
         hypothesis of an N-best list. Then a blank one has ln P(</s>), too: the hypothesis that
         nothing was said.
         """
-        return self._score(sentences, dynamic, alone, min_log_prob=min_log_prob)
+        scorer, options = self._open_scorer(dynamic, alone, min_log_prob)
+        return iterate_scores(score_sentences, scorer, check_lines(sentences, "sentences"), options)
 
     def score_tokens(
         self, sentences: Iterable[str], *, dynamic: bool | DynamicSettings = False
@@ -406,24 +441,26 @@ class LanguageModel(Pickled):
         >>> [(score.token, score.order, score.is_unknown) for score in scores]
         [('The', 2, False), ('valuable', 3, True), ('</s>', 4, False)]
         """
-        return self._score(sentences, dynamic, by_token=True)
+        scorer, options = self._open_scorer(dynamic)
+        return iterate_scores(score_tokens, scorer, check_lines(sentences, "sentences"), options)
 
-    def _score(
+    def _open_scorer(
         self,
-        sentences: Iterable[str],
         dynamic: bool | DynamicSettings,
         alone: bool = False,
-        **options: Any,
-    ) -> Iterator[Any]:
-        lines = check_lines(sentences, "sentences")
-        scorer = Scorer(self, make_learner(self, dynamic)[1] if dynamic else self.model)
-        options["scores_blank"] = alone
-        if has_documents(self.boundary) and not alone:
-            options["context"] = bytearray(scorer.begin())
-        if dynamic:
-            return _score_and_learn(scorer, lines, options)
-        batches = batch_by_size(lines, BATCH_CHARACTERS)
-        return (score for batch in batches for score in score_sentences(scorer, batch, **options))
+        min_log_prob: float = -np.inf,
+    ) -> tuple[Scorer, ScoringOptions]:
+        """Return the scorer of sentences, of a copy that learns if `dynamic`, and its options."""
+        model = self._make_learner(dynamic).model if dynamic else self.model
+        scorer = Scorer(model, self.codec)
+        is_one_text = has_documents(self.boundary) and not alone
+        options = ScoringOptions(
+            min_log_prob=min_log_prob,
+            in_order=bool(dynamic),
+            scores_blank=alone,
+            context=bytearray(scorer.begin()) if is_one_text else None,
+        )
+        return scorer, options
 
     def scorer(self, self_normalised: bool = False) -> Scorer:
         """Return a scorer for decoders: log-probabilities a few words at a time; see `Scorer`.
@@ -438,7 +475,7 @@ class LanguageModel(Pickled):
         if origin is not None:
             self_normalised |= origin.self_normalised
             origin = dataclasses.replace(origin, load=_load_scorer, self_normalised=self_normalised)
-        return Scorer(self, convert(self.model), origin)
+        return Scorer(convert(self.model), self.codec, origin)
 
     def rescore(
         self,
@@ -465,7 +502,7 @@ class LanguageModel(Pickled):
         space at the end of the context begins a new word: after `"of "` a model of characters
         returns the first letters of words.
         """
-        return completion.find_next_words(self, context, top_k)
+        return completion.find_next_words(self.model, self.codec, context, top_k)
 
     def complete_prefix(self, text: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Complete the last, unfinished word of a text: autocompletion, as keyboards and search
@@ -476,7 +513,7 @@ class LanguageModel(Pickled):
         over the whole vocabulary: divide by their sum over all words with the prefix for P(w |
         context, prefix). Special tokens are left out.
         """
-        return completion.complete_prefix(self, text, top_k)
+        return completion.complete_prefix(self.model, self.codec, text, top_k)
 
     def generate(
         self,
@@ -503,7 +540,13 @@ class LanguageModel(Pickled):
             subwords, which may begin within a word or with a space. Each sentence is a line.
         """
         return generate_text(
-            self, prompt, num_words, seed=seed, temperature=temperature, top_k=top_k
+            self.model,
+            self.codec,
+            prompt,
+            num_words,
+            seed=seed,
+            temperature=temperature,
+            top_k=top_k,
         )
 
     def nearest(
@@ -515,10 +558,7 @@ class LanguageModel(Pickled):
         `among`: search only this many most frequent words. The word itself and special tokens are
             left out.
         """
-        words, vectors = self.word_vectors()
-        return _pair_words(
-            words, *word_vectors.nearest(vectors, self._find_rows(word), top_k, among)
-        )
+        return word_vectors.find_nearest_words(self.model, self.codec, word, top_k, among)
 
     def analogy(
         self, a: str, b: str, c: str, top_k: int = 10, among: int | None = None
@@ -526,20 +566,13 @@ class LanguageModel(Pickled):
         """Solve a word analogy, "a is to b as c is to …", by the word vectors; options as
         `nearest`.
         """
-        words, vectors = self.word_vectors()
-        return _pair_words(
-            words, *word_vectors.analogies(vectors, [self._find_rows(a, b, c)], top_k, among)
-        )
+        return word_vectors.solve_analogy(self.model, self.codec, (a, b, c), top_k, among)
 
     def word_vectors(self) -> tuple[list[str], np.ndarray]:
         """Return the words without special tokens, and their word vectors: rows of C, float32 [N,
         m].
         """
-        kind = type(self.model).__name__
-        check_argument(
-            "model", self.network is not None, "an NPLM for word vectors", kind, "train one."
-        )
-        return self.vocabulary.words[len(SPECIALS) :], self.network.embed.C.numpy()[len(SPECIALS) :]
+        return word_vectors.list_word_vectors(self.model, self.codec)
 
     @property
     def network(self) -> "ContextNetwork | None":
@@ -548,73 +581,7 @@ class LanguageModel(Pickled):
         """
         return find_network(self.model)
 
-    @property
-    def proposed_ids(self) -> np.ndarray:
-        """The ids that may be proposed as next words: the words, and `</s>` where it is
-        predicted.
-        """
-        first = EOS_ID if predicts_end(self.boundary) else EOS_ID + 1
-        return np.arange(first, len(self.vocabulary))
-
-    @functools.cached_property
-    def word_index(self) -> PrefixIndex | completion.WordPieces:
-        """The words of the vocabulary by prefix, or its subwords or characters as parts of
-        words.
-        """
-        if self.tokenizer.tokens_are_words:
-            return PrefixIndex(self.vocabulary.words, len(SPECIALS))
-        return completion.WordPieces(self.vocabulary, self.tokenizer)
-
-    @property
-    def first_context(self) -> np.ndarray:
-        """The context of the first word of a text, int32 [n-1]."""
-        return np.full(self.model.order - 1, padding_id(self.boundary), np.int32)
-
-    def encode_beginning(self, text: str) -> np.ndarray:
-        """Return the context of the word after the beginning of a sentence, int32 [n-1].
-
-        White space at the end of the text counts; see `Tokenizer.split_beginning`.
-        """
-        tokens = self.tokenizer.split_beginning(text)
-        ids = self.vocabulary.encode_text(tokens)
-        return np.concatenate([self.first_context, ids])[len(ids) :]
-
-    def _find_rows(self, *words: str) -> list[int]:
-        return word_vectors.find_rows(
-            [check_text(word, "word") for word in words], self.vocabulary, self.tokenizer
-        )
-
 
 def _load_scorer(path: str, self_normalised: bool) -> Scorer:
     """Load the scorer of a model directory, for a pickle."""
     return LanguageModel.load(path, self_normalised).scorer()
-
-
-def check_order(order: int, tokenizer: str | Tokenizer) -> None:
-    """Refuse unigrams of parts of words: where words begin depends on the token before."""
-    chosen = get_tokenizer(tokenizer)
-    fits = order > 1 or chosen.tokens_are_words
-    check_argument(
-        "order",
-        fits,
-        f"2 or more with the tokenizer {chosen.name}",
-        order,
-        "give 2 or more, or words.",
-    )
-
-
-def _score_and_learn(
-    scorer: Scorer, lines: Iterable[str], options: dict[str, Any]
-) -> Iterator[Any]:
-    """Iterate over the scores of lines under a model that learns from each before it scores the
-    next.
-    """
-    for line in lines:
-        yield from score_sentences(scorer, [line], in_order=True, **options)
-        scorer.model.learn_rest()
-
-
-def _pair_words(
-    words: list[str], neighbours: np.ndarray, cosines: np.ndarray
-) -> list[tuple[str, float]]:
-    return [(words[i], float(cosine)) for i, cosine in zip(neighbours[0], cosines[0], strict=True)]

@@ -12,6 +12,7 @@ from keras_nplm.data.ids import PAD_ID, SPECIALS, UNK_ID
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import NewRows
 from keras_nplm.layers.pointer import CopyScores
+from keras_nplm.layers.scores import LinearScores
 from keras_nplm.models.base import row_blocks
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.growth import renormalise
@@ -110,6 +111,7 @@ def _project(model: ContextNetwork, contexts: np.ndarray) -> np.ndarray:
     scores = model.score(context, model.features(context))
     if isinstance(scores, CopyScores):
         scores = scores.scores
+    assert isinstance(scores, LinearScores)  # `check_growable` refuses other heads
     return np.asarray(scores.features, np.float32)
 
 

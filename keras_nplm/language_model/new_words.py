@@ -78,8 +78,7 @@ def add_words(
     from keras_nplm.language_model.new_word_weights import NewWordText, climb_rows, expect_rows
     from keras_nplm.models.networks.growth import check_growable, grow
 
-    model = language_model.model
-    check_growable(model)
+    model = check_growable(language_model.model)
     tokenizer = language_model.tokenizer
     if tokenizer.uses_lemmas or not tokenizer.has_unknown:
         reason = (
@@ -96,7 +95,8 @@ def add_words(
         extract_ngrams(ids, model.order, language_model.boundary), model.vocabulary_size, [*counts]
     )
     shares = np.array([*counts.values()]) / (len(text.ngrams) + prior_tokens)
-    rows = (expect_rows if rule == "expectation" else climb_rows)(model, text, shares)
+    estimate_rows = expect_rows if rule == "expectation" else climb_rows
+    rows = estimate_rows(model, text, shares)
     return language_model.replace_model(grow(model, rows), vocabulary)
 
 

@@ -5,22 +5,18 @@ need them.
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_nplm.data.arguments import check_text
-from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.data.subwords import WordCache
 from keras_nplm.io.errors import InputError
+from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.mixture import Mixture
-
-if TYPE_CHECKING:
-    from keras_nplm.language_model.language_model import LanguageModel
 
 # the last n-1 token ids, int32 each: unlike tuples joined to an array without a loop over the ids
 State = bytes
@@ -67,13 +63,11 @@ class Scorer(Pickled):
     (True, False)
     """
 
-    def __init__(
-        self, language_model: "LanguageModel", model: NextWordModel, origin: Origin | None = None
-    ):
-        self.vocabulary = language_model.vocabulary
-        self.tokenizer = language_model.tokenizer
-        self.end_ids = EOS if predicts_end(language_model.boundary) else b""
-        self._begin = language_model.first_context.tobytes()
+    def __init__(self, model: NextWordModel, codec: TextCodec, origin: Origin | None = None):
+        self.vocabulary = codec.vocabulary
+        self.tokenizer = codec.tokenizer
+        self.end_ids = EOS if codec.predicts_end else b""
+        self._begin = codec.first_context(model.order).tobytes()
         space = self.tokenizer.space
         self._between = self.vocabulary.encode([space] if space else []).tobytes()
         # of parts of words the last token tells `encode` that the text has begun

@@ -5,20 +5,25 @@ evaluated once.
 import dataclasses
 import io
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from keras_nplm.data.ids import EOS, UNK_ID, find_distinct_rows
 from keras_nplm.data.ngram_arrays import gather_ngrams
+from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.language_model.scorer import ID_BYTES, Scorer, State, arrange_paths
-from keras_nplm.models.base import row_blocks
+from keras_nplm.models.base import NextWordModel, row_blocks
 
 # of sentences that are scored together; above the batches of `rescoring.features`
 BATCH_CHARACTERS = 1 << 21
 _IDS = 1 << 25  # ids of n-grams that are scored together: a cache has hundreds of words of context
 # words of context from which n-grams are scored in the order of the text, as caches need it
 _LONG_CONTEXT = 64
+
+
+Score = TypeVar("Score")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,67 +46,136 @@ class TokenScore:
     is_unknown: bool  # whether the token is out of the vocabulary
 
 
-def score_sentences(
+@dataclasses.dataclass(frozen=True)
+class ScoringOptions:
+    """How sentences are scored.
+
+    Attributes:
+        min_log_prob: a lower bound of ln P of one n-gram.
+        in_order: whether each n-gram is evaluated where it stands, for a model that learns. If not,
+            an n-gram that occurs several times is evaluated once.
+        scores_blank: whether a blank sentence has ln P(</s>), if the model predicts `</s>`. If not,
+            it is no sentence: it has 0 tokens and the log-probability 0.
+        context: the state before the sentences of one text, and then that after them; a blank
+            sentence resets it. None: each sentence is a text.
+    """
+
+    min_log_prob: float = -np.inf
+    in_order: bool = False
+    scores_blank: bool = False
+    context: bytearray | None = None
+
+
+_PLAIN = ScoringOptions()
+
+
+def iterate_scores(
+    score: Callable[[Scorer, Sequence[str], ScoringOptions], list[Score]],
     scorer: Scorer,
-    sentences: Sequence[str],
-    *,
-    min_log_prob: float = -np.inf,
-    in_order: bool = False,
-    by_token: bool = False,
-    context: bytearray | None = None,
-    scores_blank: bool = False,
-) -> list[SentenceScore] | list[list[TokenScore]]:
-    """Return the log-probability of each sentence, or of its tokens; without `context` each
-    sentence is a text.
+    lines: Iterable[str],
+    options: ScoringOptions = _PLAIN,
+) -> Iterator[Score]:
+    """Iterate over the scores of lines, in batches; `score` is one of the functions below.
+
+    With `in_order` the model learns from each line before it scores the next.
+    """
+    if options.in_order:
+        for line in lines:
+            yield from score(scorer, [line], options)
+            scorer.model.learn_rest()
+        return
+    for batch in batch_by_size(lines, BATCH_CHARACTERS):
+        yield from score(scorer, batch, options)
+
+
+def score_sentences(
+    scorer: Scorer, sentences: Sequence[str], options: ScoringOptions = _PLAIN
+) -> list[SentenceScore]:
+    """Return the log-probability of each sentence.
 
         ln P(sentence) = sum_t ln P(w_t | w_{t-n+1} … w_{t-1})
 
-    An n-gram that occurs several times is evaluated once, but with `in_order` where it stands, for
-    a model that learns. A blank sentence is none: it has 0 tokens and the log-probability 0. But
-    with `scores_blank` it has ln P(</s>), if the model predicts `</s>`. A `context` is the state
-    before the sentences of one text, and then that after them. A blank sentence resets it.
-
     Reference: Schwenk (2007), Continuous space language models, section 4.2.
     """
-    model = scorer.model
+    ngrams = _arrange(scorer, sentences, options)
+    log_prob, _ = _evaluate(scorer.model, ngrams, options)
     number = len(sentences)
-    texts = [*map(scorer.split_line, sentences)]
-    flat = io.BytesIO(scorer.encode_tokens([*itertools.chain.from_iterable(texts)]))
-    ends = (scorer.end_ids if text or scores_blank else b"" for text in texts)
-    ids = [flat.read(ID_BYTES * len(text)) + end for text, end in zip(texts, ends, strict=True)]
-    paths = (
-        [scorer.begin() + one for one in ids]
-        if context is None
-        else [*_join_paths(context, ids, scorer.begin())]
+    sums = np.bincount(ngrams.owners, log_prob, number)
+    tokens = np.bincount(ngrams.owners, minlength=number)
+    unknown = np.bincount(ngrams.owners, ngrams.is_unknown, number).astype(np.int64)
+    rows = zip(sums.tolist(), tokens.tolist(), unknown.tolist(), strict=True)
+    return [SentenceScore(*row) for row in rows]
+
+
+def score_tokens(
+    scorer: Scorer, sentences: Sequence[str], options: ScoringOptions = _PLAIN
+) -> list[list[TokenScore]]:
+    """Return the scores of the tokens of each sentence: ln P, the order of the n-gram, unknown."""
+    ngrams = _arrange(scorer, sentences, options)
+    log_prob, orders = _evaluate(scorer.model, ngrams, options, with_orders=True)
+    scores = map(
+        TokenScore,
+        itertools.chain.from_iterable(ngrams.names),
+        log_prob.tolist(),
+        orders.tolist(),
+        ngrams.is_unknown.tolist(),
     )
-    tokens, positions, owners = arrange_paths(paths, ids)
-    log_prob = np.empty(len(positions))
-    orders = np.empty(len(positions), np.int64)
+    return [list(itertools.islice(scores, len(names))) for names in ngrams.names]
+
+
+class _Ngrams(NamedTuple):
+    """The n-grams of sentences: each ends at a position in the tokens."""
+
+    tokens: np.ndarray
+    positions: np.ndarray
+    owners: np.ndarray  # the sentence of each
+    names: list[list[str]]  # of the predicted tokens of each sentence
+
+    @property
+    def is_unknown(self) -> np.ndarray:
+        return self.tokens[self.positions] == UNK_ID
+
+
+def _arrange(scorer: Scorer, sentences: Sequence[str], options: ScoringOptions) -> _Ngrams:
+    """Encode sentences, and find the n-grams of their predicted tokens."""
+    texts = [scorer.split_line(sentence) for sentence in sentences]
+    # all tokens are looked up together, and then cut into sentences
+    flat = io.BytesIO(scorer.encode_tokens([*itertools.chain.from_iterable(texts)]))
+    ids = []
+    names = []
+    for text in texts:
+        ends = scorer.end_ids if text or options.scores_blank else b""
+        ids.append(flat.read(ID_BYTES * len(text)) + ends)
+        names.append([*text, EOS] if ends else text)
+    begin = scorer.begin()
+    if options.context is None:
+        paths = [begin + sentence for sentence in ids]
+    else:
+        paths = [*_join_paths(options.context, ids, begin)]
+    return _Ngrams(*arrange_paths(paths, ids), names)
+
+
+def _evaluate(
+    model: NextWordModel, ngrams: _Ngrams, options: ScoringOptions, with_orders: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return ln P of each n-gram, float64 [N], and its order, int64 [N], 0 unless asked for."""
+    number = len(ngrams.positions)
+    log_prob = np.empty(number)
+    orders = np.zeros(number, np.int64)
+    keeps_order = model.order > _LONG_CONTEXT
     # most often one block
-    for block in row_blocks(len(positions), min(2 * BATCH_CHARACTERS, _IDS // model.order)):
-        ngrams = gather_ngrams(tokens, positions[block], model.order)
-        distinct = ngrams
-        which = slice(None)
-        if not in_order:
-            distinct, which = find_distinct_rows(ngrams, keep_order=model.order > _LONG_CONTEXT)
-        log_prob[block] = np.maximum(
-            model.log_prob(distinct[:, :-1], distinct[:, -1]), min_log_prob
-        )[which]
-        if by_token:
-            orders[block] = model.find_orders(distinct[:, :-1], distinct[:, -1])[which]
-    is_unknown = tokens[positions] == UNK_ID
-    if by_token:
-        names = [[*text, EOS][: len(one) // ID_BYTES] for text, one in zip(texts, ids, strict=True)]
-        flat_names = itertools.chain.from_iterable(names)
-        scores = map(
-            TokenScore, flat_names, log_prob.tolist(), orders.tolist(), is_unknown.tolist()
-        )
-        return [[*itertools.islice(scores, len(some))] for some in names]
-    columns = [np.bincount(owners, weights, number) for weights in (log_prob, None, is_unknown)]
-    columns[2] = columns[2].astype(np.int64)
-    return [
-        SentenceScore(*row) for row in zip(*(column.tolist() for column in columns), strict=True)
-    ]
+    for block in row_blocks(number, min(2 * BATCH_CHARACTERS, _IDS // model.order)):
+        rows = gather_ngrams(ngrams.tokens, ngrams.positions[block], model.order)
+        which: np.ndarray | slice = slice(None)
+        if not options.in_order:
+            rows, which = find_distinct_rows(rows, keep_order=keeps_order)
+        contexts = rows[:, :-1]
+        targets = rows[:, -1]
+        found = np.maximum(model.log_prob(contexts, targets), options.min_log_prob)
+        log_prob[block] = found[which]
+        if with_orders:
+            orders[block] = model.find_orders(contexts, targets)[which]
+    return log_prob, orders
 
 
 def _join_paths(context: bytearray, ids: Sequence[bytes], begin: State) -> Iterator[bytes]:

@@ -7,15 +7,62 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keras_nplm.data.arguments import check_text
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file
+from keras_nplm.language_model.codec import TextCodec
+from keras_nplm.models.base import NextWordModel, find_network
 
+WordCosines = list[tuple[str, float]]  # the nearest first
 Neighbours = tuple[np.ndarray, np.ndarray]  # rows and cosines
 # of t-SNE: the effective number of neighbours, if there are three times as many words
 _PERPLEXITY = 15.0
+
+
+def list_word_vectors(model: NextWordModel, codec: TextCodec) -> tuple[list[str], np.ndarray]:
+    """Return the words without special tokens, and their word vectors: rows of C, float32 [N,
+    m].
+    """
+    network = find_network(model)
+    if network is None:
+        raise InputError(
+            "`model` must be an NPLM for word vectors. "
+            f"Received: {type(model).__name__}. Fix: train one."
+        )
+    first = len(SPECIALS)
+    return codec.vocabulary.words[first:], network.embed.C.numpy()[first:]
+
+
+def find_nearest_words(
+    model: NextWordModel, codec: TextCodec, word: str, top_k: int, among: int | None
+) -> WordCosines:
+    """Return the nearest neighbours of a word; see `LanguageModel.nearest`."""
+    words, vectors = list_word_vectors(model, codec)
+    rows = find_rows([check_text(word, "word")], codec.vocabulary, codec.tokenizer)
+    neighbours, cosines = nearest(vectors, np.array(rows), top_k, among)
+    return _pair_words(words, neighbours[0], cosines[0])
+
+
+def solve_analogy(
+    model: NextWordModel,
+    codec: TextCodec,
+    question: tuple[str, str, str],
+    top_k: int,
+    among: int | None,
+) -> WordCosines:
+    """Solve "a is to b as c is to …"; see `LanguageModel.analogy`."""
+    words, vectors = list_word_vectors(model, codec)
+    checked = [check_text(word, "word") for word in question]
+    rows = find_rows(checked, codec.vocabulary, codec.tokenizer)
+    neighbours, cosines = analogies(vectors, np.array([rows]), top_k, among)
+    return _pair_words(words, neighbours[0], cosines[0])
+
+
+def _pair_words(words: list[str], rows: np.ndarray, cosines: np.ndarray) -> WordCosines:
+    return [(words[row], float(cosine)) for row, cosine in zip(rows, cosines, strict=True)]
 
 
 def nearest(
@@ -76,9 +123,11 @@ def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenizer: Tokenizer
         # a piece within words may be spelled as this word
         candidates = [joined, word] if is_piece else [word, joined]
         spelling = next((text for text in candidates if text in known), None)
-        check_argument(
-            "word", spelling is not None, wanted, repr(joined), "choose a line of vocabulary.txt."
-        )
+        if spelling is None:
+            raise InputError(
+                f"`word` must be {wanted}. Received: {joined!r}. "
+                "Fix: choose a line of vocabulary.txt."
+            )
         rows.append(known.index(spelling))
     return rows
 

@@ -4,7 +4,7 @@ spellings.
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from keras_nplm.data.boundary import predicts_end
@@ -12,7 +12,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.models.base import NextWordModel, resolve_boundary
-from keras_nplm.models.evaluation import compute_exp, evaluate
+from keras_nplm.models.evaluation import Collector, Perplexity, compute_exp, evaluate
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
 
@@ -104,10 +104,10 @@ def evaluate_split(
     split: str,
     boundary: str | None = None,
     spelling: SpellingModel | None = None,
-    measure: Callable[..., dict] = evaluate,
+    collectors: Sequence[Collector] = (),
 ) -> dict:
-    """Return all figures of a split: of `measure` and of `compute_text_figures`."""
-    figures = measure(model, encoded.ids(split), boundary)
+    """Return all figures of a split: perplexity, of more collectors, and comparable figures."""
+    figures = evaluate(model, encoded.ids(split), [Perplexity(), *collectors], boundary)
     size = TextSize.of_split(
         encoded, split, resolve_boundary([model], boundary) or "sentence", spelling
     )

@@ -61,7 +61,7 @@ class _DeviceModule(tf.Module):
     def __init__(self, language_model: LanguageModel, signature: str):
         super().__init__(name="keras_nplm")
         self.model = _DeviceGraph(_copy_for_devices(language_model.model))
-        self.first_context = language_model.first_context
+        self.first_context = language_model.codec.first_context(self.model.order)
         self.predicts_end = predicts_end(language_model.boundary)
         contexts = [tf.TensorSpec([None, self.model.order - 1], tf.int32, "context_ids")]
         texts = [

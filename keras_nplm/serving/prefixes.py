@@ -11,7 +11,7 @@ from keras_nplm.data.prefixes import BEFORE_WORD, PrefixIndex
 from keras_nplm.data.text_ops import character_ranges, decode_texts, lower_texts, store_array
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
-from keras_nplm.language_model.completion import is_letter
+from keras_nplm.language_model.word_pieces import is_letter
 
 _BYTES_PER_CHARACTER = 4  # of UTF-8, at most
 

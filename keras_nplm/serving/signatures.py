@@ -7,8 +7,9 @@ import tensorflow as tf
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.ids import SPECIALS, UNK_ID
 from keras_nplm.io.errors import check_argument
-from keras_nplm.language_model.completion import LONGEST_PREFIX, WordPieces
+from keras_nplm.language_model.completion import LONGEST_PREFIX
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.word_pieces import WordPieces
 from keras_nplm.serving.graph_model import compute_in_blocks
 from keras_nplm.serving.graphs import build_graph
 from keras_nplm.serving.prefixes import PrefixTable, UnfinishedWords
@@ -101,7 +102,7 @@ class ServingModule(tf.Module):
             max_text_length,
             "give a number of bytes.",
         )
-        proposed = language_model.proposed_ids
+        proposed = language_model.codec.proposed_ids
         self.top_k = min(top_k, len(proposed))
         self.num_completions = top_k
         self.max_text_length = max_text_length
@@ -112,7 +113,7 @@ class ServingModule(tf.Module):
         self._first = int(proposed[0])  # the first id that `predict_next` may return
         self.C = language_model.network.embed.C.value if language_model.network else None
         self.prefixes = self.search = None
-        index = language_model.word_index
+        index = language_model.codec.word_index
         longest = LONGEST_PREFIX
         if isinstance(index, WordPieces):
             self.search = WordSearch(self.model, index, top_k)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_nplm.data.ids import EOS, EOS_ID, SPECIALS
 from keras_nplm.data.text_ops import character_ranges, store_array
 from keras_nplm.language_model import completion
+from keras_nplm.language_model.word_pieces import AFTER_SPACE, NO_SPACE, WordPieces
 from keras_nplm.serving.graph_model import GraphModel, exclude
 from keras_nplm.serving.prefixes import PrefixTable
 
@@ -35,7 +36,7 @@ class WordSearch(tf.Module):
     `complete_words`.
     """
 
-    def __init__(self, model: GraphModel, pieces: completion.WordPieces, top_k: int):
+    def __init__(self, model: GraphModel, pieces: WordPieces, top_k: int):
         super().__init__()
         self._size = len(pieces.texts)
         self.model = model
@@ -59,9 +60,7 @@ class WordSearch(tf.Module):
         before = tf.strings.regex_replace(contexts, self._blanks, "")
         has_space = before != contexts
         is_first = before == ""
-        begin = tf.where(
-            has_space, completion.AFTER_SPACE, tf.where(prefixes == "", -1, completion.NO_SPACE)
-        )
+        begin = tf.where(has_space, AFTER_SPACE, tf.where(prefixes == "", -1, NO_SPACE))
         return before, tf.where(is_first, -1, begin)
 
     def complete(

@@ -23,6 +23,7 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import NUMBER, check_fields, write_json
 from keras_nplm.io.remote import display_url, fetch, open_output
+from keras_nplm.language_model.codec import check_order
 from keras_nplm.language_model.directory import (
     explain_damage,
     lock_new_directory,
@@ -30,7 +31,7 @@ from keras_nplm.language_model.directory import (
     read_metrics,
     remove_config_if_refused,
 )
-from keras_nplm.language_model.language_model import LanguageModel, check_order
+from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models import ngrams
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.spelling import SpellingModel, load_spelling

@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,10 +27,11 @@ from keras_nplm.language_model.directory import (
 )
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel, find_network
-from keras_nplm.models.evaluation import evaluate
+from keras_nplm.models.evaluation import Collector
 from keras_nplm.models.mixture import Mixture, fit_mixture
 from keras_nplm.models.model_files import load_component, load_model, save_own_files
 from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.log_z import LogZ
 from keras_nplm.models.shortlist import BACKGROUND, NETWORK, Shortlist, measure_coverage
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
@@ -293,13 +294,11 @@ def _evaluate_splits(run: Run, model: NextWordModel) -> dict[str, Any]:
     """Return the exact figures of validation and test; with log Z if training keeps it near 0."""
     with explain_damage(run.directory):
         spelling = load_spelling(run.directory)
-    measure: Callable[..., dict] = evaluate
+    collectors: list[Collector] = []
     if isinstance(model, ContextNetwork) and _is_self_normalised(run.options.network):
-        from keras_nplm.models.networks.self_normalised import evaluate_with_ln_z
-
-        measure = evaluate_with_ln_z
+        collectors.append(LogZ())
     return {
-        split: evaluate_split(model, run.encoded, split, None, spelling, measure)
+        split: evaluate_split(model, run.encoded, split, None, spelling, collectors)
         for split in ("validation", "test")
     }
 

@@ -295,3 +295,16 @@ def test_complete_and_generate_use_the_reference_model(capsys):
     assert main(["generate", "--num-words", "3", "--prompt", "The value"]) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("The value ") and "reference model" in shown.err
+
+
+def test_accuracy_and_figures_by_order_are_reported_on_request(ngram_directory, text, capsys):
+    command = ["evaluate", str(ngram_directory), "--text", str(text), "--accuracy", "--by-order"]
+    assert main([*command, "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert 0.5 < figures["accuracy"] < 1
+    assert sum(row["tokens"] for row in figures["orders"]) == figures["tokens"]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert f"accuracy: {figures['accuracy']:.2%}" in printed
+    first = figures["orders"][0]
+    assert f"order {first['order']}: {first['tokens']:,} tokens, perplexity" in printed

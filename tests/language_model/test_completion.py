@@ -10,7 +10,7 @@ from keras_nplm import LanguageModel, Vocabulary, kneser_ney
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.subwords import Subwords
-from keras_nplm.language_model.completion import is_letter
+from keras_nplm.language_model.word_pieces import is_letter
 from keras_nplm.models.base import NextWordModel
 
 LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "that cat's hat", "é ☃"] * 5

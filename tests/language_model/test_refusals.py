@@ -14,6 +14,7 @@ from keras_nplm import (
     add_words,
 )
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
+from keras_nplm.models.networks.log_z import LogZ
 from tests.networks import compose
 from tests.tokenizers import build_vocabulary
 
@@ -38,7 +39,7 @@ def _wrap(model, tokenizer: str = "words", boundary: str | None = None) -> Langu
 _MODEL_CALLS = [  # of an n-gram model of sentences
     (lambda model: model.next_words("the", top_k=0), "`top_k` must be 1 or more"),
     (lambda model: model.evaluate(), "has no corpus/, .* lines of text"),
-    (lambda model: model.evaluate(TEXT, ln_z=True), "log Z .* NPLM. Received: BackoffModel"),
+    (lambda model: model.evaluate(TEXT, [LogZ()]), "log Z .* NPLM. Received: BackoffModel"),
     (lambda model: model.nearest("cat"), "an NPLM for word vectors. Received: BackoffModel"),
     (
         lambda model: _wrap(model.model, boundary="stream"),
@@ -66,10 +67,6 @@ _NETWORK_CALLS = [
     (_add(["the </s> dog"]), "reserved token </s>"),
     (lambda model: add_words(_wrap(compose(9, head=AdaptiveHead(9))), TEXT), "a row for each"),
     (lambda model: model.adapt([]), "2 lines"),
-    (
-        lambda model: model.evaluate(TEXT, ln_z=True, dynamic=DynamicSettings()),
-        "`dynamic` must be False with `ln_z`",
-    ),
     (
         lambda model: LanguageModel(model.model, Vocabulary(["a"]), "words"),
         "of the model's size, 9. Received: 5 words",

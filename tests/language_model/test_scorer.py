@@ -67,7 +67,7 @@ def test_any_cut_at_spaces_gives_the_score_of_the_text(tokenizer, boundary, word
             score.tokens,
         ]
     assert all(word in scorer for word in words) == (score.unk_tokens == 0)
-    full = language_model.encode_beginning(" ".join(words))
+    full = language_model.codec.encode_beginning(" ".join(words), language_model.model.order)
     shortened = np.frombuffer(state, np.int32)
     assert np.isin(shortened, [PAD_ID, *full]).all() and len(shortened) == len(full)
     distributions = language_model.model.next_log_probs(np.stack([full, shortened]))

@@ -35,7 +35,7 @@ def test_the_score_is_the_sum_over_the_tokens(build_ngram_model, boundary, start
 def test_lines_of_a_text_are_scored_after_the_lines_before(
     build_ngram_model, monkeypatch, characters
 ):
-    monkeypatch.setattr("keras_nplm.language_model.language_model.BATCH_CHARACTERS", characters)
+    monkeypatch.setattr("keras_nplm.language_model.scoring.BATCH_CHARACTERS", characters)
     language_model = build_ngram_model("text")
     context = [2, 2]
     lines = ["the cat sat", "on", "", "", "the dog", "mat on", "sat"]
@@ -118,7 +118,9 @@ def test_blank_lines_are_no_sentences_as_in_evaluate(tokenizer, boundary):
 
 def test_an_empty_hypothesis_is_no_blank_line(build_ngram_model):
     language_model = build_ngram_model("sentence")
-    expected = language_model.model.next_log_probs(language_model.first_context[None])[0, 3]
+    expected = language_model.model.next_log_probs(
+        language_model.codec.first_context(language_model.model.order)[None]
+    )[0, 3]
     [alone] = language_model.score([""], alone=True)
     assert (alone.log_prob, alone.tokens) == (pytest.approx(expected), 1)
     [rescored] = language_model.rescore([NBestList("0", ["", "the cat"])])

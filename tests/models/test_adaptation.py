@@ -7,11 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM
+from keras_nplm import NPLM, Hybrid, HybridNetwork, LinearHead, Shortlist, kneser_ney
 from keras_nplm.models import adaptation
 from keras_nplm.models.adaptation import adapt_network
+from keras_nplm.models.base import find_network
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.mixture import Mixture, Uniform
+from tests.networks import compose
 
 NEW = np.array([4, 5, 6, 7, 3] * 40, np.int32)
 HELD_OUT = np.array([4, 5, 6, 7, 3] * 4, np.int32)
@@ -115,3 +117,44 @@ def test_rates_follow_the_best_epoch(fitted):
     assert runs[0].rate == 0.1 and 1 <= len(runs) <= 3
     for run, following in itertools.pairwise(runs):
         assert run.epochs in (1, 3) and following.rate == pytest.approx(factor * run.rate)
+
+
+def _build_nested_mixture(network):
+    return Mixture([Mixture([network, Uniform(9)], [0.6, 0.4]), Uniform(9)], [0.9, 0.1])
+
+
+def _build_shortlist_in_mixture(network):
+    listed = compose(9, head=LinearHead(9, num_outputs=7, name="prob"))
+    return Mixture([Shortlist(listed, _estimate_background()), Uniform(9)], [0.9, 0.1])
+
+
+def _build_hybrid_in_mixture(network):
+    hybrid = compose(9, kind=HybridNetwork)
+    return Mixture([Hybrid(hybrid, _estimate_background()), Uniform(9)], [0.9, 0.1])
+
+
+def _estimate_background():
+    return kneser_ney(np.array([4, 5, 8, 7, 3, 6, 5, 3] * 9, np.int32), 9, 2, "sentence")
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(_build_nested_mixture, id="a mixture in a mixture"),
+        pytest.param(_build_shortlist_in_mixture, id="a short-list in a mixture"),
+        pytest.param(_build_hybrid_in_mixture, id="a hybrid in a mixture"),
+    ],
+)
+def test_the_network_is_adapted_at_any_depth(build, network):
+    model = build(network)
+    before = [weight.copy() for weight in find_network(model).get_weights()]
+    copy, result = adapt_network(model, NEW, HELD_OUT, epochs=1, seed=1)
+    assert result.after < result.before
+    assert evaluate(copy, HELD_OUT)["perplexity"] == pytest.approx(result.after, rel=1e-5)
+    moved = [
+        np.abs(new - old).max()
+        for new, old in zip(find_network(copy).get_weights(), before, strict=True)
+    ]
+    assert max(moved) > 0
+    for weight, old in zip(find_network(model).get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, old)

@@ -275,7 +275,7 @@ def test_boundary_is_that_of_the_training(name, boundary):
     with pytest.raises(
         InputError, match=f"`boundary` must be '{boundary}', as the model was trained. Received: '"
     ):
-        evaluate(model, _text(1, boundary), other)
+        evaluate(model, _text(1, boundary), boundary=other)
 
 
 @pytest.mark.parametrize(

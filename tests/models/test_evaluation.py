@@ -24,7 +24,7 @@ class Bigram(NextWordModel):
 
 def test_perplexity_by_hand():
     ids = np.array([4, 1, 3, 7, 3])  # contexts in a stream: 0, 4, 1
-    result = evaluate(Bigram(), ids, "stream")
+    result = evaluate(Bigram(), ids, boundary="stream")
     assert result["perplexity"] == pytest.approx((1 * 5 * 2) ** (1 / 3))
     assert result["perplexity_without_unk"] == pytest.approx((1 * 2) ** (1 / 2))
     assert (result["tokens"], result["unk_tokens"]) == (3, 1)
@@ -36,7 +36,7 @@ def test_perplexity_by_hand():
 
 
 def test_text_of_unknown_words_has_no_perplexity_without_them():
-    result = evaluate(Bigram(), np.array([1, 1, 3]), "stream")
+    result = evaluate(Bigram(), np.array([1, 1, 3]), boundary="stream")
     assert result["perplexity_without_unk"] is None
     assert format_perplexity(None) == "–"
 

@@ -62,8 +62,8 @@ def test_weights_depend_on_the_frequency_bin_of_the_context(boundary):
     assert mixture.weights.shape == (bins.number, 3)
     plain = fit_mixture(models, held_out, boundary)
     assert (
-        evaluate(mixture, held_out, boundary)["perplexity"]
-        <= evaluate(plain, held_out, boundary)["perplexity"]
+        evaluate(mixture, held_out, boundary=boundary)["perplexity"]
+        <= evaluate(plain, held_out, boundary=boundary)["perplexity"]
     )
     contexts = np.random.default_rng(3).integers(4, V, (40, 3))
     rows = mixture.weights[bins.find_bins(contexts)]

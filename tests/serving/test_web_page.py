@@ -69,7 +69,7 @@ def test_the_module_gives_the_words_of_python(tmp_path, monkeypatch):
     assert run.returncode == 0, run.stderr[-1000:]
     for text, answer in zip(TEXTS, json.loads(run.stdout), strict=True):
         assert answer["tokens"] == language_model.tokenize(text)
-        exact = dict(language_model.next_words(text, len(language_model.proposed_ids)))
+        exact = dict(language_model.next_words(text, len(language_model.codec.proposed_ids)))
         of_page = {word["word"]: word["probability"] for word in answer["words"]}
         assert of_page == pytest.approx({word: exact[word] for word in of_page}, rel=0.2)  # 8 bits
         assert min(of_page.values()) >= sorted(exact.values())[-5] * 0.8

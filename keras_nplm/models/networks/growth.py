@@ -7,8 +7,8 @@ from keras_nplm.layers.ops import ConfiguredLayer, NewRows
 from keras_nplm.models.networks.context_network import ContextNetwork
 
 
-def check_growable(model: object) -> None:
-    """Refuse a model that words cannot be added to."""
+def check_growable(model: object) -> ContextNetwork:
+    """Return a network that words can be added to; refuse others."""
     if not isinstance(model, ContextNetwork):
         raise InputError(
             "`model` must be a network alone to add words to it. Received: "
@@ -16,6 +16,7 @@ def check_growable(model: object) -> None:
             "Fix: train one with `train`."
         )
     model.check_growable()
+    return model
 
 
 def grow(model: ContextNetwork, rows: NewRows) -> ContextNetwork:

@@ -2,9 +2,6 @@
 n-gram.
 """
 
-import math
-from collections.abc import Iterator
-
 import keras
 import numpy as np
 
@@ -12,8 +9,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.hidden import NoHidden, TanhHidden
 from keras_nplm.layers.ops import Tensor
-from keras_nplm.models.base import NextWordModel, row_blocks
-from keras_nplm.models.evaluation import LogProbSums, iterate_ngrams
+from keras_nplm.models.base import Network, NextWordModel, row_blocks
 from keras_nplm.models.networks.context_network import ContextNetwork
 
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
@@ -33,7 +29,7 @@ class SelfNormalised(NextWordModel):
     once from a copy of the weights. Then the hidden layer is n-1 lookups, and a score one dot
     product. Averaged positions share a table. The energy output looks up its target's part: y = b +
     v · tanh(z + T[w]). Use it for networks trained with `NoiseContrastive` or `self_normalisation`;
-    `evaluate_with_ln_z` reports log Z.
+    `LogZ` reports log Z.
 
     Reference: Devlin et al. (2014), Fast and robust neural network joint models for statistical
     machine translation, sections 2.4 and 2.5.
@@ -47,7 +43,9 @@ class SelfNormalised(NextWordModel):
     kernel: np.ndarray  # [U W], [|V|, w], of every other head
     C: np.ndarray  # [|V|, m], of a network with x in the features
 
-    def __init__(self, model: ContextNetwork):
+    def __init__(self, model: Network):
+        if not isinstance(model, ContextNetwork):
+            raise _refuse_network(type(model).__name__)
         self.is_energy = isinstance(model.prob, EnergyHead)
         hidden = model.prob if self.is_energy else model.hidden
         _check_network(model, hidden)
@@ -226,29 +224,6 @@ class ArrayNetwork(SelfNormalised):
 def _take_rows(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Return table[ids]. Ids are in range: without a check `take` is ten times as fast as `[]`."""
     return table.take(ids, axis=0, mode="clip")
-
-
-def evaluate_with_ln_z(
-    model: ContextNetwork, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None = None
-) -> dict:
-    """Return the figures of `evaluate`, and mean, standard deviation and mean absolute of ln Z, in
-    one pass.
-    """
-    scores = SelfNormalised(model)
-    exact = LogProbSums(type(model).__name__)
-    moments = np.zeros(4)
-    for ngrams in iterate_ngrams(model, ids, boundary):
-        log_prob = model.log_prob(ngrams[:, :-1], ngrams[:, -1])
-        exact.add(log_prob, ngrams[:, -1])
-        log_z = scores.log_prob(ngrams[:, :-1], ngrams[:, -1]).astype(np.float64) - log_prob
-        with np.errstate(invalid="ignore"):  # infinite log-probabilities are refused below
-            moments += [len(log_z), log_z.sum(), log_z @ log_z, np.abs(log_z).sum()]
-    figures = exact.compute_figures()
-    _, mean, square, absolute = (moments / moments[0]).tolist()
-    deviation = math.sqrt(max(square - mean**2, 0.0))
-    return figures | {
-        "ln_z": {"mean": mean, "standard_deviation": deviation, "mean_absolute": absolute}
-    }
 
 
 def _float32(weight: Tensor) -> np.ndarray:

@@ -22,7 +22,9 @@ from keras_nplm import (
     evaluate,
 )
 from keras_nplm.layers.hidden import NoHidden
-from keras_nplm.models.networks.self_normalised import SelfNormalised, evaluate_with_ln_z
+from keras_nplm.models.evaluation import Perplexity
+from keras_nplm.models.networks.log_z import LogZ
+from keras_nplm.models.networks.self_normalised import SelfNormalised
 from tests.formulas import log_softmax
 
 V = 40
@@ -157,7 +159,7 @@ def test_figures_of_log_z(monkeypatch):
     contexts = np.stack([padded[i : i + 3] for i in range(50)])
     logits = np.asarray(model.scores(contexts).logits())
     log_z = np.log(np.exp(logits).sum(axis=1))
-    figures = evaluate_with_ln_z(model, ids)
+    figures = evaluate(model, ids, [Perplexity(), LogZ()])
     ln_z = figures.pop("ln_z")
     np.testing.assert_allclose(ln_z["mean"], log_z.mean(), rtol=1e-4)
     np.testing.assert_allclose(ln_z["standard_deviation"], log_z.std(), rtol=1e-4)

@@ -1,0 +1,93 @@
+"""The subwords or characters of a vocabulary as parts of words."""
+
+import re
+import unicodedata
+
+import numpy as np
+
+from keras_nplm.data.ids import EOS_ID, SPECIALS
+from keras_nplm.data.prefixes import PrefixIndex
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.pieces import spell_piece
+from keras_nplm.data.vocabulary import Vocabulary
+
+_NO_SPACES = re.compile(  # Thai, Lao, Tibetan, Myanmar, Khmer, kana, Chinese characters
+    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]"
+)
+# What a text ends with: nothing, a letter, a different character, a space; then: no space may come
+# before the word.
+_OPEN = 0
+_LETTER = 1
+_OTHER = 2
+AFTER_SPACE = 3
+NO_SPACE = 4
+
+
+class WordPieces:
+    """The pieces of a vocabulary as parts of words: which piece begins a new word, and after which
+    piece.
+
+    A word begins after a space, at `</s>`, before and after a punctuation mark, and at each piece
+    of a script without spaces, such as Chinese or Thai. `texts` has the UTF-8 text of each piece
+    without the space before it, and `last`, int [|V|], what it ends with. `begins`, bool [5, |V|]:
+    whether a piece begins a word after a text with this end.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, tokenizer: Tokenizer):
+        size = len(vocabulary)
+        first = len(SPECIALS)
+        self.texts = [b""] * first
+        self.last = np.full(size, _OPEN)
+        starts = np.full(size, _OTHER)
+        has_space = np.zeros(size, bool)
+        fits = np.ones(size, bool)  # not the second or a later byte of a character
+        for place, name in enumerate(vocabulary.words[first:], start=first):
+            data = spell_piece(name)
+            has_space[place] = data.startswith(b" ")
+            text = data.removeprefix(b" ")
+            self.texts.append(text)
+            fits[place] = not b"\x80" <= text[:1] < b"\xc0"
+            starts[place] = _classify(text, 0) if text else AFTER_SPACE
+            self.last[place] = _classify(text, -1) if text else AFTER_SPACE
+        after_space = has_space if has_space.any() else fits
+        self.begins = np.stack(
+            [fits, (starts != _LETTER) | has_space, fits, after_space, fits & ~has_space]
+        )
+        self.begins[:, :first] = False
+        self.begins[:NO_SPACE, EOS_ID] = True
+        self.index = PrefixIndex(self.texts, first)
+        self.blanks = tokenizer.blanks
+
+    def find_compatible(self, prefix: bytes) -> np.ndarray:
+        """Return whose texts begin with `prefix`, or are the beginning of it: bool [|V|]."""
+        found = np.zeros(len(self.texts), bool)
+        found[self.index.find(prefix)] = True
+        for length in range(len(prefix)):
+            found[self.index.find_equal(prefix[:length])] = True
+        return found
+
+
+def _classify(text: bytes, place: int) -> int:
+    try:
+        character = text.decode("utf-8")[place]
+    except UnicodeDecodeError:  # a byte of a rare character
+        return _LETTER
+    return _LETTER if is_letter(character) else _OTHER
+
+
+def is_letter(character: str) -> bool:
+    """Return whether a character continues a word: a letter, digit, mark or apostrophe of a script
+    with spaces.
+    """
+    belongs = character in "'’_" or unicodedata.category(character)[0] in "LMN"
+    return belongs and not _NO_SPACES.match(character)
+
+
+def split_unfinished(text: str) -> tuple[str, str]:
+    """Split a text into its complete words and its last, unfinished word, which consists of
+    letters.
+    """
+    start = len(text)
+    while start and is_letter(text[start - 1]):
+        start -= 1
+    return text[:start], text[start:]

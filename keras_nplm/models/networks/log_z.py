@@ -1,0 +1,41 @@
+"""LogZ: how far the logits of a network are from log-probabilities."""
+
+import math
+
+import numpy as np
+
+from keras_nplm.io.errors import InputError
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.evaluation import Block, Collector
+from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.self_normalised import SelfNormalised
+
+
+class LogZ(Collector):
+    """Collects mean, standard deviation and mean absolute value of ln Z of a network.
+
+        ln Z = y_target - ln P(target | context)
+
+    A network that is trained to be self-normalised has ln Z near 0.
+    """
+
+    def start(self, model: NextWordModel) -> None:
+        if not isinstance(model, ContextNetwork):
+            raise InputError(
+                f"log Z can only be reported for an NPLM. Received: {type(model).__name__}. "
+                "Fix: leave it out."
+            )
+        self._scores = SelfNormalised(model)
+        self._moments = np.zeros(4)
+
+    def add(self, block: Block) -> None:
+        scores = self._scores.log_prob(block.contexts, block.targets)
+        log_z = scores.astype(np.float64) - block.log_prob
+        with np.errstate(invalid="ignore"):  # infinite log-probabilities are refused elsewhere
+            self._moments += [len(log_z), log_z.sum(), log_z @ log_z, np.abs(log_z).sum()]
+
+    def compute_figures(self) -> dict[str, dict[str, float]]:
+        _, mean, square, absolute = (self._moments / self._moments[0]).tolist()
+        deviation = math.sqrt(max(square - mean**2, 0.0))
+        moments = {"mean": mean, "standard_deviation": deviation, "mean_absolute": absolute}
+        return {"ln_z": moments}

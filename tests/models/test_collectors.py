@@ -1,0 +1,109 @@
+"""Figures beside the perplexity: accuracy, perplexity by order, a copy that learns."""
+
+import numpy as np
+import pytest
+
+from keras_nplm import (
+    NPLM,
+    DynamicSettings,
+    InputError,
+    Mixture,
+    Uniform,
+    evaluate,
+    kneser_ney,
+    make_dynamic,
+)
+from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.models.collectors import Accuracy, Dynamic, PerplexityByOrder
+from keras_nplm.models.evaluation import Block, Perplexity
+
+V = 9
+TEXT = np.random.default_rng(0).choice([1, 3, 4, 4, 5, 6, 7], 300).astype(np.int32)
+TEXT[-1] = 3
+
+
+def _build_kneser_ney():
+    return kneser_ney(TEXT[:200], V, 3, "sentence")
+
+
+def _build_network():
+    return NPLM(V, order=3, embedding_dim=3, hidden_units=4)
+
+
+of_two_models = pytest.mark.parametrize("build", [_build_kneser_ney, _build_network])
+
+
+@of_two_models
+def test_accuracy_is_the_share_of_most_probable_words(build, monkeypatch):
+    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 50)
+    model = build()
+    ngrams = extract_ngrams(TEXT, 3, "sentence")
+    best = model.next_log_probs(ngrams[:, :-1]).argmax(axis=1)
+    figures = evaluate(model, TEXT, [Accuracy(), Perplexity()])
+    assert figures["accuracy"] == (best == ngrams[:, -1]).mean()
+    assert figures["perplexity"] == pytest.approx(evaluate(model, TEXT)["perplexity"], rel=1e-12)
+
+
+@of_two_models
+def test_figures_by_order_are_those_of_their_ngrams(build, monkeypatch):
+    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 50)
+    model = build()
+    ngrams = extract_ngrams(TEXT, 3, "sentence")
+    orders = model.find_orders(ngrams[:, :-1], ngrams[:, -1])
+    log_prob = model.log_prob(ngrams[:, :-1], ngrams[:, -1])
+    rows = evaluate(model, TEXT, [PerplexityByOrder()])["orders"]
+    assert [row["order"] for row in rows] == sorted(set(orders.tolist()))
+    for row in rows:
+        of_order = log_prob[orders == row["order"]]
+        assert row["tokens"] == len(of_order)
+        assert row["perplexity"] == pytest.approx(np.exp(-of_order.mean()), rel=1e-6)
+
+
+def test_a_learning_copy_reads_the_text_in_the_same_pass():
+    mixture = Mixture([_build_kneser_ney(), Uniform(V)], [0.5, 0.5])
+    settings = DynamicSettings(chunk=8, mixture_rate=0.1)
+    together = evaluate(
+        mixture,
+        iter(np.split(TEXT, 5)),
+        [Perplexity(), Dynamic(make_dynamic(mixture, settings), settings)],
+    )
+    learned = together.pop("dynamic")
+    assert learned.pop("settings")["mixture_rate"] == 0.1
+    assert together == pytest.approx(evaluate(mixture, TEXT))
+    assert learned == pytest.approx(evaluate(make_dynamic(mixture, settings), TEXT))
+    assert learned["perplexity"] != together["perplexity"]
+
+
+def test_each_value_of_a_block_is_computed_once(monkeypatch):
+    model = _build_kneser_ney()
+    calls = []
+    compute = model.log_prob
+
+    def count_and_compute(context_ids, target_ids):
+        calls.append(len(target_ids))
+        return compute(context_ids, target_ids)
+
+    monkeypatch.setattr(type(model), "log_prob", lambda self, *ids: count_and_compute(*ids))
+    evaluate(model, TEXT, [Perplexity(), PerplexityByOrder()])
+    assert calls == [len(extract_ngrams(TEXT, 3, "sentence"))]
+
+
+def test_distributions_are_computed_in_blocks_of_bounded_memory(monkeypatch):
+    monkeypatch.setattr("keras_nplm.models.evaluation.DISTRIBUTION_ROWS", 7)
+    model = _build_kneser_ney()
+    sizes = []
+    compute = model.next_log_probs
+
+    def record_and_compute(context_ids):
+        sizes.append(len(context_ids))
+        return compute(context_ids)
+
+    monkeypatch.setattr(type(model), "next_log_probs", lambda self, ids: record_and_compute(ids))
+    ngrams = extract_ngrams(TEXT, 3, "sentence")
+    best = Block(model, ngrams).best_ids
+    assert max(sizes) == 7 and len(best) == len(ngrams)
+
+
+def test_a_boundary_in_place_of_collectors_is_refused():
+    with pytest.raises(InputError, match="`collectors` must be a list.*'sentence'.*boundary="):
+        evaluate(_build_kneser_ney(), TEXT, "sentence")
