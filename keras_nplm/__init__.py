@@ -1,10 +1,10 @@
 """keras_nplm: the neural probabilistic language model of Bengio, Ducharme, Vincent & Jauvin (2003)
 for Keras.
 
-Nine packages in data-flow order, each importing only from those before it: `io`, `data`, `layers`,
-`models`, `language_model`, `training`, `serving`, `experiments`, `cli`. The public names below are
-importable from here; each is imported when it is first used, so that `import keras_nplm` loads
-neither Keras nor TensorFlow.
+Ten packages in data-flow order, each importing only from those before it: `io`, `data`, `layers`,
+`models`, `language_model`, `rescoring`, `training`, `serving`, `experiments`, `cli`. The public
+names below are importable from here; each is imported when it is first used, so that `import
+keras_nplm` loads neither Keras nor TensorFlow.
 
 To add a tokenizer, start in `data.tokenizers`; an option, in `training.options`; a layer, a head,
 an objective or a kind of network, in `training.parts`; a method of n-gram models, in
@@ -75,10 +75,11 @@ _PUBLIC = {
     "keras_nplm.language_model.kenlm": ["KenlmModel"],
     "keras_nplm.language_model.language_model": ["LanguageModel"],
     "keras_nplm.language_model.new_words": ["add_words"],
-    "keras_nplm.language_model.rescoring.files": ["rescore_file"],
-    "keras_nplm.language_model.rescoring.minimum_error_rate": ["tune"],
-    "keras_nplm.language_model.rescoring.nbest": ["NBestFile", "NBestList"],
     "keras_nplm.language_model.scorer": ["Scorer"],
+    "keras_nplm.rescoring.files": ["rescore_file"],
+    "keras_nplm.rescoring.lists": ["rescore"],
+    "keras_nplm.rescoring.minimum_error_rate": ["tune"],
+    "keras_nplm.rescoring.nbest": ["NBestFile", "NBestList"],
     "keras_nplm.training.adaptive_default": ["choose_options"],
     "keras_nplm.training.configurations": ["CONFIGURATIONS"],
     "keras_nplm.training.distribution": ["open_strategy"],

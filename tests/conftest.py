@@ -18,6 +18,7 @@ os.environ.update(
     dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"), "1")
 )
 
+import numpy as np
 import pytest
 
 import keras_nplm
@@ -115,3 +116,19 @@ def build_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Pa
 def model_directory(build_once, small_options) -> Path:
     """A model trained on the embedded default by `train`; tests read it and write nothing there."""
     return build_once("trained", lambda path: train(small_options, keras_nplm.open_corpus(), path))
+
+
+@pytest.fixture(scope="session")
+def build_ngram_model() -> Callable[[str], keras_nplm.LanguageModel]:
+    """A function of the boundary that returns a trigram model of five words, which needs neither
+    Keras nor TensorFlow.
+    """
+
+    def build(boundary: str) -> keras_nplm.LanguageModel:
+        vocabulary = keras_nplm.Vocabulary(["the", "cat", "sat", "on", "mat"])
+        ids = np.random.default_rng(0).choice([1, 3, 4, 4, 5, 6, 7, 8], 300).astype(np.int32)
+        text = np.append(ids, 3).astype(np.int32)
+        model = keras_nplm.kneser_ney(text, len(vocabulary), 3, boundary)
+        return keras_nplm.LanguageModel(model, vocabulary, "words")
+
+    return build

@@ -19,6 +19,7 @@ PACKAGES = (
     "layers",
     "models",
     "language_model",
+    "rescoring",
     "training",
     "serving",
     "experiments",

@@ -20,6 +20,7 @@ from keras_nplm import (
     Vocabulary,
     encode_sentences,
     ngram_dataset,
+    rescore,
 )
 from keras_nplm.models.spelling import SpellingModel
 
@@ -61,7 +62,7 @@ TAKE_STRINGS = {
     "train": (LINES, lambda network, lines: keras_nplm.Subwords.train(lines, 300, "bpe").words),
     "rescore": (
         LINES,
-        lambda network, lines: [nbest.texts for nbest in NGRAM.rescore([NBestList("0", lines)])],
+        lambda network, lines: [nbest.texts for nbest in rescore(NGRAM, [NBestList("0", lines)])],
     ),
     "spelling": (
         WORDS,
@@ -198,7 +199,7 @@ def test_one_text_must_be_one_string(network, text):
             r"one of train, validation, test. Received: 'the cat'. Fix: put one line",
         ),
         (
-            lambda: list(NGRAM.rescore(LINES)),
+            lambda: list(rescore(NGRAM, LINES)),
             "`lists` must be .* position 0. Fix: pass objects of the class NBestList",
         ),
         (

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from keras_nplm.data.tokenizers.base import Tokenizer
     from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.language_model.scoring import SentenceScore, TokenScore
-    from keras_nplm.models.evaluation import Collector
+    from keras_nplm.models.collectors import Collector
 
 _REFERENCE = "the reference model, a network of the Python language reference"
 PresetDirectory = Annotated[

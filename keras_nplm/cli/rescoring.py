@@ -23,15 +23,15 @@ from keras_nplm.cli.parameters import (
 from keras_nplm.cli.printing import printed_by
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.language_model.rescoring.features import FEATURE_NAME, MIN_LOG_PROB
-from keras_nplm.language_model.rescoring.minimum_error_rate import RESTARTS
+from keras_nplm.rescoring.features import FEATURE_NAME
+from keras_nplm.rescoring.minimum_error_rate import RESTARTS
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
-    from keras_nplm.language_model.rescoring.features import Score
-    from keras_nplm.language_model.rescoring.losses import WordErrors
-    from keras_nplm.language_model.rescoring.nbest import NBestFile
     from keras_nplm.language_model.scoring import SentenceScore
+    from keras_nplm.rescoring.features import Score
+    from keras_nplm.rescoring.losses import WordErrors
+    from keras_nplm.rescoring.nbest import NBestFile
 
 Format = Literal["moses", "kaldi", "tsv"]
 _BY_FIRST_LINE = "by the first line, tsv by the file's name"
@@ -94,7 +94,7 @@ class Tuning:
     def read_losses(self, format: str) -> "WordErrors | None":
         """Return the word errors by the reference texts; None if there are none."""
         from keras_nplm.io.remote import fetch
-        from keras_nplm.language_model.rescoring.losses import WordErrors, read_references
+        from keras_nplm.rescoring.losses import WordErrors, read_references
 
         if self.tune:
             given = {"references": self.references}
@@ -148,7 +148,7 @@ def rescore(
     """
     from keras_nplm.io.remote import open_output_file
     from keras_nplm.language_model.directory import check_output_file
-    from keras_nplm.language_model.rescoring.nbest import NBestFile
+    from keras_nplm.rescoring.nbest import NBestFile
 
     features.check_name()
     with contextlib.nullcontext() if output is None else open_output_file(output) as path:
@@ -180,7 +180,7 @@ class _Job:
     def run(self, directory: str, tokenizer: str | None, self_normalised: bool) -> dict:
         """Load the model, rescore the lists and write them. Return the figures."""
         from keras_nplm.language_model.language_model import LanguageModel
-        from keras_nplm.language_model.rescoring.files import rescore_file
+        from keras_nplm.rescoring.files import rescore_file
 
         weights = self.features.read_weights()
         losses = self.tuning.read_losses(self.lists.format)
@@ -208,11 +208,12 @@ class _Job:
 def _make_score(language_model: "LanguageModel") -> "Score":
     """Return the function that scores hypotheses, and warns of texts that are tokenised already."""
     from keras_nplm.data.unusual_text import warn_of_tokens
+    from keras_nplm.rescoring.lists import score_hypotheses
 
     watch = warn_of_tokens(language_model.tokenizer)
 
     def score(texts: Sequence[str]) -> "Iterable[SentenceScore]":
-        return language_model.score(watch(texts), min_log_prob=MIN_LOG_PROB, alone=True)
+        return score_hypotheses(language_model, watch(texts))
 
     return score
 
@@ -243,7 +244,7 @@ def _split_pairs(flag: str, values: Sequence[str], example: str) -> dict[str, st
 
 
 def _parse_weight(name: str, text: str) -> float:
-    from keras_nplm.language_model.rescoring.line_formats import parse_number
+    from keras_nplm.rescoring.line_formats import parse_number
 
     try:
         return parse_number(text)

@@ -32,7 +32,7 @@ def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str
         return
     lines = "".join(f"{form}\t{word}\n" for form, word in forms.items())
     with replace_file(path) as temporary:
-        temporary.write_bytes(f"{_head(lines, words)}\n{lines}".encode())
+        temporary.write_bytes(f"{make_head(lines, words)}\n{lines}".encode())
 
 
 def read_forms(path: Path, words: Sequence[str]) -> dict[str, str] | None:
@@ -40,7 +40,7 @@ def read_forms(path: Path, words: Sequence[str]) -> dict[str, str] | None:
     if not os.path.lexists(path):
         return None
     head, _, lines = read_text(path).partition("\n")
-    if head != _head(lines, words):
+    if head != make_head(lines, words):
         raise InputError(
             f"{path} does not match vocabulary.txt (checksum mismatch). Fix: restore the file or "
             "retrain."
@@ -48,7 +48,7 @@ def read_forms(path: Path, words: Sequence[str]) -> dict[str, str] | None:
     return dict(line.split("\t") for line in lines.split("\n")[:-1])
 
 
-def _head(lines: str, words: Sequence[str]) -> str:
+def make_head(lines: str, words: Sequence[str]) -> str:
     """Return the first line of `forms.tsv`: its checksum covers the other lines and the
     vocabulary.
     """

@@ -14,7 +14,8 @@ from keras_nplm.data.text_counts import TextCounter
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.evaluation import Collector, Perplexity, evaluate
+from keras_nplm.models.collectors import Collector, Perplexity
+from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.text_figures import TextSize, compute_text_figures
 
 Text = str | Iterable[str] | np.ndarray  # a split, lines or ids

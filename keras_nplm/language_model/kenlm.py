@@ -22,7 +22,7 @@ from keras_nplm.io.paths import is_remote
 from keras_nplm.language_model import language_model as language_models
 from keras_nplm.language_model import scorer
 from keras_nplm.language_model.pickling import Origin, Pickled
-from keras_nplm.language_model.rescoring.features import MIN_LOG_PROB
+from keras_nplm.language_model.scoring import MIN_LOG_PROB
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams.arpa import read_arpa_as_written
 

@@ -5,7 +5,7 @@ words out.
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +36,6 @@ from keras_nplm.language_model.generation import generate_text
 from keras_nplm.language_model.options import AdaptationOptions
 from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.language_model.presets import find_preset
-from keras_nplm.language_model.rescoring.features import (
-    FEATURE_NAME,
-    MIN_LOG_PROB,
-    add_scores,
-    rank_lists,
-)
-from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.language_model.scorer import Scorer, convert_to_arrays, self_normalise
 from keras_nplm.language_model.scoring import (
     ScoringOptions,
@@ -53,9 +46,9 @@ from keras_nplm.language_model.scoring import (
     score_tokens,
 )
 from keras_nplm.models.base import NextWordModel, find_network, resolve_boundary
-from keras_nplm.models.collectors import Dynamic
+from keras_nplm.models.collectors import Collector
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
-from keras_nplm.models.evaluation import Collector
+from keras_nplm.models.dynamic.collector import Dynamic
 from keras_nplm.models.model_files import check_savable, get_kind, load_model, save_model
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
@@ -68,8 +61,7 @@ CORPUS_FILE = "corpus/corpus.json"
 
 
 class LanguageModel(Pickled):
-    """A language model with its vocabulary and tokenizer: score, complete, generate and rescore
-    text.
+    """A language model with its vocabulary and tokenizer: score, complete and generate text.
 
     Args:
         model: an NPLM, an n-gram model, a `Mixture`, a `Shortlist`, or any `NextWordModel`.
@@ -476,24 +468,6 @@ class LanguageModel(Pickled):
             self_normalised |= origin.self_normalised
             origin = dataclasses.replace(origin, load=_load_scorer, self_normalised=self_normalised)
         return Scorer(convert(self.model), self.codec, origin)
-
-    def rescore(
-        self,
-        lists: Iterable[NBestList],
-        weights: Mapping[str, float] | None = None,
-        *,
-        name: str = FEATURE_NAME,
-    ) -> Iterator[NBestList]:
-        """Rescore N-best lists: add this model's features and sort the hypotheses by the weighted
-        sum of features.
-
-        The feature `name` is ln P(hypothesis), at least -228 per token. `name_words` is the number
-        of predicted tokens, and `name_unk` the number of out-of-vocabulary words; these two are
-        kept only if they have a weight. The default of the weights is 1 for `"score"` (or for each
-        feature of a list without it) and 1 for `name`; `keras_nplm.tune` finds better ones.
-        """
-        score = functools.partial(self.score, min_log_prob=MIN_LOG_PROB, alone=True)
-        return rank_lists(add_scores(lists, score, name), weights, name)
 
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Return the most probable next words with P(w | context); `<unk>` is left out.

@@ -5,6 +5,7 @@ evaluated once.
 import dataclasses
 import io
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -16,6 +17,8 @@ from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.language_model.scorer import ID_BYTES, Scorer, State, arrange_paths
 from keras_nplm.models.base import NextWordModel, row_blocks
 
+# ln P of an impossible n-gram, as in ARPA files: keeps all features finite
+MIN_LOG_PROB = -99 * math.log(10)
 # of sentences that are scored together; above the batches of `rescoring.features`
 BATCH_CHARACTERS = 1 << 21
 _IDS = 1 << 25  # ids of n-grams that are scored together: a cache has hundreds of words of context

@@ -1,16 +1,15 @@
 """Figures of a text under a language model: the pass over its n-grams, and the perplexity."""
 
-import functools
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_nplm.data.ids import UNK_ID, convert_ids, find_distinct_rows
+from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.ngram_arrays import ngram_blocks
-from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, resolve_boundary, row_blocks
+from keras_nplm.io.errors import InputError
+from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
+from keras_nplm.models.collectors import Block, Collector, Perplexity
 
 _BLOCK_SIZE = 1 << 16  # n-grams in a call of `log_prob`
 _BLOCK_IDS = 1 << 22  # ids of these n-grams: a cache has hundreds of words of context
@@ -34,123 +33,6 @@ def iterate_ngrams(
         ids = (whole[part] for part in row_blocks(len(whole), _PART_SIZE))
     size = min(_BLOCK_SIZE, max(1, _BLOCK_IDS // model.order))
     return ngram_blocks(ids, model.order, resolve_boundary([model], boundary) or "sentence", size)
-
-
-class Block:
-    """Consecutive n-grams of a text, and what a model says of them, each computed once.
-
-    Attributes:
-        model: the language model.
-        contexts: int32 [B, n-1].
-        targets: int32 [B].
-    """
-
-    def __init__(self, model: NextWordModel, ngrams: np.ndarray):
-        self.model = model
-        self.contexts = ngrams[:, :-1]
-        self.targets = ngrams[:, -1]
-
-    @functools.cached_property
-    def log_prob(self) -> np.ndarray:
-        """ln P(target | context), float [B]."""
-        return self.model.log_prob(self.contexts, self.targets)
-
-    @functools.cached_property
-    def orders(self) -> np.ndarray:
-        """The order of the n-gram that each probability is of, int [B]; see `find_orders`."""
-        return self.model.find_orders(self.contexts, self.targets)
-
-    @functools.cached_property
-    def best_ids(self) -> np.ndarray:
-        """The most probable word after each context, int [B]; the first of equal ones."""
-        contexts, which = find_distinct_rows(self.contexts)
-        best = np.empty(len(contexts), np.int64)
-        for rows in row_blocks(len(contexts), DISTRIBUTION_ROWS):
-            best[rows] = self.model.next_log_probs(contexts[rows]).argmax(axis=1)
-        return best[which]
-
-
-class Collector:
-    """Base class of what `evaluate` measures: it receives the blocks of a text, one after another.
-
-    A subclass asks a block for what it needs, such as `block.log_prob` or `block.best_ids`, and
-    keeps sums. Example: the share of the n-grams with a probability above 1/2.
-
-    >>> class Confidence(Collector):
-    ...     def start(self, model):
-    ...         self.sure = 0
-    ...         self.tokens = 0
-    ...     def add(self, block):
-    ...         self.sure += int((block.log_prob > np.log(0.5)).sum())
-    ...         self.tokens += len(block.targets)
-    ...     def compute_figures(self):
-    ...         return {"confidence": self.sure / self.tokens}
-    >>> from keras_nplm import Uniform
-    >>> evaluate(Uniform(8), np.array([4, 1, 5, 3]), [Confidence()])
-    {'confidence': 0.0}
-    """
-
-    def start(self, model: NextWordModel) -> None:
-        """Forget the text before, and refuse a model that has not what is measured."""
-
-    def add(self, block: Block) -> None:
-        """Add consecutive n-grams."""
-        raise NotImplementedError
-
-    def compute_figures(self) -> dict[str, Any]:
-        """Return the figures of the n-grams so far, by name."""
-        raise NotImplementedError
-
-
-class Perplexity(Collector):
-    """Collects the exact perplexity, summed in float64: the figures of `evaluate`."""
-
-    def start(self, model: NextWordModel) -> None:
-        self._name = type(model).__name__
-        self._total = 0.0
-        self._unk = 0.0
-        self._tokens = 0
-        self._unk_tokens = 0
-
-    def add(self, block: Block) -> None:
-        self.add_log_prob(block.log_prob, block.targets)
-
-    def add_log_prob(self, log_prob: np.ndarray, target_ids: np.ndarray) -> None:
-        """Add ln P of n-grams, float [B], with their targets, int [B]."""
-        is_unk = target_ids == UNK_ID
-        self._total += log_prob.sum(dtype=np.float64)
-        self._unk += log_prob[is_unk].sum(dtype=np.float64)
-        self._tokens += len(log_prob)
-        self._unk_tokens += int(is_unk.sum())
-
-    def compute_figures(self) -> dict[str, float | int | None]:
-        self._check_finite()
-        total = self._total
-        known = self._tokens - self._unk_tokens
-        return {
-            "perplexity": compute_exp(-total / self._tokens),
-            "perplexity_without_unk": compute_exp((self._unk - total) / known) if known else None,
-            "tokens": self._tokens,
-            "unk_tokens": self._unk_tokens,
-            "log_prob": float(total),
-            "bits_per_word": float(-total / self._tokens / math.log(2)),
-        }
-
-    def _check_finite(self) -> None:
-        if self._total == -math.inf:
-            words = "a word of the text"
-            fix = "evaluate it with the boundary of its training."
-            if self._unk == -math.inf:
-                words = "words outside its vocabulary"
-                fix = "leave such words out of the text."
-            mix = "mix the model with the uniform distribution (`mix --uniform`)"
-            raise RunError(f"{self._name} gives {words} probability 0. Fix: {mix}, or {fix}")
-        if not math.isfinite(self._total):
-            raise RunError(
-                f"The log-probability of the text under {self._name} must be finite. "
-                f"Received: {self._total}. Fix: use a smaller rate of training or of dynamic "
-                "evaluation (delete `dynamic.json` to tune it again)."
-            )
 
 
 def evaluate(
@@ -215,10 +97,6 @@ def evaluate(
     for collector in collectors:
         figures.update(collector.compute_figures())
     return figures
-
-
-def compute_exp(x: float) -> float:
-    return math.exp(x) if x < 700 else math.inf
 
 
 def format_perplexity(perplexity: float | None, digits: int = 2) -> str:

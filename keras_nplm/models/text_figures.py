@@ -12,7 +12,8 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.models.base import NextWordModel, resolve_boundary
-from keras_nplm.models.evaluation import Collector, Perplexity, compute_exp, evaluate
+from keras_nplm.models.collectors import Collector, Perplexity, compute_exp
+from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
 

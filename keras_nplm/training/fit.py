@@ -39,7 +39,7 @@ def fit_network(run: Run, targets: TrainingTargets, devices: tf.distribute.Strat
     Returns the number of the best epoch, from 1; or 0 if the n-gram model inside the network is
     better than all epochs.
     """
-    batch_size, steps, executed = _divide_epoch(run.options, targets, devices)
+    batch_size, steps, executed = divide_epoch(run.options, targets, devices)
     reading = NETWORKS[run.options.network.network].read_texts(run)
     model = _build(run.options, targets, steps, devices)
     model.steps_per_execution = executed
@@ -160,7 +160,7 @@ def fit_batch(batch_size: int, ngrams: int, unit: int) -> int:
     return max(1, min(batch_size, ngrams) // unit) * unit
 
 
-def _divide_epoch(
+def divide_epoch(
     options: Options, targets: TrainingTargets, devices: tf.distribute.Strategy
 ) -> tuple[int, int, int]:
     """Return n-grams per batch, updates per epoch, and updates per execution of `fit`.

@@ -19,7 +19,7 @@ from keras_nplm.training.parts import NETWORKS
 _MEASURED_IDS = 50_000
 _UPDATES = 16  # of a call
 _TIMED_UPDATES = 4096  # at most
-_SECONDS = 1.0  # CPU seconds of a measurement
+MEASURED_SECONDS = 1.0  # CPU seconds of a measurement
 _PLANS = 3
 _LEAST_EFFORT = 0.05
 # a text of a few words is trained in no time, and a larger network would only fill the memory
@@ -50,7 +50,7 @@ def plan_minutes(
     effort = 1.0
     for _ in range(_PLANS):
         chosen = choose_options(given, statistics, effort=effort, replicas=replicas)
-        epoch, end = _measure(chosen, encoded, statistics.tokens)
+        epoch, end = measure_seconds(chosen, encoded, statistics.tokens)
         epochs = (deadline - time.process_time() - end) / epoch
         ratio = epochs / chosen.training.epochs
         if 0.8 < ratio < 1.25:
@@ -70,7 +70,7 @@ def plan_minutes(
     return chosen.replace(epochs=min(chosen.training.epochs, int(epochs)))
 
 
-def _measure(options: Options, encoded: EncodedCorpus, ngrams: int) -> tuple[float, float]:
+def measure_seconds(options: Options, encoded: EncodedCorpus, ngrams: int) -> tuple[float, float]:
     """Estimate the CPU seconds of an epoch with its validation, and of the end.
 
     The network is not kept.
@@ -88,18 +88,20 @@ def _measure(options: Options, encoded: EncodedCorpus, ngrams: int) -> tuple[flo
     held_out = open_batches(validation_batch, Epochs()).take(_UPDATES).cache()
     batches = min(_UPDATES, -(-number // validation_batch))
     fit = functools.partial(model.fit, training, steps_per_epoch=_UPDATES, verbose=0, shuffle=False)
-    update = _time(fit, _UPDATES)
-    validation = _time(functools.partial(model.evaluate, held_out, verbose=0), batches)
+    update = time_steps(fit, _UPDATES)
+    validation = time_steps(functools.partial(model.evaluate, held_out, verbose=0), batches)
     validation *= encoded.splits["validation"]["tokens"] / validation_batch
     return update * ngrams / batch_size + validation, _EVALUATIONS * validation
 
 
-def _time(run: Callable[[], object], steps: int) -> float:
+def time_steps(run: Callable[[], object], steps: int) -> float:
     """Return the CPU seconds of one of so many steps of a function, a mean over about a second."""
     run()  # compiles
     start = time.process_time()
     number = 0
-    while number == 0 or (time.process_time() - start < _SECONDS and number < _TIMED_UPDATES):
+    while number == 0 or (
+        time.process_time() - start < MEASURED_SECONDS and number < _TIMED_UPDATES
+    ):
         run()
         number += steps
     return (time.process_time() - start) / number

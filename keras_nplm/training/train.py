@@ -27,7 +27,7 @@ from keras_nplm.language_model.directory import (
 )
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel, find_network
-from keras_nplm.models.evaluation import Collector
+from keras_nplm.models.collectors import Collector
 from keras_nplm.models.mixture import Mixture, fit_mixture
 from keras_nplm.models.model_files import load_component, load_model, save_own_files
 from keras_nplm.models.networks.context_network import ContextNetwork

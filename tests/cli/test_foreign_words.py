@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from keras_nplm import NPLM, LanguageModel, Vocabulary
 from keras_nplm.cli.main import main
 from keras_nplm.data.tokenizers.registry import get_tokenizer
-from keras_nplm.language_model.rescoring.nbest import NBestFile
-from keras_nplm.language_model.rescoring.writer import open_nbest_writer
 from keras_nplm.models.ngrams import kneser_ney, read_arpa, write_arpa
 from keras_nplm.models.ngrams.word_classes import load_classes, save_classes
+from keras_nplm.rescoring.nbest import NBestFile
+from keras_nplm.rescoring.writer import open_nbest_writer
 
 WORDS = [
     *["=HYPERLINK(1)", "+1", "-cmd|'x'!A0", "@SUM(1)", '"=1"', "\\end\\", "\\data\\", "ngram"],

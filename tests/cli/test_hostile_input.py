@@ -137,51 +137,74 @@ def attempt(root, right, tmp_path) -> Callable[..., str]:
 
 def list_places(part: object, place: tuple = ()) -> Iterator[tuple]:
     """List the places of a JSON value, of lists the first item only."""
-    items = (
-        part.items()
-        if isinstance(part, dict)
-        else enumerate(part[:1])
-        if isinstance(part, list)
-        else ()
-    )
+    if isinstance(part, dict):
+        items = part.items()
+    elif isinstance(part, list):
+        items = enumerate(part[:1])
+    else:
+        items = ()
     for key, inner in items:
         yield (*place, key)
         yield from list_places(inner, (*place, key))
 
 
+def write_json(directory: Path, name: str, value: object) -> None:
+    (directory / name).write_text(json.dumps(value), encoding="utf-8")
+
+
 @pytest.mark.parametrize(
-    "name, odd", [("config.json", 10**400), (CORPUS, -1)], ids=["huge", "negative"]
+    "name, odd",
+    [
+        pytest.param("config.json", 10**400, id="huge"),
+        pytest.param(CORPUS, -1, id="negative"),
+    ],
 )
 def test_json_values_of_a_different_type_are_refused_or_unused(attempt, root, name, odd):
     value = json.loads((root / "ngram" / name).read_text(encoding="utf-8"))
     for *outer, last in list_places(value):
         changed = copy.deepcopy(value)
-        functools.reduce(lambda part, key: part[key], outer, changed)[last] = odd
-        text = json.dumps(changed)
-        attempt(
-            "ngram",
-            lambda directory, text=text: (directory / name).write_text(text, encoding="utf-8"),
-        )
+        part = changed
+        for key in outer:
+            part = part[key]
+        part[last] = odd
+        attempt("ngram", functools.partial(write_json, name=name, value=changed))
 
 
-ODD_ARRAYS = {
-    "objects": lambda array: np.full(array.shape, None, object),
-    "infinite": lambda array: np.full(array.shape, np.inf),
-    "longer": lambda array: np.append(array, array.reshape(-1)[-1:]),
-    "empty": lambda array: np.zeros(0, array.dtype),
-}
+def make_objects(array: np.ndarray) -> np.ndarray:
+    return np.full(array.shape, None, object)
 
 
-@pytest.mark.parametrize("odd", ODD_ARRAYS)
-def test_arrays_of_a_different_type_or_shape_are_refused(attempt, root, odd):
+def make_infinite(array: np.ndarray) -> np.ndarray:
+    return np.full(array.shape, np.inf)
+
+
+def make_longer(array: np.ndarray) -> np.ndarray:
+    return np.append(array, array.reshape(-1)[-1:])
+
+
+def make_empty(array: np.ndarray) -> np.ndarray:
+    return np.zeros(0, array.dtype)
+
+
+def write_arrays(directory: Path, arrays: dict[str, np.ndarray]) -> None:
+    np.savez(directory / "ngrams.npz", **arrays)
+
+
+@pytest.mark.parametrize(
+    "make_odd, step",
+    [
+        pytest.param(make_objects, 1, id="objects"),
+        pytest.param(make_infinite, 4, id="infinite"),
+        pytest.param(make_longer, 4, id="longer"),
+        pytest.param(make_empty, 4, id="empty"),
+    ],
+)
+def test_arrays_of_a_different_type_or_shape_are_refused(attempt, root, make_odd, step):
     with np.load(root / "ngram" / "ngrams.npz") as stored:
         arrays = dict(stored)
-    for name in [*arrays][:: 1 if odd == "objects" else 4]:
-        changed = arrays | {name: ODD_ARRAYS[odd](arrays[name])}
-        refusal = attempt(
-            "ngram",
-            lambda directory, changed=changed: np.savez(directory / "ngrams.npz", **changed),
-        )
+    for name in [*arrays][::step]:
+        changed = {**arrays, name: make_odd(arrays[name])}
+        refusal = attempt("ngram", functools.partial(write_arrays, arrays=changed))
         assert refusal or np.array_equal(changed[name], arrays[name]), name
 
 
@@ -191,6 +214,10 @@ def test_arrays_of_a_different_type_or_shape_are_refused(attempt, root, odd):
 def replace_file(path: Path, make: Callable[[Path], None]) -> None:
     path.unlink()
     make(path)
+
+
+def link_to_zeros(path: Path) -> None:
+    path.symlink_to("/dev/zero")
 
 
 def add_zeros(path: Path) -> None:
@@ -211,25 +238,51 @@ def name_shard(path: Path, shard: str) -> None:
     path.write_text(json.dumps(value), encoding="utf-8")
 
 
-DAMAGES = [
-    ("network", claim_size, "model.keras", (), "uncompressed"),
-    *[
-        ("ngram", replace_file, name, (kind,), " ")
-        for name in ("vocabulary.txt", "ngrams.npz", IDS)
-        for kind in (Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero"))
+@pytest.mark.parametrize(
+    "kind, name, damage, words",
+    [
+        ("network", "model.keras", claim_size, "uncompressed"),
+        ("network", "model.keras", add_zeros, "uncompressed|whole model file"),
+        ("ngram", "ngrams.npz", claim_size, " "),
+        ("ngram", "ngrams.npz", add_zeros, "uncompressed"),
     ],
-    ("ngram", add_zeros, "ngrams.npz", (), "uncompressed"),
-    ("network", add_zeros, "model.keras", (), "uncompressed|whole model file"),
-    ("ngram", claim_size, "ngrams.npz", (), " "),
-    *[("ngram", name_shard, CORPUS, (shard,), " ") for shard in ("/etc/passwd", "../" + IDS, "\0")],
-]
+)
+def test_damaged_archives_are_refused_or_change_no_figure(attempt, kind, name, damage, words):
+    def damage_archive(directory: Path) -> None:
+        damage(directory / name)
+
+    attempt(kind, damage_archive, words)
 
 
-@pytest.mark.parametrize(("kind", "damage", "name", "arguments", "words"), DAMAGES)
-def test_damaged_files_are_refused_or_change_no_figure(
-    attempt, kind, damage, name, arguments, words
-):
-    attempt(kind, lambda directory: damage(directory / name, *arguments), words)
+@pytest.mark.parametrize("name", ["vocabulary.txt", "ngrams.npz", IDS])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(Path.mkdir, id="directory"),
+        pytest.param(os.mkfifo, id="pipe"),
+        pytest.param(link_to_zeros, id="endless"),
+    ],
+)
+def test_what_is_no_file_is_refused_or_changes_no_figure(attempt, name, make):
+    def replace(directory: Path) -> None:
+        replace_file(directory / name, make)
+
+    attempt("ngram", replace, " ")
+
+
+@pytest.mark.parametrize(
+    "shard",
+    [
+        pytest.param("/etc/passwd", id="elsewhere"),
+        pytest.param(f"../{IDS}", id="above"),
+        pytest.param("\0", id="a name that no file has"),
+    ],
+)
+def test_shards_outside_the_directory_are_refused(attempt, shard):
+    def name_another(directory: Path) -> None:
+        name_shard(directory / CORPUS, shard)
+
+    attempt("ngram", name_another, " ")
 
 
 @pytest.mark.parametrize(
@@ -295,43 +348,62 @@ def set_weights(make: Callable[[h5py.Group], object]) -> Callable[[dict], None]:
     return change
 
 
-EXTERNAL = [("/etc/passwd", 0, 320)]
-HUGE = dict(shape=(1 << 20, 1 << 20), dtype="f4", chunks=(1, 1024), compression="gzip")
+def add_part(parts: dict) -> None:
+    parts["../canary"] = b"x"
+
+
+def cut_weights(parts: dict) -> None:
+    parts["model.weights.h5"] = b"PK\3\4"
+
+
+def store_nan(group: h5py.Group) -> None:
+    group.create_dataset("C", data=np.full((20, 4), np.nan))
+
+
+def store_fewer_rows(group: h5py.Group) -> None:
+    group.create_dataset("C", data=np.zeros((3, 4)))
+
+
+def store_huge(group: h5py.Group) -> None:
+    shape = (1 << 20, 1 << 20)
+    group.create_dataset("C", shape, "f4", chunks=(1, 1024), compression="gzip")
+
+
+def store_outside(group: h5py.Group) -> None:
+    group.create_dataset("C", (20, 4), "f4", external=[("/etc/passwd", 0, 320)])
+
+
+def link_outside(group: h5py.Group) -> None:
+    group["C"] = h5py.ExternalLink("/etc/passwd", "/x")
+
+
 NO_FILE = "different file"
 TOO_LARGE = "must be a whole model file"
 EXEC = dict(module="builtins", class_name="exec", config={"command": "touch canary"})
-LAMBDA = EXEC | dict(module="keras.layers", class_name="Lambda")
-NETWORKS = {
-    "hidden": (set_option(None, hidden=EXEC), "Received: the class"),
-    "context": (set_option(None, context=LAMBDA), "Received: the class"),
-    "vocabulary size": (set_option(None, vocabulary_size=10**10), TOO_LARGE),
-    "vectors": (set_option(None, embedding_dim="5"), TOO_LARGE),
-    "hidden units": (set_option("hidden", hidden_units=10**9), TOO_LARGE),
-    "long name": (set_option(None, name="x" * 70_000), "at most 65,536 bytes"),
-    "part": (lambda parts: parts.update({"../canary": b"x"}), " "),
-    "weights cut": (lambda parts: parts.update({"model.weights.h5": b"PK\3\4"}), " "),
-    "not finite": (
-        set_weights(lambda g: g.create_dataset("C", data=np.full((20, 4), np.nan))),
-        "finite",
-    ),
-    "of another shape": (set_weights(lambda g: g.create_dataset("C", data=np.zeros((3, 4)))), " "),
-    "huge": (set_weights(lambda g: g.create_dataset("C", **HUGE)), "claim to be larger"),
-    "in a file": (
-        set_weights(lambda g: g.create_dataset("C", (20, 4), "f4", external=EXTERNAL)),
-        NO_FILE,
-    ),
-    "linked": (
-        set_weights(lambda g: g.__setitem__("C", h5py.ExternalLink("/etc/passwd", "/x"))),
-        NO_FILE,
-    ),
-}
+LAMBDA = {**EXEC, "module": "keras.layers", "class_name": "Lambda"}
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        pytest.param(set_option(None, hidden=EXEC), "Received: the class", id="hidden"),
+        pytest.param(set_option(None, context=LAMBDA), "Received: the class", id="context"),
+        pytest.param(set_option(None, vocabulary_size=10**10), TOO_LARGE, id="vocabulary size"),
+        pytest.param(set_option(None, embedding_dim="5"), TOO_LARGE, id="vectors"),
+        pytest.param(set_option("hidden", hidden_units=10**9), TOO_LARGE, id="hidden units"),
+        pytest.param(set_option(None, name="x" * 70_000), "at most 65,536 bytes", id="long name"),
+        pytest.param(add_part, " ", id="a part outside"),
+        pytest.param(cut_weights, " ", id="weights cut"),
+        pytest.param(set_weights(store_nan), "finite", id="weights that are not finite"),
+        pytest.param(set_weights(store_fewer_rows), " ", id="weights of another shape"),
+        pytest.param(set_weights(store_huge), "claim to be larger", id="huge weights"),
+        pytest.param(set_weights(store_outside), NO_FILE, id="weights in a different file"),
+        pytest.param(set_weights(link_outside), NO_FILE, id="linked weights"),
+    ],
+)
 def test_a_network_of_other_classes_sizes_or_weights_is_refused(
-    attempt, name, tmp_path, monkeypatch
+    attempt, change, words, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    change, words = NETWORKS[name]
-    attempt("network", lambda directory: rewrite_network(directory, change), words)
+    attempt("network", functools.partial(rewrite_network, change=change), words)
     assert not list(tmp_path.parent.rglob("canary")), "it ran"

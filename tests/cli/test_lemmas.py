@@ -34,7 +34,7 @@ def models(tmp_path_factory):
     (directory / "text.txt").write_text("\n".join(LINES), encoding="utf-8")
     common = ["ngram", "--train", str(directory / "text.txt"), "--order", "2", "--output"]
     with pytest.MonkeyPatch.context() as context:
-        context.setattr(normalisation, "load_english_lemmas", lambda: DICTIONARY)
+        context.setattr(normalisation, "load_english_lemmas", DICTIONARY.copy)
         load_forms.cache_clear()
         assert main([*common, str(directory / "plain")]) == 0
         assert main([*common, str(directory / "lemmas"), "--normalise", *STEPS]) == 0

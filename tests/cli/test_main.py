@@ -205,7 +205,10 @@ def test_a_closed_pipe_ends_a_command_quietly(ngram_directory, capfd, monkeypatc
         def fileno(self):
             return sys.__stderr__.fileno()
 
-    monkeypatch.setattr("os.dup2", lambda *descriptors: None)
+    def ignore(*descriptors):
+        pass
+
+    monkeypatch.setattr("os.dup2", ignore)
     monkeypatch.setattr("sys.stdout", ClosedPipe())
     assert main(["complete", str(ngram_directory), "the"]) == 1
     assert not capfd.readouterr().err

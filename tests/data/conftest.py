@@ -69,11 +69,14 @@ def list_ngrams() -> Callable[[Sequence[int], int, str], list[tuple[int, ...]]]:
 def read_files() -> Callable[[Path], dict[str, bytes]]:
     """A function that reads all files of a directory but the figures of time and memory."""
 
-    return lambda directory: {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in directory.rglob("*")
-        if path.is_file() and path.name != "metrics.json"
-    }
+    def read(directory: Path) -> dict[str, bytes]:
+        return {
+            str(path.relative_to(directory)): path.read_bytes()
+            for path in directory.rglob("*")
+            if path.is_file() and path.name != "metrics.json"
+        }
+
+    return read
 
 
 @pytest.fixture
@@ -81,4 +84,8 @@ def many_processes(monkeypatch):
     """Text of any size is cut small and read by two processes."""
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 16)
     monkeypatch.setattr(chunks, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(chunks, "count_processes", lambda: 2)
+
+    def count_two() -> int:
+        return 2
+
+    monkeypatch.setattr(chunks, "count_processes", count_two)

@@ -281,9 +281,12 @@ def test_a_worker_reads_its_own_part_of_the_shards(place_ids, monkeypatch):
     monkeypatch.setattr(pools, "POOL", 1000)
     read = []
     whole = ShardedIds.read
-    monkeypatch.setattr(
-        ShardedIds, "read", lambda self, *range: read.append(range) or whole(self, *range)
-    )
+
+    def record(self, start, stop):
+        read.append((start, stop))
+        return whole(self, start, stop)
+
+    monkeypatch.setattr(ShardedIds, "read", record)
     dataset = ngram_dataset(
         place_ids(np.arange(4, 4004), "shards"), 3, 8, boundary="sentence", part=(2, 4)
     )

@@ -86,21 +86,33 @@ def test_damaged_shards_are_refused(encoded):
         encoded.ids("dev")
 
 
+def _clear(corpus):
+    corpus.clear()
+
+
+def _name_a_shard_above(corpus):
+    corpus["splits"]["test"]["shards"] = ["../test.00000.ids"]
+
+
+def _set_shares(shares):
+    def change(corpus):
+        corpus["splits"]["train"]["shares"] = shares
+
+    return change
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda corpus: corpus.clear(), "does not describe an encoded corpus"),
-        (
-            lambda corpus: corpus["splits"]["test"].update(shards=["../test.00000.ids"]),
-            "must be test.00000.ids …",
+        pytest.param(_clear, "does not describe an encoded corpus", id="empty"),
+        pytest.param(_name_a_shard_above, "must be test.00000.ids …", id="a shard elsewhere"),
+        pytest.param(_set_shares("x"), "`shares` in .* must be", id="shares that are a string"),
+        pytest.param(_set_shares([[2]]), "`shares` in .* must be", id="a text without a share"),
+        pytest.param(_set_shares([[2, 2]]), "`shares` in .* must be", id="a share above 1"),
+        pytest.param(_set_shares([[2.0, 1]]), "`shares` in .* must be", id="2.0 shards"),
+        pytest.param(
+            _set_shares([[3, 1], [-1, 1]]), "`shares` in .* must be", id="a text of -1 shards"
         ),
-        *[
-            (
-                lambda corpus, shares=shares: corpus["splits"]["train"].update(shares=shares),
-                "`shares` in .* must be",
-            )
-            for shares in ["x", [[2]], [[2, 2]], [[2.0, 1]], [[3, 1], [-1, 1]]]
-        ],
     ],
 )
 def test_an_invalid_corpus_json_is_refused(encoded, change, message):

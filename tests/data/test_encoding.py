@@ -39,7 +39,10 @@ def test_several_processes_write_the_bytes_of_one(
     vocabulary = count_vocabulary(corpus, min_count=2)
     encode_corpus(corpus, vocabulary, tmp_path / "several")
 
-    monkeypatch.setattr(chunks, "count_processes", lambda: 1)
+    def count_one():
+        return 1
+
+    monkeypatch.setattr(chunks, "count_processes", count_one)
     alone = open_corpus(train=files, **options)
     assert alone == corpus and count_vocabulary(alone, min_count=2) == vocabulary
     encoded = encode_corpus(alone, vocabulary, tmp_path / "one")

@@ -2,8 +2,6 @@
 message.
 """
 
-import functools
-
 import numpy as np
 import pytest
 
@@ -16,6 +14,7 @@ from keras_nplm import (
     ngram_dataset,
     open_corpus,
 )
+from keras_nplm.data.forms import make_head
 from keras_nplm.data.ids import check_ngrams
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_batches
@@ -23,88 +22,202 @@ from keras_nplm.data.text_counts import read_word_counts, write_word_counts
 from keras_nplm.data.tokenizers.registry import add_steps, get_tokenizer
 
 IDS = np.array([4, 5, 3], np.int32)
-SUBWORDS = functools.cache(lambda: Vocabulary.from_subwords(Subwords.train(["the cat"], 300)))
 
 
-def _dataset(ids=IDS, **options):
-    return ngram_dataset(ids, **{"order": 3, "batch_size": 2} | options)
-
-
-def _resample(texts, **options):
-    return _dataset(Resampled(texts), **{"boundary": "stream", "batch_size": 1} | options)
+@pytest.fixture(scope="module")
+def of_subwords() -> Vocabulary:
+    """A vocabulary of subwords."""
+    return Vocabulary.from_subwords(Subwords.train(["the cat"], 300))
 
 
 @pytest.mark.parametrize(
-    "call, message",
+    "options, message",
     [
-        (lambda: _dataset(batch_size=0), "`batch_size` must be 1 or more"),
-        (lambda: _dataset(boundary="line"), "`boundary` must be one of sentence, text"),
-        (lambda: _dataset(batch_size=8, drop_remainder=True), "3 n-grams do not fill a batch of 8"),
-        (lambda: _dataset(first_batch=1), "`first_batch` must be 0 to 1, with `first_epoch`"),
-        (lambda: _dataset(seed=1.5), "`seed` must be an integer. Received"),
-        (lambda: _dataset(part=(2, 2)), r"`part` must be \(w, N\) with 0 <= w < N"),
-        (
-            lambda: _dataset(batch_size=6, part=(0, 2), segment=2),
+        pytest.param({"batch_size": 0}, "`batch_size` must be 1 or more", id="an empty batch"),
+        pytest.param(
+            {"boundary": "line"}, "`boundary` must be one of sentence, text", id="no boundary"
+        ),
+        pytest.param(
+            {"batch_size": 8, "drop_remainder": True},
+            "3 n-grams do not fill a batch of 8",
+            id="a batch larger than the text",
+        ),
+        pytest.param(
+            {"first_batch": 1},
+            "`first_batch` must be 0 to 1, with `first_epoch`",
+            id="a first batch without an epoch",
+        ),
+        pytest.param({"seed": 1.5}, "`seed` must be an integer. Received", id="seed 1.5"),
+        pytest.param(
+            {"part": (2, 2)}, r"`part` must be \(w, N\) with 0 <= w < N", id="part 2 of 0 and 1"
+        ),
+        pytest.param(
+            {"batch_size": 6, "part": (0, 2), "segment": 2},
             "`batch_size` must be a multiple of 4, the number",
+            id="batches with a part of a segment",
         ),
-        (lambda: _resample([]), "`texts` must have at least one"),
-        (lambda: _resample([(IDS, np.nan)]), r"must be a number in \(0, 1\]"),
-        (lambda: _resample([(IDS, 0.1)]), "A share of 0.1 of 2 n-grams must be at least one"),
-        (lambda: _resample([(IDS, 1)], shuffle=False), "`shuffle` must be True for Resampled"),
-        (lambda: extract_ngrams(IDS, 0, "stream"), "`order` .* must be 1 or more"),
-        (
-            lambda: check_ngrams([[4, 5]], [4], 4, 9),
-            r"`context_ids` must be \[B, 3\]. Received: \[1, 2\]",
-        ),
-        (lambda: check_ngrams([[4, 9]], [4, 5], 3, 9), "Ids must be 0 to 8. Received: 9"),
-        (lambda: Vocabulary.build([["the"]], min_count=2), "No word occurs 2 times"),
-        (
-            lambda: list(encode_batches([["a"], ["<s>"]], Vocabulary(["a"]).encode, "text")),
-            "reserved token <s>",
-        ),
-        (lambda: Vocabulary(["the"]).encode(["the", "\udcff"]), "half a surrogate pair"),
-        (lambda: SUBWORDS().tokenizer("words"), "needs the tokenizer `sentencepiece`"),
-        (lambda: SUBWORDS().with_words(["new"]), "must be the pieces"),
-        (lambda: SUBWORDS().subwords.encode("a \udcff"), "valid UTF-8"),
-        (lambda: Vocabulary(["a"]).tokenizer("sentencepiece"), "needs a vocabulary with subwords"),
-        (lambda: Vocabulary.build(["a"], tokenizer="sentencepiece"), "trained, not counted"),
-        (lambda: Subwords.train(["", "\ud800"]), "at least one word"),
-        (lambda: SubwordOptions(file="absent.model").make([]), r"absent\.model"),
-        (lambda: open_corpus(subwords=SubwordOptions()), "`subwords` must be left out"),
-        (lambda: get_tokenizer("sentencepiece+numbers"), "no step but .lower"),
-        (
-            lambda: get_tokenizer("words+numbers+lower"),
-            "one of words, .*, bytes. Received: .*in this order",
-        ),
-        (
-            lambda: add_steps("words", ["stems"]),
-            "must be some of lower, numbers, lemmas. Received: 'stems'",
-        ),
-        (lambda: open_corpus(test=["text.txt"]), "--validation and --test need --train"),
-        (lambda: open_corpus("penn"), "`corpus` must be .* Received: 'penn'"),
     ],
 )
-def test_invalid_arguments_are_refused(call, message):
+def test_invalid_options_of_a_dataset_are_refused(options, message):
+    valid = {"order": 3, "batch_size": 2}
     with pytest.raises(InputError, match=message):
-        call()
+        ngram_dataset(IDS, **{**valid, **options})
+
+
+@pytest.mark.parametrize(
+    "texts, options, message",
+    [
+        pytest.param([], {}, "`texts` must have at least one", id="no text"),
+        pytest.param([(IDS, np.nan)], {}, r"must be a number in \(0, 1\]", id="a share of NaN"),
+        pytest.param(
+            [(IDS, 0.1)], {}, "A share of 0.1 of 2 n-grams must be at least one", id="no n-gram"
+        ),
+        pytest.param(
+            [(IDS, 1)],
+            {"shuffle": False},
+            "`shuffle` must be True for Resampled",
+            id="not shuffled",
+        ),
+    ],
+)
+def test_invalid_resampled_texts_are_refused(texts, options, message):
+    with pytest.raises(InputError, match=message):
+        ngram_dataset(Resampled(texts), 3, 1, boundary="stream", **options)
+
+
+def test_ngrams_of_order_0_are_refused():
+    with pytest.raises(InputError, match="`order` .* must be 1 or more"):
+        extract_ngrams(IDS, 0, "stream")
+
+
+@pytest.mark.parametrize(
+    "contexts, targets, order, message",
+    [
+        pytest.param(
+            [[4, 5]],
+            [4],
+            4,
+            r"`context_ids` must be \[B, 3\]. Received: \[1, 2\]",
+            id="a context of another width",
+        ),
+        pytest.param(
+            [[4, 9]], [4, 5], 3, "Ids must be 0 to 8. Received: 9", id="an id out of range"
+        ),
+    ],
+)
+def test_invalid_ngrams_are_refused(contexts, targets, order, message):
+    with pytest.raises(InputError, match=message):
+        check_ngrams(contexts, targets, order, 9)
+
+
+def test_a_vocabulary_without_words_is_refused():
+    with pytest.raises(InputError, match="No word occurs 2 times"):
+        Vocabulary.build([["the"]], min_count=2)
+
+
+def test_reserved_words_of_a_text_are_refused():
+    encode = Vocabulary(["a"]).encode
+    with pytest.raises(InputError, match="reserved token <s>"):
+        list(encode_batches([["a"], ["<s>"]], encode, "text"))
+
+
+def test_half_a_surrogate_pair_is_refused(of_subwords):
+    with pytest.raises(InputError, match="half a surrogate pair"):
+        Vocabulary(["the"]).encode(["the", "\udcff"])
+    with pytest.raises(InputError, match="valid UTF-8"):
+        of_subwords.subwords.encode("a \udcff")
+
+
+def test_a_vocabulary_of_subwords_is_not_one_of_words(of_subwords):
+    with pytest.raises(InputError, match="needs the tokenizer `sentencepiece`"):
+        of_subwords.tokenizer("words")
+    with pytest.raises(InputError, match="must be the pieces"):
+        of_subwords.with_words(["new"])
+
+
+def test_a_vocabulary_of_words_is_not_one_of_subwords():
+    with pytest.raises(InputError, match="needs a vocabulary with subwords"):
+        Vocabulary(["a"]).tokenizer("sentencepiece")
+    with pytest.raises(InputError, match="trained, not counted"):
+        Vocabulary.build(["a"], tokenizer="sentencepiece")
+
+
+def test_subwords_of_no_text_or_file_are_refused():
+    with pytest.raises(InputError, match="at least one word"):
+        Subwords.train(["", "\ud800"])
+    with pytest.raises(InputError, match=r"absent\.model"):
+        SubwordOptions(file="absent.model").make([])
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        pytest.param("sentencepiece+numbers", "no step but .lower", id="numbers of subwords"),
+        pytest.param(
+            "words+numbers+lower",
+            "one of words, .*, bytes. Received: .*in this order",
+            id="steps in another order",
+        ),
+    ],
+)
+def test_invalid_names_of_tokenizers_are_refused(name, message):
+    with pytest.raises(InputError, match=message):
+        get_tokenizer(name)
+
+
+def test_unknown_steps_of_tokenizers_are_refused():
+    message = "must be some of lower, numbers, lemmas. Received: 'stems'"
+    with pytest.raises(InputError, match=message):
+        add_steps("words", ["stems"])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        pytest.param(
+            {"subwords": SubwordOptions()}, "`subwords` must be left out", id="subwords of words"
+        ),
+        pytest.param(
+            {"test": ["text.txt"]}, "--validation and --test need --train", id="a test set alone"
+        ),
+        pytest.param(
+            {"name": "penn"}, "`corpus` must be .* Received: 'penn'", id="an unknown corpus"
+        ),
+    ],
+)
+def test_invalid_corpora_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        open_corpus(**options)
 
 
 @pytest.mark.parametrize(
     "content, options, message",
     [
-        (b"", {}, "text.txt is empty"),
-        (b"one\ntwo\n\xe9\n", {}, r"text.txt is not UTF-8 text \(byte 8\).*iconv -f LATIN1"),
-        (
+        pytest.param(b"", {}, "text.txt is empty", id="no byte"),
+        pytest.param(
+            b"one\ntwo\n\xe9\n",
+            {},
+            r"text.txt is not UTF-8 text \(byte 8\).*iconv -f LATIN1",
+            id="Latin 1",
+        ),
+        pytest.param(
             b"a\nb\nc\nd\n",
             {"fractions": (0.5, 0.5, 0.5)},
             "must be three positive numbers that sum to 1",
+            id="fractions above 1",
         ),
-        (b"one line\n", {}, "1 lines of text are too few to split"),
-        (b"a\n" * 9, {"test": ["text.txt"]}, "--validation and --test must be given together"),
-        (
+        pytest.param(b"one line\n", {}, "1 lines of text are too few to split", id="one line"),
+        pytest.param(
+            b"a\n" * 9,
+            {"test": ["text.txt"]},
+            "--validation and --test must be given together",
+            id="no validation text",
+        ),
+        pytest.param(
             b"a\n" * 9,
             {"resample": [("x", ["text.txt"])]},
             "share of a text in an epoch must be a number",
+            id="a share that is no number",
         ),
     ],
 )
@@ -115,61 +228,107 @@ def test_invalid_text_is_refused(tmp_path, monkeypatch, content, options, messag
         open_corpus(train=["text.txt"], **options)
 
 
-def _load_forms(path, content):
-    Vocabulary(["cat", "mat"], {"cats": "cat"}).save(path)
-    with pytest.MonkeyPatch.context() as context:
-        # the right checksum
-        context.setattr("keras_nplm.data.forms._head", lambda lines, words: "head")
-        path.with_name("forms.tsv").write_text(f"head\n{content}")
-        Vocabulary.load(path)
-
-
-def _load_words(path, content):
-    path.write_bytes(b"<pad>\n<unk>\n<s>\n</s>\n" + content if b"<s>" not in content else content)
-    Vocabulary.load(path)
+_SPECIALS = "<pad>\n<unk>\n<s>\n</s>\n"
 
 
 @pytest.mark.parametrize(
-    "load, content, message",
+    "content, message",
     [
-        (_load_words, b"the\ncat", "vocabulary.txt is empty or truncated"),
-        (_load_words, b"the\nthe\n", "Duplicate word 'the' .*line 6"),
-        (_load_words, b"the cat\n", "Word 'the cat' .line 5. must not .* white space"),
-        (_load_words, b"", "at least one word"),
-        (_load_words, b"<pad>\n<s>\n<unk>\n</s>\nthe\n", "must begin with the lines <pad>"),
-        (_load_forms, "cats\tcat\nmat\tcat\n", "one token outside the vocabulary. Received: 'mat'"),
-        (_load_forms, "cats\t<unk>\n", "must be in the vocabulary. Received: '<unk>'"),
+        pytest.param(
+            f"{_SPECIALS}the\ncat", "vocabulary.txt is empty or truncated", id="no line end"
+        ),
+        pytest.param(
+            f"{_SPECIALS}the\nthe\n", "Duplicate word 'the' .*line 6", id="a word in two lines"
+        ),
+        pytest.param(
+            f"{_SPECIALS}the cat\n",
+            "Word 'the cat' .line 5. must not .* white space",
+            id="two words in a line",
+        ),
+        pytest.param(_SPECIALS, "at least one word", id="no word"),
+        pytest.param(
+            "<pad>\n<s>\n<unk>\n</s>\nthe\n",
+            "must begin with the lines <pad>",
+            id="reserved words in another order",
+        ),
     ],
 )
-def test_an_invalid_vocabulary_file_is_refused(tmp_path, load, content, message):
+def test_an_invalid_vocabulary_file_is_refused(tmp_path, content, message):
+    path = tmp_path / "vocabulary.txt"
+    path.write_bytes(content.encode())
     with pytest.raises(InputError, match=message):
-        load(tmp_path / "vocabulary.txt", content)
+        Vocabulary.load(path)
 
 
-FILES = {
-    "unknown.tsv": (
-        lambda path: write_word_counts(
-            path.with_name("unknown.tsv"), {"cow": 2, "été": 1}, {"words": 7}
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        pytest.param(
+            "cats\tcat\nmat\tcat\n",
+            "one token outside the vocabulary. Received: 'mat'",
+            id="a word of the vocabulary as a form",
         ),
-        lambda path: read_word_counts(path.with_name("unknown.tsv"), ["words"]),
-    ),
-    "forms.tsv": (Vocabulary(["cow"], {"cows": "cow", "kine": "cow"}).save, Vocabulary.load),
-    "sentencepiece.model": (lambda path: SUBWORDS().save(path), Vocabulary.load),
-}
-DAMAGES = {
-    "empty": lambda data: b"",
-    "truncated": lambda data: data[:-1],
-    "one byte": lambda data: data[:-7] + bytes([data[-7] ^ 1]) + data[-6:],
-    "the head": lambda data: bytes([data[0] ^ 4]) + data[1:],
-}
+        pytest.param(
+            "cats\t<unk>\n",
+            "must be in the vocabulary. Received: '<unk>'",
+            id="a form of no word",
+        ),
+    ],
+)
+def test_invalid_forms_with_the_right_checksum_are_refused(tmp_path, content, message):
+    path = tmp_path / "vocabulary.txt"
+    vocabulary = Vocabulary(["cat", "mat"], {"cats": "cat"})
+    vocabulary.save(path)
+    head = make_head(content, vocabulary.words)
+    path.with_name("forms.tsv").write_text(f"{head}\n{content}")
+    with pytest.raises(InputError, match=message):
+        Vocabulary.load(path)
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", FILES)
-def test_a_damaged_file_is_refused(tmp_path, name, damage):
-    write, load = FILES[name]
-    write(tmp_path / "vocabulary.txt")
-    load(tmp_path / "vocabulary.txt")
-    (tmp_path / name).write_bytes(DAMAGES[damage]((tmp_path / name).read_bytes()))
+def _drop_all(data: bytes) -> bytes:
+    return b""
+
+
+def _drop_the_last_byte(data: bytes) -> bytes:
+    return data[:-1]
+
+
+def _change_a_byte(data: bytes) -> bytes:
+    return data[:-7] + bytes([data[-7] ^ 1]) + data[-6:]
+
+
+def _change_the_first_byte(data: bytes) -> bytes:
+    return bytes([data[0] ^ 4]) + data[1:]
+
+
+every_damage = pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(_drop_all, id="empty"),
+        pytest.param(_drop_the_last_byte, id="truncated"),
+        pytest.param(_change_a_byte, id="one byte"),
+        pytest.param(_change_the_first_byte, id="the head"),
+    ],
+)
+
+
+@every_damage
+def test_damaged_word_counts_are_refused(tmp_path, damage):
+    path = tmp_path / "unknown.tsv"
+    write_word_counts(path, {"cow": 2, "été": 1}, {"words": 7})
+    read_word_counts(path, ["words"])
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(InputError, match=path.name):
+        read_word_counts(path, ["words"])
+
+
+@every_damage
+@pytest.mark.parametrize("name", ["forms.tsv", "sentencepiece.model"])
+def test_a_damaged_file_beside_the_words_is_refused(tmp_path, of_subwords, name, damage):
+    of_forms = Vocabulary(["cow"], {"cows": "cow", "kine": "cow"})
+    vocabulary = of_forms if name == "forms.tsv" else of_subwords
+    vocabulary.save(tmp_path / "vocabulary.txt")
+    Vocabulary.load(tmp_path / "vocabulary.txt")
+    (tmp_path / name).write_bytes(damage((tmp_path / name).read_bytes()))
     with pytest.raises(InputError, match=name):
-        load(tmp_path / "vocabulary.txt")
+        Vocabulary.load(tmp_path / "vocabulary.txt")

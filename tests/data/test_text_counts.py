@@ -1,6 +1,7 @@
 """Characters and words of a text, its out-of-vocabulary words."""
 
 import collections
+import functools
 import itertools
 
 import pytest
@@ -40,13 +41,13 @@ def test_each_encoding_counts_the_same_text(tmp_path, monkeypatch, tokenizer, wa
     tokens = {split: [*corpus.sentences(split)] for split in in_lines}
     if way == "lines":  # any split that is not in files: all are encoded in this process
         corpus.splits["test"] = encoding.LineSplit(
-            lambda: iter(LINES[16:]), corpus.splits["test"].tokenize
+            functools.partial(iter, LINES[16:]), corpus.splits["test"].tokenize
         )
     if way == "tokens":  # the text is the tokens, joined by spaces
         corpus = Corpus(
             "tokens",
             tokenizer,
-            {split: lambda rows=rows: iter(rows) for split, rows in tokens.items()},
+            {split: functools.partial(iter, rows) for split, rows in tokens.items()},
         )
         in_lines = {split: map(" ".join, sentences) for split, sentences in tokens.items()}
     encoded = encode_corpus(corpus, Vocabulary(["the", "cat", "t", "▁"]), tmp_path / "corpus")

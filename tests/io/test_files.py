@@ -130,48 +130,80 @@ def test_a_file_is_identified_by_its_content(tmp_path):
     assert files.identify_content(tmp_path / "a") != files.identify_content(tmp_path / "b")
 
 
-def _store(array, header=None, change=bytes):
-    """Write an array, perhaps with a header of more or fewer numbers, and change the bytes of the
-    file.
-    """
-
-    def store(path):
-        with open_archive_to_write(path) as write:
-            write("ids", array.dtype, (header or len(array),), [array])
-        path.write_bytes(change(path.read_bytes()))
-
-    return store
-
-
 IDS = np.arange(1000)
-ODD_ARCHIVES = [
-    (
-        lambda path: np.savez(path, other=np.ones(2)),
-        "a.npz must hold the arrays ids. Received: other",
-    ),
-    (_store(np.array([np.nan])), "`ids` in .*a.npz must be below infinity"),
-    (lambda path: np.savez(path, ids=np.array(["x"])), "`ids` in .*a.npz must hold native numbers"),
-    (lambda path: np.savez(path, ids=np.array([{}], object)), "a.npz is not a whole NumPy archive"),
-    (
-        lambda path: np.savez_compressed(path, ids=np.zeros(100_000)),
-        "a.npz must be stored uncompressed",
-    ),
-    (_store(IDS, header=999), "(longer|another size) than its header"),
-    (_store(IDS, header=1001), "a.npz is not a whole NumPy archive"),
-    (_store(IDS, change=lambda data: data[:-9]), "a.npz is not a whole NumPy archive"),
-    (
-        _store(IDS, change=lambda data: data[:500] + b"\xff" + data[501:]),
-        "a.npz is not a whole NumPy archive",
-    ),
-]
+NOT_WHOLE = "a.npz is not a whole NumPy archive"
+read_or_mapped = pytest.mark.parametrize(
+    "mapped", [pytest.param(False, id="read"), pytest.param(True, id="mapped")]
+)
 
 
-@pytest.mark.parametrize("mapped", [False, True])
-@pytest.mark.parametrize("write, message", ODD_ARCHIVES)
-def test_odd_and_damaged_archives_are_refused(tmp_path, write, message, mapped):
-    write(tmp_path / "a.npz")
+@read_or_mapped
+@pytest.mark.parametrize(
+    "arrays, message",
+    [
+        pytest.param(
+            {"other": np.ones(2)},
+            "a.npz must hold the arrays ids. Received: other",
+            id="another name",
+        ),
+        pytest.param(
+            {"ids": np.array(["x"])}, "`ids` in .*a.npz must hold native numbers", id="strings"
+        ),
+        pytest.param({"ids": np.array([{}], object)}, NOT_WHOLE, id="objects"),
+    ],
+)
+def test_odd_arrays_are_refused(tmp_path, arrays, message, mapped):
+    np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(InputError, match=message):
         read_arrays(tmp_path / "a.npz", ["ids"], mapped=mapped)
+
+
+@read_or_mapped
+def test_compressed_arrays_are_refused(tmp_path, mapped):
+    np.savez_compressed(tmp_path / "a.npz", ids=np.zeros(100_000))
+    with pytest.raises(InputError, match="a.npz must be stored uncompressed"):
+        read_arrays(tmp_path / "a.npz", ["ids"], mapped=mapped)
+
+
+def _store(path, array, length):
+    """Write an array whose header has this length."""
+    with open_archive_to_write(path) as write:
+        write("ids", array.dtype, (length,), [array])
+
+
+@read_or_mapped
+@pytest.mark.parametrize(
+    "array, length, message",
+    [
+        pytest.param(
+            np.array([np.nan]), 1, "`ids` in .*a.npz must be below infinity", id="not a number"
+        ),
+        pytest.param(IDS, 999, "(longer|another size) than its header", id="a short header"),
+        pytest.param(IDS, 1001, NOT_WHOLE, id="a long header"),
+    ],
+)
+def test_numbers_that_the_header_denies_are_refused(tmp_path, array, length, message, mapped):
+    _store(tmp_path / "a.npz", array, length)
+    with pytest.raises(InputError, match=message):
+        read_arrays(tmp_path / "a.npz", ["ids"], mapped=mapped)
+
+
+def _cut(data):
+    return data[:-9]
+
+
+def _change_a_byte(data):
+    return data[:500] + b"\xff" + data[501:]
+
+
+@read_or_mapped
+@pytest.mark.parametrize("damage", [_cut, _change_a_byte])
+def test_damaged_archives_are_refused(tmp_path, damage, mapped):
+    path = tmp_path / "a.npz"
+    _store(path, IDS, len(IDS))
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(InputError, match=NOT_WHOLE):
+        read_arrays(path, ["ids"], mapped=mapped)
 
 
 def test_only_regular_files_are_read_or_replaced(tmp_path):

@@ -9,14 +9,15 @@ from keras_nplm import (
     InputError,
     KenlmModel,
     LanguageModel,
+    NBestList,
     Vocabulary,
     encode_sentences,
     kneser_ney,
+    rescore,
 )
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.language_model.ctc import CtcLanguageModel
 from keras_nplm.language_model.new_words import count_new_words
-from keras_nplm.language_model.rescoring.nbest import NBestList
 
 LINES = ["the cat sat", "the dog sat on the mat", "a zzz sat"] * 3
 VOCABULARY = Vocabulary.build(LINES, tokenizer="whitespace", max_size=6)
@@ -53,8 +54,8 @@ def _score_by_words(text):
 
 
 def _rescore(text):
-    [nbest] = LANGUAGE_MODEL.rescore(
-        [NBestList("0", [text, "the cat"])], {"nplm": 1, "nplm_unk": 1}
+    [nbest] = rescore(
+        LANGUAGE_MODEL, [NBestList("0", [text, "the cat"])], {"nplm": 1, "nplm_unk": 1}
     )
     return {name: values.tolist() for name, values in nbest.features.items()}
 

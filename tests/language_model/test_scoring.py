@@ -5,9 +5,8 @@ once.
 import numpy as np
 import pytest
 
-from keras_nplm import LanguageModel, kneser_ney
+from keras_nplm import LanguageModel, NBestList, kneser_ney, rescore
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.language_model.rescoring.nbest import NBestList
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.spelling import SpellingModel
 from tests.tokenizers import KINDS, build_vocabulary
@@ -123,5 +122,5 @@ def test_an_empty_hypothesis_is_no_blank_line(build_ngram_model):
     )[0, 3]
     [alone] = language_model.score([""], alone=True)
     assert (alone.log_prob, alone.tokens) == (pytest.approx(expected), 1)
-    [rescored] = language_model.rescore([NBestList("0", ["", "the cat"])])
+    [rescored] = rescore(language_model, [NBestList("0", ["", "the cat"])])
     assert rescored.features["nplm"][rescored.texts.index("")] == pytest.approx(expected)

@@ -14,8 +14,8 @@ from keras_nplm import (
     make_dynamic,
 )
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.models.collectors import Accuracy, Dynamic, PerplexityByOrder
-from keras_nplm.models.evaluation import Block, Perplexity
+from keras_nplm.models.collectors import Accuracy, Block, Perplexity, PerplexityByOrder
+from keras_nplm.models.dynamic.collector import Dynamic
 
 V = 9
 TEXT = np.random.default_rng(0).choice([1, 3, 4, 4, 5, 6, 7], 300).astype(np.int32)
@@ -89,7 +89,7 @@ def test_each_value_of_a_block_is_computed_once(monkeypatch):
 
 
 def test_distributions_are_computed_in_blocks_of_bounded_memory(monkeypatch):
-    monkeypatch.setattr("keras_nplm.models.evaluation.DISTRIBUTION_ROWS", 7)
+    monkeypatch.setattr("keras_nplm.models.collectors.DISTRIBUTION_ROWS", 7)
     model = _build_kneser_ney()
     sizes = []
     compute = model.next_log_probs

@@ -44,10 +44,15 @@ def kneser_ney_directory(build_once, small_options) -> Path:
 
 def _leave_out_report(context: pytest.MonkeyPatch) -> None:
     """Write no report.html and no logs of TensorBoard: most of a short run."""
-    context.setattr("keras_nplm.training.train.write_run_report", lambda *_: None)
-    context.setattr(
-        "keras_nplm.training.fit.LanguageModelBoard", lambda *_, **__: keras.callbacks.Callback()
-    )
+
+    def write_nothing(*arguments):
+        pass
+
+    def make_idle_callback(*arguments, **options):
+        return keras.callbacks.Callback()
+
+    context.setattr("keras_nplm.training.train.write_run_report", write_nothing)
+    context.setattr("keras_nplm.training.fit.LanguageModelBoard", make_idle_callback)
 
 
 @pytest.fixture
@@ -69,17 +74,17 @@ def train_without_report():
 
 @pytest.fixture(scope="session")
 def interrupted_after():
-    """A context: Ctrl-C comes when a method of a class has returned and a condition holds for its
-    object.
+    """A context: Ctrl-C comes when a method of a class has returned and a condition, if any, holds
+    for its object.
     """
 
     @contextlib.contextmanager
-    def interrupted_after(kind: type, name: str, condition=lambda instance: True):
+    def interrupted_after(kind: type, name: str, condition=None):
         method = getattr(kind, name)
 
         def interrupt(instance, *arguments, **options):
             method(instance, *arguments, **options)
-            if condition(instance):
+            if condition is None or condition(instance):
                 raise KeyboardInterrupt
 
         with pytest.MonkeyPatch.context() as context, pytest.raises(KeyboardInterrupt):

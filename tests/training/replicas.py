@@ -29,6 +29,12 @@ SIZE = 60
 ORDER = 4
 BATCH = 64
 OPTIMIZERS = keras.optimizers
+
+
+def make_scaled_adamw(**decay) -> keras.optimizers.Optimizer:
+    return OPTIMIZERS.LossScaleOptimizer(OPTIMIZERS.AdamW(0.01, clipnorm=0.05, **decay))
+
+
 RUNS = {  # an output, and its optimiser
     "full": functools.partial(OPTIMIZERS.SGD, 0.5, clipnorm=0.05),
     "adaptive": functools.partial(LazyAdagrad, 0.1),
@@ -37,9 +43,7 @@ RUNS = {  # an output, and its optimiser
     "energy": functools.partial(LazySGD, 0.5),
     "modern": functools.partial(OPTIMIZERS.Adam, 0.01, global_clipnorm=0.05),
     "full, momentum": functools.partial(OPTIMIZERS.SGD, 0.1, momentum=0.9, global_clipnorm=0.05),
-    "nce, adamw": lambda **decay: OPTIMIZERS.LossScaleOptimizer(
-        OPTIMIZERS.AdamW(0.01, clipnorm=0.05, **decay)
-    ),
+    "nce, adamw": make_scaled_adamw,
     "nce, segments": functools.partial(LazySGD, 0.5),
 }
 

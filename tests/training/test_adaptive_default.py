@@ -210,7 +210,11 @@ def test_minutes_choose_options_that_can_be_repeated(
 
 
 def test_more_minutes_widen_the_network_and_add_a_pointer(monkeypatch):
-    monkeypatch.setattr(pace, "_measure", lambda *_: (20.0, 10.0))  # of a fast machine
+    def measure(options, encoded, ngrams):
+        """Return the seconds of a fast machine."""
+        return 20.0, 10.0
+
+    monkeypatch.setattr(pace, "measure_seconds", measure)
     statistics = TextStatistics(tokens=500_000, vocabulary_size=20_000)
     plans = [
         pace.plan_minutes(minutes, {}, statistics, None, started=time.process_time())

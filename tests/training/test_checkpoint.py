@@ -77,9 +77,11 @@ def interrupted(
 ) -> Path:
     """The directory of a run that was interrupted in its third epoch: it has two checkpoints."""
     directory = tmp_path_factory.mktemp("interrupted") / "model"
-    with interrupted_after(
-        Checkpoint, "on_train_batch_end", lambda checkpoint: checkpoint.position == (2, 8)
-    ):
+
+    def is_in_the_third_epoch(checkpoint: Checkpoint) -> bool:
+        return checkpoint.position == (2, 8)
+
+    with interrupted_after(Checkpoint, "on_train_batch_end", is_in_the_third_epoch):
         train_without_report(options, short_corpus, directory)
     return directory
 

@@ -173,7 +173,7 @@ def test_strategies_without_their_devices_are_refused(monkeypatch):
 def test_a_failed_connection_is_named(monkeypatch):
     failure = Mock(side_effect=tf.errors.UnknownError(None, None, "No port"))
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", failure)
-    monkeypatch.setattr(distribution, "wait_for_workers", lambda *_: None)
+    monkeypatch.setattr(distribution, "wait_for_workers", Mock())
     monkeypatch.setattr(
         distribution, "context", Mock(**{"context.return_value._initialized": False})
     )
@@ -187,23 +187,26 @@ def test_a_failed_connection_is_named(monkeypatch):
 @pytest.mark.parametrize(
     "kind, said, several, message",
     [
-        (
+        pytest.param(
             "Unavailable",
             "Error reported from /job:worker/replica:0/task:1: none",
             True,
             r"lost \(worker 1, b:1\)",
+            id="a worker with a name",
         ),
-        (
+        pytest.param(
             "Unavailable",
             "reset\n",
             True,
             r"A worker was lost \(reset\). The last .* on all workers to resume",
+            id="a worker without a name",
         ),
-        (
+        pytest.param(
             "Internal",
             "out of memory",
             False,
             r"TensorFlow failed \(out of memory\). .* run the same command again to",
+            id="TensorFlow on one machine",
         ),
     ],
 )
@@ -211,7 +214,7 @@ def test_a_failure_of_tensorflow_is_an_error_with_a_remedy(
     monkeypatch, kind, said, several, message
 ):
     monkeypatch.setenv("TF_CONFIG", WORKERS)
-    monkeypatch.setattr(distribution, "has_several_workers", lambda strategy: several)
+    monkeypatch.setattr(distribution, "has_several_workers", Mock(return_value=several))
     with (
         pytest.raises(RunError, match=message),
         fail_if_worker_is_lost(tf.distribute.get_strategy()),

@@ -25,7 +25,7 @@ def timed(monkeypatch) -> list:
         timed_options.append(options)
         return EPOCH, END
 
-    monkeypatch.setattr(pace, "_measure", measure)
+    monkeypatch.setattr(pace, "measure_seconds", measure)
     return timed_options
 
 
@@ -59,25 +59,31 @@ def _encode(directory, text: str) -> EncodedCorpus:
 def test_time_of_an_epoch_counts_its_updates_and_its_validation(tmp_path, monkeypatch):
     encoded = _encode(tmp_path, "a b c d\n" * 500)
     times = {"fit": 3.0, "evaluate": 5.0}
-    monkeypatch.setattr(pace, "_time", lambda run, steps: times[run.func.__name__])
+
+    def find_time(run, steps):
+        return times[run.func.__name__]
+
+    monkeypatch.setattr(pace, "time_steps", find_time)
     statistics = TextStatistics(tokens=2500, vocabulary_size=encoded.vocabulary_size)
     chosen = choose_options({"batch_size": 100}, statistics)
     validation = 5.0 * 2000 / pace.VALIDATION_BATCH
-    assert pace._measure(chosen, encoded, 2500) == pytest.approx(
-        (3.0 * 25 + validation, 3 * validation)
-    )
+    expected = (3.0 * 25 + validation, 3 * validation)
+    assert pace.measure_seconds(chosen, encoded, 2500) == pytest.approx(expected)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     "text, given",
-    [("a b\n", {}), ("a b\n", {"boundary": "stream"}), ("a b\nb a\n" * 3, {"segment": 3})],
-    ids=str,
+    [
+        pytest.param("a b\n", {}, id="two words"),
+        pytest.param("a b\n", {"boundary": "stream"}, id="two words of a stream"),
+        pytest.param("a b\nb a\n" * 3, {"segment": 3}, id="twelve words in segments"),
+    ],
 )
 def test_texts_of_a_few_words_are_timed(tmp_path, monkeypatch, text, given):
-    monkeypatch.setattr(pace, "_SECONDS", 0.0)
+    monkeypatch.setattr(pace, "MEASURED_SECONDS", 0.0)
     encoded = _encode(tmp_path, text)
     statistics = TextStatistics(tokens=len(text), vocabulary_size=encoded.vocabulary_size)
     chosen = choose_options(given, statistics)
-    epoch, end = pace._measure(chosen, encoded, len(text.split()))
+    epoch, end = pace.measure_seconds(chosen, encoded, len(text.split()))
     assert 0 < epoch < np.inf and 0 < end < np.inf

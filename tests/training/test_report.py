@@ -2,6 +2,7 @@
 Kneser-Ney.
 """
 
+import functools
 import json
 import math
 import re
@@ -116,7 +117,8 @@ _ODD = [
 
 def test_odd_words_are_shown_as_text(tmp_path, small_options, monkeypatch, capsys):
     sentences = [[_ODD[(first + i) % 10] for i in range(5)] for first in range(10)]
-    corpus = Corpus("</h1><b>&", "whitespace", dict.fromkeys(SPLITS, lambda: iter(sentences)))
+    read = functools.partial(iter, sentences)
+    corpus = Corpus("</h1><b>&", "whitespace", dict.fromkeys(SPLITS, read))
     small = {"epochs": 1, "batch_size": 16, "min_count": 1, "num_sampled": 3}
     options = small_options.replace(objective="nce", boundary="stream", **small)
     with monkeypatch.context() as context:

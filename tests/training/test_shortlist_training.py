@@ -118,21 +118,29 @@ def test_background_of_a_different_directory_is_copied(tmp_path, train_tiny, no_
     assert status == 0 and same["test"] == metrics["test"], error
 
 
+def _delete_the_network(path):
+    (path / "0" / "model.keras").unlink()
+
+
+def _make_the_network_uniform(path):
+    (path / "0" / "config.json").write_text('{"kind": "uniform"}')
+
+
+def _link_the_background(path):
+    real = (path / "1").rename(path / "real")
+    (path / "1").symlink_to(real)
+
+
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (
-            lambda path: (path / "0" / "model.keras").unlink(),
-            "model.keras does not exist: training",
-        ),
-        (
-            lambda path: (path / "0" / "config.json").write_text('{"kind": "uniform"}'),
+        pytest.param(_delete_the_network, "model.keras does not exist: training", id="no network"),
+        pytest.param(
+            _make_the_network_uniform,
             "`network` must be a network of a short-list",
+            id="a model of another kind",
         ),
-        (
-            lambda path: (path / "1").symlink_to((path / "1").rename(path / "real")),
-            "1 is a symbolic link",
-        ),
+        pytest.param(_link_the_background, "1 is a symbolic link", id="a link"),
     ],
 )
 def test_damaged_directories_are_refused(directory, tmp_path, damage, message):

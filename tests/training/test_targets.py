@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_nplm import Options, ngram_dataset, open_corpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
-from keras_nplm.training.fit import _divide_epoch
+from keras_nplm.training.fit import divide_epoch
 from keras_nplm.training.targets import TrainingTargets
 
 
@@ -34,7 +34,7 @@ def test_each_epoch_has_a_batch_for_each_update(tmp_path, sizes, share, segment)
     encoded = _encode(tmp_path, sizes, share)
     options = Options.of(order=3, segment=segment, batch_size=segment)
     targets = TrainingTargets.of(options, encoded)
-    batch_size, steps, _ = _divide_epoch(options, targets, tf.distribute.get_strategy())
+    batch_size, steps, _ = divide_epoch(options, targets, tf.distribute.get_strategy())
     dataset = ngram_dataset(
         encoded.for_training(), 3, batch_size, segment=segment, drop_remainder=True
     )

@@ -101,8 +101,8 @@ class SampledObjective(Objective):
 
     def losses(self, scores: Scores, target_ids: Tensor) -> Losses:
         if self.held_out is not None:
-            target_ids = self._replace_at_random(target_ids, self.held_out)
-        sampled_ids = self.noise.draw(self._draw_strata(self.num_sampled))
+            target_ids = self.replace_at_random(target_ids, self.held_out)
+        sampled_ids = self.noise.draw(self.draw_strata(self.num_sampled))
         return Losses(self.contrast(scores, target_ids, sampled_ids), None)
 
     def contrast(self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor) -> Tensor:
@@ -136,12 +136,12 @@ class SampledObjective(Objective):
         """Return ln k Q(w): how often each word is expected among the samples."""
         return rows(self.log_q, word_ids) + float(np.log(self.num_sampled))
 
-    def _draw_strata(self, number: int) -> Tensor:
+    def draw_strata(self, number: int) -> Tensor:
         """Return a random number from each of `number` equal parts of [0, 1)."""
         within = keras.random.uniform((number,), seed=self.seed_generator)
         return (ops.arange(number, dtype="float32") + within) / number
 
-    def _replace_at_random(self, target_ids: Tensor, held_out: "_WordSampler") -> Tensor:
+    def replace_at_random(self, target_ids: Tensor, held_out: "_WordSampler") -> Tensor:
         """Return the targets, with held-out words in place of a share ε of them."""
         shape = ops.shape(target_ids)
         words = held_out.draw(keras.random.uniform(shape, seed=self.seed_generator))

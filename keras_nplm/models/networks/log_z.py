@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.evaluation import Block, Collector
+from keras_nplm.models.collectors import Block, Collector
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.self_normalised import SelfNormalised
 

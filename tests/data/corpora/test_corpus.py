@@ -99,12 +99,13 @@ def test_brown_has_the_split_and_vocabulary_of_the_paper(brown_directory):
 def test_the_brown_builder_has_the_sentences_of_the_corpus(brown_directory):
     import tensorflow_datasets as tfds
 
-    manager = types.SimpleNamespace(download=lambda url: brown_directory / "brown.zip")
+    def download(url):
+        return brown_directory / "brown.zip"
+
+    manager = types.SimpleNamespace(download=download)
     corpus = open_corpus("brown/marks", data_dir=str(brown_directory))
-    for split, examples in (
-        tfds.builder_cls("brown")(config="marks")._split_generators(manager).items()
-    ):
-        assert [words for _, example in examples if (words := example["text"].split())] == list(
-            corpus.sentences(split)
-        )
+    builder = tfds.builder_cls("brown")(config="marks")
+    for split, examples in builder._split_generators(manager).items():
+        lines = [example["text"].split() for _, example in examples]
+        assert [words for words in lines if words] == list(corpus.sentences(split))
     assert next(corpus.sentences("train"))[:2] == ["<text>", "<paragraph>"]

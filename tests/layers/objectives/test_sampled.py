@@ -29,7 +29,7 @@ def start(objective: SampledObjective, counts: np.ndarray, min_count: int = 1) -
 
 def draw(objective: SampledObjective) -> np.ndarray:
     """Return the negative samples of the next step."""
-    strata = objective._draw_strata(objective.num_sampled)
+    strata = objective.draw_strata(objective.num_sampled)
     return np.asarray(objective.noise.draw(strata))
 
 
@@ -81,7 +81,7 @@ def test_targets_are_replaced_by_held_out_words(kind):
     counts[20:] = 0
     start(objective, counts, min_count=4)
     targets = np.full(20_000, 4, np.int32)
-    replaced = np.asarray(objective._replace_at_random(targets, objective.held_out))
+    replaced = np.asarray(objective.replace_at_random(targets, objective.held_out))
     assert np.mean(replaced != 4) == pytest.approx(0.2, abs=0.01)
     assert set(replaced) == {4, *range(20, V)}
 

@@ -215,8 +215,8 @@ def draw_words(network: ContextNetwork, targets: np.ndarray) -> tuple[np.ndarray
     state = objective.seed_generator.state
     before = state.numpy()
     if objective.held_out_mass:
-        targets = objective._replace_at_random(targets, objective.held_out).numpy()
-    samples = objective.noise.draw(objective._draw_strata(objective.num_sampled)).numpy()
+        targets = objective.replace_at_random(targets, objective.held_out).numpy()
+    samples = objective.noise.draw(objective.draw_strata(objective.num_sampled)).numpy()
     state.assign(before)
     return targets, samples
 

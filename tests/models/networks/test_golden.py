@@ -1,5 +1,6 @@
 """What the networks of an earlier commit computed, in `../shared/golden`: the redesign keeps it."""
 
+import functools
 from pathlib import Path
 
 import keras
@@ -28,6 +29,10 @@ H = 8
 pytestmark = pytest.mark.skipif(not GOLDEN.exists(), reason="needs ../shared/golden")
 
 
+partial = functools.partial
+full_head = partial(LinearHead, V)
+
+
 def build_paper(**options):
     return NPLM(
         V,
@@ -39,24 +44,24 @@ def build_paper(**options):
     )
 
 
-def build_short(head=None, objective=None, kind=ContextNetwork):
+def build_short(make_head=full_head, make_objective=Likelihood, kind=ContextNetwork):
     return kind(
         order=5,
         embed=ContextEmbedding(V, M, name="embed"),
         hidden=TanhHidden(H, name="hidden"),
-        head=head or LinearHead(V, name="prob"),
-        objective=objective or Likelihood(),
+        head=make_head(name="prob"),
+        objective=make_objective(),
         boundary="stream",
     )
 
 
-def build_long(kind=ContextNetwork, objective=None, boundary="stream"):
+def build_long(kind=ContextNetwork, make_objective=Likelihood, boundary="stream"):
     return kind(
         order=9,
         embed=AveragedContext(V, M, averages_after=(3, 5), name="embed"),
         hidden=DeepHidden(H, activation="gelu", residual_blocks=1, layer_norm=True, name="hidden"),
         head=LinearHead(V, name="prob"),
-        objective=objective or Likelihood(),
+        objective=make_objective(),
         boundary=boundary,
     )
 
@@ -72,23 +77,23 @@ def build_energy():
 
 BUILDERS = {
     "paper": build_paper,
-    "paper_direct": lambda: build_paper(direct_connections=True),
-    "paper_no_hidden": lambda: build_paper(direct_connections=True, hidden_units=0),
-    "paper_weight_decay": lambda: build_paper(direct_connections=True, weight_decay=0.01),
-    "averaged_deep": lambda: build_long(boundary="sentence"),
-    "averaged_deep_text": lambda: build_long(boundary="text"),
-    "held_out_self_normalised": lambda: build_short(objective=Likelihood(0.1, 0.3)),
-    "low_rank": lambda: build_short(LinearHead(V, rank=4, name="prob")),
-    "tied": lambda: build_short(LinearHead(V, tied=True, name="prob")),
-    "shortlist": lambda: build_short(LinearHead(V, num_outputs=24, name="prob")),
-    "nce": lambda: build_short(objective=NoiseContrastive()),
-    "sampled": lambda: build_short(objective=SampledSoftmax()),
-    "adaptive": lambda: build_short(AdaptiveHead(V, cutoffs=(20, 40), name="prob")),
+    "paper_direct": partial(build_paper, direct_connections=True),
+    "paper_no_hidden": partial(build_paper, direct_connections=True, hidden_units=0),
+    "paper_weight_decay": partial(build_paper, direct_connections=True, weight_decay=0.01),
+    "averaged_deep": partial(build_long, boundary="sentence"),
+    "averaged_deep_text": partial(build_long, boundary="text"),
+    "held_out_self_normalised": partial(build_short, make_objective=partial(Likelihood, 0.1, 0.3)),
+    "low_rank": partial(build_short, partial(LinearHead, V, rank=4)),
+    "tied": partial(build_short, partial(LinearHead, V, tied=True)),
+    "shortlist": partial(build_short, partial(LinearHead, V, num_outputs=24)),
+    "nce": partial(build_short, make_objective=NoiseContrastive),
+    "sampled": partial(build_short, make_objective=SampledSoftmax),
+    "adaptive": partial(build_short, partial(AdaptiveHead, V, cutoffs=(20, 40))),
     "energy": build_energy,
-    "pointer": lambda: build_long(PointerNetwork),
-    "pointer_sentence": lambda: build_long(PointerNetwork, boundary="sentence"),
-    "pointer_nce": lambda: build_long(PointerNetwork, NoiseContrastive()),
-    "hybrid": lambda: build_short(kind=HybridNetwork),
+    "pointer": partial(build_long, PointerNetwork),
+    "pointer_sentence": partial(build_long, PointerNetwork, boundary="sentence"),
+    "pointer_nce": partial(build_long, PointerNetwork, NoiseContrastive),
+    "hybrid": partial(build_short, kind=HybridNetwork),
 }
 
 

@@ -119,21 +119,26 @@ def assert_freed(references):
     assert [reference() for reference in references] == [None] * len(references)
 
 
+def count_gradients() -> int:
+    """Return the number of functions of gradients that TensorFlow keeps."""
+    return len(tf_ops._gradient_registry.list())
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("build", [build_nce, build_half, build_energy])
 def test_a_dropped_network_is_freed(build):
     train_and_drop(build(30))
-    registered = len(tf_ops._gradient_registry.list())
+    registered = count_gradients()
     keras.backend.clear_session()
     assert_freed(train_and_drop(build(31)))
-    assert len(tf_ops._gradient_registry.list()) == registered
+    assert count_gradients() == registered
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("build", [build_tiles, build_pointer, build_adaptive])
 def test_a_network_used_in_every_way_is_freed(build, tmp_path):
     use_in_every_way_and_drop(build(30), tmp_path)
-    registered = len(tf_ops._gradient_registry.list())
+    registered = count_gradients()
     keras.backend.clear_session()
     assert_freed(use_in_every_way_and_drop(build(31), tmp_path))
-    assert len(tf_ops._gradient_registry.list()) == registered
+    assert count_gradients() == registered

@@ -22,7 +22,7 @@ from keras_nplm import (
     evaluate,
 )
 from keras_nplm.layers.hidden import NoHidden
-from keras_nplm.models.evaluation import Perplexity
+from keras_nplm.models.collectors import Perplexity
 from keras_nplm.models.networks.log_z import LogZ
 from keras_nplm.models.networks.self_normalised import SelfNormalised
 from tests.formulas import log_softmax

@@ -1,5 +1,7 @@
 """Training: losses, logs, sample weights, what is never computed, the user's own loss and call."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -188,7 +190,11 @@ def test_callbacks_see_the_perplexity():
     model = build_nplm()
     data = make_batch(size=64)
     seen = []
-    callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(logs))
+
+    def record(epoch, logs):
+        seen.append(logs)
+
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=record)
     stop = keras.callbacks.EarlyStopping("val_perplexity", mode="min", min_delta=1e9, patience=1)
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     model.fit(*data, validation_data=data, epochs=5, verbose=0, callbacks=[callback, stop])
@@ -357,9 +363,8 @@ def test_an_unknown_width_that_is_wrong_stops_training():
     contexts = np.full((2, ORDER), 4, np.int32)
     targets = np.full(2, 4, np.int32)
     signature = (tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32))
-    data = tf.data.Dataset.from_generator(
-        lambda: iter([(contexts, targets)]), output_signature=signature
-    )
+    read = functools.partial(iter, [(contexts, targets)])
+    data = tf.data.Dataset.from_generator(read, output_signature=signature)
     model = build_nplm()
     model.compile("sgd")
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[2,4\].*\[\?,3\]"):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from keras_nplm import InputError
-from keras_nplm.language_model.rescoring.nbest import NBestFile
-from keras_nplm.language_model.rescoring.writer import open_nbest_writer
+from keras_nplm.rescoring.nbest import NBestFile
+from keras_nplm.rescoring.writer import open_nbest_writer
 
 MOSES = (
     "0 ||| das haus ist klein ||| LexicalReordering0= -1.5 0 -0.25 LM0= -20.5 WordPenalty0= -4 "
@@ -70,7 +70,13 @@ def test_the_fields_of_each_format(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("header", ["", "ID\tHypothesis\tam\n"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param("", id="no header"),
+        pytest.param("ID\tHypothesis\tam\n", id="a header"),
+    ],
+)
 def test_headers_and_blank_lines_are_no_hypotheses(tmp_path, header):
     first, second = _read(
         tmp_path / "list.TSV", f"\n{header}0\ta b\t-1\n \t\n0\tc\t-2\n\n1\td\t-3\n\n"
@@ -82,28 +88,41 @@ def test_headers_and_blank_lines_are_no_hypotheses(tmp_path, header):
     )
 
 
-_MOSES = "0 ||| a ||| LM= -1 ||| -3 ||| x\n0 ||| b ||| LM= -2 ||| -4 ||| y\n"
-_WRITTEN = {
-    _MOSES: "0 ||| b ||| LM= -2 nplm= -1.000000 nplm_words= 1.000000 nplm_before= -4 ||| 7.000000 "
-    "||| y\n"
-    "0 ||| a ||| LM= -1 nplm= -0.000000 nplm_words= 1.000000 nplm_before= -3 ||| 5.000000 ||| x\n",
-    "0 ||| a ||| \n0 ||| b |||\n": "0 ||| b ||| nplm= -1.000000 nplm_words= 1.000000 ||| 7.000000\n"
-    "0 ||| a ||| nplm= -0.000000 nplm_words= 1.000000 ||| 5.000000\n",
-    "id\thypothesis\tam\n0\ta\t1\n0\tb\t2\n": "id\thypothesis\tam\tnplm\tnplm_words\tnplm_total\n"
-    "0\tb\t2\t-1.000000\t1.000000\t7.000000\n0\ta\t1\t-0.000000\t1.000000\t5.000000\n",
-    "u-1 a\nu-2 b\n": "u-2 b\nu-1 a\n",
-}
-
-
-@pytest.mark.parametrize("text", _WRITTEN)
-def test_new_features_and_totals_are_written(tmp_path, text):
+@pytest.mark.parametrize(
+    "text, written",
+    [
+        pytest.param(
+            "0 ||| a ||| LM= -1 ||| -3 ||| x\n0 ||| b ||| LM= -2 ||| -4 ||| y\n",
+            "0 ||| b ||| LM= -2 nplm= -1.000000 nplm_words= 1.000000 nplm_before= -4 ||| 7.000000 "
+            "||| y\n"
+            "0 ||| a ||| LM= -1 nplm= -0.000000 nplm_words= 1.000000 nplm_before= -3 ||| 5.000000 "
+            "||| x\n",
+            id="moses with scores",
+        ),
+        pytest.param(
+            "0 ||| a ||| \n0 ||| b |||\n",
+            "0 ||| b ||| nplm= -1.000000 nplm_words= 1.000000 ||| 7.000000\n"
+            "0 ||| a ||| nplm= -0.000000 nplm_words= 1.000000 ||| 5.000000\n",
+            id="moses without scores",
+        ),
+        pytest.param(
+            "id\thypothesis\tam\n0\ta\t1\n0\tb\t2\n",
+            "id\thypothesis\tam\tnplm\tnplm_words\tnplm_total\n"
+            "0\tb\t2\t-1.000000\t1.000000\t7.000000\n"
+            "0\ta\t1\t-0.000000\t1.000000\t5.000000\n",
+            id="tsv",
+        ),
+        pytest.param("u-1 a\nu-2 b\n", "u-2 b\nu-1 a\n", id="kaldi"),
+    ],
+)
+def test_new_features_and_totals_are_written(tmp_path, text, written):
     file = _open(tmp_path / "list", text)
     with open_nbest_writer(tmp_path / "out", file.format, file.header) as write:
         for nbest in file:
             nbest = nbest.with_features({"nplm": -np.arange(2.0), "nplm_words": np.ones(2)})
             nbest.totals = np.array([5.0, 7.0])
             write(nbest.reorder(np.array([1, 0])))
-    assert (tmp_path / "out").read_text() == _WRITTEN[text]
+    assert (tmp_path / "out").read_text() == written
     if file.format == "kaldi":
         assert (tmp_path / "out.nplm").read_text() == "u-2 1.000000\nu-1 0.000000\n"
         assert (tmp_path / "out.nplm_total").read_text() == "u-2 -7.000000\nu-1 -5.000000\n"
@@ -112,18 +131,52 @@ def test_new_features_and_totals_are_written(tmp_path, text):
 @pytest.mark.parametrize(
     "text, costs, message",
     [
-        ("0 ||| a ||| LM= -1 ||| -1\n0 ||| a\n", None, "list, line 2: expected `id"),
-        ("0 ||| a ||| LM= x ||| -1\n", None, "list, line 1: 'x' is not a finite number"),
-        (
+        pytest.param(
+            "0 ||| a ||| LM= -1 ||| -1\n0 ||| a\n",
+            None,
+            "list, line 2: expected `id",
+            id="moses, a line without features",
+        ),
+        pytest.param(
+            "0 ||| a ||| LM= x ||| -1\n",
+            None,
+            "list, line 1: 'x' is not a finite number",
+            id="moses, a feature that is no number",
+        ),
+        pytest.param(
             "0 ||| a ||| ||| 1\n1 ||| a ||| ||| 1\n0 ||| a ||| ||| 1\n",
             None,
             "list, line 3: the id 0 occurs again",
+            id="moses, a list in two places",
         ),
-        ("u-1 a\nu b\n", None, "list, line 2: expected `utterance-k words`"),
-        ("0\ta\t1\n0\tb\n", None, "list, line 2: expected 3 columns"),
-        ("some words\n", None, "list is not in a known format"),
-        (KALDI, COSTS.replace("utt-a-2 11\n", ""), "costs, line 2: expected `utt-a-2 number`"),
-        (KALDI, COSTS.replace("utt_b-2 -2\n", ""), "costs ends before utt_b-2"),
+        pytest.param(
+            "u-1 a\nu b\n",
+            None,
+            "list, line 2: expected `utterance-k words`",
+            id="kaldi, an utterance without a rank",
+        ),
+        pytest.param(
+            "0\ta\t1\n0\tb\n", None, "list, line 2: expected 3 columns", id="tsv, a short line"
+        ),
+        pytest.param("some words\n", None, "list is not in a known format", id="no format"),
+        pytest.param(
+            KALDI,
+            COSTS.replace("utt-a-2 11\n", ""),
+            "costs, line 2: expected `utt-a-2 number`",
+            id="kaldi, a missing cost",
+        ),
+        pytest.param(
+            KALDI,
+            COSTS.replace("utt_b-2 -2\n", ""),
+            "costs ends before utt_b-2",
+            id="kaldi, a missing last cost",
+        ),
+        pytest.param(
+            KALDI,
+            f"{COSTS}utt_c-1 2\n",
+            "costs, line 5: .* has no hypothesis for this line",
+            id="kaldi, a cost too many",
+        ),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, text, costs, message):

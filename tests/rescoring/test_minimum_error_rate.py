@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_nplm.language_model.rescoring.minimum_error_rate import (
+from keras_nplm.rescoring.minimum_error_rate import (
     Candidates,
     line_search,
     minimise_error,
     tune,
 )
-from keras_nplm.language_model.rescoring.nbest import NBestList
+from keras_nplm.rescoring.nbest import NBestList
 
 
 def _draw_candidates(random: np.random.Generator, features: int) -> Candidates:
@@ -60,7 +60,11 @@ def test_the_line_search_finds_what_trying_every_interval_finds():
 
 @pytest.mark.parametrize(
     "corners, middle",
-    [([0, 1, 2, 12], 7.0), ([0, 10, 11, 12], 5.0), ([0, 1, 2, 3], 0.5)],
+    [
+        pytest.param([0, 1, 2, 12], 7.0, id="the last is the widest"),
+        pytest.param([0, 10, 11, 12], 5.0, id="the first is the widest"),
+        pytest.param([0, 1, 2, 3], 0.5, id="the first of equals"),
+    ],
 )
 def test_line_search_takes_the_widest_interval(corners, middle):
     """Lines of the slopes 0 to 4 that meet at the corners.
@@ -81,10 +85,12 @@ def test_search_ends_where_no_step_reduces_the_loss(monkeypatch):
     weights is kept.
     """
     searched = []
-    module = "keras_nplm.language_model.rescoring.minimum_error_rate"
-    monkeypatch.setattr(
-        f"{module}.line_search", lambda *given: searched.append(given) or line_search(*given)
-    )
+
+    def search(candidates, weights, direction):
+        searched.append(direction)
+        return line_search(candidates, weights, direction)
+
+    monkeypatch.setattr("keras_nplm.rescoring.minimum_error_rate.line_search", search)
     candidates = Candidates(
         np.array([[3.0, 1], [1, 3], [0, 0]]), np.array([0]), np.array([1.0, 1, 2])
     )
@@ -105,7 +111,9 @@ def test_tuned_weights_are_never_worse_than_their_beginnings(seed):
     assert (minimise_error(candidates, starts, restarts=2)[0] == weights).all()
 
 
-@pytest.mark.parametrize("columns", [["score"], ["score", "twice"], ["score", "constant"]])
+@pytest.mark.parametrize(
+    "columns", [["score"], ["score", "twice"], ["score", "constant"]], ids=" and ".join
+)
 @pytest.mark.parametrize("start", [0.0, 1.0])
 def test_tuned_weights_rank_hypotheses(columns, start):
     """The right hypothesis is always first, so weights that rank nothing would have no word
@@ -125,10 +133,11 @@ def test_tuned_weights_rank_hypotheses(columns, start):
                 str(number), [*"abcd"], {name: values[name] for name in ({*columns} | {"nplm"})}
             )
         )
-    weights = dict.fromkeys(columns, start)
-    tuned = tune(
-        lists, lambda lists: [np.array([0.0, 1, 1, 1]) for _ in lists], weights, restarts=1
-    )
+
+    def find_losses(lists):
+        return [np.array([0.0, 1, 1, 1]) for _ in lists]
+
+    tuned = tune(lists, find_losses, dict.fromkeys(columns, start), restarts=1)
     totals = [
         sum(weight * one.features.get(name, 0) for name, weight in tuned.items()) for one in lists
     ]

@@ -8,14 +8,30 @@ from collections.abc import Mapping
 
 from keras_nplm.io.text import SPACES, split_fields
 
-DECODER_SCORE = "score"  # the feature that holds the decoder's total, in formats that have one
+# the feature that holds the decoder's total, in formats that have one
+DECODER_SCORE = "score"
+# between the fields of Moses
 SEPARATOR = "|||"
+# the name of features of Moses that have none
 UNNAMED = "feature"
 TSV_HEADER = ("id", "hypothesis")
 # utterance and rank
 _KALDI_LINE = re.compile(rf"[{SPACES}]*([^{SPACES}]+)-([0-9]+)(?:[{SPACES}]+(.*))?", re.DOTALL)
 
-ParsedLine = tuple[str, str, dict[str, float]]  # id, hypothesis, features
+# id, hypothesis, features
+ParsedLine = tuple[str, str, dict[str, float]]
+
+# an escaped ampersand is last, so that it starts no further escape
+_MOSES_ESCAPES = {
+    "&#124;": "|",
+    "&lt;": "<",
+    "&gt;": ">",
+    "&apos;": "'",
+    "&quot;": '"',
+    "&#91;": "[",
+    "&#93;": "]",
+    "&amp;": "&",
+}
 
 
 def parse_number(text: str) -> float:
@@ -24,17 +40,15 @@ def parse_number(text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
+    # Python's numbers may have underscores, as in 1_000
     if not math.isfinite(value) or "_" in text:
         raise ValueError(f"{text.strip()[:40]!r} is not a finite number")
     return value
 
 
-# An escaped ampersand is last, so that it starts no further escape.
-_MOSES_ESCAPES = "&#124; | &lt; < &gt; > &apos; ' &quot; \" &#91; [ &#93; ] &amp; &".split()
-
-
 def unescape_moses(text: str) -> str:
-    for escape, character in zip(_MOSES_ESCAPES[::2], _MOSES_ESCAPES[1::2], strict=True):
+    """Replace the escapes of Moses's tokenizer by their characters."""
+    for escape, character in _MOSES_ESCAPES.items():
         text = text.replace(escape, character)
     return text
 
@@ -48,33 +62,48 @@ def parse_moses_line(line: str) -> ParsedLine:
         raise ValueError(
             f"expected `id {SEPARATOR} hypothesis {SEPARATOR} features {SEPARATOR} score`"
         )
-    features = _parse_moses_features(fields[2])
-    if len(fields) > 3:
-        _set_feature(features, DECODER_SCORE, parse_number(fields[3]))
-    return fields[0], unescape_moses(fields[1]), features
+    name, hypothesis, feature_field, *others = fields
+    features = _parse_moses_features(feature_field)
+    if others:
+        _set_feature(features, DECODER_SCORE, parse_number(others[0]))
+    return name, unescape_moses(hypothesis), features
 
 
 def _parse_moses_features(field: str) -> dict[str, float]:
-    groups: dict[str, list[float]] = {}
-    name = UNNAMED
-    for token in split_fields(field):
-        prefix, _, value = token.rpartition("=") if token[-1] != ":" else (token[:-1], ":", "")
-        if not prefix:
-            value = token
-        elif prefix in groups:
-            raise ValueError(f"the feature {prefix} occurs twice")
-        else:
-            name, groups[prefix] = prefix, []
-        if value:
-            groups.setdefault(name, []).append(parse_number(value))
     features: dict[str, float] = {}
-    for name, values in groups.items():
+    for name, values in _group_moses_values(field).items():
         if not values:
             raise ValueError(f"the feature {name} has no value")
-        is_single = len(values) == 1 and name != UNNAMED
+        if len(values) == 1 and name != UNNAMED:
+            _set_feature(features, name, values[0])
+            continue
         for number, value in enumerate(values, start=1):
-            _set_feature(features, name if is_single else f"{name}.{number}", value)
+            _set_feature(features, f"{name}.{number}", value)
     return features
+
+
+def _group_moses_values(field: str) -> dict[str, list[float]]:
+    """Return the values after each name: `name= value …`, `name: value …` or `name=value`.
+
+    A name may contain an equals sign: the last one ends it.
+    """
+    groups: dict[str, list[float]] = {}
+    current = UNNAMED
+    for token in split_fields(field):
+        if token.endswith(":"):
+            name = token[:-1]
+            value = ""
+        else:
+            name, _, value = token.rpartition("=")
+        if not name:
+            # `token` is a number of the current feature, or no number at all
+            groups.setdefault(current, []).append(parse_number(token))
+            continue
+        if name in groups:
+            raise ValueError(f"the feature {name} occurs twice")
+        current = name
+        groups[name] = [parse_number(value)] if value else []
+    return groups
 
 
 def _set_feature(features: dict[str, float], name: str, value: float) -> None:
@@ -88,24 +117,29 @@ def extend_moses_line(line: str, new_features: Mapping[str, float], total: float
 
     A total replaces the score, which is kept as a feature `NAME_before`.
     """
-    fields = line.split(SEPARATOR)
-    named = [f"{name}= {value:.6f}" for name, value in new_features.items()]
+    name, hypothesis, features, *others = line.split(SEPARATOR)
+    added = [f"{feature}= {value:.6f}" for feature, value in new_features.items()]
     if total is not None:
-        if len(fields) > 3:
-            named.append(
-                f"{next(iter(new_features), DECODER_SCORE)}_before= {fields[3].strip(SPACES)}"
-            )
-        fields[3:4] = [f" {total:.6f}" + (" " if len(fields) > 4 else "")]
-    if named:
-        fields[2] = " ".join([fields[2].rstrip(SPACES), *named]) + (" " if len(fields) > 3 else "")
-    return SEPARATOR.join(fields)
+        if others:
+            model = next(iter(new_features), DECODER_SCORE)
+            before = others[0].strip(SPACES)
+            added.append(f"{model}_before= {before}")
+        # a space before each separator, none at the end of the line
+        end = " " if len(others) > 1 else ""
+        others[:1] = [f" {total:.6f}{end}"]
+    if added:
+        end = " " if others else ""
+        features = " ".join([features.rstrip(SPACES), *added]) + end
+    return SEPARATOR.join([name, hypothesis, features, *others])
 
 
 def parse_kaldi_line(line: str) -> ParsedLine:
     """Parse `utterance-k words`, hypothesis k of an utterance."""
-    if not (match := _KALDI_LINE.fullmatch(line)):
+    match = _KALDI_LINE.fullmatch(line)
+    if match is None:
         raise ValueError("expected `utterance-k words`, k the rank")
-    return match[1], (match[3] or "").strip(SPACES), {}
+    utterance, _, words = match.groups(default="")
+    return utterance, words.strip(SPACES), {}
 
 
 def parse_kaldi_cost(line: str, key: str) -> float:
@@ -121,13 +155,11 @@ def parse_tsv_line(line: str, columns: list[str]) -> ParsedLine:
     fields = line.split("\t")
     if len(fields) != len(columns):
         raise ValueError(f"expected {len(columns)} columns, as in line 1, and found {len(fields)}")
-    if not (name := fields[0].strip(SPACES)):
+    name, hypothesis = (field.strip(SPACES) for field in fields[:2])
+    if not name:
         raise ValueError("the id is empty")
-    return (
-        name,
-        fields[1].strip(SPACES),
-        dict(zip(columns[2:], map(parse_number, fields[2:]), strict=True)),
-    )
+    values = map(parse_number, fields[2:])
+    return name, hypothesis, dict(zip(columns[2:], values, strict=True))
 
 
 def name_tsv_columns(first_line: str) -> list[str]:
@@ -138,13 +170,15 @@ def name_tsv_columns(first_line: str) -> list[str]:
     if len(fields) < 2:
         raise ValueError("expected id, hypothesis and features between tabs")
     if is_tsv_header(first_line):
-        if len({*fields, ""}) <= len(fields):
+        if "" in fields or len(set(fields)) < len(fields):
             raise ValueError(
                 "a column of the header has no name, or two columns have the same name"
             )
         return fields
-    further = (f"{DECODER_SCORE}.{number}" for number in range(2, len(fields) - 1))
-    return [*TSV_HEADER, DECODER_SCORE, *further][: len(fields)]
+    scores = (f"{DECODER_SCORE}.{number}" for number in range(2, len(fields) - 1))
+    names = [*TSV_HEADER, DECODER_SCORE, *scores]
+    # a file of ids and hypotheses alone has no score
+    return names[: len(fields)]
 
 
 def is_tsv_header(line: str) -> bool:

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import InputError
-from keras_nplm.language_model.rescoring.features import rank_lists
-from keras_nplm.language_model.rescoring.losses import WordErrors, read_references
-from keras_nplm.language_model.rescoring.minimum_error_rate import tune
-from keras_nplm.language_model.rescoring.nbest import NBestList
+from keras_nplm.rescoring.losses import WordErrors, read_references
+from keras_nplm.rescoring.minimum_error_rate import tune
+from keras_nplm.rescoring.nbest import NBestList
+from keras_nplm.rescoring.ranking import rank_lists
 
 FEATURES = {"score": np.array([-1.0, -2, -2]), "nplm": np.array([-9.0, -4, -4])}
 LISTS_WITH_SCORES = [NBestList("0", [*"abc"], FEATURES)]
@@ -17,7 +17,11 @@ LISTS = [NBestList("0", ["the cat", "the old cat", ""]), NBestList("2", ["a"])]
 
 
 @pytest.mark.parametrize(
-    "weights, totals", [({"score": 2, "nplm": 1}, [-8, -8, -11]), (None, [-6, -6, -10])]
+    "weights, totals",
+    [
+        pytest.param({"score": 2, "nplm": 1}, [-8, -8, -11], id="given weights"),
+        pytest.param(None, [-6, -6, -10], id="default weights"),
+    ],
 )
 def test_lists_are_ranked_by_weighted_features(weights, totals):
     (nbest,) = rank_lists(
@@ -51,9 +55,13 @@ def test_word_errors_are_the_edit_distance(hypotheses, reference):
 @pytest.mark.parametrize(
     "format, text, expected",
     [
-        ("moses", "it &apos;s\n\nb\n", {"0": "it 's", "1": "", "2": "b"}),
-        ("kaldi", "u1 the cat\nu2\n", {"u1": "the cat", "u2": ""}),
-        ("tsv", "a b\tthe cat\n", {"a b": "the cat"}),
+        pytest.param(
+            "moses", "it &apos;s\n\nb\n", {"0": "it 's", "1": "", "2": "b"}, id="moses, by number"
+        ),
+        pytest.param(
+            "kaldi", "u1 the cat\nu2\n", {"u1": "the cat", "u2": ""}, id="kaldi, by utterance"
+        ),
+        pytest.param("tsv", "a b\tthe cat\n", {"a b": "the cat"}, id="tsv, by id"),
     ],
 )
 def test_references_are_read_in_each_format(tmp_path, format, text, expected):
@@ -61,22 +69,34 @@ def test_references_are_read_in_each_format(tmp_path, format, text, expected):
     assert read_references(tmp_path / "references", format) == expected
 
 
+def test_a_list_without_a_reference_is_refused():
+    with pytest.raises(InputError, match="List 2 has no reference"):
+        WordErrors({"0": "a"})(LISTS)
+
+
+def test_tuning_without_lists_is_refused():
+    with pytest.raises(InputError, match="1 N-best list or more"):
+        tune([], WordErrors({}))
+
+
 @pytest.mark.parametrize(
-    "call, message",
+    "lists, weights, message",
     [
-        (lambda: WordErrors({"0": "a"})(LISTS), "List 2 has no reference"),
-        (lambda: tune([], WordErrors({})), "1 N-best list or more"),
-        (
-            lambda: list(rank_lists([], {"nplm": np.nan})),
-            "The weight of nplm must be a finite number",
-        ),
-        (
-            lambda: list(rank_lists(LISTS_WITH_SCORES, {"score": 1e308})),
+        pytest.param([], {"nplm": np.nan}, "The weight of nplm must be a finite number", id="NaN"),
+        pytest.param(
+            LISTS_WITH_SCORES,
+            {"score": 1e308},
             "not finite. Fix: give smaller weights",
+            id="a sum that overflows",
         ),
-        (lambda: list(rank_lists(LISTS_WITH_SCORES, {"lm": 1})), "no feature 'lm' for its weight"),
+        pytest.param(
+            LISTS_WITH_SCORES,
+            {"lm": 1},
+            "no feature 'lm' for its weight",
+            id="a weight without a feature",
+        ),
     ],
 )
-def test_invalid_losses_weights_and_texts_are_refused(call, message):
+def test_invalid_weights_are_refused(lists, weights, message):
     with pytest.raises(InputError, match=message):
-        call()
+        list(rank_lists(lists, weights))

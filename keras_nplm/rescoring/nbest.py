@@ -7,15 +7,16 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-import keras_nplm.language_model.rescoring.line_formats as line_formats
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import SPACES, check_is_file, read_lines, split_fields
+from keras_nplm.rescoring import line_formats
 
 FORMATS = ("moses", "kaldi", "tsv")
 
@@ -33,7 +34,8 @@ class NBestList:
     features: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     # of the file, if they were read from one
     lines: list[str] = dataclasses.field(default_factory=list)
-    new_features: tuple[str, ...] = ()  # those that are not in `lines`
+    # those that are not in `lines`
+    new_features: tuple[str, ...] = ()
     # weighted sums of features, float64 [H], if the list was ranked
     totals: np.ndarray | None = None
 
@@ -44,13 +46,18 @@ class NBestList:
         return len(self.texts)
 
     def with_features(self, features: Mapping[str, np.ndarray]) -> "NBestList":
-        if duplicates := [name for name in features if name in self.features]:
+        """Return a copy with more features, of names that it does not have."""
+        duplicates = [name for name in features if name in self.features]
+        if duplicates:
             raise InputError(
                 f"List {self.name} already has a feature {duplicates[0]}. Fix: choose a new "
                 "`--name`."
             )
-        added = (*self.new_features, *features)
-        return dataclasses.replace(self, features=self.features | features, new_features=added)
+        return dataclasses.replace(
+            self,
+            features={**self.features, **features},
+            new_features=(*self.new_features, *features),
+        )
 
     def reorder(self, order: np.ndarray) -> "NBestList":
         """Return a copy with the hypotheses in a new order, int [H]."""
@@ -61,6 +68,16 @@ class NBestList:
             lines=[self.lines[i] for i in order] if self.lines else [],
             totals=None if self.totals is None else self.totals[order],
         )
+
+
+class _Hypothesis(NamedTuple):
+    """A hypothesis as it is read from a file, with its line and the number of the line."""
+
+    name: str  # of its list
+    number: int
+    text: str
+    features: dict[str, float]
+    line: str
 
 
 class NBestFile:
@@ -96,75 +113,111 @@ class NBestFile:
             number, first = next(lines, (1, ""))
         self.format = format or _detect_format(self.path, first)
         self.header: str | None = None
-        self._parse = (
-            line_formats.parse_moses_line
-            if self.format == "moses"
-            else line_formats.parse_kaldi_line
-        )
-        if self.format == "tsv":
+        self._parse: Callable[[str], line_formats.ParsedLine]
+        if self.format == "moses":
+            self._parse = line_formats.parse_moses_line
+        elif self.format == "kaldi":
+            self._parse = line_formats.parse_kaldi_line
+        else:
             with name_line(self.path, number):
                 columns = line_formats.name_tsv_columns(first)
             self._parse = functools.partial(line_formats.parse_tsv_line, columns=columns)
-            self.header = first if line_formats.is_tsv_header(first) else None
-        is_complete = self.format == "kaldi" or not self.archives
-        check_argument(
-            "archives", is_complete, "of costs of the format kaldi", self.format, "leave them out."
-        )
+            if line_formats.is_tsv_header(first):
+                self.header = first
+        if self.archives and self.format != "kaldi":
+            raise InputError(
+                f"`archives` must be of costs of the format kaldi. Received: {self.format}. "
+                "Fix: leave them out."
+            )
 
     def __iter__(self) -> Iterator[NBestList]:
+        # hashes of the ids: a file may have more lists than fit in memory
         seen: set[int] = set()
-        for name, group in itertools.groupby(self._read_rows(), key=lambda row: row[0]):
-            _, numbers, *rows = zip(*group, strict=True)
+        for name, group in itertools.groupby(self._read_hypotheses(), key=lambda row: row.name):
+            rows = list(group)
             if hash(name) in seen:
-                raise line_error(
-                    self.path, numbers[0], f"the id {name} occurs again, but not in adjacent lines"
-                )
+                message = f"the id {name} occurs again, but not in adjacent lines"
+                raise line_error(self.path, rows[0].number, message)
             seen.add(hash(name))
-            texts, features, lines = rows
-            names = dict.fromkeys(itertools.chain.from_iterable(features))  # a missing feature is 0
-            columns = {name: np.array([row.get(name, 0.0) for row in features]) for name in names}
-            yield NBestList(name, list(texts), columns, list(lines))
+            yield NBestList(
+                name,
+                [row.text for row in rows],
+                _arrange_features([row.features for row in rows]),
+                [row.line for row in rows],
+            )
         if not seen:
             raise InputError(f"{self.path} holds no hypothesis. Fix: give a file of N-best lists.")
 
-    def _read_rows(self) -> Iterator[tuple[str, int, str, dict[str, float], str]]:
-        """Yield id, line number, hypothesis, features and line of each hypothesis."""
+    def _read_hypotheses(self) -> Iterator[_Hypothesis]:
         with contextlib.ExitStack() as stack:
-            lines, *archives = (
-                stack.enter_context(contextlib.closing(read_numbered_lines(path)))
-                for path in (self.path, *self.archives.values())
-            )
+            lines = stack.enter_context(contextlib.closing(read_numbered_lines(self.path)))
+            archives = [
+                stack.enter_context(contextlib.closing(_CostArchive(feature, path)))
+                for feature, path in self.archives.items()
+            ]
             if self.header:
                 next(lines)
             for number, line in lines:
                 with name_line(self.path, number):
                     name, text, features = self._parse(line)
-                for (feature, path), archive in zip(self.archives.items(), archives, strict=True):
-                    key = split_fields(line)[0]
-                    archive_number, cost = next(archive, (None, ""))
-                    if archive_number is None:
-                        raise InputError(
-                            f"{path} ends before {key}. Fix: give one line for each hypothesis, "
-                            "in order."
-                        )
-                    with name_line(path, archive_number):
-                        features[feature] = -line_formats.parse_kaldi_cost(cost, key)
-                yield name, number, text, features, line
-            for path, archive in zip(self.archives.values(), archives, strict=True):
-                for number, _ in archive:
-                    raise line_error(path, number, f"{self.path} has no hypothesis for this line")
+                for archive in archives:
+                    # the first field is the key of the line in Kaldi's format, `utterance-k`
+                    features[archive.feature] = -archive.read_cost(split_fields(line)[0])
+                yield _Hypothesis(name, number, text, features, line)
+            for archive in archives:
+                archive.check_end(self.path)
+
+
+class _CostArchive:
+    """An archive of Kaldi's costs, -ln P, read line by line beside a file of hypotheses."""
+
+    def __init__(self, feature: str, path: Path):
+        self.feature = feature
+        self._path = path
+        self._lines = read_numbered_lines(path)
+
+    def read_cost(self, key: str) -> float:
+        """Read the next cost, which must be that of a hypothesis."""
+        numbered_line = next(self._lines, None)
+        if numbered_line is None:
+            raise InputError(
+                f"{self._path} ends before {key}. Fix: give one line for each hypothesis, in order."
+            )
+        number, line = numbered_line
+        with name_line(self._path, number):
+            return line_formats.parse_kaldi_cost(line, key)
+
+    def check_end(self, hypotheses: Path) -> None:
+        """Refuse a cost after that of the last hypothesis."""
+        numbered_line = next(self._lines, None)
+        if numbered_line is not None:
+            number, _ = numbered_line
+            raise line_error(self._path, number, f"{hypotheses} has no hypothesis for this line")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._lines.close()
+
+
+def _arrange_features(rows: Sequence[Mapping[str, float]]) -> dict[str, np.ndarray]:
+    """Return the features of all hypotheses of a list, in the order in which they occur; a missing
+    one is 0.
+    """
+    names = dict.fromkeys(itertools.chain.from_iterable(rows))
+    return {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}
 
 
 def check_format(format: str | None) -> None:
-    check_argument(
-        "format", format in (None, *FORMATS), f"one of {', '.join(FORMATS)}", repr(format)
-    )
+    """Refuse a format that is none of `FORMATS`; None is to be detected."""
+    if format is not None and format not in FORMATS:
+        raise InputError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}.")
 
 
 def _detect_format(path: Path, line: str) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
     if line_formats.SEPARATOR in line:
         return "moses"
-    if ".tsv" in map(str.lower, path.suffixes) or "\t" in line:
+    if ".tsv" in suffixes or "\t" in line:
         return "tsv"
     try:
         line_formats.parse_kaldi_line(line)
@@ -185,6 +238,7 @@ def read_numbered_lines(
 
 
 def line_error(path: str | os.PathLike, number: int, message: str) -> InputError:
+    """Return the error of a line of a file."""
     return InputError(f"{path}, line {number}: {message}.")
 
 

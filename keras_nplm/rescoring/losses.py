@@ -9,11 +9,12 @@ from rapidfuzz.distance import Levenshtein
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import SPACES, split_fields
-from keras_nplm.language_model.rescoring.features import batch_lists
-from keras_nplm.language_model.rescoring.line_formats import unescape_moses
-from keras_nplm.language_model.rescoring.nbest import NBestList, line_error, read_numbered_lines
+from keras_nplm.rescoring.features import batch_lists
+from keras_nplm.rescoring.line_formats import unescape_moses
+from keras_nplm.rescoring.nbest import NBestList, line_error, read_numbered_lines
 
-Losses = Callable[[Sequence[NBestList]], Sequence[np.ndarray]]  # of some lists: float [H] per list
+# of some lists: float [H] per list
+Losses = Callable[[Sequence[NBestList]], Sequence[np.ndarray]]
 
 
 def add_losses(
@@ -22,10 +23,13 @@ def add_losses(
     """Yield each list with the losses of its hypotheses, float64 [H]; 0 without a function of
     losses.
     """
+    find_losses = losses or _find_no_losses
     for batch in batch_lists(lists):
-        yield from zip(
-            batch, losses(batch) if losses else [np.zeros(len(one)) for one in batch], strict=True
-        )
+        yield from zip(batch, find_losses(batch), strict=True)
+
+
+def _find_no_losses(lists: Sequence[NBestList]) -> list[np.ndarray]:
+    return [np.zeros(len(nbest)) for nbest in lists]
 
 
 class WordErrors:
@@ -50,13 +54,12 @@ class WordErrors:
                 raise InputError(
                     f"List {nbest.name} has no reference. Fix: give one reference for each list."
                 )
-            words = split_fields(self._references[nbest.name])
-            self.denominator += len(words)
-            errors.append(
-                np.array(
-                    [Levenshtein.distance(split_fields(text), words) for text in nbest.texts], float
-                )
-            )
+            reference = split_fields(self._references[nbest.name])
+            self.denominator += len(reference)
+            distances = [
+                Levenshtein.distance(split_fields(text), reference) for text in nbest.texts
+            ]
+            errors.append(np.array(distances, np.float64))
         return errors
 
 
@@ -65,21 +68,26 @@ def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
     name the list.
     """
     references: dict[str, str] = {}
+    # a blank line of Moses is an empty reference
     for line_number, line in read_numbered_lines(path, with_blank=format == "moses"):
         if format == "moses":
             name = str(line_number - 1)
             text = unescape_moses(line)
         else:
-            parts = (
-                line.split("\t", 1)
-                if format == "tsv"
-                else re.split(f"[{SPACES}]+", line.strip(SPACES), maxsplit=1)
-            )
-            name, text = (*parts, "")[:2]
-        name = name.strip(SPACES)
+            name, text = _split_name(line, format)
         if not name:
             raise line_error(path, line_number, "expected the name of a list and its reference")
         if name in references:
             raise line_error(path, line_number, f"{name} has a second reference: keep one per list")
         references[name] = text
     return references
+
+
+def _split_name(line: str, format: str) -> tuple[str, str]:
+    """Return the name of the list and the reference, which may be empty."""
+    if format == "tsv":
+        name, _, text = line.partition("\t")
+        return name.strip(SPACES), text
+    fields = re.split(f"[{SPACES}]+", line.strip(SPACES), maxsplit=1)
+    text = fields[1] if len(fields) == 2 else ""
+    return fields[0], text

@@ -12,10 +12,10 @@ import re
 import numpy as np
 import pytest
 
-from keras_nplm import LanguageModel, Vocabulary, kneser_ney
+from keras_nplm import LanguageModel, Vocabulary, kneser_ney, rescore
 from keras_nplm.cli.main import main
-from keras_nplm.language_model.rescoring.features import add_scores
-from keras_nplm.language_model.rescoring.nbest import NBestFile, NBestList
+from keras_nplm.rescoring.features import add_scores
+from keras_nplm.rescoring.nbest import NBestFile, NBestList
 
 HYPOTHESES = [
     "the cat sat on a mat",
@@ -42,13 +42,13 @@ def test_features_are_the_scores_of_the_sentences(build_ngram_model, boundary):
             columns, [expected[text] for text in nbest.texts], rtol=1e-5, atol=1e-6
         )
     best = max(HYPOTHESES, key=lambda text: expected[text])
-    assert [nbest.texts[0] for nbest in model.rescore(lists)] == [best, best]
+    assert [nbest.texts[0] for nbest in rescore(model, lists)] == [best, best]
 
 
 def test_lists_are_read_lazily(build_ngram_model):
     read = itertools.count()
     lists = (NBestList(str(i), ["the cat " * 1000] * 10) for i in read)  # endless
-    ranked = build_ngram_model("sentence").rescore(lists)
+    ranked = rescore(build_ngram_model("sentence"), lists)
     assert [nbest.name for nbest in itertools.islice(ranked, 3)] == ["0", "1", "2"]
     assert next(read) < 20
 
@@ -61,10 +61,10 @@ def moses(tmp_path_factory):
     directory = tmp_path_factory.mktemp("nbest")
     right = ["The value is a string.", "This is the name of a function.", "The object is a class."]
     wrong = ["The value is string a.", "This the is name of a function.", "The object a class."]
-    pairs = enumerate(zip(wrong, right, strict=True))
-    lines = [
-        f"{i} ||| {pair[j]} ||| TM= {~j} ||| {~j} ||| a\n" for i, pair in pairs for j in (0, 1)
-    ]
+    lines = []
+    for i, texts in enumerate(zip(wrong, right, strict=True)):
+        lines.append(f"{i} ||| {texts[0]} ||| TM= -1 ||| -1 ||| a\n")
+        lines.append(f"{i} ||| {texts[1]} ||| TM= -2 ||| -2 ||| a\n")
     (directory / "list").write_text("".join(lines))
     (directory / "references").write_text("\n".join(right) + "\n")
     return directory
@@ -72,19 +72,8 @@ def moses(tmp_path_factory):
 
 def test_the_command_tunes_weights_and_takes_them(model_directory, moses, tmp_path, capsys):
     command = ["rescore", str(model_directory), str(moses / "list")]
-    assert (
-        main(
-            [
-                *command,
-                "--tune",
-                str(moses / "references"),
-                "--output",
-                str(tmp_path / "tuned"),
-                "--json",
-            ]
-        )
-        == 0
-    )
+    tuning = ["--tune", str(moses / "references"), "--output", str(tmp_path / "tuned"), "--json"]
+    assert main([*command, *tuning]) == 0
     tuned = json.loads(capsys.readouterr().out)
     assert (tuned["lists"], tuned["hypotheses"], tuned["changed"]) == (3, 6, 3)
     assert tuned["rescored"] == tuned["oracle"] == 0 < tuned["baseline"]
@@ -106,28 +95,15 @@ def test_the_command_rescores_kaldi(model_directory, tmp_path):
     (tmp_path / "costs").write_text("u-1 3\nu-2 3.5\n")
     output = tmp_path / "out.gz"
     scores = ["--scores", f"am={tmp_path / 'costs'}", "--tokenizer", "whitespace"]
-    assert (
-        main(
-            [
-                "rescore",
-                str(model_directory),
-                str(tmp_path / "words"),
-                *scores,
-                "--output",
-                str(output),
-            ]
-        )
-        == 0
-    )
+    command = ["rescore", str(model_directory), str(tmp_path / "words"), *scores]
+    assert main([*command, "--output", str(output)]) == 0
     assert gzip.decompress(output.read_bytes()).decode() == "u-2 The value is\nu-1 value the is\n"
     names = ("out.nplm.gz", "out.nplm_total.gz")
     costs, totals = (
         gzip.decompress((tmp_path / name).read_bytes()).decode().split() for name in names
     )
-    assert (
-        float(totals[1]) == pytest.approx(float(costs[1]) + 3.5, abs=1e-5)
-        and costs[0] == totals[0] == "u-2"
-    )
+    assert costs[0] == totals[0] == "u-2"
+    assert float(totals[1]) == pytest.approx(float(costs[1]) + 3.5, abs=1e-5)
 
 
 def test_a_tokenizer_option_keeps_the_normalisation(tmp_path):

@@ -1,8 +1,0 @@
-"""N-best rescoring: add language model features to a decoder's hypotheses, tune weights, and rank
-the hypotheses.
-
-- `nbest`: `NBestList` and `NBestFile`, the reader; `writer`: the writer. Both know the formats of
-`line_formats`. - `features`: add the log-probabilities of a language model, and sort by the
-weighted sum of features. - `losses`: word errors against references; `minimum_error_rate`: tune
-weights (MERT). - `files`: rescore a whole file.
-"""

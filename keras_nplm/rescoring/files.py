@@ -1,0 +1,113 @@
+"""Rescore a file of N-best lists, list by list, with given weights or with weights tuned on the
+file itself.
+"""
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from keras_nplm.rescoring.features import (
+    FEATURE_NAME,
+    Score,
+    add_scores,
+)
+from keras_nplm.rescoring.line_formats import DECODER_SCORE
+from keras_nplm.rescoring.losses import Losses, add_losses
+from keras_nplm.rescoring.minimum_error_rate import RESTARTS, tune_pairs
+from keras_nplm.rescoring.nbest import NBestFile, NBestList
+from keras_nplm.rescoring.ranking import WeightedFeatures
+from keras_nplm.rescoring.writer import open_nbest_writer
+
+
+def rescore_file(
+    score: Score,
+    nbest: NBestFile,
+    output: str | os.PathLike | None = None,
+    *,
+    weights: Mapping[str, float] | None = None,
+    losses: Losses | None = None,
+    tune_weights: bool = False,
+    write: bool = True,
+    name: str = FEATURE_NAME,
+    restarts: int = RESTARTS,
+    seed: int = 0,
+) -> dict:
+    """Rescore a file: add a language model's features to each hypothesis, rank the lists, and write
+    them.
+
+    Args:
+        score: returns the scores of texts, as `score_hypotheses` with a language model.
+        nbest: the file. It may be larger than memory, but not with `tune_weights`.
+        output: the output file; see `open_nbest_writer`. None: standard output. `write=False`: no
+            output.
+        weights: weight of each feature; see `rank_lists`. With `tune_weights`, the initial weights.
+        losses: losses of hypotheses, to report what rescoring gains; see `tune`.
+        tune_weights: tune the weights for the smallest loss, with `restarts` random starts from
+            `seed`.
+        name: name of the language model's feature.
+
+    Returns:
+        - `format`; `lists` and `hypotheses`, their numbers; `changed`: the number of lists whose
+          first hypothesis is not the decoder's.
+        - `weights`; None if each list had its `default_weights`.
+        - With `losses`, their sums: `baseline` of the decoder's first hypotheses, `rescored`, and
+            `oracle` of the best.
+    """
+    pairs: Iterable[tuple[NBestList, np.ndarray]]
+    pairs = add_losses(add_scores(nbest, score, name), losses)
+    if tune_weights:
+        pairs = list(pairs)
+        weights = tune_pairs(pairs, weights, name=name, restarts=restarts, seed=seed)
+    weighted = WeightedFeatures(weights, name)
+    figures = _Figures()
+    with contextlib.ExitStack() as stack:
+        write_list = None
+        if write:
+            writer = open_nbest_writer(output, nbest.format, nbest.header)
+            write_list = stack.enter_context(writer)
+        for one, loss in pairs:
+            order = weighted.rank(one)
+            figures.add(one, loss, order)
+            if write_list is not None:
+                write_list(one.reorder(order))
+        # within the block: the file appears only if each weight has a feature
+        weighted.check()
+    result = {
+        "format": nbest.format,
+        "lists": figures.lists,
+        "hypotheses": figures.hypotheses,
+        "changed": figures.changed,
+        "weights": None if weights is None else dict(weights),
+    }
+    if losses:
+        result["baseline"] = figures.baseline
+        result["oracle"] = figures.oracle
+        result["rescored"] = figures.rescored
+    return result
+
+
+@dataclasses.dataclass
+class _Figures:
+    """What `rescore_file` counts, list by list."""
+
+    lists: int = 0
+    hypotheses: int = 0
+    changed: int = 0
+    baseline: float = 0.0
+    oracle: float = 0.0
+    rescored: float = 0.0
+
+    def add(self, nbest: NBestList, losses: np.ndarray, order: np.ndarray) -> None:
+        """Add a list, with the losses of its hypotheses and their new order."""
+        best = int(order[0])
+        # without scores the decoder's best hypothesis is its first
+        decoder_best = int(np.argmax(nbest.features.get(DECODER_SCORE, 0)))
+        self.lists += 1
+        self.hypotheses += len(nbest)
+        self.changed += nbest.texts[best] != nbest.texts[decoder_best]
+        self.baseline += float(losses[decoder_best])
+        self.oracle += float(losses.min())
+        self.rescored += float(losses[best])

@@ -1,0 +1,89 @@
+"""Ranking of the hypotheses of N-best lists by a weighted sum of their features."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from keras_nplm.io.errors import InputError
+from keras_nplm.rescoring.features import FEATURE_NAME, name_features
+from keras_nplm.rescoring.line_formats import DECODER_SCORE
+from keras_nplm.rescoring.nbest import NBestList
+
+
+def default_weights(features: Iterable[str], name: str = FEATURE_NAME) -> dict[str, float]:
+    """Return the weight 1 for the language model and for the decoder score, or for all features of
+    the decoder.
+    """
+    of_decoder = [feature for feature in features if feature not in name_features(name)]
+    if DECODER_SCORE in of_decoder:
+        of_decoder = [DECODER_SCORE]
+    return dict.fromkeys([*of_decoder, name], 1.0)
+
+
+def rank_lists(
+    lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, name: str = FEATURE_NAME
+) -> Iterator[NBestList]:
+    """Yield N-best lists sorted by sum_k w_k f_k, the greatest first.
+
+    A missing feature counts as 0.
+    """
+    weighted = WeightedFeatures(weights, name)
+    for nbest in lists:
+        yield nbest.reorder(weighted.rank(nbest))
+    weighted.check()
+
+
+class WeightedFeatures:
+    """Weights of features, of which each must occur in one of the lists that are ranked; see
+    `rank_lists`.
+    """
+
+    def __init__(self, weights: Mapping[str, float] | None, name: str = FEATURE_NAME):
+        for feature, weight in (weights or {}).items():
+            if not math.isfinite(weight):
+                raise InputError(
+                    f"The weight of {feature} must be a finite number. Received: {weight}."
+                )
+        self._weights = weights
+        self._name = name
+        # the features of all lists: a dictionary keeps their order
+        self._known: dict[str, None] = {}
+
+    def rank(self, nbest: NBestList) -> np.ndarray:
+        """Set `nbest.totals`, remove new features without a weight, and return the order of
+        hypotheses, int64 [H].
+        """
+        self.register(nbest)
+        weights = self._weights
+        if weights is None:
+            weights = default_weights(nbest.features, self._name)
+        totals = np.zeros(len(nbest))
+        # sums that are not finite are refused below
+        with np.errstate(over="ignore", invalid="ignore"):
+            for feature, weight in weights.items():
+                totals += weight * nbest.features.get(feature, 0.0)
+        if not np.isfinite(totals).all():
+            raise InputError(
+                f"The weighted sums of list {nbest.name} are not finite. Fix: give smaller weights."
+            )
+        nbest.totals = totals
+        nbest.new_features = tuple(
+            name for name in nbest.new_features if name == self._name or weights.get(name)
+        )
+        # stable: equal hypotheses stay in the decoder's order
+        return np.argsort(-totals, kind="stable")
+
+    def register(self, nbest: NBestList) -> None:
+        """Record the features of a list."""
+        self._known |= dict.fromkeys(nbest.features)
+
+    def check(self) -> None:
+        """Check, after the last list, that each weight has a feature."""
+        missing = [name for name in self._weights or () if name not in self._known]
+        if missing:
+            known = ", ".join(self._known)
+            raise InputError(
+                f"The N-best lists have no feature {min(missing)!r} for its weight. "
+                f"Received: {known}. Fix: give weights of these features only."
+            )
