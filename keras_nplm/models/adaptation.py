@@ -70,7 +70,7 @@ def adapt_network(
     the weights.
     """
     boundary = resolve_boundary([model], boundary) or "sentence"
-    fitting = _Fitting(model, train_ids, held_out_ids, boundary, epochs, seed)
+    fitting = Fitting(model, train_ids, held_out_ids, boundary, epochs, seed)
     before = fitting.measure(fitting.trained, 1.0)
     with open_progress("Adapting", unit=" rates") as progress:
         best = fitting.run(_FIRST_RATE)
@@ -113,7 +113,7 @@ class _Run(NamedTuple):
     weights: list[np.ndarray]
 
 
-class _Fitting:
+class Fitting:
     """A copy of a network that is trained from the same start several times."""
 
     def __init__(

@@ -30,14 +30,14 @@ def network() -> NPLM:
 def fitted(network) -> tuple:
     """The result of `adapt_network`, and its training runs."""
     runs = []
-    fit = adaptation._Fitting.run
+    fit = adaptation.Fitting.run
 
     def run_and_record(fitting, rate):
         runs.append(fit(fitting, rate))
         return runs[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adaptation._Fitting, "run", run_and_record)
+        patch.setattr(adaptation.Fitting, "run", run_and_record)
         return adapt_network(network, NEW, HELD_OUT, epochs=3, seed=1), runs
 
 
@@ -100,9 +100,9 @@ def test_a_share_within_two_percent_of_the_best_is_enough(
     def run(fitting, rate):
         return runs[0]
 
-    monkeypatch.setattr(adaptation._Fitting, "measure", measure)
+    monkeypatch.setattr(adaptation.Fitting, "measure", measure)
     # what a training run gives counts for nothing here
-    monkeypatch.setattr(adaptation._Fitting, "run", run)
+    monkeypatch.setattr(adaptation.Fitting, "run", run)
     _, result = adapt_network(network, NEW, HELD_OUT, epochs=1)
     assert (result.share, result.after) == (share, perplexities[share])
 

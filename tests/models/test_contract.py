@@ -218,7 +218,7 @@ def test_blocks_of_rows_change_nothing(name, monkeypatch):
 @of_every_model
 @of_every_boundary
 def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
-    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 60)
+    monkeypatch.setattr("keras_nplm.models.evaluation.BLOCK_SIZE", 60)
     model = build(name, boundary)
     text = _text(5, boundary)
 
@@ -230,7 +230,7 @@ def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
     whole = measure(text)
     for cuts in ([200], range(1, 400), [3, 3, 390]):
         np.testing.assert_allclose(measure(iter(np.split(text, cuts))), whole, rtol=1e-4, atol=1e-5)
-    monkeypatch.setattr("keras_nplm.models.evaluation._PART_SIZE", 7)
+    monkeypatch.setattr("keras_nplm.models.evaluation.PART_SIZE", 7)
     np.testing.assert_allclose(measure(text), whole, rtol=1e-4, atol=1e-5)
 
 

@@ -101,7 +101,7 @@ def test_words_beyond_the_used_length_change_nothing(name, seed):
     shortened = np.where(is_used, contexts, PAD_ID).astype(np.int32)
     np.testing.assert_array_equal(model.next_log_probs(shortened), model.next_log_probs(contexts))
     log_probs, after = model.log_prob_and_lengths(shortened, targets)
-    np.testing.assert_array_equal(log_probs, model._log_prob(contexts, targets))
+    np.testing.assert_array_equal(log_probs, model.log_prob(contexts, targets))
     # the length after a word is the same from the shortened context, and is that of the whole next
     # context
     whole = np.concatenate([contexts[:, 1:], targets[:, None]], axis=1)

@@ -14,14 +14,14 @@ from keras_nplm.io.files import iterate_blocks
 
 _COUNT_LIMIT = 1 << 40  # larger counts would overflow in sums
 # look-ups from which sorting them pays: neighbours share most of their binary search
-_SORT_FROM = 1 << 12
+SORT_FROM = 1 << 12
 
 
 def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Return the place of each wanted key in the sorted `keys`, or -1: int64."""
     if not len(keys):
         return np.full(len(wanted), -1)
-    if len(wanted) >= _SORT_FROM:
+    if len(wanted) >= SORT_FROM:
         by_key = np.argsort(wanted)
         place = np.empty(len(wanted), np.int64)
         place[by_key] = np.searchsorted(keys, wanted[by_key])

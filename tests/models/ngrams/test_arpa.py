@@ -80,8 +80,8 @@ def _log10(model: BackoffModel, vocabulary: Vocabulary, words: str) -> float:
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
 @pytest.mark.parametrize("threshold, block", [(0, 1), (0, 1 << 20), (1e-3, 20)])
 def test_written_models_are_read_back(tmp_path, monkeypatch, boundary, threshold, block):
-    monkeypatch.setattr(arpa_lines, "_BLOCK", block)
-    monkeypatch.setattr(arpa, "_BLOCK", block)
+    monkeypatch.setattr(arpa_lines, "BLOCK_BYTES", block)
+    monkeypatch.setattr(arpa, "BLOCK_NGRAMS", block)
     vocabulary = Vocabulary(WORDS)
     name = "model.arpa.gz" if threshold else "model.arpa"
     model = prune(kneser_ney(_text(boundary), len(vocabulary), 4, boundary), threshold)
@@ -187,7 +187,7 @@ MALFORMED = [  # text, what replaces it, and words of the message
 @pytest.mark.parametrize("block", [1, 1 << 20])  # bytes of the file in memory
 @pytest.mark.parametrize("old, new, message", MALFORMED)
 def test_malformed_files_are_refused_with_the_line(read, monkeypatch, block, old, new, message):
-    monkeypatch.setattr(arpa_lines, "_BLOCK", block)
+    monkeypatch.setattr(arpa_lines, "BLOCK_BYTES", block)
     assert old in SRILM
     with pytest.raises(InputError, match=message):
         read(SRILM.replace(old, new))

@@ -61,8 +61,8 @@ def test_large_tables_equal_those_in_memory(tmp_path, monkeypatch, size, order, 
     """In files, in several blocks, and with a vocabulary so large that keys of two words do not fit
     beside a place.
     """
-    monkeypatch.setattr(partitions, "_IN_MEMORY", 100)
-    monkeypatch.setattr(partitions, "_BLOCK", 512)
+    monkeypatch.setattr(partitions, "IN_MEMORY", 100)
+    monkeypatch.setattr(partitions, "BLOCK", 512)
     rng = np.random.default_rng(0)
     ids = np.minimum(rng.zipf(1.3, 6000) * (size // 300) + 3, size - 1).astype(np.int32)
     ids[rng.random(6000) < 0.1] = 3

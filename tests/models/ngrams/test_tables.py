@@ -8,7 +8,7 @@ from keras_nplm.models.ngrams.tables import ContextTrie, find, find_followers
 
 
 @pytest.mark.parametrize(
-    "number", [0, 9, tables._SORT_FROM - 1, tables._SORT_FROM, 2 * tables._SORT_FROM]
+    "number", [0, 9, tables.SORT_FROM - 1, tables.SORT_FROM, 2 * tables.SORT_FROM]
 )
 def test_find_returns_the_place_of_each_key(number):
     random = np.random.default_rng(number)
