@@ -102,18 +102,71 @@ def _build_hybrid(boundary):
     return Hybrid(_build_network(HybridNetwork, boundary), build("kneser-ney", boundary))
 
 
-def _reread(boundary):
+def _build_reread(boundary):
     with tempfile.TemporaryDirectory() as directory:
         write_arpa(f"{directory}/model.arpa", build("kneser-ney", boundary), VOCABULARY)
         return read_arpa(f"{directory}/model.arpa", VOCABULARY, boundary)[0]
 
 
-def _mixture(boundary, binned=False):
-    names = ["nplm", "kneser-ney", "n-gram cache", "uniform"]
+MIXED = ["nplm", "kneser-ney", "n-gram cache", "uniform"]
+
+
+def _build_mixture(boundary):
+    weights = np.random.default_rng(0).dirichlet([1] * 4, 1)
+    return Mixture([build(name, boundary) for name in MIXED], weights)
+
+
+def _build_mixture_with_bins(boundary):
     counts = count_ngrams(_text(1, boundary), V, 3, boundary)
-    bins = FrequencyBins(ContextFrequencies.from_counts(counts)) if binned else None
-    weights = np.random.default_rng(0).dirichlet([1] * 4, bins.number if binned else 1)
-    return Mixture([build(name, boundary) for name in names], weights, bins)
+    bins = FrequencyBins(ContextFrequencies.from_counts(counts))
+    weights = np.random.default_rng(0).dirichlet([1] * 4, bins.number)
+    return Mixture([build(name, boundary) for name in MIXED], weights, bins)
+
+
+def _build_kneser_ney(boundary):
+    return kneser_ney(_text(1, boundary), V, 4, boundary)
+
+
+def _build_interpolation(boundary):
+    return deleted_interpolation(_text(1, boundary), _text(2, boundary), V, 3, boundary)
+
+
+def _build_class_based(boundary):
+    return class_based(_text(1, boundary), _text(2, boundary), CLASSES, 3, boundary)
+
+
+def _build_approximation(boundary):
+    model = approximate(build("nplm", boundary), _text(1, boundary), 3)
+    return prune(model, 1e-4)
+
+
+def _build_unigram_cache(boundary):
+    return UnigramCache(V, boundary, decay=3, length=9)
+
+
+def _build_ngram_cache(boundary):
+    return NgramCache(V, boundary, decay=3, length=9, factors=(3, 2))
+
+
+def _build_continuous_cache(boundary):
+    return ContinuousCache(build("nplm", boundary), flatness=1.5, length=9)
+
+
+def _build_uniform(boundary):
+    return Uniform(V, boundary)
+
+
+def _build_self_normalised(boundary):
+    return SelfNormalised(build("nplm", boundary))
+
+
+def _build_dynamic(boundary):
+    return make_dynamic(build("nplm", boundary), DynamicSettings(chunk=8, rate=0.5))
+
+
+def _build_dynamic_mixture(boundary):
+    parts = [build("interpolation", boundary), build("uniform", boundary)]
+    return make_dynamic(Mixture(parts, [0.5, 0.5]), DynamicSettings(chunk=8, mixture_rate=0.1))
 
 
 BUILDERS = {
@@ -121,31 +174,20 @@ BUILDERS = {
     "pointer": _build_pointer,
     "short-list": _build_shortlist,
     "hybrid": _build_hybrid,
-    "kneser-ney": lambda boundary: kneser_ney(_text(1, boundary), V, 4, boundary),
-    "interpolation": lambda boundary: deleted_interpolation(
-        _text(1, boundary), _text(2, boundary), V, 3, boundary
-    ),
-    "class-based": lambda boundary: class_based(
-        _text(1, boundary), _text(2, boundary), CLASSES, 3, boundary
-    ),
-    "arpa": _reread,
-    "approximation": lambda boundary: prune(
-        approximate(build("nplm", boundary), _text(1, boundary), 3), 1e-4
-    ),
-    "mixture": _mixture,
-    "mixture with bins": lambda boundary: _mixture(boundary, True),
-    "unigram cache": lambda boundary: UnigramCache(V, boundary, 3, 9),
-    "n-gram cache": lambda boundary: NgramCache(V, boundary, 3, 9, (3, 2)),
-    "continuous cache": lambda boundary: ContinuousCache(build("nplm", boundary), 1.5, 9),
-    "uniform": lambda boundary: Uniform(V, boundary),
-    "self-normalised": lambda boundary: SelfNormalised(build("nplm", boundary)),
-    "dynamic": lambda boundary: make_dynamic(
-        build("nplm", boundary), DynamicSettings(chunk=8, rate=0.5)
-    ),
-    "dynamic mixture": lambda boundary: make_dynamic(
-        Mixture([build("interpolation", boundary), build("uniform", boundary)], [0.5, 0.5]),
-        DynamicSettings(chunk=8, mixture_rate=0.1),
-    ),
+    "kneser-ney": _build_kneser_ney,
+    "interpolation": _build_interpolation,
+    "class-based": _build_class_based,
+    "arpa": _build_reread,
+    "approximation": _build_approximation,
+    "mixture": _build_mixture,
+    "mixture with bins": _build_mixture_with_bins,
+    "unigram cache": _build_unigram_cache,
+    "n-gram cache": _build_ngram_cache,
+    "continuous cache": _build_continuous_cache,
+    "uniform": _build_uniform,
+    "self-normalised": _build_self_normalised,
+    "dynamic": _build_dynamic,
+    "dynamic mixture": _build_dynamic_mixture,
 }
 DYNAMIC = {"dynamic", "dynamic mixture"}
 of_every_model = pytest.mark.parametrize("name", BUILDERS)
@@ -298,19 +340,28 @@ def test_wrong_ids_and_shapes_are_refused(name):
     model = build(name, "stream")
     row = np.full((1, model.order - 1), 4)
     word = np.array([4])
-    for context, target, message in (
-        (row + V, word, f"Ids must be 0 to {V - 1}"),
-        (row, word - 5, f"Ids must be 0 to {V - 1}"),
-        (row[:, 1:], word, rf"`context_ids` must be \[B, {model.order - 1}\]"),
-        (row, np.array([4, 5]), r"`target_ids` must be \[1\]"),
-    ):
-        with pytest.raises(InputError, match=message):
-            model.log_prob(context, target)
-    with pytest.raises(
-        InputError,
-        match="must be asked for the words" if name in DYNAMIC else "`context_ids` must be",
-    ):
-        model.next_log_probs(row if name in DYNAMIC else np.full((1, model.order), 4))
+    with pytest.raises(InputError, match=f"Ids must be 0 to {V - 1}"):
+        model.log_prob(row + V, word)
+    with pytest.raises(InputError, match=f"Ids must be 0 to {V - 1}"):
+        model.log_prob(row, word - 5)
+    with pytest.raises(InputError, match=rf"`context_ids` must be \[B, {model.order - 1}\]"):
+        model.log_prob(row[:, 1:], word)
+    with pytest.raises(InputError, match=r"`target_ids` must be \[1\]"):
+        model.log_prob(row, np.array([4, 5]))
+
+
+@of_every_static_model
+def test_wrong_shapes_of_contexts_have_no_distribution(name):
+    model = build(name, "stream")
+    with pytest.raises(InputError, match="`context_ids` must be"):
+        model.next_log_probs(np.full((1, model.order), 4))
+
+
+@pytest.mark.parametrize("name", sorted(DYNAMIC))
+def test_a_model_that_learns_has_no_distribution(name):
+    model = build(name, "stream")
+    with pytest.raises(InputError, match="must be asked for the words"):
+        model.next_log_probs(np.full((1, model.order - 1), 4))
 
 
 def test_ngram_models_import_neither_keras_nor_tensorflow():

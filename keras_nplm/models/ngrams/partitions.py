@@ -53,8 +53,7 @@ class DiskColumn:
     def blocks(self) -> Iterator[np.ndarray]:
         self.rewind()
         return (
-            self.read(min(BLOCK, len(self) - block.start))
-            for block in row_blocks(len(self), BLOCK)
+            self.read(min(BLOCK, len(self) - block.start)) for block in row_blocks(len(self), BLOCK)
         )
 
     def close(self) -> None:

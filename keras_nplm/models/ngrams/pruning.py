@@ -23,8 +23,8 @@ def prune(
     """Prune a back-off n-gram model: remove n-grams whose removal raises perplexity by less than a
     threshold.
 
-    Each n-gram is weighed by Stolcke's formula (see `WeighedOrder.compute_changes`) as if all others
-    stayed, and again as others go. Unigrams stay, and the beginning and the ending of a kept
+    Each n-gram is weighed by Stolcke's formula (see `WeighedOrder.compute_changes`) as if all
+    others stayed, and again as others go. Unigrams stay, and the beginning and the ending of a kept
     n-gram. P(h) is the model's own: right where lower orders are marginals, as in the result of
     `approximate`, and poor for Kneser-Ney.
 

@@ -15,14 +15,23 @@ def texts():
 
     With the boundary `"text"` every third sentence begins a document.
     """
-    sentence = st.lists(st.sampled_from([1, *range(4, 8)]), min_size=1, max_size=9).map(
-        lambda ids: [*ids, 3]
-    )
-    ids = st.lists(sentence, min_size=1, max_size=12).map(
-        lambda s: np.concatenate(s).astype(np.int32)
-    )
-    documents = ids.map(lambda ids: np.insert(ids, np.flatnonzero(ids == 3)[::3] + 1, 2))
-    return {"stream": ids, "sentence": ids, "text": documents}.__getitem__
+    words = st.lists(st.sampled_from([1, *range(4, 8)]), min_size=1, max_size=9)
+    ids = st.lists(words, min_size=1, max_size=12).map(_join_sentences)
+
+    def draw_texts(boundary):
+        return ids.map(_begin_documents) if boundary == "text" else ids
+
+    return draw_texts
+
+
+def _join_sentences(sentences):
+    closed = [[*words, 3] for words in sentences]
+    return np.concatenate(closed).astype(np.int32)
+
+
+def _begin_documents(ids):
+    ends = np.flatnonzero(ids == 3)
+    return np.insert(ids, ends[::3] + 1, 2)
 
 
 @pytest.fixture(scope="session")

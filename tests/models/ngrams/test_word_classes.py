@@ -25,8 +25,12 @@ def _class_likelihood(events, classes):
     for (g, h), n in bigrams.items():
         left[g] += n
         right[h] += n
-    f = lambda counter: sum(n * math.log(n) for n in counter.values())  # noqa: E731
-    return f(bigrams) - f(left) - f(right)
+    return _sum_f(bigrams) - _sum_f(left) - _sum_f(right)
+
+
+def _sum_f(counter):
+    """The sum of f(n) = n ln n over counts."""
+    return sum(n * math.log(n) for n in counter.values())
 
 
 @settings(max_examples=25, deadline=None)
@@ -39,9 +43,11 @@ def test_no_move_of_one_word_raises_the_likelihood(texts, list_events, data, num
             exchange_classes(ids, V, num_classes, boundary)
         return
     moved = []
-    classes = exchange_classes(
-        ids, V, num_classes, boundary, after_sweep=lambda _, m: moved.append(m)
-    )
+
+    def record_moved(classes, number):
+        moved.append(number)
+
+    classes = exchange_classes(ids, V, num_classes, boundary, after_sweep=record_moved)
     assert classes[[0, 2, 3]].tolist() == [0, 2, 3]
     assert set(classes[[1, *range(4, V)]].tolist()) <= set(range(4, num_classes + 4))
     events = list(list_events(ids, 2, boundary))
