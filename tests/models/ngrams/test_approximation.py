@@ -78,7 +78,14 @@ def _plain(model, ids, order, boundary, least):
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-@pytest.mark.parametrize("order, rows", [(2, 1000), (3, 1), (4, 7)])
+@pytest.mark.parametrize(
+    "order, rows",
+    [
+        pytest.param(2, 1000, id="bigrams in one block"),
+        pytest.param(3, 1, id="trigrams, a context at a time"),
+        pytest.param(4, 7, id="four-grams in blocks of 7"),
+    ],
+)
 def test_probabilities_are_those_of_plain_loops(boundary, order, rows, monkeypatch):
     monkeypatch.setattr(approximation, "MAX_BLOCK_SIZE", rows)
     toy = Toy(4)

@@ -58,7 +58,13 @@ def test_tables_equal_those_in_memory(tmp_path_factory, sentences, order, bounda
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-@pytest.mark.parametrize("size, order", [(300, 5), (1 << 20, 6)])
+@pytest.mark.parametrize(
+    "size, order",
+    [
+        pytest.param(300, 5, id="a small vocabulary"),
+        pytest.param(1 << 20, 6, id="keys of two words do not fit beside a place"),
+    ],
+)
 def test_large_tables_equal_those_in_memory(tmp_path, monkeypatch, size, order, boundary):
     """In files, in several blocks, and with a vocabulary so large that keys of two words do not fit
     beside a place.
