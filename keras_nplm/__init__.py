@@ -8,7 +8,7 @@ keras_nplm` loads neither Keras nor TensorFlow.
 
 To add a tokenizer, start in `data.tokenizers`; an option, in `training.options`; a layer, a head,
 an objective or a kind of network, in `training.parts`; a method of n-gram models, in
-`training.estimators`.
+`training.estimators`; the served graph of a model, in `serving.graph_model`.
 
 To know the network in an hour, read in this order: README.md, models/networks/nplm.py,
 layers/context.py, layers/hidden.py, layers/heads/linear.py, layers/scores.py,

@@ -1,13 +1,14 @@
-"""Base class of language models as TensorFlow graphs, and the tensor operations that its subclasses
-share.
+"""Base class of language models as TensorFlow graphs, `build_graph`, and the tensor operations that
+the graphs share.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.io.errors import InputError
 from keras_nplm.models.base import NextWordModel
 
 BLOCK_ROWS = 512  # rows computed at a time, so that memory does not grow with the batch
@@ -17,20 +18,51 @@ _TOP_K_BLOCK = 128  # columns whose maximum `find_top_k` compares first
 
 
 class GraphModel(tf.Module):
-    """Base class of language models as TensorFlow graphs: P(w | context) for int32 tensors,
-    `block_rows` at a time.
+    """Base class of language models as TensorFlow graphs: P(w | context) for int32 tensors.
+
+    A subclass sets its arrays as `tf.Variable` attributes and implements `log_prob` and
+    `next_log_probs`. They receive at most `block_rows` rows, whose ids are in the vocabulary.
+    `build_graph.register(Model)` makes it the graph of a class of models.
+
+    Example: a model of one's own that a SavedModel can hold
+
+    >>> from keras_nplm.models.base import NextWordModel
+    >>> class Unigram(NextWordModel):
+    ...     order = 2
+    ...
+    ...     def __init__(self, log_probs, boundary="sentence"):
+    ...         self.log_probs = np.asarray(log_probs)
+    ...         self.vocabulary_size = len(log_probs)
+    ...         self.boundary = boundary
+    ...
+    ...     def _next_log_probs(self, context_ids):
+    ...         return np.tile(self.log_probs, (len(context_ids), 1))
+    >>> @build_graph.register(Unigram)
+    ... class UnigramGraph(GraphModel):
+    ...     def __init__(self, model):
+    ...         super().__init__(model)
+    ...         self.log_probs = tf.Variable(model.log_probs, trainable=False)
+    ...
+    ...     def log_prob(self, context_ids, target_ids):
+    ...         return tf.gather(self.log_probs, target_ids)
+    ...
+    ...     def next_log_probs(self, context_ids):
+    ...         return tf.tile(self.log_probs[None], [tf.shape(context_ids)[0], 1])
+    >>> graph = build_graph(Unigram(np.log([0.125, 0.125, 0.125, 0.125, 0.5])))
+    >>> ids, probabilities = graph.most_probable(tf.constant([[4]]), first=3, k=1)
+    >>> ids.numpy().tolist(), probabilities.numpy().tolist()
+    ([[4]], [[0.5]])
     """
 
     def __init__(self, model: NextWordModel):
         super().__init__()
         self.order = model.order
         self.vocabulary_size = model.vocabulary_size
-        self.block_rows = min(BLOCK_ROWS, max(_LEAST_ROWS, _BLOCK_NUMBERS // model.vocabulary_size))
+        rows = max(_LEAST_ROWS, _BLOCK_NUMBERS // model.vocabulary_size)
+        self.block_rows = min(BLOCK_ROWS, rows)
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
-        """Return ln P(target | context), float [B] in nats, for int32 [B, n-1] and int32 [B] in the
-        vocabulary.
-        """
+        """Return ln P(target | context), float [B] in nats, for int32 [B, n-1] and int32 [B]."""
         raise NotImplementedError
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
@@ -40,52 +72,92 @@ class GraphModel(tf.Module):
     def most_probable(
         self, context_ids: tf.Tensor, first: int, k: int, fits: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the k most probable ids >= `first`, [B, k], and P, float32; 0 without `fits`, bool
-        [B, |V|-first].
+        """Return the k most probable ids and their probabilities, int32 and float32 [B, k].
+
+        Args:
+            first: the least id that may be returned.
+            fits: which of these ids may be returned, bool [B, |V|-first]; others have the
+                probability 0. None: all.
         """
-        log_probs, ids = find_top_k(exclude(self.next_log_probs(context_ids)[:, first:], fits), k)
-        return ids + first, tf.cast(tf.exp(log_probs), tf.float32)
+        log_probs = exclude(self.next_log_probs(context_ids)[:, first:], fits)
+        top, places = find_top_k(log_probs, k)
+        return places + first, tf.cast(tf.exp(top), tf.float32)
+
+
+@functools.singledispatch
+def build_graph(model: NextWordModel) -> GraphModel:
+    """Return a language model as a TensorFlow graph.
+
+    The class of the model, or its nearest base class with a graph, chooses the graph. The decorator
+    `@build_graph.register(Model)` registers a graph class or a function for a class of your own;
+    see `GraphModel`. A graph builds the graphs of the model's parts with this function.
+
+    Raises:
+        InputError: the class of the model, or of one of its parts, has no graph.
+    """
+    name = type(model).__name__
+    raise refuse_model(
+        model,
+        f"export a model without it, or register its graph with `build_graph.register({name})`, "
+        "see `keras_nplm.serving.GraphModel`.",
+    )
+
+
+def refuse_model(model: NextWordModel, fix: str) -> InputError:
+    """Return the error for a model that cannot be served, or for such a part of a model."""
+    return InputError(
+        "`model` must be of a class that has a graph, with each of its parts, to be served. "
+        f"Received: {type(model).__name__}. Fix: {fix}"
+    )
 
 
 def exclude(log_probs: tf.Tensor, fits: tf.Tensor | None) -> tf.Tensor:
-    """Return log-probabilities, float [B, C], with -inf where `fits`, bool [B, C], is false; all
-    without `fits`.
+    """Return log-probabilities, float [B, C], with -inf where `fits`, bool [B, C], is false.
+
+    Without `fits` nothing is excluded.
     """
-    return (
-        log_probs
-        if fits is None
-        else tf.where(fits, log_probs, tf.constant(-np.inf, log_probs.dtype))
-    )
+    if fits is None:
+        return log_probs
+    return tf.where(fits, log_probs, tf.constant(-np.inf, log_probs.dtype))
 
 
 def compute_in_blocks(
     compute: Callable[[slice], tuple[tf.Tensor, ...]],
     num_rows: tf.Tensor,
     block_rows: int,
-    specs: list[tf.TensorSpec],
+    specs: Sequence[tf.TensorSpec],
 ) -> tuple[tf.Tensor, ...]:
     """Concatenate the tensors of `compute(rows)`, of the given specs, over slices of at most
     `block_rows` rows.
     """
-    number = (num_rows + block_rows - 1) // block_rows
+    num_blocks = (num_rows + block_rows - 1) // block_rows
 
-    def add_block(block: tf.Tensor, *arrays: tf.Tensor) -> tf.Tensor:
+    def is_left(block: tf.Tensor, *arrays: tf.TensorArray) -> tf.Tensor:
+        return block < num_blocks
+
+    def add_block(block: tf.Tensor, *arrays: tf.TensorArray) -> tuple:
         start = block * block_rows
         results = compute(slice(start, start + block_rows))
-        written = [
-            array.write(block, result) for array, result in zip(arrays, results, strict=True)
-        ]
-        return block + 1, *written
+        filled = []
+        for array, result in zip(arrays, results, strict=True):
+            filled.append(array.write(block, result))
+        return block + 1, *filled
 
-    def compute_blocks() -> tf.Tensor:
-        options = dict(size=number, infer_shape=False)
-        arrays = [tf.TensorArray(spec.dtype, element_shape=spec.shape, **options) for spec in specs]
-        _, *arrays = tf.while_loop(
-            lambda block, *_: block < number, add_block, [0, *arrays], parallel_iterations=1
-        )
-        return tuple(array.concat() for array in arrays)
+    def compute_all_blocks() -> tuple[tf.Tensor, ...]:
+        arrays = []
+        for spec in specs:
+            arrays.append(
+                tf.TensorArray(
+                    spec.dtype, size=num_blocks, element_shape=spec.shape, infer_shape=False
+                )
+            )
+        _, *filled = tf.while_loop(is_left, add_block, [0, *arrays], parallel_iterations=1)
+        return tuple(array.concat() for array in filled)
 
-    return tf.cond(number <= 1, lambda: tuple(compute(slice(0, None))), compute_blocks)
+    def compute_one_block() -> tuple[tf.Tensor, ...]:
+        return tuple(compute(slice(0, None)))
+
+    return tf.cond(num_blocks <= 1, compute_one_block, compute_all_blocks)
 
 
 def find_top_k(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -100,24 +172,26 @@ def find_top_k(values: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     rest = values[:, covered:]
     best = tf.math.top_k(tf.reduce_max(blocks, axis=-1), k).indices  # [B, k]
     best = tf.sort(best)  # so that of equal values the first is returned, as `tf.math.top_k` does
-    candidates = tf.reshape(tf.gather(blocks, best, batch_dims=1), [-1, k * _TOP_K_BLOCK])
-    columns = tf.reshape(
-        best[:, :, None] * _TOP_K_BLOCK + tf.range(_TOP_K_BLOCK), [-1, k * _TOP_K_BLOCK]
-    )
+    num_candidates = k * _TOP_K_BLOCK
+    candidates = tf.reshape(tf.gather(blocks, best, batch_dims=1), [-1, num_candidates])
+    columns = best[:, :, None] * _TOP_K_BLOCK + tf.range(_TOP_K_BLOCK)
+    columns = tf.reshape(columns, [-1, num_candidates])
     rest_columns = tf.broadcast_to(tf.range(covered, values.shape[1]), tf.shape(rest))
     top, places = tf.math.top_k(tf.concat([candidates, rest], axis=1), k)
-    return top, tf.gather(tf.concat([columns, rest_columns], axis=1), places, batch_dims=1)
+    all_columns = tf.concat([columns, rest_columns], axis=1)
+    return top, tf.gather(all_columns, places, batch_dims=1)
 
 
-def combine_log_probs(log_probs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+def combine_log_probs(
+    log_probs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor] | np.ndarray
+) -> tf.Tensor:
     """Return ln sum_k weight_k P_k, float64, computed stably, from ln P_k of one shape, which may
     be -inf.
     """
-    log_probs = [tf.cast(log_prob, tf.float64) for log_prob in log_probs]
-    highest = functools.reduce(tf.maximum, log_probs)
+    in_float64 = [tf.cast(log_prob, tf.float64) for log_prob in log_probs]
+    highest = functools.reduce(tf.maximum, in_float64)
     highest = tf.where(tf.math.is_finite(highest), highest, 0)
-    terms = [
-        weight * tf.exp(log_prob - highest)
-        for log_prob, weight in zip(log_probs, weights, strict=True)
-    ]
+    terms = []
+    for log_prob, weight in zip(in_float64, weights, strict=True):
+        terms.append(weight * tf.exp(log_prob - highest))
     return tf.math.log(functools.reduce(tf.add, terms)) + highest

@@ -3,6 +3,8 @@ signatures.
 """
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -10,7 +12,7 @@ from keras_nplm.data.boundary import predicts_end
 from keras_nplm.io.markdown import markdown_code, markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.evaluation import format_perplexity
-from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, DOCUMENTATION
+from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, FUNCTIONS
 from keras_nplm.training.configurations import train_command
 
 _CORPORA = {
@@ -22,13 +24,19 @@ _CORPORA = {
 def model_card(
     name: str,
     language_model: LanguageModel,
-    signatures: dict,
-    config: dict,
-    metrics: dict,
+    signatures: Mapping[str, tf.types.experimental.PolymorphicFunction],
+    config: Mapping[str, Any],
+    metrics: Mapping[str, Any],
     max_text_length: int,
 ) -> str:
-    """Return the model card in Markdown, with the contents of `config.json` and `metrics.json`, or
-    `{}`.
+    """Return the model card in Markdown.
+
+    Args:
+        name: the name of the served model.
+        language_model: the model.
+        signatures: the served functions, as `ServingModule.signatures` returns them.
+        config, metrics: contents of `config.json` and `metrics.json`, or empty.
+        max_text_length: limit of a text in bytes.
     """
     sections = [
         f"# {name}\n\n{_describe_model(language_model, metrics)}",
@@ -36,62 +44,66 @@ def model_card(
         _format_perplexities(language_model, metrics),
         _format_configuration(config),
         _explain_requests(name, max_text_length),
-        *(
-            _describe_signature(signature, signatures[signature], max_text_length)
-            for signature in signatures
-        ),
     ]
+    for signature_name, function in signatures.items():
+        sections.append(_describe_signature(signature_name, function, max_text_length))
     return "\n\n".join(filter(None, sections)) + "\n"
 
 
-def _describe_model(language_model: LanguageModel, metrics: dict) -> str:
+def _describe_model(language_model: LanguageModel, metrics: Mapping[str, Any]) -> str:
     model = language_model.model
-    context = f"{model.order - 1} tokens" if model.order > 2 else "token"
-    size = len(language_model.vocabulary)
     tokenizer = language_model.tokenizer
+    context = f"{model.order - 1} tokens" if model.order > 2 else "token"
     sentences = [
         f"{model.description} of order {model.order}, exported by keras_nplm.",
         f"It predicts the next token from the {context} before it.",
-        f"Probabilities are normalised over its vocabulary of {size:,} words; `<unk>` stands for "
-        "any other word.",
-        f"It has {metrics['parameters']:,} parameters." if "parameters" in metrics else "",
-        tokenizer.describe(),
-        *tokenizer.describe_steps(),
-        "Each text is read as one sentence: it starts after `<s>` and ends with `</s>`."
-        if predicts_end(language_model.boundary)
-        else "Each text is read as a stream of tokens, without `<s>` and `</s>`.",
+        f"Probabilities are normalised over its vocabulary of {model.vocabulary_size:,} words; "
+        "`<unk>` stands for any other word.",
     ]
+    if "parameters" in metrics:
+        sentences.append(f"It has {metrics['parameters']:,} parameters.")
+    sentences.append(tokenizer.describe())
+    sentences += tokenizer.describe_steps()
+    if predicts_end(language_model.boundary):
+        sentences.append(
+            "Each text is read as one sentence: it starts after `<s>` and ends with `</s>`."
+        )
+    else:
+        sentences.append("Each text is read as a stream of tokens, without `<s>` and `</s>`.")
     return " ".join(filter(None, sentences))
 
 
-def _describe_training_data(config: dict) -> str:
+def _describe_training_data(config: Mapping[str, Any]) -> str:
     if not config.get("corpus"):
         return ""
     name = str(config["corpus"])
+    corpus = markdown_code(name)
     known = _CORPORA.get(name.partition("/")[0])
-    corpus = markdown_code(name) + (f", {known}" if known else "")
+    if known:
+        corpus = f"{corpus}, {known}"
     return (
         f"Training data: {corpus}. Expect a much higher perplexity on text from other domains. "
-        "The model states no "
-        "facts and makes no judgements: it only estimates which token is likely next."
+        "The model states no facts and makes no judgements: it only estimates which token is "
+        "likely next."
     )
 
 
-def _format_perplexities(language_model: LanguageModel, metrics: dict) -> str:
-    splits = [split for split in ("validation", "test") if split in metrics]
-    if not splits:
+def _format_perplexities(language_model: LanguageModel, metrics: Mapping[str, Any]) -> str:
+    rows = []
+    for split in ("validation", "test"):
+        if split in metrics:
+            figures = metrics[split]
+            rows.append(
+                [
+                    split,
+                    format_perplexity(figures.get("perplexity")),
+                    format_perplexity(figures.get("perplexity_without_unk")),
+                    f"{figures['tokens']:,}",
+                    f"{figures['unk_tokens']:,}",
+                ]
+            )
+    if not rows:
         return ""
-    rows = [
-        [
-            split,
-            *(
-                format_perplexity(metrics[split].get(name))
-                for name in ("perplexity", "perplexity_without_unk")
-            ),
-            *(f"{metrics[split][name]:,}" for name in ("tokens", "unk_tokens")),
-        ]
-        for split in splits
-    ]
     header = [
         "split",
         "perplexity",
@@ -101,20 +113,21 @@ def _format_perplexities(language_model: LanguageModel, metrics: dict) -> str:
     ]
     tokens = "words and `</s>`" if predicts_end(language_model.boundary) else "words, not `</s>`"
     return (
-        "## Perplexity\n\nPer token, exactly normalised. "
-        "Tokens: "
-        f"{tokens}.\n\n{markdown_table(header, rows)}"
+        "## Perplexity\n\n"
+        f"Per token, exactly normalised. Tokens: {tokens}.\n\n"
+        f"{markdown_table(header, rows)}"
     )
 
 
-def _format_configuration(config: dict) -> str:
+def _format_configuration(config: Mapping[str, Any]) -> str:
     if not config:
         return ""
     command = train_command(config)
     block = f"```bash\n{command} --output runs/model\n```\n\n" if command else ""
-    shown = json.dumps(config, indent=2, ensure_ascii=False)
-    shown = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in shown)
-    return f"## Training\n\n{block}```json\n{shown}\n```"
+    content = json.dumps(config, indent=2, ensure_ascii=False)
+    # as escapes: a name may hold control characters
+    printable = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in content)
+    return f"## Training\n\n{block}```json\n{printable}\n```"
 
 
 def _explain_requests(name: str, max_text_length: int) -> str:
@@ -149,21 +162,24 @@ of the export, `--max-text-length`."""
 
 
 def _describe_signature(
-    name: str, function: tf.types.experimental.PolymorphicFunction, max_text_length: int
+    signature_name: str,
+    function: tf.types.experimental.PolymorphicFunction,
+    max_text_length: int,
 ) -> str:
-    documented = {
-        key: text.format(max_text_length=max_text_length)
-        for key, text in DOCUMENTATION[name].items()
-    }
-    tensors = [("input", spec.name, spec) for spec in function.input_signature]
+    documented = {served.signature_name: served for served in FUNCTIONS}[signature_name]
+    rows = []
+    for spec in function.input_signature:
+        text = documented.inputs[spec.name].format(max_text_length=max_text_length)
+        rows.append(["input", f"`{spec.name}`", _describe_type(spec), text])
     outputs = function.get_concrete_function().structured_outputs
-    tensors += [("output", key, spec) for key, spec in sorted(outputs.items())]
-    types = [
-        f"{spec.dtype.name} [{', '.join(str(size or 'B') for size in spec.shape)}]"
-        for *_, spec in tensors
-    ]
-    rows = [
-        [kind, f"`{key}`", type, documented[key]]
-        for (kind, key, _), type in zip(tensors, types, strict=True)
-    ]
-    return f"### `{name}`\n\n{documented['']}\n\n{markdown_table(['', 'name', 'type', 'description'], rows)}"
+    for name, spec in sorted(outputs.items()):
+        text = documented.outputs[name].format(max_text_length=max_text_length)
+        rows.append(["output", f"`{name}`", _describe_type(spec), text])
+    table = markdown_table(["", "name", "type", "description"], rows)
+    return f"### `{signature_name}`\n\n{documented.description}\n\n{table}"
+
+
+def _describe_type(spec: tf.TensorSpec) -> str:
+    """Return the dtype and shape, such as `int32 [B, 3]`; B is the size of a batch."""
+    sizes = ", ".join(str(size or "B") for size in spec.shape)
+    return f"{spec.dtype.name} [{sizes}]"

@@ -11,7 +11,7 @@ from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.data.text_ops import store_array
 from keras_nplm.models.ngrams import BackoffModel, ClassBased, DeletedInterpolation, FrequencyBins
 from keras_nplm.models.ngrams.tables import ContextTrie
-from keras_nplm.serving.graph_model import GraphModel, combine_log_probs
+from keras_nplm.serving.graph_model import GraphModel, build_graph, combine_log_probs
 
 
 class SortedTable(tf.Module):
@@ -21,7 +21,7 @@ class SortedTable(tf.Module):
 
     def __init__(self, keys: np.ndarray, values: np.ndarray, vocabulary_size: int):
         super().__init__()
-        # One key more than any n-gram has: the table is never empty, and every place of a search
+        # one key more than any n-gram has: the table is never empty, and every place of a search
         # can be gathered
         self.keys = store_array(np.append(keys, np.iinfo(np.int64).max))
         self.values = store_array(np.append(values, 0).astype(values.dtype))
@@ -31,7 +31,8 @@ class SortedTable(tf.Module):
         """Return whether each n-gram is listed, its place and its value, [B] each."""
         keys = nodes * self.vocabulary_size + tf.cast(words, tf.int64)
         places = tf.searchsorted(self.keys, keys, out_type=tf.int64)
-        return tf.equal(tf.gather(self.keys, places), keys), places, tf.gather(self.values, places)
+        is_listed = tf.equal(tf.gather(self.keys, places), keys)
+        return is_listed, places, tf.gather(self.values, places)
 
     def find_followers(self, known: tf.Tensor, nodes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return all n-grams with the known contexts: (row, word) int64 [N, 2], and their values
@@ -41,9 +42,8 @@ class SortedTable(tf.Module):
         end = tf.searchsorted(self.keys, (nodes + 1) * self.vocabulary_size, out_type=tf.int64)
         places = tf.ragged.range(begin, tf.where(known, end, begin))
         words = tf.gather(self.keys, places.flat_values) % self.vocabulary_size
-        return tf.stack([places.value_rowids(), words], axis=1), tf.gather(
-            self.values, places.flat_values
-        )
+        cells = tf.stack([places.value_rowids(), words], axis=1)
+        return cells, tf.gather(self.values, places.flat_values)
 
 
 class TrieGraph(tf.Module):
@@ -51,22 +51,24 @@ class TrieGraph(tf.Module):
 
     def __init__(self, trie: ContextTrie):
         super().__init__()
-        self.tables = [
-            SortedTable(keys, np.zeros(len(keys), np.int8), trie.vocabulary_size)
-            for keys in trie.keys
-        ]
+        self.tables = []
+        for keys in trie.keys:
+            no_values = np.zeros(len(keys), np.int8)
+            self.tables.append(SortedTable(keys, no_values, trie.vocabulary_size))
 
     def walk(self, context_ids: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """Return for the last 1, 2, … words of each context: whether they are known [B], and their
         number [B].
         """
-        if not context_ids.shape[1]:
+        num_words = context_ids.shape[1]
+        if num_words == 0:
             return []
         words = tf.cast(context_ids, tf.int64)
         nodes = words[:, -1]
         known = nodes != PAD_ID
         steps = [(known, nodes)]
-        for length, table in enumerate(self.tables[: context_ids.shape[1] - 1], start=2):
+        for length, table in enumerate(self.tables[: num_words - 1], start=2):
+            # nothing is before `<s>`
             known &= (words[:, -length] != PAD_ID) & (words[:, 1 - length] != BOS_ID)
             found, places, _ = table.find(nodes, words[:, -length])
             known &= found
@@ -75,6 +77,7 @@ class TrieGraph(tf.Module):
         return steps
 
 
+@build_graph.register(BackoffModel)
 class BackoffGraph(GraphModel):
     """An n-gram model in back-off form as a graph; see `BackoffModel`."""
 
@@ -82,8 +85,9 @@ class BackoffGraph(GraphModel):
         super().__init__(model)
         self.contexts = TrieGraph(model.contexts)
         self.unigrams = store_array(model.unigrams)
-        pairs = zip(model.keys, model.log_probs, strict=True)
-        self.ngrams = [SortedTable(keys, values, model.vocabulary_size) for keys, values in pairs]
+        self.ngrams = []
+        for keys, log_probs in zip(model.keys, model.log_probs, strict=True):
+            self.ngrams.append(SortedTable(keys, log_probs, model.vocabulary_size))
         # one number more than any context has, as in `SortedTable`: an order may have no contexts
         self.backoffs = [
             store_array(np.append(backoffs, np.float32(0))) for backoffs in model.backoffs
@@ -101,10 +105,12 @@ class BackoffGraph(GraphModel):
         log_probs = tf.tile(self.unigrams[None], [tf.shape(context_ids)[0], 1])
         for (known, nodes), backoffs, ngrams in self._steps(context_ids):
             log_probs += tf.where(known, tf.gather(backoffs, nodes), 0)[:, None]
-            log_probs = tf.tensor_scatter_nd_update(log_probs, *ngrams.find_followers(known, nodes))
+            cells, listed = ngrams.find_followers(known, nodes)
+            log_probs = tf.tensor_scatter_nd_update(log_probs, cells, listed)
         return log_probs
 
     def _steps(self, context_ids: tf.Tensor) -> Iterator[tuple]:
+        """Yield for contexts of 1, 2, … words: (known, number), back-off weights, n-grams."""
         return zip(self.contexts.walk(context_ids), self.backoffs, self.ngrams, strict=False)
 
 
@@ -121,21 +127,25 @@ class FrequencyBinsGraph(tf.Module):
         self.bins_per_length = bins.bins_per_length
 
     def find_bins(self, context_ids: tf.Tensor) -> tf.Tensor:
-        steps = zip(self.contexts.walk(context_ids), self.counts, strict=False)
-        counts = [tf.where(known, tf.gather(table, nodes), 0) for (known, nodes), table in steps]
+        """Return the bin of each context, int64 [B]."""
+        counts = []  # of the last 1, 2, … words
+        for (known, nodes), table in zip(
+            self.contexts.walk(context_ids), self.counts, strict=False
+        ):
+            counts.append(tf.where(known, tf.gather(table, nodes), 0))
         no_counts = tf.zeros(tf.shape(context_ids)[:1], tf.int64)
         counts += [no_counts] * (len(self.counts) - len(counts))
-        # words dropped from the front of the context
         frequency = counts[-1]
-        dropped = tf.zeros_like(counts[-1])
+        num_dropped = tf.zeros_like(counts[-1])  # words, from the front of the context
         if self.back_off:
             for length, shorter in enumerate(counts[-2::-1], start=1):
-                dropped = tf.where(frequency > 0, dropped, length)
+                num_dropped = tf.where(frequency > 0, num_dropped, length)
                 frequency = tf.where(frequency > 0, frequency, shorter)
         level = tf.math.ceil(-tf.math.log((1 + tf.cast(frequency, tf.float64)) / self.tokens))
-        return tf.cast(tf.maximum(level, 0), tf.int64) + dropped * self.bins_per_length
+        return tf.cast(tf.maximum(level, 0), tf.int64) + num_dropped * self.bins_per_length
 
 
+@build_graph.register(DeletedInterpolation)
 class DeletedInterpolationGraph(GraphModel):
     """Deleted interpolation, relative frequencies of all orders, as a graph; see
     `DeletedInterpolation`.
@@ -144,9 +154,11 @@ class DeletedInterpolationGraph(GraphModel):
     def __init__(self, model: DeletedInterpolation):
         super().__init__(model)
         self.bins = FrequencyBinsGraph(model.bins)
-        self.uniform, self.unigrams = store_array(model.uniform), store_array(model.unigrams)
-        pairs = zip(model.keys, model.counts, strict=True)
-        self.ngrams = [SortedTable(keys, counts, model.vocabulary_size) for keys, counts in pairs]
+        self.uniform = store_array(model.uniform)
+        self.unigrams = store_array(model.unigrams)
+        self.ngrams = []
+        for keys, counts in zip(model.keys, model.counts, strict=True):
+            self.ngrams.append(SortedTable(keys, counts, model.vocabulary_size))
         self.weights = store_array(model.weights)
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
@@ -162,15 +174,19 @@ class DeletedInterpolationGraph(GraphModel):
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         weights = tf.unstack(tf.gather(self.weights, self.bins.find_bins(context_ids)), axis=1)
         steps = list(self._steps(context_ids))
-        steps += [(tf.zeros_like(steps[0][0]), *steps[0][1:])] * (self.order - 1 - len(steps))
+        if len(steps) < self.order - 1:
+            # no context of these lengths is known: any numbers and n-grams will do
+            never = tf.zeros_like(steps[0][0])
+            steps += [(never, *steps[0][1:])] * (self.order - 1 - len(steps))
         # the weight of an unknown context goes to the next shorter one
         for k in range(self.order, 1, -1):
-            weights[k - 1] += tf.where(steps[k - 2][0], tf.zeros_like(weights[k]), weights[k])
+            is_known = steps[k - 2][0]
+            weights[k - 1] += tf.where(is_known, tf.zeros_like(weights[k]), weights[k])
         probability = weights[0][:, None] * self.uniform + weights[1][:, None] * self.unigrams
         for weight, (known, nodes, ngrams, totals) in zip(weights[2:], steps, strict=True):
-            places, counts = ngrams.find_followers(known, nodes)
-            shares = tf.gather(weight / totals, places[:, 0]) * tf.cast(counts, tf.float64)
-            probability = tf.tensor_scatter_nd_add(probability, places, shares)
+            cells, counts = ngrams.find_followers(known, nodes)
+            shares = tf.gather(weight / totals, cells[:, 0]) * tf.cast(counts, tf.float64)
+            probability = tf.tensor_scatter_nd_add(probability, cells, shares)
         return tf.math.log(probability)
 
     def _steps(self, context_ids: tf.Tensor) -> Iterator[tuple]:
@@ -185,6 +201,7 @@ class DeletedInterpolationGraph(GraphModel):
             yield known & (totals > 0), nodes, ngrams, tf.maximum(totals, 1)
 
 
+@build_graph.register(ClassBased)
 class ClassBasedGraph(GraphModel):
     """A class-based n-gram model as a graph; see `ClassBased`."""
 
@@ -192,22 +209,19 @@ class ClassBasedGraph(GraphModel):
         super().__init__(model)
         self.class_model = BackoffGraph(model.class_model)
         self.classes = store_array(model.classes.astype(np.int32))
-        self.word_log_probs, self.uniform = (
-            store_array(model.word_log_probs),
-            store_array(model.uniform),
-        )
+        self.word_log_probs = store_array(model.word_log_probs)
+        self.uniform = store_array(model.uniform)
         self.weights = np.array([1 - model.uniform_weight, model.uniform_weight])
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
-        by_class = self.class_model.log_prob(
-            tf.gather(self.classes, context_ids), tf.gather(self.classes, target_ids)
-        )
-        by_class = tf.cast(by_class, tf.float64) + tf.gather(self.word_log_probs, target_ids)
-        return combine_log_probs([by_class, tf.gather(self.uniform, target_ids)], self.weights)
+        contexts = tf.gather(self.classes, context_ids)
+        targets = tf.gather(self.classes, target_ids)
+        of_classes = tf.cast(self.class_model.log_prob(contexts, targets), tf.float64)
+        of_words = of_classes + tf.gather(self.word_log_probs, target_ids)
+        return combine_log_probs([of_words, tf.gather(self.uniform, target_ids)], self.weights)
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
-        by_class = self.class_model.next_log_probs(tf.gather(self.classes, context_ids))
-        by_word = (
-            tf.cast(tf.gather(by_class, self.classes, axis=1), tf.float64) + self.word_log_probs
-        )
-        return combine_log_probs([by_word, self.uniform[None]], self.weights)
+        of_classes = self.class_model.next_log_probs(tf.gather(self.classes, context_ids))
+        of_their_words = tf.gather(of_classes, self.classes, axis=1)
+        of_words = tf.cast(of_their_words, tf.float64) + self.word_log_probs
+        return combine_log_probs([of_words, self.uniform[None]], self.weights)

@@ -1,99 +1,175 @@
 """Export to LiteRT and ONNX for phones and other runtimes: ids in, log-probabilities out."""
 
+import functools
 import logging
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import tensorflow as tf
 
-from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.io.errors import InputError, RunError, check_argument, import_extra, summarize_error
 from keras_nplm.io.files import replace_file
+from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.pointer import CopyScores
+from keras_nplm.layers.scores import LinearScores
+from keras_nplm.models.base import NextWordModel, find_network
+from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.hybrid_network import HybridNetwork
 from keras_nplm.serving.graphs import NetworkGraph
 
-_TILE = 1 << 12  # words whose logits are computed at a time
+TILE_WORDS = 1 << 12  # whose logits are computed at a time
 
 
-class _DeviceGraph(NetworkGraph):
+@functools.singledispatch
+def find_device_network(model: NextWordModel) -> ContextNetwork:
+    """Return the network of a model that a file for devices holds.
+
+    Raises:
+        InputError: such files cannot hold models of this class.
+    """
+    raise _refuse_model(model)
+
+
+@find_device_network.register(ContextNetwork)
+def _find_itself(model: ContextNetwork) -> ContextNetwork:
+    return model
+
+
+@find_device_network.register(HybridNetwork)
+def _refuse_network_with_inputs(model: HybridNetwork) -> ContextNetwork:
+    raise _refuse_model(model)
+
+
+@find_device_network.register(Mixture)
+def _find_network_of_mixture(model: Mixture) -> ContextNetwork:
+    network = find_network(model)
+    if network is None or isinstance(network, HybridNetwork):
+        raise _refuse_model(model)
+    print(
+        "The file holds the network alone, without the other models of the mixture.",
+        file=sys.stderr,
+    )
+    return network
+
+
+def _refuse_model(model: NextWordModel) -> InputError:
+    return InputError(
+        f"LiteRT and ONNX files can hold an NPLM only. Received: {type(model).__name__}. "
+        "Fix: export this model as a SavedModel."
+    )
+
+
+class DeviceGraph(NetworkGraph):
     """A network as a graph whose ln P of a target needs no branch, no loop and no second copy of
     the kernel.
     """
 
     def output_log_prob(self, context_ids: tf.Tensor, output_ids: tf.Tensor) -> tf.Tensor:
-        head = self._network().prob
-        if not head.has_word_rows:
-            return tf.gather(self.next_log_probs(context_ids), output_ids, batch_dims=1)
-        scores = self._network().scores(context_ids)
+        scores = self.network.scores(context_ids)
         copies = None
         if isinstance(scores, CopyScores):
-            scores, copies = scores
-        log_z = []
-        y = tf.zeros_like(scores.features[:, 0])
-        for first in range(0, head.num_outputs, _TILE):
-            tiles = [kernel.value[first : first + _TILE] for kernel in scores.kernels]
-            bias = scores.bias.value[first : first + _TILE]
-            logits = tf.matmul(scores.features, tf.concat(tiles, axis=1), transpose_b=True) + bias
-            log_z.append(tf.reduce_logsumexp(logits, axis=1, keepdims=True))
-            places = tf.clip_by_value(output_ids - first, 0, bias.shape[0] - 1)
-            y = tf.where(output_ids == first + places, tf.gather(logits, places, batch_dims=1), y)
-        log_z = tf.reduce_logsumexp(tf.concat(log_z, axis=1), axis=1, keepdims=True)[:, 0]
+            copies = scores.copies
+            scores = scores.scores
+        if not isinstance(scores, LinearScores):
+            return tf.gather(self.next_log_probs(context_ids), output_ids, batch_dims=1)
+        logit, log_z = _compute_in_tiles(scores, output_ids)
         if copies is None:
-            return y - log_z
-        return copies.add_to_logit(y, output_ids) - copies.add_to_normaliser(log_z)
+            return logit - log_z
+        return copies.add_to_logit(logit, output_ids) - copies.add_to_normaliser(log_z)
 
 
-class _DeviceModule(tf.Module):
-    """A function of a network, `log_probs` or `score`, with operations that LiteRT and ONNX
-    have.
+def _compute_in_tiles(scores: LinearScores, output_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return y of one output per context and ln Z, float [B] each, from tiles of the logits."""
+    logit = tf.zeros_like(scores.features[:, 0])
+    log_z_of_tiles = []
+    for first in range(0, scores.bias.shape[0], TILE_WORDS):
+        rows = slice(first, first + TILE_WORDS)
+        kernel = tf.concat([block.value[rows] for block in scores.kernels], axis=1)
+        bias = scores.bias.value[rows]
+        logits = tf.matmul(scores.features, kernel, transpose_b=True) + bias
+        log_z_of_tiles.append(tf.reduce_logsumexp(logits, axis=1, keepdims=True))
+        places = tf.clip_by_value(output_ids - first, 0, bias.shape[0] - 1)
+        is_in_tile = output_ids == first + places
+        logit = tf.where(is_in_tile, tf.gather(logits, places, batch_dims=1), logit)
+    log_z = tf.reduce_logsumexp(tf.concat(log_z_of_tiles, axis=1), axis=1, keepdims=True)
+    return logit, log_z[:, 0]
+
+
+class DeviceFunction(tf.Module):
+    """A function of a network with operations that LiteRT and ONNX have.
+
+    Attributes:
+        function: the TensorFlow function.
+        inputs: the shape, dtype and name of each input.
+        compute: function from the inputs to the outputs by name.
     """
 
-    def __init__(self, language_model: LanguageModel, signature: str):
-        super().__init__(name="keras_nplm")
-        self.model = _DeviceGraph(_copy_for_devices(language_model.model))
-        self.first_context = language_model.codec.first_context(self.model.order)
-        self.predicts_end = predicts_end(language_model.boundary)
-        contexts = [tf.TensorSpec([None, self.model.order - 1], tf.int32, "context_ids")]
-        texts = [
-            tf.TensorSpec([None, None], tf.int64, "x"),
-            tf.TensorSpec([None], tf.int64, "x_lens"),
-        ]
-        self.signature = {"log_probs": contexts, "score": texts}[signature]
-        self.function = tf.function(getattr(self, signature), self.signature, autograph=False)
+    compute: Callable[..., dict[str, tf.Tensor]]
 
-    def log_probs(self, context_ids: tf.Tensor) -> dict[str, tf.Tensor]:
+    def __init__(self, network: ContextNetwork, codec: TextCodec):
+        super().__init__(name="keras_nplm")
+        self.model = DeviceGraph(_copy_for_devices(network))
+        self.first_context = codec.first_context(self.model.order)
+        self.predicts_end = codec.predicts_end
+        self.inputs = self.specify_inputs()
+        self.function = tf.function(self.compute, self.inputs, autograph=False)
+
+    def specify_inputs(self) -> list[tf.TensorSpec]:
+        raise NotImplementedError
+
+
+class ContextLogProbs(DeviceFunction):
+    """`log_probs`: the log-probabilities of all words after contexts."""
+
+    def specify_inputs(self) -> list[tf.TensorSpec]:
+        return [tf.TensorSpec([None, self.model.order - 1], tf.int32, "context_ids")]
+
+    def compute(self, context_ids: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"log_probs": self.model.next_log_probs(context_ids)}
 
-    def score(self, x: tf.Tensor, x_lens: tf.Tensor) -> dict[str, tf.Tensor]:
+
+class TextScores(DeviceFunction):
+    """`score`: -ln P of whole texts, rows of `x` whose first `x_lens` ids count."""
+
+    def specify_inputs(self) -> list[tf.TensorSpec]:
+        x = tf.TensorSpec([None, None], tf.int64, "x")
+        x_lens = tf.TensorSpec([None], tf.int64, "x_lens")
+        return [x, x_lens]
+
+    def compute(self, x: tf.Tensor, x_lens: tf.Tensor) -> dict[str, tf.Tensor]:
+        order = self.model.order
         ids = tf.cast(x, tf.int32)
         lengths = tf.cast(x_lens, tf.int32)[:, None]
         number, length = tf.unstack(tf.shape(ids))
         places = tf.range(length + 1)
-        order = self.model.order
         # also in place of the padding
         targets = tf.where(places < lengths, tf.pad(ids, [[0, 0], [0, 1]]), EOS_ID)
-        paths = tf.concat([tf.tile(self.first_context[None], [number, 1]), targets], axis=1)
-        ngrams = tf.reshape(
-            tf.gather(paths, places[:, None] + tf.range(order), axis=1), [-1, order]
-        )
-        log_prob = tf.reshape(
-            self.model.log_prob(ngrams[:, :-1], ngrams[:, -1]), [number, length + 1]
-        )
-        nll = -tf.reduce_sum(
-            tf.where(places < lengths + int(self.predicts_end), log_prob, 0.0), axis=1
-        )
-        in_range = tf.reduce_all((targets >= 0) & (targets < self.model.vocabulary_size), axis=1)
-        return {"nll": tf.where(in_range, nll, float("nan"))}
+        first_contexts = tf.tile(self.first_context[None], [number, 1])
+        paths = tf.concat([first_contexts, targets], axis=1)
+        ngrams = tf.gather(paths, places[:, None] + tf.range(order), axis=1)
+        ngrams = tf.reshape(ngrams, [-1, order])
+        log_prob = self.model.log_prob(ngrams[:, :-1], ngrams[:, -1])
+        log_prob = tf.reshape(log_prob, [number, length + 1])
+        num_predicted = lengths + int(self.predicts_end)
+        nll = -tf.reduce_sum(tf.where(places < num_predicted, log_prob, 0.0), axis=1)
+        is_valid = (targets >= 0) & (targets < self.model.vocabulary_size)
+        return {"nll": tf.where(tf.reduce_all(is_valid, axis=1), nll, float("nan"))}
+
+
+DEVICE_FUNCTIONS: dict[str, type[DeviceFunction]] = {
+    "log_probs": ContextLogProbs,
+    "score": TextScores,
+}
 
 
 def export_litert(
@@ -151,15 +227,17 @@ def export_onnx(
     """
     module = _build_module(language_model, Path(target), signature)
     tf2onnx = import_extra("tf2onnx", "onnx", "The ONNX export")
-    quantisation = (
-        import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX") if quantise else None
-    )
-    converted, _ = tf2onnx.convert.from_function(module.function, module.signature, opset=18)
-    data = _quantise_onnx(quantisation, converted) if quantise else converted.SerializeToString()
+    if quantise:
+        # before the conversion, which takes seconds
+        import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX")
+    converted, _ = tf2onnx.convert.from_function(module.function, module.inputs, opset=18)
+    data = _quantise_onnx(converted) if quantise else converted.SerializeToString()
     return _write_with_vocabulary(language_model, Path(target), data)
 
 
-def _quantise_onnx(quantisation: ModuleType, converted: object) -> bytes:
+def _quantise_onnx(converted: Any) -> bytes:
+    """Return an ONNX model with 8-bit matrices as the content of a file."""
+    quantisation = import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX")
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # it asks for a preparation that our files do not need
     try:
@@ -171,46 +249,40 @@ def _quantise_onnx(quantisation: ModuleType, converted: object) -> bytes:
         logging.disable(disabled)
 
 
-def _build_module(language_model: LanguageModel, target: Path, signature: str) -> _DeviceModule:
+def _build_module(language_model: LanguageModel, target: Path, signature: str) -> DeviceFunction:
     check_argument(
-        "signature", signature in ("log_probs", "score"), "log_probs or score", repr(signature)
+        "signature",
+        signature in DEVICE_FUNCTIONS,
+        " or ".join(DEVICE_FUNCTIONS),
+        repr(signature),
     )
-    kind = type(language_model.model).__name__
-    if kind == "Mixture" and language_model.network:
-        print(
-            "The file holds the network alone, without the other models of the mixture.",
-            file=sys.stderr,
-        )
-        language_model = language_model.replace_model(language_model.network)
-    if not isinstance(language_model.model, ContextNetwork) or isinstance(
-        language_model.model, HybridNetwork
-    ):
-        fix = "export this model as a SavedModel."
-        raise InputError(
-            f"LiteRT and ONNX files can hold an NPLM only. Received: {kind}. Fix: {fix}"
-        )
+    network = find_device_network(language_model.model)
     check_output_file(target)
-    return _DeviceModule(language_model, signature)
+    return DEVICE_FUNCTIONS[signature](network, language_model.codec)
 
 
-def _copy_for_devices(model: ContextNetwork) -> ContextNetwork:
+def _copy_for_devices(network: ContextNetwork) -> ContextNetwork:
     """Return a copy of the network that computes in float32 and without loops, which every runtime
     supports.
     """
-    copy = type(model).from_config(_replace_dtypes(model.get_config()))
-    copy.set_weights(model.get_weights())
+    copy = type(network).from_config(_replace_dtypes(network.get_config()))
+    copy.set_weights(network.get_weights())
     if isinstance(copy.prob, EnergyHead):
         copy.prob.uses_loop = False
     return copy
 
 
-def _replace_dtypes(config: object) -> object:
-    if isinstance(config, dict):
-        return {
-            key: "float32" if key == "dtype" else _replace_dtypes(value)
-            for key, value in config.items()
-        }
-    return config
+def _replace_dtypes(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the configuration of a network with float32 as the dtype of each layer."""
+    replaced: dict[str, Any] = {}
+    for key, value in config.items():
+        if key == "dtype":
+            replaced[key] = "float32"
+        elif isinstance(value, dict):
+            replaced[key] = _replace_dtypes(value)
+        else:
+            replaced[key] = value
+    return replaced
 
 
 def _write_with_vocabulary(
@@ -220,5 +292,5 @@ def _write_with_vocabulary(
     with replace_file(target) as temporary:
         temporary.write_bytes(converted)
         language_model.vocabulary.save(vocabulary)
-    beside = [companion_path(vocabulary, kind) for kind in (FORMS, SUBWORDS)]
-    return [target, vocabulary, *filter(Path.exists, beside)]
+    companions = [companion_path(vocabulary, kind) for kind in (FORMS, SUBWORDS)]
+    return [target, vocabulary, *filter(Path.exists, companions)]

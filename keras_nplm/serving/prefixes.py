@@ -17,26 +17,30 @@ _BYTES_PER_CHARACTER = 4  # of UTF-8, at most
 
 
 class UnfinishedWords(tf.Module):
-    """The unfinished last word of texts, as in Python; of more than `longest` characters only the
-    end is returned.
+    """The unfinished last word of texts, as in Python.
+
+    Of a word of more than `longest` characters only the end is returned.
     """
 
     def __init__(self, tokenizer: str | Tokenizer, longest: int):
         super().__init__()
-        self._window = _BYTES_PER_CHARACTER * (longest + BEFORE_WORD + 1)
         chosen = get_tokenizer(tokenizer)
+        self._window = _BYTES_PER_CHARACTER * (longest + BEFORE_WORD + 1)  # bytes that are read
         self._pattern = _match_unfinished_word(chosen)
-        self._is_lower = chosen.lowers
+        self._lowers = chosen.lowers
 
     def split(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Split texts into their complete words and their last, unfinished word, normalised."""
         lengths = tf.strings.length(texts)
-        start = tf.maximum(lengths - self._window, 0)
-        ends = decode_texts(tf.strings.substr(texts, start, tf.fill(tf.shape(texts), self._window)))
+        starts = tf.maximum(lengths - self._window, 0)
+        windows = tf.fill(tf.shape(texts), self._window)
+        ends = decode_texts(tf.strings.substr(texts, starts, windows))
         words = tf.strings.regex_replace(ends, self._pattern, r"\1", replace_global=False)
-        contexts = tf.strings.substr(
-            texts, tf.zeros_like(lengths), lengths - tf.strings.length(words)
-        )
-        return contexts, lower_texts(words) if self._is_lower else words
+        context_lengths = lengths - tf.strings.length(words)
+        contexts = tf.strings.substr(texts, tf.zeros_like(lengths), context_lengths)
+        if self._lowers:
+            words = lower_texts(words)
+        return contexts, words
 
 
 class PrefixTable(tf.Module):
@@ -46,38 +50,48 @@ class PrefixTable(tf.Module):
 
     def __init__(self, index: PrefixIndex):
         super().__init__()
-        places = np.full(len(index.words), -1, np.int32)  # of each word among the sorted words
+        # of each word among the sorted words; -1: special tokens
+        places = np.full(len(index.words), -1, np.int32)
         places[index.ids] = np.arange(len(index.ids))
-        ranges = index.list_ranges()
-        counts = Counter(index.words[i] for i in index.ids)
-        rows = [(start, stop, start + counts[prefix]) for prefix, (start, stop) in ranges.items()]
+        counts = Counter(index.words[i] for i in index.ids)  # pieces can have the same text
+        prefixes = []
+        ranges = []
+        for prefix, (start, stop) in index.list_ranges().items():
+            prefixes.append(prefix)
+            ranges.append((start, stop, start + counts[prefix]))
+        no_word = len(ranges)
+        ranges.append((0, 0, 0))
         self.longest = index.longest
         self.most_equal = max(counts.values())
         self._places = store_array(places)
-        # the last: no word has the prefix
-        self._ranges = store_array(np.array([*rows, (0, 0, 0)], np.int32))
+        self._ranges = store_array(np.array(ranges, np.int32))
         entries = tf.lookup.KeyValueTensorInitializer(
-            [*ranges], np.arange(len(ranges)), tf.string, tf.int64
+            prefixes, np.arange(no_word), tf.string, tf.int64
         )
-        self._table = tf.lookup.StaticHashTable(entries, default_value=len(ranges))
+        self._table = tf.lookup.StaticHashTable(entries, default_value=no_word)
 
     def look_up(self, prefixes: tf.Tensor) -> tf.Tensor:
-        """Return the places of the sorted words with each prefix, int32 […, 3]: first, end, end of
-        equal words.
+        """Return the range of the sorted words with each prefix, int32 […, 3].
+
+        The three numbers are its first place, the place after its last, and the place after the
+        words that equal the prefix.
         """
         return tf.gather(self._ranges, self._table.lookup(prefixes))
 
     def match(self, prefixes: tf.Tensor) -> tf.Tensor:
         """Return which words begin with each prefix: string […] to bool […, |V|]."""
         ranges = self.look_up(prefixes)
-        return (self._places >= ranges[..., :1]) & (self._places < ranges[..., 1:2])
+        starts = ranges[..., 0:1]
+        stops = ranges[..., 1:2]
+        return (self._places >= starts) & (self._places < stops)
 
 
 def _match_unfinished_word(tokenizer: Tokenizer) -> str:
     """Return a regular expression of a text whose group is its unfinished last word, as in
     Python.
     """
-    word = f"[{character_ranges(is_letter)}]*"
     if tokenizer.tokens_are_words:
         word = tokenizer.match_unfinished_word()
+    else:
+        word = f"[{character_ranges(is_letter)}]*"
     return f"(?s)^.*?({word})$"

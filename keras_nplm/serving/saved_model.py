@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path, output_error
@@ -23,6 +23,7 @@ _MARKER = "models.config"  # its presence means that `export_saved_model` wrote 
 _MAX_BATCH = 128  # rows that the server runs in one call of the model
 # valid in a URL, in YAML and in the server's files
 _MODEL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_VERSION = re.compile(r"[1-9][0-9]{0,17}")
 _KEPT = "Versions exported before are unchanged."
 _STALE_SECONDS = 3600  # age at which the temporary directory of a killed export is removed
 
@@ -79,7 +80,8 @@ def export_saved_model(
     written only if absent.
 
     Args:
-        language_model: a language model of any kind.
+        language_model: a language model whose parts are of classes with a graph; see
+            `keras_nplm.serving.build_graph`. Caches have none.
         target: directory of the served model: absent, empty, or with versions that this function
             wrote.
         top_k: number of words that `predict_next` returns.
@@ -88,25 +90,25 @@ def export_saved_model(
 
     Returns:
         the directory of the new version.
+
+    Raises:
+        InputError: `target` holds other files, or the model has a part that cannot be served; see
+            `keras_nplm.serving.GraphModel`. Nothing is written.
+        RunError: the disk is full, for example. Earlier versions are unchanged.
     """
     target = Path(target)
     name = target.resolve().name
     _check_target(target, name)
     served = ServingModule(language_model, top_k, max_text_length)
     signatures = served.signatures()
-    values = dict(name=name, batch=_MAX_BATCH, cores=os.cpu_count() or 1)
-    files = {
-        file: text.format(**values)
-        for file, text in _SERVER_FILES.items()
-        if not (target / file).exists()
-    }
+    files = _describe_server(name, target)
     files["README.md"] = model_card(
         name, language_model, signatures, config or {}, metrics or {}, max_text_length
     )
+    named = {**signatures, "serving_default": signatures[DEFAULT_SIGNATURE]}
     try:
         with _temporary_directory(target) as temporary:
             with lock_directory(temporary):  # notices the deletion of the target
-                named = signatures | {"serving_default": signatures[DEFAULT_SIGNATURE]}
                 tf.saved_model.save(served, temporary, signatures=named)
                 language_model.vocabulary.save(temporary / "assets.extra" / "vocabulary.txt")
             for file, text in files.items():
@@ -122,37 +124,46 @@ def export_saved_model(
 
 def _check_target(target: Path, name: str) -> None:
     check_output_path(target)
-    wanted = (
-        "a directory whose name, which becomes the model name, is a letter and then "
-        "letters, "
-        "digits, _ and -"
-    )
-    check_argument(
-        "target",
-        bool(_MODEL_NAME.fullmatch(name)),
-        wanted,
-        repr(name),
-        "choose, such as, 'my_model'.",
-    )
-    is_file = target.exists() and not target.is_dir()
-    check_argument(
-        "target", not is_file, "a directory", f"{target}, which is a file", "change `target`."
-    )
-    if (
-        target.is_dir()
-        and not (target / _MARKER).exists()
-        and any(path.name[0] != "." for path in target.iterdir())
-    ):
-        wanted = "absent, empty or with exported versions"
-        received = f"{target}, which holds other files"
-        check_argument("target", False, wanted, received, "choose a new directory.")
+    if not _MODEL_NAME.fullmatch(name):
+        raise InputError(
+            "`target` must be a directory whose name, which becomes the model name, is a letter "
+            f"and then letters, digits, _ and -. Received: {name!r}. "
+            "Fix: choose a name such as 'my_model'."
+        )
+    if target.exists() and not target.is_dir():
+        raise InputError(
+            f"`target` must be a directory. Received: {target}, which is a file. "
+            "Fix: change `target`."
+        )
+    if _holds_other_files(target):
+        raise InputError(
+            "`target` must be absent, empty or with exported versions. "
+            f"Received: {target}, which holds other files. Fix: choose a new directory."
+        )
+
+
+def _holds_other_files(target: Path) -> bool:
+    """Return whether a directory holds files and `export_saved_model` did not write it."""
+    if not target.is_dir() or (target / _MARKER).exists():
+        return False
+    return any(not path.name.startswith(".") for path in target.iterdir())
+
+
+def _describe_server(name: str, target: Path) -> dict[str, str]:
+    """Return the contents of the server's files that are absent in `target`, by file name."""
+    cores = os.cpu_count() or 1
+    contents = {}
+    for file, text in _SERVER_FILES.items():
+        if not (target / file).exists():
+            contents[file] = text.format(name=name, batch=_MAX_BATCH, cores=cores)
+    return contents
 
 
 @contextlib.contextmanager
 def _temporary_directory(parent: Path) -> Iterator[Path]:
-    """Yield a temporary directory in `parent`; remove it unless it was renamed.
+    """Yield a temporary directory in `parent`, and remove it unless it was renamed.
 
-    Remove stale ones, too.
+    Stale ones are removed, too.
     """
     parent.mkdir(parents=True, exist_ok=True)
     for stale in parent.glob(".new.*"):
@@ -169,12 +180,11 @@ def _temporary_directory(parent: Path) -> Iterator[Path]:
 
 
 def _rename_to_next_version(directory: Path) -> Path:
-    names = [
-        path.name
-        for path in directory.parent.iterdir()
-        if re.fullmatch("[1-9][0-9]{0,17}", path.name)
-    ]
-    version = max(map(int, names), default=0)
+    versions = []
+    for path in directory.parent.iterdir():
+        if _VERSION.fullmatch(path.name):
+            versions.append(int(path.name))
+    version = max(versions, default=0)
     while True:
         version += 1
         try:

@@ -10,7 +10,9 @@ from keras_nplm.data.text_ops import decode_texts
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 
-_BYTES_PER_TOKEN, _MORE_BYTES = 16, 64  # of a text, that `contexts` reads first
+# of a text, `contexts` reads first these bytes for each token of a context, and these once
+BYTES_PER_TOKEN = 16
+MORE_BYTES = 64
 _GROWTH = 4  # if they hold too few tokens, it reads this many times more bytes
 
 
@@ -33,12 +35,15 @@ class TextGraph(tf.Module):
         super().__init__()
         self.boundary = boundary
         self.words = tf.constant(vocabulary.words)  # [|V|]
-        ids = {
-            word: number for number, word in enumerate(vocabulary.words) if number >= len(SPECIALS)
-        }
+        ids = {}
+        for number, word in enumerate(vocabulary.words):
+            if number >= len(SPECIALS):
+                ids[word] = number
         for form, word in (vocabulary.forms or {}).items():
             ids[form] = ids[word]
-        entries = tf.lookup.KeyValueTensorInitializer([*ids], [*ids.values()], tf.string, tf.int64)
+        entries = tf.lookup.KeyValueTensorInitializer(
+            list(ids), list(ids.values()), tf.string, tf.int64
+        )
         self.table = tf.lookup.StaticHashTable(entries, default_value=UNK_ID)
         # an attribute, so that its tables are saved
         self.tokens = vocabulary.tokenizer(tokenizer).build_graph(self.look_up)
@@ -57,21 +62,13 @@ class TextGraph(tf.Module):
         self, texts: tf.Tensor, order: int, max_length: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the last n-1 tokens of texts, int32 [B, n-1], and whether they lie in the last
-        `max_length` bytes.
+        `max_length` bytes, bool [B].
 
         More and more bytes are read, until they hold n-1 tokens after a place where a token surely
         begins.
         """
 
-        def read(texts: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            lengths = tf.strings.length(texts)
-            is_cut = lengths > size
-            sizes = tf.fill(tf.shape(lengths), size)
-            ends = decode_texts(tf.strings.substr(texts, tf.maximum(lengths - size, 0), sizes))
-            ids = self.tokens.encode_ends(ends, is_cut)
-            return self._take_last(ids, order - 1), ~is_cut | (ids.row_lengths() >= order - 1)
-
-        def has_more(size: tf.Tensor, _: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+        def has_more(size: tf.Tensor, context_ids: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
             return (size < max_length) & ~tf.reduce_all(found)
 
         def read_more(
@@ -79,13 +76,27 @@ class TextGraph(tf.Module):
         ) -> tuple[tf.Tensor, ...]:
             size = tf.where(size > max_length // _GROWTH, max_length, size * _GROWTH)
             rows = tf.where(~found)  # [R, 1]
-            ids_of_rows, found_in_rows = read(tf.gather(texts, rows[:, 0]), size)
+            ids_of_rows, found_in_rows = self._read_ends(tf.gather(texts, rows[:, 0]), order, size)
             context_ids = tf.tensor_scatter_nd_update(context_ids, rows, ids_of_rows)
             return size, context_ids, tf.tensor_scatter_nd_update(found, rows, found_in_rows)
 
-        size = tf.constant(min(_BYTES_PER_TOKEN * (order - 1) + _MORE_BYTES, max_length))
-        _, context_ids, found = tf.while_loop(has_more, read_more, [size, *read(texts, size)])
+        size = tf.constant(min(BYTES_PER_TOKEN * (order - 1) + MORE_BYTES, max_length))
+        context_ids, found = self._read_ends(texts, order, size)
+        _, context_ids, found = tf.while_loop(has_more, read_more, [size, context_ids, found])
         return context_ids, found
+
+    def _read_ends(
+        self, texts: tf.Tensor, order: int, size: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the last n-1 tokens of the last `size` bytes, and whether there are so many or the
+        whole text was read.
+        """
+        lengths = tf.strings.length(texts)
+        is_cut = lengths > size
+        sizes = tf.fill(tf.shape(lengths), size)
+        ends = tf.strings.substr(texts, tf.maximum(lengths - size, 0), sizes)
+        ids = self.tokens.encode_ends(decode_texts(ends), is_cut)
+        return self._take_last(ids, order - 1), ~is_cut | (ids.row_lengths() >= order - 1)
 
     def _take_last(self, ids: tf.RaggedTensor, number: int) -> tf.Tensor:
         """Return the last ids of each row, int32 [B, number], padded at the front."""
@@ -95,21 +106,20 @@ class TextGraph(tf.Module):
         return tf.gather(padded, tf.where(inside, places + 1, 0))
 
     def ngrams(self, sentences: tf.Tensor, order: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Return ids int32 [T], the places of predicted tokens in them, int64 [N], and the tokens'
-        sentences [N].
+        """Return the token ids of sentences in one row, and which of them are predicted.
 
-        A blank sentence has no predicted token.
+        Returns:
+            ids of all sentences, each with its first context in front, int32 [T];
+            the places of the predicted tokens in them, int64 [N], none of a blank sentence;
+            the numbers of their sentences, int64 [N].
         """
-        number = tf.size(sentences)
         ids = self.tokens.encode_sentences(decode_texts(sentences))
-        parts = [
-            tf.RaggedTensor.from_tensor(tf.fill([number, order - 1], padding_id(self.boundary))),
-            ids,
-        ]
+        first_contexts = tf.fill([tf.size(sentences), order - 1], padding_id(self.boundary))
+        parts = [tf.RaggedTensor.from_tensor(first_contexts), ids]
         if predicts_end(self.boundary):
-            is_sentence = tf.cast(ids.row_lengths() > 0, tf.int64)  # a blank text is none
-            ends = tf.fill([tf.reduce_sum(is_sentence)], EOS_ID)
-            parts.append(tf.RaggedTensor.from_row_lengths(ends, is_sentence, validate=False))
+            num_ends = tf.cast(ids.row_lengths() > 0, tf.int64)  # a blank text is no sentence
+            ends = tf.fill([tf.reduce_sum(num_ends)], EOS_ID)
+            parts.append(tf.RaggedTensor.from_row_lengths(ends, num_ends, validate=False))
         padded = tf.concat(parts, axis=1)
         places = tf.ragged.range(padded.row_starts() + (order - 1), padded.row_limits())
         return padded.flat_values, places.flat_values, places.value_rowids()

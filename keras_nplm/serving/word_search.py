@@ -20,29 +20,34 @@ _BLOCK_NUMBERS = 1 << 23  # of a block [rows, beam, |V|]: 64 MiB
 
 
 class _State(NamedTuple):
-    """The state of the search: K partial words of each of B rows, and their best words so far."""
+    """The state of the search: K partial words of each of B rows, and the E best words so far."""
 
     step: tf.Tensor  # number of pieces so far
     texts: tf.Tensor  # string [B, K], the partial words
     contexts: tf.Tensor  # int32 [B, K, n-1]
     # float64 [B, K, |V|], log-probabilities of the partial words and their next piece
     scores: tf.Tensor
-    ended: tf.Tensor  # float64 [B, E], log-probabilities in descending order
+    ended: tf.Tensor  # float64 [B, E], log-probabilities of the words in descending order
     words: tf.Tensor  # string [B, E]
 
 
 class WordSearch(tf.Module):
     """A beam search for the most probable words of a model of pieces, for a batch of contexts; see
     `complete_words`.
+
+    Attributes:
+        top_k: number of words that `complete` returns.
+        block_rows: number of contexts that are searched together.
     """
 
     def __init__(self, model: GraphModel, pieces: WordPieces, top_k: int):
         super().__init__()
-        self._size = len(pieces.texts)
         self.model = model
-        self._top_k = top_k
-        self._number, self._beam = completion.choose_beam(top_k, self._size)
-        self.block_rows = max(1, _BLOCK_NUMBERS // (self._beam * max(self._size, 4 * self._beam)))
+        self.top_k = top_k
+        self._size = len(pieces.texts)
+        self._num_wanted, self._beam = completion.choose_beam(top_k, self._size)
+        numbers_per_row = self._beam * max(self._size, 4 * self._beam)
+        self.block_rows = max(1, _BLOCK_NUMBERS // numbers_per_row)
         self._texts = tf.constant(pieces.texts)  # [|V|]
         self._last = store_array(pieces.last.astype(np.int32))  # [|V|]
         self._begins = store_array(pieces.begins)  # [5, |V|]
@@ -54,35 +59,49 @@ class WordSearch(tf.Module):
         self._sorted = store_array(np.array([*pieces.index.ids, *padding], np.int32))
 
     def split_blanks(self, contexts: tf.Tensor, prefixes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return contexts without white space at their ends, and rows of `WordPieces.begins`, -1:
-        the last piece's.
+        """Return contexts without white space at their ends, and rows of `WordPieces.begins`.
+
+        The row -1 stands for that of the last piece of the context.
         """
         before = tf.strings.regex_replace(contexts, self._blanks, "")
         has_space = before != contexts
         is_first = before == ""
-        begin = tf.where(has_space, AFTER_SPACE, tf.where(prefixes == "", -1, NO_SPACE))
+        begin_without_space = tf.where(prefixes == "", -1, NO_SPACE)
+        begin = tf.where(has_space, AFTER_SPACE, begin_without_space)
         return before, tf.where(is_first, -1, begin)
 
     def complete(
         self, context_ids: tf.Tensor, prefixes: tf.Tensor, begin: tf.Tensor, with_end: bool
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the most probable words, string [B, k], and their probabilities, float32 [B,
-        k].
+        """Return the most probable words and their probabilities, string and float32 [B, k].
+
+        Args:
+            context_ids: int32 [B, n-1].
+            prefixes: what the words begin with, string [B].
+            begin: a row of `WordPieces.begins`, or -1, for each context; see `split_blanks`.
+            with_end: `</s>` is one of the words.
         """
-        state = tf.while_loop(
-            lambda *state: tf.reduce_any(_State(*state).scores > _LOG_ZERO),
-            lambda *state: self._extend(_State(*state), prefixes),
-            self._start(context_ids, prefixes, begin, with_end),
-            shape_invariants=_State(
-                *map(tf.TensorShape, ([], [None, None], [None, None, self.model.order - 1])),
-                *map(tf.TensorShape, ([None, None, self._size], [None, None], [None, None])),
-            ),
+
+        def is_open(*values: tf.Tensor) -> tf.Tensor:
+            return tf.reduce_any(_State(*values).scores > _LOG_ZERO)
+
+        def extend(*values: tf.Tensor) -> _State:
+            return self._extend(_State(*values), prefixes)
+
+        shapes = _State(
+            step=tf.TensorShape([]),
+            texts=tf.TensorShape([None, None]),
+            contexts=tf.TensorShape([None, None, self.model.order - 1]),
+            scores=tf.TensorShape([None, None, self._size]),
+            ended=tf.TensorShape([None, None]),
+            words=tf.TensorShape([None, None]),
         )
-        padded = tf.pad(state.ended, [[0, 0], [0, self._top_k]], constant_values=_LOG_ZERO)[
-            :, : self._top_k
-        ]
-        words = tf.pad(state.words, [[0, 0], [0, self._top_k]])[:, : self._top_k]
-        return words, tf.cast(tf.exp(padded), tf.float32)
+        start = self._start(context_ids, prefixes, begin, with_end)
+        state = tf.while_loop(is_open, extend, start, shape_invariants=shapes)
+        more = [[0, 0], [0, self.top_k]]  # there may be fewer words
+        log_probs = tf.pad(state.ended, more, constant_values=_LOG_ZERO)[:, : self.top_k]
+        words = tf.pad(state.words, more)[:, : self.top_k]
+        return words, tf.cast(tf.exp(log_probs), tf.float32)
 
     def _start(
         self, context_ids: tf.Tensor, prefixes: tf.Tensor, begin: tf.Tensor, with_end: bool
@@ -91,59 +110,61 @@ class WordSearch(tf.Module):
         begin = tf.where(begin < 0, tf.gather(self._last, context_ids[:, -1]), begin)
         log_probs = tf.cast(self.model.next_log_probs(context_ids), tf.float64)
         scores = exclude(log_probs, tf.gather(self._begins, begin))
-        scores = _round(
-            scores - tf.maximum(tf.reduce_logsumexp(scores, axis=1, keepdims=True), _LEAST)
-        )
-        is_short = (
-            tf.strings.length(prefixes, unit="UTF8_CHAR")[:, None] <= completion.LONGEST_PREFIX
-        )
+        log_sum = tf.reduce_logsumexp(scores, axis=1, keepdims=True)
+        scores = _round(scores - tf.maximum(log_sum, _LEAST))
+        prefix_lengths = tf.strings.length(prefixes, unit="UTF8_CHAR")[:, None]
+        fits = self._is_word & (prefix_lengths <= completion.LONGEST_PREFIX)[:, None]
+        num_ended = int(with_end)
         texts = tf.fill([tf.size(prefixes), 1], "")
         return _State(
             step=tf.constant(0),
             texts=texts,
             contexts=context_ids[:, None],
-            scores=self._select(
-                scores[:, None], texts, prefixes, self._is_word & is_short[:, None]
-            ),
-            ended=scores[:, EOS_ID : EOS_ID + with_end],
-            words=tf.fill([tf.size(prefixes), int(with_end)], EOS),
+            scores=self._select(scores[:, None], texts, prefixes, fits),
+            ended=scores[:, EOS_ID : EOS_ID + num_ended],
+            words=tf.fill([tf.size(prefixes), num_ended], EOS),
         )
 
     def _extend(self, state: _State, prefixes: tf.Tensor) -> _State:
         """Extend each partial word by a piece, keep the best ones, and add the words that may end
         here.
         """
-        number = tf.size(prefixes)
+        num_rows = tf.size(prefixes)
         lengths = tf.strings.length(prefixes)[:, None]
-        scores = tf.reshape(state.scores, [number, tf.shape(state.scores)[1] * self._size])
-        most = tf.reduce_max(tf.math.count_nonzero(scores > _LOG_ZERO, axis=1, dtype=tf.int32))
-        values, best = tf.math.top_k(scores, tf.minimum(self._beam, most))
-        rows = best // self._size
-        ids = best % self._size
-        texts = tf.gather(state.texts, rows, batch_dims=1) + tf.gather(self._texts, ids)
-        contexts = tf.concat(
-            [tf.gather(state.contexts, rows, batch_dims=1), ids[:, :, None]], axis=2
-        )[:, :, 1:]
+        # the best partial words with one more piece
+        scores = tf.reshape(state.scores, [num_rows, tf.shape(state.scores)[1] * self._size])
+        num_open = tf.math.count_nonzero(scores > _LOG_ZERO, axis=1, dtype=tf.int32)
+        beam = tf.minimum(self._beam, tf.reduce_max(num_open))
+        values, places = tf.math.top_k(scores, beam)
+        extended = places // self._size
+        ids = places % self._size
+        texts = tf.gather(state.texts, extended, batch_dims=1) + tf.gather(self._texts, ids)
+        contexts_before = tf.gather(state.contexts, extended, batch_dims=1)
+        contexts = tf.concat([contexts_before, ids[:, :, None]], axis=2)[:, :, 1:]
+        # their next pieces
         log_probs = self.model.next_log_probs(tf.reshape(contexts, [-1, self.model.order - 1]))
-        log_probs = tf.reshape(_round(tf.cast(log_probs, tf.float64)), [number, -1, self._size])
+        log_probs = tf.reshape(_round(tf.cast(log_probs, tf.float64)), [num_rows, -1, self._size])
         log_probs += values[:, :, None]
+        # a word ends where a word begins next
         ends = tf.gather(self._begins, tf.gather(self._last, ids))  # [B, K, |V|]
         ended = _round(tf.reduce_logsumexp(exclude(log_probs, ends), axis=2))
+        has_prefix = tf.strings.length(texts) >= lengths
         ended, words = self._merge(
-            tf.concat([state.ended, exclude(ended, tf.strings.length(texts) >= lengths)], axis=1),
+            tf.concat([state.ended, exclude(ended, has_prefix)], axis=1),
             tf.concat([state.words, texts], axis=1),
         )
-        padded = tf.pad(ended, [[0, 0], [0, self._number]], constant_values=_LOG_ZERO)
-        least = padded[:, self._number - 1, None, None] + completion.NEGLIGIBLE
+        # a partial word goes on, unless it is much less probable than the words that are wanted
+        padded = tf.pad(ended, [[0, 0], [0, self._num_wanted]], constant_values=_LOG_ZERO)
+        least = padded[:, self._num_wanted - 1, None, None] + completion.NEGLIGIBLE
         goes_on = state.step + 1 < lengths + completion.MOST_PIECES
         fits = ~ends & self._is_word & (log_probs >= least) & goes_on[:, None]
         return _State(
-            state.step + 1,
-            texts,
-            contexts,
-            self._select(log_probs, texts, prefixes, fits),
-            ended,
-            words,
+            step=state.step + 1,
+            texts=texts,
+            contexts=contexts,
+            scores=self._select(log_probs, texts, prefixes, fits),
+            ended=ended,
+            words=words,
         )
 
     def _select(
@@ -154,48 +175,48 @@ class WordSearch(tf.Module):
         """
         lengths = tf.strings.length(prefixes)[:, None]
         read = tf.minimum(tf.strings.length(texts), lengths)
-        rest = tf.strings.substr(
-            tf.repeat(prefixes[:, None], tf.shape(read)[1], axis=1), read, lengths - read
-        )
-        is_open = tf.reduce_any(tf.strings.length(rest) > 0)
-        return exclude(scores, tf.cond(is_open, lambda: fits & self._fit(rest), lambda: fits))
+        repeated = tf.repeat(prefixes[:, None], tf.shape(read)[1], axis=1)
+        rest = tf.strings.substr(repeated, read, lengths - read)
+        has_rest = tf.reduce_any(tf.strings.length(rest) > 0)
+        fits = tf.cond(has_rest, lambda: fits & self._fit(rest), lambda: fits)
+        return exclude(scores, fits)
 
     def _fit(self, rest: tf.Tensor) -> tf.Tensor:
         """Return which pieces may come next if the text must begin with `rest`: string [B, K] to
         bool [B, K, |V|].
         """
         lengths = tf.strings.length(rest)[:, :, None]
+        # all beginnings of the rest
         cuts = tf.range(tf.reduce_max(lengths)) + tf.zeros_like(lengths)  # [B, K, L]
-        parts = tf.repeat(rest[:, :, None], tf.shape(cuts)[2], axis=2)
-        parts = tf.strings.substr(parts, tf.zeros_like(cuts), tf.minimum(cuts, lengths))
-        ranges = self._prefixes.look_up(parts)  # [B, K, L, 3]
+        repeated = tf.repeat(rest[:, :, None], tf.shape(cuts)[2], axis=2)
+        beginnings = tf.strings.substr(repeated, tf.zeros_like(cuts), tf.minimum(cuts, lengths))
+        # the pieces that equal a beginning; |V| stands for no piece
+        ranges = self._prefixes.look_up(beginnings)  # [B, K, L, 3]
         places = ranges[..., :1] + tf.range(self._prefixes.most_equal)
-        # a piece that the rest begins with
-        is_beginning = (places < ranges[..., 2:]) & (cuts < lengths)[..., None]
-        ids = tf.where(is_beginning, tf.gather(self._sorted, places), self._size)
+        is_equal = (places < ranges[..., 2:]) & (cuts < lengths)[..., None]
+        ids = tf.where(is_equal, tf.gather(self._sorted, places), self._size)
         ids = tf.reshape(ids, [tf.shape(rest)[0], tf.shape(rest)[1], -1])
-        whole = tf.reduce_any(tf.one_hot(ids, self._size + 1, True, False, dtype=tf.bool), axis=2)
-        return self._prefixes.match(rest) | whole[:, :, : self._size]
+        one_hot = tf.one_hot(ids, self._size + 1, True, False, dtype=tf.bool)
+        begins_rest = tf.reduce_any(one_hot, axis=2)[:, :, : self._size]
+        return self._prefixes.match(rest) | begins_rest
 
     def _merge(self, ended: tf.Tensor, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Merge the spellings of words, drop bytes that are no text, and return the most probable
         words in order.
         """
-        number = tf.range(tf.shape(ended)[1])
-        equal = texts[:, :, None] == texts[:, None]  # [B, E, E]
-        merged = _round(
-            tf.reduce_logsumexp(
-                exclude(tf.repeat(ended[:, None], tf.size(number), axis=1), equal), axis=2
-            )
-        )
-        is_first = tf.reduce_all(~equal | (number[:, None] <= number), axis=2)
+        numbers = tf.range(tf.shape(ended)[1])
+        is_equal = texts[:, :, None] == texts[:, None]  # [B, E, E]
+        repeated = tf.repeat(ended[:, None], tf.size(numbers), axis=1)
+        merged = _round(tf.reduce_logsumexp(exclude(repeated, is_equal), axis=2))
+        is_first = tf.reduce_all(~is_equal | (numbers[:, None] <= numbers), axis=2)
         is_text = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="ignore") == texts
-        merged = exclude(
-            merged, is_first & is_text & ~tf.strings.regex_full_match(texts, self._blank)
-        )
-        values, places = tf.math.top_k(merged, tf.minimum(self._beam, tf.size(number)))
-        return values, tf.where(values > _LOG_ZERO, tf.gather(texts, places, batch_dims=1), "")
+        is_blank = tf.strings.regex_full_match(texts, self._blank)
+        merged = exclude(merged, is_first & is_text & ~is_blank)
+        values, places = tf.math.top_k(merged, tf.minimum(self._beam, tf.size(numbers)))
+        words = tf.gather(texts, places, batch_dims=1)
+        return values, tf.where(values > _LOG_ZERO, words, "")
 
 
 def _round(log_probs: tf.Tensor) -> tf.Tensor:
+    """Round log-probabilities so that equal ones are equal in every program."""
     return tf.round(log_probs * completion.SCALE) / completion.SCALE

@@ -1,195 +1,29 @@
 """What every language model keeps: sums of 1, one probability by both methods, blocks, files,
-boundary, refusals.
+boundary, what it cannot do.
 """
 
 import functools
 import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import keras_nplm.models.base as base
 from keras_nplm import (
-    NPLM,
-    ContextEmbedding,
-    ContextNetwork,
-    ContinuousCache,
-    Hybrid,
-    HybridNetwork,
+    DynamicSettings,
     InputError,
     LanguageModel,
-    Likelihood,
-    LinearHead,
     Mixture,
-    NgramCache,
-    PointerNetwork,
-    Shortlist,
-    TanhHidden,
-    Uniform,
-    UnigramCache,
-    Vocabulary,
     evaluate,
-    read_arpa,
-    write_arpa,
+    make_dynamic,
 )
-from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
+from keras_nplm.models import base, model_files
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import log_probs
-from keras_nplm.models.networks.self_normalised import SelfNormalised
-from keras_nplm.models.ngrams import (
-    ContextFrequencies,
-    FrequencyBins,
-    class_based,
-    count_ngrams,
-    deleted_interpolation,
-    kneser_ney,
-    prune,
-)
-from keras_nplm.models.ngrams.approximation import approximate
+from tests.language_models import BOUNDARIES, BUILDERS, DYNAMIC, VOCABULARY, V, build, make_text
 
-V = 12
-VOCABULARY = Vocabulary([f"w{i}" for i in range(V - 4)])
-CLASSES = np.array([0, 4, 2, 3, 4, 5, 5, 6, 6, 7, 7, 7], np.int32)
-BOUNDARIES = ("stream", "sentence", "text")
-
-
-def _text(seed: int, boundary: str, tokens: int = 400) -> np.ndarray:
-    # 11 is never seen
-    ids = np.random.default_rng(seed).choice([1, 4, 4, 5, 6, 7, 8, 9, 10], tokens).astype(np.int32)
-    ids[6::7] = 3
-    if boundary == "text":
-        ids[[0, 7, 77, 140]] = 2  # documents
-    return np.append(ids, 3).astype(np.int32)
-
-
-def _randomise(network):
-    rng = np.random.default_rng(0)
-    for weight in network.trainable_weights:
-        weight.assign(rng.normal(0, 0.5, weight.shape))
-    return network
-
-
-def _build_nplm(boundary):
-    return _randomise(NPLM(V, order=3, embedding_dim=3, hidden_units=4, boundary=boundary))
-
-
-def _build_network(kind, boundary, num_outputs=None):
-    return _randomise(
-        kind(
-            order=3,
-            embed=ContextEmbedding(V, 3, name="embed"),
-            hidden=TanhHidden(4, name="hidden"),
-            head=LinearHead(V, num_outputs=num_outputs, name="prob"),
-            objective=Likelihood(),
-            boundary=boundary,
-        )
-    )
-
-
-def _build_pointer(boundary):
-    return _build_network(PointerNetwork, boundary)
-
-
-def _build_shortlist(boundary):
-    network = _build_network(ContextNetwork, boundary, num_outputs=7)
-    return Shortlist(network, build("kneser-ney", boundary))
-
-
-def _build_hybrid(boundary):
-    return Hybrid(_build_network(HybridNetwork, boundary), build("kneser-ney", boundary))
-
-
-def _build_reread(boundary):
-    with tempfile.TemporaryDirectory() as directory:
-        write_arpa(f"{directory}/model.arpa", build("kneser-ney", boundary), VOCABULARY)
-        return read_arpa(f"{directory}/model.arpa", VOCABULARY, boundary)[0]
-
-
-MIXED = ["nplm", "kneser-ney", "n-gram cache", "uniform"]
-
-
-def _build_mixture(boundary):
-    weights = np.random.default_rng(0).dirichlet([1] * 4, 1)
-    return Mixture([build(name, boundary) for name in MIXED], weights)
-
-
-def _build_mixture_with_bins(boundary):
-    counts = count_ngrams(_text(1, boundary), V, 3, boundary)
-    bins = FrequencyBins(ContextFrequencies.from_counts(counts))
-    weights = np.random.default_rng(0).dirichlet([1] * 4, bins.number)
-    return Mixture([build(name, boundary) for name in MIXED], weights, bins)
-
-
-def _build_kneser_ney(boundary):
-    return kneser_ney(_text(1, boundary), V, 4, boundary)
-
-
-def _build_interpolation(boundary):
-    return deleted_interpolation(_text(1, boundary), _text(2, boundary), V, 3, boundary)
-
-
-def _build_class_based(boundary):
-    return class_based(_text(1, boundary), _text(2, boundary), CLASSES, 3, boundary)
-
-
-def _build_approximation(boundary):
-    model = approximate(build("nplm", boundary), _text(1, boundary), 3)
-    return prune(model, 1e-4)
-
-
-def _build_unigram_cache(boundary):
-    return UnigramCache(V, boundary, decay=3, length=9)
-
-
-def _build_ngram_cache(boundary):
-    return NgramCache(V, boundary, decay=3, length=9, factors=(3, 2))
-
-
-def _build_continuous_cache(boundary):
-    return ContinuousCache(build("nplm", boundary), flatness=1.5, length=9)
-
-
-def _build_uniform(boundary):
-    return Uniform(V, boundary)
-
-
-def _build_self_normalised(boundary):
-    return SelfNormalised(build("nplm", boundary))
-
-
-def _build_dynamic(boundary):
-    return make_dynamic(build("nplm", boundary), DynamicSettings(chunk=8, rate=0.5))
-
-
-def _build_dynamic_mixture(boundary):
-    parts = [build("interpolation", boundary), build("uniform", boundary)]
-    return make_dynamic(Mixture(parts, [0.5, 0.5]), DynamicSettings(chunk=8, mixture_rate=0.1))
-
-
-BUILDERS = {
-    "nplm": _build_nplm,
-    "pointer": _build_pointer,
-    "short-list": _build_shortlist,
-    "hybrid": _build_hybrid,
-    "kneser-ney": _build_kneser_ney,
-    "interpolation": _build_interpolation,
-    "class-based": _build_class_based,
-    "arpa": _build_reread,
-    "approximation": _build_approximation,
-    "mixture": _build_mixture,
-    "mixture with bins": _build_mixture_with_bins,
-    "unigram cache": _build_unigram_cache,
-    "n-gram cache": _build_ngram_cache,
-    "continuous cache": _build_continuous_cache,
-    "uniform": _build_uniform,
-    "self-normalised": _build_self_normalised,
-    "dynamic": _build_dynamic,
-    "dynamic mixture": _build_dynamic_mixture,
-}
-DYNAMIC = {"dynamic", "dynamic mixture"}
 of_every_model = pytest.mark.parametrize("name", BUILDERS)
 of_every_static_model = pytest.mark.parametrize(
     "name", [name for name in BUILDERS if name not in DYNAMIC]
@@ -202,11 +36,6 @@ of_a_boundary = pytest.mark.parametrize(
         *(pytest.param(boundary, marks=pytest.mark.long) for boundary in ("stream", "text")),
     ],
 )
-
-
-@functools.cache
-def build(name: str, boundary: str):
-    return BUILDERS[name](boundary)
 
 
 def _contexts(model, rows=40):
@@ -262,7 +91,7 @@ def test_blocks_of_rows_change_nothing(name, monkeypatch):
 def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
     monkeypatch.setattr("keras_nplm.models.evaluation.BLOCK_SIZE", 60)
     model = build(name, boundary)
-    text = _text(5, boundary)
+    text = make_text(5, boundary)
 
     def measure(ids):
         if name in DYNAMIC:
@@ -317,7 +146,7 @@ def test_boundary_is_that_of_the_training(name, boundary):
     with pytest.raises(
         InputError, match=f"`boundary` must be '{boundary}', as the model was trained. Received: '"
     ):
-        evaluate(model, _text(1, boundary), boundary=other)
+        evaluate(model, make_text(1, boundary), boundary=other)
 
 
 @pytest.mark.parametrize(
@@ -369,3 +198,98 @@ def test_ngram_models_import_neither_keras_nor_tensorflow():
     imports = "".join(f"import keras_nplm.models.{module}\n" for module in modules)
     check = "assert not {'keras', 'tensorflow'} & set(sys.modules), 'imported'\n"
     subprocess.run([sys.executable, "-c", f"import sys\n{imports}{check}"], check=True)
+
+
+def _is_refused_by_name(do, part: str) -> bool:
+    """Whether a call is refused in a message that names the class, with a remedy."""
+    with pytest.raises(InputError, match=rf"(?s){part}.*Fix: "):
+        do()
+    return True
+
+
+LEARNING = ("nplm", "pointer", "short-list", *(name for name in BUILDERS if "mixture" in name))
+
+
+@of_every_static_model
+def test_a_model_learns_from_a_text_or_is_refused_by_name(name):
+    model = build(name, "stream")
+
+    def learn():
+        return make_dynamic(model, DynamicSettings(chunk=8, rate=0.5, mixture_rate=0.1))
+
+    if name not in LEARNING:
+        assert _is_refused_by_name(learn, type(model).__name__)
+        return
+    ids = make_text(5, "stream")
+    before = evaluate(model, ids)["perplexity"]
+    first = evaluate(learn(), ids)["perplexity"]
+    assert first != pytest.approx(before, rel=1e-6)
+    assert evaluate(learn(), ids)["perplexity"] == pytest.approx(first, rel=1e-5)
+    assert evaluate(model, ids)["perplexity"] == before  # the model itself has not learned
+
+
+@of_every_static_model
+def test_a_model_without_one_network_is_not_adapted(name):
+    language_model = LanguageModel(build(name, "stream"), VOCABULARY, "whitespace")
+    if language_model.network is not None:
+        return
+    adapt = functools.partial(language_model.adapt, ["w1 w2", "w2 w3"])
+    assert _is_refused_by_name(adapt, type(language_model.model).__name__)
+
+
+@pytest.mark.parametrize("name", ["dynamic", "dynamic mixture", "self-normalised"])
+def test_a_model_that_cannot_be_saved_writes_nothing(name, tmp_path):
+    mixture = Mixture([build("uniform", "stream"), build(name, "stream")], [0.5, 0.5])
+    for model in (build(name, "stream"), mixture):
+        language_model = LanguageModel(model, VOCABULARY, "whitespace")
+        save = functools.partial(language_model.save, tmp_path / "model")
+        assert _is_refused_by_name(save, type(build(name, "stream")).__name__)
+        assert not (tmp_path / "model").exists()
+
+
+class Wrapped(NextWordModel):
+    """A class of the user, with one part whose probabilities it has."""
+
+    description = "A model of a test"
+
+    def __init__(self, part):
+        self.part = part
+        self.order = part.order
+        self.vocabulary_size = part.vocabulary_size
+        self.boundary = part.boundary
+
+    @property
+    def parts(self):
+        return [self.part]
+
+    def with_parts(self, parts):
+        return Wrapped(*parts)
+
+    @classmethod
+    def read_files(cls, folder):
+        return cls(folder.load_part(0))
+
+    def _log_prob(self, context_ids, target_ids):
+        return self.part.log_prob(context_ids, target_ids)
+
+    def _next_log_probs(self, context_ids):
+        return self.part.next_log_probs(context_ids)
+
+
+def test_a_class_of_the_user_is_saved_and_learns(tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "SAVED_CLASSES", dict(base.SAVED_CLASSES))
+    monkeypatch.setattr(model_files, "SAVED_CLASSES", base.SAVED_CLASSES)
+    base.saved_as("wrapped")(Wrapped)
+    model = Mixture([Wrapped(build("nplm", "stream")), build("uniform", "stream")], [0.9, 0.1])
+    language_model = LanguageModel(model, VOCABULARY, "whitespace")
+    language_model.save(tmp_path / "model")
+    loaded = LanguageModel.load(tmp_path / "model")
+    assert isinstance(loaded.model.models[0], Wrapped)
+    contexts = _contexts(model)
+    np.testing.assert_allclose(
+        loaded.model.next_log_probs(contexts), model.next_log_probs(contexts), rtol=1e-12
+    )
+    assert loaded.network is not None
+    learner = make_dynamic(model, DynamicSettings(chunk=8, rate=0.5))
+    ids = make_text(5, "stream")
+    assert evaluate(learner, ids)["perplexity"] != evaluate(model, ids)["perplexity"]

@@ -1,5 +1,6 @@
 """A small language model with random weights, its model directory and its SavedModel."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,11 @@ def randomise():
 
     def randomise(model: NPLM) -> NPLM:
         random = np.random.default_rng(0)
-        model.set_weights(
-            [
-                random.normal(0, 0.7, w.shape) if w.dtype.kind == "f" else w
-                for w in model.get_weights()
-            ]
-        )
+        weights = []
+        for weight in model.get_weights():
+            is_float = weight.dtype.kind == "f"
+            weights.append(random.normal(0, 0.7, weight.shape) if is_float else weight)
+        model.set_weights(weights)
         return model
 
     return randomise
@@ -48,9 +48,8 @@ def directory(language_model, build_once) -> Path:
 @pytest.fixture(scope="session")
 def exported(language_model, build_once) -> Path:
     """The first version of the SavedModel; tests read it and write nothing there."""
-    return (
-        build_once("served", lambda path: export_saved_model(language_model, path, top_k=5)) / "1"
-    )
+    export = functools.partial(export_saved_model, language_model, top_k=5)
+    return build_once("served", export) / "1"
 
 
 @pytest.fixture(scope="session")
@@ -63,19 +62,20 @@ def cut_texts(monkeypatch):
     """A function that makes texts, a third with invalid bytes, of which only the end is read
     first.
     """
-    monkeypatch.setattr("keras_nplm.serving.text._BYTES_PER_TOKEN", 1)
-    monkeypatch.setattr("keras_nplm.serving.text._MORE_BYTES", 3)
+    monkeypatch.setattr("keras_nplm.serving.text.BYTES_PER_TOKEN", 1)
+    monkeypatch.setattr("keras_nplm.serving.text.MORE_BYTES", 3)
 
     def make(characters: str, number: int) -> list[bytes]:
         random = np.random.default_rng(0)
-        texts = [
-            "".join(random.choice([*characters], random.choice([0, 3, 12, 90])))
-            for _ in range(number)
-        ]
-        texts = [bytearray(text.encode()) for text in texts]
+        texts = []
+        for _ in range(number):
+            length = random.choice([0, 3, 12, 90])
+            text = "".join(random.choice([*characters], length))
+            texts.append(bytearray(text.encode()))
         for text in texts[::3]:
-            for place in random.integers(0, max(len(text), 1), 4 * bool(text)):
+            num_invalid = 4 if text else 0
+            for place in random.integers(0, max(len(text), 1), num_invalid):
                 text[place] = random.choice([0x80, 0xBF, 0xE3, 0xF0, 0x9F, 0x20, 0xFF, 0xC3])
-        return list(map(bytes, texts))
+        return [bytes(text) for text in texts]
 
     return make

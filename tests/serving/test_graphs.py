@@ -24,35 +24,44 @@ from keras_nplm import (
 )
 from keras_nplm.models import ngrams
 from keras_nplm.models.mixture import Mixture, Uniform
-from keras_nplm.serving.graph_model import find_top_k
-from keras_nplm.serving.graphs import build_graph
+from keras_nplm.serving import build_graph
 from keras_nplm.serving.signatures import ServingModule
 from tests.networks import compose, compose_energy
 
 WORDS = ["the", "cat", "sat", "on", "mat", ".", "a", "dog"]
 SIZE = len(WORDS) + 4
 # a mixture by frequency has a network and an interpolated model
-FAST = ("Kneser-Ney", "class-based", "mixture by frequency", "hybrid")
-LONG = (
+FAST = ["Kneser-Ney", "class-based", "mixture by frequency", "hybrid"]
+LONG = [
     "sampled",
     "nce",
     "adaptive",
     "tied",
     "no hidden layer",
     "bfloat16",
+    "float64",
+    "averaged",
+    "deep",
+    "pointer",
+    "energy",
+    "full",
+    "deleted interpolation",
     "deleted interpolation, paper",
     "mixture",
-)
-LONG += ("float64", "averaged", "deep", "pointer", "short-list of all words")
-LONG += ("network of a short-list", "energy", "full", "deleted interpolation", "short-list")
+    "short-list",
+    "short-list of all words",
+    "network of a short-list",
+]
+# sums are rounded in other places
+TOLERANCES = {"bfloat16": 0.03, "short-list of all words": 5e-4, "hybrid": 1e-4}
 # 3 ends a sentence
-_IDS = np.append(np.random.default_rng(0).choice([1, 3, *range(4, 11)], 600), 3).astype(np.int32)
+IDS = np.append(np.random.default_rng(0).choice([1, 3, *range(4, 11)], 600), 3).astype(np.int32)
 
 
 @functools.cache
 def _build_model(kind: str, boundary: str):
-    ids = _IDS
-    held_out = _IDS[::-1][1:].copy()
+    ids = IDS
+    held_out = IDS[::-1][1:].copy()
     if kind == "Kneser-Ney":
         return ngrams.kneser_ney(ids, SIZE, 4, boundary)
     if kind.startswith("deleted interpolation"):
@@ -142,36 +151,29 @@ def test_graphs_give_the_probabilities_of_python(kind):
     contexts = np.random.default_rng(1).integers(0, SIZE, (500, model.order - 1)).astype(np.int32)
     targets = np.random.default_rng(2).integers(1, SIZE, 500).astype(np.int32)
     graph = build_graph(model)
-    definition = (
-        tf.function(graph.log_prob).get_concrete_function(contexts, targets).graph.as_graph_def()
-    )
-    assert "_XlaMustCompile" not in str(definition)  # a server may lack XLA
-    # sums are rounded in other places
-    rtol = {"bfloat16": 0.03, "short-list of all words": 5e-4, "hybrid": 1e-4}.get(kind, 2e-5)
+    traced = tf.function(graph.log_prob).get_concrete_function(contexts, targets)
+    assert "_XlaMustCompile" not in str(traced.graph.as_graph_def())  # a server may lack XLA
+    tolerance = dict(rtol=TOLERANCES.get(kind, 2e-5), atol=1e-7)
     log_prob = graph.log_prob(tf.constant(contexts), tf.constant(targets))
-    np.testing.assert_allclose(
-        np.exp(log_prob), np.exp(model.log_prob(contexts, targets)), rtol=rtol, atol=1e-7
-    )
+    expected = np.exp(model.log_prob(contexts, targets))
+    np.testing.assert_allclose(np.exp(log_prob), expected, **tolerance)
     expected = np.exp(model.next_log_probs(contexts))
-    np.testing.assert_allclose(
-        np.exp(graph.next_log_probs(tf.constant(contexts))), expected, rtol=rtol, atol=1e-7
-    )
-    ids, probabilities = graph.most_probable(tf.constant(contexts), 4, 3)
-    np.testing.assert_allclose(
-        probabilities, -np.sort(-expected[:, 4:], axis=1)[:, :3], rtol=rtol, atol=1e-7
-    )
-    np.testing.assert_allclose(
-        np.take_along_axis(expected, ids.numpy(), axis=1), probabilities, rtol=rtol, atol=1e-7
-    )
+    log_probs = graph.next_log_probs(tf.constant(contexts))
+    np.testing.assert_allclose(np.exp(log_probs), expected, **tolerance)
+    ids, probabilities = graph.most_probable(tf.constant(contexts), first=4, k=3)
+    highest = -np.sort(-expected[:, 4:], axis=1)[:, :3]
+    np.testing.assert_allclose(probabilities, highest, **tolerance)
+    of_ids = np.take_along_axis(expected, ids.numpy(), axis=1)
+    np.testing.assert_allclose(of_ids, probabilities, **tolerance)
 
 
 @pytest.mark.parametrize("boundary", ["stream", "text"])
 def test_served_functions_give_the_results_of_python(boundary):
     language_model = LanguageModel(_build_model("Kneser-Ney", boundary), Vocabulary(WORDS), "words")
     sentences = ["the cat sat on the mat .", "", "a bird sat", "dog dog dog dog dog"]
-    served = ServingModule(language_model, len(WORDS))
-    scores = served.score(tf.constant(sentences))
-    predicted = served.predict_next(tf.constant(sentences))
+    served = ServingModule(language_model, len(WORDS)).functions
+    scores = served["score"].compute(tf.constant(sentences))
+    predicted = served["predict_next"].compute(tf.constant(sentences))
     for i, sentence in enumerate(sentences):  # each is a text of its own
         [score] = language_model.score([sentence])
         words = dict(language_model.next_words(sentences[i], len(WORDS)))
@@ -183,18 +185,3 @@ def test_served_functions_give_the_results_of_python(boundary):
         assert dict(found) == pytest.approx(words, rel=2e-5)
         assert (scores["tokens"][i], scores["unk_tokens"][i]) == (score.tokens, score.unk_tokens)
         assert float(scores["log_prob"][i]) == pytest.approx(score.log_prob, rel=2e-5)
-
-
-@pytest.mark.parametrize(
-    "size, k, high", [(5, 5, 9), (300, 2, 9), (3000, 4, 3), (3000, 1, 99), (1100, 4, 9)]
-)
-def test_the_greatest_values_are_those_of_tensorflow(size, k, high):
-    values = np.random.default_rng(size + k).integers(-high, high, (3, size)).astype(np.float32)
-    values[0, -1] = high + 1  # after the last whole block
-    top, columns = find_top_k(tf.constant(values), k)
-    np.testing.assert_array_equal(top, tf.math.top_k(values, k).values)
-    np.testing.assert_array_equal(np.take_along_axis(values, columns.numpy(), axis=1), top)
-    assert all(len(set(row)) == k for row in columns.numpy())
-    values = np.zeros((1, 600), np.float32)
-    values[0, [300, 301, 10]] = 5, 1, 1
-    assert find_top_k(tf.constant(values), 2)[1].numpy().tolist() == [[300, 10]]

@@ -3,6 +3,7 @@ invalid bytes.
 """
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -26,8 +27,18 @@ LINES = [
 LOWERED = [f"{kind}+lower" for kind in KINDS if "lower" in TOKENIZERS[kind].allowed_steps]
 NAMES = [*KINDS, *LOWERED, "words+lower+numbers"]
 CONTROLS = [chr(code) for code in (*range(0x21), *range(0x7F, 0xA1))]
-SPACES = ["\u1680", "\u180e", *map(chr, range(0x2000, 0x2010)), "\u2028", "\u2029", "\u202f"]
-SPACES += ["\u205f", "\u2060", "\u3000", "\ufeff"]
+SPACES = [
+    "\u1680",
+    "\u180e",
+    *map(chr, range(0x2000, 0x2010)),
+    "\u2028",
+    "\u2029",
+    "\u202f",
+    "\u205f",
+    "\u2060",
+    "\u3000",
+    "\ufeff",
+]
 MARKS = ["▁", "\ufffd", "\ufe0f", "\u0301", "\u202e", "👩\u200d🔬", "\U000e0001", "İ", "ß"]
 PATTERNS = ["{0}the", "th{0}e cat", "the{0}", "the {0}", "the{0}cat", "{0}", "{0}{0} a{0} {0}"]
 TEXTS = [pattern.format(odd) for odd in (*CONTROLS, *SPACES, *MARKS) for pattern in PATTERNS]
@@ -132,7 +143,7 @@ def test_served_scores_of_odd_texts_are_those_of_python(tokenizer, boundary):
     scores = language_model.score(decoded)
     if boundary == "text":  # the served signature knows no text before
         scores = [next(language_model.score([text])) for text in decoded]
-    served = ServingModule(language_model).signatures()["score"](sentences=tf.constant(texts))
+    served = ServingModule(language_model).functions["score"].compute(tf.constant(texts))
     for place, expected in enumerate(scores):
         found = [served[name][place].numpy() for name in ("tokens", "unk_tokens", "log_prob")]
         numbers = [expected.tokens, expected.unk_tokens, expected.log_prob]
@@ -141,7 +152,7 @@ def test_served_scores_of_odd_texts_are_those_of_python(tokenizer, boundary):
 
 def test_markers_in_served_text_are_unknown_words():
     language_model = _build_model("whitespace", "sentence")
-    served = ServingModule(language_model).signatures()["score"](sentences=tf.constant(MARKERS))
+    served = ServingModule(language_model).functions["score"].compute(tf.constant(MARKERS))
     expected = language_model.score(["<unk>", "a <unk> b", "<unk>", "<unk>"])
     for log_prob, score in zip(served["log_prob"].numpy(), expected, strict=True):
         assert log_prob == pytest.approx(score.log_prob, abs=1e-4)
@@ -175,25 +186,27 @@ PROMPTS += [
 ]
 
 
-def _check_words(tokenizer: str, name: str, argument: str) -> None:
-    """Compare the probabilities that a signature returns after each prompt with those of Python."""
-    language_model = _build_model(tokenizer, "sentence")
-    predict = (
-        language_model.next_words if name == "predict_next" else language_model.complete_prefix
-    )
-    function = ServingModule(language_model, top_k=3).signatures()[name]
-    served = function(**{argument: tf.constant(PROMPTS)})["probabilities"].numpy()
-    for prompt, probabilities in zip(PROMPTS, served, strict=True):
+def _check_words(served: dict[str, tf.Tensor], predict: Callable) -> None:
+    """Compare the probabilities of a signature after each prompt with those of Python."""
+    for prompt, probabilities in zip(PROMPTS, served["probabilities"].numpy(), strict=True):
         expected = [probability for _, probability in predict(prompt, 3)]
         expected += [0.0] * (3 - len(expected))
-        message = f"{name} of {prompt!r}"
-        np.testing.assert_allclose(probabilities, expected, 1e-3, 1e-7, err_msg=message)
+        np.testing.assert_allclose(probabilities, expected, 1e-3, 1e-7, err_msg=repr(prompt))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("tokenizer", KINDS)
-@pytest.mark.parametrize(
-    "name, argument", [("predict_next", "contexts"), ("complete_prefix", "texts")]
-)
-def test_served_words_after_odd_prompts_are_those_of_python(tokenizer, name, argument):
-    _check_words(tokenizer, name, argument)
+def test_next_words_after_odd_prompts_are_those_of_python(tokenizer):
+    language_model = _build_model(tokenizer, "sentence")
+    signatures = ServingModule(language_model, top_k=3).signatures()
+    served = signatures["predict_next"](contexts=tf.constant(PROMPTS))
+    _check_words(served, language_model.next_words)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tokenizer", KINDS)
+def test_completions_of_odd_prompts_are_those_of_python(tokenizer):
+    language_model = _build_model(tokenizer, "sentence")
+    signatures = ServingModule(language_model, top_k=3).signatures()
+    served = signatures["complete_prefix"](texts=tf.constant(PROMPTS))
+    _check_words(served, language_model.complete_prefix)

@@ -21,6 +21,7 @@ from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.serving import on_device
 from tests.networks import compose, compose_energy
 
+LONG = pytest.mark.long
 V = 40
 CONTEXTS = np.array([[2, 2, 2], [4, 5, 6], [9, 20, 7], [0, 0, 5]], np.int32)
 TEXTS = ["w1 w2", "", "w30 zebra w7 w35 w20 w9 w1", "w9"]
@@ -56,7 +57,11 @@ def _encode(language_model, texts):
 
 
 @pytest.mark.parametrize(
-    "export, run, mixed", [(export_litert, _run_litert, False), (export_onnx, _run_onnx, True)]
+    "export, run, mixed",
+    [
+        pytest.param(export_litert, _run_litert, False, id="LiteRT"),
+        pytest.param(export_onnx, _run_onnx, True, id="ONNX of a mixture"),
+    ],
 )
 def test_a_file_gives_the_numbers_of_python(export, run, mixed, language_model, tmp_path, capsys):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
@@ -81,15 +86,15 @@ def test_a_file_gives_the_numbers_of_python(export, run, mixed, language_model, 
 @pytest.mark.parametrize(
     "boundary, ending, run",
     [
-        ("sentence", "tflite", _run_litert),
-        ("text", "onnx", _run_onnx),
-        pytest.param("stream", "tflite", _run_litert, marks=pytest.mark.long),
-        pytest.param("stream", "onnx", _run_onnx, marks=pytest.mark.long),
+        pytest.param("sentence", "tflite", _run_litert, id="LiteRT, sentences"),
+        pytest.param("text", "onnx", _run_onnx, id="ONNX, text"),
+        pytest.param("stream", "tflite", _run_litert, marks=LONG, id="LiteRT, stream"),
+        pytest.param("stream", "onnx", _run_onnx, marks=LONG, id="ONNX, stream"),
     ],
 )
 def test_a_file_scores_texts(boundary, ending, run, randomise, tmp_path, monkeypatch):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
-    monkeypatch.setattr(on_device, "_TILE", 16)
+    monkeypatch.setattr(on_device, "TILE_WORDS", 16)
     model = randomise(NPLM(V, order=4, embedding_dim=6, hidden_units=5, boundary=boundary))
     language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words")
     language_model.save(tmp_path / "model")
@@ -144,7 +149,7 @@ def test_runtimes_give_the_numbers_of_every_network(kind, randomise, tmp_path, m
     language_model = LanguageModel(
         model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words", "sentence"
     )
-    monkeypatch.setattr(on_device, "_TILE", 16)
+    monkeypatch.setattr(on_device, "TILE_WORDS", 16)
     rtol = 0.05 if model.dtype_policy.name == "mixed_bfloat16" else 1e-4
     lite, _ = export_litert(language_model, tmp_path / "score.tflite", signature="score")
     onnx, _ = export_onnx(language_model, tmp_path / "score.onnx", signature="score")
@@ -173,18 +178,21 @@ def test_runtimes_give_the_numbers_of_every_network(kind, randomise, tmp_path, m
 def test_files_for_devices_have_no_loops(signature):
     model = compose_energy(V, order=3, embedding_dim=2, hidden_units=3)
     language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words")
-    module = on_device._DeviceModule(language_model, signature)
-    operations = {
-        operation.type
-        for operation in module.function.get_concrete_function().graph.get_operations()
-    }
-    assert "Tanh" in operations and not [
-        name for name in operations if "While" in name or "Call" in name
-    ]
+    module = on_device.DEVICE_FUNCTIONS[signature](model, language_model.codec)
+    graph = module.function.get_concrete_function().graph
+    operations = {operation.type for operation in graph.get_operations()}
+    assert "Tanh" in operations
+    assert not [name for name in operations if "While" in name or "Call" in name]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("suffix, run", [("tflite", _run_litert), ("onnx", _run_onnx)])
+@pytest.mark.parametrize(
+    "suffix, run",
+    [
+        pytest.param("tflite", _run_litert, id="LiteRT"),
+        pytest.param("onnx", _run_onnx, id="ONNX"),
+    ],
+)
 def test_a_quantised_file_is_small_and_nearly_exact(suffix, run, tmp_path, capsys, caplog):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
     words = Vocabulary([f"w{i}" for i in range(1996)])
@@ -194,9 +202,8 @@ def test_a_quantised_file_is_small_and_nearly_exact(suffix, run, tmp_path, capsy
     for path, flags in {whole: [], small: ["--quantise"]}.items():
         assert main(["export", str(tmp_path / "model"), str(path), *flags]) == 0
         assert capsys.readouterr().out == f"wrote {path}, {path}.vocabulary.txt\n"
-    assert small.stat().st_size < 0.3 * whole.stat().st_size and {
-        log.name for log in caplog.records
-    } <= {"tensorflow"}
+    assert small.stat().st_size < 0.3 * whole.stat().st_size
+    assert {log.name for log in caplog.records} <= {"tensorflow"}
     got, expected = (run(path, context_ids=CONTEXTS) for path in (small, whole))
     assert 0 < np.abs(got - expected).max() < 0.1
     np.testing.assert_allclose(np.exp(got).sum(axis=1), 1, rtol=1e-4)

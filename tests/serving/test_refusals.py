@@ -5,51 +5,111 @@ import pytest
 from keras_nplm import (
     InputError,
     LanguageModel,
+    Mixture,
     Uniform,
     Vocabulary,
     export_litert,
     export_onnx,
     export_saved_model,
 )
-from keras_nplm.serving.graphs import build_graph
+from keras_nplm.models.networks.hybrid_network import HybridNetwork
+from keras_nplm.serving import build_graph
 from keras_nplm.serving.signatures import ServingModule
+from tests.networks import compose
 
-_UNIFORM = LanguageModel(Uniform(5, "stream"), Vocabulary(["the"]), "words", "stream")
-_CALLS = [  # of a small model, a directory with a file, and a model directory
-    (
-        lambda model, path, _: export_litert(_UNIFORM, path / "new"),
-        "can hold an NPLM only. Received: Uniform",
-    ),
-    (lambda model, path, _: export_onnx(model, path), "directory"),
-    (
-        lambda model, _, models: export_litert(model, models / "model.keras"),
-        "lies in the model directory",
-    ),
-    (lambda model, path, _: export_saved_model(model, path), "which holds other files"),
-    (
-        lambda model, path, _: export_saved_model(model, path / "file"),
-        "must be a directory.*file, which is a file",
-    ),
-    (lambda model, path, _: export_saved_model(model, path / "file" / "served"), "Not a directory"),
-    *[
-        (
-            lambda model, path, _, name=name: export_saved_model(model, path / name),
-            "becomes the model name",
-        )
-        for name in ("sp ace", "a:b", "über", "5")
-    ],
-    (lambda model, *_: ServingModule(model, top_k=0), "`top_k` must be 1 or more"),
-    (
-        lambda model, *_: ServingModule(model, max_text_length=(1 << 30) + 1),
-        "`max_text_length` must be 1 to",
-    ),
-    (lambda *_: build_graph(object()), "to be served. Received: object"),
-]
+VOCABULARY = Vocabulary(["the"])
+SIZE = len(VOCABULARY)
 
 
-@pytest.mark.parametrize(("call", "message"), _CALLS)
-def test_misuse_is_refused(language_model, directory, tmp_path, call, message):
+@pytest.fixture
+def target(tmp_path):
+    """A directory with a file, which is all that it holds afterwards."""
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=message):
-        call(language_model, tmp_path, directory)
+    yield tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def build_uniform() -> Uniform:
+    return Uniform(SIZE, "stream")
+
+
+def build_mixture_of_two_networks() -> Mixture:
+    return Mixture([compose(SIZE, boundary="stream") for _ in range(2)], [0.5, 0.5])
+
+
+def build_hybrid_network() -> HybridNetwork:
+    return compose(SIZE, kind=HybridNetwork, boundary="stream")
+
+
+def build_mixture_of_hybrid_network() -> Mixture:
+    return Mixture([build_hybrid_network(), build_uniform()], [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    "build, received",
+    [
+        pytest.param(build_uniform, "Uniform", id="no network"),
+        pytest.param(build_mixture_of_two_networks, "Mixture", id="two networks"),
+        pytest.param(build_hybrid_network, "HybridNetwork", id="hybrid network"),
+        pytest.param(build_mixture_of_hybrid_network, "Mixture", id="hybrid network in a mixture"),
+    ],
+)
+def test_files_for_devices_of_other_models_are_refused(build, received, target, capsys):
+    language_model = LanguageModel(build(), VOCABULARY, "words")
+    message = f"can hold an NPLM only. Received: {received}. Fix: export .* as a SavedModel"
+    with pytest.raises(InputError, match=message):
+        export_litert(language_model, target / "new")
+    assert not capsys.readouterr().err
+
+
+def test_a_directory_is_no_file_for_devices(language_model, target):
+    with pytest.raises(InputError, match="directory"):
+        export_onnx(language_model, target)
+
+
+def test_a_file_in_a_model_directory_is_refused(language_model, directory):
+    with pytest.raises(InputError, match="lies in the model directory"):
+        export_litert(language_model, directory / "model.keras")
+
+
+def test_an_unknown_signature_is_refused(language_model, target):
+    message = "`signature` must be log_probs or score. Received: 'embed'"
+    with pytest.raises(InputError, match=message):
+        export_litert(language_model, target / "new", signature="embed")
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        pytest.param(".", "which holds other files", id="directory with files"),
+        pytest.param("file", "must be a directory.*file, which is a file", id="file"),
+        pytest.param("file/served", "Not a directory", id="path through a file"),
+        pytest.param("sp ace", "becomes the model name", id="name with a space"),
+        pytest.param("a:b", "becomes the model name", id="name with a colon"),
+        pytest.param("über", "becomes the model name", id="name beyond ASCII"),
+        pytest.param("5", "becomes the model name", id="name of a version"),
+    ],
+)
+def test_targets_of_a_saved_model_are_refused(language_model, target, name, message):
+    with pytest.raises(InputError, match=message):
+        export_saved_model(language_model, target / name)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        pytest.param({"top_k": 0}, "`top_k` must be 1 or more", id="no words"),
+        pytest.param(
+            {"max_text_length": (1 << 30) + 1}, "`max_text_length` must be 1 to", id="too long"
+        ),
+        pytest.param({"max_text_length": 0}, "`max_text_length` must be 1 to", id="no bytes"),
+    ],
+)
+def test_options_out_of_range_are_refused(language_model, options, message):
+    with pytest.raises(InputError, match=message):
+        ServingModule(language_model, **options)
+
+
+def test_what_is_no_model_has_no_graph():
+    with pytest.raises(InputError, match="to be served. Received: object"):
+        build_graph(object())

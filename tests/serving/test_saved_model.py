@@ -12,25 +12,28 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import NoiseContrastive, RunError, TanhHidden, export_saved_model
-from keras_nplm.serving.graphs import build_graph
-from keras_nplm.serving.signatures import ServingModule
+from keras_nplm.serving import build_graph
+from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, ServingModule
 from tests.networks import compose
 
 
-@functools.cache
-def _trace_once(*options) -> ServingModule:
-    served = ServingModule(*options)
-    served.signatures = functools.cache(served.signatures)
-    return served
+class OneFunction(ServingModule):
+    """The default function alone."""
+
+    def signatures(self):
+        return {DEFAULT_SIGNATURE: super().signatures()[DEFAULT_SIGNATURE]}
+
+
+def write_empty_file(module, path, signatures):
+    (path / "saved_model.pb").touch()
 
 
 @pytest.fixture
 def no_graphs(monkeypatch) -> None:
-    """Functions are traced once for all exports, and graphs are not written."""
-    monkeypatch.setattr("keras_nplm.serving.saved_model.ServingModule", _trace_once)
-    monkeypatch.setattr(
-        tf.saved_model, "save", lambda _, path, signatures: (path / "saved_model.pb").touch()
-    )
+    """One function is traced once for all exports, and graphs are not written."""
+    build_once = functools.cache(OneFunction)
+    monkeypatch.setattr("keras_nplm.serving.saved_model.ServingModule", build_once)
+    monkeypatch.setattr(tf.saved_model, "save", write_empty_file)
 
 
 @pytest.mark.long
@@ -60,9 +63,8 @@ def test_the_server_files_name_the_model(exported):
     compose = (directory / "compose.yaml").read_text()
     assert 'base_path: "/models/small"' in (directory / "models.config").read_text()
     for option in ("models.config", "batching.config", "monitoring.config"):
-        assert f"/models/small/{option}" in compose and not re.search(
-            r"[{][a-z]+[}]", (directory / option).read_text()
-        )
+        assert f"/models/small/{option}" in compose
+        assert not re.search(r"[{][a-z]+[}]", (directory / option).read_text())
 
 
 def test_versions_are_numbered_and_edited_server_files_kept(no_graphs, language_model, tmp_path):
@@ -76,7 +78,8 @@ def test_versions_are_numbered_and_edited_server_files_kept(no_graphs, language_
     for name in ("007", "9999999999999999999999"):
         (target / name).mkdir()
     with futures.ThreadPoolExecutor(3) as pool:
-        versions = list(pool.map(lambda _: export_saved_model(language_model, target), range(3)))
+        exports = [pool.submit(export_saved_model, language_model, target) for _ in range(3)]
+    versions = [export.result() for export in exports]
     assert sorted(version.name for version in versions) == ["10", "8", "9"]
     assert all((version / "saved_model.pb").is_file() for version in versions)
     assert [path.name for path in target.iterdir() if path.name.startswith(".")] == [".new.1"]
@@ -87,8 +90,10 @@ def test_versions_are_numbered_and_edited_server_files_kept(no_graphs, language_
 @pytest.mark.parametrize(
     "error",
     [
-        OSError(errno.ENOSPC, "No space left"),
-        tf.errors.ResourceExhaustedError(None, None, "No space left"),
+        pytest.param(OSError(errno.ENOSPC, "No space left"), id="error of the system"),
+        pytest.param(
+            tf.errors.ResourceExhaustedError(None, None, "No space left"), id="error of TensorFlow"
+        ),
     ],
 )
 def test_a_full_disk_leaves_the_earlier_versions(
@@ -97,7 +102,7 @@ def test_a_full_disk_leaves_the_earlier_versions(
     target = tmp_path / "served"
     export_saved_model(language_model, target)
 
-    def fail(_, path, signatures):
+    def fail(module, path, signatures):
         raise error
 
     monkeypatch.setattr(tf.saved_model, "save", fail)

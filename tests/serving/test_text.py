@@ -115,9 +115,14 @@ _CHANGED = [
 @pytest.mark.parametrize(
     "name, characters, pattern",
     [
-        ("words", _ALL, "{0}a{0}'b "),
-        ("characters+lower", _ALL, "{0}a"),
-        ("words+lower+numbers", _CHANGED, "{0}1 A{0}{0}'{0}-{0} {0} -{0} "),
+        pytest.param("words", _ALL, "{0}a{0}'b ", id="words"),
+        pytest.param("characters+lower", _ALL, "{0}a", id="characters in lower case"),
+        pytest.param(
+            "words+lower+numbers",
+            _CHANGED,
+            "{0}1 A{0}{0}'{0}-{0} {0} -{0} ",
+            id="words in lower case, with numbers",
+        ),
     ],
 )
 def test_every_character_is_split_as_in_python(name, characters, pattern):

@@ -51,14 +51,16 @@ def test_a_tokenizer_without_a_graph_is_refused_by_name():
         ServingModule(model)
 
 
-@pytest.mark.parametrize("steps", [[], ["lower"]])
+@pytest.mark.parametrize(
+    "steps", [pytest.param([], id="as it is"), pytest.param(["lower"], id="in lower case")]
+)
 def test_a_tokenizer_of_ones_own_is_served_as_in_python(steps):
     model = build_model(ServedCommaTokenizer(steps), LINES)
-    signatures = ServingModule(model, top_k=2).signatures()
-    scored = signatures["score"](sentences=tf.constant(TEXTS))["log_prob"].numpy()
+    served = ServingModule(model, top_k=2).functions
+    scored = served["score"].compute(tf.constant(TEXTS))["log_prob"].numpy()
     assert scored == pytest.approx([score.log_prob for score in model.score(TEXTS)], abs=1e-4)
-    proposed = signatures["predict_next"](contexts=tf.constant(TEXTS))["probabilities"].numpy()
-    completed = signatures["complete_prefix"](texts=tf.constant(TEXTS))["words"].numpy()
+    proposed = served["predict_next"].compute(tf.constant(TEXTS))["probabilities"].numpy()
+    completed = served["complete_prefix"].compute(tf.constant(TEXTS))["words"].numpy()
     for text, probabilities, words in zip(TEXTS, proposed, completed, strict=True):
         assert probabilities == pytest.approx([p for _, p in model.next_words(text, 2)], abs=1e-5)
         expected = [word for word, _ in model.complete_prefix(text, 2)]

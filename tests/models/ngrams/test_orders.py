@@ -109,7 +109,7 @@ def test_models_with_empty_orders_are_distributions(name):
 @pytest.mark.parametrize("name", SERVED)
 def test_served_graphs_have_empty_orders(name):
     tf = pytest.importorskip("tensorflow")
-    from keras_nplm.serving.graphs import build_graph
+    from keras_nplm.serving import build_graph
 
     model = MODELS[name]()
     graph = build_graph(model)

@@ -1,0 +1,192 @@
+"""A small model of every kind, by name: for what every language model keeps."""
+
+import functools
+import tempfile
+
+import numpy as np
+
+from keras_nplm import (
+    NPLM,
+    ContextEmbedding,
+    ContextNetwork,
+    ContinuousCache,
+    Hybrid,
+    HybridNetwork,
+    Likelihood,
+    LinearHead,
+    Mixture,
+    NgramCache,
+    PointerNetwork,
+    Shortlist,
+    TanhHidden,
+    Uniform,
+    UnigramCache,
+    Vocabulary,
+    read_arpa,
+    write_arpa,
+)
+from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
+from keras_nplm.models.networks.self_normalised import SelfNormalised
+from keras_nplm.models.ngrams import (
+    ContextFrequencies,
+    FrequencyBins,
+    class_based,
+    count_ngrams,
+    deleted_interpolation,
+    kneser_ney,
+    prune,
+)
+from keras_nplm.models.ngrams.approximation import approximate
+
+V = 12
+VOCABULARY = Vocabulary([f"w{i}" for i in range(V - 4)])
+CLASSES = np.array([0, 4, 2, 3, 4, 5, 5, 6, 6, 7, 7, 7], np.int32)
+BOUNDARIES = ("stream", "sentence", "text")
+
+
+def make_text(seed: int, boundary: str, tokens: int = 400) -> np.ndarray:
+    # 11 is never seen
+    ids = np.random.default_rng(seed).choice([1, 4, 4, 5, 6, 7, 8, 9, 10], tokens).astype(np.int32)
+    ids[6::7] = 3
+    if boundary == "text":
+        ids[[0, 7, 77, 140]] = 2  # documents
+    return np.append(ids, 3).astype(np.int32)
+
+
+def _randomise(network):
+    rng = np.random.default_rng(0)
+    for weight in network.trainable_weights:
+        weight.assign(rng.normal(0, 0.5, weight.shape))
+    return network
+
+
+def _build_nplm(boundary):
+    return _randomise(NPLM(V, order=3, embedding_dim=3, hidden_units=4, boundary=boundary))
+
+
+def _build_network(kind, boundary, num_outputs=None):
+    return _randomise(
+        kind(
+            order=3,
+            embed=ContextEmbedding(V, 3, name="embed"),
+            hidden=TanhHidden(4, name="hidden"),
+            head=LinearHead(V, num_outputs=num_outputs, name="prob"),
+            objective=Likelihood(),
+            boundary=boundary,
+        )
+    )
+
+
+def _build_pointer(boundary):
+    return _build_network(PointerNetwork, boundary)
+
+
+def _build_shortlist(boundary):
+    network = _build_network(ContextNetwork, boundary, num_outputs=7)
+    return Shortlist(network, build("kneser-ney", boundary))
+
+
+def _build_hybrid(boundary):
+    return Hybrid(_build_network(HybridNetwork, boundary), build("kneser-ney", boundary))
+
+
+def _reread_arpa(boundary):
+    with tempfile.TemporaryDirectory() as directory:
+        write_arpa(f"{directory}/model.arpa", build("kneser-ney", boundary), VOCABULARY)
+        return read_arpa(f"{directory}/model.arpa", VOCABULARY, boundary)[0]
+
+
+def _build_mixture(boundary, binned=False):
+    names = ["nplm", "kneser-ney", "n-gram cache", "uniform"]
+    counts = count_ngrams(make_text(1, boundary), V, 3, boundary)
+    bins = FrequencyBins(ContextFrequencies.from_counts(counts)) if binned else None
+    weights = np.random.default_rng(0).dirichlet([1] * 4, bins.number if binned else 1)
+    return Mixture([build(name, boundary) for name in names], weights, bins)
+
+
+def _build_nested_mixture(boundary):
+    inner = Mixture([build("short-list", boundary), build("hybrid", boundary)], [0.3, 0.7])
+    return Mixture([inner, build("class-based", boundary)], [0.6, 0.4])
+
+
+def _build_binned_mixture(boundary):
+    return _build_mixture(boundary, binned=True)
+
+
+def _build_kneser_ney(boundary):
+    return kneser_ney(make_text(1, boundary), V, 4, boundary)
+
+
+def _build_interpolation(boundary):
+    return deleted_interpolation(make_text(1, boundary), make_text(2, boundary), V, 3, boundary)
+
+
+def _build_class_based(boundary):
+    return class_based(make_text(1, boundary), make_text(2, boundary), CLASSES, 3, boundary)
+
+
+def _build_approximation(boundary):
+    return prune(approximate(build("nplm", boundary), make_text(1, boundary), 3), 1e-4)
+
+
+def _build_unigram_cache(boundary):
+    return UnigramCache(V, boundary, 3, 9)
+
+
+def _build_ngram_cache(boundary):
+    return NgramCache(V, boundary, 3, 9, (3, 2))
+
+
+def _build_continuous_cache(boundary):
+    return ContinuousCache(build("nplm", boundary), 1.5, 9)
+
+
+def _build_continuous_cache_of_hybrid(boundary):
+    return ContinuousCache(build("hybrid", boundary).network, 1.5, 9)
+
+
+def _build_uniform(boundary):
+    return Uniform(V, boundary)
+
+
+def _build_self_normalised(boundary):
+    return SelfNormalised(build("nplm", boundary))
+
+
+def _build_dynamic(boundary):
+    return make_dynamic(build("nplm", boundary), DynamicSettings(chunk=8, rate=0.5))
+
+
+def _build_dynamic_mixture(boundary):
+    mixture = Mixture([build("interpolation", boundary), build("uniform", boundary)], [0.5, 0.5])
+    return make_dynamic(mixture, DynamicSettings(chunk=8, mixture_rate=0.1))
+
+
+BUILDERS = {
+    "nplm": _build_nplm,
+    "pointer": _build_pointer,
+    "short-list": _build_shortlist,
+    "hybrid": _build_hybrid,
+    "kneser-ney": _build_kneser_ney,
+    "interpolation": _build_interpolation,
+    "class-based": _build_class_based,
+    "arpa": _reread_arpa,
+    "approximation": _build_approximation,
+    "mixture": _build_mixture,
+    "mixture with bins": _build_binned_mixture,
+    "mixture in a mixture": _build_nested_mixture,
+    "unigram cache": _build_unigram_cache,
+    "n-gram cache": _build_ngram_cache,
+    "continuous cache": _build_continuous_cache,
+    "continuous cache of a hybrid": _build_continuous_cache_of_hybrid,
+    "uniform": _build_uniform,
+    "self-normalised": _build_self_normalised,
+    "dynamic": _build_dynamic,
+    "dynamic mixture": _build_dynamic_mixture,
+}
+DYNAMIC = {"dynamic", "dynamic mixture"}
+
+
+@functools.cache
+def build(name: str, boundary: str):
+    return BUILDERS[name](boundary)
