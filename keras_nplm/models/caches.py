@@ -44,7 +44,9 @@ LENGTH = FieldFacts(
     help="previous words that a cache holds",
 )
 FACTORS = (1000.0, 10.0, 10.0)  # of an n-gram cache
-_MOST_FACTORS, _HIGHEST_FACTOR = 16, 1_000_000  # their product is finite in float64
+# so many factors, so large, have a finite product in float64
+_MOST_FACTORS = 16
+_HIGHEST_FACTOR = 1_000_000
 # contexts whose cached words, [rows, length], are weighed together: they fit in the processor's
 # cache
 _ROWS = 128
