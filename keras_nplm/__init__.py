@@ -6,6 +6,13 @@ Ten packages in data-flow order, each importing only from those before it: `io`,
 names below are importable from here; each is imported when it is first used, so that `import
 keras_nplm` loads neither Keras nor TensorFlow.
 
+`keras.models.load_model` knows our classes once a public name was used, and after `import
+keras_nplm` if Keras was imported before. Otherwise call `keras_nplm.register_classes()`. TFDS knows
+our builders after `import keras_nplm.data.corpora.tfds_builders`.
+
+`TF_CPP_MIN_LOG_LEVEL` is 1 unless it is set: TensorFlow's notices are hidden, warnings stay. Two of
+its lines come before it reads this level: that oneDNN is on, and that there is no CUDA driver.
+
 To add a tokenizer, start in `data.tokenizers`; an option, in `training.options`; a layer, a head,
 an objective or a kind of network, in `training.parts`; a method of n-gram models, in
 `training.estimators`; the served graph of a model, in `serving.graph_model`.
@@ -15,17 +22,13 @@ layers/context.py, layers/hidden.py, layers/heads/linear.py, layers/scores.py,
 models/networks/context_network.py, layers/objectives/likelihood.py, models/evaluation.py.
 """
 
-import contextlib
-import functools
 import importlib
 import os
 import sys
-from collections.abc import Iterator
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # hide TensorFlow's notices; warnings stay
-
-from keras_nplm.io.startup import ImportWithin
+# TensorFlow reads it when it is imported
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 __version__ = "0.1.0"
 
@@ -98,20 +101,25 @@ _PUBLIC = {
     "keras_nplm.serving": ["export_litert", "export_onnx", "export_saved_model"],
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
-__all__ = ["__version__", *sorted(_MODULE_OF)]
+__all__ = ["__version__", "register_classes", *sorted(_MODULE_OF)]
 
-# Keras and TFDS find a class by its name only after the module that registers it was imported
-_REGISTERING = {
-    "keras": ["keras_nplm.models.networks.registered", "keras_nplm.training.optimizers"],
-    "tensorflow_datasets": ["keras_nplm.data.corpora.tfds_builders"],
-}
+
+def register_classes() -> None:
+    """Import the modules of all layers, networks and optimizers, which registers them with Keras.
+
+    `keras.models.load_model` finds a class by its name only after this.
+    """
+    importlib.import_module("keras_nplm.models.networks.registered")
+    importlib.import_module("keras_nplm.training.optimizers")
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'keras_nplm' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    _register_classes("keras")
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    if "keras" in sys.modules:
+        register_classes()
     return value
 
 
@@ -119,19 +127,5 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _register_classes(library: str) -> None:
-    for module in _REGISTERING[library] if library in sys.modules else ():
-        importlib.import_module(module)
-
-
-@contextlib.contextmanager
-def _register_afterwards(library: str) -> Iterator[None]:
-    yield
-    # of one of our modules that is half imported: `__getattr__` registers all
-    with contextlib.suppress(ImportError):
-        _register_classes(library)
-
-
-for _library in _REGISTERING:
-    _register_classes(_library)
-    ImportWithin(_library, functools.partial(_register_afterwards, _library))
+if "keras" in sys.modules:
+    register_classes()

@@ -28,7 +28,6 @@ from keras_nplm.io.errors import (
     shorten_value,
     was_caused_by,
 )
-from keras_nplm.io.startup import hide_messages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,7 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Exit status: 0 success, 1 runtime failure, 2 invalid input, 130 interruption.
     """
-    hide_messages()
     _prepare_streams()
     signals.forget_interruption()
     words, flags = _take_common_flags(list(sys.argv[1:] if arguments is None else arguments))

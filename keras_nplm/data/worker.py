@@ -17,7 +17,6 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     sys.path.insert(0, str(Path(__file__).parents[2]))
     errors = importlib.import_module("keras_nplm.io.errors")
-    importlib.import_module("keras_nplm.io.startup").hide_messages()
     questions = sys.stdin.buffer
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr

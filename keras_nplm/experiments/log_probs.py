@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.dynamic import make_dynamic
+from keras_nplm.models.dynamic import TunedDynamics, make_dynamic
 from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.ngrams.interpolation import combine, fit_weights
 
@@ -21,25 +22,33 @@ Columns = Mapping[str, np.ndarray]  # for each split ln P of each token, float [
 Build = Callable[[LanguageModel], NextWordModel]
 
 
+def _get_model(language_model: LanguageModel) -> NextWordModel:
+    return language_model.model
+
+
 def load_log_probs(
     directory: Path,
     row: str,
     name: str = "",
-    build: Build = lambda language_model: language_model.model,
+    build: Build = _get_model,
     source: Path | None = None,
 ) -> Columns:
     """Return ln P of each token under the model that `build` makes of a row; kept until it or
     `source` is rewritten.
     """
-    path = directory / "log_probs" / f"{name or row}.npz"
+    name = name or row
+    path = directory / "log_probs" / f"{name}.npz"
     model = directory / "rows" / row
-    newest = max(file.stat().st_mtime for file in (model / "metrics.json", source) if file)
+    newest = (model / "metrics.json").stat().st_mtime
+    if source is not None:
+        newest = max(newest, source.stat().st_mtime)
     if not path.exists() or path.stat().st_mtime < newest:
-        print(f"computing log-probabilities of {name or row}", file=sys.stderr)
+        print(f"computing log-probabilities of {name}", file=sys.stderr)
         language_model = LanguageModel.load(model)
+        corpus = EncodedCorpus.load(model / "corpus")
         columns = {}
         for split in SPLITS:
-            blocks = log_probs(build(language_model), language_model.corpus.ids(split), "stream")
+            blocks = log_probs(build(language_model), corpus.ids(split), "stream")
             columns[split] = np.concatenate([log_prob for log_prob, _ in blocks])
         write_arrays(path, columns)
     return read_arrays(path, SPLITS)
@@ -47,27 +56,25 @@ def load_log_probs(
 
 def load_dynamic_log_probs(directory: Path, row: str) -> Columns:
     """Return ln P of each token under the model of a row that learns as it reads."""
-    dynamics = load_tuned(directory / "rows" / row).dynamics
-    return load_log_probs(
-        directory,
-        row,
-        f"{row}-dynamic",
-        lambda language_model: make_dynamic(
-            language_model.model, dynamics.settings, dynamics.mean_squares
-        ),
-        directory / "rows" / row / DYNAMICS_FILE,
-    )
+    model = directory / "rows" / row
+    dynamics = load_or_tune_dynamics(model)
+
+    def build(language_model: LanguageModel) -> NextWordModel:
+        return make_dynamic(language_model.model, dynamics.settings, dynamics.mean_squares)
+
+    return load_log_probs(directory, row, f"{row}-dynamic", build, model / DYNAMICS_FILE)
 
 
-def load_tuned(directory: Path) -> LanguageModel:
-    """Load a model directory with its settings of dynamic evaluation, which are tuned and written
+def load_or_tune_dynamics(directory: Path) -> TunedDynamics:
+    """Load the settings of dynamic evaluation of a model directory, which are tuned and written
     first if absent.
     """
     language_model = LanguageModel.load(directory)
-    if language_model.dynamics is None:
-        language_model.dynamics = language_model.tune_dynamic()
-        save_dynamics(directory, language_model.dynamics)
-    return language_model
+    dynamics = language_model.dynamics
+    if dynamics is None:
+        dynamics = language_model.tune_dynamic()
+        save_dynamics(directory, dynamics)
+    return dynamics
 
 
 def compute_perplexities(columns: Columns) -> dict[str, float]:
@@ -82,9 +89,11 @@ def measure_mixture(
     """
     tables = {split: np.stack([columns[name][split] for name in names], axis=1) for split in SPLITS}
     if weights is None:
-        weights = fit_weights(
-            tables["validation"], np.zeros(len(tables["validation"]), np.int64), 1
-        )[0]
+        one_bin = np.zeros(len(tables["validation"]), np.int64)
+        weights = fit_weights(tables["validation"], one_bin, 1)[0]
     mixed = {split: combine(table, np.array([weights])) for split, table in tables.items()}
-    figures = {"components": list(names), "weights": np.round(weights, 4).tolist()}
-    return figures | compute_perplexities(mixed)
+    return {
+        "components": list(names),
+        "weights": np.round(weights, 4).tolist(),
+        **compute_perplexities(mixed),
+    }

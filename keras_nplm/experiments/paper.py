@@ -8,12 +8,13 @@ occurred by their last word. Class-based models have a uniform component.
 """
 
 import os
+from operator import itemgetter
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ids import SPECIALS
 from keras_nplm.experiments.log_probs import load_log_probs, measure_mixture
 from keras_nplm.experiments.rows import Row, is_made, read_row
 from keras_nplm.experiments.study import Study
@@ -23,17 +24,24 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.ngrams import count_ngrams
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _TRIGRAM = "deleted interpolation"
 _INTERPOLATION = "ngram --method deleted-interpolation --order 3"
 _CLASSES = "ngram --method class-based --num-classes"
+# by the order n: the paper's perplexity on validation and test
 _KNESER_NEY = {3: (334, 323), 4: (332, 321), 5: (332, 321)}
+# by the number of classes and the order n
 _CLASS_BASED = {
     (150, 3): (348, 334),
     (200, 3): (354, 340),
     (500, 3): (326, 312),
     (500, 4): (327, 312),
+    (500, 5): (327, 312),
+    (1000, 3): (335, 319),
+    (2000, 3): (343, 326),
 }
-_CLASS_BASED |= {(500, 5): (327, 312), (1000, 3): (335, 319), (2000, 3): (343, 326)}
 PAPER_ROWS = (
     Row("mlp1", "MLP1", "train --config mlp1", (284, 268), ("MLP2", 275, 257)),
     Row("mlp3", "MLP3", "train --config mlp3", (327, 310), ("MLP4", 286, 272)),
@@ -72,14 +80,15 @@ PAPER_ROWS = (
         for (c, n), paper in _CLASS_BASED.items()
     ),
 )
-_VECTORS_ROW = "brown-no-held-out"  # the network whose word vectors are reported
-_QUERIES = (
+VECTORS_ROW = "brown-no-held-out"  # the network whose word vectors are reported
+QUERIES = (  # words whose nearest neighbours are reported
     "she him three Monday London father could said went green small because during years States"
 ).split()
 _MAP_WORDS = 300
 _CURVES = ("mlp1-paper", "mlp1-paper-no-direct")
 _MAX_ORDER = 6  # of the table of parameters
-_MLP1_SIZES = 60, 50  # m, h
+_MLP1_EMBEDDING_DIM = 60  # m
+_MLP1_HIDDEN_UNITS = 50  # h
 _BESIDE: list[Column] = [
     ("paper: validation", "paper.0", ""),
     ("test", "paper.1", ""),
@@ -91,40 +100,51 @@ def _format_neighbours(pairs: list) -> str:
     return ", ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in pairs)
 
 
-_ROW = [
+def _format_weights(row: dict) -> str:
+    pairs = zip(row["weights"], row["components"], strict=True)
+    return ", ".join(f"{weight:.3f} {component}" for weight, component in pairs)
+
+
+def _compute_share(row: dict) -> float:
+    return row["seen_ngrams"] / row["possible_ngrams"]
+
+
+_ROW: list[Column] = [
     ("row", "title", ""),
     *_BESIDE,
     ("epochs", "epochs", ""),
     ("CPU seconds", "cpu_seconds", format_seconds),
+    ("command", "command", format_code),
 ]
-_WEIGHTS = (
-    "weights",
-    lambda row: ", ".join(map("{:.3f} {}".format, row["weights"], row["components"])),
-    "",
-)
-_MIXTURE = [("mixture", "title", ""), *_BESIDE, _WEIGHTS]
-_WORDS = [("word", "word", ""), ("nearest neighbours", "neighbours", _format_neighbours)]
-_EPOCHS = [("epoch", "epoch", ""), *((name, name, ".1f") for name in _CURVES)]
-_COUNTS = [
+_MIXTURE: list[Column] = [
+    ("mixture", "title", ""),
+    *_BESIDE,
+    ("weights", _format_weights, ""),
+]
+_WORDS: list[Column] = [
+    ("word", "word", ""),
+    ("nearest neighbours", "neighbours", _format_neighbours),
+]
+_EPOCHS: list[Column] = [("epoch", "epoch", ""), *((name, name, ".1f") for name in _CURVES)]
+_PARAMETERS: list[Column] = [
+    ("n", "order", ""),
     ("possible n-grams", "possible_ngrams", ".2e"),
     ("n-grams in training", "seen_ngrams", ","),
-]
-_SIZES: list[Column] = [
-    ("share", lambda row: row["seen_ngrams"] / row["possible_ngrams"], ".1e"),
+    ("share", _compute_share, ".1e"),
     ("parameters of a network with the sizes of MLP1", "network", ","),
 ]
 TABLES = (
-    Table("rows", [*_ROW, ("command", "command", format_code)], "Perplexity on Brown"),
+    Table("rows", _ROW, "Perplexity on Brown"),
     Table(
         "mixtures",
         _MIXTURE,
         "Mixtures, weights fixed or fitted on validation",
-        lambda row: row["paper"],
+        itemgetter("paper"),
     ),
     Table(
         "nearest",
         _WORDS,
-        f"Nearest neighbours by cosine similarity of word vectors, {_VECTORS_ROW}",
+        f"Nearest neighbours by cosine similarity of word vectors, {VECTORS_ROW}",
         None,
     ),
     Table(
@@ -133,7 +153,7 @@ TABLES = (
         "Validation perplexity by epoch, with and without direct connections",
         None,
     ),
-    Table("parameters", [("n", "order", ""), *_COUNTS, *_SIZES], "Parameters by order n", None),
+    Table("parameters", _PARAMETERS, "Parameters by order n", None),
 )
 
 
@@ -142,67 +162,92 @@ def find_row(name: str) -> Row:
 
 
 def _measure(directory: Path) -> dict:
-    made = {row.name: row for row in PAPER_ROWS if is_made(row, directory)}
-    report = {"rows": [read_row(row, directory) | {"paper": row.paper} for row in made.values()]}
+    made = [row for row in PAPER_ROWS if is_made(row, directory)]
+    names = [row.name for row in made]
+    rows = []
+    for row in made:
+        figures = read_row(row, directory)
+        figures["paper"] = row.paper
+        rows.append(figures)
+    report: dict[str, Any] = {"rows": rows}
     if made:
         report["mixtures"] = _measure_mixtures(made, directory)
-        report["parameters"] = _count_parameters(
-            EncodedCorpus.load(directory / "rows" / next(iter(made)) / "corpus")
-        )
-    if _VECTORS_ROW in made:
-        report |= _find_neighbours(LanguageModel.load(directory / "rows" / _VECTORS_ROW))
-    curves: dict[int, dict] = {}
-    for name in filter(made.get, _CURVES):
-        for epoch, figures in enumerate(
-            read_json(directory / "rows" / name / "metrics.json")["history"], start=1
-        ):
-            curves.setdefault(epoch, {"epoch": epoch})[name] = figures["validation_perplexity"]
-    return report | {"curves": list(curves.values())}
+        encoded = EncodedCorpus.load(directory / "rows" / names[0] / "corpus")
+        report["parameters"] = _count_parameters(encoded)
+    if VECTORS_ROW in names:
+        language_model = LanguageModel.load(directory / "rows" / VECTORS_ROW)
+        report["nearest"] = _find_neighbours(language_model)
+        report["map"] = _map_words(language_model)
+    report["curves"] = _read_curves([name for name in _CURVES if name in names], directory)
+    return report
 
 
 STUDY = Study(__doc__, TABLES, PAPER_ROWS, _measure)
 
 
-def _measure_mixtures(made: dict[str, Row], directory: Path) -> list[dict]:
+def _measure_mixtures(made: list[Row], directory: Path) -> list[dict]:
+    """Mix each network with the trigram: with equal weights, and with weights that are fitted."""
+    if not any(row.name == "trigram" for row in made):
+        return []
     mixtures = []
-    for row in made.values() if "trigram" in made else ():
-        if row.is_network:
-            title, *paper = row.mixed or (f"{row.title} + trigram",)
-            columns = {name: load_log_probs(directory, name) for name in (row.name, "trigram")}
-            for label, weights, printed in (
-                ("0.5", [0.5, 0.5], paper or None),
-                ("fitted", None, None),
-            ):
-                mixture = measure_mixture(columns, [*columns], weights)
-                mixtures.append({"title": f"{title}, {label}", "paper": printed} | mixture)
+    for row in made:
+        if not row.is_network:
+            continue
+        columns = {name: load_log_probs(directory, name) for name in (row.name, "trigram")}
+        title = f"{row.title} + trigram"
+        paper = None
+        if row.mixed is not None:
+            title, *paper = row.mixed
+        equal = measure_mixture(columns, [*columns], [0.5, 0.5])
+        fitted = measure_mixture(columns, [*columns])
+        mixtures.append({"title": f"{title}, 0.5", "paper": paper, **equal})
+        mixtures.append({"title": f"{title}, fitted", "paper": None, **fitted})
     return mixtures
 
 
-def _find_neighbours(language_model: LanguageModel) -> dict:
-    words = [word for word in language_model.vocabulary.words[len(SPECIALS) :] if word.isalpha()][
-        :_MAP_WORDS
-    ]
-    points = word_map(language_model.model.embed.C.numpy()[language_model.vocabulary.encode(words)])
-    points = (points / np.abs(points).max()).round(3)
+def _find_neighbours(language_model: LanguageModel) -> list[dict]:
     nearest = []
-    for word in filter(language_model.vocabulary.words.__contains__, _QUERIES):
-        pairs = [[other, round(cosine, 3)] for other, cosine in language_model.nearest(word, 6)]
-        nearest.append({"word": word, "neighbours": pairs})
-    return {
-        "nearest": nearest,
-        "map": [[word, *map(float, point)] for word, point in zip(words, points, strict=True)],
-    }
+    for word in QUERIES:
+        if word in language_model.vocabulary.words:
+            pairs = [[other, round(cosine, 3)] for other, cosine in language_model.nearest(word, 6)]
+            nearest.append({"word": word, "neighbours": pairs})
+    return nearest
+
+
+def _map_words(language_model: LanguageModel) -> list[list]:
+    """Return the most frequent words of letters, each with its two coordinates in [-1, 1]."""
+    words, vectors = language_model.word_vectors()
+    rows = [row for row, word in enumerate(words) if word.isalpha()][:_MAP_WORDS]
+    points = word_map(vectors[rows])
+    points = (points / np.abs(points).max()).round(3)
+    return [[words[row], *map(float, point)] for row, point in zip(rows, points, strict=True)]
 
 
 def _count_parameters(encoded: EncodedCorpus) -> list[dict]:
-    # <pad>, <s> and </s> are not words of the paper
-    size, (m, h) = encoded.vocabulary_size - 3, _MLP1_SIZES
+    size = encoded.vocabulary_size - 3  # <pad>, <s> and </s> are not words of the paper
+    m = _MLP1_EMBEDDING_DIM
+    h = _MLP1_HIDDEN_UNITS
     counts = count_ngrams(encoded.ids("train"), encoded.vocabulary_size, _MAX_ORDER, "stream")
     return [
-        {"order": n, "possible_ngrams": size**n, "seen_ngrams": len(counts.keys[n - 1])}
-        | {"network": size * (1 + n * m + h) + h * (1 + (n - 1) * m)}
+        {
+            "order": n,
+            "possible_ngrams": size**n,
+            "seen_ngrams": len(counts.keys[n - 1]),
+            "network": size * (1 + n * m + h) + h * (1 + (n - 1) * m),
+        }
         for n in range(2, _MAX_ORDER + 1)
     ]
+
+
+def _read_curves(names: list[str], directory: Path) -> list[dict]:
+    """Return a row for each epoch, with the validation perplexities of the rows that had it."""
+    curves: dict[int, dict] = {}
+    for name in names:
+        history = read_json(directory / "rows" / name / "metrics.json")["history"]
+        for epoch, figures in enumerate(history, start=1):
+            row = curves.setdefault(epoch, {"epoch": epoch})
+            row[name] = figures["validation_perplexity"]
+    return list(curves.values())
 
 
 def write_figure(path: str | os.PathLike, report: dict) -> None:
@@ -211,25 +256,28 @@ def write_figure(path: str | os.PathLike, report: dict) -> None:
 
     figure = Figure(figsize=(11, 5), layout="constrained")
     bars, curves = figure.subplots(1, 2, width_ratios=[3, 2])
-    compared = [row for row in report["rows"] + report.get("mixtures", []) if row["paper"]]
-    places = range(len(compared))
-    bars.barh(
-        [place - 0.2 for place in places], [row["paper"][1] for row in compared], 0.4, label="paper"
-    )
-    bars.barh(
-        [place + 0.2 for place in places],
-        [row["test"] for row in compared],
-        0.4,
-        label="keras_nplm",
-    )
-    bars.set_yticks(places, [row["title"] for row in compared], fontsize=8)
-    bars.invert_yaxis()
-    bars.set_xlabel("test perplexity on Brown")
-    bars.legend(loc="upper left", bbox_to_anchor=(0, 1.08), ncols=2)
-    for name in _CURVES:
-        if curve := [row[name] for row in report["curves"] if name in row]:
-            curves.plot(range(1, len(curve) + 1), curve, marker="o", label=name)
-            curves.legend()
-    curves.set(xlabel="epoch, the paper's optimiser", ylabel="validation perplexity")
+    _draw_bars(bars, [row for row in report["rows"] + report.get("mixtures", []) if row["paper"]])
+    _draw_curves(curves, report["curves"])
     with replace_file(path) as temporary:
         figure.savefig(temporary, dpi=120)
+
+
+def _draw_bars(axes: "Axes", rows: list[dict]) -> None:
+    places = range(len(rows))
+    above = [place - 0.2 for place in places]
+    below = [place + 0.2 for place in places]
+    axes.barh(above, [row["paper"][1] for row in rows], 0.4, label="paper")
+    axes.barh(below, [row["test"] for row in rows], 0.4, label="keras_nplm")
+    axes.set_yticks(places, [row["title"] for row in rows], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("test perplexity on Brown")
+    axes.legend(loc="upper left", bbox_to_anchor=(0, 1.08), ncols=2)
+
+
+def _draw_curves(axes: "Axes", epochs: list[dict]) -> None:
+    for name in _CURVES:
+        curve = [row[name] for row in epochs if name in row]
+        if curve:
+            axes.plot(range(1, len(curve) + 1), curve, marker="o", label=name)
+            axes.legend()
+    axes.set(xlabel="epoch, the paper's optimiser", ylabel="validation perplexity")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from keras_nplm.data.worker_pool import count_processes
 from keras_nplm.experiments.tables import SPLITS
@@ -45,12 +46,9 @@ class Row:
         words = shlex.split(self.command)
         if "--train" in words or "--corpus" in words:
             return words
-        return [
-            *words,
-            "--corpus",
-            "brown",
-            *([] if "--config" in words else ["--config", "brown"]),
-        ]
+        if "--config" in words:
+            return [*words, "--corpus", "brown"]
+        return [*words, "--corpus", "brown", "--config", "brown"]
 
     @property
     def full_command(self) -> str:
@@ -64,12 +62,17 @@ class Row:
 def read_row(row: Row, directory: Path) -> dict:
     """Return the figures of a row that exists, from `rows/NAME/metrics.json`."""
     metrics = read_json(directory / "rows" / row.name / "metrics.json")
-    figures = {"name": row.name, "title": row.title, "command": row.full_command}
-    figures |= {split: metrics[split]["perplexity"] for split in SPLITS}
+    figures: dict[str, Any] = {"name": row.name, "title": row.title, "command": row.full_command}
+    for split in SPLITS:
+        figures[split] = metrics[split]["perplexity"]
     figures["without_unk"] = {split: metrics[split]["perplexity_without_unk"] for split in SPLITS}
     figures["log_z"] = metrics["test"].get("ln_z", {}).get("mean_absolute")
-    figures |= {name: metrics[name] for name in _FIGURES if name in metrics}
-    return figures | ({"epochs": len(metrics["history"])} if row.is_network else {})
+    for name in _FIGURES:
+        if name in metrics:
+            figures[name] = metrics[name]
+    if row.is_network:
+        figures["epochs"] = len(metrics["history"])
+    return figures
 
 
 def make_rows(
@@ -78,7 +81,8 @@ def make_rows(
     """Make the rows that do not exist yet: `rows/NAME` is the model directory, `rows/NAME.log` has
     the messages.
     """
-    jobs = min(2, count_processes()) if jobs is None else jobs
+    if jobs is None:
+        jobs = min(2, count_processes())
     missing = [row for row in rows if not is_made(row, directory)]
     if any("--corpus" in row.arguments for row in missing):
         from keras_nplm.data.corpora.opening import open_corpus
@@ -86,23 +90,7 @@ def make_rows(
         # so that parallel commands do not download it at once
         open_corpus("brown", data_dir=data_dir)
     (directory / "rows").mkdir(parents=True, exist_ok=True)
-    failed = []
-    threads = max(1, count_processes() // jobs)
-    pool = concurrent.futures.ThreadPoolExecutor(jobs)
-    try:
-        running = {
-            pool.submit(_make, row, directory, threads, data_dir): row.name for row in missing
-        }
-        for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
-            name = running[future]
-            status = future.result()
-            failed += [name] if status else []
-            print(
-                f"[{done}/{len(missing)}] {name}: {'failed' if status else 'made'}", file=sys.stderr
-            )
-    finally:
-        # an interruption also reaches the commands; no further command starts
-        pool.shutdown(cancel_futures=True)
+    failed = _run_commands(missing, directory, jobs, data_dir)
     if failed:
         log = directory / "rows" / f"{failed[0]}.log"
         last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
@@ -112,6 +100,28 @@ def make_rows(
         )
 
 
+def _run_commands(
+    rows: Sequence[Row], directory: Path, jobs: int, data_dir: str | None
+) -> list[str]:
+    """Run the commands of rows, some side by side. Return the names of the rows that failed."""
+    failed = []
+    threads = max(1, count_processes() // jobs)
+    pool = concurrent.futures.ThreadPoolExecutor(jobs)
+    try:
+        running = {pool.submit(_make, row, directory, threads, data_dir): row.name for row in rows}
+        for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
+            name = running[future]
+            outcome = "made"
+            if future.result() != 0:
+                outcome = "failed"
+                failed.append(name)
+            print(f"[{done}/{len(rows)}] {name}: {outcome}", file=sys.stderr)
+    finally:
+        # an interruption also reaches the commands; no further command starts
+        pool.shutdown(cancel_futures=True)
+    return failed
+
+
 def is_made(row: Row, directory: Path) -> bool:
     """Return whether the row exists and was made by its present command."""
     record = directory / "rows" / row.name / "command.txt"
@@ -119,19 +129,18 @@ def is_made(row: Row, directory: Path) -> bool:
 
 
 def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
+    """Run the command of a row; return its exit status."""
     model = directory / "rows" / row.name
     arguments = [argument.replace("{study}", str(directory)) for argument in row.arguments]
     command = [sys.executable, "-m", "keras_nplm", *arguments, "--output", str(model)]
-    command += ["--data-dir", data_dir] if data_dir and "--corpus" in arguments else []
-    environment = os.environ | {
-        "TF_NUM_INTRAOP_THREADS": str(threads),
-        "TF_NUM_INTEROP_THREADS": "1",
-    }
+    if data_dir and "--corpus" in arguments:
+        command += ["--data-dir", data_dir]
+    environment = dict(os.environ)
+    environment["TF_NUM_INTRAOP_THREADS"] = str(threads)
+    environment["TF_NUM_INTEROP_THREADS"] = "1"
     with open(f"{model}.log", "ab") as log:
-        status = subprocess.run(
-            command, stdout=log, stderr=log, env=environment, check=False
-        ).returncode
-    if not status:
+        run = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False)
+    if run.returncode == 0:
         with replace_file(model / "command.txt") as temporary:
             temporary.write_text(shlex.join(row.arguments), encoding="utf-8")
-    return status
+    return run.returncode

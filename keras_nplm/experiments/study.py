@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keras_nplm.experiments.rows import Row, make_rows, read_row
 from keras_nplm.experiments.tables import Table, join_paragraphs
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 
@@ -16,23 +16,16 @@ BENCHMARKS = ("training", "scoring", "estimation", "serving", "quality")
 
 
 @dataclasses.dataclass(frozen=True)
-class Study:
+class Declaration:
+    """What studies and benchmarks have in common: their text, and the tables of their report."""
+
     text: str  # Markdown: the title in the first line, then what a reader of the tables must know
     tables: Sequence[Table] = ()
-    rows: Sequence[Row] = ()  # the models that it needs
-    # of the directory of `rows/`; default: all rows, in the first table
-    measure: Callable | None = None
-    # that rows read; of the directory of `rows/` and of that of brown.zip, or None
-    write_texts: Callable | None = None
 
     def split_text(self) -> tuple[str, str]:
+        """Return the title and the text below it."""
         title, _, text = self.text.partition("\n")
         return title.rstrip("."), text.strip()
-
-    def report(self, directory: Path) -> dict:
-        if self.measure:
-            return self.measure(directory)
-        return {self.tables[0].key: [read_row(row, directory) for row in self.rows]}
 
     def format(self, report: Mapping, page: bool = False) -> str:
         """Return the report as Markdown, or of its tables the rows of the page of measured
@@ -41,16 +34,37 @@ class Study:
         return join_paragraphs(*(table.format(report, page) for table in self.tables))
 
 
+@dataclasses.dataclass(frozen=True)
+class Study(Declaration):
+    """A report on models, which are made first."""
+
+    rows: Sequence[Row] = ()  # the models that it needs
+    # of the directory of `rows/`; None: the report has all rows, in the first table
+    measure: Callable[[Path], dict] | None = None
+    # texts that rows read; of the directory of `rows/` and of that of brown.zip, or None
+    write_texts: Callable[[Path, str | None], None] | None = None
+
+    def report(self, directory: Path) -> dict:
+        """Measure the models below `rows/` of a directory."""
+        if self.measure is not None:
+            return self.measure(directory)
+        return {self.tables[0].key: [read_row(row, directory) for row in self.rows]}
+
+
 def load_study(name: str, texts: Sequence[str] = ()) -> Study:
-    """Import and return the declaration of `paper`, of a benchmark, or of a study, with texts of
-    the caller.
+    """Import and return the declaration of `paper` or of a study, which may read texts of the
+    caller.
     """
-    package = "studies." if name in STUDIES else "benchmark." if name in BENCHMARKS else ""
+    package = "studies." if name in STUDIES else ""
     module = importlib.import_module(f"{__package__}.{package}{name}")
-    fits = not texts or hasattr(module, "declare_study")
-    wanted = f"left out with {name}"
-    check_argument("texts", fits, wanted, " ".join(texts), "`study default` reads texts.")
-    return module.declare_study(texts) if texts else module.STUDY
+    if not texts:
+        return module.STUDY
+    if name != "default":
+        raise InputError(
+            f"`texts` must be left out with {name}. Received: {' '.join(texts)}. "
+            "Fix: `study default` reads texts."
+        )
+    return module.declare_study(texts)
 
 
 def make_study(
@@ -69,12 +83,11 @@ def make_study(
     names = [row.name for row in study.rows]
     for row in rows:
         check_argument("rows", row in names, f"names of {', '.join(names)}", repr(row))
+    chosen = [row for row in study.rows if not rows or row.name in rows]
     with lock_directory(directory):
-        if study.write_texts:
+        if study.write_texts is not None:
             study.write_texts(directory, data_dir)
-        make_rows(
-            [row for row in study.rows if row.name in (rows or names)], directory, jobs, data_dir
-        )
+        make_rows(chosen, directory, jobs, data_dir)
         report = study.report(directory)
         write_json(path.with_suffix(".json"), report)
         path.with_suffix(".md").write_text(study.format(report) + "\n", encoding="utf-8")

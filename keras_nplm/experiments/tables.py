@@ -30,33 +30,39 @@ class Table:
         """Return the table as Markdown, or only the rows of the page; without rows, an empty
         string.
         """
-        rows = [
-            row
-            for row in report.get(self.key, ())
-            if not page or (self.on_page and self.on_page(row))
-        ]
-        table = markdown_table(
-            [header for header, _, _ in self.columns], list(map(self._format_row, rows))
-        )
-        return (
-            join_paragraphs(f"### {self.title}".format(**report) if self.title else "", table)
-            if rows
-            else ""
-        )
+        rows = report.get(self.key, ())
+        if page:
+            rows = [row for row in rows if self.on_page and self.on_page(row)]
+        if not rows:
+            return ""
+        headers = [header for header, _, _ in self.columns]
+        table = markdown_table(headers, [self._format_row(row) for row in rows])
+        if not self.title:
+            return table
+        return join_paragraphs(f"### {self.title}".format(**report), table)
 
     def _format_row(self, row: dict) -> list[str]:
         if "failure" in row:
-            return [row["name"], f"not measured: {row['failure']}", *[""] * (len(self.columns) - 2)]
+            empty = [""] * (len(self.columns) - 2)
+            return [row["name"], f"not measured: {row['failure']}", *empty]
         return [_format_cell(row, figure, form) for _, figure, form in self.columns]
 
 
 def _format_cell(row: dict, figure: str | Callable, form: Format) -> str:
-    value = figure(row) if callable(figure) else row
-    for part in () if callable(figure) else figure.split("."):
-        value = value[int(part)] if isinstance(value, Sequence) else (value or {}).get(part)
+    value = figure(row) if callable(figure) else _find_figure(row, figure)
     if value is None:
         return ""
     return form(value) if callable(form) else format(value, form)
+
+
+def _find_figure(row: dict, path: str) -> Any:
+    """Follow a path such as `"dynamic.test"` or `"paper.0"`; None: a row has no such figure."""
+    value: Any = row
+    for part in path.split("."):
+        if value is None:
+            return None
+        value = value[int(part)] if isinstance(value, Sequence) else value.get(part)
+    return value
 
 
 def split_columns(prefix: str = "", header: str = "", form: Format = ".1f") -> list[Column]:

@@ -5,5 +5,3 @@ networks, copies of the context's words. heads: from features to scores of the w
 context says of the words. objectives: what training minimises. lookup, softmax, energy_ops: the
 costly operations, faster in TensorFlow than in `keras.ops`. ops: what they share.
 """
-
-import keras  # noqa: F401  before the modules here, which the hook of `keras_nplm/__init__.py` imports after Keras

@@ -1,4 +1,4 @@
-"""Commands that need no network load no TensorFlow; its start-up messages do not reach the user."""
+"""Commands that need no network load no TensorFlow."""
 
 import shutil
 import subprocess

@@ -2,11 +2,14 @@
 
 import os
 import sys
+import time
+from unittest.mock import Mock
 
 import pytest
 
 from keras_nplm import Corpus
 from keras_nplm.data.corpora.opening import open_corpus
+from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
 from keras_nplm.experiments.benchmark import (
     Settings,
@@ -20,21 +23,38 @@ from keras_nplm.experiments.benchmark.contenders import Contender, Process, meas
 from keras_nplm.io.files import read_json, write_json
 
 LINES = [["the", "cat", "sat", f"w{number % 9}"] for number in range(400)]
-CORPUS = Corpus(
-    "lines", "whitespace", {split: lambda: iter(LINES) for split in ("train", "validation", "test")}
-)
+
+
+def read_lines():
+    return iter(LINES)
+
+
+CORPUS = Corpus("lines", "whitespace", dict.fromkeys(SPLITS, read_lines))
 STUB = """
-import os, signal, sys, time
-from pathlib import Path
+import os
+import signal
+import sys
+import time
+
 from keras_nplm.experiments.benchmark.contenders import Contender
 
 def build_noisy(ngrams):
     print("a library greets")
-    return Contender("noisy", lambda: time.sleep(0.05) or sum(1 for _ in range(ngrams)))
+
+    def sleep_and_count():
+        time.sleep(0.05)
+        return sum(1 for _ in range(ngrams))
+
+    return Contender("noisy", sleep_and_count)
 
 def build_crash(rounds):
+    done = []
+
     def run_or_crash():
-        return len([rounds.pop() if rounds else os.kill(os.getpid(), signal.SIGSEGV)])
+        if len(done) == rounds:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        done.append("a round")
+        return 1
 
     return Contender("crash", run_or_crash)
 
@@ -48,50 +68,74 @@ def build_exit():
 @pytest.fixture
 def stub(tmp_path, monkeypatch):
     """Names of functions of a module of peers, which child processes can import."""
-    monkeypatch.setattr(contenders.gc, "collect", lambda: 0)
+    monkeypatch.setattr(contenders.gc, "collect", Mock())
     (tmp_path / "stub_peers.py").write_text(STUB)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     monkeypatch.syspath_prepend(tmp_path)  # a new process gets the path of this one
     return "stub_peers:build_{}".format
 
 
-def test_contenders_take_turns_and_are_compared_with_peers(monkeypatch):
-    clock = [0.0]
-    turns = []
-    monkeypatch.setattr(
-        contenders, "multiply_matrices", lambda: lambda: clock.append(0) or 1_000_000
-    )
+class Timetable:
+    """Contenders whose rounds take the seconds that are given; `turns` are their names in order."""
 
-    def build(name, seconds, **options):
+    def __init__(self):
+        self.turns = []
+        self.now = 0.0
+
+    def read_clock(self):
+        return self.now
+
+    def build(self, name, seconds, **options):
+        rounds = iter(seconds)
+
         def work():
-            turns.append(name)
-            clock[0] += seconds[turns.count(name) - 1]
+            self.turns.append(name)
+            self.now += next(rounds)
             return 100
 
-        return Contender(name, work, clock=lambda: clock[0], **options)
+        return Contender(name, work, clock=self.read_clock, **options)
 
-    group = [build("ours", [9, 1, 2, 4]), build("theirs", [9, 4, 4, 4], peer=True)]
+
+def test_contenders_take_turns_and_are_compared_with_peers():
+    table = Timetable()
+    group = [table.build("ours", [9, 1, 2, 4]), table.build("theirs", [9, 4, 4, 4], peer=True)]
     ours, theirs = measure_group(group, rounds=3)
-    assert turns == ["ours", "theirs"] * 4  # the first round is not measured
+    assert table.turns == ["ours", "theirs"] * 4  # the first round is not measured
     assert (ours["rate"], ours["low"], ours["high"]) == (50, 25, 100)
-    assert ours["ratio_to"] == {"theirs": [2, 1, 4]} and "ratio_to" not in theirs
-    (row,) = measure_group([build("flops", [1] * 9, flops=2_500)], rounds=1)
-    assert row["share_of_peak"] > 0 and row["rate"] == 100
+    assert ours["ratio_to"] == {"theirs": [2, 1, 4]}
+    assert "ratio_to" not in theirs
+
+
+def test_a_rate_is_reported_as_a_share_of_the_matrix_product(monkeypatch):
+    monkeypatch.setattr(contenders, "multiply_matrices", Mock(return_value=multiply))
+    (row,) = measure_group([Timetable().build("ours", [1, 1], flops=2_500)], rounds=1)
+    assert row["rate"] == 100
+    assert row["share_of_peak"] == pytest.approx(100 * 2_500 / 1_000_000, rel=0.5)
+
+
+def multiply():
+    """Say that 100,000 flops were done, in a tenth of a CPU second."""
+    began = time.process_time()
+    while time.process_time() - began < 0.1:
+        pass
+    return 100_000
 
 
 def test_peers_are_timed_by_their_own_clock_and_failures_are_rows(stub, capfd):
     peers = [
         Process("noisy", stub("noisy"), {"ngrams": 1_000_000}, peer=True),
-        Process("crash", stub("crash"), {"rounds": [1, 1]}, peer=True),
+        Process("crash", stub("crash"), {"rounds": 2}, peer=True),
         Process("absent", "absent_library:build", {}, peer=True),
         Process(
             "needy", stub("noisy"), {"ngrams": 1}, peer=True, needs=["numpy", "absent_library"]
         ),
         Process("exit", stub("exit"), {}, peer=True),
     ]
-    ours, noisy, *failed = measure_group([Contender("ours", lambda: 1), *peers], rounds=2)
+    group = [Contender("ours", Mock(return_value=1)), *peers]
+    ours, noisy, *failed = measure_group(group, rounds=2)
     # sleep is not counted, the loop is
-    assert 2e6 < noisy["rate"] < 1e9 and [*ours["ratio_to"]] == ["noisy"]
+    assert 2e6 < noisy["rate"] < 1e9
+    assert [*ours["ratio_to"]] == ["noisy"]
     assert [row["failure"] for row in failed] == [
         "killed by SIGSEGV",
         "ModuleNotFoundError: No module named 'absent_library'",
@@ -108,14 +152,21 @@ def test_estimation_is_measured_next_to_lmplz(tmp_path, monkeypatch):
     (tmp_path / "lmplz").chmod(0o755)
     whole, peer = estimation.measure(Settings(CORPUS, 1))
     assert (whole["name"], peer["name"]) == ("ngram, 1,600 tokens", "lmplz, 1,600 tokens")
-    assert whole["rate"] == 1_600 / whole["cpu_seconds"] and 1e7 < whole["peak_memory"] < 1e9
-    assert whole["ratio_to"]["lmplz"][0] < 1 and "ratio_to" not in peer
-    with pytest.raises(contenders.PeerError, match="It failed with exit status 4: out of words"):
-        contenders.build_command(
-            "It", ["sh", "-c", "echo out of words >&2; exit 4"], 7, str(tmp_path)
-        ).run_round()
+    assert whole["rate"] == 1_600 / whole["cpu_seconds"]
+    assert 1e7 < whole["peak_memory"] < 1e9
+    assert whole["ratio_to"]["lmplz"][0] < 1
+    assert "ratio_to" not in peer
     words = (tmp_path / "arguments").read_text()
-    assert "--order=5" in words and "--intermediate" in words and "--arpa" not in words
+    assert "--order=5" in words
+    assert "--intermediate" in words
+    assert "--arpa" not in words
+
+
+def test_a_command_that_fails_says_its_last_line(tmp_path):
+    words = ["sh", "-c", "echo out of words >&2; exit 4"]
+    command = contenders.build_command("It", words, 7, str(tmp_path))
+    with pytest.raises(contenders.PeerError, match="It failed with exit status 4: out of words"):
+        command.run_round()
 
 
 @pytest.mark.long
@@ -133,16 +184,22 @@ ROW = {
     "epochs": 2.5,
     "validation": 400.0,
     "test": 300.0,
+    "cache": {"validation": 350.0, "test": 240.0},
+    "dynamic": {"validation": 350.0, "test": 240.0},
+    "dynamic_settings": "chunks of 16, rate 0.1",
 }
-ROW |= {name: {"validation": 350.0, "test": 240.0} for name in ("cache", "dynamic")}
-ROW["dynamic_settings"] = "chunks of 16, rate 0.1"
+
+
+def measure_better(row, directory):
+    """Stand in for `quality.measure_ours`."""
+    dynamic = {"validation": 170.0, "test": 160.0}
+    return {**ROW, "name": row.title, "test": 200.0, "dynamic": dynamic}
 
 
 def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypatch):
-    monkeypatch.setattr(contenders, "is_installed", lambda name: False)
-    monkeypatch.setattr(quality, "make_rows", lambda rows, *_: None)
-    better = {"test": 200.0, "dynamic": {"validation": 170.0, "test": 160.0}}
-    monkeypatch.setattr(quality, "measure_ours", lambda row, _: ROW | better | {"name": row.title})
+    monkeypatch.setattr(contenders, "is_installed", Mock(return_value=False))
+    monkeypatch.setattr(quality, "make_rows", Mock())
+    monkeypatch.setattr(quality, "measure_ours", measure_better)
     lstm = quality.choose_recipe("LSTM", 300)
     (tmp_path / "quality").mkdir()
     write_json(tmp_path / "quality" / "LSTM-300.json", {"recipe": lstm, "row": ROW})
@@ -153,13 +210,12 @@ def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypa
     ]
     assert rows[2]["ratio_to_ours"] == {"static": 1.5, "cache": 1.0, "dynamic": 1.5}
     assert rows[3] == {"name": "PyTorch Transformer", "failure": "torch not installed"}
-    table = quality.STUDY.format({"rows": rows})
+    table = quality.BENCHMARK.format({"rows": rows})
     assert (
         "| PyTorch LSTM | 300 | 2.5 | 2.0 | 400.0 | 300.0 | 1.50 | 350.0 | 240.0 | 1.00 |" in table
     )
-    assert "failure" in quality.measure_peer(
-        lstm | {"dropout": 0.6}, tmp_path, tmp_path / "quality"
-    )
+    changed = {**lstm, "dropout": 0.6}
+    assert "failure" in quality.measure_peer(changed, tmp_path, tmp_path / "quality")
 
 
 @pytest.mark.long
@@ -172,11 +228,13 @@ def test_quality_trains_a_model_in_its_process(tmp_path):
     encode_corpus(corpus, count_vocabulary(corpus, min_count=1), tmp_path / "corpus")
     sizes = dict(width=64, batch=2, length=48, cutoffs=[7], steps=60, rate=0.01, dropout=0.1)
     for model in quality.RECIPES:
-        recipe = quality.choose_recipe(model, 300) | sizes
+        recipe = {**quality.choose_recipe(model, 300), **sizes}
         row = quality.measure_peer(recipe, tmp_path / "corpus", tmp_path / "quality")
-        assert row["name"] == f"PyTorch {model}" and 1 < row["test"] < 4
-        assert row["dynamic"]["test"] <= row["test"] and row["cache"]["test"] <= 1.01 * row["test"]
+        assert row["name"] == f"PyTorch {model}"
+        assert 1 < row["test"] < 4
+        assert row["dynamic"]["test"] <= row["test"]
+        assert row["cache"]["test"] <= 1.01 * row["test"]
         assert read_json(tmp_path / "quality" / f"{model}-300.json")["recipe"]["steps"] == 60
     peer = networks.run_torch(networks.PAPER, "training", 300)
-    assert peer.run_round()["ngrams"] == 6 * networks.PAPER.batch_size  # beside TensorFlow
+    assert peer.run_round()["ngrams"] == 6 * networks.PAPER.training.batch_size  # beside TensorFlow
     peer.close()

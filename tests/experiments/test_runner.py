@@ -23,10 +23,9 @@ from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
 from keras_nplm.training.estimate import estimate
 
 TINY = "--embedding-dim 4 --hidden-units 4 --batch-size 4096 --epochs 1"
-BROKEN, FIRST, SECOND = (
-    Row(name, name, f"ngram --train train.txt --order {n}")
-    for n, name in enumerate(("broken", "first", "second"), 1)
-)
+BROKEN = Row("broken", "broken", "ngram --train train.txt --order 1")
+FIRST = Row("first", "first", "ngram --train train.txt --order 2")
+SECOND = Row("second", "second", "ngram --train train.txt --order 3")
 
 
 @pytest.fixture
@@ -51,27 +50,34 @@ def commands(monkeypatch) -> list[list[str]]:
 def test_a_row_is_made_once_for_each_command(commands, tmp_path, capsys):
     for _ in range(2):
         make_rows([FIRST, SECOND], tmp_path)
-    assert len(commands) == 2 and all(is_made(row, tmp_path) for row in (FIRST, SECOND))
-    assert "train.txt" in commands[0] and "[2/2]" in capsys.readouterr().err
+    assert len(commands) == 2
+    assert all(is_made(row, tmp_path) for row in (FIRST, SECOND))
+    assert "train.txt" in commands[0]
+    assert "[2/2]" in capsys.readouterr().err
+
+
+def test_a_row_is_made_again_if_its_command_has_changed(commands, tmp_path):
+    make_rows([FIRST, SECOND], tmp_path)
     changed = dataclasses.replace(FIRST, command=FIRST.command.replace("--order 2", "--order 4"))
     assert not is_made(changed, tmp_path)
     make_rows([changed, SECOND], tmp_path)
-    assert len(commands) == 3 and is_made(changed, tmp_path)
+    assert len(commands) == 3
+    assert is_made(changed, tmp_path)
 
 
 def test_a_failed_row_is_named_and_others_are_kept(commands, tmp_path):
     message = r"1 row\(s\) failed: broken. Other rows are kept. See .*broken.log: wrong order"
     with pytest.raises(RunError, match=message):
         make_rows([BROKEN, FIRST], tmp_path, jobs=2)
-    assert is_made(FIRST, tmp_path) and not is_made(BROKEN, tmp_path)
+    assert is_made(FIRST, tmp_path)
+    assert not is_made(BROKEN, tmp_path)
 
 
 def test_mixtures_are_weighted_sums_with_fitted_weights():
     random = np.random.default_rng(0)
     columns = {n: {split: np.log(random.random(50)) for split in SPLITS} for n in "ab"}
-    mixture, fitted = (
-        log_probs.measure_mixture(columns, "ab", weights) for weights in ([0.3, 0.7], None)
-    )
+    mixture = log_probs.measure_mixture(columns, "ab", [0.3, 0.7])
+    fitted = log_probs.measure_mixture(columns, "ab")
     probability = 0.3 * np.exp(columns["a"]["test"]) + 0.7 * np.exp(columns["b"]["test"])
     assert mixture["test"] == pytest.approx(np.exp(-np.log(probability).mean()), rel=1e-6)
     assert fitted["validation"] <= mixture["validation"] + 0.01
@@ -112,18 +118,19 @@ def test_table_1_is_made_and_reported(tmp_path, text, monkeypatch, capsys):
     )
     monkeypatch.setattr(paper, "PAPER_ROWS", rows)
     monkeypatch.setattr(paper, "STUDY", dataclasses.replace(paper.STUDY, rows=rows))
-    monkeypatch.setattr(paper, "_VECTORS_ROW", "mlp1")
-    monkeypatch.setattr(paper, "_QUERIES", ("b", "zyzzyva"))
+    monkeypatch.setattr(paper, "VECTORS_ROW", "mlp1")
+    monkeypatch.setattr(paper, "QUERIES", ("b", "zyzzyva"))
     assert main(["paper", "--output", str(tmp_path), "--json"]) == 0
     report = json.loads((tmp_path / "studies" / "paper.json").read_text())
     assert report.items() <= json.loads(capsys.readouterr().out).items()
     figures = {row["name"]: row for row in report["rows"]}
-    assert {*figures} == {"mlp1", "trigram"} and report["mixtures"][0]["paper"] == [275, 257]
+    assert {*figures} == {"mlp1", "trigram"}
+    assert report["mixtures"][0]["paper"] == [275, 257]
     assert report["parameters"][0]["seen_ngrams"] <= report["parameters"][0]["possible_ngrams"]
-    (nearest,), network = report["nearest"], LanguageModel.load(tmp_path / "rows" / "mlp1")
-    assert [word for word, _ in nearest["neighbours"]] == [
-        word for word, _ in network.nearest("b", 6)
-    ]
+    (nearest,) = report["nearest"]
+    network = LanguageModel.load(tmp_path / "rows" / "mlp1")
+    words = [word for word, _ in network.nearest("b", 6)]
+    assert [word for word, _ in nearest["neighbours"]] == words
     assert np.abs([point for _, *point in report["map"]]).max() == 1
     row = f"| MLP1 | 284 | 268 | {figures['mlp1']['validation']:.1f} |"
     assert row in (tmp_path / "studies" / "paper.md").read_text()
@@ -147,7 +154,7 @@ def test_the_study_dynamic_has_the_figures_of_the_models(tmp_path, text):
     save_dynamics(rows / dynamic.NETWORKS[0].name, tuned)
     report = json.loads(json.dumps(dynamic.STUDY.report(tmp_path)))
     by_title = {row["title"]: row for row in report["mixtures"]}
-    first = log_probs.load_tuned(rows / dynamic.NETWORKS[0].name)
+    first = LanguageModel.load(rows / dynamic.NETWORKS[0].name)
     assert by_title["one network"]["test"] == pytest.approx(first.evaluate("test")["perplexity"])
     reading = first.evaluate("test", dynamic=True)["dynamic"]["perplexity"]
     assert by_title["one network, dynamic"]["test"] == pytest.approx(reading)

@@ -14,9 +14,18 @@ from keras_nplm.experiments.benchmark import quality
 from keras_nplm.experiments.benchmark.contenders import is_installed
 
 V = 30
-WIDTH = 16
 TOKENS = 24
-SIZES = dict(width=WIDTH, batch=2, length=6, cutoffs=[10, 20], dropout=0.0, rate=0.03, steps=200)
+SIZES = {
+    "width": 16,
+    "batch": 2,
+    "length": 6,
+    "cutoffs": [10, 20],
+    "dropout": 0.0,
+    "embedding_dropout": 0.0,
+    "weight_dropout": 0.0,
+    "rate": 0.03,
+    "steps": 200,
+}
 PROGRAM = """
 import dataclasses
 import sys
@@ -26,11 +35,14 @@ from keras_nplm.experiments.benchmark.torch_models import *
 
 torch.set_num_threads(1)
 text = np.random.default_rng(0).integers(0, V, TOKENS)
-tokens, result = torch.tensor([[V, *text]]), {}
+tokens = torch.tensor([[V, *text]])
+result = {}
 
 
 def learn(model, chunk, step):
-    learner, parts, state = copy.deepcopy(model), [], None
+    learner = copy.deepcopy(model)
+    parts = []
+    state = None
     for begin in range(0, TOKENS, chunk):
         part = tokens[:, begin:begin + chunk + 1]
         log_probs, state = learner(part[:, :-1], part[:, 1:], state)
@@ -52,11 +64,13 @@ def take_step(rates, scales):
 
 
 model = TorchLSTM(RECIPE, V)
-expected, number = [torch.zeros_like(weight) for weight in model.parameters()], TOKENS // 3
+expected = [torch.zeros_like(weight) for weight in model.parameters()]
+number = TOKENS // 3
 
 def add_squares(learner):
     for square, weight in zip(expected, learner.parameters()):
-        square += 0 if weight.grad is None else weight.grad.to_dense() ** 2 / number
+        if weight.grad is not None:
+            square += weight.grad.to_dense() ** 2 / number
 
 learn(model, 3, add_squares)
 squares = measure_mean_squares(model, text, 3)
@@ -73,7 +87,8 @@ result["shared"] = read_text(model, text, dataclasses.replace(groups, static_sha
 result["rms"] = read_text(model, text, DynamicSettings(1, 0.05, "rms"), squares)
 rates = dict(embed=1.0, body=0.25, output=0.5, biases=2.0)
 result["groups"] = learn(model, 3, take_step(rates, [1] * len(scales)))
-periodic, changed = np.tile(np.arange(5), 60), np.tile(np.arange(4, -1, -1), 40)
+periodic = np.tile(np.arange(5), 60)
+changed = np.tile(np.arange(4, -1, -1), 40)
 training = train(model, periodic)
 squares = measure_mean_squares(model, periodic)
 best = tune_dynamic(model, changed, squares)
@@ -82,7 +97,7 @@ result["changed"] = [
 ]
 result["counts"] = [training["steps"], training["tokens"]]
 for kind in MODELS:
-    other_length = RECIPE | {"length": 2 * TOKENS, "rate": 0.003}
+    other_length = {**RECIPE, "length": 2 * TOKENS, "rate": 0.01}
     model = MODELS[kind](other_length, V)
     with torch.no_grad():
         result[f"{kind} h"] = model.encode(tokens[:, :-1], None)[0][0].numpy()
@@ -101,12 +116,8 @@ def figures(tmp_path_factory):
     if not is_installed("torch"):
         pytest.skip("torch is not installed: it takes gigabytes (extra [benchmark])")
     path = tmp_path_factory.mktemp("torch") / "figures.npz"
-    recipe = (
-        quality.choose_recipe("LSTM", 3000)
-        | SIZES
-        | {"embedding_dropout": 0.0, "weight_dropout": 0.0}
-    )
-    program = f"V, WIDTH, TOKENS, RECIPE = {V}, {WIDTH}, {TOKENS}, {recipe}\n{PROGRAM}"
+    recipe = {**quality.choose_recipe("LSTM", 3000), **SIZES}
+    program = f"V = {V}\nTOKENS = {TOKENS}\nRECIPE = {recipe}\n{PROGRAM}"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, "-c", program, str(path)], check=True, env=environment)
     with np.load(path) as loaded:
@@ -123,20 +134,21 @@ def test_dynamic_evaluation_takes_steps_by_group(figures):
 def test_training_takes_its_steps_and_tuning_finds_others(figures):
     static, dynamic = figures["changed"]
     assert dynamic < 0.9 * static
-    assert figures["counts"][0] == 200 and figures["counts"][1] > 200 * 2 * 4
+    steps, tokens = figures["counts"]
+    assert steps == 200
+    assert tokens > 200 * 2 * 4
 
 
 @pytest.mark.parametrize("kind", quality.RECIPES)
 def test_peers_learn_and_their_cache_is_that_of_the_formula(figures, kind):
-    found, h, text = (
-        figures[f"{kind} {name}"] if name else figures["text"] for name in ("text", "h", "")
-    )
+    text = figures["text"]
+    found = figures[f"{kind} text"]
+    h = figures[f"{kind} h"]
     assert found[:, 0] == pytest.approx(figures[f"{kind} static"], abs=1e-5)
     for t in range(1, TOKENS):
         past = np.arange(max(0, t - 8), t)
         weights = np.exp(0.3 * h[past] @ h[t])
-        assert np.exp(found[t, 1]) == pytest.approx(
-            weights[text[past] == text[t]].sum() / weights.sum(), abs=1e-5
-        )
+        expected = weights[text[past] == text[t]].sum() / weights.sum()
+        assert np.exp(found[t, 1]) == pytest.approx(expected, abs=1e-5)
     assert found[0, 1] == -np.inf
-    assert figures[f"{kind} learned"] < 5
+    assert figures[f"{kind} learned"] < 3  # the frequencies of the five words alone give 5

@@ -1,5 +1,5 @@
 """TensorFlow Datasets builders of our corpora: `tfds.load("brown")` and
-`tfds.load("python_reference")`.
+`tfds.load("python_reference")`, once this module is imported.
 """
 
 import sys

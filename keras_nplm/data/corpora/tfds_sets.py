@@ -11,6 +11,7 @@ from pathlib import Path
 import tensorflow_datasets as tfds
 
 import keras_nplm.data.corpora.chunks as chunks
+import keras_nplm.data.corpora.tfds_builders  # noqa: F401  TFDS finds our builders after it
 from keras_nplm.data.corpora.chunks import Chunk
 from keras_nplm.data.corpora.download import check_host
 from keras_nplm.data.corpora.text_files import TextSplit

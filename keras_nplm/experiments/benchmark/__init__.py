@@ -6,12 +6,13 @@ runs in its own process. `quality` compares perplexities at a budget of training
 """
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_nplm.experiments.benchmark.contenders import Contender, measure_group
-from keras_nplm.experiments.study import Study, load_study
+from keras_nplm.experiments.study import Declaration
 from keras_nplm.experiments.tables import Column, Table, join_paragraphs
 from keras_nplm.io.processor import read_processor_name
 
@@ -35,46 +36,65 @@ def format_ratios(row: dict) -> str:
     )
 
 
+def format_range(row: dict) -> str:
+    return f"{row['low']:,.0f} to {row['high']:,.0f}"
+
+
 SPEED_COLUMNS: list[Column] = [
     ("contender", "name", ""),
     ("n-grams/s (median)", "rate", ",.0f"),
-    ("min to max", lambda row: f"{row['low']:,.0f} to {row['high']:,.0f}", ""),
+    ("min to max", format_range, ""),
     ("share of peak", "share_of_peak", ".0%"),
     ("ratio to peer (min to max)", format_ratios, ""),
 ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Benchmark(Declaration):
+    """A benchmark: `measure` returns its rows, each with `name`, and `failure` or figures."""
+
+    measure: Callable[[Settings], list[dict]] = dataclasses.field(kw_only=True)
 
 
 def declare_speed(
     text: str,
     build_groups: Callable[[Settings], Iterable[list[Contender]]],
     columns: Sequence[Column] = SPEED_COLUMNS,
-) -> Study:
+) -> Benchmark:
+    """Return a benchmark of groups of contenders, which take turns within their group."""
 
     def measure(settings: Settings) -> list[dict]:
-        return [
-            row for group in build_groups(settings) for row in measure_group(group, settings.rounds)
-        ]
+        rows = []
+        for group in build_groups(settings):
+            rows += measure_group(group, settings.rounds)
+        return rows
 
-    return Study(text, [Table("rows", columns)], measure=measure)
+    return Benchmark(text, [Table("rows", columns)], measure=measure)
 
 
-class _Benchmarks(Study):
+def load_benchmark(name: str) -> Benchmark:
+    """Import and return the declaration of a benchmark."""
+    return importlib.import_module(f"{__package__}.{name}").BENCHMARK
+
+
+class _Benchmarks(Declaration):
+    """The report of several benchmarks."""
+
     def format(self, report: Mapping, page: bool = False) -> str:
         """Return the tables of the benchmarks that ran, on the page with the texts of their
         modules.
         """
         parts = []
         for name in dict.fromkeys(row["benchmark"] for row in report["rows"]):
-            declared = load_study(name)
-            title, text = declared.split_text()
-            table = declared.format(
-                {"rows": [row for row in report["rows"] if row["benchmark"] == name]}
-            )
+            benchmark = load_benchmark(name)
+            title, text = benchmark.split_text()
+            rows = [row for row in report["rows"] if row["benchmark"] == name]
+            table = benchmark.format({"rows": rows})
             parts.append(join_paragraphs(f"### `{name}`: {title}", text if page else "", table))
         return join_paragraphs(*parts)
 
 
-STUDY = _Benchmarks(__doc__)
+ALL = _Benchmarks(__doc__)
 
 
 def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
@@ -83,9 +103,10 @@ def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
     """
     import tensorflow as tf
 
-    rows = [
-        {"benchmark": name} | row for name in names for row in load_study(name).measure(settings)
-    ]
+    rows = []
+    for name in names:
+        for row in load_benchmark(name).measure(settings):
+            rows.append({"benchmark": name, **row})
     return {
         "rows": rows,
         "rounds": settings.rounds,

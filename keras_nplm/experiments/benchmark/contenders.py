@@ -28,8 +28,8 @@ import numpy as np
 
 from keras_nplm.io.errors import RunError, summarize_error
 
-# does a piece of work; returns its number of n-grams, or all figures of a round
-Work = Callable[[], int | dict]
+Figures = dict[str, Any]  # of a round: `ngrams`, `seconds` and others
+Work = Callable[[], int | Figures]  # returns its number of n-grams, or more figures of a round
 MIN_REQUESTS = 20
 CONTEXTS_PER_ROUND = 1000
 _PEAK = "matrix product"
@@ -52,19 +52,23 @@ class Contender:
     """Work that is timed in turns with the other contenders of its group."""
 
     name: str  # in the table
-    work: Work | None
+    work: Work
     # floating-point operations of one n-gram; 0: the share of the peak is not reported
     flops: float = 0
     peer: bool = False  # whether the other contenders of the group are compared with it
     clock: Callable[[], float] = time.process_time
 
-    def run_round(self) -> dict:
+    def run_round(self) -> Figures:
         """Do the work once. Return `ngrams`, `seconds` and other figures."""
         gc.collect()
         began = self.clock()
         done = self.work()
-        seconds = max(self.clock() - began, 1e-9)
-        return {"seconds": seconds} | (done if isinstance(done, dict) else {"ngrams": done})
+        figures: Figures = {"seconds": max(self.clock() - began, 1e-9)}
+        if isinstance(done, int):
+            figures["ngrams"] = done
+        else:
+            figures.update(done)
+        return figures
 
     def close(self) -> None:
         """End its process."""
@@ -72,64 +76,88 @@ class Contender:
 
 class Process(Contender):
     """A contender that `"module:function"` builds in its own process, if the packages that it needs
-    are installed.
+    are installed. The figures of its rounds are those of that contender.
     """
 
     def __init__(
-        self, name: str, build: str, arguments: dict, needs: Sequence[str] = (), **options: Any
+        self,
+        name: str,
+        build: str,
+        arguments: dict[str, Any],
+        needs: Sequence[str] = (),
+        *,
+        flops: float = 0,
+        peer: bool = False,
     ):
-        super().__init__(name, None, **options)
-        self._job = (build, arguments)
+        super().__init__(name, self._ask, flops, peer)
+        self._build = build
+        self._arguments = arguments
         self._needs = needs
-        self.child = None
+        self.child: _Child | None = None
 
-    def run_round(self) -> dict:
-        if absent := [name for name in self._needs if not is_installed(name)]:
+    def _ask(self) -> Figures:
+        """Let the process do its work once, and return its figures."""
+        absent = [name for name in self._needs if not is_installed(name)]
+        if absent:
             raise PeerError(f"{' and '.join(absent)} not installed")
         if self.child is None:
-            self._errors = tempfile.NamedTemporaryFile()  # noqa: SIM115, `close` closes it
-            context = multiprocessing.get_context("spawn")
-            self._connection, theirs = context.Pipe()
-            self.child = context.Process(
-                target=_serve, args=(theirs, self._errors.name, *self._job), daemon=True
-            )
-            self.child.start()
-            theirs.close()
+            self.child = _Child(self._build, self._arguments)
+        return self.child.run_round()
+
+    def close(self) -> None:
+        if self.child is not None:
+            self.child.close()
+
+
+class _Child:
+    """The process of a contender, and the file of what its libraries print."""
+
+    def __init__(self, build: str, arguments: dict[str, Any]):
+        self._errors = tempfile.NamedTemporaryFile()  # noqa: SIM115, `close` closes it
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        job = (theirs, self._errors.name, build, arguments)
+        self._process = context.Process(target=_serve, args=job, daemon=True)
+        self._process.start()
+        theirs.close()
+
+    @property
+    def exitcode(self) -> int | None:
+        """The exit status, negative for a signal. None: the process runs."""
+        return self._process.exitcode
+
+    def run_round(self) -> Figures:
         try:
-            # its answer, or the end of the file, says why
+            # a process that has ended does not read it: its last answer, or its status, says why
             with contextlib.suppress(BrokenPipeError):
                 self._connection.send(None)
             answer = self._connection.recv()
         except (EOFError, ConnectionError):
-            self.child.join()
-            status = self.child.exitcode
-            line = _quote_last_line(self._errors.read())
-            raise PeerError(
-                f"killed by {signal.Signals(-status).name}"
-                if status < 0
-                else f"exit status {status}{line}"
-            ) from None
+            raise PeerError(self._explain_end()) from None
         if isinstance(answer, str):
             raise PeerError(answer)
         return answer
 
+    def _explain_end(self) -> str:
+        self._process.join()
+        status = self._process.exitcode
+        if status is not None and status < 0:
+            return f"killed by {signal.Signals(-status).name}"
+        return f"exit status {status}{_quote_last_line(self._errors.read())}"
+
     def close(self) -> None:
-        if self.child:
-            self.child.kill()
-            self.child.join()
-            self._connection.close()
-            self._errors.close()
+        self._process.kill()
+        self._process.join()
+        self._connection.close()
+        self._errors.close()
 
 
-def _serve(connection: Connection, errors: str, build: str, arguments: dict) -> None:
+def _serve(connection: Connection, errors: str, build: str, arguments: dict[str, Any]) -> None:
     """Build a contender in this process.
 
     Answer each message with the figures of a round, or with an error.
     """
-    # a killed benchmark leaves no peer on the core of the next
-    threading.Thread(
-        target=lambda: (multiprocessing.parent_process().join(), os._exit(1)), daemon=True
-    ).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     for stream in (1, 2):  # what a library prints is no result of the command
         os.dup2(os.open(errors, os.O_WRONLY | os.O_APPEND), stream)
     try:
@@ -145,7 +173,16 @@ def _serve(connection: Connection, errors: str, build: str, arguments: dict) -> 
         connection.send(f"{kind}{summarize_error(error)}")
 
 
+def _end_with_parent() -> None:
+    """End this process when its parent ends: it must not share the core of the next benchmark."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
 def _quote_last_line(errors: bytes) -> str:
+    """Return the last line after a colon; an empty string if there is none."""
     lines = errors.decode("utf-8", "replace").strip().splitlines()
     return f": {lines[-1][:300]}" if lines else ""
 
@@ -155,7 +192,7 @@ def build_command(name: str, words: list[str], tokens: int, directory: str) -> C
     results.
     """
 
-    def work() -> dict:
+    def work() -> Figures:
         with tempfile.TemporaryDirectory(dir=directory) as results:
             command = [word.replace("{results}", results) for word in words]
             run = subprocess.run(command, capture_output=True, check=False)
@@ -163,21 +200,32 @@ def build_command(name: str, words: list[str], tokens: int, directory: str) -> C
             raise PeerError(
                 f"{name} failed with exit status {run.returncode}{_quote_last_line(run.stderr)}"
             )
-        # of the largest process; this one imports little, as a new process starts with the memory
-        # of its parent
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (
-            1 if sys.platform == "darwin" else 1024
-        )
-        return {"ngrams": tokens, "peak_memory": peak}
+        return {"ngrams": tokens, "peak_memory": _measure_peak_memory()}
 
-    return Contender(name, work, clock=lambda: sum(os.times()[2:4]))  # of its processes
+    return Contender(name, work, clock=_measure_child_seconds)
+
+
+def _measure_child_seconds() -> float:
+    """Return the CPU seconds of the processes that this one has started and that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def _measure_peak_memory() -> int:
+    """Return the bytes of the largest process that this one has started.
+
+    A new process starts with the memory of its parent: this one imports little.
+    """
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def time_requests(
     name: str, send: Callable[[], object], batch: int = 1, peer: bool = False
 ) -> Contender:
+    """Return requests for a number of contexts each, whose durations are figures of the round."""
 
-    def work() -> dict:
+    def work() -> Figures:
         durations = []
         for _ in range(max(MIN_REQUESTS, CONTEXTS_PER_ROUND // batch)):
             began = time.perf_counter()
@@ -194,54 +242,70 @@ def measure_group(group: list[Contender], rounds: int, warm_up: int = 1) -> list
     """
     if any(contender.flops for contender in group):
         group = [*group, Contender(_PEAK, multiply_matrices())]
-    measured = {contender.name: [] for contender in group}
-    failures = {}
+    measured, failures = _take_turns(group, rounds, warm_up)
+    rates = {name: _compute_rates(figures) for name, figures in measured.items()}
+    peers = [
+        contender.name for contender in group if contender.peer and contender.name not in failures
+    ]
+    rows = []
+    for contender in group:
+        name = contender.name
+        if name in failures:
+            rows.append({"name": name, "failure": failures[name]})
+        elif name != _PEAK:
+            rows.append(_build_row(contender, measured[name], rates, peers))
+    return rows
+
+
+def _take_turns(
+    group: list[Contender], rounds: int, warm_up: int
+) -> tuple[dict[str, list[Figures]], dict[str, str]]:
+    """Return the figures of the rounds after the warm-up, and how contenders failed, by name."""
+    measured: dict[str, list[Figures]] = {contender.name: [] for contender in group}
+    failures: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
         for contender in group:
             stack.callback(contender.close)
         for number in range(1 - warm_up, rounds + 1):
             for contender in group:
-                if contender.name not in failures:
-                    try:
-                        measured[contender.name].append(contender.run_round())
-                    except PeerError as error:
-                        failures[contender.name] = str(error)
-                        print(f"{contender.name}: {error}", file=sys.stderr)
+                if contender.name in failures:
+                    continue
+                try:
+                    measured[contender.name].append(contender.run_round())
+                except PeerError as error:
+                    failures[contender.name] = str(error)
+                    print(f"{contender.name}: {error}", file=sys.stderr)
             print(f"{group[0].name}: round {number} of {rounds}", file=sys.stderr)
-    kept = {name: rounds[warm_up:] for name, rounds in measured.items()}
-    rates = {
-        name: np.array([each["ngrams"] / each["seconds"] for each in rounds])
-        for name, rounds in kept.items()
-    }
-    peers = [
-        contender.name for contender in group if contender.peer and contender.name not in failures
-    ]
-    rows = []
-    for contender in (contender for contender in group if contender.name != _PEAK):
-        name = contender.name
-        own = rates[contender.name]
-        if name in failures:
-            rows.append({"name": name, "failure": failures[name]})
-            continue
-        row = {"name": name} | dict(zip(("rate", "low", "high"), _summarise(own), strict=True))
-        if contender.flops:
-            row["share_of_peak"] = contender.flops * _summarise(own / rates[_PEAK])[0]
-        if not contender.peer:
-            row["ratio_to"] = {peer: _summarise(own / rates[peer]) for peer in peers}
-        if durations := [
-            seconds for each in kept[name] for seconds in each.get("request_seconds", ())
-        ]:
-            row["milliseconds"] = [
-                1000 * float(value) for value in np.percentile(durations, [50, 99])
-            ]
-        if "peak_memory" in kept[name][0]:
-            row["cpu_seconds"] = statistics.median(each["seconds"] for each in kept[name])
-            row["peak_memory"] = max(each["peak_memory"] for each in kept[name])
-        rows.append(row)
-    return rows
+    return {name: figures[warm_up:] for name, figures in measured.items()}, failures
+
+
+def _compute_rates(figures: list[Figures]) -> np.ndarray:
+    return np.array([each["ngrams"] / each["seconds"] for each in figures])
+
+
+def _build_row(
+    contender: Contender, figures: list[Figures], rates: dict[str, np.ndarray], peers: list[str]
+) -> dict:
+    """Return the row of a contender: its rate, and its ratios to the peers of its group."""
+    own = rates[contender.name]
+    median, low, high = _summarise(own)
+    row: dict[str, Any] = {"name": contender.name, "rate": median, "low": low, "high": high}
+    if contender.flops:
+        row["share_of_peak"] = contender.flops * _summarise(own / rates[_PEAK])[0]
+    if not contender.peer:
+        row["ratio_to"] = {peer: _summarise(own / rates[peer]) for peer in peers}
+    durations = [seconds for each in figures for seconds in each.get("request_seconds", ())]
+    if durations:
+        p50, p99 = np.percentile(durations, [50, 99])
+        row["milliseconds"] = [1000 * float(p50), 1000 * float(p99)]
+    if "peak_memory" in figures[0]:
+        row["cpu_seconds"] = statistics.median(each["seconds"] for each in figures)
+        row["peak_memory"] = max(each["peak_memory"] for each in figures)
+    return row
 
 
 def _summarise(rates: np.ndarray) -> list[float]:
+    """Return the median, the lowest and the highest rate."""
     return [float(np.median(rates)), float(rates.min()), float(rates.max())]
 
 
@@ -252,4 +316,10 @@ def multiply_matrices(size: int = 2048, times: int = 3) -> Work:
     import tensorflow as tf  # here: the processes of peers import this module
 
     matrix = tf.random.stateless_normal([size, size], seed=[0, 0])
-    return lambda: len([tf.matmul(matrix, matrix).numpy() for _ in range(times)]) * 2 * size**3
+
+    def work() -> int:
+        for _ in range(times):
+            tf.matmul(matrix, matrix).numpy()
+        return times * 2 * size**3
+
+    return work

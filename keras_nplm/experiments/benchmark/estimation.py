@@ -8,60 +8,81 @@ it) with the same text, in 1 GB; like `ngram` it writes binary files. Each comma
 
 import sys
 import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from keras_nplm.experiments.benchmark import Settings, format_ratios
+from keras_nplm.data.corpus import SPLITS
+from keras_nplm.experiments.benchmark import Benchmark, Settings, format_ratios
 from keras_nplm.experiments.benchmark.contenders import (
     Contender,
     Process,
     build_command,
     measure_group,
 )
-from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import Table
+from keras_nplm.experiments.tables import Column, Table
 
 _BUILD = f"{build_command.__module__}:build_command"
 _NGRAM = (
-    "ngram --order=5 --min-count=1 --method=kneser-ney "
-    "--output={results}/model "
+    "ngram --order=5 --min-count=1 --method=kneser-ney --output={results}/model "
     "--tokenizer=whitespace"
 )
 _LMPLZ = (
-    "lmplz --order=5 --memory=1G --temp_prefix={results}/ "
-    "--discount_fallback "
+    "lmplz --order=5 --memory=1G --temp_prefix={results}/ --discount_fallback "
     "--intermediate={results}/model"
 )
-COLUMNS = [
+
+
+def _format_peak_memory(row: dict) -> str:
+    return f"{row['peak_memory'] / 1e6:,.0f} MB"
+
+
+COLUMNS: list[Column] = [
     ("command", "name", ""),
     ("tokens per CPU second", "rate", ",.0f"),
     ("CPU seconds", "cpu_seconds", ",.1f"),
-    ("peak memory", lambda row: f"{row['peak_memory'] / 1e6:,.0f} MB", ""),
+    ("peak memory", _format_peak_memory, ""),
     ("ratio to peer (min to max)", format_ratios, ""),
 ]
 
 
 def measure(settings: Settings) -> list[dict]:
-    with tempfile.TemporaryDirectory() as texts:
-        flags = []
+    with tempfile.TemporaryDirectory() as directory:
         tokens = {}
-        for split in ("train", "validation", "test"):
-            sentences = [sentence for sentence in settings.corpus.sentences(split) if sentence]
-            path, tokens[split] = Path(texts, f"{split}.txt"), sum(map(len, sentences))
-            path.write_text(
-                "".join(f"{' '.join(sentence)}\n" for sentence in sentences), encoding="utf-8"
-            )
+        flags = []
+        for split in SPLITS:
+            path = Path(directory, f"{split}.txt")
+            tokens[split] = _write_text(path, settings.corpus.sentences(split))
             flags.append(f"--{split}={path}")
-        package = [sys.executable, "-m", "keras_nplm", *_NGRAM.split(), *flags]
-        peer = [*_LMPLZ.split(), f"--text={texts}/train.txt"]
-        job = {"tokens": tokens["train"], "directory": texts}
+        package = {
+            "name": "ngram",
+            "words": [sys.executable, "-m", "keras_nplm", *_NGRAM.split(), *flags],
+            "tokens": tokens["train"],
+            "directory": directory,
+        }
+        peer = {
+            "name": "lmplz",
+            "words": [*_LMPLZ.split(), f"--text={directory}/train.txt"],
+            "tokens": tokens["train"],
+            "directory": directory,
+        }
         group: list[Contender] = [
-            Process("ngram", _BUILD, {"name": "ngram", "words": package} | job),
-            Process(
-                "lmplz", _BUILD, {"name": "lmplz", "words": peer} | job, peer=True, needs=["lmplz"]
-            ),
+            Process("ngram", _BUILD, package),
+            Process("lmplz", _BUILD, peer, needs=["lmplz"], peer=True),
         ]
         rows = measure_group(group, settings.rounds, warm_up=0)
-    return [row | {"name": f"{row['name']}, {tokens['train']:,} tokens"} for row in rows]
+    for row in rows:
+        row["name"] = f"{row['name']}, {tokens['train']:,} tokens"
+    return rows
 
 
-STUDY = Study(__doc__, [Table("rows", COLUMNS)], measure=measure)
+def _write_text(path: Path, sentences: Iterable[Sequence[str]]) -> int:
+    """Write sentences, a line each, without the empty ones. Return their number of tokens."""
+    tokens = 0
+    with path.open("w", encoding="utf-8") as file:
+        for sentence in filter(None, sentences):
+            tokens += len(sentence)
+            file.write(f"{' '.join(sentence)}\n")
+    return tokens
+
+
+BENCHMARK = Benchmark(__doc__, [Table("rows", COLUMNS)], measure=measure)

@@ -25,6 +25,7 @@ NCE = PAPER.replace(objective="nce", self_normalisation=1.0)
 def train_network(
     name: str, options: Options, steps: int, vocabulary_size: int = VOCABULARY_SIZE
 ) -> Contender:
+    """Return the work of training a network on random n-grams, for a number of steps."""
     model = build_model(options, vocabulary_size)
     batch_size = options.training.batch_size
     ids = _sample_zipf_ids(vocabulary_size, batch_size * 400)
@@ -37,13 +38,18 @@ def train_network(
         model.fit(dataset, steps_per_epoch=steps, shuffle=False, verbose=0)
         return steps * batch_size
 
-    is_float32 = options.network.dtype == "float32"  # as the peak
-    flops = compute_sizes(options.network, vocabulary_size)["flops_training"]
-    return Contender(name, work, is_float32 * flops)
+    flops = 0.0
+    if options.network.dtype == "float32":  # as the matrix product of the peak
+        flops = compute_sizes(options.network, vocabulary_size)["flops_training"]
+    return Contender(name, work, flops)
 
 
 def score_ngrams(model: NextWordModel, ngrams: np.ndarray) -> Work:
-    return lambda: len(model.log_prob(ngrams[:, :-1], ngrams[:, -1]))
+
+    def work() -> int:
+        return len(model.log_prob(ngrams[:, :-1], ngrams[:, -1]))
+
+    return work
 
 
 def run_torch(options: Options, task: str, vocabulary_size: int = VOCABULARY_SIZE) -> Process:
@@ -70,7 +76,6 @@ def _sample_zipf_ids(vocabulary_size: int, length: int) -> np.ndarray:
     (Zipf's law).
     """
     probability = 1 / np.arange(1, vocabulary_size - 3)
-    random = np.random.default_rng(0)
-    return random.choice(
-        np.arange(4, vocabulary_size), length, p=probability / probability.sum()
-    ).astype(np.int32)
+    probability /= probability.sum()
+    words = np.arange(4, vocabulary_size)
+    return np.random.default_rng(0).choice(words, length, p=probability).astype(np.int32)

@@ -12,13 +12,17 @@ from keras_nplm.experiments.benchmark.contenders import Contender, time_requests
 
 
 def build_kenlm(arpa: str, sentences: list[str]) -> Contender:
+    """Return the scoring of the tokens of sentences, and of their ends."""
     model = importlib.import_module("kenlm").Model(arpa)
-    return Contender(
-        "KenLM", lambda: sum(1 for sentence in sentences for _ in model.full_scores(sentence))
-    )
+
+    def work() -> int:
+        return sum(1 for sentence in sentences for _ in model.full_scores(sentence))
+
+    return Contender("KenLM", work)
 
 
 def build_kenlm_states(arpa: str, columns: list[list[str]]) -> Contender:
+    """Return a decoder: each column of words extends all hypotheses by a word."""
     kenlm = importlib.import_module("kenlm")
     model = kenlm.Model(arpa)
 
@@ -27,7 +31,8 @@ def build_kenlm_states(arpa: str, columns: list[list[str]]) -> Contender:
         model.BeginSentenceWrite(states[0])
         for words in columns:
             after = [kenlm.State() for _ in words]
-            [model.BaseScore(*extended) for extended in zip(states, words, after, strict=True)]
+            for before, word, extended in zip(states, words, after, strict=True):
+                model.BaseScore(before, word, extended)
             states = after
         return len(columns) * len(states)
 
@@ -46,6 +51,7 @@ def build_litert(path: str, context_ids: np.ndarray) -> Contender:
 
 
 def build_onnx(path: str, context_ids: np.ndarray) -> Contender:
+    """Return requests to an ONNX file, as `build_litert`."""
     runtime = importlib.import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1

@@ -8,18 +8,28 @@ validation. A ratio of 1.35 says that the test perplexity is 35% higher than tha
 above; compare their seconds, too. Finished models are kept, and the same command resumes.
 """
 
+import functools
 import sys
 import time
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
-from keras_nplm.experiments import log_probs
-from keras_nplm.experiments.benchmark import Settings
+from keras_nplm.experiments.benchmark import Benchmark, Settings
 from keras_nplm.experiments.benchmark.contenders import Process, measure_group
+from keras_nplm.experiments.log_probs import (
+    Columns,
+    compute_perplexities,
+    load_dynamic_log_probs,
+    load_log_probs,
+    load_or_tune_dynamics,
+    measure_mixture,
+)
 from keras_nplm.experiments.rows import Row, make_rows, read_row
-from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import SPLITS, Table, split_columns
+from keras_nplm.experiments.tables import Column, Table, split_columns
 from keras_nplm.io.files import read_json, write_json
 from keras_nplm.io.lock import lock_directory
+from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.caches import ContinuousCache
 
 _POINTER = "train --config modern-pointer"
@@ -33,42 +43,55 @@ OURS = {  # by CPU seconds; others are compared with the first
         Row(
             "modern-pointer-long",
             "modern-pointer to 1,000 words, wider, 16 epochs",
-            f"{_POINTER} {_FLAGS} --order 1001 --averages-after 6,12,24,48,96,192 --embedding-dim "
-            "120"
-            " --hidden-units 300 --dropout 0.4 --embedding-dropout 0.2 --epochs 16 --patience 16",
+            f"{_POINTER} {_FLAGS} --order 1001 --averages-after 6,12,24,48,96,192"
+            " --embedding-dim 120 --hidden-units 300 --dropout 0.4 --embedding-dropout 0.2"
+            " --epochs 16 --patience 16",
         )
     ],
 }
-RECIPES = {  # peers and their training
-    "LSTM": {
-        "width": 256,  # of embeddings and of hidden layers
-        "layers": 2,
-        "batch": 32,  # B, texts that are read side by side
-        "length": 35,  # T, tokens of each text in a step
-        "rate": 2e-3,  # of AdamW at the beginning
-        "warm_up": 0,  # share of the training in which the rate rises
-        "dropout": 0.45,  # of embeddings, between layers and before the output
-        "embedding_dropout": 0.1,  # share of word types whose embedding is 0 in a step
-        "weight_dropout": 0.5,  # share of the recurrent weights that are 0 in a step
-        "weight_decay": 0.01,
-        "clip": 0.5,  # largest norm of the gradient
-        # ranks of words that separate the clusters of the adaptive softmax
-        "cutoffs": [2000, 8000],
-        "seed": 1,
-    }
+_LSTM = {
+    "width": 256,  # of embeddings and of hidden layers
+    "layers": 2,
+    "batch": 32,  # B, texts that are read side by side
+    "length": 35,  # T, tokens of each text in a step
+    "rate": 2e-3,  # of AdamW at the beginning
+    "warm_up": 0,  # share of the training in which the rate rises
+    "dropout": 0.45,  # of embeddings, between layers and before the output
+    "embedding_dropout": 0.1,  # share of word types whose embedding is 0 in a step
+    "weight_dropout": 0.5,  # share of the recurrent weights that are 0 in a step
+    "weight_decay": 0.01,
+    "clip": 0.5,  # largest norm of the gradient
+    # ranks of words that separate the clusters of the adaptive softmax
+    "cutoffs": [2000, 8000],
+    "seed": 1,
 }
-_CHANGES = {"layers": 3, "batch": 8, "length": 128, "rate": 1e-3, "warm_up": 0.05, "dropout": 0.3}
-RECIPES["Transformer"] = RECIPES["LSTM"] | _CHANGES
+_TRANSFORMER = {
+    **_LSTM,
+    "layers": 3,
+    "batch": 8,
+    "length": 128,
+    "rate": 1e-3,
+    "warm_up": 0.05,
+    "dropout": 0.3,
+}
+RECIPES = {"LSTM": _LSTM, "Transformer": _TRANSFORMER}  # peers and their training
 _SHORT = {  # changes for less than 1,000 seconds
     "LSTM": {"layers": 1, "batch": 20, "rate": 3e-3, "dropout": 0.3, "weight_dropout": 0.2},
     "Transformer": {"layers": 2, "dropout": 0.2},
 }
 FLATNESS = [0.05, 0.1, 0.2, 0.4, 0.8]  # candidates of the continuous cache
-COLUMNS = [
+CACHE_LENGTH = 2000  # words
+
+
+def _count_millions(row: dict) -> float:
+    return row["parameters"] / 1e6
+
+
+COLUMNS: list[Column] = [
     ("model", "name", ""),
     ("CPU seconds of training", "cpu_seconds", ",.0f"),
     ("epochs", "epochs", ".1f"),
-    ("million parameters", lambda row: row["parameters"] / 1e6, ".1f"),
+    ("million parameters", _count_millions, ".1f"),
     *split_columns(),
     ("ratio to ours", "ratio_to_ours.static", ".2f"),
     *split_columns("cache.", "cache: "),
@@ -82,68 +105,82 @@ COLUMNS = [
 
 
 def measure(settings: Settings) -> list[dict]:
-    directory = settings.directory
     rows = []
-    with lock_directory(directory):
+    with lock_directory(settings.directory):
         for seconds in settings.seconds:
-            ours = OURS[max((key for key in OURS if key <= seconds), default=min(OURS))]
-            make_rows(ours, directory, 1, settings.data_dir)
-            (directory / "quality").mkdir(exist_ok=True)
-            first, *others = [measure_ours(row, directory) for row in ours]
-            corpus = directory / "rows" / ours[0].name / "corpus"
-            others += [
-                measure_peer(choose_recipe(model, seconds), corpus, directory / "quality")
-                for model in RECIPES
-            ]
-            for other in (row for row in others if "failure" not in row):
-                ratios = {
-                    kind: other[kind]["test"] / first[kind]["test"] for kind in ("cache", "dynamic")
-                }
-                other["ratio_to_ours"] = {"static": other["test"] / first["test"]} | ratios
-            rows += [first, *others]
+            rows += _measure_budget(seconds, settings.directory, settings.data_dir)
     return rows
 
 
+def _measure_budget(seconds: int, directory: Path, data_dir: str | None) -> list[dict]:
+    """Return the rows of our models and of the peers for a number of CPU seconds of training."""
+    ours = OURS[max((budget for budget in OURS if budget <= seconds), default=min(OURS))]
+    make_rows(ours, directory, 1, data_dir)
+    (directory / "quality").mkdir(exist_ok=True)
+    first, *others = [measure_ours(row, directory) for row in ours]
+    corpus = directory / "rows" / ours[0].name / "corpus"
+    for model in RECIPES:
+        others.append(measure_peer(choose_recipe(model, seconds), corpus, directory / "quality"))
+    for other in others:
+        if "failure" not in other:
+            other["ratio_to_ours"] = {
+                "static": other["test"] / first["test"],
+                "cache": other["cache"]["test"] / first["cache"]["test"],
+                "dynamic": other["dynamic"]["test"] / first["dynamic"]["test"],
+            }
+    return [first, *others]
+
+
 def choose_recipe(model: str, seconds: float) -> dict:
-    changes = _SHORT[model] if seconds < 1000 else {}
-    return (
-        RECIPES[model]
-        | changes
-        | {"model": model, "seconds": seconds, "steps": None, "flatness": FLATNESS}
-    )
+    """Return how a peer is trained for a number of CPU seconds."""
+    recipe: dict[str, Any] = dict(RECIPES[model])
+    if seconds < 1000:
+        recipe.update(_SHORT[model])
+    recipe.update(model=model, seconds=seconds, steps=None, flatness=FLATNESS)
+    return recipe
 
 
 def measure_ours(row: Row, directory: Path) -> dict:
+    """Return the figures of one of our models, measured unless they were before."""
     result = directory / "quality" / f"{row.name}.json"
     if result.exists() and read_json(result)["command"] == row.full_command:
         return read_json(result)["row"]
     figures = read_row(row, directory)
-    static = log_probs.load_log_probs(directory, row.name)
-    caches = {
-        f"{row.name}-cache-{f}": lambda m, f=f: ContinuousCache(m.model, f, 2000) for f in FLATNESS
-    }
-    pairs = [
-        {"": static, "cache": log_probs.load_log_probs(directory, row.name, *cache)}
-        for cache in caches.items()
-    ]
-    mixed = [log_probs.measure_mixture(pair, [*pair]) for pair in pairs]
+    cache = _measure_best_cache(row, directory)
     began = time.process_time()
+    dynamic = compute_perplexities(load_dynamic_log_probs(directory, row.name))
+    settings = load_or_tune_dynamics(directory / "rows" / row.name).settings
     measured = {
-        name: figures.get(name, "") for name in (*SPLITS, "parameters", "epochs", "processor")
-    } | {
+        "validation": figures["validation"],
+        "test": figures["test"],
+        "parameters": figures.get("parameters", ""),
+        "epochs": figures.get("epochs", ""),
+        "processor": figures.get("processor", ""),
         "name": row.title,
         "cpu_seconds": figures["training_cpu_seconds"],
-        "cache": min(mixed, key=lambda figures: figures["validation"]),
-        "dynamic": log_probs.compute_perplexities(
-            log_probs.load_dynamic_log_probs(directory, row.name)
-        ),
-        "dynamic_settings": str(
-            log_probs.load_tuned(directory / "rows" / row.name).dynamics.settings
-        ),
+        "cache": cache,
+        "dynamic": dynamic,
+        "dynamic_settings": str(settings),
         "dynamic_cpu_seconds": round(time.process_time() - began),
     }
     write_json(result, {"command": row.full_command, "row": measured})
     return measured
+
+
+def _measure_best_cache(row: Row, directory: Path) -> dict:
+    """Return the figures of a model with the continuous cache that validates best."""
+    static = load_log_probs(directory, row.name)
+    mixtures = []
+    for flatness in FLATNESS:
+        build = functools.partial(build_continuous_cache, flatness=flatness)
+        cache = load_log_probs(directory, row.name, f"{row.name}-cache-{flatness}", build)
+        columns: dict[str, Columns] = {"": static, "cache": cache}
+        mixtures.append(measure_mixture(columns, ["", "cache"]))
+    return min(mixtures, key=itemgetter("validation"))
+
+
+def build_continuous_cache(language_model: LanguageModel, flatness: float) -> ContinuousCache:
+    return ContinuousCache(language_model.model, flatness, CACHE_LENGTH)
 
 
 def measure_peer(recipe: dict, corpus: Path, directory: Path) -> dict:
@@ -152,13 +189,15 @@ def measure_peer(recipe: dict, corpus: Path, directory: Path) -> dict:
     """
     name = f"PyTorch {recipe['model']}"
     result = directory / f"{recipe['model']}-{recipe['seconds']:g}.json"
-    if not (result.exists() and read_json(result).get("recipe") == recipe):
+    is_trained = result.exists() and read_json(result).get("recipe") == recipe
+    if not is_trained:
         arguments = {"recipe": recipe, "corpus": str(corpus), "result": str(result)}
         print(f"training {name}, {recipe['seconds']:,.0f} CPU seconds", file=sys.stderr)
         peer = Process(name, f"{__package__}.torch_models:build_trainer", arguments, ["torch"])
-        if "failure" in (row := measure_group([peer], rounds=1, warm_up=0)[0]):
+        (row,) = measure_group([peer], rounds=1, warm_up=0)
+        if "failure" in row:
             return row
-    return {"name": name} | read_json(result)["row"]
+    return {"name": name, **read_json(result)["row"]}
 
 
-STUDY = Study(__doc__, [Table("rows", COLUMNS)], measure=measure)
+BENCHMARK = Benchmark(__doc__, [Table("rows", COLUMNS)], measure=measure)

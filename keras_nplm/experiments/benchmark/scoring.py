@@ -22,76 +22,102 @@ from keras_nplm.experiments.benchmark.contenders import Contender, Process, Work
 from keras_nplm.experiments.benchmark.networks import NCE, PAPER, VOCABULARY_SIZE
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.networks.self_normalised import SelfNormalised
-from keras_nplm.models.ngrams import kneser_ney, write_arpa
+from keras_nplm.models.ngrams import BackoffModel, kneser_ney, write_arpa
 from keras_nplm.training.build import build_model
 from keras_nplm.training.sizes import compute_sizes
 
 _MIN_NGRAMS = 1 << 17  # the test n-grams are repeated until there are so many
 _HYPOTHESES = 256
 _STEPS = 100
-_COLUMNS = [*SPEED_COLUMNS, ("µs per n-gram", lambda row: 1e6 / row["rate"], ".2f")]
+
+
+def _compute_microseconds(row: dict) -> float:
+    return 1e6 / row["rate"]
+
+
+_COLUMNS = [*SPEED_COLUMNS, ("µs per n-gram", _compute_microseconds, ".2f")]
 
 
 def build_groups(settings: Settings) -> Iterator[list[Contender]]:
+    yield _build_normalised_group()
     corpus = settings.corpus
-    order = PAPER.network.order
-    flops = compute_sizes(PAPER.network, VOCABULARY_SIZE)["flops_scoring"]
-    normalised = networks.score_ngrams(
-        build_model(PAPER, VOCABULARY_SIZE), networks.sample_ngrams(order, 1 << 13)
-    )
-    yield [Contender("normalised", normalised, flops), networks.run_torch(PAPER, "scoring")]
-    model = SelfNormalised(build_model(NCE, VOCABULARY_SIZE))
-    ngrams = networks.sample_ngrams(order, 1 << 18)
-    self_normalised = Contender("self-normalised", networks.score_ngrams(model, ngrams))
     vocabulary = Vocabulary.build(corpus.sentences("train"), min_count=2)
-    ids = encode_sentences(corpus.sentences("train"), vocabulary)
-    model = kneser_ney(ids, len(vocabulary), order, "sentence")
+    train_ids = encode_sentences(corpus.sentences("train"), vocabulary)
     test_ids = encode_sentences(corpus.sentences("test"), vocabulary)
-    ngrams = extract_ngrams(test_ids, order, "sentence")
-    ngrams = np.tile(ngrams, (max(1, _MIN_NGRAMS // len(ngrams)), 1))
+    ngram_model = kneser_ney(train_ids, len(vocabulary), PAPER.network.order, "sentence")
+    sentences = [" ".join(sentence) for sentence in corpus.sentences("test")]
     with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "kneser-ney.arpa"
+        arpa = Path(directory) / "kneser-ney.arpa"
         if is_installed("kenlm"):
-            write_arpa(path, model, vocabulary)
-        arguments = {
-            "arpa": str(path),
-            "sentences": [" ".join(sentence) for sentence in corpus.sentences("test")],
-        }
-        yield [
-            self_normalised,
-            Contender("Kneser-Ney", networks.score_ngrams(model, ngrams)),
-            Process(
-                "KenLM, full_scores",
-                f"{peers.__name__}:build_kenlm",
-                arguments,
-                peer=True,
-                needs=["kenlm"],
-            ),
-        ]
-        words = vocabulary.decode(np.resize(test_ids[test_ids != EOS_ID], _HYPOTHESES * _STEPS))
-        columns = [words[step::_STEPS] for step in range(_STEPS)]
-        ids = vocabulary.encode(words).reshape(_HYPOTHESES, _STEPS).T
-        scorer = LanguageModel(build_model(NCE, len(vocabulary)), vocabulary, "whitespace").scorer(
-            self_normalised=True
-        )
-        reference = LanguageModel.from_preset("reference").scorer(self_normalised=True)
-        state = scorer.begin()
-        size = len(words)
-        name = f"self-normalised, {_HYPOTHESES} hypotheses"
-        contexts = np.tile(np.frombuffer(state, np.int32), (_HYPOTHESES, 1))
-        build = f"{peers.__name__}:build_kenlm_states"
-        arguments = {"arpa": str(path), "columns": columns}
-        yield [
-            Contender(name, _extend(scorer.score_batch, [state] * _HYPOTHESES, columns, size)),
-            Contender(f"{name}, arrays of ids", _extend(scorer.score_ids, contexts, ids, size)),
-            Contender("self-normalised, one word", _extend(scorer.score, state, words, size)),
-            Contender(
-                "reference, one word", _extend(reference.score, reference.begin(), words, size)
-            ),
-            Process(
-                f"KenLM, {_HYPOTHESES} hypotheses", build, arguments, peer=True, needs=["kenlm"]
-            ),
-        ]
+            write_arpa(arpa, ngram_model, vocabulary)
+        yield _build_text_group(ngram_model, test_ids, sentences, arpa)
+        words = test_ids[test_ids != EOS_ID]
+        yield _build_decoder_group(vocabulary, words, arpa)
+
+
+def _build_normalised_group() -> list[Contender]:
+    """Return the exact softmax on random n-grams, and PyTorch."""
+    model = build_model(PAPER, VOCABULARY_SIZE)
+    ngrams = networks.sample_ngrams(PAPER.network.order, 1 << 13)
+    flops = compute_sizes(PAPER.network, VOCABULARY_SIZE)["flops_scoring"]
+    return [
+        Contender("normalised", networks.score_ngrams(model, ngrams), flops),
+        networks.run_torch(PAPER, "scoring"),
+    ]
+
+
+def _build_text_group(
+    ngram_model: BackoffModel, test_ids: np.ndarray, sentences: list[str], arpa: Path
+) -> list[Contender]:
+    """Return self-normalised scoring of random n-grams; Kneser-Ney and KenLM on the test text."""
+    order = PAPER.network.order
+    self_normalised = SelfNormalised(build_model(NCE, VOCABULARY_SIZE))
+    random_ngrams = networks.sample_ngrams(order, 1 << 18)
+    test_ngrams = extract_ngrams(test_ids, order, "sentence")
+    test_ngrams = np.tile(test_ngrams, (max(1, _MIN_NGRAMS // len(test_ngrams)), 1))
+    return [
+        Contender("self-normalised", networks.score_ngrams(self_normalised, random_ngrams)),
+        Contender("Kneser-Ney", networks.score_ngrams(ngram_model, test_ngrams)),
+        Process(
+            "KenLM, full_scores",
+            f"{peers.__name__}:build_kenlm",
+            {"arpa": str(arpa), "sentences": sentences},
+            needs=["kenlm"],
+            peer=True,
+        ),
+    ]
+
+
+def _build_decoder_group(vocabulary: Vocabulary, text: np.ndarray, arpa: Path) -> list[Contender]:
+    """Return decoders: each hypothesis is continued by consecutive words of a text, ids [T]."""
+    size = _HYPOTHESES * _STEPS
+    words = vocabulary.decode(np.resize(text, size))
+    # of each step: the words of all hypotheses
+    columns = [words[step::_STEPS] for step in range(_STEPS)]
+    ids = vocabulary.encode(words).reshape(_HYPOTHESES, _STEPS).T
+    language_model = LanguageModel(build_model(NCE, len(vocabulary)), vocabulary, "whitespace")
+    scorer = language_model.scorer(self_normalised=True)
+    reference = LanguageModel.from_preset("reference").scorer(self_normalised=True)
+    state = scorer.begin()
+    contexts = np.tile(np.frombuffer(state, np.int32), (_HYPOTHESES, 1))
+    batch = _extend(scorer.score_batch, [state] * _HYPOTHESES, columns, size)
+    arrays = _extend(scorer.score_ids, contexts, ids, size)
+    one_word = _extend(scorer.score, state, words, size)
+    reference_word = _extend(reference.score, reference.begin(), words, size)
+    name = f"self-normalised, {_HYPOTHESES} hypotheses"
+    return [
+        Contender(name, batch),
+        Contender(f"{name}, arrays of ids", arrays),
+        Contender("self-normalised, one word", one_word),
+        Contender("reference, one word", reference_word),
+        Process(
+            f"KenLM, {_HYPOTHESES} hypotheses",
+            f"{peers.__name__}:build_kenlm_states",
+            {"arpa": str(arpa), "columns": columns},
+            needs=["kenlm"],
+            peer=True,
+        ),
+    ]
 
 
 def _extend(
@@ -110,4 +136,4 @@ def _extend(
     return work
 
 
-STUDY = declare_speed(__doc__, build_groups, _COLUMNS)
+BENCHMARK = declare_speed(__doc__, build_groups, _COLUMNS)

@@ -7,7 +7,7 @@ log-probabilities of all words.
 
 import functools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +23,20 @@ from keras_nplm.experiments.benchmark.contenders import (
     time_requests,
 )
 from keras_nplm.experiments.benchmark.networks import PAPER, VOCABULARY_SIZE, sample_ngrams
+from keras_nplm.experiments.tables import Column
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 from keras_nplm.training.build import build_model
 
-COLUMNS = [
+
+def _format_latency(row: dict) -> str:
+    p50, p99 = row["milliseconds"]
+    return f"{p50:.2f}, {p99:.2f}"
+
+
+COLUMNS: list[Column] = [
     *(column for column in SPEED_COLUMNS if column[0] != "share of peak"),
-    ("latency in ms (p50, p99)", lambda row: "{:.2f}, {:.2f}".format(*row["milliseconds"]), ""),
+    ("latency in ms (p50, p99)", _format_latency, ""),
 ]
 
 
@@ -43,50 +50,62 @@ def build_groups(
     language_model = LanguageModel(build_model(PAPER, size), vocabulary, "words", "sentence")
     context_ids = sample_ngrams(PAPER.network.order, max(batches), size)[:, :-1]
     texts = [" ".join(vocabulary.decode(context)) for context in context_ids]
-    x = tf.random.normal([max(batches), PAPER.network.embedding_dim * (PAPER.network.order - 1)])
-    hidden, output = (
-        tf.random.normal([number, PAPER.network.hidden_units]) for number in (x.shape[1], size)
-    )
-    multiply = tf.function(
-        lambda x: tf.matmul(tf.matmul(x, hidden), output, transpose_b=True), reduce_retracing=True
-    )
     with tempfile.TemporaryDirectory() as directory:
         loaded = tf.saved_model.load(export_saved_model(language_model, directory))
+        predict_next = loaded.signatures["predict_next"]
         for batch in batches:
-            predict = functools.partial(
-                loaded.signatures["predict_next"], contexts=tf.constant(texts[:batch])
-            )
+            predict = functools.partial(predict_next, contexts=tf.constant(texts[:batch]))
+            multiply = _build_matrix_products(batch, size)
             yield [
                 time_requests(f"SavedModel, {batch} a request", predict, batch),
-                time_requests(
-                    "matrix products", functools.partial(multiply, x[:batch]), batch, peer=True
-                ),
+                time_requests("matrix products", multiply, batch, peer=True),
             ]
-        yield _export_on_device(language_model, Path(directory), context_ids[:1])
+        yield _build_device_group(language_model, Path(directory), context_ids[:1])
 
 
-def _export_on_device(
+def _build_matrix_products(batch: int, size: int) -> Callable[[], object]:
+    """Return the two matrix products of the network alone, on a random x [batch, (n-1)m]."""
+    network = PAPER.network
+    x_size = network.embedding_dim * (network.order - 1)
+    x = tf.random.normal([batch, x_size])
+    hidden = tf.random.normal([x_size, network.hidden_units])
+    output = tf.random.normal([size, network.hidden_units])
+
+    @tf.function
+    def multiply(x: tf.Tensor) -> tf.Tensor:
+        return tf.matmul(tf.matmul(x, hidden), output, transpose_b=True)
+
+    return functools.partial(multiply, x)
+
+
+def _build_device_group(
     language_model: LanguageModel, directory: Path, context_ids: np.ndarray
 ) -> list[Contender]:
-    contenders = []
-    for title, kind, needs, export in (
-        ("LiteRT", "litert", ["ai_edge_litert"], functools.partial(export_litert, quantise=False)),
-        (
-            "LiteRT in 8 bits",
-            "litert",
-            ["ai_edge_litert"],
-            functools.partial(export_litert, quantise=True),
-        ),
-        ("ONNX Runtime", "onnx", ["tf2onnx", "onnxruntime"], export_onnx),
-    ):
-        arguments = {"path": "", "context_ids": context_ids}
-        if all(map(is_installed, needs)):
-            path, _ = export(
-                language_model, directory / f"{title}.{'tflite' if kind == 'litert' else 'onnx'}"
-            )
-            title, arguments["path"] = f"{title}, {path.stat().st_size / 1e6:.1f} MB", str(path)
-        contenders.append(Process(title, f"{peers.__name__}:build_{kind}", arguments, needs=needs))
-    return contenders
+    """Export files for the runtimes that are installed, and return all runtimes."""
+    float32 = directory / "float32.tflite"
+    eight_bits = directory / "eight_bits.tflite"
+    onnx = directory / "network.onnx"
+    if is_installed("ai_edge_litert"):
+        export_litert(language_model, float32, quantise=False)
+        export_litert(language_model, eight_bits, quantise=True)
+    if is_installed("tf2onnx") and is_installed("onnxruntime"):
+        export_onnx(language_model, onnx)
+    litert = f"{peers.__name__}:build_litert"
+    onnx_runtime = f"{peers.__name__}:build_onnx"
+    return [
+        _run_file("LiteRT", litert, float32, context_ids, ["ai_edge_litert"]),
+        _run_file("LiteRT in 8 bits", litert, eight_bits, context_ids, ["ai_edge_litert"]),
+        _run_file("ONNX Runtime", onnx_runtime, onnx, context_ids, ["tf2onnx", "onnxruntime"]),
+    ]
 
 
-STUDY = declare_speed(__doc__, build_groups, COLUMNS)
+def _run_file(
+    title: str, build: str, path: Path, context_ids: np.ndarray, needs: list[str]
+) -> Process:
+    """Return the process of a runtime, which reads a file if what it needs is installed."""
+    if path.exists():
+        title = f"{title}, {path.stat().st_size / 1e6:.1f} MB"
+    return Process(title, build, {"path": str(path), "context_ids": context_ids}, needs)
+
+
+BENCHMARK = declare_speed(__doc__, build_groups, COLUMNS)

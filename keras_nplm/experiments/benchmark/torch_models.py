@@ -13,6 +13,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -82,6 +83,9 @@ class TorchModel(nn.Module):
     An input of |V| stands before the text.
     """
 
+    trains_with_state: bool  # whether training goes on from the state after the part before
+    static_chunk: int  # tokens that are predicted at once
+
     def __init__(self, recipe: dict, vocabulary_size: int):
         super().__init__()
         self.recipe = SimpleNamespace(**recipe)
@@ -118,7 +122,10 @@ class TorchModel(nn.Module):
 
 
 class TorchLSTM(TorchModel):
-    trains_with_state, static_chunk = True, 512  # tokens that are predicted at once
+    """The LSTM of `quality`. Its state is that of its layers after the last id."""
+
+    trains_with_state = True
+    static_chunk = 512
 
     def build_layer(self, width: int) -> nn.Module:
         return nn.LSTM(width, width)
@@ -138,11 +145,9 @@ class TorchLSTM(TorchModel):
 
     def _drop(self, x: Tensor) -> Tensor:
         """Apply locked dropout to x [T, B, width]: one mask for all times."""
-        return (
-            x * functional.dropout(x.new_ones(1, *x.shape[1:]), self.recipe.dropout)
-            if self.training
-            else x
-        )
+        if not self.training:
+            return x
+        return x * functional.dropout(x.new_ones(1, *x.shape[1:]), self.recipe.dropout)
 
 
 class TorchTransformer(TorchModel):
@@ -160,11 +165,14 @@ class TorchTransformer(TorchModel):
         self.norm = nn.LayerNorm(self.recipe.width)
 
     def build_layer(self, width: int) -> nn.Module:
-        sizes = dict(
-            nhead=max(1, width // 64), dim_feedforward=4 * width, dropout=self.recipe.dropout
-        )
         return nn.TransformerEncoderLayer(
-            width, **sizes, activation="gelu", batch_first=True, norm_first=True
+            width,
+            nhead=max(1, width // 64),
+            dim_feedforward=4 * width,
+            dropout=self.recipe.dropout,
+            activation="gelu",
+            batch_first=True,
+            norm_first=True,
         )
 
     def encode(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -197,21 +205,22 @@ def train(model: TorchModel, ids: np.ndarray) -> dict:
     while progress < 1:
         inputs, targets, is_new = next(batches)
         warm = min(1, progress / recipe.warm_up) if recipe.warm_up else 1
-        optimizer.param_groups[0]["lr"] = (
-            warm * recipe.rate * (1 - progress) * inputs.shape[1] / recipe.length
-        )
-        log_probs, state = model(
-            inputs, targets, state if model.trains_with_state and not is_new else None
-        )
+        # longer parts of the text have a higher rate, as in the AWD recipe
+        rate = warm * recipe.rate * (1 - progress) * inputs.shape[1] / recipe.length
+        optimizer.param_groups[0]["lr"] = rate
+        if is_new or not model.trains_with_state:
+            state = None
+        log_probs, state = model(inputs, targets, state)
         optimizer.zero_grad()
         (-log_probs.mean()).backward()
         nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
         optimizer.step()
-        steps = steps + 1
-        tokens = tokens + targets.numel()
-        progress = (
-            steps / recipe.steps if recipe.steps else (time.process_time() - began) / recipe.seconds
-        )
+        steps += 1
+        tokens += targets.numel()
+        if recipe.steps:
+            progress = steps / recipe.steps
+        else:
+            progress = (time.process_time() - began) / recipe.seconds
     model.zero_grad()
     model.eval()
     return {"cpu_seconds": time.process_time() - began, "steps": steps, "tokens": tokens}
@@ -224,14 +233,12 @@ def _read_batches(model: TorchModel, ids: np.ndarray) -> Iterator[tuple[Tensor, 
     recipe = model.recipe
     random = np.random.default_rng(recipe.seed)
     while True:
-        text = np.concatenate(
-            [[model.vocabulary_size], ids[random.integers(min(recipe.length, len(ids) // 2)) :]]
-        )
+        first = random.integers(min(recipe.length, len(ids) // 2))
+        text = np.concatenate([[model.vocabulary_size], ids[first:]])
         columns = (len(text) - 1) // recipe.batch
-        inputs = torch.from_numpy(text[: columns * recipe.batch].reshape(recipe.batch, columns))
-        targets = torch.from_numpy(
-            text[1 : columns * recipe.batch + 1].reshape(recipe.batch, columns)
-        )
+        size = columns * recipe.batch
+        inputs = torch.from_numpy(text[:size].reshape(recipe.batch, columns))
+        targets = torch.from_numpy(text[1 : size + 1].reshape(recipe.batch, columns))
         begin = 0
         while begin < columns:
             # T varies, as in the AWD recipe
@@ -253,9 +260,8 @@ def read_text(
     """
     if not settings.rate:
         with torch.no_grad():
-            return np.concatenate(
-                [part.double().numpy() for part in _read_chunks(model, ids, model.static_chunk)]
-            )
+            chunks = _read_chunks(model, ids, model.static_chunk)
+            return np.concatenate([log_probs.double().numpy() for log_probs in chunks])
     learner = copy.deepcopy(model)
     parts = []
     take_step = _build_step(learner, settings, mean_squares)
@@ -292,13 +298,10 @@ def read_with_cache(
         scores = flatness * h[first:last] @ h[begin:last].T
         scores = scores.masked_fill((distance < 1) | (distance > length), -math.inf)
         same = words[first:last, None] == words[begin:last]
-        chosen = scores.masked_fill(~same, -math.inf).logsumexp(1) - scores.logsumexp(1)
+        cached = scores.masked_fill(~same, -math.inf).logsumexp(1) - scores.logsumexp(1)
+        cached = cached.nan_to_num(-math.inf, neginf=-math.inf)  # NaN: the cache is empty
         predicted = model.predict(h[None, first:last], words[None, first:last])[0]
-        columns.append(
-            torch.stack([predicted, chosen.nan_to_num(-math.inf, neginf=-math.inf)], dim=1)
-            .double()
-            .numpy()
-        )
+        columns.append(torch.stack([predicted, cached], dim=1).double().numpy())
     return np.concatenate(columns)
 
 
@@ -320,26 +323,11 @@ def _build_step(
     """Return a step of dynamic evaluation on a loss: SGD by groups of weights, whose gradients
     `rms` scales.
     """
-    kinds = {"embed": "embedding", "output": "output"}
-    scales = {}
-    groups = {
-        weight: kinds.get(name.partition(".")[0], "hidden")
-        for name, weight in model.named_parameters()
-    }
-    groups[model.output.head.bias] = "biases"
-    if settings.rule == "rms":
-        roots = [square.sqrt() for square in mean_squares]
-        mean = float(torch.cat([root[root > 0] for root in roots]).mean())
-        for (weight, group), root in zip(groups.items(), roots, strict=True):
-            scales[weight] = mean / root.clamp(
-                min=mean * (EPSILON_BIASES if group == "biases" else EPSILON)
-            )
+    factors = _choose_factors(model, settings)
     optimizer = torch.optim.SGD(
-        [
-            {"params": [weight], "lr": settings.rate * getattr(settings, group)}
-            for weight, group in groups.items()
-        ]
+        [{"params": [weight], "lr": settings.rate * factor} for weight, factor in factors.items()]
     )
+    scales = _scale_gradients(model, mean_squares) if settings.rule == "rms" else {}
 
     def take_step(loss: Tensor) -> None:
         optimizer.zero_grad()
@@ -356,6 +344,28 @@ def _build_step(
         optimizer.step()
 
     return take_step
+
+
+def _choose_factors(model: TorchModel, settings: DynamicSettings) -> dict[Tensor, float]:
+    """Return the factor of the rate of each weight, by its group."""
+    factors = dict.fromkeys(model.parameters(), settings.hidden)
+    for weight in model.embed.parameters():
+        factors[weight] = settings.embedding
+    for weight in model.output.parameters():
+        factors[weight] = settings.output
+    factors[model.output.head.bias] = settings.biases
+    return factors
+
+
+def _scale_gradients(model: TorchModel, mean_squares: Sequence[Tensor]) -> dict[Tensor, Tensor]:
+    """Return the factors of the gradient of each weight: small where it was large in training."""
+    roots = [square.sqrt() for square in mean_squares]
+    mean = float(torch.cat([root[root > 0] for root in roots]).mean())
+    scales = {}
+    for weight, root in zip(model.parameters(), roots, strict=True):
+        epsilon = EPSILON_BIASES if weight is model.output.head.bias else EPSILON
+        scales[weight] = mean / root.clamp(min=mean * epsilon)
+    return scales
 
 
 def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) -> list[Tensor]:
@@ -380,7 +390,12 @@ def measure_perplexity(model: TorchModel, ids: np.ndarray, *dynamic: Any) -> flo
 def tune_dynamic(
     model: TorchModel, ids: np.ndarray, mean_squares: Sequence[Tensor]
 ) -> DynamicSettings:
-    return find_settings(lambda settings: read_text(model, ids, settings, mean_squares), "rms")[0]
+    """Return the settings of dynamic evaluation with the best perplexity of a text."""
+
+    def read(settings: DynamicSettings) -> np.ndarray:
+        return read_text(model, ids, settings, mean_squares)
+
+    return find_settings(read, "rms")[0]
 
 
 def tune_cache(
@@ -395,7 +410,7 @@ def tune_cache(
         log_probs = read_with_cache(model, ids["validation"], flatness)
         weights = fit_weights(log_probs, bins, 1)
         found.append((-combine(log_probs, weights).mean(), flatness, weights))
-    loss, flatness, weights = min(found, key=lambda each: each[0])
+    loss, flatness, weights = min(found, key=itemgetter(0))
     test = combine(read_with_cache(model, ids["test"], flatness), weights)
     return {"validation": float(np.exp(loss)), "test": float(np.exp(-test.mean()))}
 
@@ -406,24 +421,25 @@ def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
     """
     torch.set_num_threads(1)
     encoded = EncodedCorpus.load(corpus)
-    splits = ("train", *SPLITS)  # ids are by frequency, as an adaptive softmax needs them
-    ids = {
-        split: extract_ngrams(encoded.ids(split), 2, "stream")[:, 1].astype(np.int64)
-        for split in splits
-    }
+    ids = {}  # by frequency, as an adaptive softmax needs them
+    for split in ("train", *SPLITS):
+        ids[split] = extract_ngrams(encoded.ids(split), 2, "stream")[:, 1].astype(np.int64)
     model = MODELS[recipe["model"]](recipe, encoded.vocabulary_size)
 
     def work() -> int:
         training = train(model, ids["train"])
-        row = {split: measure_perplexity(model, ids[split]) for split in SPLITS}
-        row["cache"] = tune_cache(model, ids, recipe["flatness"])
+        static = {split: measure_perplexity(model, ids[split]) for split in SPLITS}
+        cache = tune_cache(model, ids, recipe["flatness"])
         began = time.process_time()
         mean_squares = measure_mean_squares(model, ids["train"][:_TRAINING_TOKENS])
         settings = tune_dynamic(model, ids["validation"][:TUNING_TOKENS], mean_squares)
-        row["dynamic"] = {
+        dynamic = {
             split: measure_perplexity(model, ids[split], settings, mean_squares) for split in SPLITS
         }
-        row |= {
+        row = {
+            **static,
+            "cache": cache,
+            "dynamic": dynamic,
             "dynamic_cpu_seconds": round(time.process_time() - began),
             "parameters": sum(weight.numel() for weight in model.parameters()),
             "cpu_seconds": training["cpu_seconds"],

@@ -11,27 +11,31 @@ from collections.abc import Iterator
 from keras_nplm.experiments.benchmark import Settings, declare_speed
 from keras_nplm.experiments.benchmark.contenders import Contender
 from keras_nplm.experiments.benchmark.networks import NCE, PAPER, run_torch, train_network
+from keras_nplm.training.options import Options
 
 
 def build_groups(settings: Settings) -> Iterator[list[Contender]]:
-    for title, direct in (("full softmax", False), ("full softmax, direct connections", True)):
-        full = PAPER.replace(direct_connections=direct)
-        bfloat16 = full.replace(dtype="mixed_bfloat16")
-        yield [
-            train_network(title, full, 24),
-            train_network(f"{title}, mixed_bfloat16", bfloat16, 24),
-            run_torch(full, "training"),
-        ]
+    yield _build_full_group("full softmax", PAPER.replace(direct_connections=False))
+    direct = PAPER.replace(direct_connections=True)
+    yield _build_full_group("full softmax, direct connections", direct)
     sampled = PAPER.replace(objective="sampled")
     adaptive = PAPER.replace(head="adaptive")
+    k = PAPER.network.num_sampled
     for size in (17_905, 100_000):
         yield [
-            train_network(f"NCE, k={NCE.network.num_sampled}, V={size:,}", NCE, 320, size),
-            train_network(
-                f"sampled softmax, k={sampled.network.num_sampled}, V={size:,}", sampled, 320, size
-            ),
+            train_network(f"NCE, k={k}, V={size:,}", NCE, 320, size),
+            train_network(f"sampled softmax, k={k}, V={size:,}", sampled, 320, size),
             train_network(f"adaptive softmax, V={size:,}", adaptive, 40, size),
         ]
 
 
-STUDY = declare_speed(__doc__, build_groups)
+def _build_full_group(title: str, options: Options) -> list[Contender]:
+    bfloat16 = options.replace(dtype="mixed_bfloat16")
+    return [
+        train_network(title, options, 24),
+        train_network(f"{title}, mixed_bfloat16", bfloat16, 24),
+        run_torch(options, "training"),
+    ]
+
+
+BENCHMARK = declare_speed(__doc__, build_groups)

@@ -9,7 +9,7 @@ occurs. Compare other models with the rows without it.
 from keras_nplm.experiments.paper import find_row
 from keras_nplm.experiments.rows import Row
 from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import Table, format_code, format_seconds, split_columns
+from keras_nplm.experiments.tables import Column, Table, format_code, format_seconds, split_columns
 
 _SOFTMAX = "train --config brown-nce-quick --held-out-mass 0 --self-normalisation 0"
 ROWS = (
@@ -32,7 +32,7 @@ ROWS = (
     Row("modern-small-1", "modern, small", "train --config modern-small --seed 1"),
     Row("modern-1", "modern", "train --config modern --seed 1"),
 )
-COLUMNS = [
+COLUMNS: list[Column] = [
     ("model", "title", ""),
     *split_columns(),
     *split_columns("without_unk.", "without `<unk>`: "),

@@ -8,12 +8,13 @@ sentence in each line.
 
 import shlex
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.experiments.rows import Row, read_row
 from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import Table, split_columns
+from keras_nplm.experiments.tables import Column, Table, split_columns
 from keras_nplm.io.files import read_json
 
 _TEXTS = {  # name: title, flags
@@ -22,51 +23,64 @@ _TEXTS = {  # name: title, flags
 }
 _ORDERS = range(3, 7)  # of Kneser-Ney
 _CHOSEN = "{network}, {objective}, n={order}, m={embedding_dim}, h={hidden_units}, {epochs} epochs"
-COLUMNS = [
+
+
+def _compare_with_kneser_ney(text: dict) -> float:
+    return text["network"]["test"] / text["kneser_ney"]["test"] - 1
+
+
+def _format_options(text: dict) -> str:
+    return _CHOSEN.format(**text["options"])
+
+
+COLUMNS: list[Column] = [
     ("text", "title", ""),
     ("tokens", "tokens", ","),
     ("types", "types", ","),
     *split_columns("kneser_ney.", "Kneser-Ney: ", ".2f"),
     *split_columns("network.", "default: ", ".2f"),
-    (
-        "to Kneser-Ney",
-        lambda text: text["network"]["test"] / text["kneser_ney"]["test"] - 1,
-        "+.1%",
-    ),
+    ("to Kneser-Ney", _compare_with_kneser_ney, "+.1%"),
     ("CPU seconds", "network.cpu_seconds", ",.0f"),
-    ("chosen options", lambda text: _CHOSEN.format(**text["options"]), ""),
+    ("chosen options", _format_options, ""),
 ]
 
 
 def declare_study(files: Sequence[str] = ()) -> Study:
     """Return the study of the package's texts and of files, with a sentence in each line."""
-    given = {
-        file.replace("/", "-"): (Path(file).stem, f"--train {shlex.quote(file)}") for file in files
-    }
-    rows = {  # the default, Kneser-Ney
-        Row(f"default-{name}", title, f"train {flags}"): [
-            Row(f"default-{name}-{order}", title, f"ngram --order {order} {flags}")
-            for order in _ORDERS
-        ]
-        for name, (title, flags) in (_TEXTS | given).items()
-    }
+    texts = dict(_TEXTS)
+    for file in files:
+        texts[file.replace("/", "-")] = (Path(file).stem, f"--train {shlex.quote(file)}")
+    pairs = [_declare_text(name, title, flags) for name, (title, flags) in texts.items()]
 
     def measure(directory: Path) -> dict:
-        texts = []
-        for network, ngrams in rows.items():
-            model = directory / "rows" / network.name
-            encoded = EncodedCorpus.load(model / "corpus")
-            options = read_json(model / "config.json")
-            best = min(
-                (read_row(row, directory) for row in ngrams), key=lambda row: row["validation"]
-            )
-            text = {"title": network.title, "tokens": encoded.splits["train"]["tokens"]}
-            text |= {"types": encoded.vocabulary_size, "options": options, "kneser_ney": best}
-            texts.append(text | {"network": read_row(network, directory)})
-        return {"texts": texts}
+        return {"texts": [_measure_text(*pair, directory) for pair in pairs]}
 
-    listed = [row for network, ngrams in rows.items() for row in (network, *ngrams)]
-    return Study(__doc__, [Table("texts", COLUMNS)], listed, measure)
+    rows = [row for network, ngrams in pairs for row in (network, *ngrams)]
+    return Study(__doc__, [Table("texts", COLUMNS)], rows, measure)
+
+
+def _declare_text(name: str, title: str, flags: str) -> tuple[Row, list[Row]]:
+    """Return the default network of a text, and the Kneser-Ney models of all orders."""
+    network = Row(f"default-{name}", title, f"train {flags}")
+    ngrams = [
+        Row(f"default-{name}-{order}", title, f"ngram --order {order} {flags}") for order in _ORDERS
+    ]
+    return network, ngrams
+
+
+def _measure_text(network: Row, ngrams: list[Row], directory: Path) -> dict:
+    """Return the figures of the network, and of the Kneser-Ney model that validates best."""
+    model = directory / "rows" / network.name
+    encoded = EncodedCorpus.load(model / "corpus")
+    kneser_ney = [read_row(row, directory) for row in ngrams]
+    return {
+        "title": network.title,
+        "tokens": encoded.splits["train"]["tokens"],
+        "types": encoded.vocabulary_size,
+        "options": read_json(model / "config.json"),
+        "kneser_ney": min(kneser_ney, key=itemgetter("validation")),
+        "network": read_row(network, directory),
+    }
 
 
 STUDY = declare_study()

@@ -8,15 +8,25 @@ and flatness are those with the best validation perplexity next to the first net
 Weights of mixtures are fitted on validation. `held_out_mass` is 0.
 """
 
+import functools
 from pathlib import Path
 
-from keras_nplm.experiments import log_probs
-from keras_nplm.experiments.benchmark.quality import OURS
+from keras_nplm.experiments.benchmark.quality import CACHE_LENGTH, OURS, build_continuous_cache
+from keras_nplm.experiments.log_probs import (
+    Build,
+    Columns,
+    compute_perplexities,
+    load_dynamic_log_probs,
+    load_log_probs,
+    load_or_tune_dynamics,
+    measure_mixture,
+)
 from keras_nplm.experiments.paper import find_row
 from keras_nplm.experiments.rows import Row
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import Table, split_columns
-from keras_nplm.models.caches import ContinuousCache, NgramCache, UnigramCache
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.models.caches import NgramCache, UnigramCache
 
 _SHORT = OURS[300][0]
 _LONG = OURS[3000][0]
@@ -29,7 +39,7 @@ NETWORKS = [
 _STATIC = [row.name for row in NETWORKS]
 _DYNAMIC = [f"{name}-dynamic" for name in _STATIC]
 _NGRAM_MODELS = ["kneser-ney-5", "class-500-3"]
-_CACHES = ["unigram cache", "n-gram cache", "continuous cache"]
+_CACHES = ["unigram cache", "n-gram cache", "continuous cache"]  # see `_CANDIDATES`
 MIXTURES = {
     "one network": [_STATIC[0]],
     "one network, caches": [_STATIC[0], *_CACHES],
@@ -43,51 +53,78 @@ MIXTURES = {
 }
 _DECAYS = (200, 500, 1000)
 _FLATNESS = (0.05, 0.1, 0.2)
-_MIXTURE = [("model", "title", ""), *split_columns(), ("test, to Kneser-Ney", "change", "+.1%")]
-_WEIGHTS = ("weights", lambda row: ", ".join(map("{:.2f}".format, row["weights"])), "")
-TABLE = Table("mixtures", [*_MIXTURE, _WEIGHTS], "Dynamic evaluation: {settings}")
-_CANDIDATES: list[dict[str, log_probs.Build]] = [  # of each kind of cache, by name
-    {
-        f"unigram-cache-{d}": lambda m, d=d: UnigramCache(len(m.vocabulary), "stream", d, 2000)
-        for d in _DECAYS
+
+
+def _format_weights(row: dict) -> str:
+    return ", ".join(f"{weight:.2f}" for weight in row["weights"])
+
+
+TABLE = Table(
+    "mixtures",
+    [
+        ("model", "title", ""),
+        *split_columns(),
+        ("test, to Kneser-Ney", "change", "+.1%"),
+        ("weights", _format_weights, ""),
+    ],
+    "Dynamic evaluation: {settings}",
+)
+
+
+def _build_unigram_cache(language_model: LanguageModel, decay: float) -> UnigramCache:
+    return UnigramCache(len(language_model.vocabulary), "stream", decay, CACHE_LENGTH)
+
+
+def _build_ngram_cache(language_model: LanguageModel, decay: float) -> NgramCache:
+    return NgramCache(len(language_model.vocabulary), "stream", decay, CACHE_LENGTH)
+
+
+_CANDIDATES: dict[str, dict[str, Build]] = {  # of each kind of cache, by name
+    "unigram cache": {
+        f"unigram-cache-{decay}": functools.partial(_build_unigram_cache, decay=decay)
+        for decay in _DECAYS
     },
-    {
-        f"ngram-cache-{d}": lambda m, d=d: NgramCache(len(m.vocabulary), "stream", d, 2000)
-        for d in _DECAYS
+    "n-gram cache": {
+        f"ngram-cache-{decay}": functools.partial(_build_ngram_cache, decay=decay)
+        for decay in _DECAYS
     },
-    {
-        f"{_LONG.name}-cache-{f}": lambda m, f=f: ContinuousCache(m.model, f, 2000)
-        for f in _FLATNESS
+    "continuous cache": {
+        f"{_LONG.name}-cache-{flatness}": functools.partial(
+            build_continuous_cache, flatness=flatness
+        )
+        for flatness in _FLATNESS
     },
-]
+}
 
 
 def _measure(directory: Path) -> dict:
     first = _STATIC[0]
-    columns = {
-        name: log_probs.load_log_probs(directory, name) for name in (*_STATIC, *_NGRAM_MODELS)
-    }
+    columns = {name: load_log_probs(directory, name) for name in (*_STATIC, *_NGRAM_MODELS)}
     for name, dynamic in zip(_STATIC, _DYNAMIC, strict=True):
-        columns[dynamic] = log_probs.load_dynamic_log_probs(directory, name)
-    # the best next to the dynamic network
-    for cache, candidates in zip(_CACHES, _CANDIDATES, strict=True):
-        loaded = [
-            log_probs.load_log_probs(directory, first, name, build)
-            for name, build in candidates.items()
+        columns[dynamic] = load_dynamic_log_probs(directory, name)
+    for cache, builds in _CANDIDATES.items():
+        candidates = [
+            load_log_probs(directory, first, name, build) for name, build in builds.items()
         ]
-        pairs = [{"": columns[_DYNAMIC[0]], "cache": candidate} for candidate in loaded]
-        columns[cache] = min(
-            pairs, key=lambda pair: log_probs.measure_mixture(pair, [*pair])["validation"]
-        )["cache"]
-    kneser_ney = log_probs.compute_perplexities(columns[_NGRAM_MODELS[0]])
-    mixtures = [
-        {"title": title} | log_probs.measure_mixture(columns, names)
-        for title, names in MIXTURES.items()
-    ]
-    for row in mixtures:
-        row["change"] = row["test"] / kneser_ney["test"] - 1
-    settings = str(log_probs.load_tuned(directory / "rows" / first).dynamics.settings)
+        columns[cache] = _choose_cache(columns[_DYNAMIC[0]], candidates)
+    kneser_ney = compute_perplexities(columns[_NGRAM_MODELS[0]])
+    mixtures = []
+    for title, names in MIXTURES.items():
+        figures = measure_mixture(columns, names)
+        change = figures["test"] / kneser_ney["test"] - 1
+        mixtures.append({"title": title, **figures, "change": change})
+    settings = str(load_or_tune_dynamics(directory / "rows" / first).settings)
     return {"settings": settings, "mixtures": mixtures, "kneser_ney": kneser_ney}
+
+
+def _choose_cache(network: Columns, caches: list[Columns]) -> Columns:
+    """Return the cache with the best validation perplexity in a mixture with a network."""
+
+    def measure_with(cache: Columns) -> float:
+        mixture = measure_mixture({"network": network, "cache": cache}, ["network", "cache"])
+        return mixture["validation"]
+
+    return min(caches, key=measure_with)
 
 
 STUDY = Study(__doc__, [TABLE], (*NETWORKS, *map(find_row, _NGRAM_MODELS)), _measure)

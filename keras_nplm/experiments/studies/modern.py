@@ -6,6 +6,7 @@ or three seeds, with the range in brackets. `held_out_mass` is 0.04 unless the r
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,58 +47,67 @@ _BEST = {  # name: title, options, number of seeds
     ),
     "modern": ("`modern`", "modern", 3),
 }
-_SEEDS = {
-    name: (title, f"brown-nce-quick {flags}".strip(), 2)
-    for name, (title, flags) in _CHANGES.items()
-} | _BEST
-NETWORKS = {  # the rows of each line of the first table, one for each seed
-    name: [
+
+
+def _declare_seeds(name: str, title: str, flags: str, seeds: int) -> list[Row]:
+    return [
         Row(f"{name}-{seed}", title, f"train --config {flags} --seed {seed}")
         for seed in range(1, seeds + 1)
     ]
-    for name, (title, flags, seeds) in _SEEDS.items()
+
+
+# the rows of each line of the table, one for each seed
+NETWORKS = {
+    name: _declare_seeds(name, title, f"brown-nce-quick {flags}".strip(), 2)
+    for name, (title, flags) in _CHANGES.items()
 }
+for _name, (_title, _flags, _seeds) in _BEST.items():
+    NETWORKS[_name] = _declare_seeds(_name, _title, _flags, _seeds)
 ROWS = [row for rows in NETWORKS.values() for row in rows]
 
 
 def _format_mean(figures: list[float]) -> str:
-    return f"{np.mean(figures):.1f}" + (
-        f" ({max(figures) - min(figures):.1f})" if len(figures) > 1 else ""
-    )
+    mean = f"{np.mean(figures):.1f}"
+    if len(figures) == 1:
+        return mean
+    return f"{mean} ({max(figures) - min(figures):.1f})"
 
 
-_MEANS: list[Column] = [(split, split, _format_mean) for split in SPLITS]
-_CHANGE = [("network", "title", ""), *_MEANS, ("validation, change", "change", "+.1f")]
-_SECONDS = [
-    ("CPU seconds: training", lambda row: np.mean(row["training_cpu_seconds"]), ",.0f"),
-    ("with validation", lambda row: np.mean(row["cpu_seconds"]), ",.0f"),
-    ("million parameters", lambda row: row["parameters"] / 1e6, ".1f"),
+def _format_mean_seconds(figures: list[float]) -> str:
+    return f"{np.mean(figures):,.0f}"
+
+
+def _count_millions(row: dict) -> float:
+    return row["parameters"] / 1e6
+
+
+def _is_on_page(row: dict) -> bool:
+    return row["name"] in ("far", "far-none", *_BEST)
+
+
+COLUMNS: list[Column] = [
+    ("network", "title", ""),
+    *((split, split, _format_mean) for split in SPLITS),
+    ("validation, change", "change", "+.1f"),
+    ("CPU seconds: training", "training_cpu_seconds", _format_mean_seconds),
+    ("with validation", "cpu_seconds", _format_mean_seconds),
+    ("million parameters", _count_millions, ".1f"),
 ]
-TABLES = (
-    Table(
-        "changes",
-        [*_CHANGE, *_SECONDS],
-        on_page=lambda row: row["name"] in ("far", "far-none", *_BEST),
-    ),
-)
+TABLES = (Table("changes", COLUMNS, on_page=_is_on_page),)
 
 
 def _measure(directory: Path) -> dict:
-    changes = []
+    changes: list[dict] = []
     for name, rows in NETWORKS.items():
         seeds = [read_row(row, directory) for row in rows]
-        figures = {
-            key: [row[key] for row in seeds]
-            for key in (*SPLITS, "training_cpu_seconds", "cpu_seconds")
-        }
-        changes.append(
-            {"name": name}
-            | {key: seeds[0][key] for key in ("title", "command", "parameters")}
-            | figures
-        )
-        changes[-1]["change"] = float(
-            np.mean(figures["validation"]) - np.mean(changes[0]["validation"])
-        )
+        line: dict[str, Any] = {"name": name}
+        for key in ("title", "command", "parameters"):
+            line[key] = seeds[0][key]
+        for key in (*SPLITS, "training_cpu_seconds", "cpu_seconds"):
+            line[key] = [row[key] for row in seeds]
+        changes.append(line)
+        first = np.mean(changes[0]["validation"])
+        line["change"] = float(np.mean(line["validation"]) - first)
     return {"changes": changes}
 
 

@@ -8,13 +8,15 @@ pyppmd is installed) have read the training text: the bits are those that the te
 Layouts of one text: the first 200,000 characters; Kneser-Ney is the model inside the network.
 """
 
+import functools
 import importlib.util
 import itertools
 import lzma
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from keras_nplm.data.corpora.opening import open_corpus
+from keras_nplm.data.corpora.text_files import LineSplit
 from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import EOS
@@ -22,17 +24,18 @@ from keras_nplm.data.tokenizers.characters import CharacterTokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.experiments.rows import Row
 from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import Table
+from keras_nplm.experiments.tables import Column, Table
 from keras_nplm.io.files import read_json
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.evaluation import evaluate
+from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 
 _SUBWORDS = "--tokenizer sentencepiece --pieces"
 TOKENIZERS = {  # title: name, flags, flags of the network, order of Kneser-Ney
     "words": ("words", "--tokenizer words", "", 6),
-    **{f"{n:,} subwords": (f"{n}", f"{_SUBWORDS} {n}", "--epochs 1", 6) for n in (2000, 8000)},
+    "2,000 subwords": ("2000", f"{_SUBWORDS} 2000", "--epochs 1", 6),
+    "8,000 subwords": ("8000", f"{_SUBWORDS} 8000", "--epochs 1", 6),
     "characters": ("characters", "--token character", "--epochs 1", 8),
 }
 ROWS = {  # title: the network, Kneser-Ney
@@ -62,7 +65,7 @@ def _declare_layout(layout: str) -> Row:
 
 
 LAYOUT_ROWS = [_declare_layout(layout) for layout in LAYOUTS]
-COLUMNS = [
+COLUMNS: list[Column] = [
     ("tokens", "title", ""),
     ("types", "types", ","),
     ("`<unk>`", "unk_share", ".1%"),
@@ -77,24 +80,36 @@ COLUMNS = [
 def _measure(directory: Path) -> dict:
     models = []
     for title, (network, ngram) in ROWS.items():
-        model, ngrams = (directory / "rows" / row.name for row in (network, ngram))
+        model = directory / "rows" / network.name
         metrics = read_json(model / "metrics.json")
-        types = EncodedCorpus.load(model / "corpus").vocabulary_size
-        figures = {name: metrics[name] for name in ("cpu_seconds", "test")}
-        figures["unk_share"] = metrics["test"]["unk_tokens"] / metrics["test"]["tokens"]
-        kneser_ney = read_json(ngrams / "metrics.json")["test"]
-        models.append({"title": title, "types": types, "kneser_ney": kneser_ney} | figures)
+        models.append(
+            {
+                "title": title,
+                "types": EncodedCorpus.load(model / "corpus").vocabulary_size,
+                "kneser_ney": read_json(directory / "rows" / ngram.name / "metrics.json")["test"],
+                "cpu_seconds": metrics["cpu_seconds"],
+                "test": metrics["test"],
+                "unk_share": _compute_unknown_share(metrics),
+            }
+        )
     models += [_measure_layout(row, directory / "rows" / row.name) for row in LAYOUT_ROWS]
-    letters = directory / "rows" / ROWS["characters"][0].name
-    text = EncodedCorpus.load(letters / "corpus"), Vocabulary.load(letters / "vocabulary.txt")
-    return {"models": models + measure_compressors(*text)}
+    characters = directory / "rows" / ROWS["characters"][0].name
+    encoded = EncodedCorpus.load(characters / "corpus")
+    vocabulary = Vocabulary.load(characters / "vocabulary.txt")
+    return {"models": models + measure_compressors(encoded, vocabulary)}
+
+
+def _compute_unknown_share(metrics: dict) -> float:
+    return metrics["test"]["unk_tokens"] / metrics["test"]["tokens"]
 
 
 def write_layouts(directory: Path, data_dir: str | None) -> None:
     """Write the first characters of each split of Brown, in each layout, to `texts/`."""
     corpus = open_corpus("brown", data_dir=data_dir)
     for split, characters in _LAYOUT_CHARACTERS.items():
-        lines = itertools.takewhile(_Budget(characters), corpus.splits[split].lines())
+        text = corpus.splits[split]
+        assert isinstance(text, LineSplit)  # as the splits of every built-in corpus
+        lines = _take_characters(text.lines(), characters)
         sentences = [line.strip() for line in lines if line.strip()]
         for layout, number in LAYOUTS.items():
             path = directory / _LAYOUT_FILE.format(layout=layout.replace(" ", "-"), split=split)
@@ -112,49 +127,62 @@ def join_lines(lines: Sequence[str], number: int | None) -> list[str]:
     return [" ".join(lines[start:stop]) for start, stop in itertools.pairwise(starts)]
 
 
-class _Budget:
-    """A condition that holds for lines until they have a number of characters."""
-
-    def __init__(self, characters: int):
-        self.left = characters
-
-    def __call__(self, line: str) -> bool:
-        self.left -= len(line) + 1
-        return self.left >= 0
+def _take_characters(lines: Iterable[str], characters: int) -> Iterator[str]:
+    """Yield the first lines, which have at most a number of characters with their line ends."""
+    for line in lines:
+        characters -= len(line) + 1
+        if characters < 0:
+            return
+        yield line
 
 
 def _measure_layout(row: Row, model: Path) -> dict:
     """Return the figures of a hybrid, and of the Kneser-Ney model inside it."""
     metrics = read_json(model / "metrics.json")
-    language_model = LanguageModel.load(model)
-    encoded = language_model.corpus
-    alone = evaluate_split(
-        language_model.model.background, encoded, "test", None, load_spelling(model), evaluate
-    )
-    figures = {name: metrics[name] for name in ("cpu_seconds", "test", "best_epoch")}
-    figures["unk_share"] = metrics["test"]["unk_tokens"] / metrics["test"]["tokens"]
-    return {"title": row.title, "types": encoded.vocabulary_size, "kneser_ney": alone} | figures
+    encoded = EncodedCorpus.load(model / "corpus")
+    hybrid = LanguageModel.load(model).model
+    assert isinstance(hybrid, Hybrid)  # the default of characters
+    kneser_ney = evaluate_split(hybrid.background, encoded, "test", None, load_spelling(model))
+    return {
+        "title": row.title,
+        "types": encoded.vocabulary_size,
+        "kneser_ney": kneser_ney,
+        "cpu_seconds": metrics["cpu_seconds"],
+        "test": metrics["test"],
+        "best_epoch": metrics["best_epoch"],
+        "unk_share": _compute_unknown_share(metrics),
+    }
 
 
 def measure_compressors(corpus: EncodedCorpus, vocabulary: Vocabulary) -> list[dict]:
     """Return a row for each compressor, from a corpus of characters."""
-    decoded = (
-        CharacterTokenizer().join(vocabulary.decode(corpus.ids(split)))
-        for split in ("train", "test")
-    )
-    train, test = (text.replace(EOS, "\n") for text in decoded)
-    compressors = {"`xz -9`": lambda text: lzma.compress(text, preset=9)}
+    train = _read_text(corpus, vocabulary, "train")
+    test = _read_text(corpus, vocabulary, "test")
+    compressors: dict[str, Callable[[bytes], bytes]] = {
+        "`xz -9`": functools.partial(lzma.compress, preset=9)
+    }
     if importlib.util.find_spec("pyppmd"):
         import pyppmd
 
-        compressors["PPMd"] = lambda text: pyppmd.compress(text, max_order=6, mem_size=1 << 28)
-    sizes = {
-        name: [len(pack(text.encode())) for text in (train + test, train)]
-        for name, pack in compressors.items()
-    }
-    bits = {name: 8 * (both - seen) / len(test) for name, (both, seen) in sizes.items()}
-    return [{"title": name, "test": {"bits_per_character": value}} for name, value in bits.items()]
+        compressors["PPMd"] = functools.partial(pyppmd.compress, max_order=6, mem_size=1 << 28)
+    rows = []
+    for name, compress in compressors.items():
+        added = len(compress((train + test).encode())) - len(compress(train.encode()))
+        rows.append({"title": name, "test": {"bits_per_character": 8 * added / len(test)}})
+    return rows
 
 
-_ALL_ROWS = [*(row for pair in ROWS.values() for row in pair), *LAYOUT_ROWS]
-STUDY = Study(__doc__, [Table("models", COLUMNS)], _ALL_ROWS, _measure, write_layouts)
+def _read_text(corpus: EncodedCorpus, vocabulary: Vocabulary, split: str) -> str:
+    """Decode a split of characters."""
+    characters = vocabulary.decode(corpus.ids(split))
+    return CharacterTokenizer().join(characters).replace(EOS, "\n")
+
+
+_TOKENIZER_ROWS = [row for pair in ROWS.values() for row in pair]
+STUDY = Study(
+    __doc__,
+    [Table("models", COLUMNS)],
+    [*_TOKENIZER_ROWS, *LAYOUT_ROWS],
+    _measure,
+    write_layouts,
+)

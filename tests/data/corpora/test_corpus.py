@@ -99,6 +99,8 @@ def test_brown_has_the_split_and_vocabulary_of_the_paper(brown_directory):
 def test_the_brown_builder_has_the_sentences_of_the_corpus(brown_directory):
     import tensorflow_datasets as tfds
 
+    import keras_nplm.data.corpora.tfds_builders  # noqa: F401  TFDS knows `brown` after it
+
     def download(url):
         return brown_directory / "brown.zip"
 
