@@ -44,11 +44,13 @@ LENGTH = FieldFacts(
     help="previous words that a cache holds",
 )
 FACTORS = (1000.0, 10.0, 10.0)  # of an n-gram cache
-_MOST_FACTORS, _HIGHEST_FACTOR = 16, 1_000_000  # their product is finite in float64
+# so many factors, so large, have a finite product in float64
+_MOST_FACTORS = 16
+_HIGHEST_FACTOR = 1_000_000
 # contexts whose cached words, [rows, length], are weighed together: they fit in the processor's
 # cache
 _ROWS = 128
-_TOKENS = 1 << 15  # words whose features are in memory together
+TOKENS = 1 << 15  # words whose features are in memory together
 _LOWEST = -700.0  # ln of the least weight of a cached word: exp of it is above 0 in float64
 
 
@@ -297,7 +299,7 @@ class ContinuousCache(Cache):
         size = context_ids.shape[1]
         is_shifted = np.zeros(len(context_ids), bool)  # by one word, from the row before
         is_shifted[1:] = (context_ids[1:, :-1] == context_ids[:-1, 1:]).all(axis=1)
-        piece = np.cumsum(np.where(is_shifted, 1, size)) // _TOKENS
+        piece = np.cumsum(np.where(is_shifted, 1, size)) // TOKENS
         cuts = np.flatnonzero(np.diff(piece, prepend=-1, append=piece[-1] + 1))
         for start, end in itertools.pairwise(cuts):
             weighed = self._weigh_piece(context_ids[start:end], is_shifted[start:end])

@@ -11,9 +11,9 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
 from keras_nplm.models.collectors import Block, Collector, Perplexity
 
-_BLOCK_SIZE = 1 << 16  # n-grams in a call of `log_prob`
+BLOCK_SIZE = 1 << 16  # n-grams in a call of `log_prob`
 _BLOCK_IDS = 1 << 22  # ids of these n-grams: a cache has hundreds of words of context
-_PART_SIZE = 1 << 20  # ids of an array that are arranged as n-grams at a time
+PART_SIZE = 1 << 20  # ids of an array that are arranged as n-grams at a time
 
 
 def log_probs(
@@ -30,8 +30,8 @@ def iterate_ngrams(
     """Iterate over the n-grams of a text, in blocks."""
     if not isinstance(ids, Iterator):
         whole = convert_ids(ids)
-        ids = (whole[part] for part in row_blocks(len(whole), _PART_SIZE))
-    size = min(_BLOCK_SIZE, max(1, _BLOCK_IDS // model.order))
+        ids = (whole[part] for part in row_blocks(len(whole), PART_SIZE))
+    size = min(BLOCK_SIZE, max(1, _BLOCK_IDS // model.order))
     return ngram_blocks(ids, model.order, resolve_boundary([model], boundary) or "sentence", size)
 
 

@@ -87,7 +87,10 @@ def test_the_smallest_sufficient_share_is_chosen(network, fitted):
     assert result.after == pytest.approx(perplexities[enough[0]], rel=1e-5)
 
 
-@pytest.mark.parametrize("quarter, share", [(101.9, 0.25), (102.1, 0.5)])
+@pytest.mark.parametrize(
+    "quarter, share",
+    [pytest.param(101.9, 0.25, id="within"), pytest.param(102.1, 0.5, id="beyond")],
+)
 def test_a_share_within_two_percent_of_the_best_is_enough(
     network, fitted, monkeypatch, quarter, share
 ):

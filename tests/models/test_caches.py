@@ -114,7 +114,7 @@ def test_features_of_a_text_are_computed_once_per_word(monkeypatch):
     cache = ContinuousCache(network, 1.0, 50)
     results = []
     for tokens in (400, 1 << 15):  # in pieces, and whole
-        monkeypatch.setattr(caches, "_TOKENS", tokens)
+        monkeypatch.setattr(caches, "TOKENS", tokens)
         asked.clear()
         results.append(cache.log_prob(ngrams[:, :-1], ngrams[:, -1]))
         assert sum(asked) <= len({tuple(context) for context in ngrams[:, -N:-1].tolist()}) + N

@@ -35,7 +35,7 @@ of_two_models = pytest.mark.parametrize("build", [_build_kneser_ney, _build_netw
 
 @of_two_models
 def test_accuracy_is_the_share_of_most_probable_words(build, monkeypatch):
-    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 50)
+    monkeypatch.setattr("keras_nplm.models.evaluation.BLOCK_SIZE", 50)
     model = build()
     ngrams = extract_ngrams(TEXT, 3, "sentence")
     best = model.next_log_probs(ngrams[:, :-1]).argmax(axis=1)
@@ -46,7 +46,7 @@ def test_accuracy_is_the_share_of_most_probable_words(build, monkeypatch):
 
 @of_two_models
 def test_figures_by_order_are_those_of_their_ngrams(build, monkeypatch):
-    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 50)
+    monkeypatch.setattr("keras_nplm.models.evaluation.BLOCK_SIZE", 50)
     model = build()
     ngrams = extract_ngrams(TEXT, 3, "sentence")
     orders = model.find_orders(ngrams[:, :-1], ngrams[:, -1])

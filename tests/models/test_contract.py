@@ -89,7 +89,7 @@ def test_blocks_of_rows_change_nothing(name, monkeypatch):
 @of_every_model
 @of_every_boundary
 def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
-    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 60)
+    monkeypatch.setattr("keras_nplm.models.evaluation.BLOCK_SIZE", 60)
     model = build(name, boundary)
     text = make_text(5, boundary)
 
@@ -101,7 +101,7 @@ def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
     whole = measure(text)
     for cuts in ([200], range(1, 400), [3, 3, 390]):
         np.testing.assert_allclose(measure(iter(np.split(text, cuts))), whole, rtol=1e-4, atol=1e-5)
-    monkeypatch.setattr("keras_nplm.models.evaluation._PART_SIZE", 7)
+    monkeypatch.setattr("keras_nplm.models.evaluation.PART_SIZE", 7)
     np.testing.assert_allclose(measure(text), whole, rtol=1e-4, atol=1e-5)
 
 
@@ -169,19 +169,28 @@ def test_wrong_ids_and_shapes_are_refused(name):
     model = build(name, "stream")
     row = np.full((1, model.order - 1), 4)
     word = np.array([4])
-    for context, target, message in (
-        (row + V, word, f"Ids must be 0 to {V - 1}"),
-        (row, word - 5, f"Ids must be 0 to {V - 1}"),
-        (row[:, 1:], word, rf"`context_ids` must be \[B, {model.order - 1}\]"),
-        (row, np.array([4, 5]), r"`target_ids` must be \[1\]"),
-    ):
-        with pytest.raises(InputError, match=message):
-            model.log_prob(context, target)
-    with pytest.raises(
-        InputError,
-        match="must be asked for the words" if name in DYNAMIC else "`context_ids` must be",
-    ):
-        model.next_log_probs(row if name in DYNAMIC else np.full((1, model.order), 4))
+    with pytest.raises(InputError, match=f"Ids must be 0 to {V - 1}"):
+        model.log_prob(row + V, word)
+    with pytest.raises(InputError, match=f"Ids must be 0 to {V - 1}"):
+        model.log_prob(row, word - 5)
+    with pytest.raises(InputError, match=rf"`context_ids` must be \[B, {model.order - 1}\]"):
+        model.log_prob(row[:, 1:], word)
+    with pytest.raises(InputError, match=r"`target_ids` must be \[1\]"):
+        model.log_prob(row, np.array([4, 5]))
+
+
+@of_every_static_model
+def test_wrong_shapes_of_contexts_have_no_distribution(name):
+    model = build(name, "stream")
+    with pytest.raises(InputError, match="`context_ids` must be"):
+        model.next_log_probs(np.full((1, model.order), 4))
+
+
+@pytest.mark.parametrize("name", sorted(DYNAMIC))
+def test_a_model_that_learns_has_no_distribution(name):
+    model = build(name, "stream")
+    with pytest.raises(InputError, match="must be asked for the words"):
+        model.next_log_probs(np.full((1, model.order - 1), 4))
 
 
 def test_ngram_models_import_neither_keras_nor_tensorflow():

@@ -50,11 +50,16 @@ def test_long_text_is_summed_in_float64():
 
 
 @pytest.mark.parametrize(
-    ("value", "message"), [(-np.inf, "Bigram gives .* probability 0"), (np.nan, "Received: nan")]
+    "value, message",
+    [
+        pytest.param(-np.inf, "Bigram gives .* probability 0", id="probability 0"),
+        pytest.param(np.nan, "Received: nan", id="nan"),
+    ],
 )
 def test_probability_0_or_nan_is_refused(value, message, monkeypatch):
-    monkeypatch.setattr(
-        Bigram, "log_prob", lambda self, contexts, targets: np.full(len(targets), value)
-    )
+    def predict(model, context_ids, target_ids):
+        return np.full(len(target_ids), value)
+
+    monkeypatch.setattr(Bigram, "log_prob", predict)
     with pytest.raises(RunError, match=message):
         evaluate(Bigram(), TEXT)

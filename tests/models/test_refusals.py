@@ -77,15 +77,39 @@ def build_listed():
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(hidden_units=0), "`hidden_units` must be 1 or more without direct connections"),
-        (dict(dropout=1.0), r"`dropout` must be in \[0, 1\)"),
-        (dict(weight_decay=-1e-3), "`weight_decay` must be"),
-        (dict(order=1), "`order` must be"),
-        (dict(boundary="line"), "`boundary` must be one of sentence, text, stream"),
-        (dict(dtype="float16"), "`dtype` must be float32, .* Received: float16"),
-        (dict(dtype="mixed_float16"), "`dtype` must be float32, .* Received: float16"),
-        (dict(output="nce"), r"`output` must be left out: .* Fix: .*ContextNetwork\(hidden="),
-        (dict(averages_after=2), "`averages_after` must be left out: .* Received: 2. Fix"),
+        pytest.param(
+            dict(hidden_units=0),
+            "`hidden_units` must be 1 or more without direct connections",
+            id="no hidden units",
+        ),
+        pytest.param(dict(dropout=1.0), r"`dropout` must be in \[0, 1\)", id="dropout of all"),
+        pytest.param(
+            dict(weight_decay=-1e-3), "`weight_decay` must be", id="negative weight decay"
+        ),
+        pytest.param(dict(order=1), "`order` must be", id="order 1"),
+        pytest.param(
+            dict(boundary="line"),
+            "`boundary` must be one of sentence, text, stream",
+            id="an unknown boundary",
+        ),
+        pytest.param(
+            dict(dtype="float16"), "`dtype` must be float32, .* Received: float16", id="float16"
+        ),
+        pytest.param(
+            dict(dtype="mixed_float16"),
+            "`dtype` must be float32, .* Received: float16",
+            id="mixed_float16",
+        ),
+        pytest.param(
+            dict(output="nce"),
+            r"`output` must be left out: .* Fix: .*ContextNetwork\(hidden=",
+            id="an output layer",
+        ),
+        pytest.param(
+            dict(averages_after=2),
+            "`averages_after` must be left out: .* Received: 2. Fix",
+            id="averages",
+        ),
     ],
 )
 def test_options_of_nplm(options, message):
@@ -192,11 +216,15 @@ def write(path, content):
     return path
 
 
+def read_text():
+    yield TEXT
+
+
 def test_orders_of_no_word(tmp_path):
     with refuses("`order`"):
         ngrams.kneser_ney(TEXT, V, 0)
     with refuses("`order`"):
-        ngrams.kneser_ney_on_disk(tmp_path / "model", lambda: iter([TEXT]), 6, V, 0)
+        ngrams.kneser_ney_on_disk(tmp_path / "model", read_text, len(TEXT), V, 0)
 
 
 def test_texts_without_words():
@@ -217,17 +245,12 @@ def test_classes_that_do_not_fit_the_text():
         ngrams.exchange_classes(TEXT, V, 1, start=CLASSES)
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("the\t0\ncat\tone\n", "line 2: expected a word, a tab and the number"),
-        ("a\t0\n", "must have classes of words in the vocabulary"),
-    ],
-)
-def test_files_of_classes(text, message, tmp_path):
-    path = write(tmp_path / "classes", text.encode())
-    with refuses(message):
-        ngrams.load_classes(path, Vocabulary(["the", "cat"]))
+def test_files_of_classes(tmp_path):
+    words = Vocabulary(["the", "cat"])
+    with refuses("line 2: expected a word, a tab and the number"):
+        ngrams.load_classes(write(tmp_path / "no number", b"the\t0\ncat\tone\n"), words)
+    with refuses("must have classes of words in the vocabulary"):
+        ngrams.load_classes(write(tmp_path / "other words", b"a\t0\n"), words)
 
 
 def test_a_token_of_probability_0_in_every_model():
@@ -273,7 +296,14 @@ def test_parts_of_a_mixture():
         fit_mixture([UNIFORM, UNIFORM], TEXT, "sentence")
 
 
-@pytest.mark.parametrize("weights", [[0.5, 0.6], [-0.5, 1.5], [np.nan, 1.0]])
+@pytest.mark.parametrize(
+    "weights",
+    [
+        pytest.param([0.5, 0.6], id="above 1"),
+        pytest.param([-0.5, 1.5], id="negative"),
+        pytest.param([np.nan, 1.0], id="nan"),
+    ],
+)
 def test_weights_of_a_mixture(weights):
     with refuses("`weights` must be 0 or more and sum to 1"):
         Mixture([UNIFORM, UNIFORM], weights)

@@ -24,7 +24,8 @@ from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
 from keras_nplm.models.ngrams.tables import ContextTrie
 
-V, LISTED = 13, 8  # ids 4 to 7 are the words of the list
+V = 13
+LISTED = 8  # ids 4 to 7 are the words of the list
 
 
 def _text(seed: int, number: int = 400) -> np.ndarray:
@@ -89,7 +90,11 @@ def _check(model: Shortlist, contexts: np.ndarray, expected: np.ndarray) -> None
 
 @pytest.mark.parametrize(
     "background, boundary",
-    [("kneser-ney-2", "stream"), ("mixture", "stream"), ("kneser-ney-4", "sentence")],
+    [
+        pytest.param("kneser-ney-2", "stream", id="a lower order, looked up"),
+        pytest.param("mixture", "stream", id="a mixture, summed"),
+        pytest.param("kneser-ney-4", "sentence", id="a higher order, in sentences"),
+    ],
 )
 def test_probabilities_follow_the_formulas_and_sum_to_1(background, boundary):
     model = Shortlist(_network(3, boundary), _background(background, boundary))

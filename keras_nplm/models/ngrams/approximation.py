@@ -17,10 +17,10 @@ from keras_nplm.models.ngrams.tables import find, find_followers
 
 ORDER = 3  # higher orders gain little: most longer contexts of a new text were never seen
 MIN_EXPECTED_COUNT = 0.02
-_UNSEEN_SHARE = 0.02  # of a new text's tokens, after contexts that list no n-gram
+UNSEEN_SHARE = 0.02  # of a new text's tokens, after contexts that list no n-gram
 _FITTING_ROUNDS = 8
 _BLOCK_NUMBERS = 1 << 21  # probabilities in a block
-_MAX_BLOCK_SIZE = 1024  # contexts in a block
+MAX_BLOCK_SIZE = 1024  # contexts in a block
 
 
 def approximate(
@@ -84,7 +84,7 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
     for _ in range(_FITTING_ROUNDS):
         weight = context * above / backoff_mass(before, unigram[words], size)  # P(v) γ(v)
         used = weight.sum() - np.bincount(words, weight[before], minlength=size)
-        unigram = (rest + _UNSEEN_SHARE * marginal) / (used + _UNSEEN_SHARE)
+        unigram = (rest + UNSEEN_SHARE * marginal) / (used + UNSEEN_SHARE)
         unigram /= unigram.sum()
     log_unigram = compute_logs(unigram)
     return BackoffModel.normalised(
@@ -127,7 +127,7 @@ def _expect_counts(
     never = np.setdiff1d(np.arange(size), predicted_ids(size, boundary))
     unigram = np.zeros(size)
     tables = [_ExpectedCounts(keys, size, min_count) for keys in text.keys[1:]]
-    block_size = max(1, min(_MAX_BLOCK_SIZE, _BLOCK_NUMBERS // size))
+    block_size = max(1, min(MAX_BLOCK_SIZE, _BLOCK_NUMBERS // size))
     with open_progress("Expected counts", len(contexts), " contexts") as progress:
         for block in row_blocks(len(contexts), block_size):
             log_probs = model.next_log_probs(contexts[block])

@@ -24,7 +24,7 @@ _LN10 = np.log(10)
 _LOG10_ZERO = -99.0  # by convention, the log10 of probability 0
 _ROUNDING = 0.01  # relative, by which the probabilities after a context may sum to more than 1
 _DIGITS = 1e-3  # the same for what a back-off weight multiplies: some tools write four digits
-_BLOCK = 1 << 16  # n-grams that are written at a time
+BLOCK_NGRAMS = 1 << 16  # n-grams that are written at a time
 _UNK = "<UNK>"  # as some tools write <unk>
 _NO_UNK = -100.0  # KenLM's log10 P of out-of-vocabulary words where a file has no <unk>
 
@@ -71,7 +71,7 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
     is_listed = np.isfinite(model.unigrams)
     is_listed[[BOS_ID, EOS_ID]] = True
     for order, keys in enumerate(model.keys, start=2):
-        for block in row_blocks(len(keys), _BLOCK):
+        for block in row_blocks(len(keys), BLOCK_NGRAMS):
             is_listed[model.ngrams(order, block)] = True
     unigrams = np.flatnonzero(is_listed)
     numbers = [len(unigrams), *map(len, model.keys)]
@@ -91,7 +91,7 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
         for order in range(1, highest + 1):
             file.write(f"\n\\{order}-grams:\n")
             has_backoffs = order < min(highest, model.order)
-            for block in row_blocks(numbers[order - 1], _BLOCK):
+            for block in row_blocks(numbers[order - 1], BLOCK_NGRAMS):
                 if order == 1:
                     ids = unigrams[block, None]
                     log_probs = model.unigrams[unigrams[block]]

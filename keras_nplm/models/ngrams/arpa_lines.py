@@ -13,7 +13,7 @@ import numpy as np
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import MAX_LINE_BYTES, SPACES, decode, split_fields
 
-_BLOCK = 1 << 20  # bytes that are read at a time
+BLOCK_BYTES = 1 << 20  # bytes that are read at a time
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
@@ -41,8 +41,8 @@ class ArpaLines:
 
     def _read_block(self) -> bool:
         """Read the next block of whole lines, and return whether there was one."""
-        data = self._file.read(_BLOCK) + self._file.readline(MAX_LINE_BYTES + 1)
-        if len(data) > MAX_LINE_BYTES + _BLOCK:
+        data = self._file.read(BLOCK_BYTES) + self._file.readline(MAX_LINE_BYTES + 1)
+        if len(data) > MAX_LINE_BYTES + BLOCK_BYTES:
             number = self.number + data.count(b"\n") + 1
             raise self.error(number, f"a line of at most {MAX_LINE_BYTES:,} bytes", "a longer line")
         text = decode(self.path, data, self._position)

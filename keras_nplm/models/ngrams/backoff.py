@@ -22,7 +22,7 @@ from keras_nplm.models.ngrams.tables import (
 _MIN_MASS = 1e-9  # of the words that a context does not list
 MAPPED_FROM = 1 << 28  # bytes of a file from which its tables are memory-mapped
 # bytes of a mapped file whose pages are dropped after use, or else all of it stays in memory
-_FREED_FROM = 1 << 31
+FREED_FROM = 1 << 31
 _ROUNDING = 1e-3  # by which a log-probability may be above 0
 
 
@@ -93,7 +93,7 @@ class BackoffModel(NgramModel):
                 # an n-gram that is not listed has the place -1: there is the last flag, False
                 is_used = used_ngrams[k + 1][place]
                 lengths[rows[is_used]] = k + 2
-            free_mapped_pages(self.keys[k], _FREED_FROM)
+            free_mapped_pages(self.keys[k], FREED_FROM)
         return log_prob, lengths
 
     @property
@@ -150,7 +150,7 @@ class BackoffModel(NgramModel):
                 for block in iterate_blocks(keys):
                     endings.append(self._find_unlisted_endings(k, block))
             unlisted[k - 3] = np.unique(np.concatenate(endings))
-            free_mapped_pages(self.keys[k - 2], _FREED_FROM)
+            free_mapped_pages(self.keys[k - 2], FREED_FROM)
         return unlisted
 
     def _find_unlisted_endings(self, k: int, keys: np.ndarray) -> np.ndarray:
@@ -171,7 +171,7 @@ class BackoffModel(NgramModel):
             owner, places = find_followers(self.keys[k], nodes, self.vocabulary_size)
             words = self.keys[k][places] % self.vocabulary_size
             log_probs[rows[owner], words] = self.log_probs[k][places]
-            free_mapped_pages(self.keys[k], _FREED_FROM)
+            free_mapped_pages(self.keys[k], FREED_FROM)
         return log_probs
 
     @classmethod

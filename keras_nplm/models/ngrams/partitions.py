@@ -22,8 +22,8 @@ from keras_nplm.data.ngram_arrays import ngram_blocks
 from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.sorting import sort_ngrams
 
-_BLOCK = 1 << 19  # numbers, or tokens with their n-grams, that are read at a time
-_IN_MEMORY = 1 << 20  # bytes of a column that need no file
+BLOCK = 1 << 19  # numbers, or tokens with their n-grams, that are read at a time
+IN_MEMORY = 1 << 20  # bytes of a column that need no file
 # iterates over n-grams, int32 [B, n], from the beginning
 _Blocks = Callable[[], Iterator[np.ndarray]]
 
@@ -53,8 +53,7 @@ class DiskColumn:
     def blocks(self) -> Iterator[np.ndarray]:
         self.rewind()
         return (
-            self.read(min(_BLOCK, len(self) - block.start))
-            for block in row_blocks(len(self), _BLOCK)
+            self.read(min(BLOCK, len(self) - block.start)) for block in row_blocks(len(self), BLOCK)
         )
 
     def close(self) -> None:
@@ -71,7 +70,7 @@ class TemporaryColumns(contextlib.ExitStack):
         self._directory = directory
 
     def open_file(self) -> IO[bytes]:
-        return tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._directory))
+        return tempfile.SpooledTemporaryFile(IN_MEMORY, dir=str(self._directory))
 
     def add(self, dtype: Any) -> DiskColumn:
         return DiskColumn(self.enter_context(self.open_file()), dtype)
@@ -121,7 +120,7 @@ class PartitionedCounts:
         self._columns = columns
         self._max_rows = max_rows
         self._update = update
-        self._block = min(_BLOCK, max_rows)
+        self._block = min(BLOCK, max_rows)
         self.contexts = [columns.add(np.int64) for _ in range(2, order)]
         self.keys = [columns.add(np.int64) for _ in range(order)]
         self.counts = [columns.add(np.int64) for _ in range(order)]

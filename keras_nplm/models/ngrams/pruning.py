@@ -23,8 +23,8 @@ def prune(
     """Prune a back-off n-gram model: remove n-grams whose removal raises perplexity by less than a
     threshold.
 
-    Each n-gram is weighed by Stolcke's formula (see `_Order.compute_changes`) as if all others
-    stayed, and again as others go. Unigrams stay, and the beginning and the ending of a kept
+    Each n-gram is weighed by Stolcke's formula (see `WeighedOrder.compute_changes`) as if all
+    others stayed, and again as others go. Unigrams stay, and the beginning and the ending of a kept
     n-gram. P(h) is the model's own: right where lower orders are marginals, as in the result of
     `approximate`, and poor for Kneser-Ney.
 
@@ -52,7 +52,7 @@ def prune(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Order:
+class WeighedOrder:
     """The n-grams h w of one order: the context number of h, P(w|h), P(w|h') and P(h), [N] each."""
 
     nodes: np.ndarray
@@ -85,8 +85,8 @@ class _Order:
             entropy = of_word - above * (log_gamma_without - log_gamma)
         return np.expm1(self.history * np.where(p > 0, entropy, 0.0)), above
 
-    def take(self, places: np.ndarray) -> "_Order":
-        return _Order(
+    def take(self, places: np.ndarray) -> "WeighedOrder":
+        return WeighedOrder(
             self.nodes[places],
             self.p[places],
             self.q[places],
@@ -122,7 +122,7 @@ class _Order:
         return kept
 
 
-def weigh_orders(model: BackoffModel) -> list[_Order]:
+def weigh_orders(model: BackoffModel) -> list[WeighedOrder]:
     """Find P(w|h), P(w|h') and P(h) of the n-grams of each order from 2 on."""
     orders = []
     log_unigrams = model.unigrams.astype(np.float64)
@@ -137,7 +137,7 @@ def weigh_orders(model: BackoffModel) -> list[_Order]:
         nodes = keys // model.vocabulary_size
         p = np.exp(model.log_probs[k - 2], dtype=np.float64)
         q = np.exp(compute_backoff_log_probs(model, k))
-        orders.append(_Order(nodes, p, q, np.exp(history)[nodes], len(words)))
+        orders.append(WeighedOrder(nodes, p, q, np.exp(history)[nodes], len(words)))
     return orders
 
 
@@ -159,7 +159,7 @@ def _find_needs(model: BackoffModel) -> list[np.ndarray]:
 
 
 def _select(
-    orders: list[_Order], needs: list[np.ndarray], kept: list[np.ndarray], threshold: float
+    orders: list[WeighedOrder], needs: list[np.ndarray], kept: list[np.ndarray], threshold: float
 ) -> list[np.ndarray]:
     """Return which n-grams of `kept` stay, bool [N_k] for k = 2 … n."""
     kept = list(kept)
@@ -174,7 +174,7 @@ def _select(
 
 
 def _select_at_most(
-    orders: list[_Order],
+    orders: list[WeighedOrder],
     needs: list[np.ndarray],
     kept: list[np.ndarray],
     max_ngrams: int,

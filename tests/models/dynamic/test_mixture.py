@@ -47,7 +47,10 @@ def _plain_loop(
     return np.array(result)
 
 
-@pytest.mark.parametrize("cuts", [(), (5, 6, 20)])
+@pytest.mark.parametrize(
+    "cuts",
+    [pytest.param((), id="read at once"), pytest.param((5, 6, 20), id="read in parts")],
+)
 def test_weights_follow_the_text(cuts):
     models = _parts()
     columns = np.stack(
@@ -93,6 +96,16 @@ def test_networks_learn_within_mixtures_and_short_lists():
     expected = np.log(np.exp(np.stack([*alone, of_uniform], axis=1)) @ mixture.weights[0])
     assert np.allclose(dynamic, expected, atol=1e-6)
     assert np.abs(dynamic - mixture.log_prob(*arguments)).max() > 0.05
+
+
+def test_a_reset_reaches_the_network_of_a_short_list():
+    shortlist = Shortlist(_build_listed(), kneser_ney(TEXT, V, 2))
+    settings = DynamicSettings(chunk=5, rate=0.5)
+    dynamic = make_dynamic(Mixture([shortlist, Uniform(V)], [0.6, 0.4]), settings)
+    first = dynamic.log_prob(NGRAMS[:, :-1], NGRAMS[:, -1])
+    assert not np.allclose(dynamic.log_prob(NGRAMS[:, :-1], NGRAMS[:, -1]), first)
+    dynamic.reset()
+    np.testing.assert_array_equal(dynamic.log_prob(NGRAMS[:, :-1], NGRAMS[:, -1]), first)
 
 
 @pytest.mark.long

@@ -126,8 +126,11 @@ def _read_plainly(model: NPLM, ngrams: np.ndarray, chunk: int, rate: float, scal
 @pytest.mark.parametrize(
     "factors",
     [
-        pytest.param({}, marks=pytest.mark.long),
-        {"embedding": 0.5, "hidden": 2.0, "output": 0.0, "biases": 4.0},
+        pytest.param({}, marks=pytest.mark.long, id="one rate"),
+        pytest.param(
+            {"embedding": 0.5, "hidden": 2.0, "output": 0.0, "biases": 4.0},
+            id="a factor for each group",
+        ),
     ],
 )
 def test_sgd_is_the_plain_loop(factors):
@@ -143,7 +146,10 @@ def test_sgd_is_the_plain_loop(factors):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("cuts", [(), (3, 4, 30)])
+@pytest.mark.parametrize(
+    "cuts",
+    [pytest.param((), id="read at once"), pytest.param((3, 4, 30), id="read in parts")],
+)
 def test_the_trained_network_keeps_a_share_of_the_probability(cuts):
     model = _build_network()
     settings = DynamicSettings(chunk=4, rate=0.7)
@@ -183,14 +189,14 @@ def test_steps_in_units_of_the_training_gradient():
 @pytest.mark.parametrize(
     "build",
     [
-        _build_shortlist,
-        pytest.param(_build_pointer, marks=pytest.mark.long),
-        pytest.param(_build_paper, marks=pytest.mark.long),
-        pytest.param(_build_tied, marks=pytest.mark.long),
-        pytest.param(_build_low_rank, marks=pytest.mark.long),
-        pytest.param(_build_nce, marks=pytest.mark.long),
-        pytest.param(_build_adaptive, marks=pytest.mark.long),
-        pytest.param(_build_energy, marks=pytest.mark.long),
+        pytest.param(_build_shortlist, id="short-list"),
+        pytest.param(_build_pointer, marks=pytest.mark.long, id="pointer"),
+        pytest.param(_build_paper, marks=pytest.mark.long, id="paper"),
+        pytest.param(_build_tied, marks=pytest.mark.long, id="tied"),
+        pytest.param(_build_low_rank, marks=pytest.mark.long, id="low rank"),
+        pytest.param(_build_nce, marks=pytest.mark.long, id="noise-contrastive"),
+        pytest.param(_build_adaptive, marks=pytest.mark.long, id="adaptive"),
+        pytest.param(_build_energy, marks=pytest.mark.long, id="energy"),
     ],
 )
 def test_every_network_learns_after_it_predicts(build):

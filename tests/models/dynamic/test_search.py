@@ -16,19 +16,14 @@ def _find(rule: str = "rms", best_rate: float = 0.2, chunks: dict | None = None)
     """Search where the perplexity is a bowl around the best rate, times a factor of the chunk; 100
     without steps.
     """
+    factors = {16: 1.1, 64: 1.1, **(chunks or {})}
 
     def evaluate(settings: DynamicSettings) -> np.ndarray:
         if not settings.rate:
             return np.full(9, -math.log(100))
         distance = math.log2(settings.rate / (best_rate * math.sqrt(settings.chunk / 32)))
-        return np.full(
-            9,
-            -math.log(
-                50
-                * (1 + 0.05 * distance**2)
-                * ({16: 1.1, 64: 1.1} | (chunks or {})).get(settings.chunk, 1)
-            ),
-        )
+        perplexity = 50 * (1 + 0.05 * distance**2) * factors.get(settings.chunk, 1)
+        return np.full(9, -math.log(perplexity))
 
     best, measured = find_settings(evaluate, rule)
     assert best == min(measured, key=measured.__getitem__) or chunks
@@ -38,10 +33,12 @@ def _find(rule: str = "rms", best_rate: float = 0.2, chunks: dict | None = None)
 @pytest.mark.parametrize(
     "chunks, chunk",
     [
-        ({16: 0.994}, 16),  # a smaller chunk costs time: it must be worth half a percent
-        ({16: 0.996}, 32),
-        ({64: 1.004}, 64),  # a larger chunk saves time: it may cost half a percent
-        ({64: 1.006}, 32),
+        # a smaller chunk costs time: it must be worth half a percent
+        pytest.param({16: 0.994}, 16, id="a smaller chunk that is much better"),
+        pytest.param({16: 0.996}, 32, id="a smaller chunk that is little better"),
+        # a larger chunk saves time: it may cost half a percent
+        pytest.param({64: 1.004}, 64, id="a larger chunk that is little worse"),
+        pytest.param({64: 1.006}, 32, id="a larger chunk that is much worse"),
     ],
 )
 def test_chunk_is_chosen_by_its_worth(chunks, chunk):
@@ -91,7 +88,13 @@ def test_a_share_of_the_trained_network_allows_larger_steps():
     assert measured[best] < 0.97 * min(map(measure, alone))
 
 
-@pytest.mark.parametrize("chunks, readings", [({16: 0.9}, 5), ({64: 0.9}, 6)])
+@pytest.mark.parametrize(
+    "chunks, readings",
+    [
+        pytest.param({16: 0.9}, 5, id="the smaller chunk is best"),
+        pytest.param({64: 0.9}, 6, id="the larger chunk is best"),
+    ],
+)
 def test_a_search_reads_the_text_at_most_six_times(chunks, readings):
     asked = []
 
@@ -109,12 +112,20 @@ def test_a_search_reads_the_text_at_most_six_times(chunks, readings):
     assert not any(settings.static_share for settings in asked)
 
 
-def test_no_step_is_a_candidate():
-    assert find_settings(lambda settings: np.full(9, -settings.rate), "sgd")[0].rate == 0
-    assert (
-        find_settings(lambda settings: np.full(9, np.nan if settings.rate else -1.0), "sgd")[0].rate
-        == 0
-    )
+def test_no_step_is_taken_where_steps_are_worse():
+    def read(settings: DynamicSettings) -> np.ndarray:
+        return np.full(9, -settings.rate)
+
+    best, _ = find_settings(read, "sgd")
+    assert best.rate == 0
+
+
+def test_no_step_is_taken_where_steps_diverge():
+    def read(settings: DynamicSettings) -> np.ndarray:
+        return np.full(9, np.nan if settings.rate else -1.0)
+
+    best, _ = find_settings(read, "sgd")
+    assert best.rate == 0
 
 
 def test_mean_squares_of_a_short_list_are_those_of_its_outputs():

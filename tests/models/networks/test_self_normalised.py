@@ -152,7 +152,7 @@ def test_scores_are_the_logits(build):
 
 
 def test_figures_of_log_z(monkeypatch):
-    monkeypatch.setattr("keras_nplm.models.evaluation._BLOCK_SIZE", 7)
+    monkeypatch.setattr("keras_nplm.models.evaluation.BLOCK_SIZE", 7)
     model = build_network(boundary="stream")
     ids = np.random.default_rng(3).integers(4, V, 50).astype(np.int32)
     padded = np.concatenate([np.zeros(3, int), ids])

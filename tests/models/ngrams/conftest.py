@@ -15,20 +15,23 @@ def texts():
 
     With the boundary `"text"` every third sentence begins a document.
     """
-
-    def close(words):
-        return [*words, 3]
-
-    def join(sentences):
-        return np.concatenate(sentences).astype(np.int32)
-
-    def begin_documents(ids):
-        return np.insert(ids, np.flatnonzero(ids == 3)[::3] + 1, 2)
-
     words = st.lists(st.sampled_from([1, *range(4, 8)]), min_size=1, max_size=9)
-    ids = st.lists(words.map(close), min_size=1, max_size=12).map(join)
-    documents = ids.map(begin_documents)
-    return {"stream": ids, "sentence": ids, "text": documents}.__getitem__
+    ids = st.lists(words, min_size=1, max_size=12).map(_join_sentences)
+
+    def draw_texts(boundary):
+        return ids.map(_begin_documents) if boundary == "text" else ids
+
+    return draw_texts
+
+
+def _join_sentences(sentences):
+    closed = [[*words, 3] for words in sentences]
+    return np.concatenate(closed).astype(np.int32)
+
+
+def _begin_documents(ids):
+    ends = np.flatnonzero(ids == 3)
+    return np.insert(ids, ends[::3] + 1, 2)
 
 
 @pytest.fixture(scope="session")

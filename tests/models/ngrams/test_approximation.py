@@ -78,9 +78,16 @@ def _plain(model, ids, order, boundary, least):
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-@pytest.mark.parametrize("order, rows", [(2, 1000), (3, 1), (4, 7)])
+@pytest.mark.parametrize(
+    "order, rows",
+    [
+        pytest.param(2, 1000, id="bigrams in one block"),
+        pytest.param(3, 1, id="trigrams, a context at a time"),
+        pytest.param(4, 7, id="four-grams in blocks of 7"),
+    ],
+)
 def test_probabilities_are_those_of_plain_loops(boundary, order, rows, monkeypatch):
-    monkeypatch.setattr(approximation, "_MAX_BLOCK_SIZE", rows)
+    monkeypatch.setattr(approximation, "MAX_BLOCK_SIZE", rows)
     toy = Toy(4)
     ours = _listed(approximate(toy, _text(boundary), order, boundary, 0.4))
     plain = _plain(toy, _text(boundary), order, boundary, 0.4)
@@ -92,7 +99,7 @@ def test_probabilities_are_those_of_plain_loops(boundary, order, rows, monkeypat
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_fitted_unigrams_keep_the_marginals(boundary, monkeypatch):
-    monkeypatch.setattr(approximation, "_UNSEEN_SHARE", 1e-9)
+    monkeypatch.setattr(approximation, "UNSEEN_SHARE", 1e-9)
     words = [1, *range(4, 12)]
     end = boundary == "sentence"
     together = np.random.default_rng(1).exponential(1, (len(words) + end,) * 2) ** 3

@@ -78,10 +78,17 @@ def _log10(model: BackoffModel, vocabulary: Vocabulary, words: str) -> float:
 
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])
-@pytest.mark.parametrize("threshold, block", [(0, 1), (0, 1 << 20), (1e-3, 20)])
+@pytest.mark.parametrize(
+    "threshold, block",
+    [
+        pytest.param(0, 1, id="a line at a time"),
+        pytest.param(0, 1 << 20, id="in one block"),
+        pytest.param(1e-3, 20, id="pruned and compressed, some lines at a time"),
+    ],
+)
 def test_written_models_are_read_back(tmp_path, monkeypatch, boundary, threshold, block):
-    monkeypatch.setattr(arpa_lines, "_BLOCK", block)
-    monkeypatch.setattr(arpa, "_BLOCK", block)
+    monkeypatch.setattr(arpa_lines, "BLOCK_BYTES", block)
+    monkeypatch.setattr(arpa, "BLOCK_NGRAMS", block)
     vocabulary = Vocabulary(WORDS)
     name = "model.arpa.gz" if threshold else "model.arpa"
     model = prune(kneser_ney(_text(boundary), len(vocabulary), 4, boundary), threshold)
@@ -101,35 +108,50 @@ def test_written_models_are_read_back(tmp_path, monkeypatch, boundary, threshold
 
 UNIGRAMS = "\\data\\\nngram 1=3\n\n\\1-grams:\n-1\t<s>\n-1\t</s>\n-0.5\ta\t0\n\n\\end\\\n"
 POSITIVE = (
-    "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n-99 </s>\n-0.30103 "
-    "a "
-    "0.2552725\n-0.30103 b\n\n"
+    "\\data\\\nngram 1=4\nngram 2=1\n\n"
+    "\\1-grams:\n-99 <s>\n-99 </s>\n-0.30103 a 0.2552725\n-0.30103 b\n\n"
+    "\\2-grams:\n-1 a a\n\n\\end\\\n"
 )
-FOURGRAM = SRILM.replace("ngram 3=1", "ngram 3=1\nngram 4=1").replace(
-    "sat on the", "sat on the\t-0.5"
+FOURGRAM = (
+    SRILM.replace("ngram 3=1", "ngram 3=1\nngram 4=1")
+    .replace("sat on the", "sat on the\t-0.5")
+    .replace("\\end\\", "\\4-grams:\n-0.2\t<s> sat on the\n\n\\end\\")
 )
-ANSWERS = [
-    (SRILM, "<s> the cat", -0.05 - 0.25),  # backed off from <s> the
-    (SRILM, "sat on the", -0.1),  # though sat on is no bigram of the file
-    (SRILM, "the cat sat", -0.3),  # the cat has no back-off: 0
-    (SRILM, "cat sat cat", -0.15 - 0.5),
-    (SRILM, "on dog", -0.1 - 1.1),
-    (SRILM, "the </s>", -0.3 - 0.7),
-    (SRILM, "the <s>", -np.inf),
-    (SRILM.replace("-0.25\tthe cat", "-99\tthe cat"), "the cat", -np.inf),  # listed: no back-off
-    (SRILM.replace("<unk>", "<UNK>"), "on dog", -0.1 - 1.1),
-    (UNIGRAMS, "a a", -0.5),
-    (POSITIVE + "\\2-grams:\n-1 a a\n\n\\end\\\n", "a b", np.log10(0.9)),  # 1.8 · 0.5
-    (
-        FOURGRAM.replace("\\end\\", "\\4-grams:\n-0.2\t<s> sat on the\n\n\\end\\"),
-        "sat on the cat",
-        -0.5 - 0.25,
-    ),
-]
 
 
-@pytest.mark.parametrize("text, words, expected", ANSWERS)
-def test_files_of_other_tools_are_read(read, text, words, expected):
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        pytest.param("<s> the cat", -0.05 - 0.25, id="backed off from <s> the"),
+        pytest.param("sat on the", -0.1, id="sat on is no bigram of the file"),
+        pytest.param("the cat sat", -0.3, id="the cat has no back-off"),
+        pytest.param("cat sat cat", -0.15 - 0.5, id="backed off to a unigram"),
+        pytest.param("on dog", -0.1 - 1.1, id="an unknown word"),
+        pytest.param("the </s>", -0.3 - 0.7, id="the end"),
+        pytest.param("the <s>", -np.inf, id="the beginning is never predicted"),
+    ],
+)
+def test_files_of_srilm_are_read(read, words, expected):
+    model, vocabulary = read(SRILM)
+    assert _log10(model, vocabulary, words) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text, words, expected",
+    [
+        pytest.param(
+            SRILM.replace("-0.25\tthe cat", "-99\tthe cat"),
+            "the cat",
+            -np.inf,
+            id="a listed n-gram of probability 0 does not back off",
+        ),
+        pytest.param(SRILM.replace("<unk>", "<UNK>"), "on dog", -0.1 - 1.1, id="<UNK> in capitals"),
+        pytest.param(UNIGRAMS, "a a", -0.5, id="unigrams alone"),
+        pytest.param(POSITIVE, "a b", np.log10(1.8 * 0.5), id="a back-off weight above 1"),
+        pytest.param(FOURGRAM, "sat on the cat", -0.5 - 0.25, id="four orders"),
+    ],
+)
+def test_forms_of_other_tools_are_read(read, text, words, expected):
     model, vocabulary = read(text)
     assert _log10(model, vocabulary, words) == pytest.approx(expected, abs=1e-6)
 
@@ -141,21 +163,23 @@ def test_words_that_only_the_vocabulary_has_are_unknown_words(read):
     )
 
 
+WITH_BLANKS = SRILM.replace("\n-0.5\tcat", "\n\n \t\n-0.5\tcat").replace(
+    "\t-0.05\n", "\t-0.05 \n\n"
+)
+
+
 @pytest.mark.parametrize(
     "text",
     [
         pytest.param("\ufeff" + SRILM[SRILM.index("\\data") :], id="a byte order mark"),
         pytest.param(SRILM.replace("\n", "\r\n"), id="line ends of Windows"),
+        pytest.param(WITH_BLANKS, id="blank lines and blanks at the end"),
         pytest.param(
-            SRILM.replace("\n-0.5\tcat", "\n\n \t\n-0.5\tcat").replace("\t-0.05\n", "\t-0.05 \n\n"),
-            id="blank lines",
-        ),
-        pytest.param(
-            SRILM.replace("sat on the", "sat on the\t0"), id="a back-off of the highest order"
+            SRILM.replace("sat on the", "sat on the\t0"), id="a back-off of 0 of the highest order"
         ),
     ],
 )
-def test_forms_that_other_tools_read_are_read(read, text):
+def test_forms_that_other_tools_read_are_the_same_model(read, text):
     one, words = read(SRILM)
     two, same = read(text)
     assert words == same and one.num_ngrams == two.num_ngrams
@@ -165,33 +189,90 @@ def test_forms_that_other_tools_read_are_read(read, text):
         np.testing.assert_array_equal(found, expected)
 
 
-MALFORMED = [  # text, what replaces it, and words of the message
-    (SRILM, "", "An ARPA file must have the line .*data"),
-    ("ngram 2=4", "ngram 3=4", "line 5: expected ngram 2=NUMBER"),
-    ("ngram 2=4", "ngram 2=3", "line 21: expected the end of the 3 2-grams"),
-    ("ngram 2=4", "ngram 2=5", "expected log10 probability, 2 words and perhaps log10 back"),
-    (
+MALFORMED = [  # a text of the file, what replaces it, and words of the message
+    pytest.param(SRILM, "", "An ARPA file must have the line .*data", id="an empty file"),
+    pytest.param(
+        "ngram 2=4", "ngram 3=4", "line 5: expected ngram 2=NUMBER", id="an order left out"
+    ),
+    pytest.param(
+        "ngram 2=4", "ngram 2=3", "line 21: expected the end of the 3 2-grams", id="too many"
+    ),
+    pytest.param(
+        "ngram 2=4",
+        "ngram 2=5",
+        "expected log10 probability, 2 words and perhaps log10 back",
+        id="too few",
+    ),
+    pytest.param(
         SRILM[SRILM.index("-0.3\tcat sat") :],
         "",
         "line 20: expected log10 probability, 2 words.*end of the file",
+        id="cut short",
     ),
-    ("-0.25\tthe cat", "-0.25\tthe", "line 19: expected log10 probability, 2 words"),
-    ("-0.25\tthe cat", "x\tthe cat", "line 19: expected a number. Received"),
-    ("cat sat\t-0.15", "cat sat\t1e400", "line 20: expected a number"),
-    ("-0.25\tthe cat", "0.25\tthe cat", "line 19: expected a log10 probability of 0 or less"),
-    ("the cat", "the dog", "line 19: expected words .*, and 'dog' is not one"),
-    ("on the\n\n", "the cat\n\n", "line 21: expected an n-gram that is not listed above"),
-    ("\\end\\\n", "", r"expected the line \\end\\. Received: the end of the file"),
-    ("sat on the", "sat on the\t-1", "line 24: expected no back-off, since 3 is"),
-    ("-0.2\n-0.6", "5\n-0.6", "line 12: expected a back-off with .* after 'cat' sum to 1"),
-    ("cat sat\t-0.15", "cat sat\t3", "line 20: expected a back-off with .* after 'cat sat'"),
+    pytest.param(
+        "-0.25\tthe cat",
+        "-0.25\tthe",
+        "line 19: expected log10 probability, 2 words",
+        id="a word left out",
+    ),
+    pytest.param(
+        "-0.25\tthe cat", "x\tthe cat", "line 19: expected a number. Received", id="no number"
+    ),
+    pytest.param(
+        "cat sat\t-0.15", "cat sat\t1e400", "line 20: expected a number", id="an infinite number"
+    ),
+    pytest.param(
+        "-0.25\tthe cat",
+        "0.25\tthe cat",
+        "line 19: expected a log10 probability of 0 or less",
+        id="a probability above 1",
+    ),
+    pytest.param(
+        "the cat",
+        "the dog",
+        "line 19: expected words .*, and 'dog' is not one",
+        id="a word without a unigram",
+    ),
+    pytest.param(
+        "on the\n\n",
+        "the cat\n\n",
+        "line 21: expected an n-gram that is not listed above",
+        id="an n-gram listed twice",
+    ),
+    pytest.param(
+        "\\end\\\n",
+        "",
+        r"expected the line \\end\\. Received: the end of the file",
+        id="without its end",
+    ),
+    pytest.param(
+        "sat on the",
+        "sat on the\t-1",
+        "line 24: expected no back-off, since 3 is",
+        id="a back-off of the highest order",
+    ),
+    pytest.param(
+        "-0.2\n-0.6",
+        "5\n-0.6",
+        "line 12: expected a back-off with .* after 'cat' sum to 1",
+        id="a large back-off of a word",
+    ),
+    pytest.param(
+        "cat sat\t-0.15",
+        "cat sat\t3",
+        "line 20: expected a back-off with .* after 'cat sat'",
+        id="a large back-off of two words",
+    ),
 ]
 
 
-@pytest.mark.parametrize("block", [1, 1 << 20])  # bytes of the file in memory
+@pytest.mark.parametrize(
+    "block",  # bytes of the file in memory
+    [pytest.param(1, id="line by line"), pytest.param(1 << 20, id="in one block")],
+)
 @pytest.mark.parametrize("old, new, message", MALFORMED)
 def test_malformed_files_are_refused_with_the_line(read, monkeypatch, block, old, new, message):
-    monkeypatch.setattr(arpa_lines, "_BLOCK", block)
+    monkeypatch.setattr(arpa_lines, "BLOCK_BYTES", block)
     assert old in SRILM
     with pytest.raises(InputError, match=message):
         read(SRILM.replace(old, new))

@@ -16,7 +16,9 @@ from keras_nplm.models.ngrams import deleted_interpolation
 V = 9  # <pad> <unk> <s> </s> and five words
 
 
-@pytest.mark.parametrize("back_off", [False, True])
+@pytest.mark.parametrize(
+    "back_off", [pytest.param(False, id="bins of the paper"), pytest.param(True, id="backed off")]
+)
 @settings(max_examples=25, deadline=None)
 @given(st.data(), st.sampled_from(["stream", "sentence", "text"]))
 def test_model_follows_the_formula(texts, list_events, pad_contexts, back_off, data, boundary):

@@ -86,18 +86,25 @@ Y = 100 / (100 + 2 * 40)
 @pytest.mark.parametrize(
     "counts, times, expected",
     [
-        (
+        pytest.param(
             [1, 2, 3, 4, 7],
             [100, 40, 20, 10, 5],
             [1 - 2 * Y * 0.4, 2 - 3 * Y * 0.5, 3 - 4 * Y * 0.5],
+            id="the formula",
         ),
         # as in KenLM's lmplz
-        ([1, 2, 3, 5], [100, 40, 20, 7], [1 - 2 * Y * 0.4, 2 - 3 * Y * 0.5, 3]),
-        ([2, 3, 5], [40, 20, 7], [0.5, 1, 1.5]),
-        ([1, 3, 5], [100, 20, 7], [0.5, 1, 1.5]),
-        ([1, 2, 5], [100, 40, 7], [0.5, 1, 1.5]),
-        ([1, 2, 3, 4], [1, 1, 1, 9], [0.5, 1, 1.5]),  # D_3 is negative
-        ([1, 2, 3, 4], [1, 1, 2, 1], [0.5, 1, 1.5]),  # D_2 = 0 would leave γ = 0
+        pytest.param(
+            [1, 2, 3, 5],
+            [100, 40, 20, 7],
+            [1 - 2 * Y * 0.4, 2 - 3 * Y * 0.5, 3],
+            id="no count of 4",
+        ),
+        pytest.param([2, 3, 5], [40, 20, 7], [0.5, 1, 1.5], id="no count of 1"),
+        pytest.param([1, 3, 5], [100, 20, 7], [0.5, 1, 1.5], id="no count of 2"),
+        pytest.param([1, 2, 5], [100, 40, 7], [0.5, 1, 1.5], id="no count of 3"),
+        pytest.param([1, 2, 3, 4], [1, 1, 1, 9], [0.5, 1, 1.5], id="D_3 is negative"),
+        # it would leave γ = 0
+        pytest.param([1, 2, 3, 4], [1, 1, 2, 1], [0.5, 1, 1.5], id="D_2 is 0"),
     ],
 )
 def test_discounts_are_those_of_chen_and_goodman_or_fall_back(counts, times, expected):

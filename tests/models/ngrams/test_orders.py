@@ -28,6 +28,7 @@ LINES = ["a b", "b c a", "c", "a", "b b a c"] * 4
 VOCABULARY = Vocabulary.build(LINES, tokenizer="whitespace")
 SIZE = len(VOCABULARY)
 HIGH = 9  # longer than the sentences
+TEXTS = ["b c a x", "a", "", "c c c c c c c c c"]
 CLASSES = np.array([0, 1, 2, 3, 4, 5, 4], np.int32)
 
 
@@ -38,20 +39,14 @@ def _encode(boundary="sentence"):
 IDS = _encode()
 
 
-def _estimate_kneser_ney(order):
-    return kneser_ney(IDS, SIZE, order)
+def _score(model):
+    """ln P of `TEXTS`."""
+    scores = LanguageModel(model, VOCABULARY, "whitespace").score(TEXTS, alone=True)
+    return [score.log_prob for score in scores]
 
 
 def _prune():
     return prune(kneser_ney(IDS, SIZE, HIGH), 1e-2)
-
-
-def _interpolate():
-    return deleted_interpolation(IDS, IDS, SIZE, HIGH)
-
-
-def _estimate_class_based():
-    return class_based(IDS, IDS, CLASSES, HIGH)
 
 
 def _prune_all(order):
@@ -69,23 +64,38 @@ def _mix(order):
     return fit_mixture([kneser_ney(IDS, SIZE, order), Uniform(SIZE, "sentence")], IDS, bins=bins)
 
 
-MODELS = [
-    pytest.param(functools.partial(_estimate_kneser_ney, HIGH), id="kneser-ney of order 9"),
-    pytest.param(functools.partial(_estimate_kneser_ney, 1), id="kneser-ney of order 1"),
-    pytest.param(_prune, id="pruned"),
-    pytest.param(functools.partial(_prune_all, 3), id="pruned to unigrams"),
-    pytest.param(functools.partial(_prune_all, 1), id="order 1, pruned"),
-    pytest.param(_approximate, id="approximated"),
-    pytest.param(_interpolate, id="deleted interpolation"),
-    pytest.param(_estimate_class_based, id="class-based"),
-    pytest.param(functools.partial(_mix, HIGH), id="mixed by frequency"),
-    pytest.param(functools.partial(_mix, 1), id="order 1, mixed by frequency"),
+MODELS = {
+    "kneser-ney of order 9": functools.partial(kneser_ney, IDS, SIZE, HIGH),
+    "kneser-ney of order 1": functools.partial(kneser_ney, IDS, SIZE, 1),
+    "pruned": _prune,
+    "pruned to unigrams": functools.partial(_prune_all, 3),
+    "order 1, pruned": functools.partial(_prune_all, 1),
+    "approximated": _approximate,
+    "deleted interpolation": functools.partial(deleted_interpolation, IDS, IDS, SIZE, HIGH),
+    "class-based": functools.partial(class_based, IDS, IDS, CLASSES, HIGH),
+    "mixed by frequency": functools.partial(_mix, HIGH),
+    "order 1, mixed by frequency": functools.partial(_mix, 1),
+}
+BACKOFF_MODELS = [
+    "kneser-ney of order 9",
+    "kneser-ney of order 1",
+    "pruned",
+    "pruned to unigrams",
+    "order 1, pruned",
+    "approximated",
+]
+SERVED = [
+    "kneser-ney of order 9",
+    "kneser-ney of order 1",
+    "pruned to unigrams",
+    "deleted interpolation",
+    "order 1, mixed by frequency",
 ]
 
 
-@pytest.mark.parametrize("build", MODELS)
-def test_models_with_empty_orders_are_distributions(build):
-    model = build()
+@pytest.mark.parametrize("name", MODELS)
+def test_models_with_empty_orders_are_distributions(name):
+    model = MODELS[name]()
     contexts = np.random.default_rng(0).choice([0, 1, 2, 4, 5, 6], (40, model.order - 1))
     log_probs = model.next_log_probs(contexts)
     np.testing.assert_allclose(np.exp(log_probs, dtype=np.float64).sum(axis=1), 1, atol=1e-5)
@@ -96,12 +106,12 @@ def test_models_with_empty_orders_are_distributions(build):
     assert 1 < evaluate(model, IDS)["perplexity"] < SIZE
 
 
-@pytest.mark.parametrize("build", [MODELS[0], MODELS[1], MODELS[3], MODELS[6], MODELS[9]])
-def test_served_graphs_have_empty_orders(build):
+@pytest.mark.parametrize("name", SERVED)
+def test_served_graphs_have_empty_orders(name):
     tf = pytest.importorskip("tensorflow")
     from keras_nplm.serving import build_graph
 
-    model = build()
+    model = MODELS[name]()
     graph = build_graph(model)
     contexts = (
         np.random.default_rng(0).choice([0, 1, 2, 4, 5, 6], (20, model.order - 1)).astype(np.int32)
@@ -113,12 +123,9 @@ def test_served_graphs_have_empty_orders(build):
     np.testing.assert_allclose(np.exp(found), np.exp(model.next_log_probs(contexts)), atol=1e-6)
 
 
-ARPA_MODELS = MODELS[:6]
-
-
-@pytest.mark.parametrize("build", ARPA_MODELS)
-def test_written_files_have_the_orders_with_ngrams(tmp_path, build):
-    model = build()
+@pytest.mark.parametrize("name", BACKOFF_MODELS)
+def test_written_files_have_the_orders_with_ngrams(tmp_path, name):
+    model = MODELS[name]()
     write_arpa(tmp_path / "model.arpa", model, VOCABULARY)
     text = (tmp_path / "model.arpa").read_text()
     header = [line for line in text.splitlines() if line.startswith("ngram ")]
@@ -127,32 +134,20 @@ def test_written_files_have_the_orders_with_ngrams(tmp_path, build):
     assert text.count("-grams:") == orders
     read, _ = read_arpa(tmp_path / "model.arpa", VOCABULARY)
     assert read.num_ngrams == [number for number in model.num_ngrams if number]
-    texts = ["b c a x", "a", "", "c c c c c c c c c"]
-    expected = [
-        score.log_prob
-        for score in LanguageModel(model, VOCABULARY, "whitespace").score(texts, alone=True)
-    ]
-    found = [
-        score.log_prob
-        for score in LanguageModel(read, VOCABULARY, "whitespace").score(texts, alone=True)
-    ]
-    assert found == pytest.approx(expected, rel=1e-5)
+    expected = _score(model)
+    assert _score(read) == pytest.approx(expected, rel=1e-5)
     ours = KenlmModel(tmp_path / "model.arpa")
-    assert [ours.score(text) * np.log(10) for text in texts] == pytest.approx(expected, rel=1e-5)
+    assert [ours.score(text) * np.log(10) for text in TEXTS] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("build", ARPA_MODELS)
-def test_kenlm_reads_the_written_files(tmp_path, build):
+@pytest.mark.parametrize("name", BACKOFF_MODELS)
+def test_kenlm_reads_the_written_files(tmp_path, name):
     real = pytest.importorskip("kenlm", reason="kenlm is not installed: pip install kenlm")
-    model = build()
+    model = MODELS[name]()
     write_arpa(tmp_path / "model.arpa", model, VOCABULARY)
     theirs = real.Model(str(tmp_path / "model.arpa"))
-    texts = ["b c a x", "a", "", "c c c c c c c c c"]
-    expected = [
-        score.log_prob
-        for score in LanguageModel(model, VOCABULARY, "whitespace").score(texts, alone=True)
-    ]
-    assert [theirs.score(text) * np.log(10) for text in texts] == pytest.approx(expected, rel=1e-5)
+    expected = _score(model)
+    assert [theirs.score(text) * np.log(10) for text in TEXTS] == pytest.approx(expected, rel=1e-5)
 
 
 def test_back_off_weights_below_an_empty_order_count(tmp_path):

@@ -15,7 +15,7 @@ TEXT = np.append(np.random.default_rng(0).choice([1, 4, 5, 6, 7, 8], 400), 3).as
 
 def test_memory_mapped_tables_give_the_same_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(backoff, "MAPPED_FROM", 0)
-    monkeypatch.setattr(backoff, "_FREED_FROM", 0)
+    monkeypatch.setattr(backoff, "FREED_FROM", 0)
     path = tmp_path / "ngrams.npz"
     contexts = np.random.default_rng(0).integers(4, V, (60, 3))
     model = kneser_ney(TEXT, V, 4, "stream")

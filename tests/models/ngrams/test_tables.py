@@ -8,7 +8,14 @@ from keras_nplm.models.ngrams.tables import ContextTrie, find, find_followers
 
 
 @pytest.mark.parametrize(
-    "number", [0, 9, tables.SORT_FROM - 1, tables.SORT_FROM, 2 * tables.SORT_FROM]
+    "number",
+    [
+        pytest.param(0, id="none"),
+        pytest.param(9, id="few"),
+        pytest.param(tables.SORT_FROM - 1, id="the most that are not sorted"),
+        pytest.param(tables.SORT_FROM, id="the fewest that are sorted"),
+        pytest.param(2 * tables.SORT_FROM, id="many"),
+    ],
 )
 def test_find_returns_the_place_of_each_key(number):
     random = np.random.default_rng(number)

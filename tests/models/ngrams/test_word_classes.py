@@ -25,11 +25,12 @@ def _class_likelihood(events, classes):
     for (g, h), n in bigrams.items():
         left[g] += n
         right[h] += n
+    return _sum_f(bigrams) - _sum_f(left) - _sum_f(right)
 
-    def add_up(counter):
-        return sum(n * math.log(n) for n in counter.values())
 
-    return add_up(bigrams) - add_up(left) - add_up(right)
+def _sum_f(counter):
+    """The sum of f(n) = n ln n over counts."""
+    return sum(n * math.log(n) for n in counter.values())
 
 
 @settings(max_examples=25, deadline=None)
@@ -43,10 +44,10 @@ def test_no_move_of_one_word_raises_the_likelihood(texts, list_events, data, num
         return
     moved = []
 
-    def record(sweep, number):
+    def record_moved(classes, number):
         moved.append(number)
 
-    classes = exchange_classes(ids, V, num_classes, boundary, after_sweep=record)
+    classes = exchange_classes(ids, V, num_classes, boundary, after_sweep=record_moved)
     assert classes[[0, 2, 3]].tolist() == [0, 2, 3]
     assert set(classes[[1, *range(4, V)]].tolist()) <= set(range(4, num_classes + 4))
     events = list(list_events(ids, 2, boundary))
