@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -38,7 +38,8 @@ PresetDirectory = Annotated[
 
 
 def _print_evaluation(result: dict) -> None:
-    print(format_figures(result))
+    with_all = "all" in result
+    print(f"{result['text']}: {format_figures(result, with_all)}")
     if reason := result.get("bits_per_character_missing"):
         print(f"bits per character: none. {reason}")
     if "accuracy" in result:
@@ -50,7 +51,7 @@ def _print_evaluation(result: dict) -> None:
         pairs = result["ln_z"].items()
         print("log Z:", ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in pairs))
     if "dynamic" in result:
-        print(f"dynamic: {format_figures(result['dynamic'])}")
+        print(f"dynamic: {format_figures(result['dynamic'], with_all)}")
 
 
 @printed_by(_print_evaluation)
@@ -66,6 +67,7 @@ def evaluate(
     by_order: Switch = False,
     ln_z: Switch = False,
     dynamic: Switch = False,
+    all: Switch = False,
 ) -> dict:
     """Compute the exact perplexity of a split or a text.
 
@@ -78,6 +80,7 @@ def evaluate(
         ln_z: report log Z; a self-normalised network has log Z close to 0
         dynamic: also evaluate a copy that learns from the text as it reads, with settings tuned on
             validation text
+        all: print the perplexity without <unk> and that per word, too; --json always has them
     """
     from keras_nplm.data.corpora.text_files import read_files
     from keras_nplm.data.unusual_text import warn_of_tokens
@@ -93,7 +96,11 @@ def evaluate(
         source = warn_of_tokens(model.tokenizer)(source)
     if dynamic:
         _ensure_dynamics(model, Path(directory))
-    return model.evaluate(source, _make_collectors(accuracy, by_order, ln_z), dynamic)
+    figures = model.evaluate(source, _make_collectors(accuracy, by_order, ln_z), dynamic)
+    figures["text"] = ", ".join(text) if text else f"{split or 'test'} split"
+    if all:
+        figures["all"] = True
+    return figures
 
 
 def _make_collectors(accuracy: bool, by_order: bool, ln_z: bool) -> "list[Collector]":
@@ -138,9 +145,15 @@ def _read_first(lines: Iterator[str]) -> Iterator[str]:
     return itertools.chain(list(itertools.islice(lines, 1)), lines)
 
 
+_SENTENCE_COLUMNS = ["ln P (nats)", "tokens", "<unk>"]
+_TOKEN_COLUMNS = ["token", "ln P (nats)", "order", "sentence"]
+
+
 def _print_scores(result: dict) -> None:
     from keras_nplm.data.ids import UNK
 
+    if "columns" in result:
+        print(*result["columns"], sep="\t")
     for position, sentence in enumerate(result["sentences"], start=1):
         for score in sentence if isinstance(sentence, list) else [sentence]:
             log_prob = "-inf" if score["log_prob"] is None else f"{score['log_prob']:.4f}"
@@ -162,6 +175,7 @@ def score(
     self_normalised: Annotated[Switch, Parameter(help=SELF_NORMALISED)] = False,
     tokens: Switch = False,
     dynamic: Switch = False,
+    header: bool = True,
 ) -> dict:
     """Compute log-probabilities of sentences, in nats.
 
@@ -174,6 +188,7 @@ def score(
         tokens: print a line per token: token, log-probability, n-gram order or <unk>, number of the
             sentence
         dynamic: a copy of the model learns from each sentence before the next is scored
+        header: print the names of the columns first
     """
     from keras_nplm.data.corpora.text_files import read_files, read_lines
     from keras_nplm.data.unusual_text import warn_of_tokens
@@ -191,10 +206,15 @@ def score(
     if self_normalised:
         print("Scores are off by log Z: see `evaluate --ln-z`.", file=sys.stderr)
     lines = warn_of_tokens(model.tokenizer)(lines)
+    result: dict[str, Any] = {}
+    if header:
+        result["columns"] = _TOKEN_COLUMNS if tokens else _SENTENCE_COLUMNS
     if tokens:
         scored = model.score_tokens(lines, dynamic=dynamic)
-        return {"sentences": ([_list_score(token) for token in sentence] for sentence in scored)}
-    return {"sentences": map(_list_score, model.score(lines, dynamic=dynamic))}
+        result["sentences"] = ([_list_score(token) for token in sentence] for sentence in scored)
+    else:
+        result["sentences"] = map(_list_score, model.score(lines, dynamic=dynamic))
+    return result
 
 
 def _list_score(score: "SentenceScore | TokenScore") -> dict:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 _Command = TypeVar("_Command", bound=Callable[..., dict])
@@ -48,34 +48,97 @@ def print_json(result: dict) -> None:
     print("}" if result else "{}")
 
 
+_SPLITS = ("validation", "test")
+# of `components` in metrics.json
+_TITLES = {
+    "nplm": "network",
+    "hybrid": "network with an n-gram model inside",
+    "shortlist": "network of a short-list",
+    "back-off": "n-gram model",
+    "deleted-interpolation": "deleted interpolation",
+    "class-based": "class-based model",
+    "unigram-cache": "unigram cache",
+    "ngram-cache": "n-gram cache",
+    "continuous-cache": "continuous cache",
+    "uniform": "uniform distribution",
+    "mixture": "mixture",
+}
+KNESER_NEY = "Kneser-Ney"
+
+
 def print_splits(result: dict) -> None:
-    """Print weights of a mixture, perplexities of a model directory, and a command to try next."""
+    """Print weights of a mixture, a table of validation and test, and a command to try next."""
+    # `train` estimates the n-gram model itself
+    ngram_title = KNESER_NEY if "kneser_ney" in result else _TITLES["back-off"]
     if len(result.get("weights", ())) == 1:
         pairs = zip(result["components"], result["weights"][0], strict=True)
-        print("weights: " + ", ".join(f"{weight:.4f} {kind}" for kind, weight in pairs))
-    for split in ("validation", "test"):
-        if split in result:
-            print(f"{split:10}", format_figures(result[split]))
+        titles = {**_TITLES, "back-off": ngram_title}
+        shares = [f"{weight:.4f} {titles.get(kind, kind)}" for kind, weight in pairs]
+        print("weights: " + ", ".join(shares))
+    rows = [_list_cells(result, split) for split in _SPLITS if split in result]
+    if rows:
+        print_table([*_list_header(result)], rows)
     directory = result["directory"]
     print(f'the model is in {directory}; next: keras-nplm complete {directory} "a context"')
 
 
-def format_figures(figures: dict) -> str:
-    """Return the figures of `evaluate` in one line."""
-    known = figures["perplexity_without_unk"]
-    without = ""
-    if figures["unk_tokens"]:
-        without = ", all of them <unk>"
-        if known:
-            without = f" ({known:.2f} without {figures['unk_tokens']:,} <unk>)"
-    perplexity = f"perplexity {figures['perplexity']:.2f} over {figures['tokens']:,} tokens"
+def _list_header(result: dict) -> list[str]:
+    header = ["", "tokens", "perplexity", "bits per character"]
+    if "kneser_ney" in result:
+        header += [KNESER_NEY, "difference"]
+    return header
+
+
+def _list_cells(result: dict, split: str) -> list[str]:
+    figures = result[split]
+    bits = figures.get("bits_per_character")
+    cells = [
+        split,
+        f"{figures['tokens']:,}",
+        f"{figures['perplexity']:.2f}",
+        "none" if bits is None else f"{bits:.3f}",
+    ]
+    if "kneser_ney" in result:
+        other = result["kneser_ney"][split]
+        change = figures["perplexity"] / other - 1
+        cells += [f"{other:.2f}", f"{change:+.1%}"]
+    return cells
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table with the first column to the left, and numbers to the right."""
+    lines = [header, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        first = line[0].ljust(widths[0])
+        others = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        print("  ".join([first, *others]).rstrip())
+
+
+def format_figures(figures: dict, with_all: bool = False) -> str:
+    """Return the figures of `evaluate` in one line: perplexity and bits, or all of them."""
+    parts = [f"perplexity {figures['perplexity']:.2f} over {figures['tokens']:,} tokens"]
     if figures.get("bits_per_character") is None:
-        return f"{perplexity}{without}, {figures['bits_per_word']:.3f} bits per token"
-    of = " of the normalised text" if figures.get("normalised") else ""
-    has_words = figures["characters"] < _LONGEST_MEAN_WORD * figures["words"]
-    per_word = f", {figures['perplexity_per_word']:.2f} per word" if has_words else ""
-    bits = f"{figures['bits_per_character']:.3f} bits per character"
-    return f"{perplexity}{without}{per_word}; {bits}{of}"
+        parts.append(f"{figures['bits_per_word']:.3f} bits per token")
+    else:
+        of = " of the normalised text" if figures.get("normalised") else ""
+        parts.append(f"{figures['bits_per_character']:.3f} bits per character{of}")
+    if with_all:
+        parts += _list_more_figures(figures)
+    return ", ".join(parts)
+
+
+def _list_more_figures(figures: dict) -> list[str]:
+    """List what few users need: the perplexity without `<unk>`, and that per word."""
+    parts = []
+    if figures["unk_tokens"]:
+        known = figures["perplexity_without_unk"]
+        number = f"{figures['unk_tokens']:,} <unk>"
+        parts.append(f"{known:.2f} without {number}" if known else f"all {number}")
+    per_word = figures.get("perplexity_per_word")
+    if per_word is not None and figures["characters"] < _LONGEST_MEAN_WORD * figures["words"]:
+        parts.append(f"{per_word:.2f} per word")
+    return parts
 
 
 def print_error(command: str, message: str) -> None:

@@ -1,6 +1,7 @@
 """`keras-nplm train` and `size`: train a network; count its parameters and operations before."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -93,9 +94,13 @@ def _print_training(result: dict) -> None:
         f"best epoch {best}{early}"
     )
     print_splits(result)
-    report = Path(result["directory"], "report.html")
+    directory = Path(result["directory"])
+    report = directory / "report.html"
     if report.exists():
         print(f"learning curves, samples and word vectors: open {report} in a browser")
+    logs = directory / "logs"
+    if logs.exists():
+        print(f"all of training: tensorboard --logdir {shlex.quote(str(logs))}")
 
 
 @printed_by(_print_training)

@@ -28,6 +28,8 @@ from keras_nplm.language_model.directory import (
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel, find_network
 from keras_nplm.models.collectors import Collector
+from keras_nplm.models.evaluation import evaluate
+from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.mixture import Mixture, fit_mixture
 from keras_nplm.models.model_files import load_component, load_model, save_own_files
 from keras_nplm.models.networks.context_network import ContextNetwork
@@ -266,6 +268,8 @@ def _evaluate(run: Run, best_epoch: int) -> dict:
         metrics["coverage"] = _measure_coverage(run, model)
     if isinstance(model, Mixture):
         metrics.update(model.compute_figures())
+    if isinstance(model, Mixture | Hybrid):
+        metrics["kneser_ney"] = _evaluate_ngram_model(run, model.parts[BACKGROUND])
     ends = predicts_end(run.options.text.boundary)
     speeds = [epoch["ngrams_per_second"] for epoch in history]
     metrics["parameters"] = _count_trained(model)
@@ -277,6 +281,14 @@ def _evaluate(run: Run, best_epoch: int) -> dict:
     metrics["ngrams_per_second"] = round(float(np.median(speeds)))
     metrics["history"] = history
     return metrics
+
+
+def _evaluate_ngram_model(run: Run, ngram_model: NextWordModel) -> dict[str, float]:
+    """Return the perplexities of the n-gram model beside or inside the network."""
+    return {
+        split: evaluate(ngram_model, run.encoded.ids(split))["perplexity"]
+        for split in ("validation", "test")
+    }
 
 
 def _fit_mixture(run: Run) -> None:

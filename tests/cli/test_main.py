@@ -51,10 +51,9 @@ def test_train_writes_a_model_directory_and_evaluate_repeats_its_figures(trained
         True,
         "sentence",
     )
-    assert (
-        json.loads(_run(capsys, "evaluate", directory, "--split", "validation", "--json"))
-        == result["validation"]
-    )
+    repeated = json.loads(_run(capsys, "evaluate", directory, "--split", "validation", "--json"))
+    assert repeated.pop("text") == "validation split"
+    assert repeated == result["validation"]
     assert "perplexity" in _run(capsys, "evaluate", directory)
     assert (
         json.loads(_run(capsys, "evaluate", directory, "--text", text, "--json"))["tokens"] == 280
@@ -88,10 +87,14 @@ def test_complete_and_generate_with_a_network(trained, capsys):
     assert generate[0] == generate[1] and len(generate[0].split()) == 10
 
 
+@pytest.mark.parametrize("no_header", [[], ["--no-header"]], ids=["header", "no header"])
 @pytest.mark.parametrize("file", [[], ["-"]], ids=["no file", "-"])
-def test_score_reads_standard_input(ngram_directory, capsys, monkeypatch, file):
+def test_score_reads_standard_input(ngram_directory, capsys, monkeypatch, file, no_header):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the cat sat\n\nzyzzyva\n")))
-    rows = [line.split("\t") for line in _run(capsys, "score", ngram_directory, *file).splitlines()]
+    printed = _run(capsys, "score", ngram_directory, *file, *no_header).splitlines()
+    rows = [line.split("\t") for line in printed]
+    if not no_header:
+        assert rows.pop(0) == ["ln P (nats)", "tokens", "<unk>"]
     # a blank line is no sentence
     assert [row[1:] for row in rows] == [["4", "0"], ["0", "0"], ["2", "1"]]
     assert [float(row[0]) < 0 for row in rows] == [True, False, True]
@@ -132,7 +135,8 @@ def test_score_lists_tokens(ngram_directory, capsys, monkeypatch):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the zyzzyva\n\n")))
         return _run(capsys, "score", ngram_directory, "--tokens", *options)
 
-    rows = [line.split("\t") for line in run().splitlines()]
+    columns, *rows = [line.split("\t") for line in run().splitlines()]
+    assert columns == ["token", "ln P (nats)", "order", "sentence"]
     sentences = json.loads(run("--json"))["sentences"]
     assert [(row[0], row[3]) for row in rows] == [("the", "1"), ("zyzzyva", "1"), ("</s>", "1")]
     assert rows[1][2] == "<unk>" and 1 <= int(rows[0][2]) <= 2

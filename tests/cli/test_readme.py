@@ -48,7 +48,7 @@ def test_the_figures_of_the_first_block_are_recorded():
         (Path(records.__file__).parent / "default.json").read_text(encoding="utf-8")
     )
     network = recorded["texts"][0]["network"]
-    shown = re.findall(r"perplexity ([\d.]+) over", _blocks("text")[0])
+    shown = re.findall(r"^(?:validation|test) +[\d,]+ +([\d.]+)", _blocks("text")[0], re.MULTILINE)
     assert shown == [f"{network[split]:.2f}" for split in ("validation", "test")]
 
 
@@ -102,7 +102,7 @@ def test_the_table_of_results_has_the_recorded_figures(tmp_path, monkeypatch):
     readme.write_text(
         re.sub(r"(?s)(<!-- results -->\n).*(<!-- end)", r"\1\2", README), encoding="utf-8"
     )
-    monkeypatch.setattr(records, "_README", readme)
+    monkeypatch.setattr(records, "README", readme)
     records.write_results()
     assert readme.read_text(encoding="utf-8") == README
 

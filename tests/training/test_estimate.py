@@ -32,7 +32,7 @@ def test_commands_take_an_estimated_model(tmp_path, capsys, short_text, method):
         and metrics["cpu_seconds"] >= 0
     )
     assert _json(capsys, *command) == metrics  # finished: read, not estimated again
-    assert _json(capsys, "evaluate", directory) == metrics["test"]
+    assert _json(capsys, "evaluate", directory) == {**metrics["test"], "text": "test split"}
     completed = _json(capsys, "complete", directory, "w2 w3", "--top-k", "3")["w2 w3"]
     assert "w1" in completed and len(completed) == 3
     (tmp_path / "text.txt").write_text("w1 w1 w2 w1\nw20 w1 w17 w19\n", encoding="utf-8")

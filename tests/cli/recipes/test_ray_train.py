@@ -49,7 +49,7 @@ def test_two_workers_train_on_a_local_ray(tmp_path):
     environment = os.environ | {"RAY_raylet_start_wait_time_s": "300"}
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    assert "validation perplexity" in run.stdout and "the model is in model" in run.stdout
+    assert "validation" in run.stdout and "the model is in model" in run.stdout
     assert json.loads((tmp_path / "model" / "metrics.json").read_text())["best_epoch"] == 1
     # TensorFlow gathered gradients from two workers
     assert "group_size = 2" in run.stdout + run.stderr

@@ -1,0 +1,69 @@
+"""What commands print for people: tables of results, one line of figures."""
+
+from keras_nplm.cli.printing import format_figures, print_splits
+
+FIGURES = {
+    "perplexity": 50.0,
+    "perplexity_without_unk": 55.5,
+    "perplexity_per_word": 130.25,
+    "tokens": 6500,
+    "unk_tokens": 40,
+    "bits_per_character": 1.5,
+    "bits_per_word": 5.64,
+    "characters": 30_000,
+    "words": 6_000,
+}
+
+
+def test_the_end_of_training_is_one_table(capsys):
+    validation = {**FIGURES, "perplexity": 40.0, "tokens": 630}
+    print_splits(
+        {
+            "weights": [[0.75, 0.25]],
+            "components": ["nplm", "back-off"],
+            "validation": validation,
+            "test": FIGURES,
+            "kneser_ney": {"validation": 50.0, "test": 40.0},
+            "directory": "runs/mine",
+        }
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "weights: 0.7500 network, 0.2500 Kneser-Ney",
+        "            tokens  perplexity  bits per character  Kneser-Ney  difference",
+        "validation     630       40.00               1.500       50.00      -20.0%",
+        "test         6,500       50.00               1.500       40.00      +25.0%",
+        'the model is in runs/mine; next: keras-nplm complete runs/mine "a context"',
+    ]
+
+
+def test_a_table_without_an_ngram_model_compares_nothing(capsys):
+    figures = {**FIGURES, "bits_per_character": None}
+    print_splits({"test": figures, "directory": "runs/mine"})
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "      tokens  perplexity  bits per character",
+        "test   6,500       50.00                none",
+    ]
+
+
+def test_an_ngram_model_of_a_mixture_is_not_called_kneser_ney(capsys):
+    print_splits(
+        {"weights": [[0.5, 0.5]], "components": ["back-off", "uniform"], "directory": "runs/mine"}
+    )
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == "weights: 0.5000 n-gram model, 0.5000 uniform distribution"
+
+
+def test_figures_are_in_one_line():
+    assert format_figures(FIGURES) == "perplexity 50.00 over 6,500 tokens, 1.500 bits per character"
+    without = {**FIGURES, "bits_per_character": None}
+    assert format_figures(without) == "perplexity 50.00 over 6,500 tokens, 5.640 bits per token"
+
+
+def test_all_figures_are_shown_on_request():
+    shown = format_figures(FIGURES, with_all=True)
+    assert shown.endswith(", 55.50 without 40 <unk>, 130.25 per word")
+    only_unknown = {**FIGURES, "perplexity_without_unk": None, "unk_tokens": 6500}
+    assert ", all 6,500 <unk>, " in format_figures(only_unknown, with_all=True)
+    # as in Chinese, where words are not separated
+    few_words = {**FIGURES, "words": 100}
+    assert "per word" not in format_figures(few_words, with_all=True)
