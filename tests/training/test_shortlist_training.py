@@ -83,7 +83,8 @@ def test_commands_accept_the_directory(directory, tmp_path):
         "mix", directory, tmp_path / "background", "--output", tmp_path / "mixed"
     )
     assert status == 0 and mixed["components"] == ["shortlist", "back-off"]
-    assert _run("evaluate", tmp_path / "mixed")[1] == mixed["test"]
+    figures = _run("evaluate", tmp_path / "mixed")[1]
+    assert figures == {**mixed["test"], "text": "test split"}
 
 
 @pytest.mark.parametrize(
