@@ -56,7 +56,8 @@ def run_tests(
 
     Return the verdict, and the first failing test or the end of the output.
     """
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
+    shown = ["-x", "-q", "-rfE", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *shown, *arguments]
     environment = os.environ | {"PYTHONPATH": f"{PROJECT}:{DIRECTORY / 'start'}"}
     if mutant is not None:
         environment[VARIABLE] = describe_variable(mutant)
@@ -68,7 +69,8 @@ def run_tests(
     if run.returncode == 0:
         return SURVIVED, "no test"
     if run.returncode == 1:  # a test failed
-        return KILLED, " ".join(re.findall(r"^(?:FAILED|ERROR) (\S+)", run.stdout, re.MULTILINE))
+        found = re.search(r"^(?:FAILED|ERROR) (.*)", run.stdout, re.MULTILINE)
+        return KILLED, found[1] if found else run.stdout[-3000:]
     verdict = "broken" if run.returncode == BROKEN else f"exit status {run.returncode}"
     return verdict, run.stdout[-3000:]
 
