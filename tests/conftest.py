@@ -4,6 +4,7 @@ small trained model.
 
 import fcntl
 import gc
+import importlib
 import logging
 import os
 import re
@@ -23,10 +24,20 @@ import pytest
 
 import keras_nplm
 from keras_nplm.io import remote
-from keras_nplm.training.train import train
 
 _ALL_LONG = re.compile(r"^pytestmark = \[?pytest\.mark\.long\b", re.MULTILINE)
 CORPORA = Path(__file__).parents[2] / "shared" / "corpora"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Import TensorFlow before warnings are errors, which its own are not meant to be.
+
+    The process of pytest-xdist that only hands out tests to workers needs no TensorFlow: the
+    workers would start five seconds later.
+    """
+    hands_out_tests = bool(config.getoption("numprocesses", None))
+    if not hands_out_tests:
+        importlib.import_module("keras_nplm.training.train")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -115,7 +126,11 @@ def build_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Pa
 @pytest.fixture(scope="session")
 def model_directory(build_once, small_options) -> Path:
     """A model trained on the embedded default by `train`; tests read it and write nothing there."""
-    return build_once("trained", lambda path: train(small_options, keras_nplm.open_corpus(), path))
+
+    def write(path: Path) -> None:
+        keras_nplm.train(small_options, keras_nplm.open_corpus(), path)
+
+    return build_once("trained", write)
 
 
 @pytest.fixture(scope="session")

@@ -29,66 +29,96 @@ B = 12  # n-grams of a batch
 SHORT_LIST = 20  # outputs of a head of the most frequent words
 
 
-def make_embeds(dtype: str, decay: float) -> dict[str, ContextEmbedding]:
-    """Return every context layer, by name."""
+EMBEDS = ["concatenated", "averaged", "averaged, no near word"]
+
+
+def make_embed(name: str, dtype: str, decay: float) -> ContextEmbedding:
+    """Return a context layer of `EMBEDS`."""
     options = dict(weight_decay=decay, name="embed", dtype=dtype)
-    return {
-        "concatenated": ContextEmbedding(V, M, **options),
-        "averaged": AveragedContext(V, M, averages_after=(2, 4), **options),
-        "averaged, no near word": AveragedContext(V, M, averages_after=(0,), **options),
-    }
+    match name:
+        case "concatenated":
+            return ContextEmbedding(V, M, **options)
+        case "averaged":
+            return AveragedContext(V, M, averages_after=(2, 4), **options)
+        case "averaged, no near word":
+            return AveragedContext(V, M, averages_after=(0,), **options)
+    raise KeyError(name)
 
 
-def make_hiddens(dtype: str, decay: float) -> dict[str, keras.layers.Layer | None]:
-    """Return every hidden layer, by name."""
+def make_hidden(name: str, dtype: str, decay: float) -> keras.layers.Layer | None:
+    """Return a hidden layer."""
     options = dict(weight_decay=decay, name="hidden", dtype=dtype)
-    return {
-        "tanh": TanhHidden(H, **options),
-        "deep": DeepHidden(H, activation="gelu", residual_blocks=2, layer_norm=True, **options),
-        "silu": DeepHidden(H, activation="silu", residual_blocks=1, **options),
-        "relu": DeepHidden(H, activation="relu", layer_norm=True, **options),
-        "of Keras": keras.layers.Dense(H, activation="relu", name="hidden", dtype=dtype),
-        "without units": NoHidden(name="hidden", dtype=dtype),
-        "none": None,
-    }
+    match name:
+        case "tanh":
+            return TanhHidden(H, **options)
+        case "deep":
+            return DeepHidden(H, activation="gelu", residual_blocks=2, layer_norm=True, **options)
+        case "silu":
+            return DeepHidden(H, activation="silu", residual_blocks=1, **options)
+        case "relu":
+            return DeepHidden(H, activation="relu", layer_norm=True, **options)
+        case "of Keras":
+            return keras.layers.Dense(H, activation="relu", name="hidden", dtype=dtype)
+        case "without units":
+            return NoHidden(name="hidden", dtype=dtype)
+        case "none":
+            return None
+    raise KeyError(name)
 
 
-def make_heads(dtype: str, decay: float) -> dict[str, Head]:
-    """Return every head, by name."""
+HEADS = ["linear", "low rank", "tied", "short-list", "adaptive", "energy"]
+
+
+def make_head(name: str, dtype: str, decay: float) -> Head:
+    """Return a head of `HEADS`."""
     options = dict(weight_decay=decay, name="prob", dtype=dtype)
-    return {
-        "linear": LinearHead(V, **options),
-        "low rank": LinearHead(V, rank=2, **options),
-        "tied": LinearHead(V, tied=True, **options),
-        "short-list": LinearHead(V, num_outputs=SHORT_LIST, **options),
-        # `<s>` and `</s>` are a cluster
-        "adaptive": AdaptiveHead(V, cutoffs=(2, 4, 16), **options),
-        "energy": EnergyHead(V, hidden_units=H, **options),
-    }
+    match name:
+        case "linear":
+            return LinearHead(V, **options)
+        case "low rank":
+            return LinearHead(V, rank=2, **options)
+        case "tied":
+            return LinearHead(V, tied=True, **options)
+        case "short-list":
+            return LinearHead(V, num_outputs=SHORT_LIST, **options)
+        case "adaptive":
+            # `<s>` and `</s>` are a cluster
+            return AdaptiveHead(V, cutoffs=(2, 4, 16), **options)
+        case "energy":
+            return EnergyHead(V, hidden_units=H, **options)
+    raise KeyError(name)
 
 
-def make_objectives(dtype: str) -> dict[str, Objective]:
-    """Return every objective, by name."""
+SAMPLED = ["sampled", "sampled, held out", "nce", "nce, held out"]
+OBJECTIVES = ["likelihood", "likelihood, held out", *SAMPLED]
+
+
+def make_objective(name: str, dtype: str) -> Objective:
+    """Return an objective of `OBJECTIVES`."""
     sampled = dict(num_sampled=8, seed=3, dtype=dtype)
-    return {
-        "likelihood": Likelihood(dtype=dtype),
-        "likelihood, held out": Likelihood(0.2, self_normalisation=0.1, dtype=dtype),
-        "sampled": SampledSoftmax(self_normalisation=0.3, **sampled),
-        "sampled, held out": SampledSoftmax(held_out_mass=0.2, proposal="log-uniform", **sampled),
-        "nce": NoiseContrastive(**sampled),
-        "nce, held out": NoiseContrastive(held_out_mass=0.2, self_normalisation=0.1, **sampled),
-    }
+    match name:
+        case "likelihood":
+            return Likelihood(dtype=dtype)
+        case "likelihood, held out":
+            return Likelihood(0.2, self_normalisation=0.1, dtype=dtype)
+        case "sampled":
+            return SampledSoftmax(self_normalisation=0.3, **sampled)
+        case "sampled, held out":
+            return SampledSoftmax(held_out_mass=0.2, proposal="log-uniform", **sampled)
+        case "nce":
+            return NoiseContrastive(**sampled)
+        case "nce, held out":
+            return NoiseContrastive(held_out_mass=0.2, self_normalisation=0.1, **sampled)
+    raise KeyError(name)
 
 
-HEADS = list(make_heads("float32", 0.0))
-OBJECTIVES = list(make_objectives("float32"))
 KINDS = {"network": ContextNetwork, "pointer": PointerNetwork, "hybrid": HybridNetwork}
 
 
 def list_networks() -> dict[str, dict]:
     """Return the choices of `build_network` that make each network, by its name."""
     networks = {"paper": dict(kind="paper"), "paper, no hidden layer": dict(kind="paper, h=0")}
-    for embed in make_embeds("float32", 0.0):
+    for embed in EMBEDS:
         networks[f"embed {embed}"] = dict(embed=embed, direct=True)
     for hidden in ("deep", "silu", "relu", "of Keras"):
         networks[f"hidden {hidden}"] = dict(hidden=hidden)
@@ -148,9 +178,9 @@ def compose(
             boundary=boundary,
             dtype=dtype,
         )
-    chosen = make_objectives(dtype)[objective]
+    chosen = make_objective(objective, dtype)
     decay = 0.0 if chosen.is_sampled else 0.1
-    scorer = make_heads(dtype, decay)[head]
+    scorer = make_head(head, dtype, decay)
     options = {}
     if direct:
         options["direct"] = DirectConnection(
@@ -160,8 +190,8 @@ def compose(
         options["pointer"] = Pointer(weight_decay=decay, name="pointer", dtype=dtype)
     return KINDS[kind](
         order=N,
-        embed=make_embeds(dtype, decay)[embed],
-        hidden=make_hiddens(dtype, decay)[hidden],
+        embed=make_embed(embed, dtype, decay),
+        hidden=make_hidden(hidden, dtype, decay),
         head=scorer,
         objective=chosen,
         boundary=boundary,

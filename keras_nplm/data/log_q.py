@@ -37,9 +37,10 @@ class LogQLookup:
 
         `batch_size` is the size of all batches. None: the sizes differ.
         """
+        add = tf.autograph.experimental.do_not_convert(self._add)
         if batch_size is None:
-            return windows.map(self._add).prefetch(2)
-        together = windows.batch(max(1, _ROWS // batch_size)).map(self._add)
+            return windows.map(add).prefetch(2)
+        together = windows.batch(max(1, _ROWS // batch_size)).map(add)
         dataset = together.rebatch(batch_size, drop_remainder=True).prefetch(2)
         number = windows.cardinality()
         if number < 0:

@@ -228,14 +228,16 @@ class PoolOrder(EpochOrder):
 
 def open_epochs(order: EpochOrder) -> tf.data.Dataset:
     """Return the batches of one epoch, a new one each time; or endlessly from `first_epoch` on."""
+    # AutoGraph would take longer to rewrite the source than a short epoch takes
+    read_epoch = tf.autograph.experimental.do_not_convert(order.read_epoch)
     first_epoch = order.epochs.first_epoch
     if first_epoch is not None:
         epochs = tf.data.Dataset.counter(first_epoch, 1)
-        return epochs.flat_map(order.read_epoch).with_options(_build_options())
+        return epochs.flat_map(read_epoch).with_options(_build_options())
     # a counter, so that no random state is shared
     counter = tf.Variable(-1, dtype=tf.int64, trainable=False)
     epochs = tf.data.Dataset.range(1).map(lambda _: counter.assign_add(1))
-    dataset = epochs.flat_map(order.read_epoch).with_options(_build_options())
+    dataset = epochs.flat_map(read_epoch).with_options(_build_options())
     if order.local_batches < 0:
         return dataset
     return dataset.apply(tf.data.experimental.assert_cardinality(order.local_batches))

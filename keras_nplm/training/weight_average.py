@@ -39,13 +39,18 @@ class WeightAverage:
         keep = self.momentum**interval if updates > interval else 0.0
         self._update_in_graph(tf.constant(updates, tf.int64), tf.constant(keep, tf.float64))
 
-    @tf.function
+    @tf.function(autograph=False)
     def _update_in_graph(self, updates: tf.Tensor, keep: tf.Tensor) -> None:
-        if updates != self.updates:
+        def add_weights() -> None:
             for average, weight in zip(self.averages, self.weights, strict=True):
                 share = tf.cast(keep, average.dtype)
                 average.assign(share * average + (1 - share) * tf.convert_to_tensor(weight.value))
             self.updates.assign(updates)
+
+        def do_nothing() -> None:
+            pass
+
+        tf.cond(updates != self.updates, add_weights, do_nothing)
 
     def swap(self) -> None:
         """Exchange the values of weights and average."""

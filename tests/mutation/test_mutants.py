@@ -1,21 +1,104 @@
-"""The mutants of `run.py` still fit the package: their texts occur once, and the patched files are
-Python.
-"""
+"""The mutants of `run.py` fit the package: what they replace and the tests that they name exist."""
 
-import runpy
+import ast
+import functools
+import importlib
 from pathlib import Path
 
+import pytest
 
-def test_every_mutant_can_be_applied():
-    run = runpy.run_path(str(Path(__file__).with_name("run.py")))
-    mutants = run["read_mutants"]()
-    faults = [
-        f"{mutant.area}: {mutant.what}: {fault}"
-        for mutant in mutants
-        if (fault := mutant.find_fault())
-    ]
+from tests.mutation.mutants import MUTANTS, at_call, constant, first, read_mutants, replace, within
+
+TESTS = Path(__file__).parents[1]
+
+
+@functools.cache
+def list_tests(file: str) -> set[str]:
+    """Return the names of the tests of a file; none if there is no such file."""
+    path = TESTS / file
+    if not path.is_file():
+        return set()
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            found.add(node.name)
+    return found
+
+
+def find_fault(named: str) -> bool:
+    """Return whether a file has no tests, or not the one that is named."""
+    file, _, name = named.partition("::")
+    tests = list_tests(file)
+    return not tests or bool(name and name not in tests)
+
+
+def test_mutants_replace_what_exists_and_name_tests_that_exist():
+    faults = []
+    for mutant in read_mutants():
+        # raises an error that names the mutant
+        mutant.find_owner(importlib.import_module(mutant.module))
+        missing = [named for named in mutant.tests if find_fault(named)]
+        if missing or not mutant.tests:
+            faults.append(f"{mutant.name}: `tests` must name tests. Received: {missing}")
     assert not faults, "\n".join(faults)
-    assert len({(mutant.area, mutant.what) for mutant in mutants}) == len(mutants)
-    for mutant in mutants:
-        source = (run["PROJECT"] / "keras_nplm" / mutant.file).read_text(encoding="utf-8")
-        compile(source.replace(mutant.old, mutant.new), mutant.file, "exec")
+    names = {(mutant.area, mutant.name) for mutant in MUTANTS}
+    assert len(names) == len(MUTANTS)
+
+
+LIMIT = 3
+
+
+def is_small(number: int) -> bool:
+    return number < LIMIT
+
+
+class Box:
+    @property
+    def content(self) -> int:
+        return 1
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.__name__
+
+    @staticmethod
+    def add(one: int, other: int) -> int:
+        return one + other
+
+
+def double(original, *arguments):
+    return original(*arguments) * 2
+
+
+def make_box() -> type:
+    """Return a class of which each attribute gives twice as much."""
+    changed = {}
+    for name in ("content", "name", "add"):
+        changed[name] = replace(vars(Box)[name], double)
+    return type("Twice", (), changed)
+
+
+def test_all_kinds_of_methods_are_replaced():
+    box = make_box()()
+    assert box.content == 2
+    assert box.name() == "TwiceTwice"
+    assert box.add(1, 2) == 6
+
+
+def test_a_constant_is_replaced_by_the_result():
+    assert replace(5, double_constant) == 10
+
+
+def double_constant(original):
+    return 2 * original
+
+
+def test_a_function_sees_other_global_names():
+    assert within(is_small, LIMIT=9)(5)
+    assert not is_small(5)
+
+
+@pytest.mark.parametrize("number, expected", [(1, [0, 7]), (2, [7, 0])])
+def test_one_call_is_another(number, expected):
+    function = at_call(number, constant(0), first)
+    assert [function(7), function(7)] == expected

@@ -136,7 +136,7 @@ def measure_mean_squares(
         tf.Variable(tf.zeros(weight.shape), trainable=False) for weight in network.trainable_weights
     ]
 
-    @tf.function
+    @tf.function(autograph=False)
     def add(inputs: dict[str, tf.Tensor], outputs: tf.Tensor) -> None:
         _, gradients = _log_prob_and_gradients(network, network.trainable_weights, inputs, outputs)
         for total, gradient in zip(sums, gradients, strict=True):
@@ -214,7 +214,8 @@ class _Learner:
             input_signature=[
                 tf.TensorSpec([None, *shape], tf.int32),
                 tf.TensorSpec([None, chunk], tf.int32),
-            ]
+            ],
+            autograph=False,
         )
         def learn(ids: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
             number = tf.shape(outputs)[0]
@@ -246,7 +247,9 @@ class _Learner:
         contexts = tf.TensorSpec([None, self._network.order - 1], tf.int32)
         chunk = self._settings.chunk
 
-        @tf.function(input_signature=[contexts, tf.TensorSpec([None], tf.int32)])
+        outputs = tf.TensorSpec([None], tf.int32)
+
+        @tf.function(input_signature=[contexts, outputs], autograph=False)
         def learn(contexts: tf.Tensor, outputs: tf.Tensor) -> None:
             share = tf.size(outputs) / chunk  # of the mean over a whole chunk
             _, gradients = _log_prob_and_gradients(

@@ -162,8 +162,9 @@ class NetworkProbabilities(Network):
     def _compile(self, function: Callable, signature: list[tf.TensorSpec]) -> Callable:
         """Return `function` of tensors as a graph from arrays to an array."""
         # the one graph of all shapes: calls of the `tf.function` would compare types, and count a
-        # trace per network
-        graph = tf.function(function, input_signature=signature).get_concrete_function()
+        # trace per network; AutoGraph would rewrite the source of each layer first
+        traced = tf.function(function, input_signature=signature, autograph=False)
+        graph = traced.get_concrete_function()
 
         def compute(*arrays: np.ndarray) -> np.ndarray:
             refuse_after_fork(type(self).__name__)

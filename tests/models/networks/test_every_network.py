@@ -22,6 +22,7 @@ from keras_nplm.models.networks.pointer_network import PointerNetwork
 from keras_nplm.models.networks.self_normalised import SelfNormalised
 from tests.every_network import (
     NETWORKS,
+    SAMPLED,
     B,
     H,
     M,
@@ -30,14 +31,12 @@ from tests.every_network import (
     add_log_q,
     build_network,
     make_contexts,
-    make_objectives,
     make_targets,
 )
 from tests.formulas import Formulas, log_softmax, wide
 
 T = 4  # targets of a segment
 EMBEDS = [name for name in NETWORKS if name.startswith("embed ")]
-SAMPLED = [name for name, objective in make_objectives("float32").items() if objective.is_sampled]
 ROWS = np.arange(B)
 of_every_network = pytest.mark.parametrize("name", NETWORKS)
 

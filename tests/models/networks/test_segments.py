@@ -255,7 +255,7 @@ def test_segments_without_a_target_are_refused():
 def test_datasets_of_segments_of_any_length_fit_the_network():
     text = np.random.default_rng(6).integers(4, V, 200).astype(np.int32)
     text[9::10] = 3
-    network = build_pointer("sentence")
+    network = build_averages("sentence")
     network.compile(keras.optimizers.SGD(0.01))
     training = ngram_dataset(text, N, 16, segment=4, drop_remainder=True)
     network.fit(training, verbose=0, shuffle=False)
@@ -285,12 +285,25 @@ def short_segments(monkeypatch):
     monkeypatch.setattr(probabilities, "SEGMENT", 8)
 
 
+# a pointer sees all words of a segment: one boundary in the fast tests, as its graphs take time
+of_readers = pytest.mark.parametrize(
+    "build, boundary",
+    [
+        (build_averages, "stream"),
+        (build_averages, "sentence"),
+        (build_nce_pointer, "text"),
+        pytest.param(build_nce_pointer, "stream", marks=pytest.mark.long),
+        pytest.param(build_nce_pointer, "sentence", marks=pytest.mark.long),
+    ],
+)
+
+
 @functools.cache
-def build_reader(boundary):
+def build_reader(build, boundary):
     """Return the network that tests of one boundary share, as its graphs take most of their
     time.
     """
-    return build_nce_pointer(boundary)
+    return build(boundary)
 
 
 def make_text(boundary):
@@ -301,9 +314,9 @@ def make_text(boundary):
     return text
 
 
-@pytest.mark.parametrize("boundary", ["stream", "sentence", "text"])
-def test_a_text_is_read_as_segments(short_segments, boundary):
-    network = build_reader(boundary)
+@of_readers
+def test_a_text_is_read_as_segments(short_segments, build, boundary):
+    network = build_reader(build, boundary)
     ngrams = extract_ngrams(make_text(boundary), N, boundary)
     found = network.log_prob(ngrams[:, :-1], ngrams[:, -1])
     # the compiled function of segments was made
@@ -312,10 +325,10 @@ def test_a_text_is_read_as_segments(short_segments, boundary):
 
 
 @pytest.mark.parametrize("marker", [0, 2, 3])
-@pytest.mark.parametrize("boundary", ["stream", "sentence", "text"])
-def test_a_probability_does_not_depend_on_neighbours(short_segments, boundary, marker):
+@of_readers
+def test_a_probability_does_not_depend_on_neighbours(short_segments, build, boundary, marker):
     """Windows over a text with a marker in it: contexts that no text of this boundary gives."""
-    network = build_reader(boundary)
+    network = build_reader(build, boundary)
     words = np.random.default_rng(7).integers(4, V, 60).astype(np.int32)
     words[[20, 41]] = marker
     ngrams = np.lib.stride_tricks.sliding_window_view(words, N)

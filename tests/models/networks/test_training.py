@@ -404,7 +404,7 @@ def trace_shapes(model, step, batch_size):
     contexts = tf.TensorSpec([batch_size, model.order - 1], tf.int32)
     targets = tf.TensorSpec([batch_size], tf.int32)
 
-    @tf.function
+    @tf.function(autograph=False)
     def run(x, y):
         return step((x, y))
 

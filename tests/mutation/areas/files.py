@@ -1,0 +1,277 @@
+"""Files: atomic writes, locks, damaged JSON, arrays and shards, checksums, encodings, paths."""
+
+import contextlib
+import json
+import os
+import re
+import stat
+import threading
+import zlib
+from pathlib import Path
+from unittest.mock import ANY
+
+import numpy as np
+
+from keras_nplm.data.shards import ShardedIds
+from keras_nplm.io.errors import InputError
+from tests.mutation.mutants import Altered, changes, constant, nothing, read_global, within
+
+OF_FILES = "io/test_files.py"
+OF_LOCK = "io/test_lock.py"
+OF_CORPUS = "data/test_encoded_corpus.py"
+OF_REMOTE = "io/test_remote.py"
+
+
+class Kept(type(Path())):
+    """A path that is never removed."""
+
+    def unlink(self, *_, **__):
+        pass
+
+
+class Loose(type(Path())):
+    """A path of which all but directories are files."""
+
+    def is_file(self):
+        return not self.is_dir()
+
+
+@changes("io.files:replace_file", OF_FILES)
+def a_file_is_written_in_place(original, path, keep=None):
+    return contextlib.nullcontext(Path(path))
+
+
+@changes("io.files:replace_file", OF_FILES)
+def a_failed_write_leaves_its_temporary_file(original, *arguments, **options):
+    return within(original, Path=Kept)(*arguments, **options)
+
+
+@changes("io.files:replace_file", OF_LOCK)
+def a_directory_deleted_during_a_write_is_not_noticed(original, *arguments, **options):
+    return within(original, check_locks=nothing)(*arguments, **options)
+
+
+@changes("io.files:replace_file", OF_FILES)
+def a_device_is_replaced_by_a_file(original, *arguments, **options):
+    return within(original, Path=Loose)(*arguments, **options)
+
+
+@changes("io.files:_TEMPORARY", "language_model/test_directory.py", "cli/test_output.py")
+def hidden_files_of_the_user_are_removed_as_temporary_files(original):
+    return re.compile(r"\..+")
+
+
+@changes("io.files:_is_number", OF_FILES)
+def a_boolean_is_a_number(original, value):
+    return isinstance(value, bool) or original(value)
+
+
+@changes("io.files:_is_number", OF_FILES)
+def nan_is_a_number(original, value):
+    return value != value or original(value)
+
+
+@changes("io.files:iterate_blocks", OF_FILES)
+def arrays_may_hold_nan(original, *arguments):
+    for block in original(*arguments):
+        yield np.nan_to_num(block, posinf=np.inf)
+
+
+def read_arrays_by(original, read_array):
+    """Return the reader of arrays with another function for the file format of NumPy."""
+    format = Altered(np.lib.format, read_array=read_array)
+    return within(original, np=Altered(np, lib=Altered(np.lib, format=format)))
+
+
+@changes("io.files:_numbers", OF_FILES)
+def arrays_may_hold_pickled_objects(original, *arguments):
+    def read_array(part, allow_pickle):
+        return np.lib.format.read_array(part, allow_pickle=True)
+
+    return read_arrays_by(original, read_array)(*arguments)
+
+
+@changes("io.files:_numbers", OF_FILES)
+def an_array_may_be_longer_than_its_header_says(original, *arguments):
+    def read_array(part, allow_pickle):
+        array = np.lib.format.read_array(part, allow_pickle=allow_pickle)
+        part.read()
+        return array
+
+    return read_arrays_by(original, read_array)(*arguments)
+
+
+@changes("io.files:open_archive", OF_FILES)
+def a_zip_bomb_is_unpacked(original, path):
+    of_any_size = Altered(os.path, getsize=constant(1 << 60))
+    return within(original, os=Altered(os, path=of_any_size))(path)
+
+
+@changes("io.text:check_is_file", OF_FILES)
+def a_device_is_read_as_a_file(original, *arguments, **options):
+    def is_regular(mode):
+        return stat.S_ISREG(mode) or stat.S_ISCHR(mode)
+
+    return within(original, stat=Altered(stat, S_ISREG=is_regular))(*arguments, **options)
+
+
+@changes("io.files:write_json_text", OF_FILES)
+def half_a_surrogate_pair_cannot_be_written(original, path, value):
+    json.dumps(value, ensure_ascii=False).encode()
+    return original(path, value)
+
+
+@changes("io.files:read_json", OF_FILES)
+def json_of_any_size_is_parsed(original, path):
+    return within(original, check_json_size=nothing)(path)
+
+
+@changes("io.files:parse_json", OF_FILES)
+def json_of_any_depth_is_parsed(original, *arguments):
+    return within(original, RecursionError=ValueError)(*arguments)
+
+
+@changes("io.files:identify_content", OF_FILES)
+def the_checksum_is_that_of_the_last_block_of_a_file(original, path):
+    def compute(block, _):
+        return zlib.crc32(block)
+
+    return within(original, zlib=Altered(zlib, crc32=compute))(path)
+
+
+@changes("io.text:decode", "io/test_text.py")
+def a_byte_order_mark_counts_in_every_line(original, name, data, offset=0):
+    return original(name, data)
+
+
+@changes(
+    "io.lock:acquire",
+    f"{OF_LOCK}::test_a_process_of_another_host_that_gives_signs_is_refused",
+)
+def a_process_that_gives_signs_counts_as_dead(original, directory):
+    def find_no_file(path):
+        raise FileNotFoundError
+
+    return within(original, os=Altered(os, stat=find_no_file))(directory)
+
+
+@changes("io.lock:lock_directory", OF_LOCK)
+def directories_created_for_a_lock_stay(original, directory):
+    return within(original, _remove_if_empty=nothing)(directory)
+
+
+@changes("io.lock:lock_directory", "cli/test_output.py")
+def a_thread_may_write_what_a_different_thread_has_locked(original, directory):
+    one_thread = Altered(threading, get_ident=constant(0))
+    return within(original, threading=one_thread)(directory)
+
+
+@changes("data.encoded_corpus:EncodedCorpus.parts", OF_CORPUS)
+def checksums_of_shards_are_not_compared(original, self, split):
+    with contextlib.suppress(InputError):
+        yield from original(self, split)
+
+
+class AnyNames(list):
+    """A list that differs from no other."""
+
+    def __ne__(self, other):
+        return False
+
+
+@changes("data.encoded_corpus:EncodedCorpus.load", OF_CORPUS)
+def a_description_may_name_shards_anywhere(original, cls, directory):
+    read_json = read_global(original, "read_json")
+
+    def read(path):
+        description = read_json(path)
+        for described in description["splits"].values():
+            described["shards"] = AnyNames(described["shards"])
+        return description
+
+    return within(original, read_json=read)(cls, directory)
+
+
+@changes("data.encoded_corpus:EncodedCorpus.shards", OF_CORPUS)
+def the_size_of_shards_is_not_checked(original, self, split):
+    try:
+        return original(self, split)
+    except InputError:
+        paths = [self.directory / shard for shard in self.splits[split]["shards"]]
+        return ShardedIds(paths, self.vocabulary_size)
+
+
+@changes("data.encoded_corpus:EncodedCorpus.for_training", OF_CORPUS)
+def a_small_text_is_read_from_disk(original, self):
+    return within(original, IN_MEMORY=-1)(self)
+
+
+@changes("data.encoded_corpus:_divides", OF_CORPUS)
+def a_share_may_have_a_negative_number_of_shards(original, shares, shards):
+    if original(shares, shards):
+        return True
+    try:
+        numbers = [number for number, _ in shares]
+        return all(type(number) is int for number in numbers) and sum(numbers) == shards
+    except (TypeError, ValueError):
+        return False
+
+
+@changes("data.encoded_corpus:EncodedCorpus._open_training_texts", OF_CORPUS)
+def texts_with_different_shares_change_places(original, self):
+    return original(self)[::-1]
+
+
+@changes("data.shards:ShardedIds.read", OF_CORPUS)
+def ids_outside_the_vocabulary_are_read(original, *arguments):
+    return within(original, check_ids=nothing)(*arguments)
+
+
+@changes("data.shards:ShardedIds.read", OF_CORPUS)
+def a_truncated_shard_is_not_noticed(original, *arguments):
+    def read(path, dtype, number, offset):
+        return np.resize(np.fromfile(path, dtype, number, offset=offset), number)
+
+    return within(original, np=Altered(np, fromfile=read))(*arguments)
+
+
+@changes("data.shards:encode_batches", "data/test_refusals.py")
+def a_reserved_token_in_a_text_is_encoded(original, *arguments):
+    return within(original, check_reserved=nothing)(*arguments)
+
+
+@changes("io.text:decode_lines", "data/corpora/test_chunks.py")
+def a_line_at_the_limit_is_refused(original, *arguments):
+    smaller = read_global(original, "MAX_LINE_BYTES") - 1
+    return within(original, MAX_LINE_BYTES=smaller)(*arguments)
+
+
+@changes("io.arrays:map_array", OF_FILES)
+def tables_are_mapped_without_a_check_of_their_checksum(original, *arguments):
+    return within(original, sum=constant(ANY))(*arguments)
+
+
+@changes("io.remote:_is_current", OF_REMOTE)
+def a_changed_remote_object_of_the_same_size_is_not_downloaded_again(original, copy, described):
+    return copy.exists() and copy.stat().st_size == described["size"]
+
+
+@changes("io.remote:fetch", OF_REMOTE)
+def files_of_the_cache_that_are_no_longer_remote_stay(original, path):
+    find_copy = read_global(original, "_find_copy")
+
+    def find(url):
+        return Kept(find_copy(url))
+
+    return within(original, _find_copy=find)(path)
+
+
+@changes("io.remote:_upload_changes", OF_REMOTE)
+def the_configuration_is_uploaded_before_the_files_that_it_completes(original, *arguments):
+    return within(original, _LAST=())(*arguments)
+
+
+@changes("io.remote:_download_run", OF_REMOTE)
+def empty_files_in_place_of_remote_ones_are_uploaded(original, *arguments):
+    original(*arguments)
+    return {}
