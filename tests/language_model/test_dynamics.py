@@ -97,4 +97,5 @@ def test_commands_label_dynamic_figures(directory, capsys, tmp_path):
     text.write_text("the value of the name\n" * 20)
     assert main(["evaluate", str(directory), "--dynamic", "--text", str(text)]) == 0
     static, dynamic = capsys.readouterr().out.splitlines()
-    assert static.startswith("perplexity ") and dynamic.startswith("dynamic: perplexity ")
+    assert static.startswith(f"{text}: perplexity ")
+    assert dynamic.startswith("dynamic: perplexity ")
