@@ -95,7 +95,7 @@ def replace(original: Any, change: Callable) -> Any:
     if isinstance(original, classmethod | staticmethod):
         return type(original)(wrap(original.__func__, change))
     if isinstance(original, property):
-        return property(wrap(original.fget, change))
+        return property(wrap(original.fget, change), original.fset)
     if callable(original):
         return wrap(original, change)
     return change(original)

@@ -246,8 +246,8 @@ def an_arpa_backoff_weight_stands_with_the_wrong_ngram(
 ):
     changed = []
     for section in sections:
-        backoffs = section.log10_backoffs[::-1]
-        changed.append(dataclasses.replace(section, log10_backoffs=backoffs))
+        *fields, backoffs = section
+        changed.append(type(section)(*fields, backoffs[::-1]))
     return original(scale, log10_prob, log10_backoff, changed, *rest)
 
 

@@ -215,14 +215,6 @@ def an_ngram_cache_compares_the_last_word_alone(original, *arguments):
     return within(original, enumerate=enumerate_from_1)(*arguments)
 
 
-@changes("models.caches:ContinuousCache._weigh", OF_CACHES)
-def each_context_of_a_continuous_cache_is_computed_anew(original, self, context_ids):
-    def weigh(ids, is_shifted):
-        return self._weigh_piece(ids, np.zeros_like(is_shifted))
-
-    return original(Altered(self, _weigh_piece=weigh), context_ids)
-
-
 # Completion
 
 
@@ -312,8 +304,10 @@ def the_order_of_an_ngram_is_that_of_its_context(original, *arguments):
 
 
 @changes("language_model.ctc:CtcLanguageModel.score", "language_model/test_ctc.py")
-def the_last_word_of_a_text_for_pyctcdecode_has_no_end(original, self, state, word, is_last=False):
-    return original(self, state, word)
+def the_last_word_of_a_text_for_pyctcdecode_has_no_end(
+    original, self, prev_state, word, is_last_word=False
+):
+    return original(self, prev_state, word)
 
 
 @changes("data.vocabulary:Vocabulary.from_counts", "data/tokenizers/test_registry.py")
