@@ -1,6 +1,7 @@
 """Training: losses, logs, sample weights, what is never computed, the user's own loss and call."""
 
 import functools
+import gc
 
 import keras
 import numpy as np
@@ -101,6 +102,17 @@ def test_held_out_mass_and_self_normalisation_are_in_the_loss():
 
     expected = find_gradients(model, compute_loss)
     assert_close(find_step(model, contexts, targets), expected)
+
+
+@pytest.fixture
+def without_garbage():
+    """Collect what an error leaves in a circle at once: the iterator of a `fit` that stopped.
+
+    A thread of tf.data tunes it, and sleeps for longer and longer. Collected minutes later, in any
+    other test, it keeps the process waiting for up to 41 seconds.
+    """
+    yield
+    gc.collect()
 
 
 @pytest.mark.parametrize(
@@ -284,6 +296,7 @@ def test_one_hot_targets_need_their_loss():
 # Inputs that are wrong
 
 
+@pytest.mark.usefixtures("without_garbage")
 @pytest.mark.parametrize(
     "kind, loss, wrong, run_eagerly",
     [
@@ -313,6 +326,7 @@ def test_ids_out_of_range_stop_training(kind, loss, wrong, run_eagerly):
         model.evaluate(contexts, wrong_targets[:, None], verbose=0)
 
 
+@pytest.mark.usefixtures("without_garbage")
 @pytest.mark.parametrize("loss", [None, "sparse_categorical_crossentropy"])
 def test_training_without_targets_is_refused(loss):
     model = build_nplm()
@@ -321,6 +335,7 @@ def test_training_without_targets_is_refused(loss):
         model.fit(make_batch()[0], verbose=0)
 
 
+@pytest.mark.usefixtures("without_garbage")
 @pytest.mark.parametrize("loss", [None, "sparse_categorical_crossentropy"])
 def test_inputs_of_an_unknown_name_are_refused(loss):
     model = build_nplm()
@@ -359,6 +374,7 @@ def test_data_of_unknown_width_train(named, shape):
     assert_close(model.get_weights(), expected.get_weights())
 
 
+@pytest.mark.usefixtures("without_garbage")
 def test_an_unknown_width_that_is_wrong_stops_training():
     contexts = np.full((2, ORDER), 4, np.int32)
     targets = np.full(2, 4, np.int32)
@@ -371,6 +387,7 @@ def test_an_unknown_width_that_is_wrong_stops_training():
         model.fit(data, shuffle=False, verbose=0)
 
 
+@pytest.mark.usefixtures("without_garbage")
 @pytest.mark.parametrize("shape", [(2, ORDER), (2, 2), (3,), (1, 2, 3)])
 def test_a_known_wrong_width_is_refused(shape):
     contexts = np.zeros(shape, np.int32)
