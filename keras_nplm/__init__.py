@@ -59,8 +59,10 @@ _PUBLIC = {
     "keras_nplm.models.networks.metrics": ["Perplexity"],
     "keras_nplm.models.networks.context_network": ["ContextNetwork"],
     "keras_nplm.models.networks.hybrid_network": ["HybridNetwork"],
+    "keras_nplm.models.networks.log_z": ["LogZ"],
     "keras_nplm.models.networks.nplm": ["NPLM"],
     "keras_nplm.models.networks.pointer_network": ["PointerNetwork"],
+    "keras_nplm.models.collectors": ["Accuracy", "Collector", "PerplexityByOrder"],
     "keras_nplm.models.evaluation": ["evaluate"],
     "keras_nplm.models.mixture": ["Mixture", "Uniform", "fit_mixture"],
     "keras_nplm.models.ngrams": [

@@ -2,7 +2,8 @@
 
 import functools
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,21 +36,36 @@ class Block:
         """The order of the n-gram that each probability is of, int [B]; see `find_orders`."""
         return self.model.find_orders(self.contexts, self.targets)
 
-    @functools.cached_property
-    def best_ids(self) -> np.ndarray:
-        """The most probable word after each context, int [B]; the first of equal ones."""
+    def iterate_distributions(self) -> Iterator["Distributions"]:
+        """Compute P(w | context) of all words, some contexts at a time, each distinct one once."""
         contexts, which = find_distinct_rows(self.contexts)
-        best = np.empty(len(contexts), np.int64)
+        places = np.argsort(which, kind="stable")
+        ends = np.cumsum(np.bincount(which, minlength=len(contexts)))
         for rows in row_blocks(len(contexts), DISTRIBUTION_ROWS):
-            best[rows] = self.model.next_log_probs(contexts[rows]).argmax(axis=1)
-        return best[which]
+            log_probs = self.model.next_log_probs(contexts[rows])
+            first = ends[rows.start - 1] if rows.start else 0
+            of_rows = places[first : ends[rows.start + len(log_probs) - 1]]
+            yield Distributions(log_probs, which[of_rows] - rows.start, self.targets[of_rows])
+
+
+class Distributions(NamedTuple):
+    """Distributions of some contexts, and the n-grams of a text that have these contexts.
+
+    `log_probs`, float [R, |V|], has ln P(w | context). `rows`, int [N], has the row of each n-gram,
+    and `targets`, int [N], its last word.
+    """
+
+    log_probs: np.ndarray
+    rows: np.ndarray
+    targets: np.ndarray
 
 
 class Collector:
     """Base class of what `evaluate` measures: it receives the blocks of a text, one after another.
 
-    A subclass asks a block for what it needs, such as `block.log_prob` or `block.best_ids`, and
-    keeps sums. Example: the share of the n-grams with a probability above 1/2.
+    A subclass keeps sums of what it needs: `add` asks a block for `block.log_prob` or
+    `block.orders`. With `reads_distributions` it receives distributions instead, which are computed
+    once for all collectors. Example: the share of the n-grams with a probability above 1/2.
 
     >>> class Confidence(Collector):
     ...     def start(self, model):
@@ -65,12 +81,16 @@ class Collector:
     {'confidence': 0.0}
     """
 
+    reads_distributions = False
+
     def start(self, model: NextWordModel) -> None:
         """Forget the text before, and refuse a model that has not what is measured."""
 
     def add(self, block: Block) -> None:
         """Add consecutive n-grams."""
-        raise NotImplementedError
+
+    def add_distributions(self, distributions: Distributions) -> None:
+        """Add n-grams with the distributions of their contexts, if `reads_distributions`."""
 
     def compute_figures(self) -> dict[str, Any]:
         """Return the figures of the n-grams so far, by name."""
@@ -139,13 +159,17 @@ class Accuracy(Collector):
     {'accuracy': 0.75}
     """
 
+    reads_distributions = True
+
     def start(self, model: NextWordModel) -> None:
         self._hits = 0
         self._tokens = 0
 
-    def add(self, block: Block) -> None:
-        self._hits += int((block.best_ids == block.targets).sum())
-        self._tokens += len(block.targets)
+    def add_distributions(self, distributions: Distributions) -> None:
+        # the first of equally probable words
+        best = distributions.log_probs.argmax(axis=1)[distributions.rows]
+        self._hits += int((best == distributions.targets).sum())
+        self._tokens += len(distributions.targets)
 
     def compute_figures(self) -> dict[str, float]:
         return {"accuracy": self._hits / self._tokens}

@@ -49,9 +49,8 @@ def evaluate(
         model: any language model; `order` and `log_prob` suffice for the perplexity.
         ids: int32 [T], each sentence closed by `</s>`; or an iterator over parts of them, for a
             text larger than memory. The figures do not depend on where the text is cut.
-        collectors: what is measured, such as `Perplexity()`, and those of
-            `keras_nplm.models.collectors`: `Accuracy()`, `PerplexityByOrder()`; and `LogZ()` of
-            `keras_nplm.models.networks.log_z`. Default: `[Perplexity()]`.
+        collectors: what is measured: those of `keras_nplm.models.collectors`, `LogZ()` of
+            `keras_nplm.models.networks.log_z`, or a class of one's own. Default: `[Perplexity()]`.
         boundary: `"sentence"`: contexts end at the sentence's start, and words and `</s>` are
             predicted. `"text"`: contexts cross sentence ends, and words and `</s>` are predicted.
             `"stream"`: contexts cross sentence ends, and only words are predicted. Perplexities of
@@ -89,10 +88,15 @@ def evaluate(
                 "Fix: name the boundary, `boundary=…`, or pass `[Perplexity()]`."
             )
         collector.start(model)
+    readers = [collector for collector in collectors if collector.reads_distributions]
     for ngrams in iterate_ngrams(model, ids, boundary):
         block = Block(model, ngrams)
         for collector in collectors:
             collector.add(block)
+        if readers:
+            for distributions in block.iterate_distributions():
+                for collector in readers:
+                    collector.add_distributions(distributions)
     figures: dict[str, Any] = {}
     for collector in collectors:
         figures.update(collector.compute_figures())

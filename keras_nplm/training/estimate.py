@@ -53,8 +53,7 @@ def estimate(
     word_classes: str | os.PathLike | None = None,
     paper_bins: bool = False,
 ) -> dict:
-    """Estimate an n-gram language model (Kneser-Ney, deleted interpolation or class-based) and
-    evaluate it.
+    """Estimate an n-gram language model, such as Kneser-Ney, and evaluate it.
 
     Kneser-Ney is estimated in bounded memory, whatever the size of the text. The counts of the
     other methods must fit into memory. The model directory has the files of `train`, with
@@ -62,10 +61,10 @@ def estimate(
     after each sweep of the exchange algorithm: an interrupted run resumes from it.
 
     Args:
-        method: `"kneser-ney"`, `"deleted-interpolation"` or `"class-based"`.
+        method: one of `keras_nplm.training.estimators.ESTIMATORS`, such as `"kneser-ney"`.
         corpus: the text.
         directory: the model directory. It must be absent, or hold a run with the same options.
-        order: n, 1 or more; 2 or more unless `method` is `"kneser-ney"`.
+        order: n, from the estimator's `least_order` on: 1 of Kneser-Ney.
         text: how words are counted, and how text is cut into n-grams.
         num_classes: number of word classes of a class-based model, unless `word_classes` is given.
         word_classes: a file of word classes, also of `mkcls`. Default: find them.

@@ -1,7 +1,9 @@
 """Estimators of n-gram models by method: their own options, their checks, and what they estimate.
 
 To add a method, write its estimator here, and name it in `ESTIMATORS` and in the choices of
-`NgramOptions.method`. If it has options of its own, add them to `NgramOptions` and `estimate`.
+`NgramOptions.method`. If it has options of its own, add them to `NgramOptions` and `estimate`. For
+users in Python, name its function in `keras_nplm.models.ngrams` and among the public names of
+`keras_nplm`.
 """
 
 import dataclasses
@@ -197,13 +199,13 @@ def get_estimator(options: NgramOptions) -> Estimator:
         if method != options.method and other.has_options(options):
             raise InputError(
                 f"`method` must be {method} with {other.own_options}. "
-                f"Received: {options.method}. Fix: add --method {method}."
+                f"Received: {options.method}. Fix: give --method {method}, or leave the option out."
             )
     estimator = ESTIMATORS[options.method]
     if options.order < estimator.least_order:
         raise InputError(
             f"`order` must be {estimator.least_order} or more with the method {options.method}. "
-            f"Received: {options.order}. Fix: give {estimator.least_order} or more, or "
-            "--method kneser-ney, which estimates unigrams."
+            f"Received: {options.order}. Fix: give {estimator.least_order} or more, or a method "
+            "that estimates unigrams, such as --method kneser-ney."
         )
     return estimator

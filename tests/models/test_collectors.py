@@ -1,5 +1,7 @@
 """Figures beside the perplexity: accuracy, perplexity by order, a copy that learns."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -100,10 +102,56 @@ def test_distributions_are_computed_in_blocks_of_bounded_memory(monkeypatch):
 
     monkeypatch.setattr(type(model), "next_log_probs", lambda self, ids: record_and_compute(ids))
     ngrams = extract_ngrams(TEXT, 3, "sentence")
-    best = Block(model, ngrams).best_ids
-    assert max(sizes) == 7 and len(best) == len(ngrams)
+    read = []
+    for distributions in Block(model, ngrams).iterate_distributions():
+        log_prob = distributions.log_probs[distributions.rows, distributions.targets]
+        read += zip(distributions.targets.tolist(), log_prob.tolist(), strict=True)
+    assert max(sizes) == 7 and sum(sizes) == len(np.unique(ngrams[:, :-1], axis=0))
+    wanted = model.log_prob(ngrams[:, :-1], ngrams[:, -1])
+    assert len(read) == len(ngrams)
+    np.testing.assert_allclose(
+        sorted(read), sorted(zip(ngrams[:, -1].tolist(), wanted.tolist(), strict=True)), rtol=1e-6
+    )
+
+
+def test_distributions_are_computed_once_for_all_collectors(monkeypatch):
+    model = _build_kneser_ney()
+    calls = []
+    compute = model.next_log_probs
+
+    def count_and_compute(context_ids):
+        calls.append(len(context_ids))
+        return compute(context_ids)
+
+    monkeypatch.setattr(type(model), "next_log_probs", lambda self, ids: count_and_compute(ids))
+    evaluate(model, TEXT, [Accuracy(), Accuracy()])
+    assert len(calls) == 1
 
 
 def test_a_boundary_in_place_of_collectors_is_refused():
     with pytest.raises(InputError, match="`collectors` must be a list.*'sentence'.*boundary="):
         evaluate(_build_kneser_ney(), TEXT, "sentence")
+
+
+class Constant:
+    """Every word has one log-probability, float32."""
+
+    order = 2
+
+    def __init__(self, log_prob):
+        self._log_prob = np.float32(log_prob)
+
+    def log_prob(self, context_ids, target_ids):
+        return np.full(len(target_ids), self._log_prob)
+
+
+def test_log_probabilities_are_summed_in_float64(monkeypatch):
+    monkeypatch.setattr("keras_nplm.models.evaluation.BLOCK_SIZE", 7)
+    figures = evaluate(Constant(-1 / 3), np.full(10_000, 4))
+    assert figures["log_prob"] == pytest.approx(10_000 * float(np.float32(-1 / 3)), rel=1e-13)
+
+
+def test_a_perplexity_beyond_float64_is_infinite():
+    figures = evaluate(Constant(-800), np.array([4, 1, 5, 3]))
+    assert figures["perplexity"] == math.inf and figures["perplexity_without_unk"] == math.inf
+    assert figures["bits_per_word"] == pytest.approx(800 / math.log(2))

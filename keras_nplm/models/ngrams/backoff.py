@@ -187,6 +187,9 @@ class BackoffModel(NgramModel):
         distribution.
 
         γ(h) = (1 - sum_listed P(w | h)) / (1 - sum_listed P(w | h')),    sums in float64
+
+        An estimator must leave each context a share for words that are not listed: 1e-6 or more, or
+        γ is the rounding of float32.
         """
         # the weights of an order need those of the orders below
         model = cls(contexts, unigrams, keys, log_probs, [], boundary)
