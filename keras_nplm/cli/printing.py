@@ -71,7 +71,8 @@ def print_splits(result: dict) -> None:
     # `train` estimates the n-gram model itself
     ngram_title = KNESER_NEY if "kneser_ney" in result else _TITLES["back-off"]
     if len(result.get("weights", ())) == 1:
-        pairs = zip(result["components"], result["weights"][0], strict=True)
+        components = result.get("sources", result["components"])
+        pairs = zip(components, result["weights"][0], strict=True)
         titles = {**_TITLES, "back-off": ngram_title}
         shares = [f"{weight:.4f} {titles.get(kind, kind)}" for kind, weight in pairs]
         print("weights: " + ", ".join(shares))

@@ -74,9 +74,8 @@ def mix(
             probability above 0.
 
     Returns:
-        the content of `metrics.json`: `weights`, `components`, the values of caches, and exact
-            `validation` and `test`
-            figures if a directory has an encoded corpus.
+        the content of `metrics.json`: `weights`, `components` and their `sources`, the values of
+        caches, and exact `validation` and `test` figures if a directory has an encoded corpus.
 
     Raises:
         InputError: the models do not match, an option is invalid, or the output exists.
@@ -106,6 +105,7 @@ def mix(
                 candidates, _require_corpus(corpus), len(vocabulary), boundary, by_frequency
             )
         metrics = mixture.compute_figures()
+        metrics["sources"] = _name_components(directories, mixture)
         if corpus:
             _copy_corpus(corpus, local / "corpus")
             metrics.update(evaluate_splits(mixture, corpus, spelling))
@@ -161,6 +161,15 @@ def _fit(
         counts = count_ngrams(corpus.ids("train"), vocabulary_size, _BIN_CONTEXT + 1, boundary)
         bins = FrequencyBins(ContextFrequencies.from_counts(counts))
     return fit_mixture(candidates, corpus.ids("validation"), bins=bins)
+
+
+def _name_components(
+    directories: Sequence[str | os.PathLike], mixture: Mixture
+) -> list[str | None]:
+    """Return where each component is from: its directory, or its kind if it was made here."""
+    names = [os.fspath(directory) for directory in directories]
+    made = mixture.models[len(names) :]
+    return [*names, *(model.kind for model in made)]
 
 
 def _require_corpus(corpus: EncodedCorpus | None) -> EncodedCorpus:

@@ -53,6 +53,19 @@ def test_an_ngram_model_of_a_mixture_is_not_called_kneser_ney(capsys):
     assert first == "weights: 0.5000 n-gram model, 0.5000 uniform distribution"
 
 
+def test_components_of_a_mixture_are_named_by_their_directories(capsys):
+    print_splits(
+        {
+            "weights": [[0.5, 0.3, 0.2]],
+            "components": ["back-off", "back-off", "uniform"],
+            "sources": ["runs/kn", "runs/arpa", "uniform"],
+            "directory": "runs/mine",
+        }
+    )
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == "weights: 0.5000 runs/kn, 0.3000 runs/arpa, 0.2000 uniform distribution"
+
+
 def test_figures_are_in_one_line():
     assert format_figures(FIGURES) == "perplexity 50.00 over 6,500 tokens, 1.500 bits per character"
     without = {**FIGURES, "bits_per_character": None}
