@@ -76,13 +76,9 @@ class TextCodec:
             self._spelling = self._spelling()
         return self._spelling
 
-    @spelling.setter
-    def spelling(self, spelling: SpellingModel | None) -> None:
-        self._spelling = spelling
-
-    def read_spelling_later(self, read: ReadSpelling) -> None:
-        """Set the function that reads the spelling model when it is first used."""
-        self._spelling = read
+    def with_spelling(self, spelling: SpellingModel | ReadSpelling | None) -> "TextCodec":
+        """Return a codec with another spelling model, or with a function that reads it later."""
+        return TextCodec(self.vocabulary, self.tokenizer, self.boundary, spelling)
 
     def with_vocabulary(self, vocabulary: Vocabulary) -> "TextCodec":
         """Return a codec with more words, which leave the spelling model."""

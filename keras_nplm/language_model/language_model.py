@@ -182,7 +182,8 @@ class LanguageModel(Pickled):
 
     @spelling.setter
     def spelling(self, spelling: SpellingModel | None) -> None:
-        self.codec.spelling = spelling
+        # a language model made from this one may share the codec
+        self.codec = self.codec.with_spelling(spelling)
 
     def tokenize(self, line: str) -> list[str]:
         """Split a line into the tokens of the model."""
@@ -224,7 +225,7 @@ class LanguageModel(Pickled):
         directory = Path(directory).absolute()
         if (directory / SPELLING_FILE).is_file():
             read_spelling = functools.partial(SpellingModel.load, directory / SPELLING_FILE)
-            language_model.codec.read_spelling_later(read_spelling)
+            language_model.codec = language_model.codec.with_spelling(read_spelling)
         readers: dict[str, Callable[[], Any]] = {
             CORPUS_FILE: functools.partial(load_encoded_corpus, directory, len(vocabulary)),
         }

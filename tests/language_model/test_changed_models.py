@@ -85,3 +85,11 @@ def test_settings_in_a_file_belong_to_the_weights_that_were_tuned(tmp_path):
     general.save(tmp_path / "trained")
     shutil.copy(tmp_path / "trained" / "model.keras", tmp_path / "model" / "model.keras")
     assert LanguageModel.load(tmp_path / "model").dynamics is None
+
+
+def test_a_spelling_model_of_the_copy_is_not_that_of_the_original():
+    general = _build()
+    copy = general.replace_model(general.model)
+    spelling = general.spelling
+    copy.spelling = None
+    assert general.spelling is spelling and copy.spelling is None
