@@ -9,6 +9,7 @@ from keras_nplm import LanguageModel
 from keras_nplm.cli.main import main
 
 
+@pytest.mark.long
 def test_adapt_command_writes_a_model_directory(model_directory, tmp_path, capsys):
     output = tmp_path / "personal"
     text = tmp_path / "mine.txt"

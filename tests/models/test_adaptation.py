@@ -144,8 +144,10 @@ def _estimate_background():
     "build",
     [
         pytest.param(_build_nested_mixture, id="a mixture in a mixture"),
-        pytest.param(_build_shortlist_in_mixture, id="a short-list in a mixture"),
-        pytest.param(_build_hybrid_in_mixture, id="a hybrid in a mixture"),
+        pytest.param(
+            _build_shortlist_in_mixture, id="a short-list in a mixture", marks=pytest.mark.long
+        ),
+        pytest.param(_build_hybrid_in_mixture, id="a hybrid in a mixture", marks=pytest.mark.long),
     ],
 )
 def test_the_network_is_adapted_at_any_depth(build, network):

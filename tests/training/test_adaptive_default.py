@@ -133,6 +133,7 @@ def test_the_largest_choice_fits_a_usual_memory():
 _GIVEN = dict(embedding_dim=4, hidden_units=8, epochs=1)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_report")
 def test_the_printed_command_gives_the_same_run(tmp_path, short_text, capsys):
     tiny = "--embedding-dim 4 --hidden-units 8 --epochs 1".split()

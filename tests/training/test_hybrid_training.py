@@ -52,6 +52,7 @@ def _measure_alone(directory: Path, split: str) -> float:
     return evaluate(language_model.model.background, language_model.corpus.ids(split))["perplexity"]
 
 
+@pytest.mark.long
 def test_a_network_that_only_harms_is_left_out(train_characters, capsys):
     """Its rate is far too high for a text that has nothing to learn."""
     rng = np.random.default_rng(0)
