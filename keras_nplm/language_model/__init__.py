@@ -2,8 +2,9 @@
 
 - `language_model`: `LanguageModel`, a model with its vocabulary and tokenizer: evaluate, score,
   complete, generate.
-- `codec`: `TextCodec`, text to token ids and back.
-- `scoring`: log-probabilities of sentences; `generation`: sampling of text.
+- `codec`: `TextCodec`, text to token ids and back; `word_pieces`: tokens as parts of words.
+- `evaluation`: figures of a text; `scoring`: log-probabilities of sentences; `completion`: next
+  words; `generation`: sampling of text.
 - `scorer`: a word at a time, for decoders; `kenlm` and `ctc`: the interfaces of kenlm and of
   pyctcdecode.
 - `word_vectors`: nearest neighbours, analogies and a t-SNE map.

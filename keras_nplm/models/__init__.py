@@ -1,6 +1,11 @@
 """Language models over word ids: every class answers `log_prob` and `next_log_probs`.
 
-nplm: the network. likelihood, gradients, replicas: its training. ngrams/: count-based models.
-hybrid, jackknife: an n-gram model inside a network. dynamic/: models that learn as they read. The
-modules base, evaluation, mixture, shortlist, hybrid and ngrams/ import no Keras.
+- `base`: `NextWordModel`, what every model is and brings: parts, files, figures.
+- `networks/`: the networks; `ngrams/`: count-based models; `dynamic/`: models that learn as they
+  read.
+- `mixture`, `caches`, `shortlist`, `hybrid` and `jackknife`: models that combine or adapt others.
+- `evaluation`: the pass over a text; `collectors`: what it measures.
+- `model_files`: save and load any of them; `adaptation`: fine-tuning; `spelling`: unknown words.
+
+All but `networks`, `adaptation` and `dynamic.network` import no Keras.
 """
