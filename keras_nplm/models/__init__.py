@@ -7,5 +7,5 @@
 - `evaluation`: the pass over a text; `collectors`: what it measures.
 - `model_files`: save and load any of them; `adaptation`: fine-tuning; `spelling`: unknown words.
 
-All but `networks`, `adaptation` and `dynamic.network` import no Keras.
+All but `networks`, `jackknife`, `adaptation` and `dynamic.network` import no Keras.
 """
