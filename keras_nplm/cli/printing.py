@@ -78,7 +78,7 @@ def print_splits(result: dict) -> None:
         print("weights: " + ", ".join(shares))
     rows = [_list_cells(result, split) for split in _SPLITS if split in result]
     if rows:
-        print_table([*_list_header(result)], rows)
+        print_table(_list_header(result), rows)
     directory = result["directory"]
     print(f'the model is in {directory}; next: keras-nplm complete {directory} "a context"')
 

@@ -128,10 +128,6 @@ class TextCodec:
         ids = self.vocabulary.encode_text(tokens)
         return np.concatenate([self.first_context(order), ids])[len(ids) :]
 
-    def check_order(self, order: int) -> None:
-        """Refuse unigrams of parts of words."""
-        check_order(order, self.tokenizer)
-
 
 def check_order(order: int, tokenizer: str | Tokenizer) -> None:
     """Refuse unigrams of parts of words: where words begin depends on the token before."""

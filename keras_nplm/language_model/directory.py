@@ -5,7 +5,8 @@ of output paths.
 import contextlib
 import os
 import shutil
-from collections.abc import Collection, Iterator
+import sys
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from keras_nplm.data.corpus import SPLITS
@@ -23,6 +24,7 @@ from keras_nplm.io.files import (
 )
 from keras_nplm.io.lock import LOCK_NAME, lock_directory
 from keras_nplm.io.paths import check_output_path
+from keras_nplm.io.remote import display_url
 
 # of metrics.json, where they are
 _METRICS: dict[str, type | tuple] = {
@@ -101,6 +103,18 @@ def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
     for name, kind in _METRICS.items():
         if name in metrics:
             check_fields(path, metrics, {name: kind})
+    return metrics
+
+
+def read_finished_metrics(directory: Path, wanted: Mapping[str, type | tuple]) -> dict:
+    """Return the content of `metrics.json` of a run that is finished, with the fields `wanted`."""
+    print(
+        f"The run in {display_url(directory)} is finished: reading its metrics.json.",
+        file=sys.stderr,
+    )
+    with explain_damage(directory):
+        metrics = read_metrics(directory)
+        check_fields(directory / "metrics.json", metrics, wanted)
     return metrics
 
 

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,13 @@ from keras_nplm.data.tokenizers.registry import add_steps
 from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import NUMBER, check_fields, write_json
-from keras_nplm.io.remote import display_url, fetch, open_output
+from keras_nplm.io.files import NUMBER, write_json
+from keras_nplm.io.remote import fetch, open_output
 from keras_nplm.language_model.codec import check_order
 from keras_nplm.language_model.directory import (
-    explain_damage,
     lock_new_directory,
     lock_run,
-    read_metrics,
+    read_finished_metrics,
     remove_config_if_refused,
 )
 from keras_nplm.language_model.language_model import LanguageModel
@@ -40,6 +38,9 @@ from keras_nplm.training.estimators import EstimationRun, get_estimator
 from keras_nplm.training.ngram_options import Method, NgramOptions
 from keras_nplm.training.options import TextOptions
 from keras_nplm.training.prepare import prepare_text, record_run
+
+# of metrics.json of a finished run
+_FINISHED: dict[str, type | tuple] = {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER}
 
 
 def estimate(
@@ -100,7 +101,7 @@ def estimate(
         encoded = prepare_text(local, corpus, text)
         vocabulary = record_run(local, corpus, encoded, recorded)
         if (local / "metrics.json").exists():
-            return _read_finished(local)
+            return read_finished_metrics(local, _FINISHED)
         began = time.perf_counter()
         cpu_began = time.process_time()
         run = EstimationRun(local, options, text.boundary, encoded, vocabulary)
@@ -114,23 +115,6 @@ def estimate(
         metrics["cpu_seconds"] = round(cpu_seconds, 2)
         write_json(local / "metrics.json", metrics)
         return metrics
-
-
-def _read_finished(directory: Path) -> dict:
-    """Return the content of `metrics.json` of a run that is finished."""
-    print(
-        f"The run in {display_url(directory)} is finished: reading its metrics.json.",
-        file=sys.stderr,
-    )
-    with explain_damage(directory):
-        metrics = read_metrics(directory)
-        wanted: dict[str, type | tuple] = {
-            "ngrams": list,
-            "seconds": NUMBER,
-            "cpu_seconds": NUMBER,
-        }
-        check_fields(directory / "metrics.json", metrics, wanted)
-    return metrics
 
 
 def import_arpa(

@@ -15,14 +15,14 @@ import tensorflow as tf
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import Corpus
 from keras_nplm.io.errors import was_caused_by
-from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
+from keras_nplm.io.files import NUMBER, read_json, write_json
 from keras_nplm.io.lock import LockedError
 from keras_nplm.io.processor import read_processor_name
 from keras_nplm.io.remote import CHECKPOINTS, display_url, fetch, open_output
 from keras_nplm.language_model.directory import (
     explain_damage,
     lock_run,
-    read_metrics,
+    read_finished_metrics,
     remove_config_if_refused,
 )
 from keras_nplm.language_model.language_model import LanguageModel
@@ -208,20 +208,14 @@ def _print_choice(request: Request, run: Run) -> None:
 def _read_finished_run(run: Run) -> dict:
     """Read metrics.json. After a kill: remove the checkpoints, and write the report."""
     directory = run.directory
-    print(
-        f"The run in {display_url(directory)} is finished: reading its metrics.json.",
-        file=sys.stderr,
-    )
-    with explain_damage(directory):
-        metrics = read_metrics(directory)
-        wanted: dict[str, type | tuple] = {
-            "parameters": int,
-            "best_epoch": int,
-            "seconds": NUMBER,
-            "cpu_seconds": NUMBER,
-            "ngrams_per_second": int,
-        }
-        check_fields(directory / "metrics.json", metrics, wanted)
+    wanted: dict[str, type | tuple] = {
+        "parameters": int,
+        "best_epoch": int,
+        "seconds": NUMBER,
+        "cpu_seconds": NUMBER,
+        "ngrams_per_second": int,
+    }
+    metrics = read_finished_metrics(directory, wanted)
     with contextlib.suppress(OSError):  # of a read-only file system
         remove_checkpoints(directory)
     if not (directory / "report.html").exists():
