@@ -14,7 +14,7 @@ from keras_nplm.cli.parameters import (
     SELF_NORMALISED,
     SEVERAL,
     Called,
-    Directory,
+    Model,
     Switch,
     check_left_out,
     integer,
@@ -126,7 +126,7 @@ WordTokenizer = Annotated[str | None, Parameter(choices=_OF_WORDS, show_default=
 
 @printed_by(_print_rescored)
 def rescore(
-    directory: Directory,
+    model: Model,
     nbest: Annotated[str, FETCHED, Parameter(name="NBEST")],
     /,
     *,
@@ -161,7 +161,7 @@ def rescore(
             output=path,
             is_written=path is not None or not call.is_json,
         )
-        result = job.run(directory, tokenizer, self_normalised)
+        result = job.run(model, tokenizer, self_normalised)
     result["output"] = output
     return result
 
@@ -177,14 +177,14 @@ class _Job:
     """None: standard output"""
     is_written: bool
 
-    def run(self, directory: str, tokenizer: str | None, self_normalised: bool) -> dict:
+    def run(self, path: str, tokenizer: str | None, self_normalised: bool) -> dict:
         """Load the model, rescore the lists and write them. Return the figures."""
-        from keras_nplm.language_model.language_model import LanguageModel
+        from keras_nplm.language_model.arpa_models import open_model
         from keras_nplm.rescoring.files import rescore_file
 
         weights = self.features.read_weights()
         losses = self.tuning.read_losses(self.lists.format)
-        language_model = LanguageModel.load(directory, self_normalised=self_normalised)
+        language_model = open_model(path, self_normalised=self_normalised)
         if tokenizer:
             language_model = _change_tokenizer(language_model, tokenizer)
         result = rescore_file(

@@ -85,6 +85,12 @@ def read_config(directory: Path) -> dict:
 
 def read_description(directory: Path) -> tuple[dict, Vocabulary]:
     """Read `config.json` and the vocabulary of a model directory, without the model."""
+    if directory.is_file():
+        command = f"keras-nplm ngram --arpa {directory} --output DIR"
+        raise InputError(
+            f"A model directory is needed. Received: the file {directory}. Fix: name a directory; "
+            f"`{command}` makes one of an ARPA file."
+        )
     if not directory.is_dir():
         fix = f"train a model with `keras-nplm train --output {directory}`."
         raise InputError(f"Model directory {directory} does not exist. Fix: {fix}")

@@ -16,6 +16,13 @@ from keras_nplm.data.text_counts import name_text_counts
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file, write_json
 from keras_nplm.io.remote import open_output
+from keras_nplm.language_model.arpa_models import (
+    check_arpa_file,
+    is_arpa_file,
+    open_model,
+    read_arpa_model,
+)
+from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
 from keras_nplm.language_model.directory import lock_new_directory
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel, find_networks
@@ -29,10 +36,8 @@ from keras_nplm.models.caches import (
 )
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
-from keras_nplm.training.background import check_match
 from keras_nplm.training.estimate import evaluate_splits
 
-_SHARED = ("vocabulary", "tokenizer_name", "boundary")  # by all models of a mixture
 _BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, as in the paper
 # of a unigram or n-gram cache, of which validation chooses one
 _DECAYS = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
@@ -60,7 +65,8 @@ def mix(
 
     Args:
         directories: two or more model directories with equal vocabulary, tokenizer and boundary.
-            One is enough with a cache or `uniform`.
+            One is enough with a cache or `uniform`. An ARPA file gets the vocabulary and the
+            tokenizer of the first directory; see `read_arpa`.
         output: the model directory to write. It must not exist.
         weights: one weight per model, the uniform distribution's last. Default: fitted by EM on the
             validation split of the first directory that has an encoded corpus.
@@ -138,14 +144,32 @@ def _check_values(
 
 
 def _load_parts(directories: Sequence[str | os.PathLike]) -> list[LanguageModel]:
-    """Load models, which must have one vocabulary, tokenizer and boundary."""
+    """Load models, which must have one vocabulary, tokenizer and boundary.
+
+    ARPA files get the vocabulary and the tokenizer of the first directory, or of the first file.
+    """
     wanted = "a list of model directories"
     checked = list(check_items(directories, "directories", str | os.PathLike, wanted))
-    parts = [LanguageModel.load(directory) for directory in checked]
-    shared = {name: getattr(parts[0], name) for name in _SHARED}
-    for directory, part in zip(checked, parts, strict=True):
-        check_match(directory, part, shared, checked[0])
-    return parts
+    # directories first, whose vocabulary the ARPA files get
+    in_order = sorted(range(len(checked)), key=lambda place: is_arpa_file(checked[place]))
+    parts: dict[int, LanguageModel] = {}
+    for place in in_order:
+        path = checked[place]
+        if not parts or not is_arpa_file(path):
+            parts[place] = open_model(path)
+            continue
+        first = parts[in_order[0]]
+        check_arpa_file(path)
+        parts[place] = read_arpa_model(
+            path,
+            vocabulary=first.vocabulary,
+            spelling=first.spelling,
+            tokenizer=first.tokenizer,
+        )
+    described = [TokenOptions.of_model(checked[place], parts[place]) for place in in_order]
+    for options in described[1:]:
+        check_same_tokens(described[0], options)
+    return [parts[place] for place in range(len(checked))]
 
 
 def _fit(

@@ -17,7 +17,7 @@ ROWS = [
     pytest.param("evalute --help", "Did you mean evaluate?", id="close command with help"),
     pytest.param("--hlep", "Did you mean --help?", id="close flag without a command"),
     pytest.param("train", "`--output` is required.", id="required option"),
-    pytest.param("evaluate", "`DIR` is required.", id="required argument"),
+    pytest.param("evaluate", "`MODEL` is required.", id="required argument"),
     pytest.param("evaluate m --splt test", "Did you mean --split?", id="close flag"),
     pytest.param("evaluate m --jsn", "Did you mean --json?", id="close flag of all commands"),
     pytest.param("train --output m --oder=5", "Did you mean --order?", id="close option"),

@@ -117,8 +117,16 @@ def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, short_corpus):
         text = TextOptions(boundary=boundary, min_count=min_count)
         estimate("kneser-ney", short_corpus, tmp_path / name, order=2, text=text)
     for arguments, message in (
-        ("kn stream --output mixture", "must have the same boundary"),
-        ("kn words --output mixture", "must have the same vocabulary"),
+        (
+            "kn stream --output mixture",
+            "Received: --boundary stream, and --boundary sentence of {tmp}/kn. "
+            "Fix: train both with the same --boundary.",
+        ),
+        (
+            "kn words --output mixture",
+            "words must have the same vocabulary as {tmp}/kn. Received: --min-count 99, and "
+            "--min-count 2 of {tmp}/kn. Fix: train both with the same --min-count.",
+        ),
         ("kn --output mixture", "two models or more"),
         ("kn kn --weights 0.5 0.6 --output mixture", "sum to 1"),
         (
@@ -130,7 +138,58 @@ def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, short_corpus):
     ):
         words = [str(tmp_path / word) if word.isalpha() else word for word in arguments.split()]
         assert main(["mix", *words]) == 2
-        assert message in capsys.readouterr().err and not (tmp_path / "mixture").exists()
+        assert message.format(tmp=tmp_path) in capsys.readouterr().err
+        assert not (tmp_path / "mixture").exists()
+
+
+def test_an_arpa_file_is_mixed_with_the_words_of_a_directory(tmp_path, capsys, short_corpus):
+    for name, order, min_count in (("kn", 3, 40), ("more", 2, 1)):
+        text = TextOptions(min_count=min_count)
+        estimate("kneser-ney", short_corpus, tmp_path / name, order=order, text=text)
+    assert main(["export", str(tmp_path / "more"), str(tmp_path / "more.arpa")]) == 0
+    capsys.readouterr()
+    parts = [str(tmp_path / "more.arpa"), str(tmp_path / "kn")]
+    assert main(["mix", *parts, "--output", str(tmp_path / "mixture")]) == 0
+    captured = capsys.readouterr()
+    assert "words of more.arpa are not in the vocabulary. They count as <unk>" in captured.err
+    mixed = LanguageModel.load(tmp_path / "mixture")
+    assert mixed.vocabulary == LanguageModel.load(tmp_path / "kn").vocabulary
+    assert captured.out.index(f"{tmp_path}/more.arpa, ") < captured.out.index(f"{tmp_path}/kn\n")
+    (probabilities,) = np.exp(mixed.model.next_log_probs([[2, 4]]))
+    assert probabilities.sum() == pytest.approx(1, abs=1e-5)
+    imported = ["ngram", "--arpa", parts[0], "--vocabulary", f"{parts[1]}/vocabulary.txt"]
+    assert main([*imported, "--output", str(tmp_path / "imported")]) == 0
+    captured = capsys.readouterr()
+    assert "words of more.arpa are not in the vocabulary" in captured.err
+    assert "spelling model" not in captured.err
+    both = [str(tmp_path / "imported"), parts[1]]
+    assert main(["mix", *both, "--output", str(tmp_path / "again")]) == 0
+    again = LanguageModel.load(tmp_path / "again")
+    np.testing.assert_allclose(np.exp(again.model.next_log_probs([[2, 4]])[0]), probabilities)
+
+
+def test_an_arpa_file_of_another_boundary_is_not_mixed(tmp_path, capsys, short_corpus):
+    for name in ("sentence", "stream"):
+        text = TextOptions(boundary=name)
+        estimate("kneser-ney", short_corpus, tmp_path / name, order=2, text=text)
+    arpa = tmp_path / "sentence.arpa"
+    assert main(["export", str(tmp_path / "sentence"), str(arpa)]) == 0
+    parts = [str(tmp_path / "stream"), str(arpa)]
+    assert main(["mix", *parts, "--output", str(tmp_path / "mixture")]) == 2
+    error = capsys.readouterr().err
+    command = f"ngram --arpa {arpa} --boundary stream --vocabulary {parts[0]}/vocabulary.txt"
+    assert f"Fix: import the file with `keras-nplm {command} --output DIR`" in error
+
+
+def test_a_new_spelling_model_of_an_arpa_file_is_announced(tmp_path, capsys, short_corpus):
+    estimate("kneser-ney", short_corpus, tmp_path / "kn", order=2)
+    assert main(["export", str(tmp_path / "kn"), str(tmp_path / "kn.arpa")]) == 0
+    arguments = ["--arpa", str(tmp_path / "kn.arpa"), "--output", str(tmp_path / "imported")]
+    assert main(["ngram", *arguments]) == 0
+    assert (
+        "The spelling model of unknown words is new, of the words of kn.arpa. For the one of "
+        "another model, add --vocabulary DIR/vocabulary.txt."
+    ) in capsys.readouterr().err
 
 
 def test_probability_0_is_reported(tmp_path, capsys):

@@ -24,6 +24,7 @@ from keras_nplm.models.ngrams.tables import ContextTrie
 _LN10 = np.log(10)
 _LOG10_ZERO = -99.0  # by convention, the log10 of probability 0
 _ROUNDING = 0.01  # relative, by which the probabilities after a context may sum to more than 1
+_SUM_ROUNDING = 1e-4  # by which probabilities of seven digits may sum to more than 1
 _DIGITS = 1e-3  # the same for what a back-off weight multiplies: some tools write four digits
 BLOCK_NGRAMS = 1 << 16  # n-grams that are written at a time
 _UNK = "<UNK>"  # as some tools write <unk>
@@ -139,8 +140,8 @@ class ArpaFile(NamedTuple):
         model: the model.
         vocabulary: the vocabulary of its ids.
         outside: number of the file's words that the vocabulary lacks. They count as `<unk>`.
-        absent: number of the vocabulary's words that the file lacks. Each has the probability of
-            the file's `<unk>`.
+        absent: number of the vocabulary's words that the file lacks. They have a share of the
+            probability of the file's `<unk>`.
     """
 
     model: BackoffModel
@@ -163,7 +164,8 @@ def read_arpa(
         vocabulary: the vocabulary whose ids the words get. Words of the file that it lacks are
             merged into `<unk>`, which gets the sum of their probabilities after each context; see
             `merge_into_unk`. A word of the vocabulary that is not in the file gets the probability
-            of the file's `<unk>`, as in KenLM. With `lmplz --vocab_pad |V|` the sum is 1. Default:
+            of the file's `<unk>`, as in KenLM with `lmplz --vocab_pad |V|`. Without this padding
+            they would sum to more than 1: `<unk>` and these words share its probability. Default:
             the words of the file, in its order. A word `<pad>` of the file is left out: in text it
             is unknown.
         boundary: `"sentence"`, `"text"` or `"stream"`, how the training text was cut into n-grams.
@@ -205,9 +207,10 @@ def read_arpa_file(
             _refuse_vocabulary(path, vocabulary, file_words)
         log_prob = np.full(len(all_words), -np.inf)
         log_prob[ids] = unigrams.log10_probs
-        absent = np.setdiff1d(np.arange(len(all_words)), [*ids, UNK_ID, PAD_ID, BOS_ID, EOS_ID])
-        log_prob[absent] = log_prob[UNK_ID]
         log_prob[[PAD_ID, BOS_ID]] = -np.inf
+        absent = np.setdiff1d(np.arange(len(all_words)), [*ids, UNK_ID, PAD_ID, BOS_ID, EOS_ID])
+        if len(absent):
+            log_prob[[UNK_ID, *absent]] = _divide_unk(log_prob, len(absent))
         backoff = np.zeros(len(all_words))
         backoff[ids] = unigrams.log10_backoffs
         sections = [
@@ -227,6 +230,19 @@ def read_arpa_file(
     if outside:
         model = merge_into_unk(model, len(vocabulary))
     return ArpaFile(model, vocabulary, outside, len(absent))
+
+
+def _divide_unk(log10_probs: np.ndarray, absent: int) -> float:
+    """Return log10 P of `<unk>` and of each word that a file lacks.
+
+    It is that of the file's `<unk>`, unless the sum were above 1: then they share what is left.
+    """
+    of_unk = 10.0 ** log10_probs[UNK_ID]
+    of_words = np.sum(10.0**log10_probs) - of_unk
+    if of_words + (absent + 1) * of_unk <= 1 + _SUM_ROUNDING:
+        return float(log10_probs[UNK_ID])
+    left = max(1 - of_words, of_unk)
+    return float(np.log10(min(of_unk, left / (absent + 1))))
 
 
 def _refuse_vocabulary(
