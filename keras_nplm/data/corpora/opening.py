@@ -71,7 +71,8 @@ def open_corpus(
     Example:
 
     >>> next(open_corpus("python_reference", normalise=["lower"]).sentences("train"))
-    ['the', '"', 'assert', '"', 'statement']
+    ['assert', 'statements', 'are', 'a', 'convenient', 'way', 'to', 'insert', 'debugging', \
+'assertions', 'into', 'a', 'program', ':']
     """
     chosen = add_steps(tokenizer, normalise)
     if subwords is not None and not chosen.is_trained:
@@ -108,18 +109,18 @@ def _open_named(name: str, tokenizer: Tokenizer, data_dir: str | None) -> Corpus
         archive = brown.find_archive(data_dir)
         marks = name == "brown/marks"
         stored = "whitespace"
-        read = functools.partial(brown.read_split, archive, marks=marks)
+        read = functools.partial(brown.read_lines, archive, marks=marks)
     else:
         raise InputError(
             "`corpus` must be python_reference, brown, brown/marks, tfds:NAME or a directory "
             "written by `prepare`. "
             f"Received: {name!r}. Fix: choose one of these, or name text files with --train."
         )
-    if tokenizer.tokens_are_words:  # its words are already apart
+    if tokenizer.tokens_are_words:  # each text has one kind of words
         tokenizer = get_tokenizer(stored).with_steps(tokenizer.steps)
     # subwords are made of lines
-    split_line = _drop_blank_line if tokenizer.is_trained else tokenizer.split_apart
-    lines = {split: lambda split=split: map(" ".join, read(split)) for split in SPLITS}
+    split_line = _drop_blank_line if tokenizer.is_trained else tokenizer.split
+    lines = {split: functools.partial(read, split) for split in SPLITS}
     return Corpus(
         name, tokenizer.name, {split: LineSplit(lines[split], split_line) for split in SPLITS}
     )

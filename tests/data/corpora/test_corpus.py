@@ -2,6 +2,10 @@
 
 import hashlib
 import itertools
+import pydoc_data.topics
+import re
+import subprocess
+import sys
 import types
 import urllib.error
 import urllib.request
@@ -10,6 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 from keras_nplm import InputError, Vocabulary, open_corpus
+from keras_nplm.data.corpora import python_reference
 from keras_nplm.data.corpora.download import download_file
 from keras_nplm.data.corpus import SPLITS
 
@@ -22,7 +27,7 @@ def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkey
     assert not list(tmp_path.iterdir()) and capfd.readouterr() == ("", "")
     tokens = {split: sum(map(len, found)) for split, found in sentences.items()}
     assert (
-        55_000 < sum(tokens.values()) < 80_000
+        40_000 < sum(tokens.values()) < 60_000
         and 0.75 < tokens["train"] / sum(tokens.values()) < 0.9
     )
     long = {
@@ -31,6 +36,44 @@ def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkey
     # no paragraph is in both
     for one, two in (("train", "validation"), ("train", "test"), ("validation", "test")):
         assert len(long[one] & long[two]) <= 0.01 * len(long[two])
+
+
+def test_the_default_corpus_holds_sentences_without_markup():
+    lines = [line for split in SPLITS for line in python_reference.read_split(split)]
+    assert not [line for line in lines if re.search(r"""[*"=`|<>{}\[\]\\]|::|\.\.\.\w""", line)]
+    assert not [line for line in lines if not re.search(r"[.!?:][)”’]*$", line)]
+
+
+def test_the_markup_of_later_versions_of_python_is_removed_too(monkeypatch):
+    text = """\
+The ``del`` statement
+*******************
+
+Deletion is *recursively* defined, see `Names`.  In **all** cases [1]:
+
+   del_stmt ::= "del" target_list
+
+   del x, y
+
+* A name that is "unbound" raises a "NameError".
+
++---+
+| a |
++---+
+"""
+    monkeypatch.setattr(pydoc_data.topics, "topics", {"the del statement": text})
+    assert list(python_reference.read_split("train")) == [
+        "Deletion is recursively defined, see Names.",
+        "In all cases:",
+        "A name that is unbound raises a NameError.",
+    ]
+
+
+def test_the_default_corpus_is_printed_one_sentence_per_line():
+    command = [sys.executable, "-m", "keras_nplm.data.corpora.python_reference"]
+    printed = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
+    expected = [line for split in SPLITS for line in python_reference.read_split(split)]
+    assert (printed.stdout.splitlines(), printed.stderr) == (expected, "")
 
 
 def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):
