@@ -110,6 +110,7 @@ def _check_without_text(
     """Refuse flags of a text beside an ARPA file."""
     given = {
         "train": texts.train,
+        "all": texts.all,
         "resample": resample,
         "order": method.get("order"),
         "pieces": corpus.get("pieces"),

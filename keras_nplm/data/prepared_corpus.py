@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.data.corpus import SPLITS, Corpus
+from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import BOS, EOS
 from keras_nplm.data.subwords import SubwordOptions
@@ -57,7 +57,7 @@ class PreparedCorpus(Corpus):
         encoded = EncodedCorpus.load(self.directory / "corpus")
         vocabulary.save(directory / "vocabulary.txt")
         for shard in itertools.chain.from_iterable(
-            encoded.splits[split]["shards"] for split in SPLITS
+            described["shards"] for described in encoded.splits.values()
         ):
             for name in (shard, name_text_counts(shard)):
                 _link_file(encoded.directory / name, directory / "corpus" / name)
@@ -107,7 +107,8 @@ def open_prepared_corpus(
             yield stored.join(sentence) if stored.is_trained else sentence
             sentence = []
 
-    splits = {split: functools.partial(read, split) for split in SPLITS}
+    names = EncodedCorpus.load(directory / "corpus").splits
+    splits = {split: functools.partial(read, split) for split in names}
     return PreparedCorpus(
         record["corpus"], record["tokenizer"], splits, directory=directory, record=record
     )

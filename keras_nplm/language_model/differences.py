@@ -195,7 +195,13 @@ def _read_split(directory: Path, split: str) -> _SplitText:
             f"`--text` must be given, as {directory} has no corpus/. Received: no text. "
             "Fix: add --text FILE, a text for all models."
         )
-    counts = EncodedCorpus.load(path).splits[split]
+    splits = EncodedCorpus.load(path).splits
+    if split not in splits:
+        raise InputError(
+            f"The text of {directory} must have the split {split!r}. Received: "
+            f"{', '.join(splits)}. Fix: name one of these (`--split`), or add --text FILE."
+        )
+    counts = splits[split]
     return _SplitText(
         config.get("corpus"), counts["sentences"], counts.get("words"), counts.get("characters")
     )

@@ -97,7 +97,7 @@ def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:
     )
     check_same_tokens(wanted, TokenOptions.of_model(directory, source))
     first_outside = find_target_limit(run.options.network)
-    for split in ("validation", "test"):
+    for split in run.held_out_splits:
         for log_prob, target_ids in log_probs(source.model, run.encoded.ids(split)):
             if np.isneginf(log_prob[target_ids >= first_outside]).any():
                 raise InputError(

@@ -65,9 +65,9 @@ def estimate(
             context alone.
 
     Returns:
-        the content of `metrics.json`: exact `validation` and `test` figures (see `evaluate`),
-        `ngrams` of each order, `seconds` and `cpu_seconds` of the estimation, n-grams
-        `scored_per_second`.
+        the content of `metrics.json`: exact `validation` and `test` figures (see `evaluate`) of the
+        splits that the corpus has, `ngrams` of each order, `seconds` and `cpu_seconds` of the
+        estimation, n-grams `scored_per_second`.
 
     Raises:
         InputError: an option or the text is invalid, or the directory holds a run with other
@@ -89,6 +89,7 @@ def estimate(
         **estimator.record_options(options),
     }
     check_order(order, corpus.tokenizer)
+    estimator.check_corpus(corpus, method)
     with open_output(directory, resume=True) as local, lock_run(local):
         encoded = prepare_text(local, corpus, text)
         vocabulary = record_run(local, corpus, encoded, recorded)
@@ -151,12 +152,16 @@ def import_arpa(
 def evaluate_splits(
     model: NextWordModel, corpus: EncodedCorpus, spelling: SpellingModel | None
 ) -> dict:
-    """Evaluate on validation and test, and measure the n-grams scored per CPU second."""
+    """Evaluate on validation and test, where the corpus has them, and measure the n-grams scored
+    per CPU second.
+    """
     began = time.process_time()
     metrics: dict[str, Any] = {
         split: evaluate_split(model, corpus, split, None, spelling)
         for split in ("validation", "test")
+        if split in corpus.splits
     }
-    scored = metrics["validation"]["tokens"] + metrics["test"]["tokens"]
-    metrics["scored_per_second"] = round(scored / (time.process_time() - began))
+    scored = sum(figures["tokens"] for figures in metrics.values())
+    if scored:
+        metrics["scored_per_second"] = round(scored / (time.process_time() - began))
     return metrics

@@ -69,7 +69,7 @@ def mix(
             tokenizer of the first directory; see `read_arpa`.
         output: the model directory to write. It must not exist.
         weights: one weight per model, the uniform distribution's last. Default: fitted by EM on the
-            validation split of the first directory that has an encoded corpus.
+            validation split of the first directory that has one.
         by_frequency: fit separate weights for each frequency bin of the last two context words.
         unigram_cache: add a `UnigramCache` with this decay in words. True: the decay is chosen on
             the validation split.
@@ -96,7 +96,7 @@ def mix(
         parts = _load_parts(directories)
         vocabulary = parts[0].vocabulary
         boundary = parts[0].boundary
-        corpus = next((part.corpus for part in parts if part.corpus), None)
+        corpus = _find_corpus(parts)
         spelling = next((part.spelling for part in parts if part.spelling), None)
         if weights is None:
             _require_corpus(corpus)
@@ -196,11 +196,19 @@ def _name_components(
     return [*names, *(model.kind for model in made)]
 
 
+def _find_corpus(parts: Sequence[LanguageModel]) -> EncodedCorpus | None:
+    """Return the first corpus with validation text, or else the first corpus, if any."""
+    corpora = [part.corpus for part in parts if part.corpus]
+    with_validation = [corpus for corpus in corpora if "validation" in corpus.splits]
+    return next(iter(with_validation or corpora), None)
+
+
 def _require_corpus(corpus: EncodedCorpus | None) -> EncodedCorpus:
     """Return the corpus on which weights and the values of caches are fitted."""
-    if corpus is None:
+    if corpus is None or "validation" not in corpus.splits:
         raise InputError(
-            "Fitting weights needs a directory with a corpus/. Received: none. Fix: give --weights."
+            "Fitting weights needs a directory with validation text in its corpus/. "
+            "Received: none. Fix: give --weights."
         )
     return corpus
 

@@ -146,13 +146,15 @@ def _count_and_encode(
     corpus: Corpus, directory: Path, text: TextOptions
 ) -> tuple[EncodedCorpus, Vocabulary]:
     """Count and encode, or continue an interrupted call for the same, unchanged text files."""
-    splits = SPLITS if text.vocabulary_scope == "corpus" else ("train",)
+    splits = ["train"]
+    if text.vocabulary_scope == "corpus":
+        splits = [split for split in SPLITS if split in corpus.splits]
     files = describe_text(corpus)
     record = {
         **corpus.describe(),
         "min_count": text.min_count,
         "max_size": text.max_size,
-        "splits": list(splits),
+        "splits": splits,
         **files,
     }
     del record["corpus"]
@@ -228,5 +230,5 @@ def _as_in_file(options: dict) -> dict:
 
 def _check_sizes(encoded: EncodedCorpus) -> None:
     """Refuse shards of other sizes than recorded. Reading verifies their checksums."""
-    for split in SPLITS:
+    for split in encoded.splits:
         encoded.shards(split)

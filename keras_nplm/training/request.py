@@ -48,6 +48,13 @@ class Request:
 
     def __post_init__(self) -> None:
         RunOptions(minutes=self.minutes)
+        if "validation" not in self.corpus.splits:
+            raise InputError(
+                "A network needs validation text: it chooses the epoch to keep, and the weight of "
+                "the n-gram model. Received: a text without it. Fix: drop --all, and add "
+                "--validation FILE, which leaves every line of --train for training, or hold out "
+                "less, as by --fractions 0.98 0.01 0.01."
+            )
         if self.options is not None and self.minutes is not None:
             raise InputError(
                 f"`minutes` must be None with all options. Received: {self.minutes}. "

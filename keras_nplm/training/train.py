@@ -281,7 +281,7 @@ def _evaluate_ngram_model(run: Run, ngram_model: NextWordModel) -> dict[str, flo
     """Return the perplexities of the n-gram model beside or inside the network."""
     return {
         split: evaluate(ngram_model, run.encoded.ids(split))["perplexity"]
-        for split in ("validation", "test")
+        for split in run.held_out_splits
     }
 
 
@@ -305,7 +305,7 @@ def _evaluate_splits(run: Run, model: NextWordModel) -> dict[str, Any]:
         collectors.append(LogZ())
     return {
         split: evaluate_split(model, run.encoded, split, None, spelling, collectors)
-        for split in ("validation", "test")
+        for split in run.held_out_splits
     }
 
 
@@ -317,7 +317,7 @@ def _is_self_normalised(network: NetworkOptions) -> bool:
 def _measure_coverage(run: Run, model: Shortlist) -> dict[str, float]:
     """Return the share of targets that are in the short-list."""
     coverage = {}
-    for split in ("validation", "test"):
+    for split in run.held_out_splits:
         ids = run.encoded.ids(split)
         share = measure_coverage(ids, model.listed, run.options.text.boundary)
         coverage[split] = round(share, 4)

@@ -192,6 +192,65 @@ def test_a_new_spelling_model_of_an_arpa_file_is_announced(tmp_path, capsys, sho
     ) in capsys.readouterr().err
 
 
+def test_all_lines_train_an_ngram_model(tmp_path, capsys, short_text):
+    command = ["ngram", "--train", short_text, "--min-count", "1"]
+    metrics = _json(capsys, *command, "--all", "--output", tmp_path / "all")
+    assert "validation" not in metrics and "test" not in metrics
+    same = _json(capsys, *command, "--validation", short_text, "--output", tmp_path / "same")
+    assert same["ngrams"] == metrics["ngrams"]
+    assert main([str(word) for word in (*command, "--all", "--output", tmp_path / "all")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:] == [
+        "no validation or test text; for a perplexity: "
+        f"keras-nplm evaluate {tmp_path / 'all'} --text FILE",
+        f"the model is in {tmp_path / 'all'}; next: keras-nplm complete {tmp_path / 'all'} "
+        '"a context"',
+    ]
+    evaluated = _json(capsys, "evaluate", tmp_path / "all", "--text", short_text)
+    assert evaluated["perplexity"] == pytest.approx(same["validation"]["perplexity"])
+    assert main(["evaluate", str(tmp_path / "all")]) == 2
+    assert "must have the split 'test'. Received: train. Fix: name" in capsys.readouterr().err
+
+
+def test_validation_text_without_test_text_is_one_row(tmp_path, capsys, short_text):
+    command = ["ngram", "--train", str(short_text), "--validation", str(short_text)]
+    assert main([*command, "--output", str(tmp_path / "kn")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["tokens", "validation"]
+    assert lines[3].startswith("the model is in ")
+    mixed = _json(capsys, "mix", tmp_path / "kn", "--uniform", "--output", tmp_path / "mixture")
+    assert "validation" in mixed and "test" not in mixed
+
+
+def test_a_mixture_is_fitted_on_the_validation_text_of_any_part(tmp_path, capsys, short_text):
+    command = ["ngram", "--train", str(short_text), "--min-count", "1", "--order", "2"]
+    assert main([*command, "--all", "--output", str(tmp_path / "all")]) == 0
+    held_out = ["--validation", str(short_text), "--order", "3"]
+    assert main([*command, *held_out, "--output", str(tmp_path / "held-out")]) == 0
+    parts = [str(tmp_path / "all"), str(tmp_path / "held-out")]
+    mixed = _json(capsys, "mix", *parts, "--output", tmp_path / "mixture")
+    assert mixed["validation"]["perplexity"] > 1
+    assert main(["mix", parts[0], "--uniform", "--output", str(tmp_path / "no")]) == 2
+    error = capsys.readouterr().err
+    assert "needs a directory with validation text in its corpus/. Received: none. Fix:" in error
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ("--all --method class-based", "The method class-based needs validation text"),
+        ("--all --method deleted-interpolation", "drop --all, or give --method kneser-ney."),
+        ("--all --fractions .8 .1 .1", "`--fractions` cannot be combined with `--all`"),
+        ("--all --shuffle", "`--all` leaves no line for validation and test"),
+    ],
+)
+def test_what_all_lines_cannot_have_is_refused(tmp_path, capsys, short_text, flags, message):
+    command = ["ngram", "--train", str(short_text), *flags.split()]
+    assert main([*command, "--output", str(tmp_path / "kn")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "kn").exists()
+
+
 def test_probability_0_is_reported(tmp_path, capsys):
     closed = (
         "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n{eos} </s>\n-.6 "
