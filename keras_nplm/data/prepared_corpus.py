@@ -20,6 +20,7 @@ from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, check_is_file, read_json, replace_file
+from keras_nplm.io.paths import find_free_path
 
 PREPARED_FILE = "prepared.json"  # written last: its presence says that the preparation is complete
 VOCABULARY_OPTIONS = ("vocabulary_scope", "min_count", "max_size")
@@ -76,8 +77,8 @@ def open_prepared_corpus(
         raise InputError(
             "`corpus` must be the name of a corpus or a directory written by `prepare`. "
             f"Received: {directory}, "
-            f"without {PREPARED_FILE}. Fix: run `keras-nplm prepare --output {directory}` with "
-            "the text."
+            f"without {PREPARED_FILE}. Fix: prepare the text with `keras-nplm prepare --output "
+            f"{find_free_path(directory)}`, and name that directory."
         )
     record = read_json(directory / PREPARED_FILE)
     fields = dict(corpus=str, tokenizer=str, vocabulary_scope=str, min_count=int)

@@ -26,6 +26,7 @@ from keras_nplm.io.files import (
 )
 from keras_nplm.io.lock import check_locks
 from keras_nplm.io.remote import CHECKPOINTS, upload
+from keras_nplm.language_model.directory import advise_new_output
 from keras_nplm.models.model_files import component_directory
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.replicas import has_several_workers
@@ -221,9 +222,8 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _check_finite(self, figure: str, value: float, place: str) -> None:
         if not np.isfinite(value):
-            fix = (
-                f"Fix: lower --learning-rate, and choose a new --output or remove {self.directory}."
-            )
+            advice = advise_new_output(self.directory)
+            fix = f"Fix: lower --learning-rate, and {advice}, or remove {self.directory}."
             raise RunError(f"The {figure} became {value} {place}. {fix}")
 
     # The state to resume from

@@ -25,6 +25,7 @@ from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path, is_remote
 from keras_nplm.io.remote import display_url, upload
 from keras_nplm.language_model.directory import (
+    advise_new_output,
     check_output_directory,
     explain_damage,
     load_encoded_corpus,
@@ -205,7 +206,7 @@ def _load_prepared(
     names = recorded.keys() | options.keys()
     differing = sorted(name for name in names if recorded.get(name) != options.get(name))
     if differing:
-        fix = f"Fix: choose a different --output, or remove {directory}."
+        fix = f"Fix: {advise_new_output(directory)}, or remove {directory}."
         before = _CONTENT.sub("", str(recorded.get("corpus")))
         now = _CONTENT.sub("", str(options.get("corpus")))
         if differing == ["corpus"] and before == now:
