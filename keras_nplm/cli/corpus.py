@@ -105,8 +105,9 @@ class Texts:
     shuffle: Annotated[Switch, Parameter(show=False)] = False
     """split the lines of --train at random, not in three runs; equal lines stay together"""
 
-    all: Annotated[Switch, Parameter(show=False)] = False
-    """use every line for training, as lmplz does: no validation, no test"""
+    all: Switch = False
+    """use every line for training, as lmplz does: no validation, no test; train needs --epochs
+    then, keeps the last epoch, and saves the network alone"""
 
     pieces_file: Annotated[str | None, Parameter(metavar="FILE", show=False)] = None
     """trained sentencepiece .model to use instead of training one"""
