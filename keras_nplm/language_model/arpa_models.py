@@ -81,7 +81,8 @@ def check_arpa_file(path: str | os.PathLike) -> None:
         )
     if _HEADER not in head:
         raise InputError(
-            f"{_EXPECTED} Received: {path}, a file without the line \\data\\. Fix: {_NAME_MODEL}"
+            f"{_EXPECTED} Received: {path}, a file without the line \\data\\. Fix: {_NAME_MODEL} "
+            "A text to evaluate follows --text."
         )
 
 

@@ -23,7 +23,7 @@ ROWS = [
     pytest.param("train --output m --oder=5", "Did you mean --order?", id="close option"),
     pytest.param("evaluate m --seed 1", "Unknown option --seed.", id="flag of a command"),
     pytest.param("evaluate m -x", "Unknown option -x.", id="short flag"),
-    pytest.param("evaluate m n", "Unexpected argument 'n'.", id="argument"),
+    pytest.param("generate m n", "Unexpected argument 'n'.", id="argument"),
     pytest.param("evaluate m --split", "`--split` must be followed by a value.", id="no value"),
     pytest.param("evaluate m --text", "must be followed by values, 1 or more.", id="no values"),
     pytest.param("mix m --output x --ngram-cache 1 2", "1 at most. Received: 2.", id="two values"),
