@@ -65,3 +65,12 @@ def test_a_reference_without_a_tab_is_refused(rescore, tmp_path):
     (tmp_path / "references").write_text("u1 the cat sat\n")
     _, error = rescore(LIST.format(id="u1"), "--tune", str(tmp_path / "references"), status=2)
     assert "line 1: expected the name of a list and its reference, a tab between them" in error
+
+
+def test_an_arpa_file_rescores_like_its_model(rescore, tmp_path, ngram_directory, capsys):
+    out, _ = rescore(LIST.format(id=1))
+    arpa = tmp_path / "model.arpa.gz"
+    assert main(["export", str(ngram_directory), str(arpa)]) == 0
+    capsys.readouterr()
+    assert main(["rescore", str(arpa), str(tmp_path / "list.tsv")]) == 0
+    assert capsys.readouterr().out == out
