@@ -346,10 +346,10 @@ def _draw_curves(axes: "Axes", epochs: list[dict]) -> None:
 def _write_caption(report: dict) -> list[str]:
     """Return the paragraphs below the picture, which explain it without the text around it."""
     left = (
-        "Left: rows of Table 1 of Bengio et al. (2003). The networks of keras_nplm have the paper's "
-        "sizes, with a higher learning rate and dropout. “+\N{NO-BREAK SPACE}trigram” is the mean "
-        "of the probabilities of the network and of a trigram model: MLP2, MLP4, … in the paper. "
-        "The vocabulary has 16,383 words in the paper and 17,905 here."
+        "Left: rows of Table 1 of Bengio et al. (2003). The networks of keras_nplm have the "
+        "paper's sizes, with a higher learning rate and dropout. “+\N{NO-BREAK SPACE}trigram” is "
+        "the mean of the probabilities of the network and of a trigram model: MLP2, MLP4, … in "
+        "the paper. The vocabulary has 16,383 words in the paper and 17,905 here."
     )
     right = (
         "Right: the paper's own optimiser, stochastic gradient descent at the rate 0.001 for each "

@@ -26,7 +26,7 @@ _FONT = (
     "isolate; }</style>"
 )
 _FONT_SIZE = 12  # of a word on a map, in pixels
-_LINE_HEIGHT = 14.0
+_LINE_HEIGHT = 15.0
 _PADDING = 8.0  # between two words on a line
 _MAX_LETTERS = 24  # of a word on a map
 MAP_SIZE = (1040, 760)  # of a map of words, in pixels; more words have a larger map
