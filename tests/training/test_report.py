@@ -21,17 +21,21 @@ from keras_nplm import (
     LanguageModel,
     Mixture,
     RunError,
-    Vocabulary,
+    evaluate,
     kneser_ney,
     open_corpus,
     train,
 )
 from keras_nplm.cli.main import main
 from keras_nplm.data.corpus import SPLITS
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import encode_corpus
+from keras_nplm.data.ids import SPECIALS
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.training.adaptive_default import complete_command
 from keras_nplm.training.charts import draw_lines, draw_words, render_svg
 from keras_nplm.training.report import name_text, write_run_report
+from tests.language_models import VOCABULARY, V, build
 from tests.networks import compose
 
 SPACE = "\N{NO-BREAK SPACE}"
@@ -94,20 +98,20 @@ def test_figures_are_of_the_run_and_a_kneser_ney_model(text, model_directory, kn
 
 
 @pytest.fixture(scope="module")
-def mixture(tmp_path_factory) -> LanguageModel:
-    """A mixture of a network of a few words and a trigram model, with its text."""
-    words = [f"word{number}" for number in range(30)]
-    sentences = [[words[(first * step) % 30] for step in range(1, 8)] for first in range(30)]
-    corpus = Corpus(
-        "small", "whitespace", dict.fromkeys(SPLITS, functools.partial(iter, sentences))
-    )
-    vocabulary = Vocabulary(words)
-    encoded = encode_corpus(corpus, vocabulary, tmp_path_factory.mktemp("text") / "corpus")
-    ngrams = kneser_ney(encoded.ids("train"), len(vocabulary), 3)
-    model = Mixture([compose(len(vocabulary)), ngrams], [0.25, 0.75])
-    language_model = LanguageModel(model, vocabulary, "whitespace", "sentence")
-    language_model.corpus = encoded
-    return language_model
+def encoded(tmp_path_factory) -> EncodedCorpus:
+    """A text of a few words, in three equal splits."""
+    words = VOCABULARY.words[len(SPECIALS) :]
+    number = len(words)
+    sentences = [
+        [words[(first * step) % number] for step in range(1, 8)] for first in range(number)
+    ]
+    read = functools.partial(iter, sentences)
+    corpus = Corpus("small", "whitespace", dict.fromkeys(SPLITS, read))
+    return encode_corpus(corpus, VOCABULARY, tmp_path_factory.mktemp("text") / "corpus")
+
+
+def _build_mixture(encoded: EncodedCorpus) -> Mixture:
+    return Mixture([compose(V), kneser_ney(encoded.ids("train"), V, 3)], [0.25, 0.75])
 
 
 CONFIG = {
@@ -149,15 +153,21 @@ def _take_two_columns(vectors: np.ndarray) -> np.ndarray:
 
 
 @pytest.fixture
-def write_small_report(mixture, tmp_path, monkeypatch):
-    """A function that writes a report from made-up metrics, and returns its text."""
+def write_small_report(encoded, tmp_path, monkeypatch):
+    """A function that writes the report of a model from made-up metrics, and returns its text.
+
+    Default: of a mixture of a network and a trigram model.
+    """
     # t-SNE takes longer than all the rest
     monkeypatch.setattr("keras_nplm.training.report.word_map", _take_two_columns)
 
-    def write(command: str | None = None) -> str:
+    def write(command: str | None = None, model: NextWordModel | None = None) -> str:
         path = tmp_path / "verses" / "report.html"
         path.parent.mkdir()
-        write_run_report(path, mixture, CONFIG, METRICS, command)
+        model = model or _build_mixture(encoded)
+        language_model = LanguageModel(model, VOCABULARY, "whitespace", "sentence")
+        language_model.corpus = encoded
+        write_run_report(path, language_model, CONFIG, METRICS, command)
         return path.read_text(encoding="utf-8")
 
     return write
@@ -177,6 +187,37 @@ def test_mixture_is_beside_its_network_and_kneser_ney(write_small_report):
     assert bits == pytest.approx(expected, abs=6e-4)
     assert "0.250 P(w | context) of the network + 0.750" in text
     assert "test perplexity is 24.4% lower than that of a Kneser-Ney model" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "ngrams"),
+    [
+        pytest.param(
+            "hybrid",
+            f"network with Kneser-Ney, n{SPACE}={SPACE}4, inside",
+            [f"Kneser-Ney, n{SPACE}={SPACE}4", "43.61", "63.97"],
+            id="a hybrid, with the figures of its n-gram model",
+        ),
+        pytest.param(
+            "short-list",
+            "network of a short-list, with a model of all other words",
+            None,
+            id="a short-list, beside Kneser-Ney estimated for the report",
+        ),
+    ],
+)
+def test_other_models_are_beside_kneser_ney(write_small_report, encoded, kind, name, ngrams):
+    model = build(kind, "sentence")
+    cells = _texts(_parse(write_small_report(model=model)), "td")
+    if ngrams is None:
+        order = model.network.ngram_order
+        estimated = kneser_ney(encoded.ids("train"), V, order)
+        ids = [encoded.ids(split) for split in ("validation", "test")]
+        figures = [f"{evaluate(estimated, split)['perplexity']:.2f}" for split in ids]
+        ngrams = [f"Kneser-Ney, n{SPACE}={SPACE}{order}", *figures]
+    start = cells.index(name)
+    assert cells[start + 1 : start + 3] == ["34.46", "48.34"]
+    assert cells[start + 4 : start + 7] == ngrams
 
 
 def test_curve_ends_where_the_table_says(write_small_report):
