@@ -247,6 +247,7 @@ def write_final_figures(log_dir: str | os.PathLike, metrics: Mapping[str, Any]) 
     description = (
         "Exact figure of the whole model, as in metrics.json, at the step of its best epoch."
     )
+    check_locks(log_dir)  # TensorFlow's writers would create a deleted directory again
     for split in ("validation", "test"):
         directory = os.path.join(log_dir, split)
         writer = tf.summary.create_file_writer(directory, filename_suffix=".final")
