@@ -250,7 +250,8 @@ def _explain_curve_end(config: dict, metrics: dict, contenders: Sequence[_Conten
 def _list_contenders(language_model: LanguageModel, metrics: dict) -> list[_Contender]:
     """List the model, its parts that predict alone, and Kneser-Ney."""
     model = language_model.model
-    whole = {split: metrics[split]["perplexity"] for split in _SPLITS}
+    splits = _list_splits(metrics)
+    whole = {split: metrics[split]["perplexity"] for split in splits}
     if isinstance(model, Mixture):
         (weights,) = metrics["weights"]
         ngrams = _name_ngrams(model.parts[BACKGROUND].order)
@@ -269,21 +270,26 @@ def _list_contenders(language_model: LanguageModel, metrics: dict) -> list[_Cont
     contenders = [_Contender(name, whole)]
     corpus = _get_corpus(language_model)
     if corpus.splits["train"]["tokens"] <= _MAX_BASELINE_TOKENS:
-        contenders.append(_estimate_ngrams(language_model))
+        contenders.append(_estimate_ngrams(language_model, splits))
     return contenders
+
+
+def _list_splits(metrics: dict) -> list[str]:
+    """List the splits with figures: a run may have no test text."""
+    return [split for split in _SPLITS if split in metrics]
 
 
 def _name_ngrams(order: int) -> str:
     return f"Kneser-Ney, n{_EQUALS}{order}"
 
 
-def _estimate_ngrams(language_model: LanguageModel) -> _Contender:
+def _estimate_ngrams(language_model: LanguageModel, splits: Sequence[str]) -> _Contender:
     """Estimate a Kneser-Ney model of the same text, of the network's order, and evaluate it."""
     corpus = _get_corpus(language_model)
     order = _get_network(language_model).ngram_order
     size = len(language_model.vocabulary)
     ngrams = kneser_ney(corpus.ids("train"), size, order, language_model.boundary)
-    perplexities = {split: evaluate(ngrams, corpus.ids(split))["perplexity"] for split in _SPLITS}
+    perplexities = {split: evaluate(ngrams, corpus.ids(split))["perplexity"] for split in splits}
     return _Contender(_name_ngrams(order), perplexities)
 
 
@@ -291,32 +297,34 @@ def _compare_models(
     language_model: LanguageModel, metrics: dict, contenders: Sequence[_Contender]
 ) -> dict[str, str]:
     whole = contenders[0]
+    splits = _list_splits(metrics)
+    last = splits[-1]
     has_weights = any(part.weight is not None for part in contenders)
-    header = ["", *(["weight"] if has_weights else []), "validation", "test"]
+    header = ["", *(["weight"] if has_weights else []), *splits]
     rows = []
     for part in contenders:
-        bits = _compute_bits(part.perplexities["test"], metrics["test"])
+        bits = _compute_bits(part.perplexities[last], metrics[last])
         cells = [part.name]
         if has_weights:
             cells.append("" if part.weight is None else f"{part.weight:.3f}")
-        cells += [format_perplexity(part.perplexities[split]) for split in _SPLITS]
+        cells += [format_perplexity(part.perplexities[split]) for split in splits]
         rows.append([*cells, format_perplexity(bits, digits=3)])
     comparison = "Without a Kneser-Ney model: the training text would need too much memory."
     if len(contenders) > 1:
-        comparison = _compare_with_ngrams(whole, contenders[-1])
+        comparison = _compare_with_ngrams(whole, contenders[-1], last)
     is_end_predicted = predicts_end(language_model.boundary)
     return {
         "whole": escape_html(whole.name),
         "comparison": comparison,
         "predicted": "words and &lt;/s&gt;" if is_end_predicted else "words, without sentence ends",
-        "models": _format_table([*header, "bits per character, test"], rows),
+        "models": _format_table([*header, f"bits per character, {last}"], rows),
         "figures": _list_more_figures(metrics),
     }
 
 
 def _list_more_figures(metrics: dict) -> str:
     rows = []
-    for split in _SPLITS:
+    for split in _list_splits(metrics):
         figures = metrics[split]
         perplexities = [figures.get(name) for name in _PERPLEXITIES]
         bits = format_perplexity(figures.get("bits_per_character"), digits=3)
@@ -326,16 +334,16 @@ def _list_more_figures(metrics: dict) -> str:
     )
 
 
-def _compare_with_ngrams(whole: _Contender, ngrams: _Contender) -> str:
+def _compare_with_ngrams(whole: _Contender, ngrams: _Contender, split: str) -> str:
     name = whole.name if whole.name == _MIXTURE else "model"
-    perplexity = whole.perplexities["test"]
-    other = ngrams.perplexities["test"]
+    perplexity = whole.perplexities[split]
+    other = ngrams.perplexities[split]
     if perplexity is None or other is None:
         return f"The {name} beside a Kneser-Ney model of the same text:"
     change = perplexity / other - 1
     direction = "lower" if change < 0 else "higher"
     return (
-        f"The {name}’s test perplexity is {abs(change):.1%} {direction} than that of a Kneser-Ney "
+        f"The {name}’s {split} perplexity is {abs(change):.1%} {direction} than that of a Kneser-Ney "
         "model (interpolated, modified) of the same text."
     )
 

@@ -241,14 +241,17 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
 def write_final_figures(log_dir: str | os.PathLike, metrics: Mapping[str, Any]) -> None:
     """Write the exact figures of a finished run's `metrics.json` to its TensorBoard logs.
 
-    The runs `validation` and `test` get `final/perplexity` and `final/bits_per_character`, at the
-    step of the best epoch. They are of the whole model, the curves of the network alone.
+    The runs `validation` and `test`, where the text has them, get `final/perplexity` and
+    `final/bits_per_character`, at the step of the best epoch. They are of the whole model,
+    the curves of the network alone.
     """
     description = (
         "Exact figure of the whole model, as in metrics.json, at the step of its best epoch."
     )
     check_locks(log_dir)  # TensorFlow's writers would create a deleted directory again
     for split in ("validation", "test"):
+        if split not in metrics:
+            continue
         directory = os.path.join(log_dir, split)
         writer = tf.summary.create_file_writer(directory, filename_suffix=".final")
         with writer.as_default(step=metrics["best_epoch"]):

@@ -161,13 +161,17 @@ def write_small_report(encoded, tmp_path, monkeypatch):
     # t-SNE takes longer than all the rest
     monkeypatch.setattr("keras_nplm.training.report.word_map", _take_two_columns)
 
-    def write(command: str | None = None, model: NextWordModel | None = None) -> str:
+    def write(
+        command: str | None = None,
+        model: NextWordModel | None = None,
+        metrics: dict = METRICS,
+    ) -> str:
         path = tmp_path / "verses" / "report.html"
         path.parent.mkdir()
         model = model or _build_mixture(encoded)
         language_model = LanguageModel(model, VOCABULARY, "whitespace", "sentence")
         language_model.corpus = encoded
-        write_run_report(path, language_model, CONFIG, METRICS, command)
+        write_run_report(path, language_model, CONFIG, metrics, command)
         return path.read_text(encoding="utf-8")
 
     return write
@@ -218,6 +222,18 @@ def test_other_models_are_beside_kneser_ney(write_small_report, encoded, kind, n
     start = cells.index(name)
     assert cells[start + 1 : start + 3] == ["34.46", "48.34"]
     assert cells[start + 4 : start + 7] == ngrams
+
+
+def test_a_run_without_test_text_is_compared_on_validation(write_small_report):
+    metrics = {name: value for name, value in METRICS.items() if name != "test"}
+    text = write_small_report(metrics=metrics)
+    page = _parse(text)
+    cells = _texts(page, "td")
+    start = cells.index("mixture")
+    assert cells[start : start + 3] == ["mixture", "", "34.46"]
+    assert cells[start + 4 : start + 7] == ["network alone", "0.250", "41.21"]
+    assert "bits per character, validation" in _texts(page, "th")
+    assert "validation perplexity is 21.0% lower" in text
 
 
 def test_curve_ends_where_the_table_says(write_small_report):

@@ -273,6 +273,11 @@ def test_final_figures_that_are_unknown_are_left_out(tmp_path):
     assert _values(tmp_path / "test") == {"final/perplexity": {3: 9.0}}
 
 
+def test_a_run_without_held_out_text_has_no_final_figures(tmp_path):
+    write_final_figures(tmp_path, {"best_epoch": 3})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_train_writes_hyperparameters_and_curves(model_directory, small_options):
     train = _values(model_directory / "logs" / "train")
     metrics = json.loads((model_directory / "metrics.json").read_text())
