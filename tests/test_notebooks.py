@@ -28,9 +28,34 @@ def test_notebook_runs_in_an_empty_directory(path, tmp_path):
         "IPYTHONDIR": str(tmp_path / "ipython"),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
-    command = [execute, "--timeout=-1", "--startup_timeout=1800", copy]
+    command = [execute, "--timeout=-1", "--startup_timeout=1800", "--inplace", copy]
     run = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=directory)
     assert run.returncode == 0, run.stderr
+    assert not list_messages(Path(copy))
+
+
+def list_messages(path: Path) -> list[str]:
+    """Return the messages in the outputs of a notebook, such as TensorFlow's at its start."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return ["".join(output["text"]) for output in outputs if output.get("name") == "stderr"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_saved_outputs_have_no_messages_and_the_imports_clear_them(path):
+    assert not list_messages(path)
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    code = "\n".join(sources[:2])
+    hiding = code.index('os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"')
+    assert hiding < code.index("from keras_nplm import") < code.index("clear_output()")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_first_cell_states_the_minutes(path):
+    first, *_ = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    text = " ".join("".join(first["source"]).split())
+    assert re.search(r"It takes (about|less than) .* minutes? on two cores", text)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

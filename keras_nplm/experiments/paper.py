@@ -7,7 +7,9 @@ validation still improves. "Our bins" of deleted interpolation distinguish conte
 occurred by their last word. Class-based models have a uniform component.
 """
 
+import dataclasses
 import os
+import textwrap
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,7 @@ from keras_nplm.models.ngrams import count_ngrams
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _TRIGRAM = "deleted interpolation"
 _INTERPOLATION = "ngram --method deleted-interpolation --order 3"
@@ -85,7 +88,13 @@ QUERIES = (  # words whose nearest neighbours are reported
     "she him three Monday London father could said went green small because during years States"
 ).split()
 _MAP_WORDS = 300
-_CURVES = ("mlp1-paper", "mlp1-paper-no-direct")
+# the rows with the paper's optimiser, and their names in the picture
+_CURVES = {
+    "mlp1-paper": "with direct connections",
+    "mlp1-paper-no-direct": "without direct connections",
+}
+_LEAST_PERPLEXITY = 200  # at the left of the bars
+_CAPTION_WIDTH = 165  # letters of a line
 _MAX_ORDER = 6  # of the table of parameters
 _MLP1_EMBEDDING_DIM = 60  # m
 _MLP1_HIDDEN_UNITS = 50  # h
@@ -251,33 +260,106 @@ def _read_curves(names: list[str], directory: Path) -> list[dict]:
 
 
 def write_figure(path: str | os.PathLike, report: dict) -> None:
-    """Write a figure of the paper's test perplexities beside ours, and of the learning curves."""
+    """Write a picture of the paper's test perplexities beside ours, and of the learning curves with
+    the paper's optimiser.
+
+    The picture of this checkout, from the recorded figures:
+
+        write_figure("saved_models/measured/paper.png", load_report("paper"))
+    """
+    with replace_file(path) as temporary:
+        draw_figure(report).savefig(temporary, dpi=120)
+
+
+def draw_figure(report: dict) -> "Figure":
+    """Draw the bars of MLP1 to MLP10 and Kneser-Ney, the curves, and the caption below."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 5), layout="constrained")
+    figure = Figure(figsize=(11, 6.6), layout="constrained")
     bars, curves = figure.subplots(1, 2, width_ratios=[3, 2])
-    _draw_bars(bars, [row for row in report["rows"] + report.get("mixtures", []) if row["paper"]])
+    _draw_bars(bars, _list_bars(report))
     _draw_curves(curves, report["curves"])
-    with replace_file(path) as temporary:
-        figure.savefig(temporary, dpi=120)
+    lines = [textwrap.fill(paragraph, _CAPTION_WIDTH) for paragraph in _write_caption(report)]
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=9)
+    return figure
 
 
-def _draw_bars(axes: "Axes", rows: list[dict]) -> None:
-    places = range(len(rows))
+@dataclasses.dataclass(frozen=True)
+class _Bar:
+    """A row of the picture: test perplexities of the paper and of this package."""
+
+    title: str
+    paper: float
+    ours: float
+
+
+def _list_bars(report: dict) -> list[_Bar]:
+    """List MLP1 to MLP10, the mixtures below their networks, and Kneser-Ney."""
+    rows = {row["name"]: row for row in report["rows"]}
+    mixtures = {row["title"]: row for row in report.get("mixtures", [])}
+    bars = []
+    for row in PAPER_ROWS:
+        if row.mixed is None or row.name not in rows:
+            continue
+        bars.append(_make_bar(row.title, rows[row.name]))
+        mixed, *_ = row.mixed
+        mixture = mixtures.get(f"{mixed}, 0.5")
+        if mixture is not None:
+            bars.append(_make_bar(f"{row.title} + trigram", mixture))
+    for order in _KNESER_NEY:
+        name = f"kneser-ney-{order}"
+        if name in rows:
+            bars.append(_make_bar(f"Kneser-Ney, n = {order}", rows[name]))
+    return bars
+
+
+def _make_bar(title: str, row: dict) -> _Bar:
+    return _Bar(title, row["paper"][1], row["test"])
+
+
+def _draw_bars(axes: "Axes", bars: list[_Bar]) -> None:
+    places = range(len(bars))
     above = [place - 0.2 for place in places]
     below = [place + 0.2 for place in places]
-    axes.barh(above, [row["paper"][1] for row in rows], 0.4, label="paper")
-    axes.barh(below, [row["test"] for row in rows], 0.4, label="keras_nplm")
-    axes.set_yticks(places, [row["title"] for row in rows], fontsize=8)
+    paper = axes.barh(above, [bar.paper for bar in bars], 0.4, label="paper")
+    ours = axes.barh(below, [bar.ours for bar in bars], 0.4, label="keras_nplm")
+    for drawn in (paper, ours):
+        axes.bar_label(drawn, fmt="%.0f", fontsize=7, padding=2)
+    axes.set_yticks(places, [bar.title for bar in bars], fontsize=9)
     axes.invert_yaxis()
-    axes.set_xlabel("test perplexity on Brown")
-    axes.legend(loc="upper left", bbox_to_anchor=(0, 1.08), ncols=2)
+    axes.set_xlim(left=_LEAST_PERPLEXITY)
+    axes.set_xlabel(f"perplexity, from {_LEAST_PERPLEXITY}")
+    axes.set_title("Test perplexity on Brown: lower is better", loc="left", fontsize=10)
+    axes.legend(loc="upper right", fontsize=9)
 
 
 def _draw_curves(axes: "Axes", epochs: list[dict]) -> None:
-    for name in _CURVES:
+    for name, title in _CURVES.items():
         curve = [row[name] for row in epochs if name in row]
         if curve:
-            axes.plot(range(1, len(curve) + 1), curve, marker="o", label=name)
-            axes.legend()
-    axes.set(xlabel="epoch, the paper's optimiser", ylabel="validation perplexity")
+            axes.plot(range(1, len(curve) + 1), curve, marker="o", label=title)
+            axes.legend(fontsize=9)
+    axes.set(xlabel="epoch", ylabel="validation perplexity")
+    axes.set_title("MLP1 with the paper's own optimiser", loc="left", fontsize=10)
+
+
+def _write_caption(report: dict) -> list[str]:
+    """Return the paragraphs below the picture, which explain it without the text around it."""
+    left = (
+        "Left: rows of Table 1 of Bengio et al. (2003). The networks of keras_nplm have the "
+        "paper's sizes, with a higher learning rate and dropout. “+\N{NO-BREAK SPACE}trigram” is "
+        "the mean of the probabilities of the network and of a trigram model: MLP2, MLP4, … in "
+        "the paper. The vocabulary has 16,383 words in the paper and 17,905 here."
+    )
+    right = (
+        "Right: the paper's own optimiser, stochastic gradient descent at the rate 0.001 for each "
+        "example."
+    )
+    row = next((row for row in report["rows"] if row["name"] == "mlp1-paper"), None)
+    if row is not None:
+        _, paper = row["paper"]
+        right += (
+            f" Its test perplexity after {row['epochs']} epochs is {row['test']:.0f}; the paper "
+            f"has {paper}. The curves still fall: this training stops early, and has no bar."
+        )
+    return [left, right]

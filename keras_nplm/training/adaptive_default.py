@@ -369,7 +369,12 @@ def describe_choice(
 
     `command` is the command line whose flags gave `given`. Without one, the flags alone are listed.
     """
-    flags = list_flags(options, SMALL, without=given if command else ())
-    line = shlex.join([*command, "--config", SMALL, *flags])
+    line = complete_command(options, given if command else {}, command)
     counts = f"{statistics.tokens:,} tokens and {statistics.vocabulary_size:,} types"
     return f"Options chosen for {counts}. The same options in full:\n  {line}"
+
+
+def complete_command(options: Options, given: Mapping[str, Any], command: Sequence[str]) -> str:
+    """Return a command line with the flags of the options that its own flags did not give."""
+    flags = list_flags(options, SMALL, without=given)
+    return shlex.join([*command, "--config", SMALL, *flags])

@@ -49,7 +49,8 @@ def fit_network(run: Run, targets: TrainingTargets, devices: tf.distribute.Strat
     )
     callbacks: list[keras.callbacks.Callback] = [checkpoint]
     if is_chief(devices):
-        remove_steps(run.directory / "logs", first=checkpoint.position[0])
+        # a step is an epoch, from 1
+        remove_steps(run.directory / "logs", first=checkpoint.position[0] + 1)
         board = _build_board(run, targets, reading, model, batch_size)
         # a run killed between the two repeats the epoch: its logs have no gap
         callbacks = [board, checkpoint]

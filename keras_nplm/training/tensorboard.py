@@ -1,12 +1,12 @@
-"""TensorBoard logs of a training run: perplexity, speed, norms, hyperparameters, samples, embedding
-projector.
+"""TensorBoard logs of a training run: perplexity, final figures, speed, norms, hyperparameters,
+samples, embedding projector.
 """
 
 import collections
 import os
 import string
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
     """TensorBoard callback for language models: perplexity, speed, norms, samples, embedding
     projector.
 
-    After each epoch the runs `train` and `validation` both get
+    A step is an epoch, from 1. After each epoch the runs `train` and `validation` both get
 
         perplexity              not in `train` if the output is trained by samples
         run/loss                what is minimised, with the penalty; a sampled loss has its own name
@@ -147,10 +147,11 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         self._trained_at = self._trained_at or time.perf_counter()
         check_locks(self.log_dir)
         with self.summary.record_if(True):  # `update_freq` applies to batches only
-            super().on_epoch_end(epoch)  # without logs Keras writes no tags of its own
-            self._record_epoch(epoch, logs or {})
+            # without logs Keras writes no tags of its own
+            super().on_epoch_end(epoch + 1)
+            self._record_epoch(epoch + 1, logs or {})
 
-    def _record_epoch(self, epoch: int, logs: dict) -> None:
+    def _record_epoch(self, step: int, logs: dict) -> None:
         validation = {name[4:]: value for name, value in logs.items() if name.startswith("val_")}
         training = {name: value for name, value in logs.items() if not name.startswith("val_")}
         training["learning_rate"] = float(ops.convert_to_numpy(self.model.optimizer.learning_rate))
@@ -167,7 +168,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
                 ops.norm(weight)
             )
             names[weight.name] += 1
-        with self._train_writer.as_default(step=epoch):
+        with self._train_writer.as_default(step=step):
             for tag, value in scalars.items():
                 self.summary.scalar(tag, value)
             # NaN weights cannot be sampled from
@@ -175,7 +176,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
                 self.summary.text("continuations", self._sample_continuations())
         self._train_writer.flush()
         if validation:
-            with self._val_writer.as_default(step=epoch):
+            with self._val_writer.as_default(step=step):
                 for tag, value in _name_tags(validation).items():
                     self.summary.scalar(tag, value)
         self._begin_session(self._val_writer if validation else self._train_writer)
@@ -235,6 +236,30 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         ):
             with replace_file(os.path.join(self._train_dir, name)) as temporary:
                 temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_final_figures(log_dir: str | os.PathLike, metrics: Mapping[str, Any]) -> None:
+    """Write the exact figures of a finished run's `metrics.json` to its TensorBoard logs.
+
+    The runs `validation` and `test`, where the text has them, get `final/perplexity` and
+    `final/bits_per_character`, at the step of the best epoch. They are of the whole model,
+    the curves of the network alone.
+    """
+    description = (
+        "Exact figure of the whole model, as in metrics.json, at the step of its best epoch."
+    )
+    check_locks(log_dir)  # TensorFlow's writers would create a deleted directory again
+    for split in ("validation", "test"):
+        if split not in metrics:
+            continue
+        directory = os.path.join(log_dir, split)
+        writer = tf.summary.create_file_writer(directory, filename_suffix=".final")
+        with writer.as_default(step=metrics["best_epoch"]):
+            for name in ("perplexity", "bits_per_character"):
+                value = metrics[split].get(name)
+                if value is not None:
+                    tf.summary.scalar(f"final/{name}", value, description=description)
+        writer.close()
 
 
 def remove_steps(log_dir: Path, first: int) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ from keras_nplm.models.networks.log_z import LogZ
 from keras_nplm.models.shortlist import BACKGROUND, NETWORK, Shortlist, measure_coverage
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
-from keras_nplm.training.adaptive_default import describe_choice
+from keras_nplm.training.adaptive_default import complete_command, describe_choice
 from keras_nplm.training.background import write_background
 from keras_nplm.training.checkpoint import read_history, remove_checkpoints
 from keras_nplm.training.distribution import (
@@ -53,6 +54,7 @@ from keras_nplm.training.report import write_run_report
 from keras_nplm.training.request import Request, prepare_run
 from keras_nplm.training.run import Run
 from keras_nplm.training.targets import TrainingTargets, find_target_limit
+from keras_nplm.training.tensorboard import write_final_figures
 
 _SECONDS = ("seconds", "cpu_seconds", "training_cpu_seconds")  # of an epoch
 
@@ -77,7 +79,7 @@ def train(
         spelling.tsv      the training words of the spelling model (see `SpellingModel`)
         config.json       the options; its presence says that the text is prepared
         components/       of a short-list, a hybrid or a mixture: its n-gram model, and its network
-        logs/             TensorBoard
+        logs/             TensorBoard; at the end with the figures of metrics.json
         last.npz          the checkpoint to resume from; previous.npz: the one before
         history.json      the figures of each epoch
         model.keras       the epoch with the best validation perplexity (early stopping)
@@ -119,7 +121,9 @@ def train(
         and `test` figures (see `evaluate`), `coverage` of a short-list, `parameters`,
         `predicted_types`, `best_epoch`, `seconds`, `cpu_seconds`, `training_cpu_seconds` (without
         validation), `ngrams_per_second`, `processor`, and `history`, the figures of each epoch.
-        `best_epoch` is 0 if the n-gram model of a hybrid is better than all epochs.
+        Of a mixture also `weights`, `components`, and `network` and `kneser_ney`, the perplexities
+        of its parts alone. `best_epoch` is 0 if the n-gram model of a hybrid is better than all
+        epochs.
 
     Raises:
         InputError: the directory holds a different run, or the text, an option or the strategy is
@@ -148,17 +152,18 @@ def train(
     with fail_if_worker_is_lost(strategy), _open_directory(directory, strategy) as local:
         run = _prepare(request, local, strategy)
         if _is_finished(run, strategy):
-            return _read_finished_run(run) if is_chief(strategy) else {}
+            return _read_finished_run(request, run) if is_chief(strategy) else {}
         if is_chief(strategy) and not all_options:
             _print_choice(request, run)
         best_epoch = _fit(run, background, strategy)
         if not is_chief(strategy):
             return {}
         metrics = _evaluate(run, best_epoch)
+        write_final_figures(run.directory / "logs", metrics)
         write_json(run.directory / "metrics.json", metrics)
         remove_checkpoints(run.directory)
         if "validation" in metrics:
-            _write_report(run.directory, metrics)
+            _write_report(request, run, metrics)
         return metrics
 
 
@@ -210,7 +215,7 @@ def _print_choice(request: Request, run: Run) -> None:
     )
 
 
-def _read_finished_run(run: Run) -> dict:
+def _read_finished_run(request: Request, run: Run) -> dict:
     """Read metrics.json. After a kill: remove the checkpoints, and write the report."""
     directory = run.directory
     wanted: dict[str, type | tuple] = {
@@ -224,7 +229,7 @@ def _read_finished_run(run: Run) -> dict:
     with contextlib.suppress(OSError):  # of a read-only file system
         remove_checkpoints(directory)
     if "validation" in metrics and not (directory / "report.html").exists():
-        _write_report(directory, metrics)
+        _write_report(request, run, metrics)
     return metrics
 
 
@@ -267,8 +272,9 @@ def _evaluate(run: Run, best_epoch: int) -> dict:
         metrics["coverage"] = _measure_coverage(run, model)
     if isinstance(model, Mixture):
         metrics.update(model.compute_figures())
+        metrics["network"] = _evaluate_part(run, model.parts[NETWORK])
     if isinstance(model, Mixture | Hybrid):
-        metrics["kneser_ney"] = _evaluate_ngram_model(run, model.parts[BACKGROUND])
+        metrics["kneser_ney"] = _evaluate_part(run, model.parts[BACKGROUND])
     ends = predicts_end(run.options.text.boundary)
     speeds = [epoch["ngrams_per_second"] for epoch in history]
     metrics["parameters"] = _count_trained(model)
@@ -282,11 +288,10 @@ def _evaluate(run: Run, best_epoch: int) -> dict:
     return metrics
 
 
-def _evaluate_ngram_model(run: Run, ngram_model: NextWordModel) -> dict[str, float]:
-    """Return the perplexities of the n-gram model beside or inside the network."""
+def _evaluate_part(run: Run, part: NextWordModel) -> dict[str, float]:
+    """Return the perplexities of a part alone: the network, or the n-gram model beside it."""
     return {
-        split: evaluate(ngram_model, run.encoded.ids(split))["perplexity"]
-        for split in run.held_out_splits
+        split: evaluate(part, run.encoded.ids(split))["perplexity"] for split in run.held_out_splits
     }
 
 
@@ -336,13 +341,19 @@ def _count_trained(model: NextWordModel) -> int:
     return network.count_params() - fixed
 
 
-def _write_report(directory: Path, metrics: dict) -> None:
+def _write_report(request: Request, run: Run, metrics: dict) -> None:
     """Write report.html. A failure is printed only: the model is complete without the report."""
+    directory = run.directory
+    command = None
+    if request.command and request.options:
+        command = shlex.join(request.command)
+    elif request.command:
+        command = complete_command(run.options, request.given, request.command)
     print(f"Writing {display_url(directory / 'report.html')}.", file=sys.stderr)
     try:
         config = read_json(directory / "config.json")
         language_model = LanguageModel.load(directory)
-        write_run_report(directory / "report.html", language_model, config, metrics)
+        write_run_report(directory / "report.html", language_model, config, metrics, command)
     except Exception as error:  # of any type: metrics.json may be of a different version
         if was_caused_by(error, KeyboardInterrupt):
             raise KeyboardInterrupt from error

@@ -6,15 +6,40 @@ import functools
 import json
 import math
 import re
+import shlex
 import xml.etree.ElementTree as ElementTree
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
-from keras_nplm import Corpus, LanguageModel, RunError, open_corpus, train
+from keras_nplm import (
+    CONFIGURATIONS,
+    Corpus,
+    LanguageModel,
+    Mixture,
+    RunError,
+    evaluate,
+    kneser_ney,
+    open_corpus,
+    train,
+)
+from keras_nplm.cli.main import main
 from keras_nplm.data.corpus import SPLITS
-from keras_nplm.training.charts import draw_lines, draw_words
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.encoding import encode_corpus
+from keras_nplm.data.ids import SPECIALS
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.training.adaptive_default import complete_command
+from keras_nplm.training.charts import draw_lines, draw_words, render_svg
+from keras_nplm.training.report import name_text, write_run_report
+from tests.language_models import VOCABULARY, V, build
+from tests.networks import compose
+
+SPACE = "\N{NO-BREAK SPACE}"
+SMALL_OPTIONS = CONFIGURATIONS["small"].options
 
 
 def _parse(text: str) -> ElementTree.Element:
@@ -38,7 +63,7 @@ def test_page_is_well_formed_and_self_contained(text):
     assert not tags & {"script", "link", "img", "iframe"} and not re.search(
         r"src=|[^:]href=|onload|@import", text
     )
-    assert set(re.findall(r"(?:url\(|xlink:href=\")(.)", text)) <= {"#"} and text.count("<svg") == 2
+    assert set(re.findall(r"(?:url\(|xlink:href=\")(.)", text)) <= {"#"} and text.count("<svg") == 4
     assert set(re.findall(r"https?://[^\"]*", text)) == {
         "http://www.w3.org/2000/svg",
         "http://www.w3.org/1999/xlink",
@@ -52,24 +77,229 @@ def test_figures_are_of_the_run_and_a_kneser_ney_model(text, model_directory, kn
     )
     page = _parse(text)
     expected = []
-    for name, figures in (("network", metrics), ("KN 4-gram", ngrams)):
+    for name, figures in (("network", metrics), (f"Kneser-Ney, n{SPACE}={SPACE}4", ngrams)):
         of_splits = [figures[split]["perplexity"] for split in ("validation", "test")]
-        of_test = [
-            figures["test"][name] for name in ("perplexity_without_unk", "perplexity_per_word")
-        ]
-        expected += [
-            name,
-            *(f"{x:.2f}" for x in of_splits + of_test),
-            f"{figures['test']['bits_per_character']:.3f}",
-        ]
+        bits = figures["test"]["bits_per_character"]
+        expected += [name, *(f"{x:.2f}" for x in of_splits), f"{bits:.3f}"]
     cells = _texts(page, "td")
-    assert any(cells[start : start + 12] == expected for start in range(len(cells)))
+    assert any(cells[start : start + 8] == expected for start in range(len(cells)))
     assert cells[8:12:3] == ["test", f"{metrics['test']['unk_tokens']:,}"]
-    assert f"Parameters: {metrics['parameters']:,}. Best epoch: {metrics['best_epoch']}." in text
-    assert f"{metrics['test']['perplexity'] / ngrams['test']['perplexity']:.3f} times" in text
+    assert f"Best epoch: {metrics['best_epoch']}. Parameters: {metrics['parameters']:,}." in text
+    change = metrics["test"]["perplexity"] / ngrams["test"]["perplexity"] - 1
+    direction = "lower" if change < 0 else "higher"
+    assert f"test perplexity is {abs(change):.1%} {direction} than" in text
     assert _texts(page, "pre")[0].startswith("keras-nplm train --")
+    assert _texts(page, "h1") == [f"{model_directory.name}: a language model of python_reference"]
+    figures = _texts(page, "details[1]//td")
+    names = ("perplexity", "perplexity_without_unk", "perplexity_per_word")
+    assert figures[6:9] == [f"{metrics['test'][name]:.2f}" for name in names]
     values = [value for epoch in metrics["history"] for value in epoch.values()]
-    assert _texts(page, "details//td") == [f"{value:.5g}" for value in values]
+    assert _texts(page, "details[2]//td") == [f"{value:.5g}" for value in values]
+
+
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory) -> EncodedCorpus:
+    """A text of a few words, in three equal splits."""
+    words = VOCABULARY.words[len(SPECIALS) :]
+    number = len(words)
+    sentences = [
+        [words[(first * step) % number] for step in range(1, 8)] for first in range(number)
+    ]
+    read = functools.partial(iter, sentences)
+    corpus = Corpus("small", "whitespace", dict.fromkeys(SPLITS, read))
+    return encode_corpus(corpus, VOCABULARY, tmp_path_factory.mktemp("text") / "corpus")
+
+
+def _build_mixture(encoded: EncodedCorpus) -> Mixture:
+    return Mixture([compose(V), kneser_ney(encoded.ids("train"), V, 3)], [0.25, 0.75])
+
+
+CONFIG = {
+    "corpus": "text poems/ours.txt (9 bytes, crc32 0123abcd) split 0.8 0.1 0.1",
+    "hidden_units": 5,
+    "network": "context",
+    "head": "linear",
+    "objective": "likelihood",
+}
+FIGURES = {
+    "perplexity": 34.46,
+    "perplexity_without_unk": 34.46,
+    "tokens": 240,
+    "characters": 1500,
+    "words": 240,
+    "spelling_log_prob": 0.0,
+    "bits_per_character": 0.817,
+    "perplexity_per_word": 34.46,
+}
+METRICS = {
+    "validation": FIGURES,
+    "test": {**FIGURES, "perplexity": 48.34},
+    "weights": [[0.25, 0.75]],
+    "network": {"validation": 41.214, "test": 56.91},
+    "kneser_ney": {"validation": 43.61, "test": 63.97},
+    "parameters": 400,
+    "best_epoch": 2,
+    "seconds": 1.5,
+    "ngrams_per_second": 1000,
+    "history": [
+        {"epoch": 1, "validation_perplexity": 60.0, "learning_rate": 0.5},
+        {"epoch": 2, "validation_perplexity": 41.214, "learning_rate": 0.0},
+    ],
+}
+
+
+def _take_two_columns(vectors: np.ndarray) -> np.ndarray:
+    return vectors[:, :2]
+
+
+@pytest.fixture
+def write_small_report(encoded, tmp_path, monkeypatch):
+    """A function that writes the report of a model from made-up metrics, and returns its text.
+
+    Default: of a mixture of a network and a trigram model.
+    """
+    # t-SNE takes longer than all the rest
+    monkeypatch.setattr("keras_nplm.training.report.word_map", _take_two_columns)
+
+    def write(
+        command: str | None = None,
+        model: NextWordModel | None = None,
+        metrics: dict = METRICS,
+    ) -> str:
+        path = tmp_path / "verses" / "report.html"
+        path.parent.mkdir()
+        model = model or _build_mixture(encoded)
+        language_model = LanguageModel(model, VOCABULARY, "whitespace", "sentence")
+        language_model.corpus = encoded
+        write_run_report(path, language_model, CONFIG, metrics, command)
+        return path.read_text(encoding="utf-8")
+
+    return write
+
+
+def test_mixture_is_beside_its_network_and_kneser_ney(write_small_report):
+    text = write_small_report()
+    page = _parse(text)
+    cells = _texts(page, "td")
+    start = cells.index("mixture")
+    assert cells[start : start + 4] == ["mixture", "", "34.46", "48.34"]
+    assert cells[start + 5 : start + 9] == ["network alone", "0.250", "41.21", "56.91"]
+    ngrams = [f"Kneser-Ney, n{SPACE}={SPACE}3", "0.750", "43.61", "63.97"]
+    assert cells[start + 10 : start + 14] == ngrams
+    bits = [float(cell) for cell in cells[start + 4 : start + 15 : 5]]
+    expected = [240 * math.log2(perplexity) / 1500 for perplexity in (48.34, 56.91, 63.97)]
+    assert bits == pytest.approx(expected, abs=6e-4)
+    assert "0.250 P(w | context) of the network + 0.750" in text
+    assert "test perplexity is 24.4% lower than that of a Kneser-Ney model" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "ngrams"),
+    [
+        pytest.param(
+            "hybrid",
+            f"network with Kneser-Ney, n{SPACE}={SPACE}4, inside",
+            [f"Kneser-Ney, n{SPACE}={SPACE}4", "43.61", "63.97"],
+            id="a hybrid, with the figures of its n-gram model",
+        ),
+        pytest.param(
+            "short-list",
+            "network of a short-list, with a model of all other words",
+            None,
+            id="a short-list, beside Kneser-Ney estimated for the report",
+        ),
+    ],
+)
+def test_other_models_are_beside_kneser_ney(write_small_report, encoded, kind, name, ngrams):
+    model = build(kind, "sentence")
+    cells = _texts(_parse(write_small_report(model=model)), "td")
+    if ngrams is None:
+        order = model.network.ngram_order
+        estimated = kneser_ney(encoded.ids("train"), V, order)
+        ids = [encoded.ids(split) for split in ("validation", "test")]
+        figures = [f"{evaluate(estimated, split)['perplexity']:.2f}" for split in ids]
+        ngrams = [f"Kneser-Ney, n{SPACE}={SPACE}{order}", *figures]
+    start = cells.index(name)
+    assert cells[start + 1 : start + 3] == ["34.46", "48.34"]
+    assert cells[start + 4 : start + 7] == ngrams
+
+
+def test_a_run_without_test_text_is_compared_on_validation(write_small_report):
+    metrics = {name: value for name, value in METRICS.items() if name != "test"}
+    text = write_small_report(metrics=metrics)
+    page = _parse(text)
+    cells = _texts(page, "td")
+    start = cells.index("mixture")
+    assert cells[start : start + 3] == ["mixture", "", "34.46"]
+    assert cells[start + 4 : start + 7] == ["network alone", "0.250", "41.21"]
+    assert "bits per character, validation" in _texts(page, "th")
+    assert "validation perplexity is 21.0% lower" in text
+
+
+def test_curve_ends_where_the_table_says(write_small_report):
+    text = write_small_report()
+    assert (
+        "The curve is of the network alone, without Kneser-Ney. Its best epoch, 2, has the "
+        "validation perplexity 41.21, as the row “network alone” of the table above." in text
+    )
+
+
+def test_kneser_ney_of_the_metrics_is_not_estimated_again(write_small_report, monkeypatch):
+    estimate = Mock(side_effect=AssertionError("estimated again"))
+    monkeypatch.setattr("keras_nplm.training.report.kneser_ney", estimate)
+    assert "63.97" in write_small_report()
+
+
+def test_title_and_command_are_of_the_run(write_small_report):
+    command = "keras-nplm train --train 'poems/ours.txt' --output verses"
+    page = _parse(write_small_report(command))
+    titles = [*_texts(page, "title")[:1], *_texts(page, "h1")]
+    assert titles == ["verses: a language model of ours.txt"] * 2
+    assert _texts(page, "pre") == [command]
+    style = "".join(_texts(page, "head/style"))
+    assert re.search(r"pre \{[^}]*user-select: all", style)
+
+
+def test_text_without_a_command_is_explained(write_small_report):
+    page = _parse(write_small_report())
+    assert not _texts(page, "pre")
+    assert any("trained from Python" in text for text in _texts(page, "p"))
+
+
+@pytest.mark.parametrize(
+    ("corpus", "expected"),
+    [
+        pytest.param("brown/marks", "brown/marks", id="a corpus with a name"),
+        pytest.param(
+            "text train: a b.txt (9 bytes, crc32 0123abcd) validation: c.txt (1 bytes, crc32 "
+            "0123abcd) test: d.txt (1 bytes, crc32 0123abcd)",
+            "a b.txt and 2 more files",
+            id="a file for each split",
+        ),
+        pytest.param(
+            "text x/a.txt (9 bytes, crc32 0123abcd) y/b.txt (1 bytes, crc32 0123abcd) split 1 0 0",
+            "a.txt and 1 more file",
+            id="two files",
+        ),
+        pytest.param(
+            "text a.txt (9 bytes, crc32 0123abcd) resample 0.5: b.txt (1 bytes, crc32 0123abcd)",
+            "a.txt and 1 more file",
+            id="a resampled file",
+        ),
+    ],
+)
+def test_a_title_names_the_first_file(corpus, expected):
+    assert name_text(corpus) == expected
+
+
+@pytest.mark.parametrize("given_options", [{}, {"order": 4}], ids=["none", "order"])
+def test_a_command_of_all_options_repeats_its_own_flags(given_options):
+    options = SMALL_OPTIONS.replace(dropout=0.25, **given_options)
+    words = ["keras-nplm", "train", "--train", "my text.txt"]
+    if given_options:
+        words += ["--order", "4"]
+    command = complete_command(options, given_options, words)
+    assert command == shlex.join([*words, "--config", "small", "--dropout", "0.25"])
 
 
 def test_samples_are_those_of_the_model(text, model_directory):
@@ -99,6 +329,26 @@ def test_samples_are_those_of_the_model(text, model_directory):
         if any(map(str.isalpha, word)) and len(word) <= 24
     ][:200]
     assert {*plain} <= {*_texts(page, "{http://www.w3.org/2000/svg}text")}
+
+
+@pytest.mark.long
+def test_train_on_a_file_reports_its_command_and_the_network_alone(
+    tmp_path, short_text, monkeypatch
+):
+    monkeypatch.setattr("keras_nplm.training.report.word_map", _take_two_columns)
+    directory = tmp_path / "model"
+    command = ["train", "--train", str(short_text), "--output", str(directory)]
+    command += "--embedding-dim 4 --hidden-units 8 --epochs 1".split()
+    assert main(command) == 0
+    metrics = json.loads((directory / "metrics.json").read_text())
+    (epoch,) = metrics["history"]
+    best = epoch["validation_perplexity"]
+    assert metrics["network"]["validation"] == pytest.approx(best, rel=1e-4)
+    page = _parse((directory / "report.html").read_text(encoding="utf-8"))
+    (shown,) = _texts(page, "pre")
+    assert shown.startswith(shlex.join(["keras-nplm", *command, "--config", "small"]))
+    assert _texts(page, "h1") == [f"model: a language model of {short_text.name}"]
+    assert f"{metrics['network']['test']:.2f}" in _texts(page, "td")
 
 
 _ODD = [
@@ -136,30 +386,56 @@ def test_odd_words_are_shown_as_text(tmp_path, small_options, monkeypatch, capsy
     text = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
     page = _parse(text)
     expected = [word.replace("\x07\x1b", "\ufffd\ufffd") for word in _ODD]
-    assert not {element.tag for element in page.iter()} & {"script", "b", "x"} and _texts(
-        page, "h1"
-    ) == ["</h1><b>&"]
+    assert not {element.tag for element in page.iter()} & {"script", "b", "x"}
+    assert _texts(page, "h1") == ["model: a language model of </h1><b>&"]
     shown = _texts(page, "{http://www.w3.org/2000/svg}text")
     assert set(shown) >= {
         word if len(word) <= 24 else word[:23] + "…" for word in expected if re.search(r"\w", word)
     }
-    assert "Training perplexity is unknown" in text and "Without a Kneser–Ney model" in text
+    assert "Training perplexity is unknown" in text and "Without a Kneser-Ney model" in text
 
 
 def test_lines_hold_the_values_by_epoch():
-    figure = draw_lines(
-        {"perplexity": {"training": [9.0, math.inf, 5.0]}, "rate": {"": [1.0, 2.0]}}, best=2
-    )
-    training, best = figure.axes[0].lines
+    figure = draw_lines("perplexity", {"training": [9.0, math.inf, 5.0]}, best=2)
+    (axes,) = figure.axes
+    training, best = axes.lines
     np.testing.assert_array_equal(training.get_data(), [[1, 2, 3], [9, np.nan, 5]])
-    assert set(best.get_xdata()) == {2} and list(figure.axes[1].lines[0].get_ydata()) == [1, 2]
+    assert set(best.get_xdata()) == {2} and axes.get_title("left") == "perplexity"
 
 
-def test_words_of_a_map_do_not_overlap():
+def test_one_epoch_has_one_tick():
+    (axes,) = draw_lines("perplexity", {"validation": [9.0]}, best=1).axes
+    low, high = axes.get_xlim()
+    assert [tick for tick in axes.get_xticks() if low <= tick <= high] == [1]
+
+
+def _assert_apart(figure: Figure) -> None:
+    """No two words of a map overlap, in the wide font that Matplotlib has, and all are on it."""
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts]
+    width, height = figure.get_size_inches() * figure.dpi
+    for number, box in enumerate(boxes):
+        assert box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height
+        for other in boxes[:number]:
+            x = min(box.x1, other.x1) - max(box.x0, other.x0)
+            y = min(box.y1, other.y1) - max(box.y0, other.y0)
+            assert x <= 0 or y <= 2  # letters leave as much of a line's height
+
+
+@pytest.mark.parametrize("size", [(1040, 760), (420, 600)], ids=["wide", "narrow"])
+def test_words_of_a_map_do_not_overlap(size):
     rng = np.random.default_rng(0)
-    words = ["abcdefghijkl"[: rng.integers(1, 13)] for _ in range(40)]
-    texts = draw_words(rng.choice([-1.0, 0.0, 0.1, 2.0], (40, 2)), words).axes[0].texts
-    places = np.array([text.get_position() for text in texts])
-    widths = np.array([7.0 * len(word) for word in words])
-    x, y = np.abs(places[:, None] - places).transpose(2, 0, 1)
-    assert ((x >= (widths[:, None] + widths) / 2) | (y >= 12.5) | np.eye(40, dtype=bool)).all()
+    words = ["WMabcdefghijkl"[: rng.integers(1, 13)] for _ in range(40)]
+    _assert_apart(draw_words(rng.choice([-1.0, 0.0, 0.1, 2.0], (40, 2)), words, size))
+
+
+def test_many_words_in_one_place_have_a_larger_map():
+    figure = draw_words(np.zeros((200, 2)), ["acknowledgement"] * 200)
+    _assert_apart(figure)
+    assert figure.get_size_inches()[0] * figure.dpi > 1040
+
+
+def test_a_map_is_as_large_as_its_window():
+    svg = render_svg(draw_words(np.zeros((1, 2)), ["word"]), "a map")
+    opening = svg[: svg.index(">")]
+    assert "viewBox=" in opening and "width=" not in opening and "height=" not in opening

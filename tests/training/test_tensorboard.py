@@ -29,7 +29,7 @@ from keras_nplm import (
 )
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.training.checkpoint import Checkpoint
-from keras_nplm.training.tensorboard import LanguageModelBoard, remove_steps
+from keras_nplm.training.tensorboard import LanguageModelBoard, remove_steps, write_final_figures
 from tests.networks import compose
 
 SIZE = 40
@@ -95,11 +95,11 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
     validation = _values(tmp_path / "validation")
     for name, tag in (("loss", "run/loss"), ("perplexity", "perplexity")):
         for values, key in ((train, name), (validation, f"val_{name}")):
-            expected = dict(enumerate(first.history[key] + second.history[key]))
+            expected = dict(enumerate(first.history[key] + second.history[key], start=1))
             assert values[tag] == pytest.approx(expected, rel=1e-6)
-    rates = {0: 0.5 - 0.4 * 12 / 40, 1: 0.5 - 0.4 * 24 / 40}
+    rates = {1: 0.5 - 0.4 * 12 / 40, 2: 0.5 - 0.4 * 24 / 40}
     assert train["run/learning_rate"] == pytest.approx(rates, rel=1e-6)
-    assert list(train["run/ngrams_per_second"]) == list(train["continuations"]) == [0, 1]
+    assert list(train["run/ngrams_per_second"]) == list(train["continuations"]) == [1, 2]
     assert set(validation) == {"perplexity", "run/loss"} and "batch_loss" in train
     for name, weight in {
         "C": model.embed.C,
@@ -107,7 +107,7 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
         "H1": model.hidden.blocks[0].H,
     }.items():
         np.testing.assert_allclose(
-            train[f"weights/norm_{name}"][1], np.linalg.norm(weight), rtol=1e-5
+            train[f"weights/norm_{name}"][2], np.linalg.norm(weight), rtol=1e-5
         )
     vectors = np.loadtxt(tmp_path / "train" / "C.tsv", delimiter="\t")
     # the most frequent words first
@@ -125,7 +125,7 @@ def test_weights_that_are_not_finite_stop_nothing(tmp_path):
     model.embed.C.assign(np.full(model.embed.C.shape, np.nan))
     _fit(model, [board], epochs=1)
     values = _values(tmp_path / "train")
-    assert np.isnan(values["weights/norm_C"][0]) and "continuations" not in values
+    assert np.isnan(values["weights/norm_C"][1]) and "continuations" not in values
 
 
 @pytest.mark.long
@@ -177,7 +177,7 @@ def test_continuations_are_escaped_for_markdown(tmp_path):
     # which a spreadsheet may open
     assert "'=1" in (tmp_path / "train" / "metadata.tsv").read_text().splitlines()
     page = plugin_util.markdown_to_safe_html(
-        _values(tmp_path / "train")["continuations"][0].decode()
+        _values(tmp_path / "train")["continuations"][1].decode()
     )
     shown = html.unescape(re.sub("<[^>]*>", " ", page))
     drawn = [language_model.generate(prompt, 90) for prompt in ("", "*a* <b>")]
@@ -235,10 +235,10 @@ def test_a_run_killed_between_logs_and_checkpoint_has_each_step_once(
     with monkeypatch.context() as context, pytest.raises(Killed):
         context.setattr(Checkpoint, "on_epoch_end", kill)
         train(options, short_corpus, tmp_path / "model")
-    assert _list_steps(tmp_path / "model" / "logs" / "train") == [0]
+    assert _list_steps(tmp_path / "model" / "logs" / "train") == [1]
     train(options, short_corpus, tmp_path / "model")
     for run in ("train", "validation"):
-        assert _list_steps(tmp_path / "model" / "logs" / run) == [0, 1]
+        assert _list_steps(tmp_path / "model" / "logs" / run) == [1, 2]
 
 
 def test_misuse_is_refused_before_training(tmp_path):
@@ -251,6 +251,31 @@ def test_misuse_is_refused_before_training(tmp_path):
             _board(_model(), tmp_path, **options)
     with pytest.raises(InputError, match="must hold the model that is fitted"):
         _fit(_model(), [_board(_model(), tmp_path)])
+
+
+def test_steps_are_epochs_and_final_figures_are_those_of_the_metrics(model_directory):
+    metrics = json.loads((model_directory / "metrics.json").read_text())
+    history = metrics["history"]
+    logs = model_directory / "logs"
+    curve = {epoch["epoch"]: epoch["validation_perplexity"] for epoch in history}
+    assert min(curve) == 1
+    assert _values(logs / "validation")["perplexity"] == pytest.approx(curve, rel=1e-6)
+    for split in ("validation", "test"):
+        values = _values(logs / split)
+        for name in ("perplexity", "bits_per_character"):
+            final = {metrics["best_epoch"]: metrics[split][name]}
+            assert values[f"final/{name}"] == pytest.approx(final, rel=1e-6)
+
+
+def test_final_figures_that_are_unknown_are_left_out(tmp_path):
+    unknown = {"perplexity": 9.0, "bits_per_character": None}
+    write_final_figures(tmp_path, {"best_epoch": 3, "validation": unknown, "test": unknown})
+    assert _values(tmp_path / "test") == {"final/perplexity": {3: 9.0}}
+
+
+def test_a_run_without_held_out_text_has_no_final_figures(tmp_path):
+    write_final_figures(tmp_path, {"best_epoch": 3})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_train_writes_hyperparameters_and_curves(model_directory, small_options):
