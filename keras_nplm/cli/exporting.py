@@ -18,7 +18,7 @@ from keras_nplm.cli.parameters import (
     flatten,
     integer,
 )
-from keras_nplm.cli.printing import printed_by
+from keras_nplm.cli.printing import name_component, printed_by
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.fields import Option, check_values
 from keras_nplm.models.ngrams.approximation import MIN_EXPECTED_COUNT, ORDER
@@ -93,8 +93,7 @@ def _print_written(result: dict) -> None:
 
 def _describe_contents(file: str, facts: dict) -> str:
     """Return a sentence on what a LiteRT or ONNX file holds."""
-    is_alone = "perplexity_of_mixture" in facts
-    sentence = f"{file} holds the network" + " alone" * is_alone
+    sentence = f"{file} holds {_name_content(facts)}"
     if facts["quantised"]:
         sentence += " in 8 bits"
     if facts["perplexity"]:
@@ -103,6 +102,15 @@ def _describe_contents(file: str, facts: dict) -> str:
     if facts.get("perplexity_of_mixture"):
         sentence += f"; the mixture has {_format_perplexities(facts['perplexity_of_mixture'])}"
     return sentence
+
+
+def _name_content(facts: dict) -> str:
+    if facts["content"] == "mixture":
+        components = ", ".join(name_component(kind) for kind in facts["components"])
+        return f"the mixture ({components})"
+    if facts["content"] == "n-grams":
+        return "the n-gram model"
+    return "the network alone" if "perplexity_of_mixture" in facts else "the network"
 
 
 def _format_perplexities(perplexities: dict) -> str:
@@ -137,6 +145,7 @@ def export(
     max_text_length: MaxTextLength = None,
     quantise: Switch = False,
     signature: Signature = None,
+    network_alone: Switch = False,
     text: Annotated[TextFiles, Parameter(group=_GROUP, show_default="the training text")] = (),
     arpa: ArpaFlags = NONE_GIVEN,
 ) -> dict:
@@ -146,20 +155,23 @@ def export(
 
     Args:
         target: directory of the SavedModel's versions, or the file to write
-        format: file format: saved-model or arpa of any model; litert, onnx or word2vec of a network
+        format: file format: saved-model or arpa of any model; litert or onnx of a network, of
+            n-grams in back-off form, or of a mixture of them; word2vec of a network
         top_k: saved-model: number of suggested words
         max_text_length: saved-model: longest text that is scored, and most bytes that are read of a
             context
-        quantise: litert and onnx: 8-bit matrices, a quarter of the size, perplexity within 0.1%
+        quantise: litert and onnx: 8-bit matrices of the network, a quarter of their size,
+            perplexity within 0.1%
         signature: litert and onnx: ids of contexts to ln P of each next word, or ids of whole texts
             to -ln P, the nll that sherpa-onnx reads
+        network_alone: litert and onnx: leave out the n-grams of a mixture; the file is smaller
         text: text files or globs whose n-grams are listed, or - for standard input
     """
     from keras_nplm.io.remote import open_output, open_output_file
 
     chosen = _choose_format(target, format)
     serving = {"top_k": top_k, "max_text_length": max_text_length}
-    graph = {"quantise": quantise, "signature": signature}
+    graph = {"quantise": quantise, "signature": signature, "network_alone": network_alone}
     _check_owned(chosen, ("saved-model",), serving)
     _check_owned(chosen, ("litert", "onnx"), graph)
     _check_owned(chosen, ("arpa",), {"text": text, **arpa})
@@ -171,7 +183,8 @@ def export(
             return _export_arpa(directory, path, text, ArpaOptions(**arpa))
         if chosen == "word2vec":
             return _export_word_vectors(directory, path)
-        return _export_graph(directory, path, chosen, quantise, signature or "log_probs")
+        options = {**graph, "signature": signature or "log_probs"}
+        return _export_graph(directory, path, chosen, options)
 
 
 def _choose_format(target: str, wanted: Format | None) -> Format:
@@ -222,9 +235,7 @@ def _export_saved_model(
     return _describe("saved-model", [written])
 
 
-def _export_graph(
-    directory: str, target: Path, format: Format, quantise: bool, signature: str
-) -> dict:
+def _export_graph(directory: str, target: Path, format: Format, options: dict) -> dict:
     from keras_nplm.io.files import read_json
     from keras_nplm.io.paths import check_output_path
     from keras_nplm.language_model.directory import read_metrics
@@ -237,7 +248,7 @@ def _export_graph(
 
     export = export_litert if format == "litert" else export_onnx
     metrics = read_metrics(Path(directory), missing_ok=True)
-    files = export(language_model, target, quantise=quantise, signature=signature, metrics=metrics)
+    files = export(language_model, target, **options, metrics=metrics)
     result = _describe(format, files)
     result["contents"] = read_json(name_facts_file(target))
     return result
