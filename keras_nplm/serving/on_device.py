@@ -18,9 +18,9 @@ from keras_nplm.io.errors import (
     RunError,
     check_argument,
     drop_fix,
-    import_extra,
     summarize_error,
 )
+from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import replace_file, write_json
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.directory import check_output_file
@@ -250,10 +250,10 @@ def export_onnx(
     """
     target = Path(target)
     written, module = _build_module(language_model, target, signature, network_alone)
-    tf2onnx = import_extra("tf2onnx", "onnx", "The ONNX export")
+    tf2onnx = import_extra("tf2onnx", "The ONNX export")
     if quantise:
         # before the conversion, which takes seconds
-        import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX")
+        import_extra("onnxruntime.quantization", "8-bit ONNX")
     facts = _describe_file(language_model, written, module, target, "onnx", quantise, metrics or {})
     converted, _ = tf2onnx.convert.from_function(module.function, module.inputs, opset=18)
     add_to_onnx(converted, facts)
@@ -263,7 +263,7 @@ def export_onnx(
 
 def _quantise_onnx(converted: Any) -> bytes:
     """Return an ONNX model with 8-bit matrices as the content of a file."""
-    quantisation = import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX")
+    quantisation = import_extra("onnxruntime.quantization", "8-bit ONNX")
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # it asks for a preparation that our files do not need
     try:
