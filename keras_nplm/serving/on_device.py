@@ -62,8 +62,8 @@ def choose_model(model: NextWordModel, network_alone: bool) -> tuple[NextWordMod
             refused = drop_fix(error)
     if network is None:
         raise InputError(
-            "`network_alone` must be False but for a mixture with one network. "
-            f"Received: True and {type(model).__name__}. Fix: leave it out."
+            "The model must be a mixture with one network to be exported with `--network-alone` "
+            f"(`network_alone=True`). Received: {type(model).__name__}. Fix: leave it out."
         )
     graph = build_device_graph(network)
     if refused:
@@ -299,7 +299,8 @@ def _check_size(graph: GraphModel) -> None:
     if num_bytes > MAX_BYTES:
         raise InputError(
             f"The arrays of a LiteRT or ONNX file must have at most {MAX_BYTES:,} bytes. "
-            f"Received: {num_bytes:,}. Fix: set `network_alone`, or export a SavedModel."
+            f"Received: {num_bytes:,}. Fix: leave out n-grams by "
+            "`--network-alone` (`network_alone=True`), or export a SavedModel."
         )
 
 
