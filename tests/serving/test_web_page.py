@@ -42,7 +42,7 @@ def ignore(*printed: object) -> None:
 def test_the_module_gives_the_words_of_python(tmp_path, monkeypatch):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
     monkeypatch.chdir(tmp_path)
-    language_model = LanguageModel.from_preset("reference")
+    language_model = LanguageModel.from_preset("starter")
     cells = [
         "".join(cell["source"])
         for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
