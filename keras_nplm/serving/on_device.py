@@ -184,8 +184,8 @@ def export_litert(
 ) -> list[Path]:
     """Export an NPLM or a mixture as a LiteRT (TensorFlow Lite) file, with one of two signatures.
 
-    The file holds an NPLM, an n-gram model in back-off form such as Kneser-Ney, or a mixture of
-    them. Of a mixture with other parts, such as a cache, it holds the network. With `network_alone`
+    The file holds an NPLM, an n-gram model such as Kneser-Ney, or a mixture of them. Of a mixture
+    with other parts, such as a cache, it holds the network. With `network_alone`
     it holds the network of any mixture, which is smaller and answers sooner.
 
     `"log_probs"`: `context_ids` int32 [B, n-1] to `log_probs` float32 [B, |V|], in nats.
