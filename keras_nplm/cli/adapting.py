@@ -106,7 +106,7 @@ def adapt(
     with _open(directory, text, output) as (target, general, lines):
         adapted = general.adapt(lines, **options)
         result: dict[str, Any] = {"adaptation": dataclasses.asdict(cast(Any, adapted.adaptation))}
-        if general.corpus is not None:
+        if general.corpus is not None and "validation" in general.corpus.splits:
             ids = general.corpus.ids("validation")
             before = read_metrics(Path(directory), missing_ok=True).get("validation")
             if not before:

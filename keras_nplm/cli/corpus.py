@@ -105,6 +105,10 @@ class Texts:
     shuffle: Annotated[Switch, Parameter(show=False)] = False
     """split the lines of --train at random, not in three runs; equal lines stay together"""
 
+    all: Switch = False
+    """use every line for training, as lmplz does: no validation, no test; train needs --epochs
+    then, keeps the last epoch, and saves the network alone"""
+
     pieces_file: Annotated[str | None, Parameter(metavar="FILE", show=False)] = None
     """trained sentencepiece .model to use instead of training one"""
 
@@ -137,6 +141,8 @@ def open_given_corpus(
     from keras_nplm.data.corpora.opening import open_corpus
     from keras_nplm.data.corpus import FRACTIONS
 
+    if texts.all:
+        check_left_out({"fractions": texts.fractions}, "with `--all`", "drop one of them.")
     tokenizer = get_tokenizer(choose_tokenizer(given, named))
     if not tokenizer.has_unknown:
         without_effect = {name: words.get(name) for name in ("min_count", "max_size")}
@@ -154,6 +160,7 @@ def open_given_corpus(
         test=texts.test,
         fractions=texts.fractions or FRACTIONS,
         shuffle=texts.shuffle,
+        all_lines=texts.all,
         tokenizer=tokenizer,
         normalise=texts.normalise,
         subwords=_choose_subwords(given, texts, named, tokenizer),

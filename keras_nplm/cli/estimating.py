@@ -68,7 +68,8 @@ def ngram(
 
     Args:
         arpa: ARPA file, plain or .gz, to read instead of a corpus
-        vocabulary: vocabulary.txt of a model to mix the ARPA file with
+        vocabulary: vocabulary.txt of a model to mix the ARPA file with; other words of the file
+            count as <unk>, which gets the sum of their probabilities
     """
     from keras_nplm.training.estimate import estimate, import_arpa
 
@@ -109,6 +110,7 @@ def _check_without_text(
     """Refuse flags of a text beside an ARPA file."""
     given = {
         "train": texts.train,
+        "all": texts.all,
         "resample": resample,
         "order": method.get("order"),
         "pieces": corpus.get("pieces"),
@@ -138,6 +140,10 @@ def _make_cache_flag(facts: FieldFacts, metavar: str) -> Parameter:
     )
 
 
+_MODELS = (
+    "model directories with the same vocabulary; an ARPA file gets the vocabulary and the "
+    "tokenizer of the first directory, and its other words count as <unk>"
+)
 Decay = Annotated[list[float] | None, _make_cache_flag(DECAY, "WORDS")]
 Flatness = Annotated[list[float] | None, _make_cache_flag(FLATNESS, "FLATNESS")]
 
@@ -147,7 +153,7 @@ def mix(
     *directories: Annotated[
         str,
         FETCHED,
-        Parameter(name="DIR", help="model directories with the same vocabulary", required=True),
+        Parameter(name="MODEL", help=_MODELS, required=True),
     ],
     output: Output,
     weights: Annotated[

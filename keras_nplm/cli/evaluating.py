@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,15 +13,15 @@ from cyclopts import Parameter
 from keras_nplm.cli.parameters import (
     FETCHED,
     SELF_NORMALISED,
-    Directory,
     InputFile,
+    Model,
     Switch,
     TextFiles,
     check_left_out,
     integer,
     number,
 )
-from keras_nplm.cli.printing import format_figures, printed_by
+from keras_nplm.cli.printing import format_figures, print_table, printed_by
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import STANDARD_INPUT, escape_controls
 
@@ -38,10 +38,15 @@ PresetDirectory = Annotated[
 
 
 def _print_evaluation(result: dict) -> None:
+    if "models" in result:
+        _print_comparison(result)
+        return
     with_all = "all" in result
     print(f"{result['text']}: {format_figures(result, with_all)}")
     if reason := result.get("bits_per_character_missing"):
         print(f"bits per character: none. {reason}")
+    if "spelling" in result:
+        print(f"bits per character: {result['spelling']}")
     if "accuracy" in result:
         print(f"accuracy: {result['accuracy']:.2%} of the tokens were the most probable word")
     for row in result.get("orders", ()):
@@ -54,11 +59,33 @@ def _print_evaluation(result: dict) -> None:
         print(f"dynamic: {format_figures(result['dynamic'], with_all)}")
 
 
+def _print_comparison(result: dict) -> None:
+    """Print a row for each model, and why columns are not comparable."""
+    print(f"{result['text']}:")
+    columns = [("bits per character", "bits_per_character", ".3f")]
+    if "all" in result:
+        columns.append(("per word", "perplexity_per_word", ".2f"))
+    columns.append(("perplexity", "perplexity", ".2f"))
+    if "all" in result:
+        columns.append(("without <unk>", "perplexity_without_unk", ".2f"))
+    columns += [("tokens", "tokens", ","), ("<unk>", "unk_tokens", ",")]
+    rows = []
+    for figures in result["models"]:
+        values = [(figures[name], form) for _, name, form in columns]
+        cells = ["none" if value is None else format(value, form) for value, form in values]
+        rows.append([figures["model"], *cells])
+    print_table(["", *(title for title, _, _ in columns)], rows)
+    for figures in result["models"]:
+        for name in ("bits_per_character_missing", "spelling"):
+            if name in figures:
+                print(f"bits per character of {figures['model']}: {figures[name]}")
+    for sentence in result["not_comparable"]:
+        print(sentence)
+
+
 @printed_by(_print_evaluation)
 def evaluate(
-    directory: Directory,
-    /,
-    *,
+    *models: Annotated[Model, Parameter(required=True)],
     split: Annotated[
         Literal["train", "validation", "test"] | None, Parameter(show_default="test")
     ] = None,
@@ -71,6 +98,9 @@ def evaluate(
 ) -> dict:
     """Compute the exact perplexity of a split or a text.
 
+    Several models are compared in a table. Bits per character are comparable between models of
+    different tokens. Perplexities are not, and a sentence says in which options the models differ.
+
     Args:
         split: split of the corpus
         text: text files or globs, one sentence per line, or - for standard input, instead of a
@@ -82,25 +112,98 @@ def evaluate(
             validation text
         all: print the perplexity without <unk> and that per word, too; --json always has them
     """
-    from keras_nplm.data.corpora.text_files import read_files
-    from keras_nplm.data.unusual_text import warn_of_tokens
-    from keras_nplm.language_model.language_model import LanguageModel
+    from keras_nplm.language_model.arpa_models import is_arpa_file
 
     if text:
         check_left_out({"split": split}, "with `--text`", "drop one of them.")
-    source: str | Iterator[str] = split or "test"
-    if text:
-        source = _read_first(read_files(text))
-    model = LanguageModel.load(directory)
-    if not isinstance(source, str):
-        source = warn_of_tokens(model.tokenizer)(source)
-    if dynamic:
-        _ensure_dynamics(model, Path(directory))
-    figures = model.evaluate(source, _make_collectors(accuracy, by_order, ln_z), dynamic)
-    figures["text"] = ", ".join(text) if text else f"{split or 'test'} split"
+    if len(models) > 1:
+        given = {"accuracy": accuracy, "by_order": by_order, "ln_z": ln_z, "dynamic": dynamic}
+        check_left_out(given, "with several models", "evaluate one model at a time.")
+    for path in models:
+        if is_arpa_file(path):
+            _check_arpa(path, text, dynamic)
+    if len(models) > 1:
+        result = _compare(models, split or "test", text)
+    else:
+        (path,) = models
+        model, source = _open(path, split or "test", text)
+        if dynamic:
+            _ensure_dynamics(model, Path(path))
+        collectors = _make_collectors(accuracy, by_order, ln_z)
+        result = model.evaluate(source, collectors, dynamic)
+        _note_spelling(path, result)
+    result["text"] = ", ".join(text) if text else f"{split or 'test'} split"
     if all:
-        figures["all"] = True
-    return figures
+        result["all"] = True
+    return result
+
+
+def _check_arpa(path: str, text: tuple[str, ...], dynamic: bool) -> None:
+    """Refuse options that an ARPA file cannot serve: it holds no text, and does not learn."""
+    from keras_nplm.language_model.arpa_models import check_arpa_file
+
+    check_arpa_file(path)
+    _refuse_dynamic_arpa(dynamic)
+    if not text:
+        raise InputError(
+            f"`--text` must be given with an ARPA file, which holds no text of its own. Received: "
+            f"{path} alone. Fix: add --text FILE, the text to evaluate."
+        )
+
+
+def _refuse_dynamic_arpa(dynamic: bool) -> None:
+    fix = "leave it out, or give the directory of a network."
+    check_left_out({"dynamic": dynamic}, "with an ARPA file", fix)
+
+
+def _open(
+    path: str, split: str, text: tuple[str, ...]
+) -> "tuple[LanguageModel, str | Iterator[str]]":
+    """Return a model, and the split or the lines of the text that it evaluates."""
+    from keras_nplm.data.corpora.text_files import read_files
+    from keras_nplm.data.unusual_text import warn_of_tokens
+    from keras_nplm.language_model.arpa_models import open_model
+
+    if not text:
+        return open_model(path), split
+    lines = _read_first(read_files(text))
+    model = open_model(path)
+    return model, warn_of_tokens(model.tokenizer)(lines)
+
+
+def _note_spelling(path: str, figures: dict[str, Any]) -> None:
+    """Say in the figures of an ARPA file which model spells its unknown words."""
+    from keras_nplm.language_model.arpa_models import is_arpa_file
+
+    if is_arpa_file(path) and figures["unk_tokens"]:
+        number = f"{figures['unk_tokens']:,} <unk>"
+        figures["spelling"] = f"a model of the words of {Path(path).name} spells the {number}."
+
+
+def _compare(paths: Sequence[str], split: str, text: tuple[str, ...]) -> dict[str, Any]:
+    """Return the figures of several models on one text, and why figures are not comparable."""
+    from keras_nplm.language_model.differences import (
+        TokenOptions,
+        check_same_text,
+        describe_incomparable,
+    )
+
+    if list(text) == [STANDARD_INPUT]:
+        raise InputError(
+            "`--text` must be a file with several models, which read it one after another. "
+            "Received: - (standard input). Fix: save standard input to a file."
+        )
+    if not text:
+        check_same_text(paths, split)
+    rows = []
+    described = []
+    for path in paths:
+        model, source = _open(path, split, text)
+        figures = model.evaluate(source)
+        _note_spelling(path, figures)
+        rows.append({"model": path, **figures})
+        described.append(TokenOptions.of_model(path, model))
+    return {"models": rows, "not_comparable": describe_incomparable(described)}
 
 
 def _make_collectors(accuracy: bool, by_order: bool, ln_z: bool) -> "list[Collector]":
@@ -166,7 +269,7 @@ def _print_scores(result: dict) -> None:
 
 @printed_by(_print_scores)
 def score(
-    directory: Directory,
+    model: Model,
     file: Annotated[
         InputFile | None, FETCHED, Parameter(name="FILE", show_default="standard input")
     ] = None,
@@ -192,28 +295,30 @@ def score(
     """
     from keras_nplm.data.corpora.text_files import read_files, read_lines
     from keras_nplm.data.unusual_text import warn_of_tokens
-    from keras_nplm.language_model.language_model import LanguageModel
+    from keras_nplm.language_model.arpa_models import is_arpa_file, open_model
 
+    if is_arpa_file(model):
+        _refuse_dynamic_arpa(dynamic)
     if self_normalised:
         check_left_out({"dynamic": dynamic}, "with `--self-normalised`", "leave one of them out.")
     if file is None or file == STANDARD_INPUT:
         lines = _read_first(read_files([STANDARD_INPUT]))
     else:
         lines = _read_first(read_lines([Path(file)]))
-    model = LanguageModel.load(directory, self_normalised=self_normalised)
+    opened = open_model(model, self_normalised=self_normalised)
     if dynamic:
-        _ensure_dynamics(model, Path(directory))
+        _ensure_dynamics(opened, Path(model))
     if self_normalised:
         print("Scores are off by log Z: see `evaluate --ln-z`.", file=sys.stderr)
-    lines = warn_of_tokens(model.tokenizer)(lines)
+    lines = warn_of_tokens(opened.tokenizer)(lines)
     result: dict[str, Any] = {}
     if header:
         result["columns"] = _TOKEN_COLUMNS if tokens else _SENTENCE_COLUMNS
     if tokens:
-        scored = model.score_tokens(lines, dynamic=dynamic)
+        scored = opened.score_tokens(lines, dynamic=dynamic)
         result["sentences"] = ([_list_score(token) for token in sentence] for sentence in scored)
     else:
-        result["sentences"] = map(_list_score, model.score(lines, dynamic=dynamic))
+        result["sentences"] = map(_list_score, opened.score(lines, dynamic=dynamic))
     return result
 
 

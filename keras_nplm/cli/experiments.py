@@ -19,6 +19,7 @@ from keras_nplm.cli.parameters import (
     integer,
 )
 from keras_nplm.cli.printing import printed_by
+from keras_nplm.data.corpus import SPLITS
 from keras_nplm.experiments.study import BENCHMARKS, STUDIES
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.fields import FieldFacts
@@ -83,6 +84,10 @@ def benchmark(
     check_argument("seconds", is_positive, "1 or more", repr(seconds), "choose 300.")
     _check_can_record(record)
     opened = open_given_corpus(corpus, texts)
+    has_all = all(split in opened.splits for split in SPLITS)
+    fix = "drop --all, or name both --validation and --test."
+    wanted = "of train, validation and test text"
+    check_argument("corpus", has_all, wanted, ", ".join(opened.splits), fix)
     # one core; TensorFlow counts those that it may use
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     settings = Settings(opened, rounds, seconds, Path(output), texts.data_dir)

@@ -104,6 +104,10 @@ SELF_NORMALISED = "unnormalised logits as log-probabilities: much faster, wrong 
 
 _HELP = "model directory written by train, ngram, mix, adapt or add-words"
 Directory = Annotated[str, FETCHED, Parameter(name="DIR", help=_HELP)]
+_HELP = (
+    "model directory, or ARPA file, plain or compressed: its tokens are words between white space"
+)
+Model = Annotated[str, FETCHED, Parameter(name="MODEL", help=_HELP)]
 _HELP = "model directory to write"
 Output = Annotated[str, Parameter(help=_HELP, metavar="DIR", converter=read_output)]
 InputFile = Annotated[str, FETCHED, Parameter(metavar="FILE")]

@@ -31,7 +31,9 @@ def _print_prepared(result: dict) -> None:
         text = f"{counts['tokens']:,} tokens in {counts['sentences']:,} sentences"
         print(f"{split:10} {text}, {counts['unk_tokens']:,} <unk>")
     directory = result["directory"]
-    command = f"keras-nplm train --corpus {directory} --output MODEL"
+    # a network needs validation text
+    name = "train" if "validation" in result["splits"] else "ngram"
+    command = f"keras-nplm {name} --corpus {directory} --output MODEL"
     print(f"the corpus is in {directory}; next: {command}")
 
 

@@ -87,6 +87,9 @@ def print_splits(result: dict) -> None:
         print_table(_list_header(result), rows)
     _explain_difference(result)
     directory = result["directory"]
+    if not rows:
+        command = f"keras-nplm evaluate {directory} --text FILE"
+        print(f"no validation or test text; for a perplexity: {command}")
     print(f'the model is in {directory}; next: keras-nplm complete {directory} "a context"')
 
 

@@ -14,7 +14,7 @@ from keras_nplm.cli.parameters import (
     SELF_NORMALISED,
     SEVERAL,
     Called,
-    Directory,
+    Model,
     Switch,
     check_left_out,
     integer,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Format = Literal["moses", "kaldi", "tsv"]
 _BY_FIRST_LINE = "by the first line, tsv by the file's name"
 _ALL_ONE = f"1 for the decoder's score, or for each feature, and for {FEATURE_NAME}"
+# as in regression, where fewer than ten observations for each fitted number overfit
+_LISTS_PER_WEIGHT = 10
 _STANDARD_OUTPUT = "standard output; with --json no file"
 
 
@@ -126,7 +128,7 @@ WordTokenizer = Annotated[str | None, Parameter(choices=_OF_WORDS, show_default=
 
 @printed_by(_print_rescored)
 def rescore(
-    directory: Directory,
+    model: Model,
     nbest: Annotated[str, FETCHED, Parameter(name="NBEST")],
     /,
     *,
@@ -141,7 +143,7 @@ def rescore(
     """Rescore and re-rank the N-best lists of a decoder.
 
     Args:
-        nbest: file of N-best lists of any size, plain or compressed
+        nbest: file of N-best lists of any size, plain or compressed; a TSV file may have a header
         format: format of the N-best lists
         output: file to write in the same format, gzipped if it ends in .gz
         tokenizer: word tokenizer of the hypotheses
@@ -161,7 +163,7 @@ def rescore(
             output=path,
             is_written=path is not None or not call.is_json,
         )
-        result = job.run(directory, tokenizer, self_normalised)
+        result = job.run(model, tokenizer, self_normalised)
     result["output"] = output
     return result
 
@@ -177,14 +179,15 @@ class _Job:
     """None: standard output"""
     is_written: bool
 
-    def run(self, directory: str, tokenizer: str | None, self_normalised: bool) -> dict:
+    def run(self, path: str, tokenizer: str | None, self_normalised: bool) -> dict:
         """Load the model, rescore the lists and write them. Return the figures."""
-        from keras_nplm.language_model.language_model import LanguageModel
+        from keras_nplm.language_model.arpa_models import open_model
         from keras_nplm.rescoring.files import rescore_file
 
+        _note_header(self.lists)
         weights = self.features.read_weights()
         losses = self.tuning.read_losses(self.lists.format)
-        language_model = LanguageModel.load(directory, self_normalised=self_normalised)
+        language_model = open_model(path, self_normalised=self_normalised)
         if tokenizer:
             language_model = _change_tokenizer(language_model, tokenizer)
         result = rescore_file(
@@ -199,10 +202,38 @@ class _Job:
             restarts=self.tuning.restarts,
             seed=self.tuning.seed,
         )
+        if self.tuning.tune is not None:
+            _warn_of_few_lists(result["lists"], len(result["weights"]))
         if losses:
             for key in ("baseline", "oracle", "rescored"):
                 result[key] /= max(1, losses.denominator)
         return result
+
+
+def _note_header(lists: "NBestFile") -> None:
+    """Say which columns are read, if only the absence of numbers makes the first line a header."""
+    columns = lists.tsv_columns
+    if columns is None or not columns.is_header or columns.is_known:
+        return
+    name, hypothesis, *features = columns.names
+    print(
+        f"The first line of {lists.path.name} is a header, as it has no scores: id {name}, "
+        f"hypothesis {hypothesis}, features {', '.join(features)}.",
+        file=sys.stderr,
+    )
+
+
+def _warn_of_few_lists(lists: int, weights: int) -> None:
+    """Warn if weights are tuned on so few lists that they fit these lists alone."""
+    enough = _LISTS_PER_WEIGHT * weights
+    if lists < enough:
+        print(
+            f"Warning: {lists:,} lists are few to tune {weights} weights: the weights fit these "
+            "lists, and the error rate of other lists is usually higher than the printed one. "
+            f"Fix: tune on {enough:,} lists or more, {_LISTS_PER_WEIGHT} for each weight, and "
+            "measure the error rate on other lists (`--weights`, `--references`).",
+            file=sys.stderr,
+        )
 
 
 def _make_score(language_model: "LanguageModel") -> "Score":

@@ -83,7 +83,9 @@ def _print_training(result: dict) -> None:
     best = result["best_epoch"]
     epochs = len(result["history"])
     early = ""
-    if best == 0:  # the n-gram model of a hybrid is better than all epochs
+    if "validation" not in result:
+        early = ", the last: no validation text compares epochs"
+    elif best == 0:  # the n-gram model of a hybrid is better than all epochs
         early = f" of {epochs}: the n-gram model alone is better"
     elif 4 * best < 3 * epochs:
         fix = "Fix: fewer --epochs or more --dropout, so that training ends with its best."
@@ -91,7 +93,7 @@ def _print_training(result: dict) -> None:
     print(
         f"trained {result['parameters']:,} parameters: {result['seconds']} s, "
         f"{result['cpu_seconds']} CPU s, {result['ngrams_per_second']:,} n-grams/s, "
-        f"best epoch {best}{early}"
+        f"{'best epoch' if 'validation' in result else 'epoch'} {best}{early}"
     )
     print_splits(result)
     directory = Path(result["directory"])

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from keras_nplm.cli.parameters import SEVERAL, Directory, check_left_out, integer
 from keras_nplm.cli.printing import printed_by
 from keras_nplm.io.errors import check_argument
+from keras_nplm.io.paths import find_free_path
 from keras_nplm.io.text import escape_controls, escape_formula
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def draw_map(
     from keras_nplm.language_model.language_model import LanguageModel
 
     is_known = Path(target).suffix in (".svg", ".tsv")
-    fix = "name a file such as words.svg."
+    fix = f"name a file such as {find_free_path('words.svg')}."
     check_argument("TARGET", is_known, "a file in .svg or .tsv", repr(target), fix)
     number = len(words)
     most = f"{_MOST_MAPPED:,} words at most"

@@ -6,7 +6,7 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -37,10 +37,11 @@ class EncodedCorpus:
         name: name of the corpus.
         tokenizer: name of the tokenizer, for more text of this kind.
         vocabulary_size: |V|; all ids are below it.
-        splits: for each split the counts `sentences`, `document_ends` (`<s>`), `tokens` and
-            `unk_tokens`, and the names of its `shards` with the `crc32` of each; also `characters`
-            and `words` of the text, without line ends (see `TextCounter`). With resampling also
-            `shares`: (number of shards, share of their n-grams in an epoch).
+        splits: for `"train"`, and for `"validation"` and `"test"` where the corpus has them, the
+            counts `sentences`, `document_ends` (`<s>`), `tokens` and `unk_tokens`, and the names of
+            its `shards` with the `crc32` of each; also `characters` and `words` of the text,
+            without line ends (see `TextCounter`). With resampling also `shares`: (number of shards,
+            share of their n-grams in an epoch).
     """
 
     directory: Path
@@ -56,7 +57,7 @@ class EncodedCorpus:
         fields = {field.name for field in dataclasses.fields(cls)} - {"directory"}
         description = read_json(path)
         splits = description.get("splits")
-        if set(description) != fields or not isinstance(splits, dict) or set(splits) != set(SPLITS):
+        if set(description) != fields or not _are_splits(splits):
             raise InputError(f"{path} does not describe an encoded corpus. {_ENCODE_AGAIN}")
         check_fields(path, description, {"name": str, "tokenizer": str, "vocabulary_size": int})
         for split, described in splits.items():
@@ -191,6 +192,11 @@ class EncodedCorpus:
     def frequencies(self) -> np.ndarray:
         """Count how often each id occurs in the training split, int64 [|V|]."""
         return self.shards("train").frequencies()
+
+
+def _are_splits(splits: object) -> TypeGuard[dict]:
+    """Whether an object has the names of splits: training, and perhaps validation and test."""
+    return isinstance(splits, dict) and {"train"} <= set(splits) <= set(SPLITS)
 
 
 def _divides(shares: Any, shards: int) -> bool:

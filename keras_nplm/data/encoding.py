@@ -161,6 +161,7 @@ def encode_corpus(
             splits = {
                 split: _encode_split(corpus, split, vocabulary, directory, boundary)
                 for split in SPLITS
+                if split in corpus.splits
             }
         description = {
             "name": corpus.name,
@@ -234,6 +235,7 @@ def _encode_chunks(
     items = {
         split: [(chunk, name_shard(split, i)) for i, chunk in enumerate(texts[split].chunks)]
         for split in SPLITS
+        if split in texts
     }
     plan = _plan_encoding(corpus, vocabulary, boundary)
     _remove_stale_shards(directory, plan)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.data.corpus import SPLITS, Corpus
+from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import BOS, EOS
 from keras_nplm.data.subwords import SubwordOptions
@@ -20,6 +20,7 @@ from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, check_is_file, read_json, replace_file
+from keras_nplm.io.paths import find_free_path
 
 PREPARED_FILE = "prepared.json"  # written last: its presence says that the preparation is complete
 VOCABULARY_OPTIONS = ("vocabulary_scope", "min_count", "max_size")
@@ -57,7 +58,7 @@ class PreparedCorpus(Corpus):
         encoded = EncodedCorpus.load(self.directory / "corpus")
         vocabulary.save(directory / "vocabulary.txt")
         for shard in itertools.chain.from_iterable(
-            encoded.splits[split]["shards"] for split in SPLITS
+            described["shards"] for described in encoded.splits.values()
         ):
             for name in (shard, name_text_counts(shard)):
                 _link_file(encoded.directory / name, directory / "corpus" / name)
@@ -76,8 +77,8 @@ def open_prepared_corpus(
         raise InputError(
             "`corpus` must be the name of a corpus or a directory written by `prepare`. "
             f"Received: {directory}, "
-            f"without {PREPARED_FILE}. Fix: run `keras-nplm prepare --output {directory}` with "
-            "the text."
+            f"without {PREPARED_FILE}. Fix: prepare the text with `keras-nplm prepare --output "
+            f"{find_free_path(directory)}`, and name that directory."
         )
     record = read_json(directory / PREPARED_FILE)
     fields = dict(corpus=str, tokenizer=str, vocabulary_scope=str, min_count=int)
@@ -107,7 +108,8 @@ def open_prepared_corpus(
             yield stored.join(sentence) if stored.is_trained else sentence
             sentence = []
 
-    splits = {split: functools.partial(read, split) for split in SPLITS}
+    names = EncodedCorpus.load(directory / "corpus").splits
+    splits = {split: functools.partial(read, split) for split in names}
     return PreparedCorpus(
         record["corpus"], record["tokenizer"], splits, directory=directory, record=record
     )

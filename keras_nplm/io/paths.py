@@ -4,6 +4,7 @@ write.
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 from typing import Any
@@ -45,6 +46,18 @@ def check_output_path(path: str | os.PathLike) -> None:
             os.stat(absolute)
     except (OSError, ValueError) as error:  # ValueError: a NUL character
         raise output_error(path, error) from error
+
+
+def find_free_path(path: str | os.PathLike) -> str:
+    """Return a path if it does not exist, or else one beside it that does not: `runs/mine-2` for
+    `runs/mine`, `words-2.svg` for `words.svg`.
+    """
+    text = os.fspath(path).rstrip(os.sep)
+    if os.path.basename(text) in ("", ".", ".."):
+        text = os.path.join(text, "model")
+    stem, ending = (text, "") if os.path.isdir(text) else os.path.splitext(text)
+    numbered = (f"{stem}-{number}{ending}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([text], numbered) if not os.path.lexists(name))
 
 
 def check_locks(path: str | os.PathLike) -> None:

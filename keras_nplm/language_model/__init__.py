@@ -10,5 +10,7 @@
 - `word_vectors`: nearest neighbours, analogies and a t-SNE map.
 - `new_words` and `new_word_weights`: out-of-vocabulary words added to a trained network;
   `adaptation`: fine-tuning on a small text.
+- `arpa_models`: a model directory or an ARPA file, opened as a language model; `differences`: the
+  options in which the tokens of two models differ.
 - `directory`: vocabulary, corpus and metrics of a model directory.
 """

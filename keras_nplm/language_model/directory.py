@@ -23,7 +23,7 @@ from keras_nplm.io.files import (
     remove_temporary_files,
 )
 from keras_nplm.io.lock import LOCK_NAME, lock_directory
-from keras_nplm.io.paths import check_output_path
+from keras_nplm.io.paths import check_output_path, find_free_path
 from keras_nplm.io.remote import display_url
 
 # of metrics.json, where they are
@@ -85,6 +85,12 @@ def read_config(directory: Path) -> dict:
 
 def read_description(directory: Path) -> tuple[dict, Vocabulary]:
     """Read `config.json` and the vocabulary of a model directory, without the model."""
+    if directory.is_file():
+        command = f"keras-nplm ngram --arpa {directory} --output DIR"
+        raise InputError(
+            f"A model directory is needed. Received: the file {directory}. Fix: name a directory; "
+            f"`{command}` makes one of an ARPA file."
+        )
     if not directory.is_dir():
         fix = f"train a model with `keras-nplm train --output {directory}`."
         raise InputError(f"Model directory {directory} does not exist. Fix: {fix}")
@@ -195,15 +201,24 @@ def check_output_directory(directory: Path, allowed: Collection[str] = ()) -> No
     check_output_path(directory)
     if (directory / "config.json").exists():
         raise InputError(
-            f"{directory} already holds a model. Fix: choose a new `--output`, or delete the "
-            "directory."
+            f"{directory} already holds a model. Fix: {advise_new_output(directory)}, or delete "
+            "the directory."
         )
     paths = directory.iterdir() if directory.is_dir() else [directory] * directory.exists()
     if not all(path.name in {LOCK_NAME, *allowed} or is_temporary(path) for path in paths):
+        advice = advise_new_output(directory)
         raise InputError(
-            f"{directory} exists and is not a model directory. Fix: choose a new `--output`. "
+            f"{directory} exists and is not a model directory. Fix: {advice}. "
             "Or delete the directory, if an interrupted command left it."
         )
+
+
+def advise_new_output(directory: Path) -> str:
+    """Return the advice to write elsewhere, with a path that is free."""
+    advice = "choose a new `--output`"
+    if display_url(directory) != str(directory):  # the copy of a remote directory
+        return advice
+    return f"{advice}, such as {find_free_path(directory)}"
 
 
 def check_output_file(target: str | os.PathLike) -> None:

@@ -56,6 +56,12 @@ def _encode(
         if corpus is None:
             reason = f"The model directory has no corpus/, so the split {text!r} is not available."
             raise InputError(f"{reason} Fix: evaluate lines of text (`--text FILE`).")
+        if text not in corpus.splits:
+            splits = ", ".join(corpus.splits)
+            raise InputError(
+                f"The text of the model must have the split {text!r}. Received: {splits}. "
+                "Fix: name one of these (`--split`), or evaluate lines of text (`--text FILE`)."
+            )
         split = text
         encoded = corpus
 

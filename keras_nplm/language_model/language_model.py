@@ -359,14 +359,13 @@ class LanguageModel(Pickled):
         """Tune dynamic evaluation, `dynamics`, on the validation split, for `evaluate`, `score` and
         `save`.
         """
-        if self.corpus is None:
-            fix = "pass `DynamicSettings`, or use the directory that `train` wrote."
-            reason = (
-                "Dynamic evaluation must be tuned on a validation split. Received: a "
-                "model "
-                "without corpus/."
+        if self.corpus is None or "validation" not in self.corpus.splits:
+            received = "without corpus/" if self.corpus is None else "without validation text"
+            raise InputError(
+                "Dynamic evaluation must be tuned on a validation split. Received: a model "
+                f"{received}. Fix: pass `DynamicSettings`, or use a directory that `train` wrote "
+                "from text with a validation split."
             )
-            raise InputError(f"{reason} Fix: {fix}")
         train_ids = self.corpus.ids("train")
         self.dynamics = tune_dynamic(
             self.model, self.corpus.ids("validation"), self.boundary, train_ids

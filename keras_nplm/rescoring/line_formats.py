@@ -4,7 +4,8 @@ features.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from keras_nplm.io.text import SPACES, split_fields
 
@@ -15,6 +16,9 @@ SEPARATOR = "|||"
 # the name of features of Moses that have none
 UNNAMED = "feature"
 TSV_HEADER = ("id", "hypothesis")
+# names of the columns of the id and of the hypothesis in the headers of other tools
+TSV_IDS = ("id", "utt", "utt_id", "utterance", "utterance_id", "key", "list", "list_id")
+TSV_HYPOTHESES = ("hypothesis", "hyp", "text", "sentence", "translation", "transcript", "words")
 # utterance and rank
 _KALDI_LINE = re.compile(rf"[{SPACES}]*([^{SPACES}]+)-([0-9]+)(?:[{SPACES}]+(.*))?", re.DOTALL)
 
@@ -150,37 +154,72 @@ def parse_kaldi_cost(line: str, key: str) -> float:
     return parse_number(fields[1])
 
 
-def parse_tsv_line(line: str, columns: list[str]) -> ParsedLine:
+class TsvColumns(NamedTuple):
+    """The columns of a TSV file: their names, and the places of the id and of the hypothesis.
+
+    `is_header` says whether the first line has the names. `is_known` says whether it names the id
+    and the hypothesis as `TSV_IDS` and `TSV_HYPOTHESES` do.
+    """
+
+    names: list[str]
+    id: int = 0
+    hypothesis: int = 1
+    is_header: bool = False
+    is_known: bool = False
+
+
+def parse_tsv_line(line: str, columns: TsvColumns) -> ParsedLine:
     """Parse a line of tab-separated columns: id, hypothesis, features."""
     fields = line.split("\t")
-    if len(fields) != len(columns):
-        raise ValueError(f"expected {len(columns)} columns, as in line 1, and found {len(fields)}")
-    name, hypothesis = (field.strip(SPACES) for field in fields[:2])
+    number = len(columns.names)
+    if len(fields) != number:
+        raise ValueError(f"expected {number} columns, as in line 1, and found {len(fields)}")
+    name = fields[columns.id].strip(SPACES)
     if not name:
         raise ValueError("the id is empty")
-    values = map(parse_number, fields[2:])
-    return name, hypothesis, dict(zip(columns[2:], values, strict=True))
+    features = {}
+    for place, (feature, field) in enumerate(zip(columns.names, fields, strict=True)):
+        if place not in (columns.id, columns.hypothesis):
+            features[feature] = parse_number(field)
+    return name, fields[columns.hypothesis].strip(SPACES), features
 
 
-def name_tsv_columns(first_line: str) -> list[str]:
-    """Return the names of TSV columns: a header line, or by default id, hypothesis, score, score.2,
-    ….
+def read_tsv_columns(first_line: str) -> TsvColumns:
+    """Return the TSV columns of a header line, or by default id, hypothesis, score, score.2, ….
+
+    A line is a header if it has no number in the columns of features. The id and the hypothesis are
+    found by name, or else are the first two columns.
     """
     fields = first_line.split("\t")
     if len(fields) < 2:
         raise ValueError("expected id, hypothesis and features between tabs")
-    if is_tsv_header(first_line):
-        if "" in fields or len(set(fields)) < len(fields):
-            raise ValueError(
-                "a column of the header has no name, or two columns have the same name"
-            )
-        return fields
-    scores = (f"{DECODER_SCORE}.{number}" for number in range(2, len(fields) - 1))
-    names = [*TSV_HEADER, DECODER_SCORE, *scores]
-    # a file of ids and hypotheses alone has no score
-    return names[: len(fields)]
+    names = [field.strip(SPACES) for field in fields]
+    id_place = _find_column(names, TSV_IDS)
+    hypothesis_place = _find_column(names, TSV_HYPOTHESES)
+    is_known = id_place is not None and hypothesis_place is not None
+    places = (id_place, hypothesis_place) if is_known else (0, 1)
+    others = [name for place, name in enumerate(names) if place not in places]
+    if any(map(_is_number, others)) or not (others or is_known):
+        scores = (f"{DECODER_SCORE}.{number}" for number in range(2, len(fields) - 1))
+        default = [*TSV_HEADER, DECODER_SCORE, *scores]
+        # a file of ids and hypotheses alone has no score
+        return TsvColumns(default[: len(fields)])
+    if "" in names or len(set(names)) < len(names):
+        raise ValueError("a column of the header has no name, or two columns have the same name")
+    if id_place is None or hypothesis_place is None:
+        return TsvColumns(names, is_header=True)
+    return TsvColumns(names, id_place, hypothesis_place, is_header=True, is_known=True)
 
 
-def is_tsv_header(line: str) -> bool:
-    """Return whether a line is a TSV header: `id<TAB>hypothesis…`."""
-    return tuple(line.lower().split("\t")[:2]) == TSV_HEADER
+def _find_column(names: Sequence[str], wanted: Sequence[str]) -> int | None:
+    """Return the place of the first column with one of the names, in any case; None without one."""
+    return next((place for place, name in enumerate(names) if name.lower() in wanted), None)
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number, also one that is not finite."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

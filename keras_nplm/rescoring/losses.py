@@ -76,7 +76,9 @@ def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
         else:
             name, text = _split_name(line, format)
         if not name:
-            raise line_error(path, line_number, "expected the name of a list and its reference")
+            between = ", a tab between them" if format == "tsv" else ""
+            message = f"expected the name of a list and its reference{between}"
+            raise line_error(path, line_number, message)
         if name in references:
             raise line_error(path, line_number, f"{name} has a second reference: keep one per list")
         references[name] = text
@@ -86,7 +88,10 @@ def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
 def _split_name(line: str, format: str) -> tuple[str, str]:
     """Return the name of the list and the reference, which may be empty."""
     if format == "tsv":
-        name, _, text = line.partition("\t")
+        name, tab, text = line.partition("\t")
+        if not tab and len(split_fields(line)) > 1:
+            # the whole line would be the name of a list
+            return "", ""
         return name.strip(SPACES), text
     fields = re.split(f"[{SPACES}]+", line.strip(SPACES), maxsplit=1)
     text = fields[1] if len(fields) == 2 else ""

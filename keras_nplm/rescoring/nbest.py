@@ -91,7 +91,9 @@ class NBestFile:
       costs, `utterance-k cost`, have the same order. A cost is -ln P, and the feature is its
       negative.
     - `tsv`: id, hypothesis and features between tabs. The features are named `score`, `score.2`, …
-      or by a header line `id<TAB>hypothesis<TAB>NAME…`. Greater is better.
+      or by a header line, such as `id<TAB>hypothesis<TAB>NAME…`: a first line without a number in
+      the columns of features. Greater is better. A header may name the columns in any order, as
+      `id` or `utt`, `hypothesis` or `text`, …; see `line_formats.TSV_IDS` and `TSV_HYPOTHESES`.
 
     The lines of one id must be adjacent. Blank lines are skipped. `format`, one of `FORMATS`, is by
     default detected from the first line and the suffix `.tsv`. `archives`, of Kaldi only, are
@@ -113,6 +115,7 @@ class NBestFile:
             number, first = next(lines, (1, ""))
         self.format = format or _detect_format(self.path, first)
         self.header: str | None = None
+        self.tsv_columns: line_formats.TsvColumns | None = None
         self._parse: Callable[[str], line_formats.ParsedLine]
         if self.format == "moses":
             self._parse = line_formats.parse_moses_line
@@ -120,9 +123,10 @@ class NBestFile:
             self._parse = line_formats.parse_kaldi_line
         else:
             with name_line(self.path, number):
-                columns = line_formats.name_tsv_columns(first)
+                columns = line_formats.read_tsv_columns(first)
             self._parse = functools.partial(line_formats.parse_tsv_line, columns=columns)
-            if line_formats.is_tsv_header(first):
+            self.tsv_columns = columns
+            if columns.is_header:
                 self.header = first
         if self.archives and self.format != "kaldi":
             raise InputError(

@@ -4,14 +4,16 @@ mixture.
 
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from keras_nplm.data.ids import SPECIALS
+from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.io.errors import InputError, drop_fix
 from keras_nplm.io.files import write_json
+from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
+from keras_nplm.language_model.directory import read_config
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.evaluation import evaluate, log_probs
@@ -86,14 +88,16 @@ def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:
     list.
     """
     source = LanguageModel.load(directory)
-    wanted = {
-        "vocabulary": run.vocabulary,
-        "tokenizer_name": run.encoded.tokenizer,
-        "boundary": run.options.text.boundary,
-    }
-    check_match(directory, source, wanted, "this training run")
+    wanted = TokenOptions(
+        "this training run",
+        run.vocabulary,
+        get_tokenizer(run.encoded.tokenizer),
+        run.options.text.boundary,
+        read_config(run.directory),
+    )
+    check_same_tokens(wanted, TokenOptions.of_model(directory, source))
     first_outside = find_target_limit(run.options.network)
-    for split in ("validation", "test"):
+    for split in run.held_out_splits:
         for log_prob, target_ids in log_probs(source.model, run.encoded.ids(split)):
             if np.isneginf(log_prob[target_ids >= first_outside]).any():
                 raise InputError(
@@ -103,16 +107,3 @@ def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:
                     "mixture."
                 )
     return source.model
-
-
-def check_match(
-    directory: str | os.PathLike, part: LanguageModel, wanted: Mapping[str, Any], of: object
-) -> None:
-    """Refuse a model with a different vocabulary, tokenizer or boundary than wanted."""
-    for attribute, value in wanted.items():
-        if getattr(part, attribute) != value:
-            name = attribute.removesuffix("_name")
-            raise InputError(
-                f"{directory} must have the same {name} as {of}. Fix: train both with the same "
-                "options."
-            )

@@ -26,6 +26,7 @@ from keras_nplm.io.files import (
 )
 from keras_nplm.io.lock import check_locks
 from keras_nplm.io.remote import CHECKPOINTS, upload
+from keras_nplm.language_model.directory import advise_new_output
 from keras_nplm.models.model_files import component_directory
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.replicas import has_several_workers
@@ -47,7 +48,6 @@ def _check_history(path: Path, history: dict) -> list[dict]:
     """Check the fields of a history, and return its epochs."""
     check_fields(path, history, {"epochs": list})
     figures = (
-        "validation_perplexity",
         "seconds",
         "cpu_seconds",
         "training_cpu_seconds",
@@ -55,6 +55,9 @@ def _check_history(path: Path, history: dict) -> list[dict]:
     )
     for epoch in history["epochs"]:
         check_fields(path, epoch, {"epoch": int} | dict.fromkeys(figures, NUMBER))
+        # absent without validation text
+        if "validation_perplexity" in epoch:
+            check_fields(path, epoch, {"validation_perplexity": NUMBER})
     return history["epochs"]
 
 
@@ -88,6 +91,8 @@ class Checkpoint(keras.callbacks.Callback):
         steps: int,
         batch_size: int,
         devices: tf.distribute.Strategy,
+        *,
+        is_validated: bool = True,
     ):
         super().__init__()
         self.set_model(model)
@@ -98,6 +103,7 @@ class Checkpoint(keras.callbacks.Callback):
         if options.network.has_ngram_model:
             self.best_path = component_directory(self.directory, NETWORK) / "model.keras"
         training = options.training
+        self.is_validated = is_validated
         self.epochs = training.epochs
         self.patience = training.patience
         self.steps = steps
@@ -126,9 +132,12 @@ class Checkpoint(keras.callbacks.Callback):
         """Whether all epochs are trained, or early stopping applies: `patience` epochs without
         improvement.
         """
-        perplexities = [epoch["validation_perplexity"] for epoch in self.history]
-        best = int(np.argmin(perplexities)) if perplexities else -1
-        return len(perplexities) >= self.epochs or len(perplexities) - 1 - best >= self.patience
+        if len(self.history) >= self.epochs:
+            return True
+        if not self.history or not self.is_validated:
+            return False
+        best = int(np.argmin([epoch["validation_perplexity"] for epoch in self.history]))
+        return len(self.history) - 1 - best >= self.patience
 
     def _count_updates(self) -> int:
         return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
@@ -168,19 +177,30 @@ class Checkpoint(keras.callbacks.Callback):
     # At the end of an epoch
 
     def on_test_begin(self, logs: dict | None = None) -> None:
+        self._end_training()
+
+    def _end_training(self) -> None:
+        """Take the time of training, and the average of the weights: it is validated and saved.
+
+        `on_epoch_end` takes the weights back.
+        """
         self.trained_at = _read_clocks()
         if self.average is not None:
             self._update_average(self.average, is_epoch_end=True)
-            self.average.swap()  # the average is validated and saved; `on_epoch_end` swaps back
+            self.average.swap()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         logs = logs or {}
-        self._check_finite("validation perplexity", logs["val_perplexity"], f"in epoch {epoch + 1}")
-        best = min((row["validation_perplexity"] for row in self.history), default=np.inf)
+        place = f"in epoch {epoch + 1}"
+        if self.is_validated:
+            self._check_finite("validation perplexity", logs["val_perplexity"], place)
+        else:
+            self._check_finite("loss", logs[self.model.objective.loss_name], place)
+            self._end_training()
         history = [*self.history, self._collect_figures(epoch, logs)]
         try:
             if self.chief:
-                if history[-1]["validation_perplexity"] < best:
+                if self._is_best(history):
                     self.save_best()
                 write_json(self.directory / "history.json", {"epochs": history})
         finally:
@@ -192,16 +212,26 @@ class Checkpoint(keras.callbacks.Callback):
         self._write_state(self.spent, self._state())
         self.model.stop_training = self.is_done
 
+    def _is_best(self, history: Sequence[Mapping]) -> bool:
+        """Whether the last epoch is to be kept: it is the best, or there is no validation text."""
+        if not self.is_validated:
+            return True
+        *before, last = [epoch["validation_perplexity"] for epoch in history]
+        return last < min(before, default=np.inf)
+
     def _collect_figures(self, epoch: int, logs: dict) -> dict:
         """The entry of the history for an epoch that ends now."""
         loss_name = self.model.objective.loss_name
         training, training_cpu = self.spent + self.trained_at - self.began_at
         validation, validation_cpu = _read_clocks() - self.trained_at
+        validated = {}
+        if self.is_validated:
+            validated["validation_perplexity"] = float(logs["val_perplexity"])
         return {
             "epoch": epoch + 1,
             loss_name: float(logs[loss_name]),
             **({"train_perplexity": float(logs["perplexity"])} if "perplexity" in logs else {}),
-            "validation_perplexity": float(logs["val_perplexity"]),
+            **validated,
             "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
             "seconds": round(training + validation, 2),
             "cpu_seconds": round(training_cpu + validation_cpu, 2),
@@ -221,9 +251,8 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _check_finite(self, figure: str, value: float, place: str) -> None:
         if not np.isfinite(value):
-            fix = (
-                f"Fix: lower --learning-rate, and choose a new --output or remove {self.directory}."
-            )
+            advice = advise_new_output(self.directory)
+            fix = f"Fix: lower --learning-rate, and {advice}, or remove {self.directory}."
             raise RunError(f"The {figure} became {value} {place}. {fix}")
 
     # The state to resume from
@@ -330,6 +359,9 @@ class Checkpoint(keras.callbacks.Callback):
         finished = int(stored["optimizer"][0]) // self.steps
         is_match = finished == len(stored["history"]) <= self.epochs and stored["spent"].shape == (
             2,
+        )
+        is_match &= all(
+            ("validation_perplexity" in epoch) == self.is_validated for epoch in stored["history"]
         )
         self._check_match(path, is_match, "the epochs of this run")
         if finished:

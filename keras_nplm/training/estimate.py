@@ -9,19 +9,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
-from keras_nplm.data.tokenizers.registry import add_steps
-from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import NUMBER, write_json
 from keras_nplm.io.remote import fetch, open_output
+from keras_nplm.language_model.arpa_models import read_arpa_model
 from keras_nplm.language_model.codec import check_order
 from keras_nplm.language_model.directory import (
     lock_new_directory,
@@ -29,8 +23,6 @@ from keras_nplm.language_model.directory import (
     read_finished_metrics,
     remove_config_if_refused,
 )
-from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models import ngrams
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.spelling import SpellingModel, load_spelling
 from keras_nplm.models.text_figures import evaluate_split
@@ -73,9 +65,9 @@ def estimate(
             context alone.
 
     Returns:
-        the content of `metrics.json`: exact `validation` and `test` figures (see `evaluate`),
-        `ngrams` of each order, `seconds` and `cpu_seconds` of the estimation, n-grams
-        `scored_per_second`.
+        the content of `metrics.json`: exact `validation` and `test` figures (see `evaluate`) of the
+        splits that the corpus has, `ngrams` of each order, `seconds` and `cpu_seconds` of the
+        estimation, n-grams `scored_per_second`.
 
     Raises:
         InputError: an option or the text is invalid, or the directory holds a run with other
@@ -97,6 +89,7 @@ def estimate(
         **estimator.record_options(options),
     }
     check_order(order, corpus.tokenizer)
+    estimator.check_corpus(corpus, method)
     with open_output(directory, resume=True) as local, lock_run(local):
         encoded = prepare_text(local, corpus, text)
         vocabulary = record_run(local, corpus, encoded, recorded)
@@ -129,58 +122,46 @@ def import_arpa(
     """Import an ARPA file as a model directory, which must not exist and has no encoded corpus.
 
     `vocabulary` is a `vocabulary.txt` whose word ids to use: models with the same vocabulary can be
-    mixed. The default `tokenizer` is `"words"` if it keeps all words whole, else `"whitespace"`.
+    mixed. Words of the file that it lacks are merged into `<unk>`; see `read_arpa`. The spelling
+    model beside it is used, too. Without `vocabulary` a new one is made of the words of the file.
+    The default `tokenizer` is `"words"` if it keeps all words whole, else `"whitespace"`.
     Return `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
     """
     path = fetch(path)
     vocabulary = fetch(vocabulary) if vocabulary else None
     with open_output(directory) as local, lock_new_directory(local):
         given_words = Vocabulary.load(vocabulary) if vocabulary else None
-        model, words = ngrams.read_arpa(path, given_words, boundary)
-        if predicts_end(boundary) and np.isneginf(model.unigrams[EOS_ID]):
-            raise InputError(
-                f"With boundary {boundary}, </s> must have a probability above 0 in {path}. "
-                "Received: probability 0. Fix: add --boundary stream."
-            )
-        chosen = add_steps(tokenizer or _choose_tokenizer(words), normalise)
-        imported = LanguageModel(model, words, chosen, boundary)
-        if vocabulary:
-            imported.spelling = load_spelling(vocabulary.parent)
-        else:
-            imported.spelling = _spell_rare_words(model, words)
-        imported.save(local)
-    return {"ngrams": model.num_ngrams, "words": len(words)}
-
-
-def _choose_tokenizer(vocabulary: Vocabulary) -> str:
-    """Return the tokenizer under which the words of an ARPA file survive."""
-    for word in vocabulary.words[len(SPECIALS) :]:
-        if split_words(word) != [word]:
+        imported = read_arpa_model(
+            path,
+            vocabulary=given_words,
+            spelling=load_spelling(vocabulary.parent) if vocabulary else None,
+            tokenizer=tokenizer,
+            normalise=normalise,
+            boundary=boundary,
+        )
+        if vocabulary is None:
             print(
-                f"The tokenizer is whitespace, since words would split {word!r} of the model.",
+                f"The spelling model of unknown words is new, of the words of {path.name}. For the "
+                "one of another model, add --vocabulary DIR/vocabulary.txt.",
                 file=sys.stderr,
             )
-            return "whitespace"
-    return "words"
-
-
-def _spell_rare_words(model: ngrams.BackoffModel, vocabulary: Vocabulary) -> SpellingModel:
-    """Return a spelling model of the words of an ARPA file, which holds no out-of-vocabulary
-    words.
-    """
-    by_frequency = len(SPECIALS) + np.argsort(-model.unigrams[len(SPECIALS) :], kind="stable")
-    return SpellingModel.from_vocabulary(Vocabulary(vocabulary.decode(by_frequency)))
+        imported.save(local)
+    return {**imported.model.compute_figures(), "words": len(imported.vocabulary)}
 
 
 def evaluate_splits(
     model: NextWordModel, corpus: EncodedCorpus, spelling: SpellingModel | None
 ) -> dict:
-    """Evaluate on validation and test, and measure the n-grams scored per CPU second."""
+    """Evaluate on validation and test, where the corpus has them, and measure the n-grams scored
+    per CPU second.
+    """
     began = time.process_time()
     metrics: dict[str, Any] = {
         split: evaluate_split(model, corpus, split, None, spelling)
         for split in ("validation", "test")
+        if split in corpus.splits
     }
-    scored = metrics["validation"]["tokens"] + metrics["test"]["tokens"]
-    metrics["scored_per_second"] = round(scored / (time.process_time() - began))
+    scored = sum(figures["tokens"] for figures in metrics.values())
+    if scored:
+        metrics["scored_per_second"] = round(scored / (time.process_time() - began))
     return metrics

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, drop_fix
@@ -56,16 +57,26 @@ class Estimator:
         least_order: the least n.
         resumed_files: files in the model directory from which an interrupted run is resumed.
         own_options: the options of this method alone, as an error names them.
+        needs_validation: whether it fits weights on validation text.
     """
 
     model_class: type[ngrams.NgramModel]
     least_order: int = 2
     resumed_files: Sequence[str] = ()
     own_options: str = ""
+    needs_validation: bool = False
 
     def has_options(self, options: NgramOptions) -> bool:
         """Return whether an option was given that only this method has."""
         return False
+
+    def check_corpus(self, corpus: Corpus, method: str) -> None:
+        """Refuse a corpus without the text that the method needs."""
+        if self.needs_validation and "validation" not in corpus.splits:
+            raise InputError(
+                f"The method {method} needs validation text, for its weights. Received: a corpus "
+                "without it. Fix: add --validation FILE, drop --all, or give --method kneser-ney."
+            )
 
     def record_options(self, options: NgramOptions) -> dict[str, Any]:
         """Check the options of this method alone, and return them for `config.json`."""
@@ -107,6 +118,7 @@ class DeletedInterpolation(Estimator):
 
     model_class = ngrams.DeletedInterpolation
     own_options = "`paper_bins`"
+    needs_validation = True
 
     def has_options(self, options: NgramOptions) -> bool:
         return options.paper_bins
@@ -131,6 +143,7 @@ class ClassBased(Estimator):
     model_class = ngrams.ClassBased
     resumed_files = (_CLASSES_FILE,)
     own_options = "word classes"
+    needs_validation = True
 
     def has_options(self, options: NgramOptions) -> bool:
         is_number_given = options.num_classes != NgramOptions.num_classes

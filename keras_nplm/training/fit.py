@@ -37,24 +37,23 @@ def fit_network(run: Run, targets: TrainingTargets, devices: tf.distribute.Strat
     """Fit the network from the start or from the last checkpoint; save checkpoints and best epoch.
 
     Returns the number of the best epoch, from 1; or 0 if the n-gram model inside the network is
-    better than all epochs.
+    better than all epochs. Without validation text the last epoch is kept.
     """
     batch_size, steps, executed = divide_epoch(run.options, targets, devices)
     reading = NETWORKS[run.options.network.network].read_texts(run)
     model = _build(run.options, targets, steps, devices)
     model.steps_per_execution = executed
-    checkpoint = Checkpoint(model, run.directory, run.options, steps, batch_size, devices)
+    is_validated = reading.validation_ids is not None
+    checkpoint = Checkpoint(
+        model, run.directory, run.options, steps, batch_size, devices, is_validated=is_validated
+    )
     callbacks: list[keras.callbacks.Callback] = [checkpoint]
     if is_chief(devices):
         remove_steps(run.directory / "logs", first=checkpoint.position[0])
         board = _build_board(run, targets, reading, model, batch_size)
         # a run killed between the two repeats the epoch: its logs have no gap
         callbacks = [board, checkpoint]
-    # Keras needs a first batch with equal parts
-    unit = devices.num_replicas_in_sync * run.options.training.segment
-    validation_batch = fit_batch(VALIDATION_BATCH, len(reading.validation_ids) // 2, unit)
-    in_order = Epochs(shuffle=False)
-    validation_data = shard_batches(reading.open_validation(validation_batch, in_order))
+    validation_data = _open_validation_data(reading, run.options, devices)
     open_batches = functools.partial(reading.open_training, batch_size)
     while not checkpoint.is_done:
         epochs = Epochs(
@@ -66,19 +65,33 @@ def fit_network(run: Run, targets: TrainingTargets, devices: tf.distribute.Strat
         )
         train_data = distribute_parts(devices, open_batches, epochs)
         _fit_epochs(checkpoint, train_data, validation_data, callbacks)
+    ids = reading.validation_ids
+    if ids is None:
+        return len(checkpoint.history)
     perplexities = [epoch["validation_perplexity"] for epoch in checkpoint.history]
     best = int(np.argmin(perplexities))
     if reading.background is None or not is_chief(devices):
         return best + 1
-    ids = reading.validation_ids
     is_worse = _keep_better(reading.background, ids, perplexities[best], checkpoint)
     return 0 if is_worse else best + 1
+
+
+def _open_validation_data(
+    reading: Reading, options: Options, devices: tf.distribute.Strategy
+) -> tf.data.Dataset | None:
+    """Open batches of the validation text, if there is one."""
+    if reading.open_validation is None or reading.validation_ids is None:
+        return None
+    # Keras needs a first batch with equal parts
+    unit = devices.num_replicas_in_sync * options.training.segment
+    batch_size = fit_batch(VALIDATION_BATCH, len(reading.validation_ids) // 2, unit)
+    return shard_batches(reading.open_validation(batch_size, Epochs(shuffle=False)))
 
 
 def _fit_epochs(
     checkpoint: Checkpoint,
     train_data: Any,
-    validation_data: tf.data.Dataset,
+    validation_data: tf.data.Dataset | None,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> None:
     """Fit all epochs that are left, or the rest of an interrupted epoch; save on Ctrl-C."""
@@ -116,6 +129,9 @@ def _build_board(
     """Build the callback that writes the logs of TensorBoard."""
     tokenizer = run.encoded.tokenizer
     boundary = run.options.text.boundary
+    ids = reading.validation_ids
+    if ids is None:
+        ids = next(run.encoded.parts("train"))
     whole = LanguageModel(reading.complete(model), run.vocabulary, tokenizer, boundary)
     return LanguageModelBoard(
         run.directory / "logs",
@@ -123,7 +139,7 @@ def _build_board(
         batch_size=batch_size,
         word_counts=targets.counts.sum(axis=0),
         hparams=_describe_differences(run.options),  # what tells runs apart
-        prompts=choose_prompts(reading.validation_ids, run.vocabulary, tokenizer),
+        prompts=choose_prompts(ids, run.vocabulary, tokenizer),
     )
 
 

@@ -16,6 +16,13 @@ from keras_nplm.data.text_counts import name_text_counts
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file, write_json
 from keras_nplm.io.remote import open_output
+from keras_nplm.language_model.arpa_models import (
+    check_arpa_file,
+    is_arpa_file,
+    open_model,
+    read_arpa_model,
+)
+from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
 from keras_nplm.language_model.directory import lock_new_directory
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel, find_networks
@@ -29,10 +36,8 @@ from keras_nplm.models.caches import (
 )
 from keras_nplm.models.mixture import Mixture, Uniform, fit_mixture
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
-from keras_nplm.training.background import check_match
 from keras_nplm.training.estimate import evaluate_splits
 
-_SHARED = ("vocabulary", "tokenizer_name", "boundary")  # by all models of a mixture
 _BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, as in the paper
 # of a unigram or n-gram cache, of which validation chooses one
 _DECAYS = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
@@ -60,10 +65,11 @@ def mix(
 
     Args:
         directories: two or more model directories with equal vocabulary, tokenizer and boundary.
-            One is enough with a cache or `uniform`.
+            One is enough with a cache or `uniform`. An ARPA file gets the vocabulary and the
+            tokenizer of the first directory; see `read_arpa`.
         output: the model directory to write. It must not exist.
         weights: one weight per model, the uniform distribution's last. Default: fitted by EM on the
-            validation split of the first directory that has an encoded corpus.
+            validation split of the first directory that has one.
         by_frequency: fit separate weights for each frequency bin of the last two context words.
         unigram_cache: add a `UnigramCache` with this decay in words. True: the decay is chosen on
             the validation split.
@@ -90,7 +96,7 @@ def mix(
         parts = _load_parts(directories)
         vocabulary = parts[0].vocabulary
         boundary = parts[0].boundary
-        corpus = next((part.corpus for part in parts if part.corpus), None)
+        corpus = _find_corpus(parts)
         spelling = next((part.spelling for part in parts if part.spelling), None)
         if weights is None:
             _require_corpus(corpus)
@@ -138,14 +144,32 @@ def _check_values(
 
 
 def _load_parts(directories: Sequence[str | os.PathLike]) -> list[LanguageModel]:
-    """Load models, which must have one vocabulary, tokenizer and boundary."""
+    """Load models, which must have one vocabulary, tokenizer and boundary.
+
+    ARPA files get the vocabulary and the tokenizer of the first directory, or of the first file.
+    """
     wanted = "a list of model directories"
     checked = list(check_items(directories, "directories", str | os.PathLike, wanted))
-    parts = [LanguageModel.load(directory) for directory in checked]
-    shared = {name: getattr(parts[0], name) for name in _SHARED}
-    for directory, part in zip(checked, parts, strict=True):
-        check_match(directory, part, shared, checked[0])
-    return parts
+    # directories first, whose vocabulary the ARPA files get
+    in_order = sorted(range(len(checked)), key=lambda place: is_arpa_file(checked[place]))
+    parts: dict[int, LanguageModel] = {}
+    for place in in_order:
+        path = checked[place]
+        if not parts or not is_arpa_file(path):
+            parts[place] = open_model(path)
+            continue
+        first = parts[in_order[0]]
+        check_arpa_file(path)
+        parts[place] = read_arpa_model(
+            path,
+            vocabulary=first.vocabulary,
+            spelling=first.spelling,
+            tokenizer=first.tokenizer,
+        )
+    described = [TokenOptions.of_model(checked[place], parts[place]) for place in in_order]
+    for options in described[1:]:
+        check_same_tokens(described[0], options)
+    return [parts[place] for place in range(len(checked))]
 
 
 def _fit(
@@ -172,11 +196,19 @@ def _name_components(
     return [*names, *(model.kind for model in made)]
 
 
+def _find_corpus(parts: Sequence[LanguageModel]) -> EncodedCorpus | None:
+    """Return the first corpus with validation text, or else the first corpus, if any."""
+    corpora = [part.corpus for part in parts if part.corpus]
+    with_validation = [corpus for corpus in corpora if "validation" in corpus.splits]
+    return next(iter(with_validation or corpora), None)
+
+
 def _require_corpus(corpus: EncodedCorpus | None) -> EncodedCorpus:
     """Return the corpus on which weights and the values of caches are fitted."""
-    if corpus is None:
+    if corpus is None or "validation" not in corpus.splits:
         raise InputError(
-            "Fitting weights needs a directory with a corpus/. Received: none. Fix: give --weights."
+            "Fitting weights needs a directory with validation text in its corpus/. "
+            "Received: none. Fix: give --weights."
         )
     return corpus
 

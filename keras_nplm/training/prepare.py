@@ -25,6 +25,7 @@ from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path, is_remote
 from keras_nplm.io.remote import display_url, upload
 from keras_nplm.language_model.directory import (
+    advise_new_output,
     check_output_directory,
     explain_damage,
     load_encoded_corpus,
@@ -146,13 +147,15 @@ def _count_and_encode(
     corpus: Corpus, directory: Path, text: TextOptions
 ) -> tuple[EncodedCorpus, Vocabulary]:
     """Count and encode, or continue an interrupted call for the same, unchanged text files."""
-    splits = SPLITS if text.vocabulary_scope == "corpus" else ("train",)
+    splits = ["train"]
+    if text.vocabulary_scope == "corpus":
+        splits = [split for split in SPLITS if split in corpus.splits]
     files = describe_text(corpus)
     record = {
         **corpus.describe(),
         "min_count": text.min_count,
         "max_size": text.max_size,
-        "splits": list(splits),
+        "splits": splits,
         **files,
     }
     del record["corpus"]
@@ -203,7 +206,7 @@ def _load_prepared(
     names = recorded.keys() | options.keys()
     differing = sorted(name for name in names if recorded.get(name) != options.get(name))
     if differing:
-        fix = f"Fix: choose a different --output, or remove {directory}."
+        fix = f"Fix: {advise_new_output(directory)}, or remove {directory}."
         before = _CONTENT.sub("", str(recorded.get("corpus")))
         now = _CONTENT.sub("", str(options.get("corpus")))
         if differing == ["corpus"] and before == now:
@@ -228,5 +231,5 @@ def _as_in_file(options: dict) -> dict:
 
 def _check_sizes(encoded: EncodedCorpus) -> None:
     """Refuse shards of other sizes than recorded. Reading verifies their checksums."""
-    for split in SPLITS:
+    for split in encoded.splits:
         encoded.shards(split)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.log_q import LogQ
+from keras_nplm.data.resampling import TextIds
 from keras_nplm.data.source import NgramSource
 from keras_nplm.io.errors import InputError
 from keras_nplm.language_model.directory import explain_damage
@@ -31,15 +32,15 @@ class Reading:
     """What a network reads while it is trained.
 
     Attributes:
-        open_training, open_validation: open batches of the texts, in the form that the network
-            reads.
-        validation_ids: int32 [T], the validation text.
+        open_training: opens batches of the training text, in the form that the network reads.
+        open_validation: the same of the validation text; None without one.
+        validation_ids: int32 [T], the validation text; None without one.
         background: the n-gram model inside the network, or None.
     """
 
     open_training: OpenBatches
-    open_validation: OpenBatches
-    validation_ids: np.ndarray
+    open_validation: OpenBatches | None
+    validation_ids: np.ndarray | None
     background: NextWordModel | None = None
 
     def complete(self, network: ContextNetwork) -> NextWordModel:
@@ -51,8 +52,11 @@ class Reading:
 
 def read_contexts(run: Run) -> Reading:
     """Open the texts of a run for a network that reads contexts alone."""
-    training, validation = _open_sources(run)
     segment = run.options.training.segment
+    training = _open_training(run)
+    if "validation" not in run.encoded.splits:
+        return Reading(open_form(training, segment), None, None)
+    validation = _open_validation(run)
     return Reading(
         open_form(training, segment),
         open_form(validation, segment),
@@ -62,7 +66,8 @@ def read_contexts(run: Run) -> Reading:
 
 def read_with_ngram_model(run: Run) -> Reading:
     """Open the texts of a run for a network with an n-gram model inside."""
-    training, validation = _open_sources(run)
+    training = _open_training(run)
+    validation = _open_validation(run)
     segment = run.options.training.segment
     boundary = run.options.text.boundary
     size = len(run.vocabulary)
@@ -78,16 +83,23 @@ def read_with_ngram_model(run: Run) -> Reading:
     )
 
 
-def _open_sources(run: Run) -> tuple[NgramSource, NgramSource]:
-    """Return the n-grams of training and of validation."""
-    order = run.options.network.order
-    boundary = run.options.text.boundary
-    limit = find_target_limit(run.options.network)
+def _open_training(run: Run) -> NgramSource:
+    """Return the n-grams of training."""
     with explain_damage(run.directory):
-        training_ids = run.encoded.for_training()
-        validation_ids = run.encoded.ids("validation")
-    training = NgramSource(training_ids, order, boundary, limit)
-    return training, NgramSource(validation_ids, order, boundary, limit)
+        ids = run.encoded.for_training()
+    return _open_source(run, ids)
+
+
+def _open_validation(run: Run) -> NgramSource:
+    """Return the n-grams of validation."""
+    with explain_damage(run.directory):
+        ids = run.encoded.ids("validation")
+    return _open_source(run, ids)
+
+
+def _open_source(run: Run, ids: TextIds) -> NgramSource:
+    limit = find_target_limit(run.options.network)
+    return NgramSource(ids, run.options.network.order, run.options.text.boundary, limit)
 
 
 def open_sample(options: Options, ids: np.ndarray) -> OpenBatches:

@@ -146,7 +146,8 @@ def _compare_with_ngrams(language_model: LanguageModel, metrics: dict) -> dict[s
     boundary = language_model.boundary
     corpus = _get_corpus(language_model)
     models = {"network": metrics}
-    splits = ("validation", "test")
+    splits = [split for split in ("validation", "test") if split in metrics]
+    last = splits[-1]
     comparison = "Without a Kneser–Ney model: the training text would need too much memory."
     if corpus.splits["train"]["tokens"] <= _MAX_BASELINE_TOKENS:
         ngrams = kneser_ney(corpus.ids("train"), len(language_model.vocabulary), order, boundary)
@@ -155,20 +156,16 @@ def _compare_with_ngrams(language_model: LanguageModel, metrics: dict) -> dict[s
             for split in splits
         }
         models[f"KN {order}-gram"] = figures
-        ratio = metrics["test"]["perplexity"] / figures["test"]["perplexity"]
-        comparison = f"""The network’s test perplexity is {ratio:.3f} times the perplexity of the Kneser–Ney (KN) model:
+        ratio = metrics[last]["perplexity"] / figures[last]["perplexity"]
+        comparison = f"""The network’s {last} perplexity is {ratio:.3f} times the perplexity of the Kneser–Ney (KN) model:
             interpolated, modified, of order {order}, estimated from the same text."""
     rows = []
     for name, model in models.items():
-        test = [
-            model["test"].get(key)
-            for key in ("perplexity", "perplexity_without_unk", "perplexity_per_word")
-        ]
-        bits = format_perplexity(model["test"].get("bits_per_character"), digits=3)
-        rows.append(
-            [name, *map(format_perplexity, [model["validation"]["perplexity"], *test]), bits]
-        )
-    columns = ["", *splits, "test without <unk>", "test per word", "bits per character"]
+        perplexities = [model[split]["perplexity"] for split in splits]
+        others = [model[last].get(key) for key in ("perplexity_without_unk", "perplexity_per_word")]
+        bits = format_perplexity(model[last].get("bits_per_character"), digits=3)
+        rows.append([name, *map(format_perplexity, [*perplexities, *others]), bits])
+    columns = ["", *splits, f"{last} without <unk>", f"{last} per word", "bits per character"]
     return {
         "comparison": comparison,
         "predicted": "words and &lt;/s&gt;"

@@ -48,6 +48,8 @@ class Request:
 
     def __post_init__(self) -> None:
         RunOptions(minutes=self.minutes)
+        if not self.has_validation:
+            self._check_without_validation()
         if self.options is not None and self.minutes is not None:
             raise InputError(
                 f"`minutes` must be None with all options. Received: {self.minutes}. "
@@ -61,6 +63,37 @@ class Request:
         if self.options is None:
             # options that contradict each other in any text are refused before one is read
             choose_options(self.given, TextStatistics(tokens=100_000, vocabulary_size=1000))
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether the corpus has text for early stopping and for the weights of a mixture."""
+        return "validation" in self.corpus.splits
+
+    def _check_without_validation(self) -> None:
+        """Refuse options that validation text decides about, and ask for the number of epochs."""
+        fix = "add --validation FILE: every line of --train stays for training."
+        if self.minutes is not None:
+            raise InputError(
+                f"`minutes` must be None without validation text. Received: {self.minutes}. "
+                f"Fix: give --epochs, or {fix}"
+            )
+        if "epochs" not in self.given:
+            raise InputError(
+                "`epochs` must be given without validation text, which would end training early. "
+                "Received: None. Fix: give --epochs N, as many as were best with validation text, "
+                f"or {fix}"
+            )
+        if self.given.get("interpolated"):
+            raise InputError(
+                "`interpolated` must be off without validation text, on which weights are fitted. "
+                "Received: on. Fix: give --no-interpolated, and mix the network with an n-gram "
+                f"model of the same text by `keras-nplm mix --weights`; or {fix}"
+            )
+        if self.given.get("network") == "hybrid":
+            raise InputError(
+                "`network` must be context or pointer without validation text, with which the "
+                f"network hybrid is compared. Received: hybrid. Fix: {fix}"
+            )
 
     def _check_batch_size(self) -> None:
         segment = self.given.get("segment", 1)
@@ -94,6 +127,8 @@ def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Option
     if request.options is not None:
         return request.options
     statistics = count_text(encoded, request.text.boundary)
+    if not request.has_validation:
+        return _choose_without_validation(request, statistics)
     if request.minutes is None:
         return choose_options(request.given, statistics, replicas=request.replicas)
     if (directory / "config.json").exists():  # the plan of the run to resume
@@ -108,6 +143,16 @@ def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Option
         replicas=request.replicas,
         started=request.started,
     )
+
+
+def _choose_without_validation(request: Request, statistics: TextStatistics) -> Options:
+    """Choose a network alone: no validation text compares it with an n-gram model."""
+    given = {"interpolated": False, **request.given}
+    chosen = choose_options(given, statistics, replicas=request.replicas)
+    if chosen.network.network == "hybrid":
+        given["network"] = "context"
+        chosen = choose_options(given, statistics, replicas=request.replicas)
+    return chosen
 
 
 def describe_run(options: Options, background: str | os.PathLike | None) -> dict[str, Any]:

@@ -19,6 +19,11 @@ class Run:
     vocabulary: Vocabulary
 
     @property
+    def held_out_splits(self) -> list[str]:
+        """The splits to evaluate: `"validation"`, and `"test"` where the text has one."""
+        return [split for split in ("validation", "test") if split in self.encoded.splits]
+
+    @property
     def statistics(self) -> TextStatistics:
         return count_text(self.encoded, self.options.text.boundary)
 

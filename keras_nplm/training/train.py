@@ -94,6 +94,10 @@ def train(
     Kneser-Ney model of the same text. With `interpolated` the model is a `Mixture` of the network
     and a Kneser-Ney model of the same text. A network `hybrid` has its n-gram model there, too.
 
+    Without validation text (`open_corpus(all_lines=True)`) there is no early stopping: `epochs`
+    must be given, and the last epoch is kept. The network is trained alone, as validation text fits
+    the weights of a mixture, and there is no report.html.
+
     With several workers, each worker calls this function with the same arguments. The chief, worker
     0, locks and writes the directory. See `keras_nplm.training`.
 
@@ -153,7 +157,8 @@ def train(
         metrics = _evaluate(run, best_epoch)
         write_json(run.directory / "metrics.json", metrics)
         remove_checkpoints(run.directory)
-        _write_report(run.directory, metrics)
+        if "validation" in metrics:
+            _write_report(run.directory, metrics)
         return metrics
 
 
@@ -218,7 +223,7 @@ def _read_finished_run(run: Run) -> dict:
     metrics = read_finished_metrics(directory, wanted)
     with contextlib.suppress(OSError):  # of a read-only file system
         remove_checkpoints(directory)
-    if not (directory / "report.html").exists():
+    if "validation" in metrics and not (directory / "report.html").exists():
         _write_report(directory, metrics)
     return metrics
 
@@ -281,7 +286,7 @@ def _evaluate_ngram_model(run: Run, ngram_model: NextWordModel) -> dict[str, flo
     """Return the perplexities of the n-gram model beside or inside the network."""
     return {
         split: evaluate(ngram_model, run.encoded.ids(split))["perplexity"]
-        for split in ("validation", "test")
+        for split in run.held_out_splits
     }
 
 
@@ -305,7 +310,7 @@ def _evaluate_splits(run: Run, model: NextWordModel) -> dict[str, Any]:
         collectors.append(LogZ())
     return {
         split: evaluate_split(model, run.encoded, split, None, spelling, collectors)
-        for split in ("validation", "test")
+        for split in run.held_out_splits
     }
 
 
@@ -317,7 +322,7 @@ def _is_self_normalised(network: NetworkOptions) -> bool:
 def _measure_coverage(run: Run, model: Shortlist) -> dict[str, float]:
     """Return the share of targets that are in the short-list."""
     coverage = {}
-    for split in ("validation", "test"):
+    for split in run.held_out_splits:
         ids = run.encoded.ids(split)
         share = measure_coverage(ids, model.listed, run.options.text.boundary)
         coverage[split] = round(share, 4)

@@ -27,7 +27,7 @@ def parse_arguments(line: str) -> dict:
     ],
 )
 def test_options_may_stand_between_positional_arguments(line):
-    assert parse_arguments(line) == {"directory": "runs/a", "file": "text.txt", "dynamic": True}
+    assert parse_arguments(line) == {"model": "runs/a", "file": "text.txt", "dynamic": True}
 
 
 def test_a_list_of_words_may_follow_options():

@@ -122,7 +122,7 @@ def test_help_is_plain_text_in_a_terminal_without_features(capsys, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("columns, widest", [("40", 50), ("200", 100)])
+@pytest.mark.parametrize("columns, widest", [("40", 51), ("200", 100)])
 def test_lines_follow_the_width_of_the_terminal(columns, widest, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     assert main(["mix", "--help"]) == 0

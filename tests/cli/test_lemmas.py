@@ -82,7 +82,9 @@ def test_forms_are_kept_with_the_vocabulary(models, lemmas, tmp_path, capsys):
     assert main(["mix", *both, "--weights", "0.5", "0.5", "--output", str(tmp_path / "mixed")]) == 0
     assert LanguageModel.load(tmp_path / "mixed").vocabulary == lemmas.vocabulary
     assert main(["mix", *both, str(models / "plain"), "--output", str(tmp_path / "other")]) == 2
-    assert "must have the same vocabulary" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "must have the same normalisation as" in error
+    assert "Received: no --normalise, and --normalise lower numbers lemmas of" in error
     assert main(["export", str(models / "lemmas"), str(tmp_path / "two.arpa")]) == 0
     again = [
         "ngram",

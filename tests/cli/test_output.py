@@ -61,6 +61,29 @@ def test_invalid_output_path_has_status_2(tmp_path, text, ngram_directory, capsy
         assert _names(tmp_path) == {"file.txt"}
 
 
+@pytest.mark.parametrize(
+    "command, advice",
+    [
+        ("mix model --uniform --output model", "choose a new `--output`, such as model-3, or"),
+        ("ngram --train {text} --order 2 --output model", "such as model-3, or remove model."),
+        ("ngram --train {text} --output other", "choose a new `--output`, such as other-2. Or"),
+        ("ngram --corpus other --output no", "`keras-nplm prepare --output other-2`, and name"),
+        ("map model words.png", "name a file such as words-2.svg."),
+    ],
+)
+def test_advice_names_no_path_that_exists(
+    tmp_path, text, ngram_directory, capsys, monkeypatch, command, advice
+):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ngram_directory, "model")
+    for name in ("model-2", "other"):
+        Path(name).mkdir()
+    for name in ("other/file", "words.svg"):
+        Path(name).touch()
+    assert main(command.format(text=text).split()) == 2
+    assert advice in capsys.readouterr().err
+
+
 def test_directory_in_use_has_status_2(tmp_path, text, ngram_directory, capsys, monkeypatch):
     monkeypatch.setattr("keras_nplm.io.lock.HEARTBEAT", 0.1)
     output = tmp_path / "output"

@@ -50,6 +50,10 @@ ROWS = [
     ),
     ("benchmark fly", "`NAME` must be one of training, scoring"),
     ("benchmark quality --seconds 300,200", "`--seconds` must be"),
+    (
+        "benchmark training --train {text} --all",
+        "`corpus` must be of train, validation and test text. Received: train.",
+    ),
     ("study fly", "`NAME` must be one of configurations, default, dynamic"),
     ("study modern --texts my.txt", "`texts` must be left out with modern"),
     ("paper --rows mlp11 --output {tmp}/m", "`rows` must be names of mlp1, mlp3"),

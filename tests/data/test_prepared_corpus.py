@@ -84,6 +84,16 @@ def test_a_prepared_corpus_has_the_sentences_of_its_ids(tmp_path, text):
     assert list(open_corpus(str(tmp_path / "subwords")).sentences("test")) == LINES[54:]
 
 
+def test_all_lines_are_prepared_for_training(tmp_path, capsys, text):
+    command = ["prepare", "--train", str(text), "--all", "--output", str(tmp_path / "prepared")]
+    assert main(command) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:-1]] == ["train"]
+    ngram = ["ngram", "--corpus", str(tmp_path / "prepared"), "--order", "2"]
+    assert main([*ngram, "--output", str(tmp_path / "model")]) == 0
+    assert main([*ngram, "--all", "--output", str(tmp_path / "other")]) == 2
+    assert "prepare the text again by `keras-nplm prepare --all`" in capsys.readouterr().err
+
+
 def test_prepared_text_keeps_its_options(tmp_path, capsys, text):
     prepared = tmp_path / "prepared"
     assert main(["prepare", "--train", text, "--min-count", "3", "--output", str(prepared)]) == 0

@@ -209,9 +209,9 @@ def test_invalid_corpora_are_refused(options, message):
         pytest.param(b"one line\n", {}, "1 lines of text are too few to split", id="one line"),
         pytest.param(
             b"a\n" * 9,
-            {"test": ["text.txt"]},
-            "--validation and --test must be given together",
-            id="no validation text",
+            {"test": ["text.txt"], "all_lines": True},
+            "`--all` leaves no line for validation and test. Fix: leave it out",
+            id="all lines for training, and some to test",
         ),
         pytest.param(
             b"a\n" * 9,

@@ -88,6 +88,44 @@ def test_headers_and_blank_lines_are_no_hypotheses(tmp_path, header):
     )
 
 
+ONE_LIST = [("7", ["the cat"], {"am": [-1.5], "lm": [-2]})]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("utt\ttext\tam\tlm\n7\tthe cat\t-1.5\t-2\n", id="names of other tools"),
+        pytest.param("one\ttwo\tam\tlm\n7\tthe cat\t-1.5\t-2\n", id="no number in scores"),
+        pytest.param("am\tHYP\tlm\tkey\n-1.5\tthe cat\t-2\t7\n", id="columns in any order"),
+    ],
+)
+def test_a_header_is_recognised_by_its_scores_and_read_by_names(tmp_path, text):
+    assert _read(tmp_path / "list", text) == ONE_LIST
+    file = _open(tmp_path / "list", text)
+    with open_nbest_writer(tmp_path / "again", "tsv", file.header) as write:
+        for nbest in file:
+            write(nbest)
+    assert (tmp_path / "again").read_text() == text
+
+
+@pytest.mark.parametrize(
+    "text, features",
+    [
+        pytest.param("id\tthe text\t-1\n", ["score"], id="an id of a header, and a score"),
+        pytest.param("7\tthe cat\tx\t-2\n", None, id="one of two scores"),
+        pytest.param("one\ttwo\n", [], id="no scores"),
+    ],
+)
+def test_a_line_of_a_hypothesis_is_no_header(tmp_path, text, features):
+    file = _open(tmp_path / "list", text)
+    assert file.header is None
+    if features is None:
+        with pytest.raises(InputError, match="line 1: 'x' is not a finite number"):
+            list(file)
+    else:
+        assert [[*nbest.features] for nbest in file] == [features]
+
+
 @pytest.mark.parametrize(
     "text, written",
     [

@@ -48,16 +48,26 @@ def _leave_out_report(context: pytest.MonkeyPatch) -> None:
     def write_nothing(*arguments):
         pass
 
+    context.setattr("keras_nplm.training.train.write_run_report", write_nothing)
+    _leave_out_logs(context)
+
+
+def _leave_out_logs(context: pytest.MonkeyPatch) -> None:
     def make_idle_callback(*arguments, **options):
         return keras.callbacks.Callback()
 
-    context.setattr("keras_nplm.training.train.write_run_report", write_nothing)
     context.setattr("keras_nplm.training.fit.LanguageModelBoard", make_idle_callback)
 
 
 @pytest.fixture
 def no_report(monkeypatch):
     _leave_out_report(monkeypatch)
+
+
+@pytest.fixture
+def no_logs(monkeypatch):
+    """No logs of TensorBoard; report.html is written."""
+    _leave_out_logs(monkeypatch)
 
 
 @pytest.fixture(scope="session")

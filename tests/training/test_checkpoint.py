@@ -111,6 +111,24 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(
     ]
 
 
+@pytest.mark.long
+def test_a_run_without_validation_text_resumes_to_the_same_weights(
+    tmp_path, short_text, options, train_without_report, interrupted_after, assert_same_weights
+):
+    corpus = open_corpus(train=[str(short_text)], all_lines=True)
+
+    def is_in_the_second_epoch(checkpoint: Checkpoint) -> bool:
+        return checkpoint.position == (1, 25)
+
+    with interrupted_after(Checkpoint, "on_train_batch_end", is_in_the_second_epoch):
+        train_without_report(options, corpus, tmp_path / "resumed")
+    train_without_report(options, corpus, tmp_path / "resumed")
+    train_without_report(options, corpus, tmp_path / "whole")
+    assert_same_weights(tmp_path / "whole", tmp_path / "resumed")
+    history = read_history(tmp_path / "resumed" / "history.json")
+    assert [epoch["epoch"] for epoch in history] == [1, 2, 3]
+
+
 # the fast tests above have the full output
 OUTPUTS = {
     "energy": dict(

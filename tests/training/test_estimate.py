@@ -117,8 +117,16 @@ def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, short_corpus):
         text = TextOptions(boundary=boundary, min_count=min_count)
         estimate("kneser-ney", short_corpus, tmp_path / name, order=2, text=text)
     for arguments, message in (
-        ("kn stream --output mixture", "must have the same boundary"),
-        ("kn words --output mixture", "must have the same vocabulary"),
+        (
+            "kn stream --output mixture",
+            "Received: --boundary stream, and --boundary sentence of {tmp}/kn. "
+            "Fix: train both with the same --boundary.",
+        ),
+        (
+            "kn words --output mixture",
+            "words must have the same vocabulary as {tmp}/kn. Received: --min-count 99, and "
+            "--min-count 2 of {tmp}/kn. Fix: train both with the same --min-count.",
+        ),
         ("kn --output mixture", "two models or more"),
         ("kn kn --weights 0.5 0.6 --output mixture", "sum to 1"),
         (
@@ -130,7 +138,117 @@ def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, short_corpus):
     ):
         words = [str(tmp_path / word) if word.isalpha() else word for word in arguments.split()]
         assert main(["mix", *words]) == 2
-        assert message in capsys.readouterr().err and not (tmp_path / "mixture").exists()
+        assert message.format(tmp=tmp_path) in capsys.readouterr().err
+        assert not (tmp_path / "mixture").exists()
+
+
+def test_an_arpa_file_is_mixed_with_the_words_of_a_directory(tmp_path, capsys, short_corpus):
+    for name, order, min_count in (("kn", 3, 40), ("more", 2, 1)):
+        text = TextOptions(min_count=min_count)
+        estimate("kneser-ney", short_corpus, tmp_path / name, order=order, text=text)
+    assert main(["export", str(tmp_path / "more"), str(tmp_path / "more.arpa")]) == 0
+    capsys.readouterr()
+    parts = [str(tmp_path / "more.arpa"), str(tmp_path / "kn")]
+    assert main(["mix", *parts, "--output", str(tmp_path / "mixture")]) == 0
+    captured = capsys.readouterr()
+    assert "words of more.arpa are not in the vocabulary. They count as <unk>" in captured.err
+    mixed = LanguageModel.load(tmp_path / "mixture")
+    assert mixed.vocabulary == LanguageModel.load(tmp_path / "kn").vocabulary
+    assert captured.out.index(f"{tmp_path}/more.arpa, ") < captured.out.index(f"{tmp_path}/kn\n")
+    (probabilities,) = np.exp(mixed.model.next_log_probs([[2, 4]]))
+    assert probabilities.sum() == pytest.approx(1, abs=1e-5)
+    imported = ["ngram", "--arpa", parts[0], "--vocabulary", f"{parts[1]}/vocabulary.txt"]
+    assert main([*imported, "--output", str(tmp_path / "imported")]) == 0
+    captured = capsys.readouterr()
+    assert "words of more.arpa are not in the vocabulary" in captured.err
+    assert "spelling model" not in captured.err
+    both = [str(tmp_path / "imported"), parts[1]]
+    assert main(["mix", *both, "--output", str(tmp_path / "again")]) == 0
+    again = LanguageModel.load(tmp_path / "again")
+    np.testing.assert_allclose(np.exp(again.model.next_log_probs([[2, 4]])[0]), probabilities)
+
+
+def test_an_arpa_file_of_another_boundary_is_not_mixed(tmp_path, capsys, short_corpus):
+    for name in ("sentence", "stream"):
+        text = TextOptions(boundary=name)
+        estimate("kneser-ney", short_corpus, tmp_path / name, order=2, text=text)
+    arpa = tmp_path / "sentence.arpa"
+    assert main(["export", str(tmp_path / "sentence"), str(arpa)]) == 0
+    parts = [str(tmp_path / "stream"), str(arpa)]
+    assert main(["mix", *parts, "--output", str(tmp_path / "mixture")]) == 2
+    error = capsys.readouterr().err
+    command = f"ngram --arpa {arpa} --boundary stream --vocabulary {parts[0]}/vocabulary.txt"
+    assert f"Fix: import the file with `keras-nplm {command} --output DIR`" in error
+
+
+def test_a_new_spelling_model_of_an_arpa_file_is_announced(tmp_path, capsys, short_corpus):
+    estimate("kneser-ney", short_corpus, tmp_path / "kn", order=2)
+    assert main(["export", str(tmp_path / "kn"), str(tmp_path / "kn.arpa")]) == 0
+    arguments = ["--arpa", str(tmp_path / "kn.arpa"), "--output", str(tmp_path / "imported")]
+    assert main(["ngram", *arguments]) == 0
+    assert (
+        "The spelling model of unknown words is new, of the words of kn.arpa. For the one of "
+        "another model, add --vocabulary DIR/vocabulary.txt."
+    ) in capsys.readouterr().err
+
+
+def test_all_lines_train_an_ngram_model(tmp_path, capsys, short_text):
+    command = ["ngram", "--train", short_text, "--min-count", "1"]
+    metrics = _json(capsys, *command, "--all", "--output", tmp_path / "all")
+    assert "validation" not in metrics and "test" not in metrics
+    same = _json(capsys, *command, "--validation", short_text, "--output", tmp_path / "same")
+    assert same["ngrams"] == metrics["ngrams"]
+    assert main([str(word) for word in (*command, "--all", "--output", tmp_path / "all")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:] == [
+        "no validation or test text; for a perplexity: "
+        f"keras-nplm evaluate {tmp_path / 'all'} --text FILE",
+        f"the model is in {tmp_path / 'all'}; next: keras-nplm complete {tmp_path / 'all'} "
+        '"a context"',
+    ]
+    evaluated = _json(capsys, "evaluate", tmp_path / "all", "--text", short_text)
+    assert evaluated["perplexity"] == pytest.approx(same["validation"]["perplexity"])
+    assert main(["evaluate", str(tmp_path / "all")]) == 2
+    assert "must have the split 'test'. Received: train. Fix: name" in capsys.readouterr().err
+
+
+def test_validation_text_without_test_text_is_one_row(tmp_path, capsys, short_text):
+    command = ["ngram", "--train", str(short_text), "--validation", str(short_text)]
+    assert main([*command, "--output", str(tmp_path / "kn")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["tokens", "validation"]
+    assert lines[3].startswith("the model is in ")
+    mixed = _json(capsys, "mix", tmp_path / "kn", "--uniform", "--output", tmp_path / "mixture")
+    assert "validation" in mixed and "test" not in mixed
+
+
+def test_a_mixture_is_fitted_on_the_validation_text_of_any_part(tmp_path, capsys, short_text):
+    command = ["ngram", "--train", str(short_text), "--min-count", "1", "--order", "2"]
+    assert main([*command, "--all", "--output", str(tmp_path / "all")]) == 0
+    held_out = ["--validation", str(short_text), "--order", "3"]
+    assert main([*command, *held_out, "--output", str(tmp_path / "held-out")]) == 0
+    parts = [str(tmp_path / "all"), str(tmp_path / "held-out")]
+    mixed = _json(capsys, "mix", *parts, "--output", tmp_path / "mixture")
+    assert mixed["validation"]["perplexity"] > 1
+    assert main(["mix", parts[0], "--uniform", "--output", str(tmp_path / "no")]) == 2
+    error = capsys.readouterr().err
+    assert "needs a directory with validation text in its corpus/. Received: none. Fix:" in error
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ("--all --method class-based", "The method class-based needs validation text"),
+        ("--all --method deleted-interpolation", "drop --all, or give --method kneser-ney."),
+        ("--all --fractions .8 .1 .1", "`--fractions` cannot be combined with `--all`"),
+        ("--all --shuffle", "`--all` leaves no line for validation and test"),
+    ],
+)
+def test_what_all_lines_cannot_have_is_refused(tmp_path, capsys, short_text, flags, message):
+    command = ["ngram", "--train", str(short_text), *flags.split()]
+    assert main([*command, "--output", str(tmp_path / "kn")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "kn").exists()
 
 
 def test_probability_0_is_reported(tmp_path, capsys):

@@ -41,6 +41,66 @@ def test_model_directory_is_complete_and_its_figures_hold(model_directory, small
     assert list((model_directory / "logs").glob("*/events*"))
 
 
+@pytest.mark.usefixtures("no_logs")
+def test_without_validation_text_the_last_epoch_is_kept(tmp_path, short_text, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = ["--order", "3", "--embedding-dim", "6", "--hidden-units", "8", "--epochs", "2"]
+    command = ["train", "--train", str(short_text), "--all", *flags, "--output", "model"]
+    assert main(command) == 0
+    *_, trained, without, saved = capsys.readouterr().out.splitlines()
+    assert trained.endswith("epoch 2, the last: no validation text compares epochs")
+    assert without.endswith("for a perplexity: keras-nplm evaluate model --text FILE")
+    assert saved.startswith("the model is in model;")
+    metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    assert metrics["best_epoch"] == 2 and not metrics.keys() & {"validation", "test", "weights"}
+    assert "validation_perplexity" not in metrics["history"][0]
+    names = {path.name for path in (tmp_path / "model").iterdir()}
+    assert "model.keras" in names and not names & {"report.html", "last.npz", "components"}
+    assert [path.name for path in (tmp_path / "model" / "corpus").glob("*.ids")] == [
+        "train.00000.ids"
+    ]
+    assert main(["evaluate", "model", "--text", str(short_text), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["perplexity"] < 20
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ("", "`epochs` must be given without validation text, which would end training early."),
+        ("--epochs 2 --interpolated", "`interpolated` must be off without validation text"),
+        ("--epochs 2 --network hybrid", "`network` must be context or pointer without validation"),
+        ("--minutes 1", "`minutes` must be None without validation text. Received: 1.0."),
+    ],
+)
+def test_what_needs_validation_text_is_refused(tmp_path, short_text, capsys, flags, message):
+    command = ["train", "--train", str(short_text), "--all", "--output", str(tmp_path / "model")]
+    assert main([*command, *flags.split()]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "add --validation FILE: every line of --train stays for training." in error
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("no_logs")
+def test_characters_without_validation_text_have_no_ngram_model(tmp_path, short_text):
+    corpus = open_corpus(train=[short_text], all_lines=True, tokenizer="characters")
+    metrics = train({"epochs": 1}, corpus, tmp_path / "model")
+    assert metrics["best_epoch"] == 1 and "kneser_ney" not in metrics
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert (config["network"], config["kind"]) == ("context", "nplm")
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("no_logs")
+def test_validation_text_without_test_text_is_reported(tmp_path, short_text, short_options):
+    corpus = open_corpus(train=[short_text], validation=[short_text])
+    metrics = train(short_options.replace(epochs=1), corpus, tmp_path / "model")
+    assert metrics["validation"]["perplexity"] > 1 and "test" not in metrics
+    page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
+    assert "validation per word" in page and "test per word" not in page
+
+
 @pytest.mark.usefixtures("no_report")
 def test_nce_run_records_its_loss_and_log_z(
     tmp_path, short_text, short_corpus, short_options, capsys

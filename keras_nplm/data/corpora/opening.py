@@ -4,9 +4,11 @@ sentences.
 
 import dataclasses
 import functools
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 from keras_nplm.data.corpora import brown, python_reference
 from keras_nplm.data.corpora.chunks import cut_files
@@ -41,6 +43,7 @@ def open_corpus(
     test: Sequence[str] = (),
     fractions: tuple[float, float, float] = FRACTIONS,
     shuffle: bool = False,
+    all_lines: bool = False,
     tokenizer: str | Tokenizer = "words",
     normalise: Sequence[str] = (),
     subwords: SubwordOptions | None = None,
@@ -58,9 +61,11 @@ def open_corpus(
             decompressed. Without `validation` and `test` the lines are split by `fractions`.
         resample: (c, text files or globs) of each out-of-domain training text, which is not split
             by lines. An epoch has the share c in (0, 1] of its n-grams; see `keras_nplm.Resampled`.
-        validation, test: text files or globs.
+        validation, test: text files or globs, of which one may be left out. Then the corpus has no
+            such split.
         fractions: shares of the lines for train, validation and test.
         shuffle: split the lines at random, not in three runs. Equal lines fall into one split.
+        all_lines: use the whole text for training. The corpus has no validation and no test split.
         tokenizer: `"words"` or `"whitespace"`, for text files and TFDS sets; or `"characters"`,
             `"sentencepiece"` or `"bytes"`, for any corpus. Or a registered `Tokenizer`.
         normalise: normalisation steps for the tokens of any corpus: `"lower"`, `"numbers"`,
@@ -93,16 +98,31 @@ def open_corpus(
     if shuffle and (validation or test or not train):
         fix = "name --train alone, or leave it out."
         raise InputError(f"`--shuffle` splits the lines of --train. Fix: {fix}")
+    if all_lines and (validation or test or shuffle):
+        raise InputError(
+            "`--all` leaves no line for validation and test. Fix: leave it out. With --validation "
+            "or --test every line of --train is for training."
+        )
     if not named and (is_remote(name) or os.path.isdir(name)) and name not in _NAMES:
+        if all_lines:
+            fix = "leave it out, or prepare the text again by `keras-nplm prepare --all`."
+            raise InputError(f"`--all` cannot change the splits of the prepared {name}. Fix: {fix}")
         return open_prepared_corpus(fetch(name), chosen.name, subwords)
     if train or resample:
-        corpus = _open_text(train, resample, validation, test, fractions, shuffle, chosen.name)
+        how = "in runs"
+        if shuffle:
+            how = "at random"
+        if all_lines:
+            how = "all"
+        corpus = _open_text(train, resample, validation, test, fractions, how, chosen.name)
     elif named:
         raise InputError(
             "--validation and --test need --train. Fix: name the text files to train on."
         )
     else:
         corpus = _open_named(name, chosen, data_dir)
+        if all_lines:
+            corpus = _join_splits(corpus)
     return corpus if subwords is None else dataclasses.replace(corpus, subwords=subwords)
 
 
@@ -137,6 +157,24 @@ def _open_named(name: str, tokenizer: Tokenizer, data_dir: str | None) -> Corpus
     )
 
 
+def _join_splits(corpus: Corpus) -> Corpus:
+    """Return a corpus whose training split is the whole text, in the order of `SPLITS`."""
+    parts = [corpus.splits[split] for split in SPLITS]
+    texts = [part for part in parts if isinstance(part, TextSplit)]
+    joined: LineSplit | TextSplit
+    if len(texts) == len(parts):
+        chunks = [chunk for text in texts for chunk in text.chunks]
+        joined = TextSplit(chunks, corpus.tokenizer)
+    else:
+        lines = [cast(LineSplit, part) for part in parts]
+
+        def read_all() -> Iterator[str]:
+            return itertools.chain.from_iterable(part.lines() for part in lines)
+
+        joined = LineSplit(read_all, lines[0].tokenize)
+    return Corpus(f"{corpus.name} all", corpus.tokenizer, {"train": joined})
+
+
 def _drop_blank_line(line: str) -> str:
     return line if line.strip() else ""
 
@@ -147,35 +185,37 @@ def _open_text(
     validation: Sequence[str],
     test: Sequence[str],
     fractions: tuple[float, float, float],
-    shuffle: bool,
+    how: str,
     tokenizer: str,
 ) -> Corpus:
-    """Open text files.
+    """Open text files, `"in runs"` of lines, `"at random"` or `"all"` for training.
 
     The name holds their paths, contents and split, so that a resumed run recognises its text.
     """
     paths = _list_files(train)
     resampled = [(check_share(share), _list_files(files)) for share, files in resample]
     names = [f"resample {share}: {_describe_files(files)}" for share, files in resampled]
-    if validation and test:
-        files = {"train": paths, "validation": _list_files(validation), "test": _list_files(test)}
+    if validation or test:
+        files = {"train": paths}
+        if validation:
+            files["validation"] = _list_files(validation)
+        if test:
+            files["test"] = _list_files(test)
         splits = {split: TextSplit(cut_files(listed), tokenizer) for split, listed in files.items()}
         named = [f"{split}: {_describe_files(listed)}" for split, listed in files.items()]
         names = [*(named[:1] if paths else []), *names, *named[1:]]
-    elif validation or test:
-        raise InputError(
-            "--validation and --test must be given together. Fix: name both, or none to split "
-            "--train by lines."
-        )
+    elif how == "all":
+        splits = {"train": TextSplit(cut_files(paths), tokenizer)}
+        names = [*([_describe_files(paths)] if paths else []), *names, "all"]
     elif paths:
-        split = split_at_random if shuffle else split_by_lines
+        split = split_at_random if how == "at random" else split_by_lines
         splits = split(paths, fractions, tokenizer)
-        how = "split at random" if shuffle else "split"
-        names = [_describe_files(paths), *names, how, *map(str, fractions)]
+        title = "split at random" if how == "at random" else "split"
+        names = [_describe_files(paths), *names, title, *map(str, fractions)]
     else:
         raise InputError(
             "Text of --resample is not split by lines. Fix: name --train, or --validation and "
-            "--test."
+            "--test, or add --all."
         )
     if resampled:
         texts = [

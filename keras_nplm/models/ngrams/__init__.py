@@ -4,8 +4,9 @@ Keras.
 counts, tables: n-gram counts as sorted tables. kneser_ney, deleted_interpolation, class_based: the
 estimators. kneser_ney_on_disk, partitions, sorting: Kneser-Ney for texts whose counts are larger
 than memory. backoff: the back-off model. interpolation: EM weights and frequency bins.
-word_classes: the exchange algorithm. arpa, arpa_lines: ARPA files. pruning: entropy pruning.
-approximation: any model as a back-off model. mass: the probability of a set of words.
+word_classes: the exchange algorithm. arpa, arpa_lines: ARPA files. merging: words that become
+`<unk>`. pruning: entropy pruning. approximation: any model as a back-off model. mass: the
+probability of a set of words.
 """
 # ruff: noqa: F401
 
@@ -21,5 +22,6 @@ from keras_nplm.models.ngrams.deleted_interpolation import (
 from keras_nplm.models.ngrams.interpolation import FrequencyBins
 from keras_nplm.models.ngrams.kneser_ney import kneser_ney
 from keras_nplm.models.ngrams.kneser_ney_on_disk import kneser_ney_on_disk
+from keras_nplm.models.ngrams.merging import merge_into_unk
 from keras_nplm.models.ngrams.pruning import prune
 from keras_nplm.models.ngrams.word_classes import exchange_classes, load_classes, save_classes

@@ -18,11 +18,13 @@ from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.arpa_lines import ArpaLines, Section, read_header, read_section
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.mass import BackoffMass
+from keras_nplm.models.ngrams.merging import merge_into_unk
 from keras_nplm.models.ngrams.tables import ContextTrie
 
 _LN10 = np.log(10)
 _LOG10_ZERO = -99.0  # by convention, the log10 of probability 0
 _ROUNDING = 0.01  # relative, by which the probabilities after a context may sum to more than 1
+_SUM_ROUNDING = 1e-4  # by which probabilities of seven digits may sum to more than 1
 _DIGITS = 1e-3  # the same for what a back-off weight multiplies: some tools write four digits
 BLOCK_NGRAMS = 1 << 16  # n-grams that are written at a time
 _UNK = "<UNK>"  # as some tools write <unk>
@@ -131,6 +133,23 @@ def _format_log10(log_probs: np.ndarray) -> Iterator[str]:
     return map("{:.7g}".format, without_sign.tolist())
 
 
+class ArpaFile(NamedTuple):
+    """A model that was read from an ARPA file.
+
+    Attributes:
+        model: the model.
+        vocabulary: the vocabulary of its ids.
+        outside: number of the file's words that the vocabulary lacks. They count as `<unk>`.
+        absent: number of the vocabulary's words that the file lacks. They have a share of the
+            probability of the file's `<unk>`.
+    """
+
+    model: BackoffModel
+    vocabulary: Vocabulary
+    outside: int
+    absent: int
+
+
 def read_arpa(
     path: str | os.PathLike, vocabulary: Vocabulary | None = None, boundary: str | None = None
 ) -> tuple[BackoffModel, Vocabulary]:
@@ -142,10 +161,13 @@ def read_arpa(
 
     Args:
         path: the file.
-        vocabulary: the vocabulary whose ids the words get. A word of the vocabulary that is not in
-            the file gets the probability of the file's `<unk>`, as in KenLM. With `lmplz
-            --vocab_pad |V|` the sum is 1. Default: the words of the file, in its order. A word
-            `<pad>` of the file is left out: in text it is unknown.
+        vocabulary: the vocabulary whose ids the words get. Words of the file that it lacks are
+            merged into `<unk>`, which gets the sum of their probabilities after each context; see
+            `merge_into_unk`. A word of the vocabulary that is not in the file gets the probability
+            of the file's `<unk>`, as in KenLM with `lmplz --vocab_pad |V|`. Without this padding
+            they would sum to more than 1: `<unk>` and these words share its probability. Default:
+            the words of the file, in its order. A word `<pad>` of the file is left out: in text it
+            is unknown.
         boundary: `"sentence"`, `"text"` or `"stream"`, how the training text was cut into n-grams.
             Default: `"sentence"` if the file gives `</s>` a probability, else `"stream"`.
 
@@ -153,8 +175,18 @@ def read_arpa(
         the model and its vocabulary.
 
     Raises:
-        InputError: the file is absent, not UTF-8 or malformed (the error names the line), or has a
-            word that is not in the vocabulary.
+        InputError: the file is absent, not UTF-8 or malformed (the error names the line), or the
+            vocabulary has none of its words.
+    """
+    read = read_arpa_file(path, vocabulary, boundary)
+    return read.model, read.vocabulary
+
+
+def read_arpa_file(
+    path: str | os.PathLike, vocabulary: Vocabulary | None = None, boundary: str | None = None
+) -> ArpaFile:
+    """Read an ARPA file as `read_arpa`, and count the words in which it and the vocabulary
+    differ.
     """
     with open_text(path) as file:
         lines = ArpaLines(Path(path), file)
@@ -162,21 +194,24 @@ def read_arpa(
         words = SPECIALS if vocabulary is None else vocabulary.words
         place = {word: i for i, word in enumerate(words)}
         place[_UNK] = UNK_ID
-        new_ids = itertools.count(len(SPECIALS)) if vocabulary is None else None
+        new_ids = itertools.count(len(words))
         unigrams = read_section(lines, 1, numbers[0], len(numbers), place, new_ids)
+        file_words = [word for word, i in place.items() if i >= len(words)]
         if vocabulary is None:
-            vocabulary = Vocabulary([word for word, i in place.items() if i >= len(SPECIALS)])
-        all_words = vocabulary.words
+            vocabulary = Vocabulary(file_words)
+        all_words = [*words, *file_words]
         lines.refuse_repeated(unigrams, unigrams.ids[:, 0], all_words)
         unigrams = _leave_out_padding(unigrams)
-        size = len(vocabulary)
         ids = unigrams.ids[:, 0]
-        log_prob = np.full(size, -np.inf)
+        if not np.isin(np.arange(len(SPECIALS), len(vocabulary)), ids).any():
+            _refuse_vocabulary(path, vocabulary, file_words)
+        log_prob = np.full(len(all_words), -np.inf)
         log_prob[ids] = unigrams.log10_probs
-        missing = np.setdiff1d(np.arange(size), [*ids, PAD_ID, BOS_ID, EOS_ID])
-        log_prob[missing] = log_prob[UNK_ID]
         log_prob[[PAD_ID, BOS_ID]] = -np.inf
-        backoff = np.zeros(size)
+        absent = np.setdiff1d(np.arange(len(all_words)), [*ids, UNK_ID, PAD_ID, BOS_ID, EOS_ID])
+        if len(absent):
+            log_prob[[UNK_ID, *absent]] = _divide_unk(log_prob, len(absent))
+        backoff = np.zeros(len(all_words))
         backoff[ids] = unigrams.log10_backoffs
         sections = [
             _leave_out_padding(read_section(lines, k, number, len(numbers), place))
@@ -191,7 +226,35 @@ def read_arpa(
         model = _build(_NATURAL, log_prob, backoff, sections, boundary, refuse_repeated)
         if any((section.log10_backoffs > 0).any() for section in (unigrams, *sections)):
             _refuse_large_backoffs(lines, model, [unigrams, *sections[:-1]], all_words)
-        return model, vocabulary
+    outside = len(all_words) - len(vocabulary)
+    if outside:
+        model = merge_into_unk(model, len(vocabulary))
+    return ArpaFile(model, vocabulary, outside, len(absent))
+
+
+def _divide_unk(log10_probs: np.ndarray, absent: int) -> float:
+    """Return log10 P of `<unk>` and of each word that a file lacks.
+
+    It is that of the file's `<unk>`, unless the sum were above 1: then they share what is left.
+    """
+    of_unk = 10.0 ** log10_probs[UNK_ID]
+    of_words = np.sum(10.0**log10_probs) - of_unk
+    if of_words + (absent + 1) * of_unk <= 1 + _SUM_ROUNDING:
+        return float(log10_probs[UNK_ID])
+    left = max(1 - of_words, of_unk)
+    return float(np.log10(min(of_unk, left / (absent + 1))))
+
+
+def _refuse_vocabulary(
+    path: str | os.PathLike, vocabulary: Vocabulary, file_words: Sequence[str]
+) -> None:
+    """Refuse a vocabulary without any word of the file: it is of a different kind of tokens."""
+    examples = ", ".join(map(repr, file_words[:3]))
+    own = ", ".join(map(repr, vocabulary.words[len(SPECIALS) :][:3]))
+    raise InputError(
+        f"`vocabulary` must have words of {path}, such as {examples}. Received: {own}, …, and no "
+        "word of the file. Fix: give the vocabulary of a model with the same tokens."
+    )
 
 
 def read_arpa_as_written(path: str | os.PathLike) -> tuple[BackoffModel, dict[str, int]]:

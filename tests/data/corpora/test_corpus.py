@@ -93,6 +93,37 @@ def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):
     assert corpus.splits["train"].shares == ((1, 0.5),)
 
 
+def test_all_lines_are_for_training(tmp_path):
+    (tmp_path / "a").write_text("a 1\nb 2\n")
+    (tmp_path / "b").write_text("c 3\n")
+    files = [str(tmp_path / name) for name in "ab"]
+    corpus = open_corpus(train=files[:1], all_lines=True)
+    assert [*corpus.splits] == ["train"]
+    assert [*corpus.sentences("train")] == [["a", "1"], ["b", "2"]]
+    resampled = open_corpus(train=files[:1], resample=[(0.5, files[1:])], all_lines=True)
+    assert [*resampled.sentences("train")] == [["a", "1"], ["b", "2"], ["c", "3"]]
+    assert resampled.splits["train"].shares == ((1, 1.0), (1, 0.5))
+    assert corpus.name.endswith(" all")
+
+
+def test_all_lines_of_a_named_corpus_are_those_of_its_splits():
+    whole = open_corpus(all_lines=True)
+    assert whole.name == "python_reference all"
+    expected = [*itertools.chain.from_iterable(map(open_corpus().sentences, SPLITS))]
+    assert [*whole.sentences("train")] == expected
+
+
+@pytest.mark.parametrize("held_out", ["validation", "test"])
+def test_one_text_is_held_out_and_no_line_of_train(tmp_path, held_out):
+    (tmp_path / "a").write_text("a 1\nb 2\n")
+    (tmp_path / "b").write_text("c 3\n")
+    given = {held_out: [str(tmp_path / "b")]}
+    corpus = open_corpus(train=[str(tmp_path / "a")], **given)
+    assert [*corpus.splits] == ["train", held_out]
+    assert [*corpus.sentences("train")] == [["a", "1"], ["b", "2"]]
+    assert [*corpus.sentences(held_out)] == [["c", "3"]]
+
+
 def test_lines_are_split_at_random_wherever_the_text_is_cut(tmp_path, monkeypatch):
     lines = [f"line {i}" for i in range(4000)]
     names = [str(tmp_path / "a"), str(tmp_path / "b")]

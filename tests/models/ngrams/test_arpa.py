@@ -156,11 +156,24 @@ def test_forms_of_other_tools_are_read(read, text, words, expected):
     assert _log10(model, vocabulary, words) == pytest.approx(expected, abs=1e-6)
 
 
-def test_words_that_only_the_vocabulary_has_are_unknown_words(read):
+DOG = Vocabulary([*WORDS[:4], "dog"])
+PADDED = "\\data\\\nngram 1=4\n\n\\1-grams:\n-99 <s>\n-1 </s>\n-1 <unk>\n-.301 the\n\n\\end\\\n"
+
+
+def test_words_that_only_the_vocabulary_has_share_the_probability_of_unk(read):
     assert read(SRILM)[1].words[4:] == ["cat", "on", "sat", "the"]
-    assert _log10(*read(SRILM, Vocabulary([*WORDS[:4], "dog"])), "on dog") == pytest.approx(
-        -0.1 - 1.1
-    )
+    model, vocabulary = read(SRILM, DOG)
+    half = np.log10(10**-1.1 / 2)
+    assert _log10(model, vocabulary, "on dog") == pytest.approx(-0.1 + half)
+    assert _log10(model, vocabulary, "on <unk>") == pytest.approx(-0.1 + half)
+
+
+def test_words_that_only_the_vocabulary_has_have_all_of_unk_in_a_padded_file(read):
+    model, _ = read(PADDED, Vocabulary(["the", "cat", "dog"]))
+    assert np.exp(model.unigrams[[1, 5, 6]]) == pytest.approx(0.1, rel=1e-5)
+    # one word more than the file has room for
+    model, _ = read(PADDED, Vocabulary(["the", "cat", "dog", "a", "b", "c"]))
+    assert np.exp(model.unigrams).sum() == pytest.approx(1, abs=1e-5)
 
 
 WITH_BLANKS = SRILM.replace("\n-0.5\tcat", "\n\n \t\n-0.5\tcat").replace(

@@ -251,7 +251,7 @@ def an_arpa_backoff_weight_stands_with_the_wrong_ngram(
     return original(scale, log10_prob, log10_backoff, changed, *rest)
 
 
-@changes(f"{ROOM}.arpa:read_arpa", OF_ARPA)
+@changes(f"{ROOM}.arpa:read_arpa_file", OF_ARPA)
 def arpa_words_without_an_ngram_have_probability_0(original, *arguments, **options):
     none = constant(np.zeros(0, np.int64))
     return within(original, np=Altered(np, setdiff1d=none))(*arguments, **options)
@@ -279,6 +279,11 @@ def a_line_of_an_arpa_file_that_goes_on_in_the_next_block_is_cut(original, self)
     with contextlib.ExitStack() as at_end:
         at_end.callback(functools.partial(setattr, self, "_file", file))
         return original(self)
+
+
+@changes(f"{ROOM}.merging:compute_backoff_log_probs", "models/ngrams/test_merging.py")
+def a_merged_word_that_is_listed_backs_off_too(original, *arguments):
+    return np.full_like(original(*arguments), -np.inf)
 
 
 # Pruning and approximation

@@ -1,0 +1,167 @@
+"""Open a model directory or an ARPA file as a `LanguageModel`, without Keras unless the model is a
+network.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from keras_nplm.data.boundary import predicts_end
+from keras_nplm.data.ids import EOS_ID, SPECIALS
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.registry import add_steps
+from keras_nplm.data.tokenizers.words import split_words
+from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.remote import fetch
+from keras_nplm.io.text import open_text
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.scorer import self_normalise
+from keras_nplm.models.ngrams import BackoffModel
+from keras_nplm.models.ngrams.arpa import ArpaFile, read_arpa_file
+from keras_nplm.models.spelling import SpellingModel
+
+TOKENIZER = "whitespace"  # of an ARPA file that is not imported
+_EXPECTED = "`MODEL` must be a model directory or an ARPA file."
+_NAME_MODEL = "name a directory that `train`, `ngram` or `mix` wrote, or an ARPA file."
+_BINARY = b"mmap lm http://kheafield.com/code"  # the beginning of a binary file of KenLM
+_HEADER = b"\\data\\"
+_HEAD = 1 << 20  # bytes in which the header begins; SRILM writes comments before it
+
+
+def open_model(path: str | os.PathLike, *, self_normalised: bool = False) -> LanguageModel:
+    """Open a model directory as `LanguageModel.load`, or an ARPA file.
+
+    The tokenizer of an ARPA file is white space, and words that it does not list are `<unk>`. It
+    has no corpus. Its spelling model is made of its words.
+
+    Raises:
+        InputError: the path is neither, or the directory or the file is damaged.
+    """
+    found = fetch(path)
+    if found.is_dir():
+        _check_directory(path, found)
+        return LanguageModel.load(path, self_normalised=self_normalised)
+    check_arpa_file(path)
+    opened = read_arpa_model(found, tokenizer=TOKENIZER)
+    if not self_normalised:
+        return opened
+    return LanguageModel.of(self_normalise(opened.model), opened.codec)
+
+
+def _check_directory(path: str | os.PathLike, found: Path) -> None:
+    if not (found / "config.json").exists():
+        raise InputError(
+            f"{_EXPECTED} Received: {path}, a directory without config.json. Fix: {_NAME_MODEL}"
+        )
+
+
+def is_arpa_file(path: str | os.PathLike) -> bool:
+    """Return whether a path is a file: what `open_model` reads as an ARPA file."""
+    return fetch(path).is_file()
+
+
+def check_arpa_file(path: str | os.PathLike) -> None:
+    """Refuse a path that is no file, or a file without the header of ARPA files."""
+    found = fetch(path)
+    if not found.exists():
+        fix = f"train a model with `keras-nplm train --output {path}`."
+        if ".arpa" in found.suffixes:
+            fix = "check the name."
+        raise InputError(f"{_EXPECTED} Received: {path}, which does not exist. Fix: {fix}")
+    with open_text(found) as file:
+        head = file.read(_HEAD)
+    if head.startswith(_BINARY):
+        raise InputError(
+            f"{_EXPECTED} Received: {path}, a binary file of KenLM. "
+            "Fix: name the ARPA file that `build_binary` read."
+        )
+    if _HEADER not in head:
+        raise InputError(
+            f"{_EXPECTED} Received: {path}, a file without the line \\data\\. Fix: {_NAME_MODEL} "
+            "A text to evaluate follows --text."
+        )
+
+
+def read_arpa_model(
+    path: str | os.PathLike,
+    *,
+    vocabulary: Vocabulary | None = None,
+    spelling: SpellingModel | None = None,
+    tokenizer: str | Tokenizer | None = None,
+    normalise: Sequence[str] = (),
+    boundary: str | None = None,
+) -> LanguageModel:
+    """Read an ARPA file as a language model, and print to standard error where it differs from the
+    vocabulary.
+
+    Args:
+        path: the file.
+        vocabulary: the vocabulary whose ids to use; see `read_arpa`. Default: the words of the
+            file.
+        spelling: the spelling model of that vocabulary. Without a vocabulary one is made of the
+            words of the file.
+        tokenizer: the tokenizer. Default: `"words"` if it keeps all words whole, else
+            `"whitespace"`, which is printed.
+        normalise: further normalisation steps of the tokenizer.
+        boundary: the boundary. Default: `"sentence"` if the file gives `</s>` a probability, else
+            `"stream"`.
+
+    Raises:
+        InputError: the file is absent or malformed, it has no word of the vocabulary, or it gives
+            `</s>` probability 0 where the boundary needs it.
+    """
+    read = read_arpa_file(fetch(path), vocabulary, boundary)
+    model = read.model
+    if boundary is not None and predicts_end(boundary) and np.isneginf(model.unigrams[EOS_ID]):
+        raise InputError(
+            f"With boundary {boundary}, </s> must have a probability above 0 in {path}. "
+            "Received: probability 0. Fix: add --boundary stream."
+        )
+    _print_differences(path, read)
+    chosen = add_steps(tokenizer or _choose_tokenizer(read.vocabulary), normalise)
+    opened = LanguageModel(model, read.vocabulary, chosen, boundary)
+    opened.spelling = spelling
+    if vocabulary is None:
+        opened.spelling = _spell_rare_words(model, read.vocabulary)
+    return opened
+
+
+def _choose_tokenizer(vocabulary: Vocabulary) -> str:
+    """Return the tokenizer under which the words of an ARPA file survive."""
+    for word in vocabulary.words[len(SPECIALS) :]:
+        if split_words(word) != [word]:
+            print(
+                f"The tokenizer is whitespace, since words would split {word!r} of the model.",
+                file=sys.stderr,
+            )
+            return "whitespace"
+    return "words"
+
+
+def _print_differences(path: str | os.PathLike, read: ArpaFile) -> None:
+    name = Path(path).name
+    if read.outside:
+        print(
+            f"{read.outside:,} words of {name} are not in the vocabulary. They count as <unk>, "
+            "which gets the sum of their probabilities.",
+            file=sys.stderr,
+        )
+    if read.absent:
+        number = len(read.vocabulary) - len(SPECIALS)
+        print(
+            f"{name} lacks {read.absent:,} of {number:,} words of the vocabulary. They have a "
+            "share of the probability of its <unk>.",
+            file=sys.stderr,
+        )
+
+
+def _spell_rare_words(model: BackoffModel, vocabulary: Vocabulary) -> SpellingModel:
+    """Return a spelling model of the words of an ARPA file, which holds no out-of-vocabulary
+    words.
+    """
+    by_frequency = len(SPECIALS) + np.argsort(-model.unigrams[len(SPECIALS) :], kind="stable")
+    return SpellingModel.from_vocabulary(Vocabulary(vocabulary.decode(by_frequency)))
