@@ -18,7 +18,7 @@ from keras_nplm.cli.parameters import (
     flatten,
     integer,
 )
-from keras_nplm.cli.printing import printed_by
+from keras_nplm.cli.printing import name_component, printed_by
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.fields import Option, check_values
 from keras_nplm.models.ngrams.approximation import MIN_EXPECTED_COUNT, ORDER
@@ -83,10 +83,39 @@ _BY_ENDING = "by the ending of TARGET: .tflite, .onnx, .arpa, .arpa.gz, .vec"
 def _print_written(result: dict) -> None:
     contents = f"{sum(result['ngrams']):,} n-grams to " if "ngrams" in result else ""
     print(f"wrote {contents}{', '.join(result['written'])}")
+    if "contents" in result:
+        print(_describe_contents(result["written"][0], result["contents"]))
     if result["format"] == "saved-model":
         target = os.path.dirname(result["written"][0])
         print(f"{target}/README.md documents serving and requests.")
         print(f"next: docker compose up, in {target}")
+
+
+def _describe_contents(file: str, facts: dict) -> str:
+    """Return a sentence on what a LiteRT or ONNX file holds."""
+    sentence = f"{file} holds {_name_content(facts)}"
+    if facts["quantised"]:
+        sentence += " in 8 bits"
+    if facts["perplexity"]:
+        before = " before rounding" * facts["quantised"]
+        sentence += f": perplexity{before} {_format_perplexities(facts['perplexity'])}"
+    if facts.get("perplexity_of_mixture"):
+        sentence += f"; the mixture has {_format_perplexities(facts['perplexity_of_mixture'])}"
+    return sentence
+
+
+def _name_content(facts: dict) -> str:
+    if facts["content"] == "mixture":
+        components = ", ".join(name_component(kind) for kind in facts["components"])
+        return f"the mixture ({components})"
+    if facts["content"] == "n-grams":
+        return "the n-gram model"
+    return "the network alone" if "perplexity_of_mixture" in facts else "the network"
+
+
+def _format_perplexities(perplexities: dict) -> str:
+    parts = [f"{perplexity:.2f} ({split})" for split, perplexity in perplexities.items()]
+    return " and ".join(parts)
 
 
 TopK = Annotated[
@@ -116,6 +145,7 @@ def export(
     max_text_length: MaxTextLength = None,
     quantise: Switch = False,
     signature: Signature = None,
+    network_alone: Switch = False,
     text: Annotated[TextFiles, Parameter(group=_GROUP, show_default="the training text")] = (),
     arpa: ArpaFlags = NONE_GIVEN,
 ) -> dict:
@@ -125,20 +155,23 @@ def export(
 
     Args:
         target: directory of the SavedModel's versions, or the file to write
-        format: file format: saved-model or arpa of any model; litert, onnx or word2vec of a network
+        format: file format: saved-model or arpa of any model; litert or onnx of a network, an
+            n-gram model, or a mixture of them; word2vec of a network
         top_k: saved-model: number of suggested words
         max_text_length: saved-model: longest text that is scored, and most bytes that are read of a
             context
-        quantise: litert and onnx: 8-bit matrices, a quarter of the size, perplexity within 0.1%
+        quantise: litert and onnx: 8-bit matrices of the network, a quarter of their size,
+            perplexity within 0.1%
         signature: litert and onnx: ids of contexts to ln P of each next word, or ids of whole texts
             to -ln P, the nll that sherpa-onnx reads
+        network_alone: litert and onnx: leave out the n-grams of a mixture; the file is smaller
         text: text files or globs whose n-grams are listed, or - for standard input
     """
     from keras_nplm.io.remote import open_output, open_output_file
 
     chosen = _choose_format(target, format)
     serving = {"top_k": top_k, "max_text_length": max_text_length}
-    graph = {"quantise": quantise, "signature": signature}
+    graph = {"quantise": quantise, "signature": signature, "network_alone": network_alone}
     _check_owned(chosen, ("saved-model",), serving)
     _check_owned(chosen, ("litert", "onnx"), graph)
     _check_owned(chosen, ("arpa",), {"text": text, **arpa})
@@ -150,7 +183,8 @@ def export(
             return _export_arpa(directory, path, text, ArpaOptions(**arpa))
         if chosen == "word2vec":
             return _export_word_vectors(directory, path)
-        return _export_graph(directory, path, chosen, quantise, signature or "log_probs")
+        options = {**graph, "signature": signature or "log_probs"}
+        return _export_graph(directory, path, chosen, options)
 
 
 def _choose_format(target: str, wanted: Format | None) -> Format:
@@ -201,18 +235,23 @@ def _export_saved_model(
     return _describe("saved-model", [written])
 
 
-def _export_graph(
-    directory: str, target: Path, format: Format, quantise: bool, signature: str
-) -> dict:
+def _export_graph(directory: str, target: Path, format: Format, options: dict) -> dict:
+    from keras_nplm.io.files import read_json
     from keras_nplm.io.paths import check_output_path
+    from keras_nplm.language_model.directory import read_metrics
     from keras_nplm.language_model.language_model import LanguageModel
 
     check_output_path(target)
     language_model = LanguageModel.load(directory)
     from keras_nplm.serving import export_litert, export_onnx
+    from keras_nplm.serving.file_facts import name_facts_file
 
     export = export_litert if format == "litert" else export_onnx
-    return _describe(format, export(language_model, target, quantise=quantise, signature=signature))
+    metrics = read_metrics(Path(directory), missing_ok=True)
+    files = export(language_model, target, **options, metrics=metrics)
+    result = _describe(format, files)
+    result["contents"] = read_json(name_facts_file(target))
+    return result
 
 
 def _export_word_vectors(directory: str, target: Path) -> dict:

@@ -1,124 +1,96 @@
 """Export to LiteRT and ONNX for phones and other runtimes: ids in, log-probabilities out."""
 
-import functools
 import logging
+import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
 from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path
 from keras_nplm.data.ids import EOS_ID
-from keras_nplm.io.errors import InputError, RunError, check_argument, import_extra, summarize_error
-from keras_nplm.io.files import replace_file
+from keras_nplm.io.errors import (
+    InputError,
+    RunError,
+    check_argument,
+    drop_fix,
+    summarize_error,
+)
+from keras_nplm.io.extras import import_extra
+from keras_nplm.io.files import replace_file, write_json
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.layers.heads.energy import EnergyHead
-from keras_nplm.layers.pointer import CopyScores
-from keras_nplm.layers.scores import LinearScores
-from keras_nplm.models.base import NextWordModel, find_network
+from keras_nplm.models.base import Network, NextWordModel, find_network
 from keras_nplm.models.mixture import Mixture
-from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.models.networks.hybrid_network import HybridNetwork
-from keras_nplm.serving.graphs import NetworkGraph
+from keras_nplm.serving.device_graphs import NGRAM_SCOPE, build_device_graph
+from keras_nplm.serving.file_facts import (
+    add_to_litert,
+    add_to_onnx,
+    describe_codec,
+    describe_package,
+    describe_tensor,
+    find_perplexities,
+    name_facts_file,
+)
+from keras_nplm.serving.graph_model import GraphModel
 
-TILE_WORDS = 1 << 12  # whose logits are computed at a time
+MAX_BYTES = (1 << 31) - (1 << 20)  # of arrays: a file has at most 2 GiB
 
 
-@functools.singledispatch
-def find_device_network(model: NextWordModel) -> ContextNetwork:
-    """Return the network of a model that a file for devices holds.
+def choose_model(model: NextWordModel, network_alone: bool) -> tuple[NextWordModel, GraphModel]:
+    """Return the model that a file for devices holds, and its graph: the whole model if it can.
+
+    Of a mixture with parts that such a file cannot hold it is the network. `network_alone`: of any
+    mixture.
 
     Raises:
-        InputError: such files cannot hold models of this class.
+        InputError: such files can hold neither the model nor a network of it.
     """
-    raise _refuse_model(model)
-
-
-@find_device_network.register(ContextNetwork)
-def _find_itself(model: ContextNetwork) -> ContextNetwork:
-    return model
-
-
-@find_device_network.register(HybridNetwork)
-def _refuse_network_with_inputs(model: HybridNetwork) -> ContextNetwork:
-    raise _refuse_model(model)
-
-
-@find_device_network.register(Mixture)
-def _find_network_of_mixture(model: Mixture) -> ContextNetwork:
-    network = find_network(model)
-    if network is None or isinstance(network, HybridNetwork):
-        raise _refuse_model(model)
-    print(
-        "The file holds the network alone, without the other models of the mixture.",
-        file=sys.stderr,
-    )
-    return network
-
-
-def _refuse_model(model: NextWordModel) -> InputError:
-    return InputError(
-        f"LiteRT and ONNX files can hold an NPLM only. Received: {type(model).__name__}. "
-        "Fix: export this model as a SavedModel."
-    )
-
-
-class DeviceGraph(NetworkGraph):
-    """A network as a graph whose ln P of a target needs no branch, no loop and no second copy of
-    the kernel.
-    """
-
-    def output_log_prob(self, context_ids: tf.Tensor, output_ids: tf.Tensor) -> tf.Tensor:
-        scores = self.network.scores(context_ids)
-        copies = None
-        if isinstance(scores, CopyScores):
-            copies = scores.copies
-            scores = scores.scores
-        if not isinstance(scores, LinearScores):
-            return tf.gather(self.next_log_probs(context_ids), output_ids, batch_dims=1)
-        logit, log_z = _compute_in_tiles(scores, output_ids)
-        if copies is None:
-            return logit - log_z
-        return copies.add_to_logit(logit, output_ids) - copies.add_to_normaliser(log_z)
-
-
-def _compute_in_tiles(scores: LinearScores, output_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return y of one output per context and ln Z, float [B] each, from tiles of the logits."""
-    logit = tf.zeros_like(scores.features[:, 0])
-    log_z_of_tiles = []
-    for first in range(0, scores.bias.shape[0], TILE_WORDS):
-        rows = slice(first, first + TILE_WORDS)
-        kernel = tf.concat([block.value[rows] for block in scores.kernels], axis=1)
-        bias = scores.bias.value[rows]
-        logits = tf.matmul(scores.features, kernel, transpose_b=True) + bias
-        log_z_of_tiles.append(tf.reduce_logsumexp(logits, axis=1, keepdims=True))
-        places = tf.clip_by_value(output_ids - first, 0, bias.shape[0] - 1)
-        is_in_tile = output_ids == first + places
-        logit = tf.where(is_in_tile, tf.gather(logits, places, batch_dims=1), logit)
-    log_z = tf.reduce_logsumexp(tf.concat(log_z_of_tiles, axis=1), axis=1, keepdims=True)
-    return logit, log_z[:, 0]
+    network = find_network(model) if isinstance(model, Network | Mixture) else None
+    refused = ""
+    if not network_alone:
+        try:
+            return model, build_device_graph(model)
+        except InputError as error:
+            if network is None:
+                raise
+            refused = drop_fix(error)
+    if network is None:
+        raise InputError(
+            "The model must be a mixture with one network to be exported with `--network-alone` "
+            f"(`network_alone=True`). Received: {type(model).__name__}. Fix: leave it out."
+        )
+    graph = build_device_graph(network)
+    if refused:
+        print(f"{refused} The file holds the network alone.", file=sys.stderr)
+    return network, graph
 
 
 class DeviceFunction(tf.Module):
-    """A function of a network with operations that LiteRT and ONNX have.
+    """A function of a language model with operations that LiteRT and ONNX have.
 
     Attributes:
+        signature_name: the value of `signature` that chooses it.
+        documentation: the meaning of each input and output.
+        sizes: the names of the dimensions that may have any size, by place.
         function: the TensorFlow function.
         inputs: the shape, dtype and name of each input.
         compute: function from the inputs to the outputs by name.
     """
 
+    signature_name: ClassVar[str]
+    documentation: ClassVar[Mapping[str, str]]
+    sizes: ClassVar[Mapping[int, str]]
     compute: Callable[..., dict[str, tf.Tensor]]
 
-    def __init__(self, network: ContextNetwork, codec: TextCodec):
+    def __init__(self, model: GraphModel, codec: TextCodec):
         super().__init__(name="keras_nplm")
-        self.model = DeviceGraph(_copy_for_devices(network))
+        self.model = model
         self.first_context = codec.first_context(self.model.order)
         self.predicts_end = codec.predicts_end
         self.inputs = self.specify_inputs()
@@ -127,9 +99,29 @@ class DeviceFunction(tf.Module):
     def specify_inputs(self) -> list[tf.TensorSpec]:
         raise NotImplementedError
 
+    def describe(self) -> dict[str, Any]:
+        """Return the signature's name, and its inputs and outputs."""
+        outputs = self.function.get_concrete_function().structured_outputs
+        return {
+            "signature": self.signature_name,
+            "inputs": [self._describe_tensor(spec.name, spec) for spec in self.inputs],
+            "outputs": [self._describe_tensor(*output) for output in outputs.items()],
+        }
+
+    def _describe_tensor(self, name: str, spec: tf.TensorSpec) -> dict[str, Any]:
+        return describe_tensor(name, spec, self.sizes, self.documentation[name])
+
 
 class ContextLogProbs(DeviceFunction):
     """`log_probs`: the log-probabilities of all words after contexts."""
+
+    signature_name = "log_probs"
+    documentation = {
+        "context_ids": "ids of the context's tokens, oldest first; a shorter context is filled at "
+        "the front with padding_id",
+        "log_probs": "ln P(token | context) of each id, in nats",
+    }
+    sizes = {0: "B"}
 
     def specify_inputs(self) -> list[tf.TensorSpec]:
         return [tf.TensorSpec([None, self.model.order - 1], tf.int32, "context_ids")]
@@ -140,6 +132,15 @@ class ContextLogProbs(DeviceFunction):
 
 class TextScores(DeviceFunction):
     """`score`: -ln P of whole texts, rows of `x` whose first `x_lens` ids count."""
+
+    signature_name = "score"
+    documentation = {
+        "x": "ids of whole texts, one in each row, without <s> and </s>",
+        "x_lens": "number of ids that count in each row",
+        "nll": "-ln P of each text, in nats, with </s> if end_of_sentence_id is not null; NaN if "
+        "an id is out of range",
+    }
+    sizes = {0: "N", 1: "L"}
 
     def specify_inputs(self) -> list[tf.TensorSpec]:
         x = tf.TensorSpec([None, None], tf.int64, "x")
@@ -155,6 +156,8 @@ class TextScores(DeviceFunction):
         # also in place of the padding
         targets = tf.where(places < lengths, tf.pad(ids, [[0, 0], [0, 1]]), EOS_ID)
         first_contexts = tf.tile(self.first_context[None], [number, 1])
+        is_valid = (targets >= 0) & (targets < self.model.vocabulary_size)
+        targets = tf.clip_by_value(targets, 0, self.model.vocabulary_size - 1)
         paths = tf.concat([first_contexts, targets], axis=1)
         ngrams = tf.gather(paths, places[:, None] + tf.range(order), axis=1)
         ngrams = tf.reshape(ngrams, [-1, order])
@@ -162,13 +165,11 @@ class TextScores(DeviceFunction):
         log_prob = tf.reshape(log_prob, [number, length + 1])
         num_predicted = lengths + int(self.predicts_end)
         nll = -tf.reduce_sum(tf.where(places < num_predicted, log_prob, 0.0), axis=1)
-        is_valid = (targets >= 0) & (targets < self.model.vocabulary_size)
         return {"nll": tf.where(tf.reduce_all(is_valid, axis=1), nll, float("nan"))}
 
 
 DEVICE_FUNCTIONS: dict[str, type[DeviceFunction]] = {
-    "log_probs": ContextLogProbs,
-    "score": TextScores,
+    function.signature_name: function for function in (ContextLogProbs, TextScores)
 }
 
 
@@ -178,8 +179,14 @@ def export_litert(
     *,
     quantise: bool = False,
     signature: str = "log_probs",
+    network_alone: bool = False,
+    metrics: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Export an NPLM as a LiteRT (TensorFlow Lite) file, with one of two signatures.
+    """Export an NPLM or a mixture as a LiteRT (TensorFlow Lite) file, with one of two signatures.
+
+    The file holds an NPLM, an n-gram model such as Kneser-Ney, or a mixture of them. Of a mixture
+    with other parts, such as a cache, it holds the network. With `network_alone`
+    it holds the network of any mixture, which is smaller and answers sooner.
 
     `"log_probs"`: `context_ids` int32 [B, n-1] to `log_probs` float32 [B, |V|], in nats.
 
@@ -193,12 +200,23 @@ def export_litert(
 
     The file holds no tokenizer and no words, since LiteRT has no string lookup.
     `NAME.tflite.vocabulary.txt` beside it lists the words: the id of a word is the number of lines
-    before it.
+    before it. `NAME.tflite.json` says what the file holds: the kind of model, its perplexity,
+    context length, special ids, tokenizer, inputs and outputs. The file has the same JSON as the
+    entry `keras_nplm` of its metadata.
 
-    `quantise` stores matrices in 8 bits (dynamic-range quantisation), a quarter of the size. In two
-    trained networks perplexity changed by less than 0.1%. Returns the files written.
+    `quantise` stores the network's matrices in 8 bits (dynamic-range quantisation), a quarter of
+    their size. In two trained networks perplexity changed by less than 0.1%. LiteRT rounds the
+    log-probabilities of n-grams, too; ONNX keeps them.
+
+    `metrics` is the content of `metrics.json`, for the perplexity of the model. That of a mixture's
+    network is measured on the held-out splits of `language_model.corpus`. Returns the files
+    written.
     """
-    module = _build_module(language_model, Path(target), signature)
+    target = Path(target)
+    written, module = _build_module(language_model, target, signature, network_alone)
+    facts = _describe_file(
+        language_model, written, module, target, "litert", quantise, metrics or {}
+    )
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
         [module.function.get_concrete_function()], module
     )
@@ -212,7 +230,7 @@ def export_litert(
         raise RunError(
             f"The LiteRT converter failed: {reason}. Fix: export a SavedModel instead."
         ) from error
-    return _write_with_vocabulary(language_model, Path(target), converted)
+    return _write_files(language_model, target, add_to_litert(converted, facts), facts)
 
 
 def export_onnx(
@@ -221,76 +239,124 @@ def export_onnx(
     *,
     quantise: bool = False,
     signature: str = "log_probs",
+    network_alone: bool = False,
+    metrics: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Export an NPLM as an ONNX file, as `export_litert` does; the extra `onnx` must be
-    installed.
+    """Export an NPLM or a mixture as an ONNX file, as `export_litert` does.
+
+    The extra `onnx` must be installed.
+
+    The facts of `NAME.onnx.json` are in the file's `metadata_props`, too: text as it is, other
+    values as JSON.
     """
-    module = _build_module(language_model, Path(target), signature)
-    tf2onnx = import_extra("tf2onnx", "onnx", "The ONNX export")
+    target = Path(target)
+    written, module = _build_module(language_model, target, signature, network_alone)
+    tf2onnx = import_extra("tf2onnx", "The ONNX export")
     if quantise:
         # before the conversion, which takes seconds
-        import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX")
+        import_extra("onnxruntime.quantization", "8-bit ONNX")
+    facts = _describe_file(language_model, written, module, target, "onnx", quantise, metrics or {})
     converted, _ = tf2onnx.convert.from_function(module.function, module.inputs, opset=18)
+    add_to_onnx(converted, facts)
     data = _quantise_onnx(converted) if quantise else converted.SerializeToString()
-    return _write_with_vocabulary(language_model, Path(target), data)
+    return _write_files(language_model, target, data, facts)
 
 
 def _quantise_onnx(converted: Any) -> bytes:
     """Return an ONNX model with 8-bit matrices as the content of a file."""
-    quantisation = import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX")
+    quantisation = import_extra("onnxruntime.quantization", "8-bit ONNX")
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # it asks for a preparation that our files do not need
     try:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, "8-bit.onnx")
-            quantisation.quantize_dynamic(converted, path)
+            # the table of ln P would be rounded to 256 values
+            excluded = [node.name for node in converted.graph.node if NGRAM_SCOPE in node.name]
+            quantisation.quantize_dynamic(converted, path, nodes_to_exclude=excluded)
             return path.read_bytes()
     finally:
         logging.disable(disabled)
 
 
-def _build_module(language_model: LanguageModel, target: Path, signature: str) -> DeviceFunction:
+def _build_module(
+    language_model: LanguageModel, target: Path, signature: str, network_alone: bool
+) -> tuple[NextWordModel, DeviceFunction]:
+    """Return the model that a file holds, and its function."""
     check_argument(
         "signature",
         signature in DEVICE_FUNCTIONS,
         " or ".join(DEVICE_FUNCTIONS),
         repr(signature),
     )
-    network = find_device_network(language_model.model)
     check_output_file(target)
-    return DEVICE_FUNCTIONS[signature](network, language_model.codec)
+    written, graph = choose_model(language_model.model, network_alone)
+    _check_size(graph)
+    return written, DEVICE_FUNCTIONS[signature](graph, language_model.codec)
 
 
-def _copy_for_devices(network: ContextNetwork) -> ContextNetwork:
-    """Return a copy of the network that computes in float32 and without loops, which every runtime
-    supports.
-    """
-    copy = type(network).from_config(_replace_dtypes(network.get_config()))
-    copy.set_weights(network.get_weights())
-    if isinstance(copy.prob, EnergyHead):
-        copy.prob.uses_loop = False
-    return copy
+def _check_size(graph: GraphModel) -> None:
+    """Refuse a graph beyond the limit of both formats."""
+    num_bytes = sum(math.prod(array.shape) * array.dtype.size for array in graph.variables)
+    if num_bytes > MAX_BYTES:
+        raise InputError(
+            f"The arrays of a LiteRT or ONNX file must have at most {MAX_BYTES:,} bytes. "
+            f"Received: {num_bytes:,}. Fix: leave out n-grams by "
+            "`--network-alone` (`network_alone=True`), or export a SavedModel."
+        )
 
 
-def _replace_dtypes(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the configuration of a network with float32 as the dtype of each layer."""
-    replaced: dict[str, Any] = {}
-    for key, value in config.items():
-        if key == "dtype":
-            replaced[key] = "float32"
-        elif isinstance(value, dict):
-            replaced[key] = _replace_dtypes(value)
-        else:
-            replaced[key] = value
-    return replaced
+def _describe_file(
+    language_model: LanguageModel,
+    written: NextWordModel,
+    module: DeviceFunction,
+    target: Path,
+    format: str,
+    quantise: bool,
+    metrics: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what a file says of itself."""
+    whole = language_model.model
+    description = f"{written.description} of order {written.order}"
+    facts: dict[str, Any] = {
+        "format": format,
+        "created_by": describe_package(),
+        "description": description,
+        "content": _name_content(written),
+        "quantised": quantise,
+        "perplexity": find_perplexities(language_model, written, metrics),
+    }
+    if isinstance(written, Mixture):
+        facts.update(written.compute_figures())
+    if written is not whole:
+        facts["description"] += ", without the other models of its mixture"
+        facts["perplexity_of_mixture"] = find_perplexities(language_model, whole, metrics)
+    facts.update(describe_codec(language_model.codec, written.order))
+    vocabulary = _name_vocabulary_file(target).name
+    # a file name may hold a lone surrogate
+    facts["vocabulary_file"] = vocabulary.encode("utf-8", "backslashreplace").decode()
+    facts.update(module.describe())
+    return facts
 
 
-def _write_with_vocabulary(
-    language_model: LanguageModel, target: Path, converted: bytes
+def _name_content(model: NextWordModel) -> str:
+    if isinstance(model, Network):
+        return "network"
+    return "mixture" if isinstance(model, Mixture) else "n-grams"
+
+
+def _name_vocabulary_file(target: Path) -> Path:
+    return target.with_name(f"{target.name}.vocabulary.txt")
+
+
+def _write_files(
+    language_model: LanguageModel, target: Path, converted: bytes, facts: Mapping[str, Any]
 ) -> list[Path]:
-    vocabulary = target.with_name(f"{target.name}.vocabulary.txt")
+    """Write a file with what belongs beside it, and return the paths."""
+    vocabulary = _name_vocabulary_file(target)
+    description = name_facts_file(target)
     with replace_file(target) as temporary:
         temporary.write_bytes(converted)
         language_model.vocabulary.save(vocabulary)
+        write_json(description, facts)
     companions = [companion_path(vocabulary, kind) for kind in (FORMS, SUBWORDS)]
-    return [target, vocabulary, *filter(Path.exists, companions)]
+    return [target, description, vocabulary, *filter(Path.exists, companions)]
