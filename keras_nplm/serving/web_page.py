@@ -1,0 +1,287 @@
+"""Export to a web page: next words and completions while one types, computed in the browser."""
+
+import base64
+import contextlib
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_nplm.data.boundary import padding_id
+from keras_nplm.data.ids import SPECIALS
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.characters import CharacterTokenizer
+from keras_nplm.data.tokenizers.utf8_bytes import ByteTokenizer
+from keras_nplm.data.tokenizers.words import WhitespaceTokenizer, WordTokenizer
+from keras_nplm.io.errors import InputError, summarize_error
+from keras_nplm.io.paths import check_output_path, output_error
+from keras_nplm.io.text import check_is_file
+from keras_nplm.language_model.directory import check_output_file
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.models.evaluation import format_perplexity
+from keras_nplm.serving.on_device import export_onnx
+
+# the tokenizers that `page/tokenizers.js` has, each with its tokens for the model's card
+TOKENIZERS: dict[type[Tokenizer], str] = {
+    WordTokenizer: "Words and punctuation marks.",
+    WhitespaceTokenizer: "Fields between white space.",
+    CharacterTokenizer: "Single characters. A search finds whole words.",
+    ByteTokenizer: "Bytes of UTF-8. A search finds whole words.",
+}
+RUNTIME_VERSION = "1.30.0"
+RUNTIME_ADDRESS = f"https://cdn.jsdelivr.net/npm/onnxruntime-web@{RUNTIME_VERSION}/dist/"
+# SHA-384 of the files in that version of npm's package onnxruntime-web
+RUNTIME_FILES = {
+    "ort.wasm.min.js": "Bw6URI+Gvoadw0do7/QrSHUC9D1vCYYK5OSqChFyhyV5mzPL4oe2rOAFljAnS8Sq",
+    "ort-wasm-simd-threaded.mjs": (
+        "XcXA/MtAf0WpB8e023xQH9CM7RIjiugakT7x99DIwpFf7k56BIFFcAPerIF7FDad"
+    ),
+    "ort-wasm-simd-threaded.wasm": (
+        "vjBJ1z7qrhkTyYsNqKeF6c7N+nOJSU94czEo+tvZcu8G75JparGq9kB+kTnEUNVM"
+    ),
+}
+MOST_NETWORK_BYTES = 1 << 28  # more does not fit into a string of JavaScript
+_MOST_RUNTIME_BYTES = 1 << 26
+_SOURCES = Path(__file__).parent / "page"
+_FACTS = "facts.js"  # its presence means that `export_page` wrote the directory
+_WRITTEN = (_FACTS, "vocabulary.js", "network.js", "runtime.js")
+
+
+def export_page(
+    language_model: LanguageModel,
+    target: str | os.PathLike,
+    *,
+    runtime: str | os.PathLike | None = None,
+    quantise: bool = False,
+    config: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, Any] | None = None,
+) -> Path:
+    """Export an NPLM as a web page that shows next words and completions while one types.
+
+    `TARGET/index.html` opens by a double click, without a server. The scripts beside it hold the
+    network (ONNX), the vocabulary and the facts of the model. ONNX Runtime computes the
+    probabilities in the browser, and no text leaves it. The extra `onnx` must be installed.
+
+    Args:
+        language_model: a model that `export_onnx` accepts, with the tokenizer words, whitespace,
+            characters or bytes.
+        target: directory of the page: absent, empty or with an earlier page, which is replaced.
+        runtime: the file that `npm pack onnxruntime-web@VERSION` writes. The page then needs no
+            network. Default: the page loads ONNX Runtime from cdn.jsdelivr.net.
+        quantise: 8-bit matrices, a quarter of the size.
+        config, metrics: contents of `config.json` and `metrics.json`, for the model's card.
+
+    Returns:
+        the path of `index.html`.
+
+    Raises:
+        InputError: the page cannot run this tokenizer or this model, `runtime` is a different file,
+            or `target` holds other files. Nothing is written.
+    """
+    target = Path(target)
+    _check_tokenizer(language_model.tokenizer)
+    _check_target(target)
+    runtime_files = None if runtime is None else _read_runtime(Path(runtime))
+    network = _convert_network(language_model, quantise)
+    facts = describe_model(language_model, len(network), config or {}, metrics or {})
+    vocabulary = language_model.vocabulary
+    constants = {
+        _FACTS: {"FACTS": facts},
+        "vocabulary.js": {"WORDS": vocabulary.words, "FORMS": vocabulary.forms or {}},
+        "network.js": {"NETWORK": _pack(network)},
+        "runtime.js": {"RUNTIME": _describe_runtime(runtime_files)},
+    }
+    with _replace_directory(target) as directory:
+        for source in _SOURCES.iterdir():
+            shutil.copyfile(source, directory / source.name)
+        for file, values in constants.items():
+            _write_constants(directory / file, values)
+    return target / "index.html"
+
+
+def _check_tokenizer(tokenizer: Tokenizer) -> None:
+    # a subclass may split text differently
+    if type(tokenizer) not in TOKENIZERS:
+        kinds = [kind.kind for kind in TOKENIZERS]
+        raise InputError(
+            f"The tokenizer of a page must be one of {', '.join(kinds)}. "
+            f"Received: {tokenizer.name}. Fix: export a SavedModel, which has every tokenizer, or "
+            "an .onnx file, which takes token ids."
+        )
+
+
+def _check_target(target: Path) -> None:
+    check_output_path(target)
+    check_output_file(target)  # the same holds for a directory
+    if not os.path.lexists(target):
+        return
+    if not target.is_dir():
+        raise InputError(
+            f"A page must be a directory. Received: {target}, which is a file. Fix: choose a "
+            "different name."
+        )
+    found = {path.name for path in target.iterdir()}
+    pages_files = {*_WRITTEN, *(source.name for source in _SOURCES.iterdir())}
+    if found and (_FACTS not in found or not found <= pages_files):
+        raise InputError(
+            "The directory of a page must be absent, empty or an earlier page. "
+            f"Received: {target}, which holds other files. Fix: choose a new directory."
+        )
+
+
+def _read_runtime(path: Path) -> dict[str, bytes]:
+    """Read the files of ONNX Runtime from npm's package, and check that they are the tested
+    ones.
+    """
+    check_is_file(path)
+    contents = {}
+    try:
+        with tarfile.open(path) as archive:
+            for name in RUNTIME_FILES:
+                member = archive.getmember(f"package/dist/{name}")
+                file = archive.extractfile(member)
+                if file is None or member.size > _MOST_RUNTIME_BYTES:
+                    raise KeyError(f"{name} is not a file of the expected size")
+                contents[name] = file.read()
+    except (tarfile.TarError, KeyError, EOFError, OSError) as error:
+        raise _refuse_runtime(path, summarize_error(error)) from error
+    for name, content in contents.items():
+        if _hash(content) != RUNTIME_FILES[name]:
+            raise _refuse_runtime(path, f"{name} is of a different version")
+    return contents
+
+
+def _refuse_runtime(path: Path, reason: str) -> InputError:
+    return InputError(
+        f"`runtime` must be npm's package onnxruntime-web {RUNTIME_VERSION}. Received: {path} "
+        f"({reason}). Fix: run `npm pack onnxruntime-web@{RUNTIME_VERSION}` and name its file."
+    )
+
+
+def _hash(content: bytes) -> str:
+    return base64.b64encode(hashlib.sha384(content).digest()).decode()
+
+
+def _convert_network(language_model: LanguageModel, quantise: bool) -> bytes:
+    """Return the content of the model's ONNX file."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "network.onnx")
+        export_onnx(language_model, path, quantise=quantise)
+        network = path.read_bytes()
+    if len(network) > MOST_NETWORK_BYTES:
+        raise InputError(
+            f"The network of a page must have at most {MOST_NETWORK_BYTES:,} bytes. "
+            f"Received: {len(network):,}. Fix: export with --quantise, or train a smaller model."
+        )
+    return network
+
+
+def describe_model(
+    language_model: LanguageModel,
+    network_bytes: int,
+    config: Mapping[str, Any],
+    metrics: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what the scripts of a page need to know of a model, and the model's card.
+
+    Args:
+        language_model: the model.
+        network_bytes: the size of its ONNX file.
+        config, metrics: contents of `config.json` and `metrics.json`, or empty.
+    """
+    tokenizer = language_model.tokenizer
+    return {
+        "summary": f"{language_model.model.description}.",
+        "tokenizer": {"kind": tokenizer.kind, "steps": list(tokenizer.steps)},
+        "context_length": language_model.model.order - 1,
+        "padding_id": padding_id(language_model.boundary),
+        "predicts_end": language_model.codec.predicts_end,
+        "card": _make_card(language_model, network_bytes, config, metrics),
+    }
+
+
+def _make_card(
+    language_model: LanguageModel,
+    network_bytes: int,
+    config: Mapping[str, Any],
+    metrics: Mapping[str, Any],
+) -> list[tuple[str, str]]:
+    """Return the model's card: names and descriptions."""
+    tokenizer = language_model.tokenizer
+    length = language_model.model.order - 1
+    card = []
+    if config.get("corpus"):
+        card.append(("Text", str(config["corpus"])))
+    perplexities = []
+    for split in ("validation", "test"):
+        if split in metrics:
+            perplexity = format_perplexity(metrics[split].get("perplexity"))
+            perplexities.append(f"{perplexity} ({split})")
+    if perplexities:
+        card.append(("Perplexity", ", ".join(perplexities)))
+    card.append(("Vocabulary", f"{len(language_model.vocabulary) - len(SPECIALS):,} tokens"))
+    card.append(("Context", f"{length} tokens" if length > 1 else "1 token"))
+    steps = " ".join(tokenizer.describe_steps())
+    card.append(("Tokens", f"{TOKENIZERS[type(tokenizer)]} {steps}".rstrip()))
+    if language_model.codec.predicts_end:
+        card.append(("Sentences", "Each line is one."))
+    if "parameters" in metrics:
+        card.append(("Parameters", f"{metrics['parameters']:,}"))
+    card.append(("Size", f"{network_bytes / 1e6:.1f} MB"))
+    return card
+
+
+def _describe_runtime(files: Mapping[str, bytes] | None) -> dict[str, Any]:
+    """Return the files of ONNX Runtime, or where they are and their hashes."""
+    if files is not None:
+        return {"files": {name: _pack(content) for name, content in files.items()}}
+    return {
+        "address": RUNTIME_ADDRESS,
+        "integrity": {name: f"sha384-{digest}" for name, digest in RUNTIME_FILES.items()},
+    }
+
+
+def _pack(content: bytes) -> str:
+    """Return bytes as text: browsers read no other files beside a page without a server."""
+    return base64.b64encode(gzip.compress(content, mtime=0)).decode()
+
+
+def _write_constants(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a script that defines constants."""
+    lines = ['"use strict";\n']
+    for name, value in values.items():
+        lines.append(f"const {name} = {json.dumps(value, ensure_ascii=False, indent=1)};\n")
+    # a file name may hold a lone surrogate
+    path.write_bytes("".join(lines).encode("utf-8", "backslashreplace"))
+
+
+@contextlib.contextmanager
+def _replace_directory(target: Path) -> Iterator[Path]:
+    """Write a directory as a whole: yield a temporary one, and rename it to `target` without an
+    error.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            prefix=f".{target.name}.new.", dir=target.parent, ignore_cleanup_errors=True
+        ) as temporary:
+            new = Path(temporary, "new")
+            new.mkdir()
+            yield new
+            old = Path(temporary, "old")
+            if target.exists():
+                target.rename(old)
+            try:
+                new.rename(target)
+            except OSError:
+                if old.exists():
+                    old.rename(target)
+                raise
+    except OSError as error:
+        raise output_error(target, error, "Its old content, if any, is unchanged.") from error
