@@ -83,10 +83,31 @@ _BY_ENDING = "by the ending of TARGET: .tflite, .onnx, .arpa, .arpa.gz, .vec"
 def _print_written(result: dict) -> None:
     contents = f"{sum(result['ngrams']):,} n-grams to " if "ngrams" in result else ""
     print(f"wrote {contents}{', '.join(result['written'])}")
+    if "contents" in result:
+        print(_describe_contents(result["written"][0], result["contents"]))
     if result["format"] == "saved-model":
         target = os.path.dirname(result["written"][0])
         print(f"{target}/README.md documents serving and requests.")
         print(f"next: docker compose up, in {target}")
+
+
+def _describe_contents(file: str, facts: dict) -> str:
+    """Return a sentence on what a LiteRT or ONNX file holds."""
+    is_alone = "perplexity_of_mixture" in facts
+    sentence = f"{file} holds the network" + " alone" * is_alone
+    if facts["quantised"]:
+        sentence += " in 8 bits"
+    if facts["perplexity"]:
+        before = " before rounding" * facts["quantised"]
+        sentence += f": perplexity{before} {_format_perplexities(facts['perplexity'])}"
+    if facts.get("perplexity_of_mixture"):
+        sentence += f"; the mixture has {_format_perplexities(facts['perplexity_of_mixture'])}"
+    return sentence
+
+
+def _format_perplexities(perplexities: dict) -> str:
+    parts = [f"{perplexity:.2f} ({split})" for split, perplexity in perplexities.items()]
+    return " and ".join(parts)
 
 
 TopK = Annotated[
@@ -204,15 +225,22 @@ def _export_saved_model(
 def _export_graph(
     directory: str, target: Path, format: Format, quantise: bool, signature: str
 ) -> dict:
+    from keras_nplm.io.files import read_json
     from keras_nplm.io.paths import check_output_path
+    from keras_nplm.language_model.directory import read_metrics
     from keras_nplm.language_model.language_model import LanguageModel
 
     check_output_path(target)
     language_model = LanguageModel.load(directory)
     from keras_nplm.serving import export_litert, export_onnx
+    from keras_nplm.serving.file_facts import name_facts_file
 
     export = export_litert if format == "litert" else export_onnx
-    return _describe(format, export(language_model, target, quantise=quantise, signature=signature))
+    metrics = read_metrics(Path(directory), missing_ok=True)
+    files = export(language_model, target, quantise=quantise, signature=signature, metrics=metrics)
+    result = _describe(format, files)
+    result["contents"] = read_json(name_facts_file(target))
+    return result
 
 
 def _export_word_vectors(directory: str, target: Path) -> dict:

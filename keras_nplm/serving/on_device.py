@@ -5,16 +5,16 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
 from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.io.errors import InputError, RunError, check_argument, import_extra, summarize_error
-from keras_nplm.io.files import replace_file
+from keras_nplm.io.files import replace_file, write_json
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
@@ -25,6 +25,15 @@ from keras_nplm.models.base import NextWordModel, find_network
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.hybrid_network import HybridNetwork
+from keras_nplm.serving.file_facts import (
+    add_to_litert,
+    add_to_onnx,
+    describe_codec,
+    describe_package,
+    describe_tensor,
+    find_perplexities,
+    name_facts_file,
+)
 from keras_nplm.serving.graphs import NetworkGraph
 
 TILE_WORDS = 1 << 12  # whose logits are computed at a time
@@ -109,15 +118,23 @@ class DeviceFunction(tf.Module):
     """A function of a network with operations that LiteRT and ONNX have.
 
     Attributes:
+        signature_name: the value of `signature` that chooses it.
+        documentation: the meaning of each input and output.
+        sizes: the names of the dimensions that may have any size, by place.
+        source: the network in Python.
         function: the TensorFlow function.
         inputs: the shape, dtype and name of each input.
         compute: function from the inputs to the outputs by name.
     """
 
+    signature_name: ClassVar[str]
+    documentation: ClassVar[Mapping[str, str]]
+    sizes: ClassVar[Mapping[int, str]]
     compute: Callable[..., dict[str, tf.Tensor]]
 
     def __init__(self, network: ContextNetwork, codec: TextCodec):
         super().__init__(name="keras_nplm")
+        self.source = network
         self.model = DeviceGraph(_copy_for_devices(network))
         self.first_context = codec.first_context(self.model.order)
         self.predicts_end = codec.predicts_end
@@ -127,9 +144,29 @@ class DeviceFunction(tf.Module):
     def specify_inputs(self) -> list[tf.TensorSpec]:
         raise NotImplementedError
 
+    def describe(self) -> dict[str, Any]:
+        """Return the signature's name, and its inputs and outputs."""
+        outputs = self.function.get_concrete_function().structured_outputs
+        return {
+            "signature": self.signature_name,
+            "inputs": [self._describe_tensor(spec.name, spec) for spec in self.inputs],
+            "outputs": [self._describe_tensor(*output) for output in outputs.items()],
+        }
+
+    def _describe_tensor(self, name: str, spec: tf.TensorSpec) -> dict[str, Any]:
+        return describe_tensor(name, spec, self.sizes, self.documentation[name])
+
 
 class ContextLogProbs(DeviceFunction):
     """`log_probs`: the log-probabilities of all words after contexts."""
+
+    signature_name = "log_probs"
+    documentation = {
+        "context_ids": "ids of the context's tokens, oldest first; a shorter context is filled at "
+        "the front with padding_id",
+        "log_probs": "ln P(token | context) of each id, in nats",
+    }
+    sizes = {0: "B"}
 
     def specify_inputs(self) -> list[tf.TensorSpec]:
         return [tf.TensorSpec([None, self.model.order - 1], tf.int32, "context_ids")]
@@ -140,6 +177,15 @@ class ContextLogProbs(DeviceFunction):
 
 class TextScores(DeviceFunction):
     """`score`: -ln P of whole texts, rows of `x` whose first `x_lens` ids count."""
+
+    signature_name = "score"
+    documentation = {
+        "x": "ids of whole texts, one in each row, without <s> and </s>",
+        "x_lens": "number of ids that count in each row",
+        "nll": "-ln P of each text, in nats, with </s> if end_of_sentence_id is not null; NaN if "
+        "an id is out of range",
+    }
+    sizes = {0: "N", 1: "L"}
 
     def specify_inputs(self) -> list[tf.TensorSpec]:
         x = tf.TensorSpec([None, None], tf.int64, "x")
@@ -167,8 +213,7 @@ class TextScores(DeviceFunction):
 
 
 DEVICE_FUNCTIONS: dict[str, type[DeviceFunction]] = {
-    "log_probs": ContextLogProbs,
-    "score": TextScores,
+    function.signature_name: function for function in (ContextLogProbs, TextScores)
 }
 
 
@@ -178,6 +223,7 @@ def export_litert(
     *,
     quantise: bool = False,
     signature: str = "log_probs",
+    metrics: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Export an NPLM as a LiteRT (TensorFlow Lite) file, with one of two signatures.
 
@@ -193,12 +239,18 @@ def export_litert(
 
     The file holds no tokenizer and no words, since LiteRT has no string lookup.
     `NAME.tflite.vocabulary.txt` beside it lists the words: the id of a word is the number of lines
-    before it.
+    before it. `NAME.tflite.json` says what the file holds: the kind of model, its perplexity,
+    context length, special ids, tokenizer, inputs and outputs. The file has the same JSON as the
+    entry `keras_nplm` of its metadata.
 
     `quantise` stores matrices in 8 bits (dynamic-range quantisation), a quarter of the size. In two
-    trained networks perplexity changed by less than 0.1%. Returns the files written.
+    trained networks perplexity changed by less than 0.1%. `metrics` is the content of
+    `metrics.json`, for the perplexity of the model. That of a mixture's network is measured on the
+    held-out splits of `language_model.corpus`. Returns the files written.
     """
-    module = _build_module(language_model, Path(target), signature)
+    target = Path(target)
+    module = _build_module(language_model, target, signature)
+    facts = _describe_file(language_model, module, target, "litert", quantise, metrics or {})
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
         [module.function.get_concrete_function()], module
     )
@@ -212,7 +264,7 @@ def export_litert(
         raise RunError(
             f"The LiteRT converter failed: {reason}. Fix: export a SavedModel instead."
         ) from error
-    return _write_with_vocabulary(language_model, Path(target), converted)
+    return _write_files(language_model, target, add_to_litert(converted, facts), facts)
 
 
 def export_onnx(
@@ -221,18 +273,25 @@ def export_onnx(
     *,
     quantise: bool = False,
     signature: str = "log_probs",
+    metrics: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Export an NPLM as an ONNX file, as `export_litert` does; the extra `onnx` must be
     installed.
+
+    The facts of `NAME.onnx.json` are in the file's `metadata_props`, too: text as it is, other
+    values as JSON.
     """
-    module = _build_module(language_model, Path(target), signature)
+    target = Path(target)
+    module = _build_module(language_model, target, signature)
     tf2onnx = import_extra("tf2onnx", "onnx", "The ONNX export")
     if quantise:
         # before the conversion, which takes seconds
         import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX")
+    facts = _describe_file(language_model, module, target, "onnx", quantise, metrics or {})
     converted, _ = tf2onnx.convert.from_function(module.function, module.inputs, opset=18)
+    add_to_onnx(converted, facts)
     data = _quantise_onnx(converted) if quantise else converted.SerializeToString()
-    return _write_with_vocabulary(language_model, Path(target), data)
+    return _write_files(language_model, target, data, facts)
 
 
 def _quantise_onnx(converted: Any) -> bytes:
@@ -261,6 +320,37 @@ def _build_module(language_model: LanguageModel, target: Path, signature: str) -
     return DEVICE_FUNCTIONS[signature](network, language_model.codec)
 
 
+def _describe_file(
+    language_model: LanguageModel,
+    module: DeviceFunction,
+    target: Path,
+    format: str,
+    quantise: bool,
+    metrics: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what a file says of itself."""
+    written = module.source
+    whole = language_model.model
+    description = f"{written.description} of order {written.order}"
+    facts: dict[str, Any] = {
+        "format": format,
+        "created_by": describe_package(),
+        "description": description,
+        "content": "network",
+        "quantised": quantise,
+        "perplexity": find_perplexities(language_model, written, metrics),
+    }
+    if written is not whole:
+        facts["description"] += ", without the other models of its mixture"
+        facts["perplexity_of_mixture"] = find_perplexities(language_model, whole, metrics)
+    facts.update(describe_codec(language_model.codec, written.order))
+    vocabulary = _name_vocabulary_file(target).name
+    # a file name may hold a lone surrogate
+    facts["vocabulary_file"] = vocabulary.encode("utf-8", "backslashreplace").decode()
+    facts.update(module.describe())
+    return facts
+
+
 def _copy_for_devices(network: ContextNetwork) -> ContextNetwork:
     """Return a copy of the network that computes in float32 and without loops, which every runtime
     supports.
@@ -285,12 +375,19 @@ def _replace_dtypes(config: dict[str, Any]) -> dict[str, Any]:
     return replaced
 
 
-def _write_with_vocabulary(
-    language_model: LanguageModel, target: Path, converted: bytes
+def _name_vocabulary_file(target: Path) -> Path:
+    return target.with_name(f"{target.name}.vocabulary.txt")
+
+
+def _write_files(
+    language_model: LanguageModel, target: Path, converted: bytes, facts: Mapping[str, Any]
 ) -> list[Path]:
-    vocabulary = target.with_name(f"{target.name}.vocabulary.txt")
+    """Write a file with what belongs beside it, and return the paths."""
+    vocabulary = _name_vocabulary_file(target)
+    description = name_facts_file(target)
     with replace_file(target) as temporary:
         temporary.write_bytes(converted)
         language_model.vocabulary.save(vocabulary)
+        write_json(description, facts)
     companions = [companion_path(vocabulary, kind) for kind in (FORMS, SUBWORDS)]
-    return [target, vocabulary, *filter(Path.exists, companions)]
+    return [target, description, vocabulary, *filter(Path.exists, companions)]

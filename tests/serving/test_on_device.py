@@ -1,8 +1,12 @@
 """LiteRT and ONNX files give the log-probabilities of the model, in the runtimes of devices."""
 
+import json
+
 import numpy as np
 import pytest
+from tensorflow.lite.tools import flatbuffer_utils
 
+import keras_nplm
 from keras_nplm import (
     NPLM,
     AdaptiveHead,
@@ -17,6 +21,7 @@ from keras_nplm import (
     export_onnx,
 )
 from keras_nplm.cli.main import main
+from keras_nplm.io.files import read_json
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.serving import on_device
 from tests.networks import compose, compose_energy
@@ -48,6 +53,19 @@ def _run_openvino(path, **inputs):
     return core.compile_model(core.read_model(str(path)), "CPU", exact)([*inputs.values()])[0]
 
 
+def _read_onnx_metadata(path):
+    onnx = pytest.importorskip("onnx", reason="onnx is needed")
+    model = onnx.load(path)
+    properties = {entry.key: entry.value for entry in model.metadata_props}
+    return model.doc_string, properties
+
+
+def _read_litert_metadata(path):
+    model = flatbuffer_utils.read_model(path)
+    buffers = {entry.name: model.buffers[entry.buffer].data for entry in model.metadata}
+    return model.description.decode(), json.loads(bytes(buffers[b"keras_nplm"]))
+
+
 def _encode(language_model, texts):
     ids = [language_model.vocabulary.encode(text.split()) for text in texts]
     x = np.full((len(ids), max(map(len, ids))), -1)  # any padding
@@ -72,15 +90,72 @@ def test_a_file_gives_the_numbers_of_python(export, run, mixed, language_model, 
         written = language_model.replace_model(
             Mixture([model, Uniform(model.vocabulary_size)], [0.5, 0.5])
         )
-    assert [str(path) for path in export(written, target)] == [
-        str(target),
-        f"{target}.vocabulary.txt",
-    ]
+    files = [str(target), f"{target}.json", f"{target}.vocabulary.txt"]
+    assert [str(path) for path in export(written, target)] == files
     assert Vocabulary.load(f"{target}.vocabulary.txt") == language_model.vocabulary
     for rows in (1, 4):  # any batch size
         expected = language_model.model.next_log_probs(CONTEXTS[:rows])
         np.testing.assert_allclose(run(target, context_ids=CONTEXTS[:rows]), expected, atol=2e-5)
     assert ("the network alone" in capsys.readouterr().err) == mixed
+
+
+FACTS_OF_LANGUAGE_MODEL = {
+    "created_by": f"keras_nplm {keras_nplm.__version__}",
+    "content": "network",
+    "perplexity": {"validation": 3.5, "test": 4.5},
+    "context_length": 3,
+    "padding_id": 2,
+    "unknown_id": 1,
+    "end_of_sentence_id": 3,
+    "first_proposed_id": 3,
+    "boundary": "sentence",
+    "quantised": False,
+    "signature": "log_probs",
+}
+METRICS = {"validation": {"perplexity": 3.5}, "test": {"perplexity": 4.5}, "seconds": 2.0}
+
+
+def test_a_litert_file_says_what_it_is(language_model, tmp_path):
+    target, description, vocabulary = export_litert(
+        language_model, tmp_path / "mine.tflite", metrics=METRICS
+    )
+    facts = read_json(description)
+    assert facts.items() >= FACTS_OF_LANGUAGE_MODEL.items()
+    assert facts["format"] == "litert"
+    assert facts["tokenizer"]["name"] == "words"
+    assert facts["vocabulary_size"] == len(language_model.vocabulary)
+    assert facts["vocabulary_file"] == vocabulary.name == "mine.tflite.vocabulary.txt"
+    assert _read_litert_metadata(target) == (facts["description"], facts)
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter").Interpreter(str(target))
+    (given,) = interpreter.get_input_details()
+    (expected,) = facts["inputs"]
+    assert given["name"].endswith(f"{expected['name']}:0")
+    assert given["shape_signature"].tolist() == [-1, *expected["shape"][1:]]
+
+
+def test_an_onnx_file_says_what_it_is(language_model, tmp_path):
+    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is needed")
+    target, description, vocabulary = export_onnx(
+        language_model, tmp_path / "mine.onnx", metrics=METRICS
+    )
+    facts = read_json(description)
+    assert facts.items() >= FACTS_OF_LANGUAGE_MODEL.items()
+    assert facts["format"] == "onnx"
+    assert facts["vocabulary_file"] == vocabulary.name == "mine.onnx.vocabulary.txt"
+    text, properties = _read_onnx_metadata(target)
+    assert text == properties.pop("description") == facts.pop("description")
+    for name, value in facts.items():
+        stored = properties.pop(name)
+        assert stored == value if isinstance(value, str) else json.loads(stored) == value
+    assert not properties
+    session = runtime.InferenceSession(str(target))
+    (given,) = session.get_inputs()
+    (expected,) = facts["inputs"]
+    assert (given.name, given.shape[1:]) == (expected["name"], expected["shape"][1:])
+    (given,) = session.get_outputs()
+    (expected,) = facts["outputs"]
+    assert (given.name, given.shape[1:]) == (expected["name"], expected["shape"][1:])
 
 
 @pytest.mark.parametrize(
@@ -151,15 +226,15 @@ def test_runtimes_give_the_numbers_of_every_network(kind, randomise, tmp_path, m
     )
     monkeypatch.setattr(on_device, "TILE_WORDS", 16)
     rtol = 0.05 if model.dtype_policy.name == "mixed_bfloat16" else 1e-4
-    lite, _ = export_litert(language_model, tmp_path / "score.tflite", signature="score")
-    onnx, _ = export_onnx(language_model, tmp_path / "score.onnx", signature="score")
+    lite, *_ = export_litert(language_model, tmp_path / "score.tflite", signature="score")
+    onnx, *_ = export_onnx(language_model, tmp_path / "score.onnx", signature="score")
     expected = [-score.log_prob for score in language_model.score(TEXTS, alone=True)]
     for run, path in ((_run_litert, lite), (_run_onnx, onnx)):
         found = run(path, **_encode(language_model, TEXTS))
         finite = np.isfinite(expected)
         np.testing.assert_allclose(found[finite], np.array(expected)[finite], rtol=rtol)
-    lite, _ = export_litert(language_model, tmp_path / "a.tflite")
-    onnx, _ = export_onnx(language_model, tmp_path / "a.onnx")
+    lite, *_ = export_litert(language_model, tmp_path / "a.tflite")
+    onnx, *_ = export_onnx(language_model, tmp_path / "a.onnx")
     expected = model.next_log_probs(CONTEXTS)
     for run, path in (
         (_run_litert, lite),
@@ -201,7 +276,9 @@ def test_a_quantised_file_is_small_and_nearly_exact(suffix, run, tmp_path, capsy
     whole, small = (tmp_path / f"{name}.{suffix}" for name in ("whole", "small"))
     for path, flags in {whole: [], small: ["--quantise"]}.items():
         assert main(["export", str(tmp_path / "model"), str(path), *flags]) == 0
-        assert capsys.readouterr().out == f"wrote {path}, {path}.vocabulary.txt\n"
+        files = f"wrote {path}, {path}.json, {path}.vocabulary.txt"
+        in_8_bits = " in 8 bits" if flags else ""
+        assert capsys.readouterr().out == f"{files}\n{path} holds the network{in_8_bits}\n"
     assert small.stat().st_size < 0.3 * whole.stat().st_size
     assert {log.name for log in caplog.records} <= {"tensorflow"}
     got, expected = (run(path, context_ids=CONTEXTS) for path in (small, whole))
