@@ -1,4 +1,6 @@
-"""`keras-nplm export`: write a model as SavedModel, LiteRT, ONNX, ARPA or word2vec file."""
+"""`keras-nplm export`: write a model as SavedModel, web page, LiteRT, ONNX, ARPA or word2vec
+file.
+"""
 
 import dataclasses
 import os
@@ -9,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from keras_nplm.cli.parameters import (
+    FETCHED,
     NONE_GIVEN,
     Directory,
     Given,
+    InputFile,
     Switch,
     TextFiles,
     check_left_out,
@@ -29,14 +33,16 @@ if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.models.ngrams import BackoffModel
 
-Format = Literal["saved-model", "litert", "onnx", "arpa", "word2vec"]
+Format = Literal["saved-model", "page", "litert", "onnx", "arpa", "word2vec"]
 _ENDINGS: dict[Format, str] = {
     "saved-model": "",
+    "page": "",
     "litert": ".tflite",
     "onnx": ".onnx",
     "arpa": ".arpa",
     "word2vec": ".vec",
 }
+_PAGE = "page"  # the name of a directory that is a web page
 _TOP_K = 10
 _MAX_TEXT_LENGTH = 1 << 16
 _MOST_BYTES = 1 << 30
@@ -77,7 +83,11 @@ else:
         order=f"{ORDER} or the model's",
         min_expected_count=str(MIN_EXPECTED_COUNT),
     )
-_BY_ENDING = "by the ending of TARGET: .tflite, .onnx, .arpa, .arpa.gz, .vec"
+_FROM_NETWORK = "the page loads ONNX Runtime from the internet"
+_BY_NAME = (
+    "by the name of TARGET: .tflite, .onnx, .arpa, .arpa.gz, .vec; page for a directory of this "
+    "name, saved-model for any other"
+)
 
 
 def _print_written(result: dict) -> None:
@@ -89,6 +99,19 @@ def _print_written(result: dict) -> None:
         target = os.path.dirname(result["written"][0])
         print(f"{target}/README.md documents serving and requests.")
         print(f"next: docker compose up, in {target}")
+    if result["format"] == "page":
+        _print_page(result)
+
+
+def _print_page(result: dict) -> None:
+    if result["needs_network"]:
+        version = result["runtime_version"]
+        print(
+            "It loads ONNX Runtime from cdn.jsdelivr.net. For a page that needs no network, run "
+            f"`npm pack onnxruntime-web@{version}`\nand export with "
+            f"--runtime onnxruntime-web-{version}.tgz."
+        )
+    print(f"next: open {result['written'][0]} in a browser")
 
 
 def _describe_contents(file: str, facts: dict) -> str:
@@ -132,10 +155,11 @@ def export(
     target: Annotated[str, Parameter(name="TARGET")],
     /,
     *,
-    format: Annotated[Format | None, Parameter(show_default=_BY_ENDING)] = None,
+    format: Annotated[Format | None, Parameter(show_default=_BY_NAME)] = None,
     top_k: TopK = None,
     max_text_length: MaxTextLength = None,
     quantise: Switch = False,
+    runtime: Annotated[InputFile | None, FETCHED, Parameter(show_default=_FROM_NETWORK)] = None,
     signature: Signature = None,
     text: Annotated[TextFiles, Parameter(group=_GROUP, show_default="the training text")] = (),
     arpa: ArpaFlags = NONE_GIVEN,
@@ -145,12 +169,16 @@ def export(
     A model other than Kneser-Ney is approximated by a back-off model in an ARPA file.
 
     Args:
-        target: directory of the SavedModel's versions, or the file to write
-        format: file format: saved-model or arpa of any model; litert, onnx or word2vec of a network
+        target: directory of the SavedModel's versions or of the web page, or the file to write
+        format: file format: saved-model or arpa of any model; page, litert, onnx or word2vec of a
+            network
         top_k: saved-model: number of suggested words
         max_text_length: saved-model: longest text that is scored, and most bytes that are read of a
             context
-        quantise: litert and onnx: 8-bit matrices, a quarter of the size, perplexity within 0.1%
+        quantise: page, litert and onnx: 8-bit matrices, a quarter of the size, perplexity within
+            0.1%
+        runtime: page: file written by `npm pack onnxruntime-web@1.30.0`, so that the page needs no
+            network
         signature: litert and onnx: ids of contexts to ln P of each next word, or ids of whole texts
             to -ln P, the nll that sherpa-onnx reads
         text: text files or globs whose n-grams are listed, or - for standard input
@@ -159,13 +187,17 @@ def export(
 
     chosen = _choose_format(target, format)
     serving = {"top_k": top_k, "max_text_length": max_text_length}
-    graph = {"quantise": quantise, "signature": signature}
     _check_owned(chosen, ("saved-model",), serving)
-    _check_owned(chosen, ("litert", "onnx"), graph)
+    _check_owned(chosen, ("page",), {"runtime": runtime})
+    _check_owned(chosen, ("litert", "onnx", "page"), {"quantise": quantise})
+    _check_owned(chosen, ("litert", "onnx"), {"signature": signature})
     _check_owned(chosen, ("arpa",), {"text": text, **arpa})
     if chosen == "saved-model":
         with open_output(target) as path:
             return _export_saved_model(directory, path, top_k, max_text_length)
+    if chosen == "page":
+        with open_output(target) as path:
+            return _export_page(directory, path, runtime, quantise)
     with open_output_file(target) as path:
         if chosen == "arpa":
             return _export_arpa(directory, path, text, ArpaOptions(**arpa))
@@ -175,7 +207,7 @@ def export(
 
 
 def _choose_format(target: str, wanted: Format | None) -> Format:
-    """Return the wanted format, or the one of the target's ending."""
+    """Return the wanted format, or the one of the target's name."""
     fix = "name a directory or a file to write."
     check_argument("TARGET", bool(target), "a path", "''", fix)
     name = target.lower()
@@ -183,7 +215,12 @@ def _choose_format(target: str, wanted: Format | None) -> Format:
     for format, ending in _ENDINGS.items():
         if ending and name.removesuffix(".gz").endswith(ending):
             matching.append(format)
-    format = wanted or (matching[0] if matching else "saved-model")
+    by_name: Format = "saved-model"
+    if matching:
+        by_name = matching[0]
+    elif os.path.basename(name.rstrip("/")) == _PAGE:
+        by_name = "page"
+    format = wanted or by_name
     is_different = matching and format not in matching
     if is_different or (name.endswith(".gz") and format != "arpa"):
         raise InputError(
@@ -220,6 +257,30 @@ def _export_saved_model(
         max_text_length=max_text_length or _MAX_TEXT_LENGTH,
     )
     return _describe("saved-model", [written])
+
+
+def _export_page(directory: str, target: Path, runtime: str | None, quantise: bool) -> dict:
+    from keras_nplm.io.paths import check_output_path
+    from keras_nplm.language_model.directory import read_config, read_metrics
+    from keras_nplm.language_model.language_model import LanguageModel
+
+    check_output_path(target)
+    language_model = LanguageModel.load(directory)
+    from keras_nplm.serving import export_page
+    from keras_nplm.serving.web_page import RUNTIME_VERSION
+
+    written = export_page(
+        language_model,
+        target,
+        runtime=runtime,
+        quantise=quantise,
+        config=read_config(Path(directory)),
+        metrics=read_metrics(Path(directory), missing_ok=True),
+    )
+    result: dict[str, Any] = _describe("page", [written])
+    result["needs_network"] = runtime is None
+    result["runtime_version"] = RUNTIME_VERSION
+    return result
 
 
 def _export_graph(

@@ -1,6 +1,7 @@
-"""Export of language models: SavedModel for TF Serving, LiteRT and ONNX for devices.
+"""Export of language models: SavedModel for TF Serving, LiteRT and ONNX for devices, a web page.
 
 saved_model: a SavedModel version and the server's files. on_device: LiteRT and ONNX files.
+web_page: the page that runs a model in the browser, whose scripts are in page/.
 signatures: the served functions, one class each. text: tokenizer and vocabulary in the graph.
 prefixes, word_search: completions in the graph. model_card: README of the export. graph_model: base
 class of models as TensorFlow graphs, and `build_graph`, which chooses the graph by the class of the
@@ -13,5 +14,13 @@ To serve a class of models of your own, register its graph: see `GraphModel`.
 from keras_nplm.serving.graph_model import GraphModel, build_graph
 from keras_nplm.serving.on_device import export_litert, export_onnx
 from keras_nplm.serving.saved_model import export_saved_model
+from keras_nplm.serving.web_page import export_page
 
-__all__ = ["GraphModel", "build_graph", "export_litert", "export_onnx", "export_saved_model"]
+__all__ = [
+    "GraphModel",
+    "build_graph",
+    "export_litert",
+    "export_onnx",
+    "export_page",
+    "export_saved_model",
+]

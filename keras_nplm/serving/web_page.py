@@ -13,18 +13,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.data.boundary import padding_id
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.characters import CharacterTokenizer
 from keras_nplm.data.tokenizers.utf8_bytes import ByteTokenizer
 from keras_nplm.data.tokenizers.words import WhitespaceTokenizer, WordTokenizer
 from keras_nplm.io.errors import InputError, summarize_error
+from keras_nplm.io.files import read_json
 from keras_nplm.io.paths import check_output_path, output_error
 from keras_nplm.io.text import check_is_file
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.evaluation import format_perplexity
+from keras_nplm.serving.file_facts import name_facts_file
 from keras_nplm.serving.on_device import export_onnx
 
 # the tokenizers that `page/tokenizers.js` has, each with its tokens for the model's card
@@ -88,10 +88,11 @@ def export_page(
     _check_tokenizer(language_model.tokenizer)
     _check_target(target)
     runtime_files = None if runtime is None else _read_runtime(Path(runtime))
-    network = _convert_network(language_model, quantise)
-    facts = describe_model(language_model, len(network), config or {}, metrics or {})
+    network, facts = _convert_network(language_model, quantise, metrics or {})
+    facts["vocabulary_file"] = "vocabulary.js"
+    facts["card"] = _make_card(language_model, facts, len(network), config or {}, metrics or {})
     vocabulary = language_model.vocabulary
-    constants = {
+    constants: dict[str, dict[str, Any]] = {
         _FACTS: {"FACTS": facts},
         "vocabulary.js": {"WORDS": vocabulary.words, "FORMS": vocabulary.forms or {}},
         "network.js": {"NETWORK": _pack(network)},
@@ -168,73 +169,56 @@ def _hash(content: bytes) -> str:
     return base64.b64encode(hashlib.sha384(content).digest()).decode()
 
 
-def _convert_network(language_model: LanguageModel, quantise: bool) -> bytes:
-    """Return the content of the model's ONNX file."""
+def _convert_network(
+    language_model: LanguageModel, quantise: bool, metrics: Mapping[str, Any]
+) -> tuple[bytes, dict[str, Any]]:
+    """Return the content of the model's ONNX file, and its facts."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "network.onnx")
-        export_onnx(language_model, path, quantise=quantise)
+        export_onnx(language_model, path, quantise=quantise, metrics=metrics)
         network = path.read_bytes()
+        facts = read_json(name_facts_file(path))
     if len(network) > MOST_NETWORK_BYTES:
         raise InputError(
             f"The network of a page must have at most {MOST_NETWORK_BYTES:,} bytes. "
             f"Received: {len(network):,}. Fix: export with --quantise, or train a smaller model."
         )
-    return network
-
-
-def describe_model(
-    language_model: LanguageModel,
-    network_bytes: int,
-    config: Mapping[str, Any],
-    metrics: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return what the scripts of a page need to know of a model, and the model's card.
-
-    Args:
-        language_model: the model.
-        network_bytes: the size of its ONNX file.
-        config, metrics: contents of `config.json` and `metrics.json`, or empty.
-    """
-    tokenizer = language_model.tokenizer
-    return {
-        "summary": f"{language_model.model.description}.",
-        "tokenizer": {"kind": tokenizer.kind, "steps": list(tokenizer.steps)},
-        "context_length": language_model.model.order - 1,
-        "padding_id": padding_id(language_model.boundary),
-        "predicts_end": language_model.codec.predicts_end,
-        "card": _make_card(language_model, network_bytes, config, metrics),
-    }
+    return network, facts
 
 
 def _make_card(
     language_model: LanguageModel,
+    facts: Mapping[str, Any],
     network_bytes: int,
     config: Mapping[str, Any],
     metrics: Mapping[str, Any],
 ) -> list[tuple[str, str]]:
     """Return the model's card: names and descriptions."""
     tokenizer = language_model.tokenizer
-    length = language_model.model.order - 1
     card = []
     if config.get("corpus"):
-        card.append(("Text", str(config["corpus"])))
-    perplexities = []
-    for split in ("validation", "test"):
-        if split in metrics:
-            perplexity = format_perplexity(metrics[split].get("perplexity"))
-            perplexities.append(f"{perplexity} ({split})")
-    if perplexities:
-        card.append(("Perplexity", ", ".join(perplexities)))
-    card.append(("Vocabulary", f"{len(language_model.vocabulary) - len(SPECIALS):,} tokens"))
-    card.append(("Context", f"{length} tokens" if length > 1 else "1 token"))
+        card.append(("Trained on", str(config["corpus"])))
+    if facts["perplexity"]:
+        card.append(("Perplexity", _format_perplexities(facts["perplexity"])))
+    if facts.get("perplexity_of_mixture"):
+        perplexities = _format_perplexities(facts["perplexity_of_mixture"])
+        card.append(("Perplexity of the mixture, which is not here", perplexities))
+    length = facts["context_length"]
+    card.append(("Context", f"the last {length} tokens" if length > 1 else "the last token"))
     steps = " ".join(tokenizer.describe_steps())
     card.append(("Tokens", f"{TOKENIZERS[type(tokenizer)]} {steps}".rstrip()))
-    if language_model.codec.predicts_end:
+    card.append(("Vocabulary", f"{facts['vocabulary_size'] - len(SPECIALS):,} tokens"))
+    if facts["end_of_sentence_id"] is not None:
         card.append(("Sentences", "Each line is one."))
     if "parameters" in metrics:
         card.append(("Parameters", f"{metrics['parameters']:,}"))
-    card.append(("Size", f"{network_bytes / 1e6:.1f} MB"))
+    bits = ", 8-bit matrices" if facts["quantised"] else ""
+    card.append(("Size", f"{network_bytes / 1e6:.1f} MB{bits}"))
     return card
+
+
+def _format_perplexities(perplexities: Mapping[str, float]) -> str:
+    return ", ".join(f"{value:.1f} ({split})" for split, value in perplexities.items())
 
 
 def _describe_runtime(files: Mapping[str, bytes] | None) -> dict[str, Any]:

@@ -61,14 +61,16 @@ class Page:
         """Wait until an expression is true, and return its value."""
         end = time.monotonic() + _SECONDS
         while not (value := self.evaluate(expression)):
-            assert time.monotonic() < end, f"{expression}: {self.evaluate('document.body.innerText')}"
+            assert time.monotonic() < end, (
+                f"{expression}: {self.evaluate('document.body.innerText')}"
+            )
             time.sleep(0.02)
         return value
 
     def open(self, address: str) -> None:
         """Open an address, and wait until its scripts ran."""
         self.call("Page.navigate", url=address)
-        self.wait_for(f"location.href !== 'about:blank' && document.readyState === 'complete'")
+        self.wait_for("location.href !== 'about:blank' && document.readyState === 'complete'")
 
     def press(self, key: str, number: int) -> None:
         """Press a key that writes no text."""
@@ -88,11 +90,11 @@ def open_browser() -> Iterator[Page]:
     read_requests, write_requests = os.pipe()
     read_answers, write_answers = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        flags = [*_FLAGS, "--remote-debugging-pipe", f"--user-data-dir={profile}"]
         # Chromium reads requests from 3 and writes answers to 4
-        command = 'exec "$0" "$@" 3<&%d 4>&%d' % (read_requests, write_answers)
+        command = f'exec "$0" "$@" 3<&{read_requests} 4>&{write_answers}'
         process = subprocess.Popen(
-            ["bash", "-c", command, CHROMIUM, *_FLAGS, "--remote-debugging-pipe"]
-            + [f"--user-data-dir={profile}"],
+            ["bash", "-c", command, CHROMIUM, *flags],
             pass_fds=(read_requests, write_answers),
             stderr=subprocess.DEVNULL,
         )

@@ -1,17 +1,34 @@
 """A page completes text in the browser as Python does. Its scripts run in Node and in Chromium."""
 
+import base64
+import errno
+import gzip
 import json
+import os
+import re
 import shutil
 import subprocess
+import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from keras_nplm import LanguageModel, Vocabulary, kneser_ney
+from keras_nplm import (
+    InputError,
+    LanguageModel,
+    RunError,
+    Vocabulary,
+    export_page,
+    kneser_ney,
+)
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.registry import get_tokenizer
+from keras_nplm.data.tokenizers.words import WordTokenizer
 from keras_nplm.serving import web_page
+from keras_nplm.serving.file_facts import describe_codec
+from tests.tokenizers import build_model
 
 NODE = shutil.which("node")
 PAGE = Path(web_page.__file__).parent / "page"
@@ -23,7 +40,18 @@ LINES = [
 PROMPTS = [
     *("", " ", "t", "The ", "the c", "the cat's", "the cat’", "THE CAT SAT; É", "re-", "x_"),
     *("don't re-use x_1: “a’s” ½ 日本語-é\x85\ufeff<s>…", "<unk> <pad> </s> _number_ ", "▁the▁"),
-    *("ΟΔΟΣ İ", "οδος", "我", "我们 可", "the  cat\t\n sat", "the\x1cc", "a\u00a0c", "a\u3000", "(", "th ("),
+    *(
+        "ΟΔΟΣ İ",
+        "οδος",
+        "我",
+        "我们 可",
+        "the  cat\t\n sat",
+        "the\x1cc",
+        "a\u00a0c",
+        "a\u3000",
+        "(",
+        "th (",
+    ),
     *("3", "3 mats ", "Ⅷ ٣ x2 ½", "🙂 the 🙂", "\ufffdca", "cats" * 20, "the cat " * 30 + "s"),
     *("The\u0301 e\u0301c", "'", "--", "'the", "sat;", "7.", "𝒜 c", "ǅ c", "a" * 70),
 ]
@@ -103,7 +131,7 @@ def _build_bigrams(tokenizer: str, boundary: str) -> LanguageModel:
 def test_the_scripts_encode_odd_texts_as_python(tokenizer, boundary):
     language_model = _build_bigrams(tokenizer, boundary)
     # longer contexts than the model's
-    facts = {**web_page.describe_model(language_model, 0, {}, {}), "context_length": 9}
+    facts = describe_codec(language_model.codec, order=10)
     for prompt, answer in zip(PROMPTS, _run_in_node(language_model, facts, k=0), strict=True):
         ids = language_model.codec.encode_beginning(prompt, order=10)
         assert answer["ids"] == ids.tolist(), prompt
@@ -114,14 +142,16 @@ def test_the_scripts_encode_odd_texts_as_python(tokenizer, boundary):
 @pytest.mark.parametrize("tokenizer, boundary", CASES)
 def test_the_scripts_complete_odd_texts_as_python(tokenizer, boundary):
     language_model = _build_bigrams(tokenizer, boundary)
-    facts = web_page.describe_model(language_model, 0, {}, {})
+    facts = describe_codec(language_model.codec, language_model.model.order)
     k = 8
     for prompt, answer in zip(PROMPTS, _run_in_node(language_model, facts, k + 1), strict=True):
         found = answer["found"]
         if language_model.tokenizer.kind == "characters":
             found = [word for word in found if not word["isEnd"]]
         # equally probable words may differ at the end of a list
-        most = 16 if language_model.tokenizer.unit == "characters" else len(language_model.vocabulary)
+        most = (
+            16 if language_model.tokenizer.unit == "characters" else len(language_model.vocabulary)
+        )
         expected = _complete_in_python(language_model, prompt, answer["unfinished"], most)
         probabilities = [word["probability"] for word in found[:k]]
         of_python = [probability for _, probability in expected[:k]]
@@ -134,3 +164,142 @@ def test_the_scripts_complete_odd_texts_as_python(tokenizer, boundary):
 def test_every_tokenizer_of_a_page_is_tested():
     tested = {type(get_tokenizer(name)) for name, _ in CASES}
     assert tested == {*web_page.TOKENIZERS}
+
+
+def _read_constants(path: Path) -> dict:
+    """Return the constants that a script of a page defines."""
+    text = path.read_text(encoding="utf-8")
+    pairs = re.findall(r"^const (\w+) = (.*?);$", text, re.MULTILINE | re.DOTALL)
+    return {name: json.loads(value) for name, value in pairs}
+
+
+def test_a_page_holds_the_network_the_words_and_the_facts(language_model, tmp_path):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is needed")
+    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+    config = {"corpus": "corpora/</script>"}
+    metrics = {"test": {"perplexity": 56.789}, "parameters": 1234}
+    target = tmp_path / "new" / "page"
+    index = export_page(language_model, target, config=config, metrics=metrics)
+    assert index == target / "index.html"
+    assert os.listdir(target.parent) == ["page"]
+    scripts = re.findall(r'src="([^"]+)"', index.read_text(encoding="utf-8"))
+    assert {*scripts, "index.html", "page.css"} == {*os.listdir(target)}
+    facts = _read_constants(target / "facts.js")["FACTS"]
+    assert facts["context_length"] == 3
+    card = dict(facts["card"])
+    assert card["Trained on"] == "corpora/</script>"  # set as text, in a file of its own
+    assert card["Perplexity"] == "56.8 (test)"
+    assert card["Parameters"] == "1,234"
+    words = _read_constants(target / "vocabulary.js")
+    assert words == {"WORDS": language_model.vocabulary.words, "FORMS": {}}
+    loads = _read_constants(target / "runtime.js")["RUNTIME"]
+    assert loads["address"].endswith(f"onnxruntime-web@{web_page.RUNTIME_VERSION}/dist/")
+    network = _read_constants(target / "network.js")["NETWORK"]
+    session = runtime.InferenceSession(gzip.decompress(base64.b64decode(network)))
+    contexts = np.array([[2, 2, 4], [5, 6, 7]], np.int32)
+    [log_probs] = session.run(None, {"context_ids": contexts})
+    np.testing.assert_allclose(log_probs, language_model.model.next_log_probs(contexts), atol=2e-5)
+
+
+@pytest.fixture
+def without_conversion(monkeypatch):
+    """Networks are empty files, so that a page takes no second."""
+
+    def write(language_model, path, **options):
+        path.write_bytes(b"")
+        facts = describe_codec(language_model.codec, language_model.model.order)
+        facts |= {"perplexity": {}, "quantised": False}
+        Path(f"{path}.json").write_text(json.dumps(facts), encoding="utf-8")
+
+    monkeypatch.setattr(web_page, "export_onnx", write)
+
+
+def test_an_earlier_page_is_replaced(without_conversion, language_model, tmp_path):
+    target = tmp_path / "page"
+    target.mkdir()
+    export_page(language_model, target)
+    facts = (target / "facts.js").read_bytes()
+    export_page(language_model, target, config={"corpus": "brown"})
+    assert (target / "facts.js").read_bytes() != facts
+    assert os.listdir(tmp_path) == ["page"]
+
+
+def test_a_full_disk_leaves_the_earlier_page(
+    without_conversion, language_model, tmp_path, monkeypatch
+):
+    def fail(source, target):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    index = export_page(language_model, tmp_path / "page")
+    facts = index.with_name("facts.js").read_bytes()
+    monkeypatch.setattr(web_page.shutil, "copyfile", fail)
+    with pytest.raises(RunError, match=r"Cannot write .*page: No space left .* is unchanged\."):
+        export_page(language_model, tmp_path / "page", config={"corpus": "brown"})
+    assert os.listdir(tmp_path) == ["page"]
+    assert index.with_name("facts.js").read_bytes() == facts
+
+
+@pytest.mark.parametrize("file", ["notes.txt", "index.html"])
+def test_a_directory_with_other_files_is_refused(
+    without_conversion, language_model, tmp_path, file
+):
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / file).write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="absent, empty or an earlier page.*holds other files"):
+        export_page(language_model, tmp_path / "page")
+    assert (tmp_path / "page" / file).read_text(encoding="utf-8") == "mine"
+
+
+def test_a_file_is_no_directory_of_a_page(without_conversion, language_model, tmp_path):
+    (tmp_path / "page").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="A page must be a directory.*which is a file"):
+        export_page(language_model, tmp_path / "page")
+
+
+class _MarkedWords(WordTokenizer):
+    """A tokenizer of one's own, which the page does not know."""
+
+    kind = "marked words"
+
+
+@pytest.mark.parametrize("tokenizer", ["sentencepiece", _MarkedWords()])
+def test_a_tokenizer_that_a_page_lacks_is_refused(tokenizer, tmp_path):
+    model = build_model(tokenizer, ["the cat sat on the mat", "abcdefghijklmnopqrstuvwxyz"] * 20)
+    name = model.tokenizer.name
+    with pytest.raises(InputError, match=f"must be one of words, .*Received: {name}.*SavedModel"):
+        export_page(model, tmp_path / "page")
+    assert not os.listdir(tmp_path)
+
+
+def test_a_network_that_a_page_cannot_hold_is_refused(
+    without_conversion, language_model, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(web_page, "MOST_NETWORK_BYTES", -1)
+    with pytest.raises(InputError, match="at most -1 bytes. Received: 0. .*--quantise"):
+        export_page(language_model, tmp_path / "page")
+    assert not os.listdir(tmp_path)
+
+
+def _write_archive(path: Path, names: Sequence[str]) -> None:
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(f"package/dist/{name}"))
+
+
+@pytest.mark.parametrize(
+    "names, reason",
+    [
+        pytest.param(None, "file could not be opened", id="no archive"),
+        pytest.param([], "'package/dist/ort.wasm.min.js' not found", id="a different package"),
+        pytest.param(web_page.RUNTIME_FILES, "of a different version", id="a different version"),
+    ],
+)
+def test_a_runtime_other_than_the_tested_one_is_refused(names, reason, language_model, tmp_path):
+    runtime = tmp_path / "onnxruntime-web.tgz"
+    if names is None:
+        runtime.write_bytes(b"text")
+    else:
+        _write_archive(runtime, names)
+    with pytest.raises(InputError, match=f"`runtime` must be npm's.*{reason}.*npm pack"):
+        export_page(language_model, tmp_path / "page", runtime=runtime)
+    assert os.listdir(tmp_path) == [runtime.name]

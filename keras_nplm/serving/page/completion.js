@@ -1,9 +1,8 @@
 // Next words and completions: the same as keras_nplm/language_model/completion.py does in Python.
 "use strict";
 
-const UNK_ID = 1;
-const EOS_ID = 3;
 const NUM_SPECIALS = 4; // <pad>, <unk>, <s>, </s>
+const END = "</s>";
 
 // Text to token ids, with the vocabulary and the tokenizer of the model.
 class TextCodec {
@@ -13,14 +12,15 @@ class TextCodec {
     this.words = words;
     this.contextLength = facts.context_length;
     this.paddingId = facts.padding_id;
-    this.predictsEnd = facts.predicts_end;
+    this.unknownId = facts.unknown_id;
+    this.predictsEnd = facts.end_of_sentence_id !== null;
     this.ids = new Map(words.map((word, id) => [word, id]));
   }
 
   // The id of a token. Special tokens in a text are out-of-vocabulary words.
   encode(token) {
-    const id = this.ids.get(token) ?? UNK_ID;
-    return id < NUM_SPECIALS ? UNK_ID : id;
+    const id = this.ids.get(token) ?? this.unknownId;
+    return id < NUM_SPECIALS ? this.unknownId : id;
   }
 
   // The context of the word after a prompt: the ids of its last tokens, padded at the front
@@ -73,7 +73,7 @@ class WordCompletion {
     const { before, unfinished } = this.splitUnfinished(text);
     const prefix = this.codec.tokenizer.lowers ? lower(unfinished) : unfinished;
     const ids = [];
-    if (!unfinished && this.codec.predictsEnd) ids.push(EOS_ID);
+    if (!unfinished && this.codec.predictsEnd) ids.push(this.codec.words.indexOf(END));
     for (let id = NUM_SPECIALS; id < this.codec.words.length; id += 1) {
       if (this.codec.words[id].startsWith(prefix)) ids.push(id);
     }
@@ -82,7 +82,7 @@ class WordCompletion {
     return best.map((id) => ({
       word: this.codec.words[id],
       probability: Math.exp(logProbs[id]),
-      isEnd: id === EOS_ID,
+      isEnd: this.codec.words[id] === END,
     }));
   }
 }
@@ -155,7 +155,7 @@ class WordPieces {
     ].map((row) => Uint8Array.from(row));
     this.begins.forEach((row, end) => {
       row.fill(0, 0, NUM_SPECIALS);
-      if (end !== NO_SPACE) row[EOS_ID] = 1;
+      if (end !== NO_SPACE) row[words.indexOf(END)] = 1;
     });
   }
 
@@ -242,7 +242,7 @@ class PieceCompletion {
     let words = new Map();
     // after a prompt without an unfinished word the sentence may end
     const withEnd = !wanted && this.codec.predictsEnd;
-    if (withEnd) words.set("</s>", partial[0].scores[EOS_ID]);
+    if (withEnd) words.set(END, partial[0].scores[this.codec.words.indexOf(END)]);
     for (let length = 0; length < wanted.length + PieceCompletion.MOST_PIECES; length += 1) {
       if (isStale()) return [];
       const places = this.listContinuations(partial, wanted);
@@ -260,7 +260,7 @@ class PieceCompletion {
     return found.map(([bytes, score]) => ({
       word: toText(bytes),
       probability: Math.exp(score),
-      isEnd: withEnd && bytes === "</s>",
+      isEnd: withEnd && bytes === END,
     }));
   }
 

@@ -22,14 +22,13 @@ let change = 0;
 // The text that the model reads: up to the cursor, and of a model of sentences the last line
 function readPrompt() {
   const text = field.value.slice(0, field.selectionStart);
-  return FACTS.predicts_end ? text.slice(text.lastIndexOf("\n") + 1) : text;
+  return FACTS.end_of_sentence_id !== null ? text.slice(text.lastIndexOf("\n") + 1) : text;
 }
 
-// Two figures at least: the words with a prefix may all be rare
 function formatProbability(probability) {
   const percent = 100 * probability;
-  if (percent >= 1) return `${percent.toFixed(1)} %`;
-  return percent >= 0.0001 ? `${Number(percent.toPrecision(2))} %` : "< 0.0001 %";
+  if (percent < 0.01) return "< 0.01 %";
+  return `${percent.toFixed(percent < 1 ? 2 : 1)} %`;
 }
 
 function makeRow(found, largest) {
@@ -119,7 +118,7 @@ function onKeyDown(event) {
 }
 
 function showCard() {
-  document.getElementById("summary").textContent = FACTS.summary;
+  document.getElementById("summary").textContent = `${FACTS.description}.`;
   const card = document.getElementById("card");
   for (const [term, description] of FACTS.card) {
     const name = document.createElement("dt");
