@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]
@@ -18,9 +18,9 @@ _SECONDS = 60  # that a page may take until an expression is true
 class Page:
     """One page of a browser."""
 
-    def __init__(self, requests: int, answers: int):
+    def __init__(self, requests: BinaryIO, answers: BinaryIO):
         self._requests = requests
-        self._answers = os.fdopen(answers, "rb")
+        self._answers = answers
         self._number = 0
         self._rest = b""
         self._session = ""
@@ -34,7 +34,7 @@ class Page:
         request = {"id": self._number, "method": method, "params": parameters}
         if self._session:
             request["sessionId"] = self._session
-        os.write(self._requests, json.dumps(request).encode() + b"\0")
+        self._requests.write(json.dumps(request).encode() + b"\0")
         while True:
             message = self._read_message()
             if message.get("id") == self._number:
@@ -43,7 +43,7 @@ class Page:
 
     def _read_message(self) -> dict:
         while b"\0" not in self._rest:
-            data = self._answers.read1(1 << 20)
+            data = self._answers.read(1 << 20)
             assert data, "chromium ended"
             self._rest += data
         message, _, self._rest = self._rest.partition(b"\0")
@@ -100,9 +100,9 @@ def open_browser() -> Iterator[Page]:
         )
         os.close(read_requests)
         os.close(write_answers)
-        try:
-            yield Page(write_requests, read_answers)
-        finally:
-            os.close(write_requests)
-            process.terminate()
-            process.wait(30)
+        with open(write_requests, "wb", 0) as requests, open(read_answers, "rb", 0) as answers:
+            try:
+                yield Page(requests, answers)
+            finally:
+                process.terminate()
+                process.wait(30)

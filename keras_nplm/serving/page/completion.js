@@ -3,6 +3,7 @@
 
 const NUM_SPECIALS = 4; // <pad>, <unk>, <s>, </s>
 const END = "</s>";
+const VISIBLE = new RegExp(`[^${SPACE}]`, "u");
 
 // Text to token ids, with the vocabulary and the tokenizer of the model.
 class TextCodec {
@@ -297,7 +298,7 @@ class PieceCompletion {
       part.scores = Array.from(logProbs[row], (value) => part.score + value);
       part.ends = this.pieces.begins[this.pieces.last[part.last]];
       const text = part.text.length >= wanted.length ? toText(part.text) : null;
-      if (text === null || !text.trim()) return;
+      if (text === null || !VISIBLE.test(text)) return;
       found.push([part.text, logSumExp(part.scores.filter((_, id) => part.ends[id]))]);
     });
     return found;
