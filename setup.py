@@ -63,7 +63,7 @@ setup(
     package_data={
         "keras_nplm": ["py.typed"],
         "keras_nplm.cli.recipes": ["*.yaml"],
-        "keras_nplm.language_model.presets": ["*/*"],
+        "keras_nplm.language_model.presets": ["*/*", "*/components/*/*"],
         "keras_nplm.serving": ["page/*"],
         "keras_nplm.experiments.records": ["*.json"],
     },

@@ -12,6 +12,7 @@ from keras_nplm.cli.parameters import (
     SEVERAL,
     DataDirectory,
     Given,
+    Switch,
     TextFiles,
     check_left_out,
     flatten,
@@ -101,6 +102,9 @@ class Texts:
     ] = None
     """shares of train, validation and test lines if only --train is given"""
 
+    shuffle: Annotated[Switch, Parameter(show=False)] = False
+    """split the lines of --train at random, not in three runs; equal lines stay together"""
+
     pieces_file: Annotated[str | None, Parameter(metavar="FILE", show=False)] = None
     """trained sentencepiece .model to use instead of training one"""
 
@@ -149,6 +153,7 @@ def open_given_corpus(
         validation=texts.validation,
         test=texts.test,
         fractions=texts.fractions or FRACTIONS,
+        shuffle=texts.shuffle,
         tokenizer=tokenizer,
         normalise=texts.normalise,
         subwords=_choose_subwords(given, texts, named, tokenizer),

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from keras_nplm.language_model.scoring import SentenceScore, TokenScore
     from keras_nplm.models.collectors import Collector
 
-_REFERENCE = "the reference model, a network of the Python language reference"
+_STARTER = "the starter model, which was trained on the Python language reference"
 PresetDirectory = Annotated[
-    str | None, FETCHED, Parameter(name="DIR", help="model directory", show_default=_REFERENCE)
+    str | None, FETCHED, Parameter(name="DIR", help="model directory", show_default=_STARTER)
 ]
 
 
@@ -240,8 +240,8 @@ def complete(
     """Print the most probable next words of a context.
 
     Args:
-        words: model directory, by default the reference model, a network of the Python language
-            reference; and words before the next word, as in "the result of"
+        words: model directory, by default the starter model, which was trained on the Python
+            language reference; and words before the next word, as in "the result of"
         prefix: complete the last, unfinished word of each CONTEXT, as in "the val"
         top_k: number of words per context
     """
@@ -249,7 +249,7 @@ def complete(
     from keras_nplm.language_model.language_model import LanguageModel
 
     directory, contexts = _split_directory(words)
-    model = LanguageModel.load(fetch(directory) if directory else _find_reference())
+    model = LanguageModel.load(fetch(directory) if directory else _find_starter())
     predict = model.complete_prefix if prefix else model.next_words
     return {context: dict(predict(context, top_k)) for context in contexts}
 
@@ -268,14 +268,14 @@ def _split_directory(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...
     return None, words
 
 
-def _find_reference() -> Path:
+def _find_starter() -> Path:
     from keras_nplm.language_model.presets import find_preset
 
     print(
-        "No model directory is given: using the reference model of the Python language reference.",
+        "No model directory is given: using the starter model of the Python language reference.",
         file=sys.stderr,
     )
-    return find_preset("reference")
+    return find_preset("starter")
 
 
 def _print_text(result: dict) -> None:
@@ -308,7 +308,7 @@ def generate(
     """
     from keras_nplm.language_model.language_model import LanguageModel
 
-    model = LanguageModel.load(directory or _find_reference())
+    model = LanguageModel.load(directory or _find_starter())
     text = model.generate(prompt, num_words, seed=seed, temperature=temperature, top_k=top_k)
     whole = _continue_prompt(prompt, text, model.tokenizer)
     return {"prompt": prompt, "text": text, "whole": whole}

@@ -9,6 +9,7 @@ _Command = TypeVar("_Command", bound=Callable[..., dict])
 
 # characters; text with longer words has no spaces between its words, as Chinese
 _LONGEST_MEAN_WORD = 15
+_LARGEST_RATIO = 4 / 3  # of the perplexities of validation and test that need no word
 _MAX_ERROR = 1000  # characters of a printed error, which may quote an argument of any length
 _PRINTERS: dict[Callable[..., dict], Callable[[dict], None]] = {}
 
@@ -79,8 +80,21 @@ def print_splits(result: dict) -> None:
     rows = [_list_cells(result, split) for split in _SPLITS if split in result]
     if rows:
         print_table(_list_header(result), rows)
+    _explain_difference(result)
     directory = result["directory"]
     print(f'the model is in {directory}; next: keras-nplm complete {directory} "a context"')
+
+
+def _explain_difference(result: dict) -> None:
+    """Say why the perplexities of validation and test are far apart, if they are."""
+    perplexities = [result[split]["perplexity"] for split in _SPLITS if split in result]
+    if len(perplexities) < 2 or max(perplexities) <= _LARGEST_RATIO * min(perplexities):
+        return
+    difference = f"{perplexities[1] / perplexities[0] - 1:+.0%}"
+    print(
+        f"test against validation {difference}: the two texts differ; with --train alone, "
+        "--shuffle splits its lines at random"
+    )
 
 
 def _list_header(result: dict) -> list[str]:

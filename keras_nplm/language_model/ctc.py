@@ -51,8 +51,8 @@ class CtcLanguageModel:
     Example:
 
     >>> from keras_nplm import LanguageModel
-    >>> reference = LanguageModel.from_preset("reference")
-    >>> language_model = CtcLanguageModel(reference, alpha=0.5, beta=1.5)
+    >>> starter = LanguageModel.from_preset("starter")
+    >>> language_model = CtcLanguageModel(starter, alpha=0.5, beta=1.5)
     >>> language_model.score_partial_token("val"), language_model.score_partial_token("vbl")
     (0.0, -10.0)
 

@@ -132,7 +132,7 @@ class KenlmModel(Pickled):
     Example:
 
     >>> from keras_nplm.language_model.presets import find_preset
-    >>> model, state, after = KenlmModel(find_preset("reference")), State(), State()
+    >>> model, state, after = KenlmModel(find_preset("starter")), State(), State()
     >>> model.BeginSentenceWrite(state)
     >>> total = model.BaseScore(state, "The", after) + model.BaseScore(after, "value", State())
     >>> is_sum = round(total, 3) == round(model.score("The value", eos=False), 3)

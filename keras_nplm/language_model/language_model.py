@@ -240,10 +240,10 @@ class LanguageModel(Pickled):
 
     @classmethod
     def from_preset(cls, name: str) -> "LanguageModel":
-        """Load a trained model of the package: `"reference"` is the network of `keras-nplm train`,
-        with 2,164 words.
+        """Load a trained model of the package: `"starter"` is what `keras-nplm train` makes of the
+        embedded text, with 1,808 words.
 
-        >>> LanguageModel.from_preset("reference").next_words("The value of", top_k=1)[0][0]
+        >>> LanguageModel.from_preset("starter").next_words("The value of", top_k=1)[0][0]
         'the'
         """
         return cls.load(find_preset(name))
@@ -430,7 +430,7 @@ class LanguageModel(Pickled):
         and unknown words.
 
         >>> from keras_nplm import LanguageModel
-        >>> [scores] = LanguageModel.from_preset("reference").score_tokens(["The valuable"])
+        >>> [scores] = LanguageModel.from_preset("starter").score_tokens(["The valuable"])
         >>> [(score.token, score.order, score.is_unknown) for score in scores]
         [('The', 2, False), ('valuable', 3, True), ('</s>', 4, False)]
         """

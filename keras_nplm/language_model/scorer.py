@@ -52,7 +52,7 @@ class Scorer(Pickled):
     Example:
 
     >>> from keras_nplm import LanguageModel
-    >>> language_model = LanguageModel.from_preset("reference")
+    >>> language_model = LanguageModel.from_preset("starter")
     >>> scorer = language_model.scorer()
     >>> first, state = scorer.score(scorer.begin(), "The value")
     >>> second, state = scorer.score(state, "is")

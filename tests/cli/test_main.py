@@ -292,7 +292,7 @@ def test_an_arpa_model_gets_the_tokenizer_of_its_words(tmp_path, capsys, word, f
     )
 
 
-def test_complete_and_generate_use_the_reference_model(capsys):
+def test_complete_and_generate_use_the_starter_model(capsys):
     contexts = ["The value of the", "If the object is"]
     assert [*json.loads(_run(capsys, "complete", *contexts, "--json"))] == contexts
     words = json.loads(_run(capsys, "complete", "The val", "--prefix", "--top-k", 1, "--json"))[
@@ -301,7 +301,7 @@ def test_complete_and_generate_use_the_reference_model(capsys):
     assert [*words] == ["value"]
     assert main(["generate", "--num-words", "3", "--prompt", "The value"]) == 0
     shown = capsys.readouterr()
-    assert shown.out.startswith("The value ") and "reference model" in shown.err
+    assert shown.out.startswith("The value ") and "starter model" in shown.err
 
 
 def test_accuracy_and_figures_by_order_are_reported_on_request(ngram_directory, text, capsys):

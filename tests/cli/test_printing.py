@@ -80,3 +80,18 @@ def test_all_figures_are_shown_on_request():
     # as in Chinese, where words are not separated
     few_words = {**FIGURES, "words": 100}
     assert "per word" not in format_figures(few_words, with_all=True)
+
+
+def test_validation_and_test_that_are_far_apart_are_explained(capsys):
+    def print_perplexities(validation, test):
+        splits = {"validation": validation, "test": test}
+        figures = {
+            split: {"tokens": 90, "perplexity": perplexity, "bits_per_character": None}
+            for split, perplexity in splits.items()
+        }
+        print_splits({**figures, "directory": "runs/mine"})
+        return capsys.readouterr().out
+
+    assert "test against validation -40%: the two texts differ" in print_perplexities(50, 30)
+    assert "--shuffle splits its lines at random" in print_perplexities(30, 40.5)
+    assert "texts differ" not in print_perplexities(30, 39.9)

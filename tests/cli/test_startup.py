@@ -44,7 +44,7 @@ def test_commands_without_a_network_load_no_tensorflow(tmp_path, text):
     (tmp_path / "nbest.txt").write_text(
         "0 ||| the cat sat ||| lm=-3 ||| -3\n0 ||| cat the ||| lm=-2 ||| -2\n"
     )
-    commands = COMMANDS.format(tmp=tmp_path, preset=find_preset("reference")).strip()
+    commands = COMMANDS.format(tmp=tmp_path, preset=find_preset("starter")).strip()
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM], input=commands, capture_output=True, text=True
     )

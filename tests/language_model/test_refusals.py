@@ -67,7 +67,7 @@ def test_another_boundary_than_that_of_the_training_is_refused(ngram_model):
 
 
 def test_an_unknown_preset_is_refused():
-    with pytest.raises(InputError, match=r"`name` must be one of reference\. Received: '\.\./x'"):
+    with pytest.raises(InputError, match=r"`name` must be one of starter\. Received: '\.\./x'"):
         LanguageModel.from_preset("../x")
 
 

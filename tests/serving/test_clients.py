@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 ROOT = Path(__file__).parents[2]
-SERVED = ROOT / "saved_models" / "reference"
+SERVED = ROOT / "saved_models" / "starter"
 
 
 @pytest.mark.long
@@ -17,7 +17,7 @@ def test_the_rest_requests_have_answers():
         (directory / "README.md").read_text(encoding="utf-8") for directory in (ROOT, SERVED)
     )
     requests = re.findall(
-        r"^curl -d '(.*)' http://localhost:8501/v1/models/reference:predict$", text, re.M
+        r"^curl -d '(.*)' http://localhost:8501/v1/models/starter:predict$", text, re.M
     )
     assert len(requests) == 2
     predict = tf.saved_model.load(SERVED / "1").signatures["serving_default"]

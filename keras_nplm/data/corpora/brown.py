@@ -52,6 +52,11 @@ def read_split(archive: Path, split: str, *, marks: bool = False) -> Iterator[li
         tokens += len(sentence)
 
 
+def read_lines(archive: Path, split: str, *, marks: bool = False) -> Iterator[str]:
+    """Read the sentences of one split as lines: tokens joined by single spaces."""
+    return map(" ".join, read_split(archive, split, marks=marks))
+
+
 def _read_sentences(archive: Path, marks: bool) -> Iterator[list[str]]:
     """Read the sentences of all files in name order: a line holds `word/tag` pairs, a blank line
     ends a paragraph.

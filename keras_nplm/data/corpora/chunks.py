@@ -3,6 +3,7 @@
 import abc
 import contextlib
 import dataclasses
+import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -52,11 +53,19 @@ class TextChunk(Chunk):
 
     ranges: Sequence[Range] = ()
     sentences: tuple[int, int] | None = None  # lines with text: (first, after the last); None: all
+    places: tuple[float, float] | None = None  # lines with `place_line` in [low, high); None: all
 
     def estimate_size(self) -> int:
         return sum(_estimate_bytes(*place) for place in self.ranges)
 
     def lines(self) -> Iterator[str]:
+        lines = self._read_sentences()
+        if self.places is None:
+            return lines
+        low, high = self.places
+        return (line for line in lines if line and low <= place_line(line) < high)
+
+    def _read_sentences(self) -> Iterator[str]:
         (first, stop), number = self.sentences or (0, None), 0
         for line in itertools.chain.from_iterable(itertools.starmap(read_range, self.ranges)):
             if number == stop:
@@ -70,11 +79,18 @@ class TextChunk(Chunk):
         return [
             *([display_url(path), *place] for path, *place in self.ranges),
             list(self.sentences or []),
+            *([list(self.places)] if self.places else []),
         ]
 
     def with_paths(self, change: Callable[[str], str]) -> "TextChunk":
         ranges = tuple((change(path), start, stop) for path, start, stop in self.ranges)
         return dataclasses.replace(self, ranges=ranges)
+
+
+def place_line(line: str) -> float:
+    """Return a number in [0, 1) that looks random, and is the same for equal lines."""
+    digest = hashlib.blake2b(line.encode(), digest_size=6).digest()
+    return int.from_bytes(digest) / (1 << 48)
 
 
 def cut_files(paths: Sequence[Path]) -> list[TextChunk]:

@@ -10,7 +10,13 @@ from pathlib import Path
 
 from keras_nplm.data.corpora import brown, python_reference
 from keras_nplm.data.corpora.chunks import cut_files
-from keras_nplm.data.corpora.text_files import LineSplit, TextSplit, expand_patterns, split_by_lines
+from keras_nplm.data.corpora.text_files import (
+    LineSplit,
+    TextSplit,
+    expand_patterns,
+    split_at_random,
+    split_by_lines,
+)
 from keras_nplm.data.corpus import FRACTIONS, SPLITS, Corpus
 from keras_nplm.data.prepared_corpus import open_prepared_corpus
 from keras_nplm.data.resampling import check_share
@@ -34,6 +40,7 @@ def open_corpus(
     validation: Sequence[str] = (),
     test: Sequence[str] = (),
     fractions: tuple[float, float, float] = FRACTIONS,
+    shuffle: bool = False,
     tokenizer: str | Tokenizer = "words",
     normalise: Sequence[str] = (),
     subwords: SubwordOptions | None = None,
@@ -53,6 +60,7 @@ def open_corpus(
             by lines. An epoch has the share c in (0, 1] of its n-grams; see `keras_nplm.Resampled`.
         validation, test: text files or globs.
         fractions: shares of the lines for train, validation and test.
+        shuffle: split the lines at random, not in three runs. Equal lines fall into one split.
         tokenizer: `"words"` or `"whitespace"`, for text files and TFDS sets; or `"characters"`,
             `"sentencepiece"` or `"bytes"`, for any corpus. Or a registered `Tokenizer`.
         normalise: normalisation steps for the tokens of any corpus: `"lower"`, `"numbers"`,
@@ -71,7 +79,8 @@ def open_corpus(
     Example:
 
     >>> next(open_corpus("python_reference", normalise=["lower"]).sentences("train"))
-    ['the', '"', 'assert', '"', 'statement']
+    ['assert', 'statements', 'are', 'a', 'convenient', 'way', 'to', 'insert', 'debugging', \
+'assertions', 'into', 'a', 'program', ':']
     """
     chosen = add_steps(tokenizer, normalise)
     if subwords is not None and not chosen.is_trained:
@@ -81,10 +90,13 @@ def open_corpus(
             "`--tokenizer sentencepiece`."
         )
     named = train or resample or validation or test
+    if shuffle and (validation or test or not train):
+        fix = "name --train alone, or leave it out."
+        raise InputError(f"`--shuffle` splits the lines of --train. Fix: {fix}")
     if not named and (is_remote(name) or os.path.isdir(name)) and name not in _NAMES:
         return open_prepared_corpus(fetch(name), chosen.name, subwords)
     if train or resample:
-        corpus = _open_text(train, resample, validation, test, fractions, chosen.name)
+        corpus = _open_text(train, resample, validation, test, fractions, shuffle, chosen.name)
     elif named:
         raise InputError(
             "--validation and --test need --train. Fix: name the text files to train on."
@@ -108,18 +120,18 @@ def _open_named(name: str, tokenizer: Tokenizer, data_dir: str | None) -> Corpus
         archive = brown.find_archive(data_dir)
         marks = name == "brown/marks"
         stored = "whitespace"
-        read = functools.partial(brown.read_split, archive, marks=marks)
+        read = functools.partial(brown.read_lines, archive, marks=marks)
     else:
         raise InputError(
             "`corpus` must be python_reference, brown, brown/marks, tfds:NAME or a directory "
             "written by `prepare`. "
             f"Received: {name!r}. Fix: choose one of these, or name text files with --train."
         )
-    if tokenizer.tokens_are_words:  # its words are already apart
+    if tokenizer.tokens_are_words:  # each text has one kind of words
         tokenizer = get_tokenizer(stored).with_steps(tokenizer.steps)
     # subwords are made of lines
-    split_line = _drop_blank_line if tokenizer.is_trained else tokenizer.split_apart
-    lines = {split: lambda split=split: map(" ".join, read(split)) for split in SPLITS}
+    split_line = _drop_blank_line if tokenizer.is_trained else tokenizer.split
+    lines = {split: functools.partial(read, split) for split in SPLITS}
     return Corpus(
         name, tokenizer.name, {split: LineSplit(lines[split], split_line) for split in SPLITS}
     )
@@ -135,6 +147,7 @@ def _open_text(
     validation: Sequence[str],
     test: Sequence[str],
     fractions: tuple[float, float, float],
+    shuffle: bool,
     tokenizer: str,
 ) -> Corpus:
     """Open text files.
@@ -155,8 +168,10 @@ def _open_text(
             "--train by lines."
         )
     elif paths:
-        splits = split_by_lines(paths, fractions, tokenizer)
-        names = [_describe_files(paths), *names, "split", *map(str, fractions)]
+        split = split_at_random if shuffle else split_by_lines
+        splits = split(paths, fractions, tokenizer)
+        how = "split at random" if shuffle else "split"
+        names = [_describe_files(paths), *names, how, *map(str, fractions)]
     else:
         raise InputError(
             "Text of --resample is not split by lines. Fix: name --train, or --validation and "

@@ -17,7 +17,7 @@ from keras_nplm.data.corpora.chunks import (
     read_range,
     run_task,
 )
-from keras_nplm.data.corpus import Corpus
+from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
@@ -127,10 +127,7 @@ def split_by_lines(
     """Split files into three runs of lines: the first for training, the next for validation, the
     last for test.
     """
-    if not (all(fraction > 0 for fraction in fractions) and abs(sum(fractions) - 1) <= 1e-6):
-        raise InputError(
-            f"`fractions` must be three positive numbers that sum to 1. Received: {fractions}."
-        )
+    _check_fractions(fractions)
     chunks = cut_files(paths)
     counts, _ = run_task(SentenceCounter, [(chunk,) for chunk in chunks], "Counting lines")
     ends = list(itertools.accumulate(counts))
@@ -148,6 +145,30 @@ def split_by_lines(
         split: TextSplit(_select_chunks(chunks, ends, *bound), tokenizer)
         for split, bound in bounds.items()
     }
+
+
+def split_at_random(
+    paths: Sequence[Path], fractions: tuple[float, float, float], tokenizer: str
+) -> dict[str, TextSplit]:
+    """Split files by lines that are chosen at random: by the digest of each line.
+
+    So equal lines fall into one split, and no memory depends on the size of the text. Documents
+    are torn apart: blank lines are left out.
+    """
+    _check_fractions(fractions)
+    chunks = cut_files(paths)
+    bounds = [0.0, fractions[0], fractions[0] + fractions[1], 1.0]
+    return {
+        split: TextSplit([dataclasses.replace(chunk, places=part) for chunk in chunks], tokenizer)
+        for split, part in zip(SPLITS, itertools.pairwise(bounds), strict=True)
+    }
+
+
+def _check_fractions(fractions: tuple[float, float, float]) -> None:
+    if not (all(fraction > 0 for fraction in fractions) and abs(sum(fractions) - 1) <= 1e-6):
+        raise InputError(
+            f"`fractions` must be three positive numbers that sum to 1. Received: {fractions}."
+        )
 
 
 def _select_chunks(

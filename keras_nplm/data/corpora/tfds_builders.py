@@ -14,7 +14,7 @@ from keras_nplm.data.corpus import SPLITS
 
 
 class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[call-arg]
-    """One tokenised sentence an example, in the order of the text."""
+    """One sentence an example, in the order of the text."""
 
     VERSION = tfds.core.Version("1.0.0")
     DESCRIPTION = ""
@@ -23,16 +23,14 @@ class _SentenceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     def _info(self) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(
             description=self.DESCRIPTION,
-            features=tfds.features.FeaturesDict(
-                {"text": tfds.features.Text(doc="tokens joined by single spaces")}
-            ),
+            features=tfds.features.FeaturesDict({"text": tfds.features.Text(doc="a sentence")}),
             license=self.LICENSE,
             disable_shuffling=True,
         )
 
-    def _generate_examples(self, sentences: Iterable[list[str]]) -> Iterator[tuple[int, dict]]:
+    def _generate_examples(self, sentences: Iterable[str]) -> Iterator[tuple[int, dict]]:
         for number, sentence in enumerate(sentences):
-            yield number, {"text": " ".join(sentence)}
+            yield number, {"text": sentence}
 
 
 class Brown(_SentenceBuilder):
@@ -42,9 +40,8 @@ class Brown(_SentenceBuilder):
     """
 
     DESCRIPTION = (
-        "The Brown corpus, one tokenised sentence an example, with the split of "
-        "Bengio "
-        "et al. (2003)."
+        "The Brown corpus, one sentence an example, its tokens joined by single spaces, with the "
+        "split of Bengio et al. (2003)."
     )
     LICENSE = "Non-commercial use; redistribution permitted by the copyright holder."
     BUILDER_CONFIGS = [
@@ -62,7 +59,7 @@ class Brown(_SentenceBuilder):
         archive = Path(dl_manager.download(brown.URL))
         marks = self.builder_config.name == "marks"
         return {
-            split: self._generate_examples(brown.read_split(archive, split, marks=marks))
+            split: self._generate_examples(brown.read_lines(archive, split, marks=marks))
             for split in SPLITS
         }
 
@@ -70,7 +67,8 @@ class Brown(_SentenceBuilder):
 class PythonReference(_SentenceBuilder):
     """The Python Language Reference: see `keras_nplm.data.corpora.python_reference.read_split`."""
 
-    DESCRIPTION = "The Python Language Reference, one tokenised sentence an example."
+    VERSION = tfds.core.Version("2.0.0")
+    DESCRIPTION = "The Python Language Reference, one sentence an example, without markup."
     LICENSE = "Python Software Foundation License Version 2"
     BUILDER_CONFIGS = [
         tfds.core.BuilderConfig(

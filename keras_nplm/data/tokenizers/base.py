@@ -154,10 +154,6 @@ class Tokenizer(abc.ABC):
         """Split a line that is a sentence: a blank line has no tokens."""
         return self.split(line)
 
-    def split_apart(self, line: str) -> list[str]:
-        """Split a line in which spaces separate words and marks already, as in the Brown corpus."""
-        return self.split(line)
-
     def split_beginning(self, text: str) -> list[str]:
         """Split the beginning of a line, such as a prompt: white space at its end counts.
 

@@ -39,9 +39,6 @@ class WordTokenizer(Tokenizer):
     def split(self, line: str) -> list[str]:
         return self.normalise(split_words(line))
 
-    def split_apart(self, line: str) -> list[str]:
-        return self.normalise(split_fields(line))
-
     def build_split_graph(self) -> Callable[[Any], Any]:
         import tensorflow as tf
 

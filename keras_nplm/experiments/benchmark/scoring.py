@@ -2,7 +2,7 @@
 
 PyTorch scores with the full softmax. KenLM scores the test text with the Kneser-Ney model that is
 measured beside it, read from its ARPA file. Then decoders: 256 hypotheses, or one, are extended by
-a word at a time, with KenLM by `BaseScore`. The reference model of the package is scored as if it
+a word at a time, with KenLM by `BaseScore`. The network of the starter model is scored as if it
 were self-normalised.
 """
 
@@ -21,6 +21,7 @@ from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Settings, declare_sp
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, Work, is_installed
 from keras_nplm.experiments.benchmark.networks import NCE, PAPER, VOCABULARY_SIZE
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.models.base import find_network
 from keras_nplm.models.networks.self_normalised import SelfNormalised
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney, write_arpa
 from keras_nplm.training.build import build_model
@@ -97,19 +98,21 @@ def _build_decoder_group(vocabulary: Vocabulary, text: np.ndarray, arpa: Path) -
     ids = vocabulary.encode(words).reshape(_HYPOTHESES, _STEPS).T
     language_model = LanguageModel(build_model(NCE, len(vocabulary)), vocabulary, "whitespace")
     scorer = language_model.scorer(self_normalised=True)
-    reference = LanguageModel.from_preset("reference").scorer(self_normalised=True)
+    starter = LanguageModel.from_preset("starter")
+    starter_network = LanguageModel.of(find_network(starter.model), starter.codec)
+    starter_scorer = starter_network.scorer(self_normalised=True)
     state = scorer.begin()
     contexts = np.tile(np.frombuffer(state, np.int32), (_HYPOTHESES, 1))
     batch = _extend(scorer.score_batch, [state] * _HYPOTHESES, columns, size)
     arrays = _extend(scorer.score_ids, contexts, ids, size)
     one_word = _extend(scorer.score, state, words, size)
-    reference_word = _extend(reference.score, reference.begin(), words, size)
+    starter_word = _extend(starter_scorer.score, starter_scorer.begin(), words, size)
     name = f"self-normalised, {_HYPOTHESES} hypotheses"
     return [
         Contender(name, batch),
         Contender(f"{name}, arrays of ids", arrays),
         Contender("self-normalised, one word", one_word),
-        Contender("reference, one word", reference_word),
+        Contender("starter network, one word", starter_word),
         Process(
             f"KenLM, {_HYPOTHESES} hypotheses",
             f"{peers.__name__}:build_kenlm_states",

@@ -1,12 +1,12 @@
-"""Trained models of the package, model directories without corpus: `reference` is the network of
-`keras-nplm train`.
+"""Trained models of the package, model directories without corpus: `starter` is what
+`keras-nplm train` makes of the embedded text.
 """
 
 from pathlib import Path
 
 from keras_nplm.io.errors import check_argument
 
-PRESETS = ("reference",)
+PRESETS = ("starter",)
 
 
 def find_preset(name: str) -> Path:

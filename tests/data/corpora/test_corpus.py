@@ -2,14 +2,20 @@
 
 import hashlib
 import itertools
+import pydoc_data.topics
+import re
+import subprocess
+import sys
 import types
 import urllib.error
 import urllib.request
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
 from keras_nplm import InputError, Vocabulary, open_corpus
+from keras_nplm.data.corpora import chunks, python_reference
 from keras_nplm.data.corpora.download import download_file
 from keras_nplm.data.corpus import SPLITS
 
@@ -22,7 +28,7 @@ def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkey
     assert not list(tmp_path.iterdir()) and capfd.readouterr() == ("", "")
     tokens = {split: sum(map(len, found)) for split, found in sentences.items()}
     assert (
-        55_000 < sum(tokens.values()) < 80_000
+        40_000 < sum(tokens.values()) < 60_000
         and 0.75 < tokens["train"] / sum(tokens.values()) < 0.9
     )
     long = {
@@ -31,6 +37,44 @@ def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkey
     # no paragraph is in both
     for one, two in (("train", "validation"), ("train", "test"), ("validation", "test")):
         assert len(long[one] & long[two]) <= 0.01 * len(long[two])
+
+
+def test_the_default_corpus_holds_sentences_without_markup():
+    lines = [line for split in SPLITS for line in python_reference.read_split(split)]
+    assert not [line for line in lines if re.search(r"""[*"=`|<>{}\[\]\\]|::|\.\.\.\w""", line)]
+    assert not [line for line in lines if not re.search(r"[.!?:][)”’]*$", line)]
+
+
+def test_the_markup_of_later_versions_of_python_is_removed_too(monkeypatch):
+    text = """\
+The ``del`` statement
+*******************
+
+Deletion is *recursively* defined, see `Names`.  In **all** cases [1]:
+
+   del_stmt ::= "del" target_list
+
+   del x, y
+
+* A name that is "unbound" raises a "NameError".
+
++---+
+| a |
++---+
+"""
+    monkeypatch.setattr(pydoc_data.topics, "topics", {"the del statement": text})
+    assert list(python_reference.read_split("train")) == [
+        "Deletion is recursively defined, see Names.",
+        "In all cases:",
+        "A name that is unbound raises a NameError.",
+    ]
+
+
+def test_the_default_corpus_is_printed_one_sentence_per_line():
+    command = [sys.executable, "-m", "keras_nplm.data.corpora.python_reference"]
+    printed = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
+    expected = [line for split in SPLITS for line in python_reference.read_split(split)]
+    assert (printed.stdout.splitlines(), printed.stderr) == (expected, "")
 
 
 def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):
@@ -47,6 +91,33 @@ def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):
         open_corpus(resample=[(0.5, web)])
     corpus = open_corpus(resample=[(0.5, web)], validation=news, test=news)
     assert corpus.splits["train"].shares == ((1, 0.5),)
+
+
+def test_lines_are_split_at_random_wherever_the_text_is_cut(tmp_path, monkeypatch):
+    lines = [f"line {i}" for i in range(4000)]
+    names = [str(tmp_path / "a"), str(tmp_path / "b")]
+    Path(names[0]).write_text("\n".join([*lines[:3000], "", "line 7"]))
+    Path(names[1]).write_text("\n".join([*lines[3000:], "line 7"]))
+    corpus = open_corpus(train=names, shuffle=True)
+    sentences = {split: [" ".join(line) for line in corpus.sentences(split)] for split in SPLITS}
+    assert sorted(itertools.chain(*sentences.values())) == sorted([*lines, "line 7", "line 7"])
+    assert 3100 < len(sentences["train"]) < 3300 and 340 < len(sentences["test"]) < 460
+    # in the order of the text; equal lines are together
+    numbers = [int(line.split()[1]) for line in sentences["train"] if line != "line 7"]
+    assert numbers == sorted(numbers)
+    assert sorted(found.count("line 7") for found in sentences.values()) == [0, 0, 3]
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 500)
+    cut = open_corpus(train=names, shuffle=True)
+    for split in SPLITS:
+        assert [" ".join(line) for line in cut.sentences(split)] == sentences[split]
+
+
+def test_only_lines_of_train_are_shuffled(tmp_path):
+    (tmp_path / "a").write_text("a b\n" * 9)
+    files = [str(tmp_path / "a")]
+    for options in ({}, {"train": files, "validation": files, "test": files}):
+        with pytest.raises(InputError, match="`--shuffle` splits the lines of --train. Fix: name"):
+            open_corpus(shuffle=True, **options)
 
 
 @pytest.mark.parametrize(

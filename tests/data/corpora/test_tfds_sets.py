@@ -14,7 +14,7 @@ from keras_nplm.data.corpus import SPLITS
 
 
 def test_a_tfds_set_gives_the_sentences_of_its_builder():
-    corpus = open_corpus("tfds:python_reference", tokenizer="whitespace")
+    corpus = open_corpus("tfds:python_reference")
     for split in SPLITS:
         assert list(corpus.sentences(split)) == list(open_corpus().sentences(split))
 
