@@ -22,7 +22,7 @@ from keras_nplm.cli.parameters import (
     flatten,
     integer,
 )
-from keras_nplm.cli.printing import printed_by
+from keras_nplm.cli.printing import name_component, printed_by
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.fields import Option, check_values
 from keras_nplm.models.ngrams.approximation import MIN_EXPECTED_COUNT, ORDER
@@ -116,8 +116,7 @@ def _print_page(result: dict) -> None:
 
 def _describe_contents(file: str, facts: dict) -> str:
     """Return a sentence on what a LiteRT or ONNX file holds."""
-    is_alone = "perplexity_of_mixture" in facts
-    sentence = f"{file} holds the network" + " alone" * is_alone
+    sentence = f"{file} holds {_name_content(facts)}"
     if facts["quantised"]:
         sentence += " in 8 bits"
     if facts["perplexity"]:
@@ -126,6 +125,15 @@ def _describe_contents(file: str, facts: dict) -> str:
     if facts.get("perplexity_of_mixture"):
         sentence += f"; the mixture has {_format_perplexities(facts['perplexity_of_mixture'])}"
     return sentence
+
+
+def _name_content(facts: dict) -> str:
+    if facts["content"] == "mixture":
+        components = ", ".join(name_component(kind) for kind in facts["components"])
+        return f"the mixture ({components})"
+    if facts["content"] == "n-grams":
+        return "the n-gram model"
+    return "the network alone" if "perplexity_of_mixture" in facts else "the network"
 
 
 def _format_perplexities(perplexities: dict) -> str:
@@ -161,6 +169,7 @@ def export(
     quantise: Switch = False,
     runtime: Annotated[InputFile | None, FETCHED, Parameter(show_default=_FROM_NETWORK)] = None,
     signature: Signature = None,
+    network_alone: Switch = False,
     text: Annotated[TextFiles, Parameter(group=_GROUP, show_default="the training text")] = (),
     arpa: ArpaFlags = NONE_GIVEN,
 ) -> dict:
@@ -170,26 +179,29 @@ def export(
 
     Args:
         target: directory of the SavedModel's versions or of the web page, or the file to write
-        format: file format: saved-model or arpa of any model; page, litert, onnx or word2vec of a
-            network
+        format: file format: saved-model or arpa of any model; page, litert or onnx of a network, of
+            n-grams in back-off form, or of a mixture of them; word2vec of a network
         top_k: saved-model: number of suggested words
         max_text_length: saved-model: longest text that is scored, and most bytes that are read of a
             context
-        quantise: page, litert and onnx: 8-bit matrices, a quarter of the size, perplexity within
-            0.1%
+        quantise: page, litert and onnx: 8-bit matrices of the network, a quarter of their size,
+            perplexity within 0.1%
         runtime: page: file written by `npm pack onnxruntime-web@1.30.0`, so that the page needs no
             network
         signature: litert and onnx: ids of contexts to ln P of each next word, or ids of whole texts
             to -ln P, the nll that sherpa-onnx reads
+        network_alone: page, litert and onnx: leave out the n-grams of a mixture; the file is
+            smaller
         text: text files or globs whose n-grams are listed, or - for standard input
     """
     from keras_nplm.io.remote import open_output, open_output_file
 
     chosen = _choose_format(target, format)
     serving = {"top_k": top_k, "max_text_length": max_text_length}
+    graph = {"quantise": quantise, "network_alone": network_alone}
     _check_owned(chosen, ("saved-model",), serving)
     _check_owned(chosen, ("page",), {"runtime": runtime})
-    _check_owned(chosen, ("litert", "onnx", "page"), {"quantise": quantise})
+    _check_owned(chosen, ("litert", "onnx", "page"), graph)
     _check_owned(chosen, ("litert", "onnx"), {"signature": signature})
     _check_owned(chosen, ("arpa",), {"text": text, **arpa})
     if chosen == "saved-model":
@@ -197,13 +209,14 @@ def export(
             return _export_saved_model(directory, path, top_k, max_text_length)
     if chosen == "page":
         with open_output(target) as path:
-            return _export_page(directory, path, runtime, quantise)
+            return _export_page(directory, path, {**graph, "runtime": runtime})
     with open_output_file(target) as path:
         if chosen == "arpa":
             return _export_arpa(directory, path, text, ArpaOptions(**arpa))
         if chosen == "word2vec":
             return _export_word_vectors(directory, path)
-        return _export_graph(directory, path, chosen, quantise, signature or "log_probs")
+        options = {**graph, "signature": signature or "log_probs"}
+        return _export_graph(directory, path, chosen, options)
 
 
 def _choose_format(target: str, wanted: Format | None) -> Format:
@@ -259,7 +272,7 @@ def _export_saved_model(
     return _describe("saved-model", [written])
 
 
-def _export_page(directory: str, target: Path, runtime: str | None, quantise: bool) -> dict:
+def _export_page(directory: str, target: Path, options: dict) -> dict:
     from keras_nplm.io.paths import check_output_path
     from keras_nplm.language_model.directory import read_config, read_metrics
     from keras_nplm.language_model.language_model import LanguageModel
@@ -267,25 +280,23 @@ def _export_page(directory: str, target: Path, runtime: str | None, quantise: bo
     check_output_path(target)
     language_model = LanguageModel.load(directory)
     from keras_nplm.serving import export_page
-    from keras_nplm.serving.web_page import RUNTIME_VERSION
+    from keras_nplm.serving.web_page import RUNTIME_VERSION, read_facts
 
     written = export_page(
         language_model,
         target,
-        runtime=runtime,
-        quantise=quantise,
         config=read_config(Path(directory)),
         metrics=read_metrics(Path(directory), missing_ok=True),
+        **options,
     )
     result: dict[str, Any] = _describe("page", [written])
-    result["needs_network"] = runtime is None
+    result["contents"] = read_facts(written)
+    result["needs_network"] = options["runtime"] is None
     result["runtime_version"] = RUNTIME_VERSION
     return result
 
 
-def _export_graph(
-    directory: str, target: Path, format: Format, quantise: bool, signature: str
-) -> dict:
+def _export_graph(directory: str, target: Path, format: Format, options: dict) -> dict:
     from keras_nplm.io.files import read_json
     from keras_nplm.io.paths import check_output_path
     from keras_nplm.language_model.directory import read_metrics
@@ -298,7 +309,7 @@ def _export_graph(
 
     export = export_litert if format == "litert" else export_onnx
     metrics = read_metrics(Path(directory), missing_ok=True)
-    files = export(language_model, target, quantise=quantise, signature=signature, metrics=metrics)
+    files = export(language_model, target, **options, metrics=metrics)
     result = _describe(format, files)
     result["contents"] = read_json(name_facts_file(target))
     return result

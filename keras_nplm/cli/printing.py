@@ -67,6 +67,11 @@ _TITLES = {
 KNESER_NEY = "Kneser-Ney"
 
 
+def name_component(kind: str) -> str:
+    """Return what users call a kind of model."""
+    return _TITLES.get(kind, kind)
+
+
 def print_splits(result: dict) -> None:
     """Print weights of a mixture, a table of validation and test, and a command to try next."""
     # `train` estimates the n-gram model itself

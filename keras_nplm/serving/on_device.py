@@ -1,7 +1,7 @@
 """Export to LiteRT and ONNX for phones and other runtimes: ids in, log-probabilities out."""
 
-import functools
 import logging
+import math
 import os
 import sys
 import tempfile
@@ -13,18 +13,21 @@ import tensorflow as tf
 
 from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path
 from keras_nplm.data.ids import EOS_ID
-from keras_nplm.io.errors import InputError, RunError, check_argument, import_extra, summarize_error
+from keras_nplm.io.errors import (
+    InputError,
+    RunError,
+    check_argument,
+    drop_fix,
+    import_extra,
+    summarize_error,
+)
 from keras_nplm.io.files import replace_file, write_json
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.layers.heads.energy import EnergyHead
-from keras_nplm.layers.pointer import CopyScores
-from keras_nplm.layers.scores import LinearScores
-from keras_nplm.models.base import NextWordModel, find_network
+from keras_nplm.models.base import Network, NextWordModel, find_network
 from keras_nplm.models.mixture import Mixture
-from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.models.networks.hybrid_network import HybridNetwork
+from keras_nplm.serving.device_graphs import NGRAM_SCOPE, build_device_graph
 from keras_nplm.serving.file_facts import (
     add_to_litert,
     add_to_onnx,
@@ -34,94 +37,47 @@ from keras_nplm.serving.file_facts import (
     find_perplexities,
     name_facts_file,
 )
-from keras_nplm.serving.graphs import NetworkGraph
+from keras_nplm.serving.graph_model import GraphModel
 
-TILE_WORDS = 1 << 12  # whose logits are computed at a time
+MAX_BYTES = (1 << 31) - (1 << 20)  # of arrays: a file has at most 2 GiB
 
 
-@functools.singledispatch
-def find_device_network(model: NextWordModel) -> ContextNetwork:
-    """Return the network of a model that a file for devices holds.
+def choose_model(model: NextWordModel, network_alone: bool) -> tuple[NextWordModel, GraphModel]:
+    """Return the model that a file for devices holds, and its graph: the whole model if it can.
+
+    Of a mixture with parts that such a file cannot hold it is the network. `network_alone`: of any
+    mixture.
 
     Raises:
-        InputError: such files cannot hold models of this class.
+        InputError: such files can hold neither the model nor a network of it.
     """
-    raise _refuse_model(model)
-
-
-@find_device_network.register(ContextNetwork)
-def _find_itself(model: ContextNetwork) -> ContextNetwork:
-    return model
-
-
-@find_device_network.register(HybridNetwork)
-def _refuse_network_with_inputs(model: HybridNetwork) -> ContextNetwork:
-    raise _refuse_model(model)
-
-
-@find_device_network.register(Mixture)
-def _find_network_of_mixture(model: Mixture) -> ContextNetwork:
-    network = find_network(model)
-    if network is None or isinstance(network, HybridNetwork):
-        raise _refuse_model(model)
-    print(
-        "The file holds the network alone, without the other models of the mixture.",
-        file=sys.stderr,
-    )
-    return network
-
-
-def _refuse_model(model: NextWordModel) -> InputError:
-    return InputError(
-        f"LiteRT and ONNX files can hold an NPLM only. Received: {type(model).__name__}. "
-        "Fix: export this model as a SavedModel."
-    )
-
-
-class DeviceGraph(NetworkGraph):
-    """A network as a graph whose ln P of a target needs no branch, no loop and no second copy of
-    the kernel.
-    """
-
-    def output_log_prob(self, context_ids: tf.Tensor, output_ids: tf.Tensor) -> tf.Tensor:
-        scores = self.network.scores(context_ids)
-        copies = None
-        if isinstance(scores, CopyScores):
-            copies = scores.copies
-            scores = scores.scores
-        if not isinstance(scores, LinearScores):
-            return tf.gather(self.next_log_probs(context_ids), output_ids, batch_dims=1)
-        logit, log_z = _compute_in_tiles(scores, output_ids)
-        if copies is None:
-            return logit - log_z
-        return copies.add_to_logit(logit, output_ids) - copies.add_to_normaliser(log_z)
-
-
-def _compute_in_tiles(scores: LinearScores, output_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return y of one output per context and ln Z, float [B] each, from tiles of the logits."""
-    logit = tf.zeros_like(scores.features[:, 0])
-    log_z_of_tiles = []
-    for first in range(0, scores.bias.shape[0], TILE_WORDS):
-        rows = slice(first, first + TILE_WORDS)
-        kernel = tf.concat([block.value[rows] for block in scores.kernels], axis=1)
-        bias = scores.bias.value[rows]
-        logits = tf.matmul(scores.features, kernel, transpose_b=True) + bias
-        log_z_of_tiles.append(tf.reduce_logsumexp(logits, axis=1, keepdims=True))
-        places = tf.clip_by_value(output_ids - first, 0, bias.shape[0] - 1)
-        is_in_tile = output_ids == first + places
-        logit = tf.where(is_in_tile, tf.gather(logits, places, batch_dims=1), logit)
-    log_z = tf.reduce_logsumexp(tf.concat(log_z_of_tiles, axis=1), axis=1, keepdims=True)
-    return logit, log_z[:, 0]
+    network = find_network(model) if isinstance(model, Network | Mixture) else None
+    refused = ""
+    if not network_alone:
+        try:
+            return model, build_device_graph(model)
+        except InputError as error:
+            if network is None:
+                raise
+            refused = drop_fix(error)
+    if network is None:
+        raise InputError(
+            "`network_alone` must be False but for a mixture with one network. "
+            f"Received: True and {type(model).__name__}. Fix: leave it out."
+        )
+    graph = build_device_graph(network)
+    if refused:
+        print(f"{refused} The file holds the network alone.", file=sys.stderr)
+    return network, graph
 
 
 class DeviceFunction(tf.Module):
-    """A function of a network with operations that LiteRT and ONNX have.
+    """A function of a language model with operations that LiteRT and ONNX have.
 
     Attributes:
         signature_name: the value of `signature` that chooses it.
         documentation: the meaning of each input and output.
         sizes: the names of the dimensions that may have any size, by place.
-        source: the network in Python.
         function: the TensorFlow function.
         inputs: the shape, dtype and name of each input.
         compute: function from the inputs to the outputs by name.
@@ -132,10 +88,9 @@ class DeviceFunction(tf.Module):
     sizes: ClassVar[Mapping[int, str]]
     compute: Callable[..., dict[str, tf.Tensor]]
 
-    def __init__(self, network: ContextNetwork, codec: TextCodec):
+    def __init__(self, model: GraphModel, codec: TextCodec):
         super().__init__(name="keras_nplm")
-        self.source = network
-        self.model = DeviceGraph(_copy_for_devices(network))
+        self.model = model
         self.first_context = codec.first_context(self.model.order)
         self.predicts_end = codec.predicts_end
         self.inputs = self.specify_inputs()
@@ -201,6 +156,8 @@ class TextScores(DeviceFunction):
         # also in place of the padding
         targets = tf.where(places < lengths, tf.pad(ids, [[0, 0], [0, 1]]), EOS_ID)
         first_contexts = tf.tile(self.first_context[None], [number, 1])
+        is_valid = (targets >= 0) & (targets < self.model.vocabulary_size)
+        targets = tf.clip_by_value(targets, 0, self.model.vocabulary_size - 1)
         paths = tf.concat([first_contexts, targets], axis=1)
         ngrams = tf.gather(paths, places[:, None] + tf.range(order), axis=1)
         ngrams = tf.reshape(ngrams, [-1, order])
@@ -208,7 +165,6 @@ class TextScores(DeviceFunction):
         log_prob = tf.reshape(log_prob, [number, length + 1])
         num_predicted = lengths + int(self.predicts_end)
         nll = -tf.reduce_sum(tf.where(places < num_predicted, log_prob, 0.0), axis=1)
-        is_valid = (targets >= 0) & (targets < self.model.vocabulary_size)
         return {"nll": tf.where(tf.reduce_all(is_valid, axis=1), nll, float("nan"))}
 
 
@@ -223,9 +179,14 @@ def export_litert(
     *,
     quantise: bool = False,
     signature: str = "log_probs",
+    network_alone: bool = False,
     metrics: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Export an NPLM as a LiteRT (TensorFlow Lite) file, with one of two signatures.
+    """Export an NPLM or a mixture as a LiteRT (TensorFlow Lite) file, with one of two signatures.
+
+    The file holds an NPLM, an n-gram model in back-off form such as Kneser-Ney, or a mixture of
+    them. Of a mixture with other parts, such as a cache, it holds the network. With `network_alone`
+    it holds the network of any mixture, which is smaller and answers sooner.
 
     `"log_probs"`: `context_ids` int32 [B, n-1] to `log_probs` float32 [B, |V|], in nats.
 
@@ -243,14 +204,18 @@ def export_litert(
     context length, special ids, tokenizer, inputs and outputs. The file has the same JSON as the
     entry `keras_nplm` of its metadata.
 
-    `quantise` stores matrices in 8 bits (dynamic-range quantisation), a quarter of the size. In two
-    trained networks perplexity changed by less than 0.1%. `metrics` is the content of
-    `metrics.json`, for the perplexity of the model. That of a mixture's network is measured on the
-    held-out splits of `language_model.corpus`. Returns the files written.
+    `quantise` stores the network's matrices in 8 bits (dynamic-range quantisation), a quarter of
+    their size. In two trained networks perplexity changed by less than 0.1%.
+
+    `metrics` is the content of `metrics.json`, for the perplexity of the model. That of a mixture's
+    network is measured on the held-out splits of `language_model.corpus`. Returns the files
+    written.
     """
     target = Path(target)
-    module = _build_module(language_model, target, signature)
-    facts = _describe_file(language_model, module, target, "litert", quantise, metrics or {})
+    written, module = _build_module(language_model, target, signature, network_alone)
+    facts = _describe_file(
+        language_model, written, module, target, "litert", quantise, metrics or {}
+    )
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
         [module.function.get_concrete_function()], module
     )
@@ -273,21 +238,23 @@ def export_onnx(
     *,
     quantise: bool = False,
     signature: str = "log_probs",
+    network_alone: bool = False,
     metrics: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Export an NPLM as an ONNX file, as `export_litert` does; the extra `onnx` must be
-    installed.
+    """Export an NPLM or a mixture as an ONNX file, as `export_litert` does.
+
+    The extra `onnx` must be installed.
 
     The facts of `NAME.onnx.json` are in the file's `metadata_props`, too: text as it is, other
     values as JSON.
     """
     target = Path(target)
-    module = _build_module(language_model, target, signature)
+    written, module = _build_module(language_model, target, signature, network_alone)
     tf2onnx = import_extra("tf2onnx", "onnx", "The ONNX export")
     if quantise:
         # before the conversion, which takes seconds
         import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX")
-    facts = _describe_file(language_model, module, target, "onnx", quantise, metrics or {})
+    facts = _describe_file(language_model, written, module, target, "onnx", quantise, metrics or {})
     converted, _ = tf2onnx.convert.from_function(module.function, module.inputs, opset=18)
     add_to_onnx(converted, facts)
     data = _quantise_onnx(converted) if quantise else converted.SerializeToString()
@@ -302,26 +269,43 @@ def _quantise_onnx(converted: Any) -> bytes:
     try:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, "8-bit.onnx")
-            quantisation.quantize_dynamic(converted, path)
+            # the table of ln P would be rounded to 256 values
+            excluded = [node.name for node in converted.graph.node if NGRAM_SCOPE in node.name]
+            quantisation.quantize_dynamic(converted, path, nodes_to_exclude=excluded)
             return path.read_bytes()
     finally:
         logging.disable(disabled)
 
 
-def _build_module(language_model: LanguageModel, target: Path, signature: str) -> DeviceFunction:
+def _build_module(
+    language_model: LanguageModel, target: Path, signature: str, network_alone: bool
+) -> tuple[NextWordModel, DeviceFunction]:
+    """Return the model that a file holds, and its function."""
     check_argument(
         "signature",
         signature in DEVICE_FUNCTIONS,
         " or ".join(DEVICE_FUNCTIONS),
         repr(signature),
     )
-    network = find_device_network(language_model.model)
     check_output_file(target)
-    return DEVICE_FUNCTIONS[signature](network, language_model.codec)
+    written, graph = choose_model(language_model.model, network_alone)
+    _check_size(graph)
+    return written, DEVICE_FUNCTIONS[signature](graph, language_model.codec)
+
+
+def _check_size(graph: GraphModel) -> None:
+    """Refuse a graph beyond the limit of both formats."""
+    num_bytes = sum(math.prod(array.shape) * array.dtype.size for array in graph.variables)
+    if num_bytes > MAX_BYTES:
+        raise InputError(
+            f"The arrays of a LiteRT or ONNX file must have at most {MAX_BYTES:,} bytes. "
+            f"Received: {num_bytes:,}. Fix: set `network_alone`, or export a SavedModel."
+        )
 
 
 def _describe_file(
     language_model: LanguageModel,
+    written: NextWordModel,
     module: DeviceFunction,
     target: Path,
     format: str,
@@ -329,17 +313,18 @@ def _describe_file(
     metrics: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return what a file says of itself."""
-    written = module.source
     whole = language_model.model
     description = f"{written.description} of order {written.order}"
     facts: dict[str, Any] = {
         "format": format,
         "created_by": describe_package(),
         "description": description,
-        "content": "network",
+        "content": _name_content(written),
         "quantised": quantise,
         "perplexity": find_perplexities(language_model, written, metrics),
     }
+    if isinstance(written, Mixture):
+        facts.update(written.compute_figures())
     if written is not whole:
         facts["description"] += ", without the other models of its mixture"
         facts["perplexity_of_mixture"] = find_perplexities(language_model, whole, metrics)
@@ -351,28 +336,10 @@ def _describe_file(
     return facts
 
 
-def _copy_for_devices(network: ContextNetwork) -> ContextNetwork:
-    """Return a copy of the network that computes in float32 and without loops, which every runtime
-    supports.
-    """
-    copy = type(network).from_config(_replace_dtypes(network.get_config()))
-    copy.set_weights(network.get_weights())
-    if isinstance(copy.prob, EnergyHead):
-        copy.prob.uses_loop = False
-    return copy
-
-
-def _replace_dtypes(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the configuration of a network with float32 as the dtype of each layer."""
-    replaced: dict[str, Any] = {}
-    for key, value in config.items():
-        if key == "dtype":
-            replaced[key] = "float32"
-        elif isinstance(value, dict):
-            replaced[key] = _replace_dtypes(value)
-        else:
-            replaced[key] = value
-    return replaced
+def _name_content(model: NextWordModel) -> str:
+    if isinstance(model, Network):
+        return "network"
+    return "mixture" if isinstance(model, Mixture) else "n-grams"
 
 
 def _name_vocabulary_file(target: Path) -> Path:

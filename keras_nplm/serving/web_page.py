@@ -9,7 +9,8 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.characters import CharacterTokenizer
 from keras_nplm.data.tokenizers.utf8_bytes import ByteTokenizer
 from keras_nplm.data.tokenizers.words import WhitespaceTokenizer, WordTokenizer
-from keras_nplm.io.errors import InputError, summarize_error
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json
 from keras_nplm.io.paths import check_output_path, output_error
 from keras_nplm.io.text import check_is_file
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.serving.file_facts import name_facts_file
 from keras_nplm.serving.on_device import export_onnx
 
@@ -46,11 +48,11 @@ RUNTIME_FILES = {
         "vjBJ1z7qrhkTyYsNqKeF6c7N+nOJSU94czEo+tvZcu8G75JparGq9kB+kTnEUNVM"
     ),
 }
-MOST_NETWORK_BYTES = 1 << 28  # more does not fit into a string of JavaScript
+MOST_MODEL_BYTES = 1 << 28  # more does not fit into a string of JavaScript
 _MOST_RUNTIME_BYTES = 1 << 26
 _SOURCES = Path(__file__).parent / "page"
 _FACTS = "facts.js"  # its presence means that `export_page` wrote the directory
-_WRITTEN = (_FACTS, "vocabulary.js", "network.js", "runtime.js")
+_WRITTEN = (_FACTS, "vocabulary.js", "model.js", "runtime.js")
 
 
 def export_page(
@@ -59,13 +61,14 @@ def export_page(
     *,
     runtime: str | os.PathLike | None = None,
     quantise: bool = False,
+    network_alone: bool = False,
     config: Mapping[str, Any] | None = None,
     metrics: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Export an NPLM as a web page that shows next words and completions while one types.
+    """Export a model as a web page that shows next words and completions while one types.
 
     `TARGET/index.html` opens by a double click, without a server. The scripts beside it hold the
-    network (ONNX), the vocabulary and the facts of the model. ONNX Runtime computes the
+    model (ONNX), its vocabulary and its facts. ONNX Runtime computes the
     probabilities in the browser, and no text leaves it. The extra `onnx` must be installed.
 
     Args:
@@ -75,6 +78,7 @@ def export_page(
         runtime: the file that `npm pack onnxruntime-web@VERSION` writes. The page then needs no
             network. Default: the page loads ONNX Runtime from cdn.jsdelivr.net.
         quantise: 8-bit matrices, a quarter of the size.
+        network_alone: leave out the n-grams of a mixture.
         config, metrics: contents of `config.json` and `metrics.json`, for the model's card.
 
     Returns:
@@ -88,14 +92,16 @@ def export_page(
     _check_tokenizer(language_model.tokenizer)
     _check_target(target)
     runtime_files = None if runtime is None else _read_runtime(Path(runtime))
-    network, facts = _convert_network(language_model, quantise, metrics or {})
+    model, facts = _convert_model(
+        language_model, quantise=quantise, network_alone=network_alone, metrics=metrics
+    )
     facts["vocabulary_file"] = "vocabulary.js"
-    facts["card"] = _make_card(language_model, facts, len(network), config or {}, metrics or {})
+    facts["card"] = _make_card(language_model, facts, len(model), config or {}, metrics or {})
     vocabulary = language_model.vocabulary
     constants: dict[str, dict[str, Any]] = {
         _FACTS: {"FACTS": facts},
         "vocabulary.js": {"WORDS": vocabulary.words, "FORMS": vocabulary.forms or {}},
-        "network.js": {"NETWORK": _pack(network)},
+        "model.js": {"MODEL": _pack(model)},
         "runtime.js": {"RUNTIME": _describe_runtime(runtime_files)},
     }
     with _replace_directory(target) as directory:
@@ -104,6 +110,12 @@ def export_page(
         for file, values in constants.items():
             _write_constants(directory / file, values)
     return target / "index.html"
+
+
+def read_facts(index: Path) -> dict[str, Any]:
+    """Read the facts of a page, of which `export_page` returned the path."""
+    text = index.with_name(_FACTS).read_text(encoding="utf-8")
+    return json.loads(text[text.index("{") : text.rindex("}") + 1])
 
 
 def _check_tokenizer(tokenizer: Tokenizer) -> None:
@@ -145,17 +157,23 @@ def _read_runtime(path: Path) -> dict[str, bytes]:
     try:
         with tarfile.open(path) as archive:
             for name in RUNTIME_FILES:
-                member = archive.getmember(f"package/dist/{name}")
-                file = archive.extractfile(member)
-                if file is None or member.size > _MOST_RUNTIME_BYTES:
-                    raise KeyError(f"{name} is not a file of the expected size")
-                contents[name] = file.read()
-    except (tarfile.TarError, KeyError, EOFError, OSError) as error:
-        raise _refuse_runtime(path, summarize_error(error)) from error
+                contents[name] = _read_member(archive, f"package/dist/{name}")
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise _refuse_runtime(path, "it is not a whole archive") from error
+    except KeyError as error:
+        raise _refuse_runtime(path, f"it has no dist/{name}") from error
     for name, content in contents.items():
         if _hash(content) != RUNTIME_FILES[name]:
-            raise _refuse_runtime(path, f"{name} is of a different version")
+            raise _refuse_runtime(path, f"its {name} is of a different version")
     return contents
+
+
+def _read_member(archive: tarfile.TarFile, name: str) -> bytes:
+    member = archive.getmember(name)
+    file = archive.extractfile(member)
+    if file is None or member.size > _MOST_RUNTIME_BYTES:
+        raise KeyError(name)
+    return file.read()
 
 
 def _refuse_runtime(path: Path, reason: str) -> InputError:
@@ -169,33 +187,34 @@ def _hash(content: bytes) -> str:
     return base64.b64encode(hashlib.sha384(content).digest()).decode()
 
 
-def _convert_network(
-    language_model: LanguageModel, quantise: bool, metrics: Mapping[str, Any]
-) -> tuple[bytes, dict[str, Any]]:
+def _convert_model(language_model: LanguageModel, **options: Any) -> tuple[bytes, dict[str, Any]]:
     """Return the content of the model's ONNX file, and its facts."""
     with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory, "network.onnx")
-        export_onnx(language_model, path, quantise=quantise, metrics=metrics)
-        network = path.read_bytes()
+        path = Path(directory, "model.onnx")
+        export_onnx(language_model, path, **options)
+        model = path.read_bytes()
         facts = read_json(name_facts_file(path))
-    if len(network) > MOST_NETWORK_BYTES:
+    if len(model) > MOST_MODEL_BYTES:
         raise InputError(
-            f"The network of a page must have at most {MOST_NETWORK_BYTES:,} bytes. "
-            f"Received: {len(network):,}. Fix: export with --quantise, or train a smaller model."
+            f"The model of a page must have at most {MOST_MODEL_BYTES:,} bytes. "
+            f"Received: {len(model):,}. Fix: export with --quantise or --network-alone, or train "
+            "a smaller model."
         )
-    return network, facts
+    return model, facts
 
 
 def _make_card(
     language_model: LanguageModel,
     facts: Mapping[str, Any],
-    network_bytes: int,
+    model_bytes: int,
     config: Mapping[str, Any],
     metrics: Mapping[str, Any],
 ) -> list[tuple[str, str]]:
     """Return the model's card: names and descriptions."""
     tokenizer = language_model.tokenizer
     card = []
+    if facts["content"] == "mixture" and len(facts["weights"]) == 1:
+        card.append(("Mixture of", _describe_parts(language_model.model, facts["weights"][0])))
     if config.get("corpus"):
         card.append(("Trained on", str(config["corpus"])))
     if facts["perplexity"]:
@@ -213,8 +232,15 @@ def _make_card(
     if "parameters" in metrics:
         card.append(("Parameters", f"{metrics['parameters']:,}"))
     bits = ", 8-bit matrices" if facts["quantised"] else ""
-    card.append(("Size", f"{network_bytes / 1e6:.1f} MB{bits}"))
+    card.append(("Size", f"{model_bytes / 1e6:.1f} MB{bits}"))
     return card
+
+
+def _describe_parts(mixture: NextWordModel, weights: Sequence[float]) -> str:
+    parts = []
+    for part, weight in zip(mixture.parts, weights, strict=True):
+        parts.append(f"{weight:.0%} {part.description[0].lower()}{part.description[1:]}")
+    return "; ".join(parts)
 
 
 def _format_perplexities(perplexities: Mapping[str, float]) -> str:

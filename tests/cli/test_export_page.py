@@ -17,13 +17,15 @@ from keras_nplm.serving.web_page import RUNTIME_VERSION
         pytest.param("demo", ["--format", "page"], id="any name with --format"),
     ],
 )
-def test_a_page_of_an_ngram_model_is_refused(
+def test_the_name_or_the_format_chooses_a_page(
     target, flags, ngram_directory, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    assert main(["export", str(ngram_directory), target, *flags]) == 2
-    assert "can hold an NPLM only" in capsys.readouterr().err
-    assert not os.listdir()
+    runtime = tmp_path / "runtime.tgz"
+    runtime.write_bytes(b"")
+    assert main(["export", str(ngram_directory), target, *flags, "--runtime", str(runtime)]) == 2
+    assert "`runtime` must be npm's package onnxruntime-web" in capsys.readouterr().err
+    assert os.listdir() == [runtime.name]
 
 
 @pytest.mark.parametrize(
@@ -63,8 +65,9 @@ def test_a_page_says_what_it_loads(model_directory, tmp_path, capsys):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
     page = tmp_path / "page"
     assert main(["export", str(model_directory), f"{page}/", "--quantise"]) == 0
-    written, loads, advice, following = capsys.readouterr().out.splitlines()
+    written, holds, loads, advice, following = capsys.readouterr().out.splitlines()
     assert written == f"wrote {page}/index.html"
+    assert holds.startswith(f"{page}/index.html holds the network in 8 bits: perplexity")
     assert loads.startswith("It loads ONNX Runtime from cdn.jsdelivr.net.")
     assert advice == f"and export with --runtime onnxruntime-web-{RUNTIME_VERSION}.tgz."
     assert following == f"next: open {page}/index.html in a browser"

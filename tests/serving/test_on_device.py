@@ -16,6 +16,7 @@ from keras_nplm import (
     LinearHead,
     NoiseContrastive,
     PointerNetwork,
+    UnigramCache,
     Vocabulary,
     export_litert,
     export_onnx,
@@ -23,12 +24,28 @@ from keras_nplm import (
 from keras_nplm.cli.main import main
 from keras_nplm.io.files import read_json
 from keras_nplm.models.mixture import Mixture, Uniform
-from keras_nplm.serving import on_device
+from keras_nplm.models.ngrams import kneser_ney
+from keras_nplm.serving import device_graphs, on_device
+from keras_nplm.serving.device_graphs import build_device_graph
 from tests.networks import compose, compose_energy
 
 LONG = pytest.mark.long
 V = 40
 CONTEXTS = np.array([[2, 2, 2], [4, 5, 6], [9, 20, 7], [0, 0, 5]], np.int32)
+FACTS_OF_LANGUAGE_MODEL = {
+    "created_by": f"keras_nplm {keras_nplm.__version__}",
+    "content": "network",
+    "perplexity": {"validation": 3.5, "test": 4.5},
+    "context_length": 3,
+    "padding_id": 2,
+    "unknown_id": 1,
+    "end_of_sentence_id": 3,
+    "first_proposed_id": 3,
+    "boundary": "sentence",
+    "quantised": False,
+    "signature": "log_probs",
+}
+METRICS = {"validation": {"perplexity": 3.5}, "test": {"perplexity": 4.5}, "seconds": 2.0}
 TEXTS = ["w1 w2", "", "w30 zebra w7 w35 w20 w9 w1", "w9"]
 
 
@@ -74,45 +91,94 @@ def _encode(language_model, texts):
     return {"x": x, "x_lens": np.array([*map(len, ids)])}
 
 
+@pytest.fixture(scope="module")
+def mixture(language_model):
+    """The network of `language_model`, Kneser-Ney and the uniform distribution."""
+    size = len(language_model.vocabulary)
+    ids = np.random.default_rng(0).integers(3, size, 400, np.int32)
+    parts = [language_model.model, kneser_ney(ids, size, 3, "sentence"), Uniform(size)]
+    return language_model.replace_model(Mixture(parts, [0.5, 0.3, 0.2]))
+
+
+def _check_numbers(path, run, model):
+    for rows in (1, 4):  # any batch size
+        contexts = CONTEXTS[:rows, -(model.order - 1) :]
+        expected = model.next_log_probs(contexts)
+        found = run(path, context_ids=contexts)
+        np.testing.assert_allclose(np.exp(found), np.exp(expected), atol=1e-6)
+        np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
 @pytest.mark.parametrize(
-    "export, run, mixed",
+    "export, run",
     [
-        pytest.param(export_litert, _run_litert, False, id="LiteRT"),
-        pytest.param(export_onnx, _run_onnx, True, id="ONNX of a mixture"),
+        pytest.param(export_litert, _run_litert, marks=LONG, id="LiteRT"),
+        pytest.param(export_onnx, _run_onnx, id="ONNX"),
     ],
 )
-def test_a_file_gives_the_numbers_of_python(export, run, mixed, language_model, tmp_path, capsys):
+def test_a_file_gives_the_numbers_of_a_mixture(export, run, mixture, tmp_path):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
-    target = tmp_path / "next"
-    written = language_model
-    if mixed:  # its network alone is written
-        model = language_model.model
-        written = language_model.replace_model(
-            Mixture([model, Uniform(model.vocabulary_size)], [0.5, 0.5])
-        )
-    files = [str(target), f"{target}.json", f"{target}.vocabulary.txt"]
-    assert [str(path) for path in export(written, target)] == files
-    assert Vocabulary.load(f"{target}.vocabulary.txt") == language_model.vocabulary
-    for rows in (1, 4):  # any batch size
-        expected = language_model.model.next_log_probs(CONTEXTS[:rows])
-        np.testing.assert_allclose(run(target, context_ids=CONTEXTS[:rows]), expected, atol=2e-5)
-    assert ("the network alone" in capsys.readouterr().err) == mixed
+    target, description, _ = export(mixture, tmp_path / "next", metrics=METRICS)
+    _check_numbers(target, run, mixture.model)
+    facts = read_json(description)
+    assert facts["content"] == "mixture"
+    assert facts["components"] == ["nplm", "back-off", "uniform"]
+    assert facts["weights"] == [[0.5, 0.3, 0.2]]
+    assert facts["perplexity"] == {"validation": 3.5, "test": 4.5}
 
 
-FACTS_OF_LANGUAGE_MODEL = {
-    "created_by": f"keras_nplm {keras_nplm.__version__}",
-    "content": "network",
-    "perplexity": {"validation": 3.5, "test": 4.5},
-    "context_length": 3,
-    "padding_id": 2,
-    "unknown_id": 1,
-    "end_of_sentence_id": 3,
-    "first_proposed_id": 3,
-    "boundary": "sentence",
-    "quantised": False,
-    "signature": "log_probs",
-}
-METRICS = {"validation": {"perplexity": 3.5}, "test": {"perplexity": 4.5}, "seconds": 2.0}
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "export, run",
+    [
+        pytest.param(export_litert, _run_litert, id="LiteRT"),
+        pytest.param(export_onnx, _run_onnx, id="ONNX"),
+    ],
+)
+def test_a_file_of_a_mixture_scores_texts(export, run, mixture, tmp_path):
+    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+    target, *_ = export(mixture, tmp_path / "score", signature="score")
+    texts = ["the value", "", "zebra in the class is a string", "if"]
+    expected = [-score.log_prob for score in mixture.score(texts, alone=True)]
+    found = run(target, **_encode(mixture, texts))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_the_network_alone_says_what_is_left_out(mixture, tmp_path, capsys):
+    target, description, _ = export_litert(
+        mixture, tmp_path / "alone", network_alone=True, metrics=METRICS
+    )
+    _check_numbers(target, _run_litert, mixture.model.models[0])
+    facts = read_json(description)
+    assert facts["content"] == "network"
+    assert facts["description"].endswith("without the other models of its mixture")
+    assert facts["perplexity"] == {}  # no text to measure it
+    assert facts["perplexity_of_mixture"] == {"validation": 3.5, "test": 4.5}
+    assert not capsys.readouterr().err
+
+
+def test_the_network_of_a_mixture_with_a_cache_is_written(language_model, capsys):
+    network = language_model.model
+    cache = UnigramCache(network.vocabulary_size, "sentence", 3, 9)
+    written, graph = on_device.choose_model(
+        Mixture([network, cache], [0.9, 0.1]), network_alone=False
+    )
+    assert written is network
+    expected = network.next_log_probs(CONTEXTS)
+    np.testing.assert_allclose(graph.next_log_probs(CONTEXTS), expected, rtol=1e-5)
+    assert capsys.readouterr().err == (
+        "LiteRT and ONNX files can hold an NPLM, n-grams in back-off form, or a mixture of them. "
+        "Received: UnigramCache. The file holds the network alone.\n"
+    )
+
+
+@pytest.mark.long
+def test_the_n_grams_of_an_8_bit_onnx_file_are_exact(mixture, tmp_path):
+    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+    n_grams = mixture.replace_model(mixture.model.models[1])
+    target, description, _ = export_onnx(n_grams, tmp_path / "small", quantise=True)
+    assert read_json(description)["content"] == "n-grams"
+    _check_numbers(target, _run_onnx, n_grams.model)
 
 
 def test_a_litert_file_says_what_it_is(language_model, tmp_path):
@@ -126,6 +192,8 @@ def test_a_litert_file_says_what_it_is(language_model, tmp_path):
     assert facts["vocabulary_size"] == len(language_model.vocabulary)
     assert facts["vocabulary_file"] == vocabulary.name == "mine.tflite.vocabulary.txt"
     assert _read_litert_metadata(target) == (facts["description"], facts)
+    assert Vocabulary.load(vocabulary) == language_model.vocabulary
+    _check_numbers(target, _run_litert, language_model.model)
     interpreter = pytest.importorskip("ai_edge_litert.interpreter").Interpreter(str(target))
     (given,) = interpreter.get_input_details()
     (expected,) = facts["inputs"]
@@ -169,7 +237,7 @@ def test_an_onnx_file_says_what_it_is(language_model, tmp_path):
 )
 def test_a_file_scores_texts(boundary, ending, run, randomise, tmp_path, monkeypatch):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
-    monkeypatch.setattr(on_device, "TILE_WORDS", 16)
+    monkeypatch.setattr(device_graphs, "TILE_WORDS", 16)
     model = randomise(NPLM(V, order=4, embedding_dim=6, hidden_units=5, boundary=boundary))
     language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words")
     language_model.save(tmp_path / "model")
@@ -224,7 +292,7 @@ def test_runtimes_give_the_numbers_of_every_network(kind, randomise, tmp_path, m
     language_model = LanguageModel(
         model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words", "sentence"
     )
-    monkeypatch.setattr(on_device, "TILE_WORDS", 16)
+    monkeypatch.setattr(device_graphs, "TILE_WORDS", 16)
     rtol = 0.05 if model.dtype_policy.name == "mixed_bfloat16" else 1e-4
     lite, *_ = export_litert(language_model, tmp_path / "score.tflite", signature="score")
     onnx, *_ = export_onnx(language_model, tmp_path / "score.onnx", signature="score")
@@ -253,7 +321,8 @@ def test_runtimes_give_the_numbers_of_every_network(kind, randomise, tmp_path, m
 def test_files_for_devices_have_no_loops(signature):
     model = compose_energy(V, order=3, embedding_dim=2, hidden_units=3)
     language_model = LanguageModel(model, Vocabulary([f"w{i}" for i in range(V - 4)]), "words")
-    module = on_device.DEVICE_FUNCTIONS[signature](model, language_model.codec)
+    graph = build_device_graph(model)
+    module = on_device.DEVICE_FUNCTIONS[signature](graph, language_model.codec)
     graph = module.function.get_concrete_function().graph
     operations = {operation.type for operation in graph.get_operations()}
     assert "Tanh" in operations

@@ -48,18 +48,38 @@ def build_mixture_of_hybrid_network() -> Mixture:
 @pytest.mark.parametrize(
     "build, received",
     [
-        pytest.param(build_uniform, "Uniform", id="no network"),
-        pytest.param(build_mixture_of_two_networks, "Mixture", id="two networks"),
         pytest.param(build_hybrid_network, "HybridNetwork", id="hybrid network"),
-        pytest.param(build_mixture_of_hybrid_network, "Mixture", id="hybrid network in a mixture"),
+        pytest.param(
+            build_mixture_of_hybrid_network, "HybridNetwork", id="hybrid network in a mixture"
+        ),
     ],
 )
 def test_files_for_devices_of_other_models_are_refused(build, received, target, capsys):
     language_model = LanguageModel(build(), VOCABULARY, "words")
-    message = f"can hold an NPLM only. Received: {received}. Fix: export .* as a SavedModel"
+    message = f"LiteRT and ONNX files .* Received: {received}. Fix: export .* as a SavedModel"
     with pytest.raises(InputError, match=message):
         export_litert(language_model, target / "new")
     assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "build, received",
+    [
+        pytest.param(build_uniform, "Uniform", id="no network"),
+        pytest.param(build_mixture_of_two_networks, "Mixture", id="two networks"),
+    ],
+)
+def test_the_network_alone_needs_one_network(build, received, target):
+    language_model = LanguageModel(build(), VOCABULARY, "words")
+    message = f"`network_alone` must be False .* Received: True and {received}. Fix: leave it out"
+    with pytest.raises(InputError, match=message):
+        export_litert(language_model, target / "new", network_alone=True)
+
+
+def test_arrays_beyond_the_limit_of_a_file_are_refused(language_model, target, monkeypatch):
+    monkeypatch.setattr("keras_nplm.serving.on_device.MAX_BYTES", 1000)
+    with pytest.raises(InputError, match="at most 1,000 bytes. Received: 3,260.* `network_alone`"):
+        export_litert(language_model, target / "new")
 
 
 def test_a_directory_is_no_file_for_devices(language_model, target):

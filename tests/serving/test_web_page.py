@@ -173,7 +173,7 @@ def _read_constants(path: Path) -> dict:
     return {name: json.loads(value) for name, value in pairs}
 
 
-def test_a_page_holds_the_network_the_words_and_the_facts(language_model, tmp_path):
+def test_a_page_holds_the_model_the_words_and_the_facts(language_model, tmp_path):
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is needed")
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
     config = {"corpus": "corpora/</script>"}
@@ -194,7 +194,7 @@ def test_a_page_holds_the_network_the_words_and_the_facts(language_model, tmp_pa
     assert words == {"WORDS": language_model.vocabulary.words, "FORMS": {}}
     loads = _read_constants(target / "runtime.js")["RUNTIME"]
     assert loads["address"].endswith(f"onnxruntime-web@{web_page.RUNTIME_VERSION}/dist/")
-    network = _read_constants(target / "network.js")["NETWORK"]
+    network = _read_constants(target / "model.js")["MODEL"]
     session = runtime.InferenceSession(gzip.decompress(base64.b64decode(network)))
     contexts = np.array([[2, 2, 4], [5, 6, 7]], np.int32)
     [log_probs] = session.run(None, {"context_ids": contexts})
@@ -208,7 +208,7 @@ def without_conversion(monkeypatch):
     def write(language_model, path, **options):
         path.write_bytes(b"")
         facts = describe_codec(language_model.codec, language_model.model.order)
-        facts |= {"perplexity": {}, "quantised": False}
+        facts |= {"perplexity": {}, "quantised": False, "content": "network"}
         Path(f"{path}.json").write_text(json.dumps(facts), encoding="utf-8")
 
     monkeypatch.setattr(web_page, "export_onnx", write)
@@ -271,10 +271,10 @@ def test_a_tokenizer_that_a_page_lacks_is_refused(tokenizer, tmp_path):
     assert not os.listdir(tmp_path)
 
 
-def test_a_network_that_a_page_cannot_hold_is_refused(
+def test_a_model_that_a_page_cannot_hold_is_refused(
     without_conversion, language_model, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(web_page, "MOST_NETWORK_BYTES", -1)
+    monkeypatch.setattr(web_page, "MOST_MODEL_BYTES", -1)
     with pytest.raises(InputError, match="at most -1 bytes. Received: 0. .*--quantise"):
         export_page(language_model, tmp_path / "page")
     assert not os.listdir(tmp_path)
@@ -289,8 +289,8 @@ def _write_archive(path: Path, names: Sequence[str]) -> None:
 @pytest.mark.parametrize(
     "names, reason",
     [
-        pytest.param(None, "file could not be opened", id="no archive"),
-        pytest.param([], "'package/dist/ort.wasm.min.js' not found", id="a different package"),
+        pytest.param(None, "not a whole archive", id="no archive"),
+        pytest.param([], "no dist/ort.wasm.min.js", id="a different package"),
         pytest.param(web_page.RUNTIME_FILES, "of a different version", id="a different version"),
     ],
 )

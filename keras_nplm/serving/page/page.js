@@ -76,7 +76,7 @@ async function showWords() {
   const largest = words.length ? words[0].probability : 1;
   list.replaceChildren(...words.map((found) => makeRow(found, largest)));
   announce(words, unfinished);
-  timeLine.textContent = `Computed in this browser in ${milliseconds.toFixed(0)} ms. The text stays here.`;
+  timeLine.textContent = `computed in ${Math.max(1, Math.round(milliseconds))} ms`;
   document.body.dataset.answered = prompt;
 }
 
@@ -118,7 +118,8 @@ function onKeyDown(event) {
 }
 
 function showCard() {
-  document.getElementById("summary").textContent = `${FACTS.description}.`;
+  document.getElementById("summary").textContent =
+    `${FACTS.description}. It runs in this browser, and your text stays here.`;
   const card = document.getElementById("card");
   for (const [term, description] of FACTS.card) {
     const name = document.createElement("dt");
@@ -133,7 +134,7 @@ function explainFailure(error) {
   const where = RUNTIME.files ? "runtime.js" : RUNTIME.address;
   statusLine.classList.add("failed");
   statusLine.textContent =
-    `ONNX Runtime (${where}) or the network cannot be loaded: ${error.message}. ` +
+    `ONNX Runtime (${where}) or the model cannot be loaded: ${error.message}. ` +
     (RUNTIME.files
       ? "Use a browser of 2023 or later."
       : "This page needs the internet: connect to it, or export the page with --runtime.");
@@ -146,7 +147,7 @@ async function start() {
   field.selectionStart = field.value.length;
   try {
     const codec = new TextCodec(FACTS, WORDS, FORMS);
-    completion = makeCompletion(codec, await loadNetwork());
+    completion = makeCompletion(codec, await loadModel());
     await showWords();
   } catch (error) {
     explainFailure(error);

@@ -1,4 +1,4 @@
-// The network in ONNX Runtime: contexts to log-probabilities, in this browser.
+// The model in ONNX Runtime: contexts to log-probabilities, in this browser.
 "use strict";
 
 // The bytes of base64 text, which `gzip` made smaller
@@ -45,8 +45,8 @@ async function loadRuntime() {
 
 // Return a function from contexts, each an Int32Array, to the log-probabilities of all words after
 // each, a Float32Array.
-async function loadNetwork() {
-  const [data] = await Promise.all([unpack(NETWORK), loadRuntime()]);
+async function loadModel() {
+  const [data] = await Promise.all([unpack(MODEL), loadRuntime()]);
   const session = await ort.InferenceSession.create(data);
 
   return async function computeLogProbs(contexts) {
