@@ -26,6 +26,7 @@ from keras_nplm.io.text import check_is_file
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.evaluation import format_perplexity
 from keras_nplm.serving.file_facts import name_facts_file
 from keras_nplm.serving.on_device import export_onnx
 
@@ -244,7 +245,7 @@ def _describe_parts(mixture: NextWordModel, weights: Sequence[float]) -> str:
 
 
 def _format_perplexities(perplexities: Mapping[str, float]) -> str:
-    return ", ".join(f"{value:.1f} ({split})" for split, value in perplexities.items())
+    return ", ".join(f"{format_perplexity(value)} ({split})" for split, value in perplexities.items())
 
 
 def _describe_runtime(files: Mapping[str, bytes] | None) -> dict[str, Any]:

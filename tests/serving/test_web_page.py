@@ -188,7 +188,7 @@ def test_a_page_holds_the_model_the_words_and_the_facts(language_model, tmp_path
     assert facts["context_length"] == 3
     card = dict(facts["card"])
     assert card["Trained on"] == "corpora/</script>"  # set as text, in a file of its own
-    assert card["Perplexity"] == "56.8 (test)"
+    assert card["Perplexity"] == "56.79 (test)"
     assert card["Parameters"] == "1,234"
     words = _read_constants(target / "vocabulary.js")
     assert words == {"WORDS": language_model.vocabulary.words, "FORMS": {}}

@@ -234,7 +234,7 @@ class PieceCompletion {
     const { number, beam } = this.chooseBeam(k);
     const size = this.codec.words.length;
     const [first] = await this.logProbs([context]);
-    const allowed = Array.from(first, (value, id) =>
+    const allowed = Float64Array.from(first, (value, id) =>
       this.pieces.begins[end][id] ? value : -Infinity,
     );
     const total = logSumExp(allowed);
@@ -254,7 +254,8 @@ class PieceCompletion {
       const logProbs = await this.logProbs(extended.map((part) => part.context));
       words = mergeWords([...words, ...this.scoreEnds(extended, logProbs, wanted)], beam);
       const scores = [...words.values()];
-      const least = scores.length >= number ? scores[number - 1] + PieceCompletion.NEGLIGIBLE : null;
+      const worst = scores.length >= number ? scores[number - 1] : -Infinity;
+      const least = worst + PieceCompletion.NEGLIGIBLE;
       partial = extended.map((part) => this.dropEnds(part, least));
     }
     const found = [...words].slice(0, k);
@@ -295,7 +296,7 @@ class PieceCompletion {
   scoreEnds(extended, logProbs, wanted) {
     const found = [];
     extended.forEach((part, row) => {
-      part.scores = Array.from(logProbs[row], (value) => part.score + value);
+      part.scores = Float64Array.from(logProbs[row], (value) => part.score + value);
       part.ends = this.pieces.begins[this.pieces.last[part.last]];
       const text = part.text.length >= wanted.length ? toText(part.text) : null;
       if (text === null || !VISIBLE.test(text)) return;
@@ -306,22 +307,23 @@ class PieceCompletion {
 
   // A partial word without the tokens that begin a new word, and without negligible ones
   dropEnds({ text, context, scores, ends }, least) {
-    const kept = scores.map((value, id) =>
-      ends[id] || (least !== null && value < least) ? -Infinity : value,
-    );
-    return { text, context, scores: kept };
+    for (let id = 0; id < scores.length; id += 1) {
+      if (ends[id] || scores[id] < least) scores[id] = -Infinity;
+    }
+    return { text, context, scores };
   }
 }
 
 // As `findBest`, for many of many scores
 function sortBest(places, score, number) {
-  let candidates = places;
+  const scores = Float64Array.from(places, score);
+  let candidates = Array.from(scores.keys());
   if (places.length > number) {
-    const sorted = Float64Array.from(places, score).sort();
-    const least = sorted[sorted.length - number];
-    candidates = places.filter((place) => score(place) >= least);
+    const least = scores.slice().sort()[places.length - number];
+    candidates = candidates.filter((i) => scores[i] >= least);
   }
-  return candidates.sort((a, b) => score(b) - score(a) || a - b).slice(0, number);
+  candidates.sort((a, b) => scores[b] - scores[a] || a - b);
+  return candidates.slice(0, number).map((i) => places[i]);
 }
 
 // Add the probabilities of the spellings of each word, and keep the most probable words in order
