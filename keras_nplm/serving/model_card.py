@@ -1,5 +1,5 @@
-"""Model card of an exported model: model, training data, perplexity, configuration, serving,
-signatures.
+"""Model card of an exported model: purpose, model, training data, perplexity, configuration, serving,
+requests, signatures.
 """
 
 import json
@@ -12,9 +12,11 @@ from keras_nplm.data.boundary import predicts_end
 from keras_nplm.io.markdown import markdown_code, markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.evaluation import format_perplexity
+from keras_nplm.serving.examples import build_examples
 from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, FUNCTIONS
 from keras_nplm.training.configurations import train_command
 
+_REST = "http://localhost:8501/v1/models"
 _CORPORA = {
     "python_reference": "the Python language reference distributed with CPython (PSF licence)",
     "brown": "the Brown corpus (non-commercial use), split as in the paper of Bengio et al.",
@@ -38,16 +40,32 @@ def model_card(
         config, metrics: contents of `config.json` and `metrics.json`, or empty.
         max_text_length: limit of a text in bytes.
     """
+    examples = build_examples(language_model)
     sections = [
-        f"# {name}\n\n{_describe_model(language_model, metrics)}",
+        f"# {name}\n\n{_describe_purpose(name, language_model)}",
         _describe_training_data(config),
+        _describe_model(language_model, metrics),
         _format_perplexities(language_model, metrics),
         _format_configuration(config),
-        _explain_requests(name, max_text_length),
+        _explain_serving(name),
+        _explain_requests(name, max_text_length, examples),
     ]
     for signature_name, function in signatures.items():
         sections.append(_describe_signature(signature_name, function, max_text_length))
+        sections.append(_format_request(name, signature_name, function, examples))
     return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def _describe_purpose(name: str, language_model: LanguageModel) -> str:
+    tokenizer = language_model.tokenizer
+    has_words = tokenizer.tokens_are_words or tokenizer.searches_words
+    units = "words" if has_words else "characters"
+    return (
+        f"`{name}` proposes the next {units} of a text, completes the word that is being typed, and "
+        "scores texts: a more likely text has a higher `log_prob`. "
+        "Use it for a keyboard or a search box, or to choose among the results of a speech "
+        "recogniser or a spelling corrector. It is made for text like its training data."
+    )
 
 
 def _describe_model(language_model: LanguageModel, metrics: Mapping[str, Any]) -> str:
@@ -130,7 +148,7 @@ def _format_configuration(config: Mapping[str, Any]) -> str:
     return f"## Training\n\n{block}```json\n{printable}\n```"
 
 
-def _explain_requests(name: str, max_text_length: int) -> str:
+def _explain_serving(name: str) -> str:
     return f"""## Serving
 
 TF Serving watches this directory and serves the newest version. Each `<version>/` is a SavedModel. To start
@@ -146,12 +164,42 @@ To start an installed server, with this directory at `/models/{name}`:
 tensorflow_model_server --port=8500 --rest_api_port=8501 --model_config_file=/models/{name}/models.config \\
   --enable_batching --batching_parameters_file=/models/{name}/batching.config \\
   --monitoring_config_file=/models/{name}/monitoring.config
-```
+```"""
 
-## Requests
+
+def _explain_requests(name: str, max_text_length: int, examples: Mapping[str, list]) -> str:
+    contexts = json.dumps(examples["contexts"], ensure_ascii=False)
+    return f"""## Requests
+
+From the machine of the server, in a shell:
 
 ```bash
-curl -d '{{"inputs": {{"contexts": ["the first words of"]}}}}' http://localhost:8501/v1/models/{name}:predict
+curl -d '{{"inputs": {{"contexts": {contexts}}}}}' {_REST}/{name}:predict
+```
+
+In Python:
+
+```python
+import json
+import urllib.request
+
+request = json.dumps({{"inputs": {{"contexts": {contexts}}}}})
+with urllib.request.urlopen("{_REST}/{name}:predict", request.encode()) as response:
+    answer = json.load(response)["outputs"]
+print(*zip(answer["words"][0], answer["probabilities"][0]))
+```
+
+In Python without a server, in this directory:
+
+```python
+from pathlib import Path
+import tensorflow as tf
+
+newest = max(Path().glob("[1-9]*"), key=lambda version: int(version.name))
+model = tf.saved_model.load(newest)
+answer = model.signatures["{DEFAULT_SIGNATURE}"](contexts=tf.constant({contexts}))
+for word, probability in zip(answer["words"][0].numpy(), answer["probabilities"][0].numpy()):
+    print(word.decode(), probability)
 ```
 
 Select a signature with `"signature_name"` in the request. The default, `serving_default`, is `{DEFAULT_SIGNATURE}`. B
@@ -159,6 +207,19 @@ is any batch size, and the result of a row does not depend on other rows. Text i
 U+FFFD. A request with a wrong dtype or shape fails, together with the other requests in its server-side batch. A text
 beyond the limit of {max_text_length:,} bytes has the result NaN, and the other rows keep theirs. The limit is an option
 of the export, `--max-text-length`."""
+
+
+def _format_request(
+    name: str,
+    signature_name: str,
+    function: tf.types.experimental.PolymorphicFunction,
+    examples: Mapping[str, list],
+) -> str:
+    """Return a request of a signature, as a command of a shell."""
+    inputs = {spec.name: examples[spec.name] for spec in function.input_signature}
+    request = {"signature_name": signature_name, "inputs": inputs}
+    body = json.dumps(request, ensure_ascii=False)
+    return f"```bash\ncurl -d '{body}' {_REST}/{name}:predict\n```"
 
 
 def _describe_signature(

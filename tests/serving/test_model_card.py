@@ -1,7 +1,12 @@
-"""The model card: perplexities, training command, configuration, tokenizer."""
+"""The model card: purpose, perplexities, training command, configuration, requests."""
 
+import io
 import json
 import re
+import urllib.request
+
+import pytest
+import tensorflow as tf
 
 from keras_nplm import CONFIGURATIONS
 from keras_nplm.serving.model_card import model_card
@@ -65,3 +70,63 @@ def test_every_string_of_an_untrusted_model_is_within_code(language_model):
     outside = re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", outside)
     assert "evil" not in outside
     assert all(c.isprintable() or c == "\n" for c in card)
+
+
+@pytest.fixture
+def card(exported):
+    return (exported.parent / "README.md").read_text(encoding="utf-8")
+
+
+def _answer(loaded, request):
+    """Answer a REST request as TF Serving does."""
+    signature = loaded.signatures[request.get("signature_name", "serving_default")]
+    _, specs = signature.structured_input_signature
+    assert specs.keys() == request["inputs"].keys()
+    inputs = {}
+    for name, spec in specs.items():
+        inputs[name] = tf.constant(request["inputs"][name], spec.dtype)
+        assert spec.shape.is_compatible_with(inputs[name].shape)
+    return signature(**inputs)
+
+
+def test_the_card_begins_with_what_the_model_is_for(card):
+    title, purpose, *_ = card.split("\n\n")
+    assert title == "# small"
+    assert purpose.startswith("`small` proposes the next words of a text, completes the word")
+
+
+def test_the_requests_of_the_card_fit_the_signatures(card, loaded):
+    address = "http://localhost:8501/v1/models/small:predict"
+    requests = re.findall(rf"^curl -d '(.*)' {re.escape(address)}$", card, re.MULTILINE)
+    assert len(requests) == card.count("curl") == 7
+    names = set()
+    for text in requests:
+        request = json.loads(text)
+        names.add(request.get("signature_name", "serving_default"))
+        for name, tensor in _answer(loaded, request).items():
+            assert name == "tokens" or len(tensor) == 1
+            if tensor.dtype.is_floating:
+                assert tf.reduce_all(tf.math.is_finite(tensor))
+    assert names == {*loaded.signatures}
+
+
+def test_the_python_requests_of_the_card_run(
+    card, loaded, exported, language_model, monkeypatch, capsys
+):
+    def answer_rest(url, data):
+        assert url == "http://localhost:8501/v1/models/small:predict"
+        outputs = {}
+        for name, tensor in _answer(loaded, json.loads(data)).items():
+            outputs[name] = tensor.numpy().tolist()
+        outputs["words"] = [[word.decode() for word in row] for row in outputs["words"]]
+        return io.StringIO(json.dumps({"outputs": outputs}))
+
+    monkeypatch.setattr(urllib.request, "urlopen", answer_rest)
+    monkeypatch.chdir(exported.parent)
+    over_rest, without_server = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    (context,) = json.loads(re.search(r"tf.constant\((.*)\)\)", without_server)[1])
+    words = [word for word, _ in language_model.next_words(context, 5)]
+    exec(over_rest, {})
+    assert re.findall(r"'(.*?)'", capsys.readouterr().out) == words
+    exec(without_server, {})
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == words
