@@ -27,7 +27,9 @@ from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import format_perplexity
+from keras_nplm.serving.examples import choose_text
 from keras_nplm.serving.file_facts import name_facts_file
+from keras_nplm.serving.model_card import CORPORA
 from keras_nplm.serving.on_device import export_onnx
 
 # the tokenizers that `page/tokenizers.js` has, each with its tokens for the model's card
@@ -97,6 +99,7 @@ def export_page(
         language_model, quantise=quantise, network_alone=network_alone, metrics=metrics
     )
     facts["vocabulary_file"] = "vocabulary.js"
+    facts["example"] = choose_text(language_model)
     facts["card"] = _make_card(language_model, facts, len(model), config or {}, metrics or {})
     vocabulary = language_model.vocabulary
     constants: dict[str, dict[str, Any]] = {
@@ -217,7 +220,8 @@ def _make_card(
     if facts["content"] == "mixture" and len(facts["weights"]) == 1:
         card.append(("Mixture of", _describe_parts(language_model.model, facts["weights"][0])))
     if config.get("corpus"):
-        card.append(("Trained on", str(config["corpus"])))
+        name = str(config["corpus"])
+        card.append(("Trained on", CORPORA.get(name.partition("/")[0], name)))
     if facts["perplexity"]:
         card.append(("Perplexity", _format_perplexities(facts["perplexity"])))
     if facts.get("perplexity_of_mixture"):
@@ -245,7 +249,9 @@ def _describe_parts(mixture: NextWordModel, weights: Sequence[float]) -> str:
 
 
 def _format_perplexities(perplexities: Mapping[str, float]) -> str:
-    return ", ".join(f"{format_perplexity(value)} ({split})" for split, value in perplexities.items())
+    return ", ".join(
+        f"{format_perplexity(value)} ({split})" for split, value in perplexities.items()
+    )
 
 
 def _describe_runtime(files: Mapping[str, bytes] | None) -> dict[str, Any]:

@@ -96,14 +96,17 @@ const ENDS_WITH_OTHER = 2;
 const AFTER_SPACE = 3;
 const NO_SPACE = 4;
 // Thai, Lao, Tibetan, Myanmar, Khmer, kana, Chinese characters
-const SCRIPT_WITHOUT_SPACES =
-  /[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u{20000}-\u{3ffff}]/u;
+const SCRIPT_WITHOUT_SPACES = new RegExp(
+  "[\\u0e00-\\u0fff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff" +
+    "\\u3400-\\u4dbf\\u4e00-\\u9fff\\u{20000}-\\u{3ffff}]",
+  "u",
+);
 
 function continuesWord(character) {
   return /['’_\p{L}\p{M}\p{N}]/u.test(character) && !SCRIPT_WITHOUT_SPACES.test(character);
 }
 
-// Bytes are kept as strings of the characters U+0000 to U+00FF, which JavaScript compares and joins.
+// Bytes are strings of the characters U+0000 to U+00FF, which JavaScript compares and joins.
 function toBytes(text) {
   return Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join("");
 }

@@ -142,8 +142,8 @@ function explainFailure(error) {
 
 async function start() {
   showCard();
-  const text = new URLSearchParams(location.search).get("text");
-  if (text !== null) field.value = text;
+  const example = FACTS.example ? `${FACTS.example} ` : "";
+  field.value = new URLSearchParams(location.search).get("text") ?? example;
   field.selectionStart = field.value.length;
   try {
     const codec = new TextCodec(FACTS, WORDS, FORMS);
