@@ -228,12 +228,12 @@ def _make_card(
         perplexities = _format_perplexities(facts["perplexity_of_mixture"])
         card.append(("Perplexity of the mixture, which is not here", perplexities))
     length = facts["context_length"]
-    card.append(("Context", f"the last {length} tokens" if length > 1 else "the last token"))
+    context = f"the last {length} tokens" if length > 1 else "the last token"
+    has_sentences = facts["end_of_sentence_id"] is not None
+    card.append(("Context", context + " of the line" * has_sentences))
     steps = " ".join(tokenizer.describe_steps())
     card.append(("Tokens", f"{TOKENIZERS[type(tokenizer)]} {steps}".rstrip()))
     card.append(("Vocabulary", f"{facts['vocabulary_size'] - len(SPECIALS):,} tokens"))
-    if facts["end_of_sentence_id"] is not None:
-        card.append(("Sentences", "Each line is one."))
     if "parameters" in metrics:
         card.append(("Parameters", f"{metrics['parameters']:,}"))
     bits = ", 8-bit matrices" if facts["quantised"] else ""

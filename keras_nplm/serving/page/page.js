@@ -76,7 +76,7 @@ async function showWords() {
   const largest = words.length ? words[0].probability : 1;
   list.replaceChildren(...words.map((found) => makeRow(found, largest)));
   announce(words, unfinished);
-  timeLine.textContent = `computed in ${Math.max(1, Math.round(milliseconds))} ms`;
+  timeLine.textContent = `${Math.max(1, Math.round(milliseconds))} ms`;
   document.body.dataset.answered = prompt;
 }
 
