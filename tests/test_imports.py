@@ -81,7 +81,7 @@ def test_no_files_import_each_other():
     "program, most",
     [
         ("import keras_nplm", 0),
-        ("import keras_nplm.io.files", 6),
+        ("import keras_nplm.io.files", 7),
         ("import keras_nplm.data.vocabulary", 22),
         pytest.param("from keras_nplm import NPLM", 47, marks=pytest.mark.long),
         pytest.param("import keras_nplm.training.train", 154, marks=pytest.mark.long),

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import keras_nplm.io.errors as errors
-from keras_nplm.io.errors import InputError, RunError, import_extra
+from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.extras import import_extra
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import display_url, fetch
 
@@ -34,7 +35,7 @@ class BeamRunner:
 
     def __init__(self, name: str, directory: str | os.PathLike, options: Sequence[str] = ()):
         logging.getLogger("apache_beam").setLevel(logging.ERROR)
-        self._beam = import_extra("apache_beam", "beam", f"`--runner {name}`")
+        self._beam = import_extra("apache_beam", f"`--runner {name}`")
         self._name, self.directory = name, os.path.abspath(directory)
         words = [
             f"--runner={name}",

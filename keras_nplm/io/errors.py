@@ -3,11 +3,9 @@
 Checks.
 """
 
-import importlib
 import math
 from collections.abc import Sequence
 from numbers import Integral, Real
-from types import ModuleType
 from typing import TypeGuard
 
 
@@ -73,19 +71,6 @@ def _refuse_value(argument: str, wanted: str, value: object, example: object) ->
     received = shorten_value(value)
     fix = f"give a value such as {example!r}."
     return InputError(f"`{argument}` must be {wanted}. Received: {received}. Fix: {fix}")
-
-
-def import_extra(module: str, extra: str, user: str) -> ModuleType:
-    """Import a library that only an extra of setup.py installs.
-
-    `user` needs it, as in "text.zst".
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        reason = summarize_error(error)
-        fix = f"`pip install 'keras-nplm[{extra}]'`."
-        raise InputError(f"{user} needs the extra {extra} ({reason}). Fix: {fix}") from error
 
 
 def summarize_error(error: Exception) -> str:

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.io.errors import InputError, RunError, import_extra, summarize_error
+from keras_nplm.io.errors import InputError, RunError, summarize_error
+from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.paths import is_remote
 
@@ -40,7 +41,7 @@ def open_filesystem(url: str) -> Any:
     """Return the fsspec file system of a URL."""
     scheme = url.partition(":")[0]
     library, _ = _STORES[scheme]
-    import_extra(library, "remote", f"A {scheme}:// path")
+    import_extra(library, f"A {scheme}:// path")
     logging.getLogger(library).setLevel(logging.CRITICAL)  # gcsfs logs the errors that it raises
     return importlib.import_module("fsspec").filesystem(scheme, use_listings_cache=False)
 

@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from keras_nplm.io.errors import InputError, import_extra
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.extras import import_extra
 
 STANDARD_INPUT = "-"  # in place of the name of a file that is read once
 # between the words of a file format, as in KenLM: any other character may be in a word
@@ -156,7 +157,7 @@ def open_text(
         with open(path, "rb") if stream is None else contextlib.nullcontext(stream) as raw:
             file: Any = raw if hasattr(raw, "peek") else io.BufferedReader(raw)
             if kind := _find_kind(file.peek(16)):
-                library = _MODULES.get(kind) or import_extra("backports.zstd", "zstd", str(path))
+                library = _MODULES.get(kind) or import_extra("backports.zstd", str(path))
                 errors += (library.ZstdError,) if kind == "zstd" else ()
                 file = io.BufferedReader(library.open(file), _BUFFER)
             yield file

@@ -18,9 +18,9 @@ from keras_nplm.io.errors import (
     RunError,
     check_argument,
     drop_fix,
-    import_extra,
     summarize_error,
 )
+from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import replace_file, write_json
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.directory import check_output_file
@@ -62,8 +62,8 @@ def choose_model(model: NextWordModel, network_alone: bool) -> tuple[NextWordMod
             refused = drop_fix(error)
     if network is None:
         raise InputError(
-            "`network_alone` must be False but for a mixture with one network. "
-            f"Received: True and {type(model).__name__}. Fix: leave it out."
+            "The model must be a mixture with one network to be exported with `--network-alone` "
+            f"(`network_alone=True`). Received: {type(model).__name__}. Fix: leave it out."
         )
     graph = build_device_graph(network)
     if refused:
@@ -250,10 +250,10 @@ def export_onnx(
     """
     target = Path(target)
     written, module = _build_module(language_model, target, signature, network_alone)
-    tf2onnx = import_extra("tf2onnx", "onnx", "The ONNX export")
+    tf2onnx = import_extra("tf2onnx", "The ONNX export")
     if quantise:
         # before the conversion, which takes seconds
-        import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX")
+        import_extra("onnxruntime.quantization", "8-bit ONNX")
     facts = _describe_file(language_model, written, module, target, "onnx", quantise, metrics or {})
     converted, _ = tf2onnx.convert.from_function(module.function, module.inputs, opset=18)
     add_to_onnx(converted, facts)
@@ -263,7 +263,7 @@ def export_onnx(
 
 def _quantise_onnx(converted: Any) -> bytes:
     """Return an ONNX model with 8-bit matrices as the content of a file."""
-    quantisation = import_extra("onnxruntime.quantization", "onnx", "8-bit ONNX")
+    quantisation = import_extra("onnxruntime.quantization", "8-bit ONNX")
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # it asks for a preparation that our files do not need
     try:
@@ -299,7 +299,8 @@ def _check_size(graph: GraphModel) -> None:
     if num_bytes > MAX_BYTES:
         raise InputError(
             f"The arrays of a LiteRT or ONNX file must have at most {MAX_BYTES:,} bytes. "
-            f"Received: {num_bytes:,}. Fix: set `network_alone`, or export a SavedModel."
+            f"Received: {num_bytes:,}. Fix: leave out n-grams by "
+            "`--network-alone` (`network_alone=True`), or export a SavedModel."
         )
 
 

@@ -95,6 +95,7 @@ EXTRAS = [  # the extra, the library, the command
     ("lemmas", "simplemma", "ngram --train {text} --normalise lemmas --output {tmp}/m"),
     ("beam", "apache_beam", "prepare --train {text} --runner DirectRunner --output {tmp}/m"),
     ("onnx", "tf2onnx", "export {network} {tmp}/m.onnx"),
+    ("onnx", "onnxruntime.quantization", "export {network} {tmp}/m.onnx --quantise"),
     ("remote", "s3fs", "ngram --train {text} --output s3://bucket/model"),
 ]
 

@@ -209,7 +209,8 @@ def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypa
         "PyTorch LSTM",
     ]
     assert rows[2]["ratio_to_ours"] == {"static": 1.5, "cache": 1.0, "dynamic": 1.5}
-    assert rows[3] == {"name": "PyTorch Transformer", "failure": "torch not installed"}
+    failure = "torch not installed: `pip install 'keras-nplm[benchmark]'`"
+    assert rows[3] == {"name": "PyTorch Transformer", "failure": failure}
     table = quality.BENCHMARK.format({"rows": rows})
     assert (
         "| PyTorch LSTM | 300 | 2.5 | 2.0 | 400.0 | 300.0 | 1.50 | 350.0 | 240.0 | 1.00 |" in table

@@ -71,14 +71,16 @@ def test_files_for_devices_of_other_models_are_refused(build, received, target, 
 )
 def test_the_network_alone_needs_one_network(build, received, target):
     language_model = LanguageModel(build(), VOCABULARY, "words")
-    message = f"`network_alone` must be False .* Received: True and {received}. Fix: leave it out"
+    message = f"with `--network-alone` .* Received: {received}. Fix: leave it out"
     with pytest.raises(InputError, match=message):
         export_litert(language_model, target / "new", network_alone=True)
 
 
 def test_arrays_beyond_the_limit_of_a_file_are_refused(language_model, target, monkeypatch):
     monkeypatch.setattr("keras_nplm.serving.on_device.MAX_BYTES", 1000)
-    with pytest.raises(InputError, match="at most 1,000 bytes. Received: 3,260.* `network_alone`"):
+    with pytest.raises(
+        InputError, match="at most 1,000 bytes. Received: 3,260.* `--network-alone`"
+    ):
         export_litert(language_model, target / "new")
 
 

@@ -23,7 +23,8 @@ from keras_nplm.cli.app import fetch_inputs, parse
 from keras_nplm.cli.errors import explain
 from keras_nplm.cli.parameters import Switch, integer
 from keras_nplm.cli.printing import print_error, print_splits
-from keras_nplm.io.errors import InputError, RunError, import_extra, summarize_error
+from keras_nplm.io.errors import InputError, RunError, summarize_error
+from keras_nplm.io.extras import import_extra
 
 _NAME = "ray_train"
 OfTrain = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
@@ -48,8 +49,8 @@ def train_on_ray(
     Returns:
         the metrics of the run.
     """
-    ray_train = import_extra("ray.train", "ray", "Training on Ray")
-    tensorflow = import_extra("ray.train.tensorflow", "ray", "Training on Ray")
+    ray_train = import_extra("ray.train", "Training on Ray")
+    tensorflow = import_extra("ray.train.tensorflow", "Training on Ray")
     parse(["train", *arguments])  # a wrong option ends here, not in each worker
     failures = ray_train.FailureConfig(max_failures=max_failures)
     trainer = tensorflow.TensorflowTrainer(

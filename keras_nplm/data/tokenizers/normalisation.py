@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from keras_nplm.io.errors import import_extra
+from keras_nplm.io.extras import import_extra
 
 STEPS = ("lower", "numbers", "lemmas")  # in the order of their application
 NUMBER = "_number_"  # every tokenizer keeps it as one token
@@ -61,7 +61,7 @@ def load_english_lemmas() -> Mapping[str, str]:
     Reference: Barbaresi, https://github.com/adbar/simplemma.
     """
     user = "The normalisation lemmas"
-    dictionaries = import_extra("simplemma.strategies.dictionaries", "lemmas", user)
+    dictionaries = import_extra("simplemma.strategies.dictionaries", user)
     return dict(dictionaries.DefaultDictionaryFactory().get_dictionary("en"))
 
 

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.io.errors import RunError, summarize_error
+from keras_nplm.io.extras import EXTRA_OF, format_install_command
 
 Figures = dict[str, Any]  # of a round: `ngrams`, `seconds` and others
 Work = Callable[[], int | Figures]  # returns its number of n-grams, or more figures of a round
@@ -99,7 +100,7 @@ class Process(Contender):
         """Let the process do its work once, and return its figures."""
         absent = [name for name in self._needs if not is_installed(name)]
         if absent:
-            raise PeerError(f"{' and '.join(absent)} not installed")
+            raise PeerError(_describe_absent(absent))
         if self.child is None:
             self.child = _Child(self._build, self._arguments)
         return self.child.run_round()
@@ -107,6 +108,14 @@ class Process(Contender):
     def close(self) -> None:
         if self.child is not None:
             self.child.close()
+
+
+def _describe_absent(names: Sequence[str]) -> str:
+    """Return which packages and programs are not installed, and the commands that install them."""
+    extras = {EXTRA_OF[name] for name in names if name in EXTRA_OF}
+    commands = [format_install_command(extra) for extra in sorted(extras)]
+    absent = f"{' and '.join(names)} not installed"
+    return f"{absent}: {', '.join(commands)}" if commands else absent
 
 
 class _Child:
