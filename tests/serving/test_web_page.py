@@ -26,8 +26,10 @@ from keras_nplm import (
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.tokenizers.words import WordTokenizer
+from keras_nplm.models.mixture import Mixture
 from keras_nplm.serving import web_page
 from keras_nplm.serving.file_facts import describe_codec
+from keras_nplm.serving.web_page import read_facts
 from tests.tokenizers import build_model
 
 NODE = shutil.which("node")
@@ -37,6 +39,7 @@ LINES = [
     "the cat sat; a re-used x_1 chat costs 1960s or 7.5 %",
     "我们可以 say that ΟΔΟΣ İstanbul is “far”",
 ] * 3
+IDS = np.array([4, 5, 6, 3, 4, 7, 8, 3] * 9, np.int32)
 PROMPTS = [
     *("", " ", "t", "The ", "the c", "the cat's", "the cat’", "THE CAT SAT; É", "re-", "x_"),
     *("don't re-use x_1: “a’s” ½ 日本語-é\x85\ufeff<s>…", "<unk> <pad> </s> _number_ ", "▁the▁"),
@@ -184,7 +187,7 @@ def test_a_page_holds_the_model_the_words_and_the_facts(language_model, tmp_path
     assert os.listdir(target.parent) == ["page"]
     scripts = re.findall(r'src="([^"]+)"', index.read_text(encoding="utf-8"))
     assert {*scripts, "index.html", "page.css"} == {*os.listdir(target)}
-    facts = _read_constants(target / "facts.js")["FACTS"]
+    facts = read_facts(index)
     assert facts["context_length"] == 3
     card = dict(facts["card"])
     assert card["Trained on"] == "corpora/</script>"  # set as text, in a file of its own
@@ -199,6 +202,24 @@ def test_a_page_holds_the_model_the_words_and_the_facts(language_model, tmp_path
     contexts = np.array([[2, 2, 4], [5, 6, 7]], np.int32)
     [log_probs] = session.run(None, {"context_ids": contexts})
     np.testing.assert_allclose(log_probs, language_model.model.next_log_probs(contexts), atol=2e-5)
+
+
+@pytest.mark.long
+def test_the_card_says_what_is_left_out_of_a_mixture(language_model, tmp_path):
+    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+    network = language_model.model
+    mixture = Mixture([network, kneser_ney(IDS, network.vocabulary_size, 2)], [0.25, 0.75])
+    mixed = language_model.replace_model(mixture)
+    metrics = {"test": {"perplexity": 5.5}}
+    index = export_page(mixed, tmp_path / "whole", metrics=metrics)
+    card = dict(read_facts(index)["card"])
+    assert card["Mixture of"].startswith("25% a neural probabilistic language model")
+    assert card["Mixture of"].endswith("75% an n-gram model in back-off form")
+    assert card["Perplexity"] == "5.50 (test)"
+    index = export_page(mixed, tmp_path / "alone", network_alone=True, metrics=metrics)
+    card = dict(read_facts(index)["card"])
+    assert card["Perplexity of the mixture, which is not here"] == "5.50 (test)"
+    assert not {"Mixture of", "Perplexity"} & {*card}
 
 
 @pytest.fixture

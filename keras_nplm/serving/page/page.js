@@ -131,13 +131,8 @@ function showCard() {
 }
 
 function explainFailure(error) {
-  const where = RUNTIME.files ? "runtime.js" : RUNTIME.address;
   statusLine.classList.add("failed");
-  statusLine.textContent =
-    `ONNX Runtime (${where}) or the model cannot be loaded: ${error.message}. ` +
-    (RUNTIME.files
-      ? "Use a browser of 2023 or later."
-      : "This page needs the internet: connect to it, or export the page with --runtime.");
+  statusLine.textContent = `The model does not run in this browser. ${error.message}`;
 }
 
 async function start() {

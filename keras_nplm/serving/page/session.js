@@ -3,18 +3,26 @@
 
 // The bytes of base64 text, which `gzip` made smaller
 async function unpack(text) {
+  if (!("DecompressionStream" in globalThis)) {
+    throw new Error("It is too old. Use one of the year 2023 or later.");
+  }
   const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// A file of ONNX Runtime: from runtime.js if it is there, else from the registry's network, where
-// the browser checks that it is the file that was tested
+// A file of ONNX Runtime: from runtime.js if it is there, else from the internet, where the browser
+// checks that it is the file that was tested
 async function readRuntimeFile(name) {
   if (RUNTIME.files) return unpack(RUNTIME.files[name]);
   const address = RUNTIME.address + name;
-  const response = await fetch(address, { integrity: RUNTIME.integrity[name] });
-  if (!response.ok) throw new Error(`${address} answered with status ${response.status}`);
+  const response = await fetch(address, { integrity: RUNTIME.integrity[name] }).catch(() => null);
+  if (!response?.ok) {
+    throw new Error(
+      `${address} is not there, or it is not the tested file. ` +
+        "Connect to the internet, or export the page with --runtime.",
+    );
+  }
   return new Uint8Array(await response.arrayBuffer());
 }
 
@@ -27,7 +35,7 @@ function loadScript(address) {
     const script = document.createElement("script");
     script.src = address;
     script.addEventListener("load", resolve);
-    script.addEventListener("error", () => reject(new Error("its script did not run")));
+    script.addEventListener("error", () => reject(new Error("The script of ONNX Runtime fails.")));
     document.head.append(script);
   });
 }
