@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_nplm.data.boundary import crosses_sentences
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.characters import CharacterTokenizer
@@ -229,8 +230,8 @@ def _make_card(
         card.append(("Perplexity of the mixture, which is not here", perplexities))
     length = facts["context_length"]
     context = f"the last {length} tokens" if length > 1 else "the last token"
-    has_sentences = facts["end_of_sentence_id"] is not None
-    card.append(("Context", context + " of the line" * has_sentences))
+    reads_line = not crosses_sentences(facts["boundary"])
+    card.append(("Context", context + " of the line" * reads_line))
     steps = " ".join(tokenizer.describe_steps())
     card.append(("Tokens", f"{TOKENIZERS[type(tokenizer)]} {steps}".rstrip()))
     card.append(("Vocabulary", f"{facts['vocabulary_size'] - len(SPECIALS):,} tokens"))

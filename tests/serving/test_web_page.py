@@ -23,6 +23,7 @@ from keras_nplm import (
     export_page,
     kneser_ney,
 )
+from keras_nplm.data.ids import BOS_ID
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.tokenizers.words import WordTokenizer
@@ -72,7 +73,8 @@ needs_node = pytest.mark.skipif(not NODE, reason="node is not installed")
 # All scripts of a page but those of the browser; the model is a table of bigrams
 CHECK = """
 const fs = require("node:fs"), vm = require("node:vm");
-const { page, facts, words, forms, table, prompts, k } = JSON.parse(fs.readFileSync(0, "utf-8"));
+const given = JSON.parse(fs.readFileSync(0, "utf-8"));
+const { page, facts, words, forms, table, prompts, earlier, k } = given;
 const scripts = ["tokenizers.js", "completion.js"].map((name) => `${page}/${name}`);
 vm.runInThisContext(scripts.map((path) => fs.readFileSync(path, "utf-8")).join("\\n"));
 (async () => {
@@ -83,16 +85,21 @@ vm.runInThisContext(scripts.map((path) => fs.readFileSync(path, "utf-8")).join("
   const answers = [];
   for (const prompt of prompts) {
     const { unfinished } = completion.splitUnfinished(prompt);
-    const found = k ? await completion.find(prompt, k) : [];
-    answers.push({ unfinished, found, ids: [...codec.encodeBeginning(prompt)] });
+    const found = k ? await completion.find(prompt, k, { earlier }) : [];
+    answers.push({ unfinished, found, ids: [...codec.encodeBeginning(prompt, earlier)] });
   }
   console.log(JSON.stringify(answers));
 })();
 """
 
 
-def _run_in_node(language_model: LanguageModel, facts: dict, k: int) -> list[dict]:
-    """Complete the prompts with the scripts of the page; k = 0: only encode them."""
+def _run_in_node(
+    language_model: LanguageModel, facts: dict, k: int, earlier: Sequence[str] = ()
+) -> list[dict]:
+    """Complete the prompts, which follow earlier sentences, with the scripts of the page.
+
+    k = 0: only encode them.
+    """
     size = len(language_model.vocabulary)
     table = language_model.model.next_log_probs(np.arange(size, dtype=np.int32)[:, None])
     given = {
@@ -102,6 +109,7 @@ def _run_in_node(language_model: LanguageModel, facts: dict, k: int) -> list[dic
         "forms": language_model.vocabulary.forms or {},
         "table": [[value if value > -np.inf else None for value in row] for row in table.tolist()],
         "prompts": PROMPTS,
+        "earlier": list(earlier),
         "k": k,
     }
     run = subprocess.run(
@@ -138,6 +146,23 @@ def test_the_scripts_encode_odd_texts_as_python(tokenizer, boundary):
     for prompt, answer in zip(PROMPTS, _run_in_node(language_model, facts, k=0), strict=True):
         ids = language_model.codec.encode_beginning(prompt, order=10)
         assert answer["ids"] == ids.tolist(), prompt
+
+
+@needs_node
+@pytest.mark.parametrize("tokenizer", ["words", "characters"])
+def test_a_model_of_texts_reads_earlier_sentences(tokenizer):
+    language_model = _build_bigrams(tokenizer, "text")
+    facts = describe_codec(language_model.codec, order=40)
+    earlier = ["It is old", "", " The cat  sat ", "on 3 mats"]
+    for prompt, answer in zip(
+        PROMPTS, _run_in_node(language_model, facts, k=0, earlier=earlier), strict=True
+    ):
+        # a blank line begins a new text
+        before = encode_lines(earlier[2:], language_model.vocabulary, tokenizer, "text")
+        ids = language_model.codec.encode_beginning(prompt, order=500)
+        beginning = ids[ids != BOS_ID]
+        context = np.concatenate([np.full(39, BOS_ID), before[before != BOS_ID], beginning])[-39:]
+        assert answer["ids"] == context.tolist(), prompt
 
 
 @pytest.mark.long

@@ -24,14 +24,26 @@ class TextCodec {
     return id < NUM_SPECIALS ? this.unknownId : id;
   }
 
-  // The context of the word after a prompt: the ids of its last tokens, padded at the front
-  encodeBeginning(text) {
-    const context = new Int32Array(this.contextLength).fill(this.paddingId);
+  // The context of the word after a prompt: the ids of the last tokens, padded at the front.
+  // earlier: the sentences before it, for a model that reads them
+  encodeBeginning(text, earlier = []) {
     const tokens = this.tokenizer.splitBeginning(text);
-    const last = tokens.slice(Math.max(0, tokens.length - this.contextLength));
-    const ids = last.map((token) => this.encode(token));
-    context.set(ids, this.contextLength - ids.length);
+    const ids = [...this.encodeSentences(earlier), ...tokens.map((token) => this.encode(token))];
+    const last = ids.slice(Math.max(0, ids.length - this.contextLength));
+    const context = new Int32Array(this.contextLength).fill(this.paddingId);
+    context.set(last, this.contextLength - last.length);
     return context;
+  }
+
+  // The ids of sentences, each with its end. A blank one begins a new text.
+  encodeSentences(sentences) {
+    let ids = [];
+    for (const sentence of sentences) {
+      const tokens = this.tokenizer.split(sentence);
+      const found = tokens.map((token) => this.encode(token));
+      ids = found.length ? [...ids, ...found, this.words.indexOf(END)] : [];
+    }
+    return ids;
   }
 }
 
@@ -70,7 +82,8 @@ class WordCompletion {
     return { before: text.slice(0, text.length - word.length), unfinished: word };
   }
 
-  async find(text, k) {
+  // earlier: the sentences before the text, for a model that reads them
+  async find(text, k, { earlier = [] } = {}) {
     const { before, unfinished } = this.splitUnfinished(text);
     const prefix = this.codec.tokenizer.lowers ? lower(unfinished) : unfinished;
     const ids = [];
@@ -78,7 +91,7 @@ class WordCompletion {
     for (let id = NUM_SPECIALS; id < this.codec.words.length; id += 1) {
       if (this.codec.words[id].startsWith(prefix)) ids.push(id);
     }
-    const [logProbs] = await this.logProbs([this.codec.encodeBeginning(before)]);
+    const [logProbs] = await this.logProbs([this.codec.encodeBeginning(before, earlier)]);
     const best = findBest(ids, (id) => logProbs[id], k);
     return best.map((id) => ({
       word: this.codec.words[id],
@@ -218,13 +231,14 @@ class PieceCompletion {
     return { number, beam: Math.max(PieceCompletion.LEAST_WORDS, Math.min(wanted, most)) };
   }
 
-  // isStale: a function that says whether the text has changed, so that the search may stop
-  async find(text, k, isStale = () => false) {
+  // earlier: the sentences before the text, for a model that reads them; isStale: a function that
+  // says whether the text has changed, so that the search may stop
+  async find(text, k, { earlier = [], isStale = () => false } = {}) {
     const { before, unfinished } = this.splitUnfinished(text);
     if (Array.from(unfinished).length > PieceCompletion.LONGEST_PREFIX) return [];
     const { tokenizer } = this.codec;
     const stripped = before.replace(new RegExp(`[${tokenizer.blanks}]+$`, "u"), "");
-    const context = this.codec.encodeBeginning(stripped);
+    const context = this.codec.encodeBeginning(stripped, earlier);
     let end = this.pieces.last[context[context.length - 1]];
     if (stripped && (unfinished || stripped !== before)) {
       end = stripped === before ? NO_SPACE : AFTER_SPACE;

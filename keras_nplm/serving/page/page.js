@@ -19,10 +19,13 @@ let tabTakesWord = true;
 // rises with each change of the text: an answer to an earlier text is not shown
 let change = 0;
 
-// The text that the model reads: up to the cursor, and of a model of sentences the last line
-function readPrompt() {
+// The text before the cursor: of a model of sentences its last line, and the lines before
+function readText() {
   const text = field.value.slice(0, field.selectionStart);
-  return FACTS.end_of_sentence_id !== null ? text.slice(text.lastIndexOf("\n") + 1) : text;
+  if (FACTS.boundary === "stream") return { prompt: text, earlier: [] };
+  const lines = text.split("\n");
+  const prompt = lines.pop();
+  return { prompt, earlier: FACTS.boundary === "text" ? lines : [] };
 }
 
 function formatProbability(probability) {
@@ -65,10 +68,10 @@ async function showWords() {
   change += 1;
   const current = change;
   const isStale = () => current !== change;
-  const prompt = readPrompt();
+  const { prompt, earlier } = readText();
   const { unfinished } = completion.splitUnfinished(prompt);
   const start = performance.now();
-  const words = await completion.find(prompt, NUM_WORDS, isStale);
+  const words = await completion.find(prompt, NUM_WORDS, { earlier, isStale });
   if (isStale()) return;
   const milliseconds = performance.now() - start;
   shownWords = words;
@@ -83,7 +86,7 @@ async function showWords() {
 // Replace the unfinished word by the chosen one. Words and marks are spaced as in print.
 function insertWord({ word, isEnd }) {
   const cursor = field.selectionStart;
-  const { unfinished } = completion.splitUnfinished(readPrompt());
+  const { unfinished } = completion.splitUnfinished(readText().prompt);
   let before = field.value.slice(0, cursor - unfinished.length);
   let inserted = `${word} `;
   if (isEnd) {
@@ -154,7 +157,7 @@ field.addEventListener("keydown", onKeyDown);
 field.addEventListener("focus", () => (tabTakesWord = true));
 // the cursor was moved
 document.addEventListener("selectionchange", () => {
-  if (document.activeElement === field && document.body.dataset.answered !== readPrompt()) {
+  if (document.activeElement === field && document.body.dataset.answered !== readText().prompt) {
     showWords();
   }
 });
