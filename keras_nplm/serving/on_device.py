@@ -184,8 +184,8 @@ def export_litert(
 ) -> list[Path]:
     """Export an NPLM or a mixture as a LiteRT (TensorFlow Lite) file, with one of two signatures.
 
-    The file holds an NPLM, an n-gram model in back-off form such as Kneser-Ney, or a mixture of
-    them. Of a mixture with other parts, such as a cache, it holds the network. With `network_alone`
+    The file holds an NPLM, an n-gram model such as Kneser-Ney, or a mixture of them. Of a mixture
+    with other parts, such as a cache, it holds the network. With `network_alone`
     it holds the network of any mixture, which is smaller and answers sooner.
 
     `"log_probs"`: `context_ids` int32 [B, n-1] to `log_probs` float32 [B, |V|], in nats.
@@ -205,7 +205,8 @@ def export_litert(
     entry `keras_nplm` of its metadata.
 
     `quantise` stores the network's matrices in 8 bits (dynamic-range quantisation), a quarter of
-    their size. In two trained networks perplexity changed by less than 0.1%.
+    their size. In two trained networks perplexity changed by less than 0.1%. LiteRT
+    rounds the log-probabilities of n-grams, too; ONNX keeps them.
 
     `metrics` is the content of `metrics.json`, for the perplexity of the model. That of a mixture's
     network is measured on the held-out splits of `language_model.corpus`. Returns the files

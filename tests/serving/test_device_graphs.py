@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import InputError, Mixture
+from keras_nplm.models.ngrams import DeletedInterpolation, deleted_interpolation
 from keras_nplm.serving.device_graphs import build_device_graph
-from tests.language_models import BOUNDARIES, V, build
+from tests.language_models import BOUNDARIES, V, build, make_text
 
 
 def _list_contexts(length: int) -> np.ndarray:
@@ -30,6 +31,18 @@ def build_mixture_of_a_mixture(boundary: str) -> Mixture:
     return Mixture([build_mixture(boundary), build("kneser-ney", boundary)], [1.0, 0.0])
 
 
+def build_interpolation_of_the_paper(boundary: str) -> DeletedInterpolation:
+    ids = make_text(1, boundary)
+    return deleted_interpolation(ids, make_text(2, boundary), V, 3, boundary, back_off=False)
+
+
+def build_mixture_by_frequency(boundary: str) -> Mixture:
+    binned = build("mixture with bins", boundary)
+    network, kneser_ney, _, uniform = binned.models  # a cache has no graph
+    parts = [network, kneser_ney, build("interpolation", boundary), uniform]
+    return Mixture(parts, binned.weights, binned.bins)
+
+
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize(
     "build_model",
@@ -38,6 +51,10 @@ def build_mixture_of_a_mixture(boundary: str) -> Mixture:
         pytest.param(functools.partial(build, "approximation"), id="pruned n-grams"),
         pytest.param(functools.partial(build, "arpa"), id="ARPA"),
         pytest.param(functools.partial(build, "uniform"), id="uniform"),
+        pytest.param(functools.partial(build, "interpolation"), id="deleted interpolation"),
+        pytest.param(build_interpolation_of_the_paper, id="interpolation of the paper"),
+        pytest.param(functools.partial(build, "class-based"), id="class-based"),
+        pytest.param(build_mixture_by_frequency, id="mixture by frequency"),
         pytest.param(build_mixture, id="mixture"),
         pytest.param(build_mixture_of_a_mixture, id="mixture of a mixture"),
     ],
@@ -62,9 +79,7 @@ def test_graphs_give_the_numbers_of_python(build_model, boundary):
     [
         pytest.param("short-list", "Shortlist", id="short-list"),
         pytest.param("hybrid", "Hybrid", id="hybrid"),
-        pytest.param("class-based", "ClassBased", id="class-based"),
         pytest.param("n-gram cache", "NgramCache", id="cache"),
-        pytest.param("mixture with bins", "weights by the frequency of the context", id="bins"),
     ],
 )
 def test_other_models_are_refused_by_name(name, received):

@@ -27,6 +27,7 @@ from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.serving import device_graphs, on_device
 from keras_nplm.serving.device_graphs import build_device_graph
+from tests.language_models import VOCABULARY, build
 from tests.networks import compose, compose_energy
 
 LONG = pytest.mark.long
@@ -128,6 +129,31 @@ def test_a_file_gives_the_numbers_of_a_mixture(export, run, mixture, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("name", ["interpolation", "class-based", "mixture by frequency"])
+def test_runtimes_give_the_numbers_of_n_gram_models(name, tmp_path):
+    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+    if name == "mixture by frequency":
+        binned = build("mixture with bins", "sentence")
+        parts = [build(part, "sentence") for part in ("nplm", "kneser-ney", "interpolation")]
+        model = Mixture([*parts, build("uniform", "sentence")], binned.weights, binned.bins)
+    else:
+        model = build(name, "sentence")
+    language_model = LanguageModel(model, VOCABULARY, "words")
+    random = np.random.default_rng(0)
+    contexts = random.integers(0, len(VOCABULARY), (60, model.order - 1), np.int32)
+    contexts[:20, :-1] = 2
+    expected = model.next_log_probs(contexts)
+    texts = [" ".join(random.choice(VOCABULARY.words[4:], 5)) for _ in range(8)]
+    nll = [-score.log_prob for score in language_model.score(texts, alone=True)]
+    for export, run in ((export_litert, _run_litert), (export_onnx, _run_onnx)):
+        target, *_ = export(language_model, tmp_path / "next")
+        found = run(target, context_ids=contexts)
+        np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=2e-5, atol=1e-7)
+        target, *_ = export(language_model, tmp_path / "score", signature="score")
+        np.testing.assert_allclose(run(target, **_encode(language_model, texts)), nll, rtol=1e-5)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     "export, run",
     [
@@ -167,7 +193,7 @@ def test_the_network_of_a_mixture_with_a_cache_is_written(language_model, capsys
     expected = network.next_log_probs(CONTEXTS)
     np.testing.assert_allclose(graph.next_log_probs(CONTEXTS), expected, rtol=1e-5)
     assert capsys.readouterr().err == (
-        "LiteRT and ONNX files can hold an NPLM, n-grams in back-off form, or a mixture of them. "
+        "LiteRT and ONNX files can hold an NPLM, an n-gram model, or a mixture of them. "
         "Received: UnigramCache. The file holds the network alone.\n"
     )
 
