@@ -218,8 +218,8 @@ def _make_card(
     """Return the model's card: names and descriptions."""
     tokenizer = language_model.tokenizer
     card = []
-    if facts["content"] == "mixture" and len(facts["weights"]) == 1:
-        card.append(("Mixture of", _describe_parts(language_model.model, facts["weights"][0])))
+    if facts["content"] == "mixture":
+        card.append(("Mixture of", _describe_parts(language_model.model, facts["weights"])))
     if config.get("corpus"):
         name = str(config["corpus"])
         card.append(("Trained on", CORPORA.get(name.partition("/")[0], name)))
@@ -242,10 +242,12 @@ def _make_card(
     return card
 
 
-def _describe_parts(mixture: NextWordModel, weights: Sequence[float]) -> str:
+def _describe_parts(mixture: NextWordModel, weights: Sequence[Sequence[float]]) -> str:
+    """Return what the parts of a mixture are, with their weights if contexts do not change them."""
     parts = []
-    for part, weight in zip(mixture.parts, weights, strict=True):
-        parts.append(f"{weight:.0%} {part.description[0].lower()}{part.description[1:]}")
+    for place, part in enumerate(mixture.parts):
+        share = f"{weights[0][place]:.0%} " if len(weights) == 1 else ""
+        parts.append(f"{share}{part.description[0].lower()}{part.description[1:]}")
     return "; ".join(parts)
 
 

@@ -189,6 +189,13 @@ def test_the_scripts_complete_odd_texts_as_python(tokenizer, boundary):
         assert got == pytest.approx({word: every[word] for word in got}, rel=1e-4), prompt
 
 
+@needs_node
+@pytest.mark.parametrize("script", sorted(PAGE.glob("*.js")), ids=lambda script: script.name)
+def test_a_script_can_be_parsed(script):
+    run = subprocess.run([NODE, "--check", script], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
 def test_every_tokenizer_of_a_page_is_tested():
     tested = {type(get_tokenizer(name)) for name, _ in CASES}
     assert tested == {*web_page.TOKENIZERS}
