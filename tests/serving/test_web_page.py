@@ -28,6 +28,7 @@ from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.tokenizers.words import WordTokenizer
 from keras_nplm.models.mixture import Mixture
+from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
 from keras_nplm.serving import web_page
 from keras_nplm.serving.file_facts import describe_codec
 from keras_nplm.serving.web_page import read_facts
@@ -252,6 +253,21 @@ def test_the_card_says_what_is_left_out_of_a_mixture(language_model, tmp_path):
     card = dict(read_facts(index)["card"])
     assert card["Perplexity of the mixture, which is not here"] == "5.50 (test)"
     assert not {"Mixture of", "Perplexity"} & {*card}
+
+
+@pytest.mark.long
+def test_the_card_of_weights_by_frequency_has_no_weights(language_model, tmp_path):
+    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+    network = language_model.model
+    size = network.vocabulary_size
+    counts = count_ngrams(IDS, size, 3, "sentence")
+    bins = FrequencyBins(ContextFrequencies.from_counts(counts))
+    weights = np.random.default_rng(0).dirichlet([1, 1], bins.number)
+    mixture = Mixture([network, kneser_ney(IDS, size, 2)], weights, bins)
+    index = export_page(language_model.replace_model(mixture), tmp_path / "page")
+    card = dict(read_facts(index)["card"])
+    assert card["Mixture of"].startswith("a neural probabilistic language model")
+    assert card["Mixture of"].endswith("; an n-gram model in back-off form")
 
 
 @pytest.fixture
