@@ -83,7 +83,7 @@ else:
         order=f"{ORDER} or the model's",
         min_expected_count=str(MIN_EXPECTED_COUNT),
     )
-_FROM_NETWORK = "the page loads ONNX Runtime from the internet"
+_FROM_INTERNET = "the page loads ONNX Runtime from the internet"
 _BY_NAME = (
     "by the name of TARGET: .tflite, .onnx, .arpa, .arpa.gz, .vec; page for a directory of this "
     "name, saved-model for any other"
@@ -104,10 +104,10 @@ def _print_written(result: dict) -> None:
 
 
 def _print_page(result: dict) -> None:
-    if result["needs_network"]:
+    if result["needs_internet"]:
         version = result["runtime_version"]
         print(
-            "It loads ONNX Runtime from cdn.jsdelivr.net. For a page that needs no network, run "
+            "It loads ONNX Runtime from cdn.jsdelivr.net. For a page that needs no internet, run "
             f"`npm pack onnxruntime-web@{version}`\nand export with "
             f"--runtime onnxruntime-web-{version}.tgz."
         )
@@ -167,7 +167,7 @@ def export(
     top_k: TopK = None,
     max_text_length: MaxTextLength = None,
     quantise: Switch = False,
-    runtime: Annotated[InputFile | None, FETCHED, Parameter(show_default=_FROM_NETWORK)] = None,
+    runtime: Annotated[InputFile | None, FETCHED, Parameter(show_default=_FROM_INTERNET)] = None,
     signature: Signature = None,
     network_alone: Switch = False,
     text: Annotated[TextFiles, Parameter(group=_GROUP, show_default="the training text")] = (),
@@ -187,7 +187,7 @@ def export(
         quantise: page, litert and onnx: 8-bit matrices of the network, a quarter of their size,
             perplexity within 0.1%
         runtime: page: file written by `npm pack onnxruntime-web@1.30.0`, so that the page needs no
-            network
+            internet
         signature: litert and onnx: ids of contexts to ln P of each next word, or ids of whole texts
             to -ln P, the nll that sherpa-onnx reads
         network_alone: page, litert and onnx: leave out the n-grams of a mixture; the file is
@@ -291,7 +291,7 @@ def _export_page(directory: str, target: Path, options: dict) -> dict:
     )
     result: dict[str, Any] = _describe("page", [written])
     result["contents"] = read_facts(written)
-    result["needs_network"] = options["runtime"] is None
+    result["needs_internet"] = options["runtime"] is None
     result["runtime_version"] = RUNTIME_VERSION
     return result
 

@@ -72,15 +72,15 @@ def export_page(
     """Export a model as a web page that shows next words and completions while one types.
 
     `TARGET/index.html` opens by a double click, without a server. The scripts beside it hold the
-    model (ONNX), its vocabulary and its facts. ONNX Runtime computes the
-    probabilities in the browser, and no text leaves it. The extra `onnx` must be installed.
+    model (ONNX), its vocabulary and its facts. ONNX Runtime computes the probabilities in the
+    browser, and no text leaves it. The extra `onnx` must be installed.
 
     Args:
         language_model: a model that `export_onnx` accepts, with the tokenizer words, whitespace,
             characters or bytes.
         target: directory of the page: absent, empty or with an earlier page, which is replaced.
         runtime: the file that `npm pack onnxruntime-web@VERSION` writes. The page then needs no
-            network. Default: the page loads ONNX Runtime from cdn.jsdelivr.net.
+            internet. Default: the page loads ONNX Runtime from cdn.jsdelivr.net.
         quantise: 8-bit matrices, a quarter of the size.
         network_alone: leave out the n-grams of a mixture.
         config, metrics: contents of `config.json` and `metrics.json`, for the model's card.

@@ -51,7 +51,7 @@ def browser() -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def words_page(language_model, runtime, tmp_path_factory) -> Path:
-    """A page that needs no network."""
+    """A page that needs no internet."""
     return export_page(language_model, tmp_path_factory.mktemp("words") / "page", runtime=runtime)
 
 
