@@ -64,6 +64,7 @@ setup(
         "keras_nplm": ["py.typed"],
         "keras_nplm.cli.recipes": ["*.yaml"],
         "keras_nplm.language_model.presets": ["*/*", "*/components/*/*"],
+        "keras_nplm.serving": ["page/*"],
         "keras_nplm.experiments.records": ["*.json"],
     },
     python_requires=">=3.11,<3.14",

@@ -100,7 +100,7 @@ _PUBLIC = {
     ],
     "keras_nplm.training.tensorboard": ["LanguageModelBoard"],
     "keras_nplm.training.train": ["train"],
-    "keras_nplm.serving": ["export_litert", "export_onnx", "export_saved_model"],
+    "keras_nplm.serving": ["export_litert", "export_onnx", "export_page", "export_saved_model"],
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 __all__ = ["__version__", "register_classes", *sorted(_MODULE_OF)]

@@ -1,4 +1,6 @@
-"""`keras-nplm export`: write a model as SavedModel, LiteRT, ONNX, ARPA or word2vec file."""
+"""`keras-nplm export`: write a model as SavedModel, web page, LiteRT, ONNX, ARPA or word2vec
+file.
+"""
 
 import dataclasses
 import os
@@ -9,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from keras_nplm.cli.parameters import (
+    FETCHED,
     NONE_GIVEN,
     Directory,
     Given,
+    InputFile,
     Switch,
     TextFiles,
     check_left_out,
@@ -29,14 +33,16 @@ if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.models.ngrams import BackoffModel
 
-Format = Literal["saved-model", "litert", "onnx", "arpa", "word2vec"]
+Format = Literal["saved-model", "page", "litert", "onnx", "arpa", "word2vec"]
 _ENDINGS: dict[Format, str] = {
     "saved-model": "",
+    "page": "",
     "litert": ".tflite",
     "onnx": ".onnx",
     "arpa": ".arpa",
     "word2vec": ".vec",
 }
+_PAGE = "page"  # the name of a directory that is a web page
 _TOP_K = 10
 _MAX_TEXT_LENGTH = 1 << 16
 _MOST_BYTES = 1 << 30
@@ -77,7 +83,11 @@ else:
         order=f"{ORDER} or the model's",
         min_expected_count=str(MIN_EXPECTED_COUNT),
     )
-_BY_ENDING = "by the ending of TARGET: .tflite, .onnx, .arpa, .arpa.gz, .vec"
+_FROM_INTERNET = "the page loads ONNX Runtime from the internet"
+_BY_NAME = (
+    "by the name of TARGET: .tflite, .onnx, .arpa, .arpa.gz, .vec; page for a directory of this "
+    "name, saved-model for any other"
+)
 
 
 def _print_written(result: dict) -> None:
@@ -89,6 +99,19 @@ def _print_written(result: dict) -> None:
         target = os.path.dirname(result["written"][0])
         print(f"{target}/README.md documents serving and requests.")
         print(f"next: docker compose up, in {target}")
+    if result["format"] == "page":
+        _print_page(result)
+
+
+def _print_page(result: dict) -> None:
+    if result["needs_internet"]:
+        version = result["runtime_version"]
+        print(
+            "It loads ONNX Runtime from cdn.jsdelivr.net. For a page that needs no internet, run "
+            f"`npm pack onnxruntime-web@{version}`\nand export with "
+            f"--runtime onnxruntime-web-{version}.tgz."
+        )
+    print(f"next: open {result['written'][0]} in a browser")
 
 
 def _describe_contents(file: str, facts: dict) -> str:
@@ -140,10 +163,11 @@ def export(
     target: Annotated[str, Parameter(name="TARGET")],
     /,
     *,
-    format: Annotated[Format | None, Parameter(show_default=_BY_ENDING)] = None,
+    format: Annotated[Format | None, Parameter(show_default=_BY_NAME)] = None,
     top_k: TopK = None,
     max_text_length: MaxTextLength = None,
     quantise: Switch = False,
+    runtime: Annotated[InputFile | None, FETCHED, Parameter(show_default=_FROM_INTERNET)] = None,
     signature: Signature = None,
     network_alone: Switch = False,
     text: Annotated[TextFiles, Parameter(group=_GROUP, show_default="the training text")] = (),
@@ -154,30 +178,38 @@ def export(
     A model other than Kneser-Ney is approximated by a back-off model in an ARPA file.
 
     Args:
-        target: directory of the SavedModel's versions, or the file to write
-        format: file format: saved-model or arpa of any model; litert or onnx of a network, an
+        target: directory of the SavedModel's versions or of the web page, or the file to write
+        format: file format: saved-model or arpa of any model; page, litert or onnx of a network, an
             n-gram model, or a mixture of them; word2vec of a network
         top_k: saved-model: number of suggested words
         max_text_length: saved-model: longest text that is scored, and most bytes that are read of a
             context
-        quantise: litert and onnx: 8-bit matrices of the network, a quarter of their size,
+        quantise: page, litert and onnx: 8-bit matrices of the network, a quarter of their size,
             perplexity within 0.1%
+        runtime: page: file written by `npm pack onnxruntime-web@1.30.0`, so that the page needs no
+            internet
         signature: litert and onnx: ids of contexts to ln P of each next word, or ids of whole texts
             to -ln P, the nll that sherpa-onnx reads
-        network_alone: litert and onnx: leave out the n-grams of a mixture; the file is smaller
+        network_alone: page, litert and onnx: leave out the n-grams of a mixture; the file is
+            smaller
         text: text files or globs whose n-grams are listed, or - for standard input
     """
     from keras_nplm.io.remote import open_output, open_output_file
 
     chosen = _choose_format(target, format)
     serving = {"top_k": top_k, "max_text_length": max_text_length}
-    graph = {"quantise": quantise, "signature": signature, "network_alone": network_alone}
+    graph = {"quantise": quantise, "network_alone": network_alone}
     _check_owned(chosen, ("saved-model",), serving)
-    _check_owned(chosen, ("litert", "onnx"), graph)
+    _check_owned(chosen, ("page",), {"runtime": runtime})
+    _check_owned(chosen, ("litert", "onnx", "page"), graph)
+    _check_owned(chosen, ("litert", "onnx"), {"signature": signature})
     _check_owned(chosen, ("arpa",), {"text": text, **arpa})
     if chosen == "saved-model":
         with open_output(target) as path:
             return _export_saved_model(directory, path, top_k, max_text_length)
+    if chosen == "page":
+        with open_output(target) as path:
+            return _export_page(directory, path, {**graph, "runtime": runtime})
     with open_output_file(target) as path:
         if chosen == "arpa":
             return _export_arpa(directory, path, text, ArpaOptions(**arpa))
@@ -188,7 +220,7 @@ def export(
 
 
 def _choose_format(target: str, wanted: Format | None) -> Format:
-    """Return the wanted format, or the one of the target's ending."""
+    """Return the wanted format, or the one of the target's name."""
     fix = "name a directory or a file to write."
     check_argument("TARGET", bool(target), "a path", "''", fix)
     name = target.lower()
@@ -196,7 +228,12 @@ def _choose_format(target: str, wanted: Format | None) -> Format:
     for format, ending in _ENDINGS.items():
         if ending and name.removesuffix(".gz").endswith(ending):
             matching.append(format)
-    format = wanted or (matching[0] if matching else "saved-model")
+    by_name: Format = "saved-model"
+    if matching:
+        by_name = matching[0]
+    elif os.path.basename(name.rstrip("/")) == _PAGE:
+        by_name = "page"
+    format = wanted or by_name
     is_different = matching and format not in matching
     if is_different or (name.endswith(".gz") and format != "arpa"):
         raise InputError(
@@ -233,6 +270,30 @@ def _export_saved_model(
         max_text_length=max_text_length or _MAX_TEXT_LENGTH,
     )
     return _describe("saved-model", [written])
+
+
+def _export_page(directory: str, target: Path, options: dict) -> dict:
+    from keras_nplm.io.paths import check_output_path
+    from keras_nplm.language_model.directory import read_config, read_metrics
+    from keras_nplm.language_model.language_model import LanguageModel
+
+    check_output_path(target)
+    language_model = LanguageModel.load(directory)
+    from keras_nplm.serving import export_page
+    from keras_nplm.serving.web_page import RUNTIME_VERSION, read_facts
+
+    written = export_page(
+        language_model,
+        target,
+        config=read_config(Path(directory)),
+        metrics=read_metrics(Path(directory), missing_ok=True),
+        **options,
+    )
+    result: dict[str, Any] = _describe("page", [written])
+    result["contents"] = read_facts(written)
+    result["needs_internet"] = options["runtime"] is None
+    result["runtime_version"] = RUNTIME_VERSION
+    return result
 
 
 def _export_graph(directory: str, target: Path, format: Format, options: dict) -> dict:

@@ -17,7 +17,8 @@ from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, FUNCTIONS
 from keras_nplm.training.configurations import train_command
 
 _REST = "http://localhost:8501/v1/models"
-_CORPORA = {
+# descriptions of known texts, by their name in config.json
+CORPORA = {
     "python_reference": "the Python language reference distributed with CPython (PSF licence)",
     "brown": "the Brown corpus (non-commercial use), split as in the paper of Bengio et al.",
 }
@@ -96,7 +97,7 @@ def _describe_training_data(config: Mapping[str, Any]) -> str:
         return ""
     name = str(config["corpus"])
     corpus = markdown_code(name)
-    known = _CORPORA.get(name.partition("/")[0])
+    known = CORPORA.get(name.partition("/")[0])
     if known:
         corpus = f"{corpus}, {known}"
     return (

@@ -1,80 +1,374 @@
-"""The web page of notebooks/03_serving.ipynb: its module gives in Node tokens, words and
-probabilities of Python.
-"""
+"""A page completes text in the browser as Python does. Its scripts run in Node and in Chromium."""
 
+import base64
+import errno
+import gzip
 import json
+import os
 import re
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from keras_nplm import LanguageModel, export_onnx
+from keras_nplm import (
+    InputError,
+    LanguageModel,
+    RunError,
+    Vocabulary,
+    export_page,
+    kneser_ney,
+)
+from keras_nplm.data.ids import BOS_ID
+from keras_nplm.data.shards import encode_lines
+from keras_nplm.data.tokenizers.registry import get_tokenizer
+from keras_nplm.data.tokenizers.words import WordTokenizer
+from keras_nplm.models.mixture import Mixture
+from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
+from keras_nplm.serving import web_page
+from keras_nplm.serving.file_facts import describe_codec
+from keras_nplm.serving.web_page import read_facts
+from tests.tokenizers import build_model
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03_serving.ipynb"
 NODE = shutil.which("node")
-NPM = shutil.which("npm")
-TEXTS = [
-    "The value of the",
-    "If the object is",
-    "",
-    "don't re-use x_1: “a’s” ½ 日本語-é\x85\ufeff<s>…",
-    "word " * 30,
+PAGE = Path(web_page.__file__).parent / "page"
+LINES = [
+    "The cat's hat, the ÉCOLE on 3 mats",
+    "the cat sat; a re-used x_1 chat costs 1960s or 7.5 %",
+    "我们可以 say that ΟΔΟΣ İstanbul is “far”",
+] * 3
+IDS = np.array([4, 5, 6, 3, 4, 7, 8, 3] * 9, np.int32)
+PROMPTS = [
+    *("", " ", "t", "The ", "the c", "the cat's", "the cat’", "THE CAT SAT; É", "re-", "x_"),
+    *("don't re-use x_1: “a’s” ½ 日本語-é\x85\ufeff<s>…", "<unk> <pad> </s> _number_ ", "▁the▁"),
+    *(
+        "ΟΔΟΣ İ",
+        "οδος",
+        "我",
+        "我们 可",
+        "the  cat\t\n sat",
+        "the\x1cc",
+        "a\u00a0c",
+        "a\u3000",
+        "(",
+        "th (",
+    ),
+    *("3", "3 mats ", "Ⅷ ٣ x2 ½", "🙂 the 🙂", "\ufffdca", "cats" * 20, "the cat " * 30 + "s"),
+    *("The\u0301 e\u0301c", "'", "--", "'the", "sat;", "7.", "𝒜 c", "ǅ c", "a" * 70),
 ]
+CASES = [
+    ("words", "sentence"),
+    ("words+lower+numbers+lemmas", "stream"),
+    ("whitespace", "stream"),
+    ("whitespace+lower+numbers", "text"),
+    ("characters", "sentence"),
+    ("characters+lower", "stream"),
+    ("bytes", "sentence"),
+    ("bytes+lower", "stream"),
+]
+needs_node = pytest.mark.skipif(not NODE, reason="node is not installed")
+# All scripts of a page but those of the browser; the model is a table of bigrams
 CHECK = """
-import { readFile } from "node:fs/promises";
-import { load, tokenize } from "./page/next-words.mjs";
-globalThis.fetch = async (path) => new Response(await readFile(path));
-const nextWords = await load("page"), answers = [];
-for (const text of TEXTS) answers.push({ tokens: tokenize(text), words: await nextWords(text, 5) });
-console.log(JSON.stringify(answers));
+const fs = require("node:fs"), vm = require("node:vm");
+const given = JSON.parse(fs.readFileSync(0, "utf-8"));
+const { page, facts, words, forms, table, prompts, earlier, k } = given;
+const scripts = ["tokenizers.js", "completion.js"].map((name) => `${page}/${name}`);
+vm.runInThisContext(scripts.map((path) => fs.readFileSync(path, "utf-8")).join("\\n"));
+(async () => {
+  const codec = vm.runInThisContext("(...given) => new TextCodec(...given)")(facts, words, forms);
+  const rows = table.map((row) => row.map((value) => value ?? -Infinity));
+  const logProbs = async (contexts) => contexts.map((ids) => rows[ids[ids.length - 1]]);
+  const completion = vm.runInThisContext("makeCompletion")(codec, logProbs);
+  const answers = [];
+  for (const prompt of prompts) {
+    const { unfinished } = completion.splitUnfinished(prompt);
+    const found = k ? await completion.find(prompt, k, { earlier }) : [];
+    answers.push({ unfinished, found, ids: [...codec.encodeBeginning(prompt, earlier)] });
+  }
+  console.log(JSON.stringify(answers));
+})();
 """
 
 
-def ignore(*printed: object) -> None:
-    """In place of `print`."""
+def _run_in_node(
+    language_model: LanguageModel, facts: dict, k: int, earlier: Sequence[str] = ()
+) -> list[dict]:
+    """Complete the prompts, which follow earlier sentences, with the scripts of the page.
+
+    k = 0: only encode them.
+    """
+    size = len(language_model.vocabulary)
+    table = language_model.model.next_log_probs(np.arange(size, dtype=np.int32)[:, None])
+    given = {
+        "page": str(PAGE),
+        "facts": facts,
+        "words": language_model.vocabulary.words,
+        "forms": language_model.vocabulary.forms or {},
+        "table": [[value if value > -np.inf else None for value in row] for row in table.tolist()],
+        "prompts": PROMPTS,
+        "earlier": list(earlier),
+        "k": k,
+    }
+    run = subprocess.run(
+        [NODE, "-e", CHECK], input=json.dumps(given), capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr[-1000:]
+    return json.loads(run.stdout)
+
+
+def _complete_in_python(
+    language_model: LanguageModel, prompt: str, unfinished: str, k: int
+) -> list[tuple[str, float]]:
+    # of characters, `next_words` returns single ones
+    if unfinished or language_model.tokenizer.kind == "characters":
+        return language_model.complete_prefix(prompt, k)
+    return language_model.next_words(prompt, k)
+
+
+def _build_bigrams(tokenizer: str, boundary: str) -> LanguageModel:
+    vocabulary = Vocabulary.build(LINES, tokenizer=tokenizer)
+    if "lemmas" in tokenizer:
+        vocabulary = vocabulary.with_forms({"mat": "mats", "sits": "sat"})
+    ids = encode_lines(LINES, vocabulary, tokenizer, boundary)
+    model = kneser_ney(ids, len(vocabulary), 2, boundary)
+    return LanguageModel(model, vocabulary, tokenizer, boundary)
+
+
+@needs_node
+@pytest.mark.parametrize("tokenizer, boundary", CASES)
+def test_the_scripts_encode_odd_texts_as_python(tokenizer, boundary):
+    language_model = _build_bigrams(tokenizer, boundary)
+    # longer contexts than the model's
+    facts = describe_codec(language_model.codec, order=10)
+    for prompt, answer in zip(PROMPTS, _run_in_node(language_model, facts, k=0), strict=True):
+        ids = language_model.codec.encode_beginning(prompt, order=10)
+        assert answer["ids"] == ids.tolist(), prompt
+
+
+@needs_node
+@pytest.mark.parametrize("tokenizer", ["words", "characters"])
+def test_a_model_of_texts_reads_earlier_sentences(tokenizer):
+    language_model = _build_bigrams(tokenizer, "text")
+    facts = describe_codec(language_model.codec, order=40)
+    earlier = ["It is old", "", " The cat  sat ", "on 3 mats"]
+    for prompt, answer in zip(
+        PROMPTS, _run_in_node(language_model, facts, k=0, earlier=earlier), strict=True
+    ):
+        # a blank line begins a new text
+        before = encode_lines(earlier[2:], language_model.vocabulary, tokenizer, "text")
+        ids = language_model.codec.encode_beginning(prompt, order=500)
+        beginning = ids[ids != BOS_ID]
+        context = np.concatenate([np.full(39, BOS_ID), before[before != BOS_ID], beginning])[-39:]
+        assert answer["ids"] == context.tolist(), prompt
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not (NODE and NPM), reason="needs node and npm")
-def test_the_module_gives_the_words_of_python(tmp_path, monkeypatch):
+@needs_node
+@pytest.mark.parametrize("tokenizer, boundary", CASES)
+def test_the_scripts_complete_odd_texts_as_python(tokenizer, boundary):
+    language_model = _build_bigrams(tokenizer, boundary)
+    facts = describe_codec(language_model.codec, language_model.model.order)
+    k = 8
+    for prompt, answer in zip(PROMPTS, _run_in_node(language_model, facts, k + 1), strict=True):
+        found = answer["found"]
+        if language_model.tokenizer.kind == "characters":
+            found = [word for word in found if not word["isEnd"]]
+        # equally probable words may differ at the end of a list
+        most = (
+            16 if language_model.tokenizer.unit == "characters" else len(language_model.vocabulary)
+        )
+        expected = _complete_in_python(language_model, prompt, answer["unfinished"], most)
+        probabilities = [word["probability"] for word in found[:k]]
+        of_python = [probability for _, probability in expected[:k]]
+        assert probabilities == pytest.approx(of_python, rel=1e-4), prompt
+        got = {word["word"]: word["probability"] for word in found}
+        every = dict(expected)
+        assert got == pytest.approx({word: every[word] for word in got}, rel=1e-4), prompt
+
+
+@needs_node
+@pytest.mark.parametrize("script", sorted(PAGE.glob("*.js")), ids=lambda script: script.name)
+def test_a_script_can_be_parsed(script):
+    run = subprocess.run([NODE, "--check", script], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_every_tokenizer_of_a_page_is_tested():
+    tested = {type(get_tokenizer(name)) for name, _ in CASES}
+    assert tested == {*web_page.TOKENIZERS}
+
+
+def _read_constants(path: Path) -> dict:
+    """Return the constants that a script of a page defines."""
+    text = path.read_text(encoding="utf-8")
+    pairs = re.findall(r"^const (\w+) = (.*?);$", text, re.MULTILINE | re.DOTALL)
+    return {name: json.loads(value) for name, value in pairs}
+
+
+def test_a_page_holds_the_model_the_words_and_the_facts(language_model, tmp_path):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is needed")
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
-    monkeypatch.chdir(tmp_path)
-    language_model = LanguageModel.from_preset("starter")
-    cells = [
-        "".join(cell["source"])
-        for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
-    ]
-    (exported,) = (cell for cell in cells if "export_onnx(" in cell and "page/next.onnx" in cell)
-    names = {
-        "language_model": language_model,
-        "export_onnx": export_onnx,
-        "json": json,
-        "Path": Path,
-        "print": ignore,
-    }
-    exec(exported, names)
-    (module,) = (cell for cell in cells if cell.startswith("%%writefile page/next-words.js"))
-    address, version = re.search(
-        r'"(https://cdn\.jsdelivr\.net/npm/onnxruntime-web@([\d.]+)/dist/)"', module
-    ).groups()
-    module = module.partition("\n")[2].replace(address, f"file://{tmp_path}/package/dist/")
-    (tmp_path / "page" / "next-words.mjs").write_text(module, encoding="utf-8")
-    packed = subprocess.run(
-        [NPM, "pack", f"onnxruntime-web@{version}"], capture_output=True, text=True
-    )
-    if packed.returncode:
-        pytest.skip(f"onnxruntime-web cannot be downloaded: {packed.stderr[-200:]}")
-    with tarfile.open(packed.stdout.split()[-1]) as archive:
-        archive.extractall(filter="data")
-    (tmp_path / "check.mjs").write_text(CHECK.replace("TEXTS", json.dumps(TEXTS)), encoding="utf-8")
-    run = subprocess.run([NODE, "check.mjs"], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr[-1000:]
-    for text, answer in zip(TEXTS, json.loads(run.stdout), strict=True):
-        assert answer["tokens"] == language_model.tokenize(text)
-        exact = dict(language_model.next_words(text, len(language_model.codec.proposed_ids)))
-        of_page = {word["word"]: word["probability"] for word in answer["words"]}
-        assert of_page == pytest.approx({word: exact[word] for word in of_page}, rel=0.2)  # 8 bits
-        assert min(of_page.values()) >= sorted(exact.values())[-5] * 0.8
+    config = {"corpus": "corpora/</script>"}
+    metrics = {"test": {"perplexity": 56.789}, "parameters": 1234}
+    target = tmp_path / "new" / "page"
+    index = export_page(language_model, target, config=config, metrics=metrics)
+    assert index == target / "index.html"
+    assert os.listdir(target.parent) == ["page"]
+    scripts = re.findall(r'src="([^"]+)"', index.read_text(encoding="utf-8"))
+    assert {*scripts, "index.html", "page.css"} == {*os.listdir(target)}
+    facts = read_facts(index)
+    assert facts["context_length"] == 3
+    card = dict(facts["card"])
+    assert card["Trained on"] == "corpora/</script>"  # set as text, in a file of its own
+    assert card["Perplexity"] == "56.79 (test)"
+    assert card["Parameters"] == "1,234"
+    words = _read_constants(target / "vocabulary.js")
+    assert words == {"WORDS": language_model.vocabulary.words, "FORMS": {}}
+    loads = _read_constants(target / "runtime.js")["RUNTIME"]
+    assert loads["address"].endswith(f"onnxruntime-web@{web_page.RUNTIME_VERSION}/dist/")
+    network = _read_constants(target / "model.js")["MODEL"]
+    session = runtime.InferenceSession(gzip.decompress(base64.b64decode(network)))
+    contexts = np.array([[2, 2, 4], [5, 6, 7]], np.int32)
+    [log_probs] = session.run(None, {"context_ids": contexts})
+    np.testing.assert_allclose(log_probs, language_model.model.next_log_probs(contexts), atol=2e-5)
+
+
+@pytest.mark.long
+def test_the_card_says_what_is_left_out_of_a_mixture(language_model, tmp_path):
+    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+    network = language_model.model
+    mixture = Mixture([network, kneser_ney(IDS, network.vocabulary_size, 2)], [0.25, 0.75])
+    mixed = language_model.replace_model(mixture)
+    metrics = {"test": {"perplexity": 5.5}}
+    index = export_page(mixed, tmp_path / "whole", metrics=metrics)
+    card = dict(read_facts(index)["card"])
+    assert card["Mixture of"].startswith("25% a neural probabilistic language model")
+    assert card["Mixture of"].endswith("75% an n-gram model in back-off form")
+    assert card["Perplexity"] == "5.50 (test)"
+    index = export_page(mixed, tmp_path / "alone", network_alone=True, metrics=metrics)
+    card = dict(read_facts(index)["card"])
+    assert card["Perplexity of the mixture, which is not here"] == "5.50 (test)"
+    assert not {"Mixture of", "Perplexity"} & {*card}
+
+
+@pytest.mark.long
+def test_the_card_of_weights_by_frequency_has_no_weights(language_model, tmp_path):
+    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+    network = language_model.model
+    size = network.vocabulary_size
+    counts = count_ngrams(IDS, size, 3, "sentence")
+    bins = FrequencyBins(ContextFrequencies.from_counts(counts))
+    weights = np.random.default_rng(0).dirichlet([1, 1], bins.number)
+    mixture = Mixture([network, kneser_ney(IDS, size, 2)], weights, bins)
+    index = export_page(language_model.replace_model(mixture), tmp_path / "page")
+    card = dict(read_facts(index)["card"])
+    assert card["Mixture of"].startswith("a neural probabilistic language model")
+    assert card["Mixture of"].endswith("; an n-gram model in back-off form")
+
+
+@pytest.fixture
+def without_conversion(monkeypatch):
+    """Networks are empty files, so that a page takes no second."""
+
+    def write(language_model, path, **options):
+        path.write_bytes(b"")
+        facts = describe_codec(language_model.codec, language_model.model.order)
+        facts |= {"perplexity": {}, "quantised": False, "content": "network"}
+        Path(f"{path}.json").write_text(json.dumps(facts), encoding="utf-8")
+
+    monkeypatch.setattr(web_page, "export_onnx", write)
+
+
+def test_an_earlier_page_is_replaced(without_conversion, language_model, tmp_path):
+    target = tmp_path / "page"
+    target.mkdir()
+    export_page(language_model, target)
+    facts = (target / "facts.js").read_bytes()
+    export_page(language_model, target, config={"corpus": "brown"})
+    assert (target / "facts.js").read_bytes() != facts
+    assert os.listdir(tmp_path) == ["page"]
+
+
+def test_a_full_disk_leaves_the_earlier_page(
+    without_conversion, language_model, tmp_path, monkeypatch
+):
+    def fail(source, target):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    index = export_page(language_model, tmp_path / "page")
+    facts = index.with_name("facts.js").read_bytes()
+    monkeypatch.setattr(web_page.shutil, "copyfile", fail)
+    with pytest.raises(RunError, match=r"Cannot write .*page: No space left .* is unchanged\."):
+        export_page(language_model, tmp_path / "page", config={"corpus": "brown"})
+    assert os.listdir(tmp_path) == ["page"]
+    assert index.with_name("facts.js").read_bytes() == facts
+
+
+@pytest.mark.parametrize("file", ["notes.txt", "index.html"])
+def test_a_directory_with_other_files_is_refused(
+    without_conversion, language_model, tmp_path, file
+):
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / file).write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="absent, empty or an earlier page.*holds other files"):
+        export_page(language_model, tmp_path / "page")
+    assert (tmp_path / "page" / file).read_text(encoding="utf-8") == "mine"
+
+
+def test_a_file_is_no_directory_of_a_page(without_conversion, language_model, tmp_path):
+    (tmp_path / "page").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="A page must be a directory.*which is a file"):
+        export_page(language_model, tmp_path / "page")
+
+
+class _MarkedWords(WordTokenizer):
+    """A tokenizer of one's own, which the page does not know."""
+
+    kind = "marked words"
+
+
+@pytest.mark.parametrize("tokenizer", ["sentencepiece", _MarkedWords()])
+def test_a_tokenizer_that_a_page_lacks_is_refused(tokenizer, tmp_path):
+    model = build_model(tokenizer, ["the cat sat on the mat", "abcdefghijklmnopqrstuvwxyz"] * 20)
+    name = model.tokenizer.name
+    with pytest.raises(InputError, match=f"must be one of words, .*Received: {name}.*SavedModel"):
+        export_page(model, tmp_path / "page")
+    assert not os.listdir(tmp_path)
+
+
+def test_a_model_that_a_page_cannot_hold_is_refused(
+    without_conversion, language_model, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(web_page, "MOST_MODEL_BYTES", -1)
+    with pytest.raises(InputError, match="at most -1 bytes. Received: 0. .*--quantise"):
+        export_page(language_model, tmp_path / "page")
+    assert not os.listdir(tmp_path)
+
+
+def _write_archive(path: Path, names: Sequence[str]) -> None:
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(f"package/dist/{name}"))
+
+
+@pytest.mark.parametrize(
+    "names, reason",
+    [
+        pytest.param(None, "not a whole archive", id="no archive"),
+        pytest.param([], "no dist/ort.wasm.min.js", id="a different package"),
+        pytest.param(web_page.RUNTIME_FILES, "of a different version", id="a different version"),
+    ],
+)
+def test_a_runtime_other_than_the_tested_one_is_refused(names, reason, language_model, tmp_path):
+    runtime = tmp_path / "onnxruntime-web.tgz"
+    if names is None:
+        runtime.write_bytes(b"text")
+    else:
+        _write_archive(runtime, names)
+    with pytest.raises(InputError, match=f"`runtime` must be npm's.*{reason}.*npm pack"):
+        export_page(language_model, tmp_path / "page", runtime=runtime)
+    assert os.listdir(tmp_path) == [runtime.name]

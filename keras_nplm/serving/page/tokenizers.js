@@ -1,0 +1,110 @@
+// Text to tokens: the same as keras_nplm/data/tokenizers does in Python.
+"use strict";
+
+// the characters of Python's `str.isspace`; JavaScript's `\s` differs from it
+const SPACE =
+  "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
+// the characters of Python's `\w`
+const LETTER = "\\p{L}\\p{N}_";
+const SPACE_SYMBOL = "▁";
+const NUMBER = "_number_";
+
+// Python's `lower` of keras_nplm: character by character
+function lower(text) {
+  return Array.from(text, (character) => Array.from(character.toLowerCase())[0]).join("");
+}
+
+function isNumber(token) {
+  return /\p{N}/u.test(token) && !/\p{L}/u.test(token);
+}
+
+// The fields between runs of white space, as Python's `str.split` returns them
+function splitFields(text, space) {
+  return text.split(new RegExp(`[${space}]+`, "u")).filter((field) => field !== "");
+}
+
+class Tokenizer {
+  tokensAreWords = true;
+  // the token of the white space between words, if it is a token
+  space = "";
+
+  // steps: some of "lower", "numbers" and "lemmas"; forms: the words of inflected forms
+  constructor(steps, forms) {
+    this.steps = steps;
+    this.forms = new Map(Object.entries(forms));
+    this.lowers = steps.includes("lower");
+  }
+
+  normalise(token) {
+    let normalised = token;
+    if (this.lowers) normalised = lower(normalised);
+    if (this.steps.includes("numbers") && isNumber(normalised)) normalised = NUMBER;
+    if (this.steps.includes("lemmas")) normalised = this.forms.get(normalised) ?? normalised;
+    return normalised;
+  }
+
+  // The tokens of a prompt. White space at its end counts, since the next word follows.
+  splitBeginning(text) {
+    const tokens = this.split(text);
+    const endsWithSpace = new RegExp(`[${SPACE}]$`, "u").test(text);
+    if (this.space && tokens.length && endsWithSpace) tokens.push(this.space);
+    return tokens;
+  }
+}
+
+// Words and punctuation marks of running text
+class WordTokenizer extends Tokenizer {
+  static TOKEN = new RegExp(`[${LETTER}]+(?:['’-][${LETTER}]+)*|[^${LETTER}${SPACE}]`, "gu");
+  // a mark is a complete token; an apostrophe or a hyphen may continue the word
+  unfinishedWord = new RegExp(`(?:[${LETTER}]+(?:['’-][${LETTER}]+)*['’-]?)?$`, "u");
+
+  split(line) {
+    const tokens = line.match(WordTokenizer.TOKEN) ?? [];
+    return tokens.map((token) => this.normalise(token));
+  }
+}
+
+// Tokens between spaces, tabs and line ends
+class WhitespaceTokenizer extends Tokenizer {
+  static SPACES = " \\t\\r\\n";
+  unfinishedWord = new RegExp(`[^${WhitespaceTokenizer.SPACES}\\ufffd]*$`, "u");
+
+  split(line) {
+    return splitFields(line, WhitespaceTokenizer.SPACES).map((token) => this.normalise(token));
+  }
+}
+
+// Single characters; white space between words is one ▁
+class CharacterTokenizer extends Tokenizer {
+  tokensAreWords = false;
+  space = SPACE_SYMBOL;
+  blanks = SPACE + SPACE_SYMBOL;
+
+  split(line) {
+    const characters = Array.from(splitFields(line, SPACE).join(SPACE_SYMBOL));
+    return characters.map((token) => this.normalise(token));
+  }
+}
+
+// The bytes of UTF-8, named as in <0x41>
+class ByteTokenizer extends Tokenizer {
+  tokensAreWords = false;
+  space = "<0x20>";
+  blanks = SPACE;
+
+  split(line) {
+    const text = splitFields(line, SPACE).join(" ");
+    const data = new TextEncoder().encode(this.lowers ? lower(text) : text);
+    return Array.from(data, (byte) => {
+      const number = byte.toString(16).toUpperCase().padStart(2, "0");
+      return `<0x${number}>`;
+    });
+  }
+}
+
+const TOKENIZERS = {
+  words: WordTokenizer,
+  whitespace: WhitespaceTokenizer,
+  characters: CharacterTokenizer,
+  bytes: ByteTokenizer,
+};

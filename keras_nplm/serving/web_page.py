@@ -1,0 +1,307 @@
+"""Export to a web page: next words and completions while one types, computed in the browser."""
+
+import base64
+import contextlib
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_nplm.data.boundary import crosses_sentences
+from keras_nplm.data.ids import SPECIALS
+from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.characters import CharacterTokenizer
+from keras_nplm.data.tokenizers.utf8_bytes import ByteTokenizer
+from keras_nplm.data.tokenizers.words import WhitespaceTokenizer, WordTokenizer
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import read_json
+from keras_nplm.io.paths import check_output_path, output_error
+from keras_nplm.io.text import check_is_file
+from keras_nplm.language_model.directory import check_output_file
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.evaluation import format_perplexity
+from keras_nplm.serving.examples import choose_text
+from keras_nplm.serving.file_facts import name_facts_file
+from keras_nplm.serving.model_card import CORPORA
+from keras_nplm.serving.on_device import export_onnx
+
+# the tokenizers that `page/tokenizers.js` has, each with its tokens for the model's card
+TOKENIZERS: dict[type[Tokenizer], str] = {
+    WordTokenizer: "Words and punctuation marks.",
+    WhitespaceTokenizer: "Fields between white space.",
+    CharacterTokenizer: "Single characters. A search finds whole words.",
+    ByteTokenizer: "Bytes of UTF-8. A search finds whole words.",
+}
+RUNTIME_VERSION = "1.30.0"
+RUNTIME_ADDRESS = f"https://cdn.jsdelivr.net/npm/onnxruntime-web@{RUNTIME_VERSION}/dist/"
+# SHA-384 of the files in that version of npm's package onnxruntime-web
+RUNTIME_FILES = {
+    "ort.wasm.min.js": "Bw6URI+Gvoadw0do7/QrSHUC9D1vCYYK5OSqChFyhyV5mzPL4oe2rOAFljAnS8Sq",
+    "ort-wasm-simd-threaded.mjs": (
+        "XcXA/MtAf0WpB8e023xQH9CM7RIjiugakT7x99DIwpFf7k56BIFFcAPerIF7FDad"
+    ),
+    "ort-wasm-simd-threaded.wasm": (
+        "vjBJ1z7qrhkTyYsNqKeF6c7N+nOJSU94czEo+tvZcu8G75JparGq9kB+kTnEUNVM"
+    ),
+}
+MOST_MODEL_BYTES = 1 << 28  # more does not fit into a string of JavaScript
+_MOST_RUNTIME_BYTES = 1 << 26
+_SOURCES = Path(__file__).parent / "page"
+_FACTS = "facts.js"  # its presence means that `export_page` wrote the directory
+_WRITTEN = (_FACTS, "vocabulary.js", "model.js", "runtime.js")
+
+
+def export_page(
+    language_model: LanguageModel,
+    target: str | os.PathLike,
+    *,
+    runtime: str | os.PathLike | None = None,
+    quantise: bool = False,
+    network_alone: bool = False,
+    config: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, Any] | None = None,
+) -> Path:
+    """Export a model as a web page that shows next words and completions while one types.
+
+    `TARGET/index.html` opens by a double click, without a server. The scripts beside it hold the
+    model (ONNX), its vocabulary and its facts. ONNX Runtime computes the probabilities in the
+    browser, and no text leaves it. The extra `onnx` must be installed.
+
+    Args:
+        language_model: a model that `export_onnx` accepts, with the tokenizer words, whitespace,
+            characters or bytes.
+        target: directory of the page: absent, empty or with an earlier page, which is replaced.
+        runtime: the file that `npm pack onnxruntime-web@VERSION` writes. The page then needs no
+            internet. Default: the page loads ONNX Runtime from cdn.jsdelivr.net.
+        quantise: 8-bit matrices, a quarter of the size.
+        network_alone: leave out the n-grams of a mixture.
+        config, metrics: contents of `config.json` and `metrics.json`, for the model's card.
+
+    Returns:
+        the path of `index.html`.
+
+    Raises:
+        InputError: the page cannot run this tokenizer or this model, `runtime` is a different file,
+            or `target` holds other files. Nothing is written.
+    """
+    target = Path(target)
+    _check_tokenizer(language_model.tokenizer)
+    _check_target(target)
+    runtime_files = None if runtime is None else _read_runtime(Path(runtime))
+    model, facts = _convert_model(
+        language_model, quantise=quantise, network_alone=network_alone, metrics=metrics
+    )
+    facts["vocabulary_file"] = "vocabulary.js"
+    facts["example"] = choose_text(language_model)
+    facts["card"] = _make_card(language_model, facts, len(model), config or {}, metrics or {})
+    vocabulary = language_model.vocabulary
+    constants: dict[str, dict[str, Any]] = {
+        _FACTS: {"FACTS": facts},
+        "vocabulary.js": {"WORDS": vocabulary.words, "FORMS": vocabulary.forms or {}},
+        "model.js": {"MODEL": _pack(model)},
+        "runtime.js": {"RUNTIME": _describe_runtime(runtime_files)},
+    }
+    with _replace_directory(target) as directory:
+        for source in _SOURCES.iterdir():
+            shutil.copyfile(source, directory / source.name)
+        for file, values in constants.items():
+            _write_constants(directory / file, values)
+    return target / "index.html"
+
+
+def read_facts(index: Path) -> dict[str, Any]:
+    """Read the facts of a page, of which `export_page` returned the path."""
+    text = index.with_name(_FACTS).read_text(encoding="utf-8")
+    return json.loads(text[text.index("{") : text.rindex("}") + 1])
+
+
+def _check_tokenizer(tokenizer: Tokenizer) -> None:
+    # a subclass may split text differently
+    if type(tokenizer) not in TOKENIZERS:
+        kinds = [kind.kind for kind in TOKENIZERS]
+        raise InputError(
+            f"The tokenizer of a page must be one of {', '.join(kinds)}. "
+            f"Received: {tokenizer.name}. Fix: export a SavedModel, which has every tokenizer, or "
+            "an .onnx file, which takes token ids."
+        )
+
+
+def _check_target(target: Path) -> None:
+    check_output_path(target)
+    check_output_file(target)  # the same holds for a directory
+    if not os.path.lexists(target):
+        return
+    if not target.is_dir():
+        raise InputError(
+            f"A page must be a directory. Received: {target}, which is a file. Fix: choose a "
+            "different name."
+        )
+    found = {path.name for path in target.iterdir()}
+    pages_files = {*_WRITTEN, *(source.name for source in _SOURCES.iterdir())}
+    if found and (_FACTS not in found or not found <= pages_files):
+        raise InputError(
+            "The directory of a page must be absent, empty or an earlier page. "
+            f"Received: {target}, which holds other files. Fix: choose a new directory."
+        )
+
+
+def _read_runtime(path: Path) -> dict[str, bytes]:
+    """Read the files of ONNX Runtime from npm's package, and check that they are the tested
+    ones.
+    """
+    check_is_file(path)
+    contents = {}
+    try:
+        with tarfile.open(path) as archive:
+            for name in RUNTIME_FILES:
+                contents[name] = _read_member(archive, f"package/dist/{name}")
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise _refuse_runtime(path, "it is not a whole archive") from error
+    except KeyError as error:
+        raise _refuse_runtime(path, f"it has no dist/{name}") from error
+    for name, content in contents.items():
+        if _hash(content) != RUNTIME_FILES[name]:
+            raise _refuse_runtime(path, f"its {name} is of a different version")
+    return contents
+
+
+def _read_member(archive: tarfile.TarFile, name: str) -> bytes:
+    member = archive.getmember(name)
+    file = archive.extractfile(member)
+    if file is None or member.size > _MOST_RUNTIME_BYTES:
+        raise KeyError(name)
+    return file.read()
+
+
+def _refuse_runtime(path: Path, reason: str) -> InputError:
+    return InputError(
+        f"`runtime` must be npm's package onnxruntime-web {RUNTIME_VERSION}. Received: {path} "
+        f"({reason}). Fix: run `npm pack onnxruntime-web@{RUNTIME_VERSION}` and name its file."
+    )
+
+
+def _hash(content: bytes) -> str:
+    return base64.b64encode(hashlib.sha384(content).digest()).decode()
+
+
+def _convert_model(language_model: LanguageModel, **options: Any) -> tuple[bytes, dict[str, Any]]:
+    """Return the content of the model's ONNX file, and its facts."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "model.onnx")
+        export_onnx(language_model, path, **options)
+        model = path.read_bytes()
+        facts = read_json(name_facts_file(path))
+    if len(model) > MOST_MODEL_BYTES:
+        raise InputError(
+            f"The model of a page must have at most {MOST_MODEL_BYTES:,} bytes. "
+            f"Received: {len(model):,}. Fix: export with --quantise or --network-alone, or train "
+            "a smaller model."
+        )
+    return model, facts
+
+
+def _make_card(
+    language_model: LanguageModel,
+    facts: Mapping[str, Any],
+    model_bytes: int,
+    config: Mapping[str, Any],
+    metrics: Mapping[str, Any],
+) -> list[tuple[str, str]]:
+    """Return the model's card: names and descriptions."""
+    tokenizer = language_model.tokenizer
+    card = []
+    if facts["content"] == "mixture":
+        card.append(("Mixture of", _describe_parts(language_model.model, facts["weights"])))
+    if config.get("corpus"):
+        name = str(config["corpus"])
+        card.append(("Trained on", CORPORA.get(name.partition("/")[0], name)))
+    if facts["perplexity"]:
+        card.append(("Perplexity", _format_perplexities(facts["perplexity"])))
+    if facts.get("perplexity_of_mixture"):
+        perplexities = _format_perplexities(facts["perplexity_of_mixture"])
+        card.append(("Perplexity of the mixture, which is not here", perplexities))
+    length = facts["context_length"]
+    context = f"the last {length} tokens" if length > 1 else "the last token"
+    reads_line = not crosses_sentences(facts["boundary"])
+    card.append(("Context", context + " of the line" * reads_line))
+    steps = " ".join(tokenizer.describe_steps())
+    card.append(("Tokens", f"{TOKENIZERS[type(tokenizer)]} {steps}".rstrip()))
+    card.append(("Vocabulary", f"{facts['vocabulary_size'] - len(SPECIALS):,} tokens"))
+    if "parameters" in metrics:
+        card.append(("Parameters", f"{metrics['parameters']:,}"))
+    bits = ", 8-bit matrices" if facts["quantised"] else ""
+    card.append(("Size", f"{model_bytes / 1e6:.1f} MB{bits}"))
+    return card
+
+
+def _describe_parts(mixture: NextWordModel, weights: Sequence[Sequence[float]]) -> str:
+    """Return what the parts of a mixture are, with their weights if contexts do not change them."""
+    parts = []
+    for place, part in enumerate(mixture.parts):
+        share = f"{weights[0][place]:.0%} " if len(weights) == 1 else ""
+        parts.append(f"{share}{part.description[0].lower()}{part.description[1:]}")
+    return "; ".join(parts)
+
+
+def _format_perplexities(perplexities: Mapping[str, float]) -> str:
+    return ", ".join(
+        f"{format_perplexity(value)} ({split})" for split, value in perplexities.items()
+    )
+
+
+def _describe_runtime(files: Mapping[str, bytes] | None) -> dict[str, Any]:
+    """Return the files of ONNX Runtime, or where they are and their hashes."""
+    if files is not None:
+        return {"files": {name: _pack(content) for name, content in files.items()}}
+    return {
+        "address": RUNTIME_ADDRESS,
+        "integrity": {name: f"sha384-{digest}" for name, digest in RUNTIME_FILES.items()},
+    }
+
+
+def _pack(content: bytes) -> str:
+    """Return bytes as text: browsers read no other files beside a page without a server."""
+    return base64.b64encode(gzip.compress(content, mtime=0)).decode()
+
+
+def _write_constants(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a script that defines constants."""
+    lines = ['"use strict";\n']
+    for name, value in values.items():
+        lines.append(f"const {name} = {json.dumps(value, ensure_ascii=False, indent=1)};\n")
+    # a file name may hold a lone surrogate
+    path.write_bytes("".join(lines).encode("utf-8", "backslashreplace"))
+
+
+@contextlib.contextmanager
+def _replace_directory(target: Path) -> Iterator[Path]:
+    """Write a directory as a whole: yield a temporary one, and rename it to `target` without an
+    error.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            prefix=f".{target.name}.new.", dir=target.parent, ignore_cleanup_errors=True
+        ) as temporary:
+            new = Path(temporary, "new")
+            new.mkdir()
+            yield new
+            old = Path(temporary, "old")
+            if target.exists():
+                target.rename(old)
+            try:
+                new.rename(target)
+            except OSError:
+                if old.exists():
+                    old.rename(target)
+                raise
+    except OSError as error:
+        raise output_error(target, error, "Its old content, if any, is unchanged.") from error
