@@ -85,6 +85,9 @@ class LazySGD(Lazy, keras.optimizers.SGD):
         row_clipnorm: float or None, the largest norm of a row of a sparse gradient. A pointer needs
             it: a word that
             fills the context, such as `<unk>` in a foreign text, may move its row too far at once.
+        dense_clipnorm: float or None, the largest norm of a dense gradient, of each weight by
+            itself. An output tied to C needs it: its rows are as long as word vectors, so an
+            unusual batch may move the other weights too far at once.
 
     Example:
 
@@ -101,14 +104,18 @@ class LazySGD(Lazy, keras.optimizers.SGD):
         learning_rate: Any = 0.01,
         weight_decay: float | None = None,
         row_clipnorm: float | None = None,
+        dense_clipnorm: float | None = None,
         name: str = "lazy_sgd",
         **kwargs: Any,
     ):
         super().__init__(learning_rate, weight_decay=weight_decay, name=name, **kwargs)
         self.row_clipnorm = row_clipnorm
+        self.dense_clipnorm = dense_clipnorm
 
     def _update_dense(self, gradient: Tensor, variable: keras.Variable, learning_rate: Any) -> None:
         gradient = tf.cast(gradient, variable.dtype)
+        if self.dense_clipnorm:
+            gradient = tf.clip_by_norm(gradient, self.dense_clipnorm)
         # one pass
         tf.raw_ops.ResourceApplyGradientDescent(
             var=variable.handle, alpha=learning_rate, delta=gradient
@@ -123,7 +130,10 @@ class LazySGD(Lazy, keras.optimizers.SGD):
         return learning_rate * values
 
     def get_config(self) -> dict:
-        return super().get_config() | {"row_clipnorm": self.row_clipnorm}
+        config = super().get_config()
+        config["row_clipnorm"] = self.row_clipnorm
+        config["dense_clipnorm"] = self.dense_clipnorm
+        return config
 
 
 @keras.saving.register_keras_serializable("keras_nplm")

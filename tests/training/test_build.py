@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import CONFIGURATIONS, NPLM, Options
+from keras_nplm.data.epochs import Epochs
+from keras_nplm.data.source import NgramSource
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.optimizers import OPTIMIZERS
 from keras_nplm.training.sizes import compute_sizes
@@ -61,6 +63,43 @@ def test_every_optimizer_is_built_by_its_name(name, kind):
 )
 def test_rows_of_words_that_fill_the_context_are_clipped(options, norm):
     assert build_optimizer(Options.of(**options), 1).row_clipnorm == norm
+
+
+@pytest.mark.parametrize(
+    "options, norm",
+    [
+        pytest.param(dict(tied_output=True, objective="nce"), 1.0, id="tied, sampled"),
+        pytest.param(dict(tied_output=True, objective="likelihood"), None, id="tied, all words"),
+        pytest.param(dict(objective="nce"), None, id="not tied"),
+    ],
+)
+def test_dense_gradients_are_clipped_for_an_output_tied_to_the_embedding(options, norm):
+    assert build_optimizer(Options.of(**options), 1).dense_clipnorm == norm
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "clipnorm, is_finite",
+    [pytest.param(None, False, id="no bound"), pytest.param(1.0, True, id="bound")],
+)
+def test_an_output_tied_to_the_embedding_needs_the_bound_at_a_high_rate(clipnorm, is_finite):
+    """Without a bound on dense gradients the weights of this network become NaN."""
+    changes = dict(objective="nce", num_sampled=64, order=9, averages_after=(2,), tied_output=True)
+    changes.update(embedding_dim=30, hidden_units=40, learning_rate=2.2, schedule="constant")
+    options = Options.of(dropout=0.0, embedding_dropout=0.0, **changes)
+    frequencies = 1 / np.arange(1, 497)
+    words = np.random.default_rng(0).choice(496, 20_000, p=frequencies / frequencies.sum())
+    ids = (words + 4).astype(np.int32)
+    keras.utils.set_random_seed(1)
+    model = build_model(options, 500)
+    model.set_unigram(np.bincount(ids, minlength=500))
+    optimizer = build_optimizer(options, 300)
+    optimizer.dense_clipnorm = clipnorm
+    model.compile(optimizer)
+    epochs = Epochs(drop_remainder=True, first_epoch=0)
+    batches = NgramSource(ids, order=9, boundary="stream").windows(16, epochs)
+    model.fit(batches, steps_per_epoch=300, shuffle=False, verbose=0)
+    assert all(np.isfinite(weight).all() for weight in model.get_weights()) == is_finite
 
 
 @pytest.mark.parametrize(
