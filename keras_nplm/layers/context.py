@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_nplm.data.ids import PAD_ID
 from keras_nplm.io.errors import InputError, check_integer, check_least, check_share
-from keras_nplm.layers.lookup import ensure_width, mask_if_needed, rows
+from keras_nplm.layers.lookup import ensure_width, rows, zero_masked_rows
 from keras_nplm.layers.ops import Dropout, NewRows, Tensor, append_rows, l2_regularizer
 from keras_nplm.layers.segments import Context, SegmentEmbedding
 
@@ -129,17 +129,10 @@ class ContextEmbedding(SegmentEmbedding):
     ) -> Tensor:
         """Return C(w) of each word, float [B, words, m]."""
         vectors = ops.cast(rows(self.C, context_ids, sum_gradient=sum_gradient), self.compute_dtype)
-
-        def mask_rows() -> Tensor:
-            present = ops.cast(ops.not_equal(context_ids, PAD_ID), vectors.dtype)
-            known = ops.logical_and(context_ids >= 0, context_ids < self.vocabulary_size)
-            mask = ops.where(known, present, float("nan"))
-            return vectors * ops.expand_dims(mask, -1)
-
-        if not training:
-            return mask_rows()
-        are_words = ops.logical_and(context_ids > PAD_ID, context_ids < self.vocabulary_size)
-        return mask_if_needed(vectors, are_words, mask_rows)
+        present = ops.cast(ops.not_equal(context_ids, PAD_ID), vectors.dtype)
+        known = ops.logical_and(context_ids >= 0, context_ids < self.vocabulary_size)
+        mask = ops.expand_dims(ops.where(known, present, float("nan")), -1)
+        return zero_masked_rows(vectors, mask) if training else vectors * mask
 
     def join(self, vectors: Tensor) -> Tensor:
         """Return x, float [B, (n-1) m], from the vectors [B, n-1, m]."""

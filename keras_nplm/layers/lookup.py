@@ -1,7 +1,5 @@
 """Embedding lookup: rows of a matrix by ids, their sparse gradients, and masks of rows."""
 
-from collections.abc import Callable
-
 import keras
 from keras import ops
 
@@ -57,12 +55,11 @@ def sum_repeated_rows(ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     return ids, tf.math.segment_sum(tf.gather(values, order), places)
 
 
-def mask_if_needed(vectors: Tensor, are_words: Tensor, mask_rows: Callable[[], Tensor]) -> Tensor:
-    """Return the vectors themselves if all ids are words, bool [...], or else `mask_rows()`.
+def zero_masked_rows(vectors: Tensor, mask: Tensor) -> Tensor:
+    """Return vectors * mask.
 
-    On TensorFlow a batch of words alone costs no mask and no pass over the vectors, forward or
-    backward.
+    On TensorFlow a mask of ones costs no pass over the vectors, forward or backward.
     """
     if keras.backend.backend() != "tensorflow":
-        return mask_rows()
-    return tf.cond(tf.reduce_all(are_words), lambda: vectors, mask_rows)
+        return vectors * mask
+    return tf.cond(tf.reduce_any(tf.not_equal(mask, 1)), lambda: vectors * mask, lambda: vectors)

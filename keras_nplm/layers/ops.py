@@ -130,17 +130,6 @@ class _Penalty(keras.regularizers.L2):
         return ops.cast(super().__call__(x), keras.backend.floatx())
 
 
-def multiply_transposed(left: Tensor, right: Tensor) -> Tensor:
-    """Return left @ rightᵀ, [B, k], of [B, w] and [k, w].
-
-    On TensorFlow one product gives the gradient of `right` as it is stored. Through a transpose of
-    its own it would be transposed afterwards: 2% of an update of 256 negative samples.
-    """
-    if keras.backend.backend() != "tensorflow":
-        return ops.matmul(left, ops.transpose(right))
-    return tf.matmul(left, right, transpose_b=True)
-
-
 def attach_gradient(
     gradient: Callable, results: list[Tensor], inputs: list[Tensor], saved: list[Tensor]
 ) -> tuple:

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_nplm.layers.lookup import rows
-from keras_nplm.layers.ops import Tensor, multiply_transposed
+from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.softmax import linear_softmax, log_normaliser
 
 
@@ -94,7 +94,7 @@ class LinearScores(NamedTuple):
     def logits_of(self, word_ids: Tensor, offset: Tensor | float = 0.0) -> Tensor:
         kernel = self._kernel_rows(word_ids)
         bias = self._cast(rows(self.bias, word_ids)) + offset
-        return multiply_transposed(self.features, kernel) + bias
+        return ops.matmul(self.features, ops.transpose(kernel)) + bias
 
     def log_z(self) -> Tensor:
         return log_normaliser(self.features, self.kernel(), self.bias)

@@ -152,10 +152,9 @@ def exponentials_of_large_contexts_overflow(original, *arguments):
     return within(original, _MODERATE=1e30)(*arguments)
 
 
-@changes("layers.lookup:mask_if_needed", "layers/test_context.py")
-def padding_has_a_gradient_in_training(original, vectors, are_words, mask_rows):
-    masked = original(vectors, are_words, mask_rows)
-    return vectors + tf.stop_gradient(masked - vectors)
+@changes("layers.lookup:zero_masked_rows", "layers/test_context.py")
+def padding_has_a_gradient_in_training(original, vectors, mask):
+    return vectors + tf.stop_gradient(original(vectors, mask) - vectors)
 
 
 @changes("layers.objectives.likelihood:Likelihood.losses", OF_NETWORKS)
