@@ -305,7 +305,7 @@ def score(
         lines = _read_first(read_files([STANDARD_INPUT]))
     else:
         lines = _read_first(read_lines([Path(file)]))
-    opened = open_model(model, self_normalised=self_normalised)
+    opened = open_model(model, self_normalised=self_normalised, as_arrays=not dynamic)
     if dynamic:
         _ensure_dynamics(opened, Path(model))
     if self_normalised:
@@ -354,7 +354,8 @@ def complete(
     from keras_nplm.language_model.language_model import LanguageModel
 
     directory, contexts = _split_directory(words)
-    model = LanguageModel.load(fetch(directory) if directory else _find_starter())
+    path = fetch(directory) if directory else _find_starter()
+    model = LanguageModel.load(path, as_arrays=True)
     predict = model.complete_prefix if prefix else model.next_words
     return {context: dict(predict(context, top_k)) for context in contexts}
 
@@ -413,7 +414,7 @@ def generate(
     """
     from keras_nplm.language_model.language_model import LanguageModel
 
-    model = LanguageModel.load(directory or _find_starter())
+    model = LanguageModel.load(directory or _find_starter(), as_arrays=True)
     text = model.generate(prompt, num_words, seed=seed, temperature=temperature, top_k=top_k)
     whole = _continue_prompt(prompt, text, model.tokenizer)
     return {"prompt": prompt, "text": text, "whole": whole}

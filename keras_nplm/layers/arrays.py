@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
 
+NORM_EPSILON = 1e-3  # of layer normalisation, added to the variance
 LOWEST = -80.0  # exp of its negative is finite in float32
 
 

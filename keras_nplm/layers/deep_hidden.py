@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.io.errors import check_choice, check_integer
-from keras_nplm.layers.arrays import BlockArrays, NormArrays, transform_deep
+from keras_nplm.layers.arrays import NORM_EPSILON, BlockArrays, NormArrays, transform_deep
 from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.ops import ConfiguredLayer, Dropout, Tensor, l2_regularizer
 
@@ -71,7 +71,7 @@ class DeepHidden(TanhHidden):
         if self.layer_norm:
             scale = keras.initializers.Constant(0.25)
             self.norm = keras.layers.LayerNormalization(
-                gamma_initializer=scale, name="norm", dtype=self.dtype_policy
+                epsilon=NORM_EPSILON, gamma_initializer=scale, name="norm", dtype=self.dtype_policy
             )
         return super()._build_dropout()
 
@@ -130,7 +130,9 @@ class ResidualBlock(ConfiguredLayer):
         self.dropout = dropout
         self.weight_decay = weight_decay
         self.norm = (
-            keras.layers.LayerNormalization(name="norm", dtype=self.dtype_policy)
+            keras.layers.LayerNormalization(
+                epsilon=NORM_EPSILON, name="norm", dtype=self.dtype_policy
+            )
             if layer_norm
             else None
         )
