@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_nplm.models.base import Network, NextWordModel, row_blocks
+from keras_nplm.data.ids import find_distinct_rows
+from keras_nplm.models.base import DISTRIBUTION_ROWS, Network, NextWordModel, row_blocks
 from keras_nplm.models.networks.arrays import NetworkArrays, refuse_network
 
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
+_CACHED = 1 << 16  # logits whose exponentials fit the cache
 _FEW = 8  # contexts whose rows of all tables are gathered at once
 _LEAST = np.float32(1e-37)  # as in `layers.pointer`
 _CHECKED = 4  # contexts whose logits are compared with those of the network
@@ -140,6 +142,12 @@ class SelfNormalised(NextWordModel):
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) for every word w, normalised, since all logits are computed."""
+        logits = self._logits(context_ids)
+        logits -= _log_normaliser(logits)[:, None]
+        return logits
+
+    def _logits(self, context_ids: np.ndarray) -> np.ndarray:
+        """Return y of all words, float32 [B, |V|]."""
         if self.is_energy:
             contexts = self._before_tanh(context_ids)
             logits = np.empty((len(contexts), self.vocabulary_size), np.float32)
@@ -160,8 +168,6 @@ class SelfNormalised(NextWordModel):
                     self.weigh_copies(features[:, : self.pointer_width], context_ids),
                 )
                 logits[copied] = np.logaddexp(logits[copied], np.log(totals[copied] + _LEAST))
-        logits -= logits.max(axis=1, keepdims=True, initial=-np.inf)
-        logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
         return logits
 
     def features(self, context_ids: np.ndarray) -> np.ndarray:
@@ -198,7 +204,24 @@ class ArrayNetwork(SelfNormalised):
     """
 
     is_normalised = True
-    _log_prob = NextWordModel._log_prob
+
+    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        result = np.empty(len(target_ids))
+        for block in row_blocks(len(target_ids), DISTRIBUTION_ROWS):
+            contexts, which = find_distinct_rows(context_ids[block])
+            logits = self._logits(contexts)
+            result[block] = logits[which, target_ids[block]] - _log_normaliser(logits)[which]
+        return result
+
+
+def _log_normaliser(logits: np.ndarray) -> np.ndarray:
+    """Return ln Z = ln sum_w exp(y_w), float32 [B], of rows that fit the cache at a time."""
+    log_z = np.empty(len(logits), np.float32)
+    for rows in row_blocks(len(logits), max(1, _CACHED // logits.shape[1])):
+        highest = logits[rows].max(axis=1, keepdims=True)
+        shares = np.exp(logits[rows] - highest)
+        log_z[rows] = np.log(shares.sum(axis=1)) + highest[:, 0]
+    return log_z
 
 
 def _take_rows(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
