@@ -26,8 +26,8 @@ from keras_nplm.language_model.codec import TextCodec, check_order
 from keras_nplm.language_model.directory import load_encoded_corpus, read_description
 from keras_nplm.language_model.dynamics import (
     DYNAMICS_FILE,
-    Learner,
     load_dynamics,
+    make_collector,
     make_learner,
     save_dynamics,
 )
@@ -48,7 +48,6 @@ from keras_nplm.language_model.scoring import (
 from keras_nplm.models.base import NextWordModel, find_network, resolve_boundary
 from keras_nplm.models.collectors import Collector
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
-from keras_nplm.models.dynamic.collector import Dynamic
 from keras_nplm.models.model_files import check_savable, get_kind, load_model, save_model
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
@@ -197,13 +196,21 @@ class LanguageModel(Pickled):
         )
 
     @classmethod
-    def load(cls, directory: str | os.PathLike, self_normalised: bool = False) -> "LanguageModel":
+    def load(
+        cls,
+        directory: str | os.PathLike,
+        self_normalised: bool = False,
+        *,
+        as_arrays: bool = False,
+    ) -> "LanguageModel":
         """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it.
 
         `corpus`, `spelling` and `dynamics` are read from the directory when they are first used. A
         directory of `gs://` or `s3://` is downloaded to a cache. `self_normalised` takes the logits
         of an NPLM as log-probabilities, without computing log Z, which is faster; see
-        `keras_nplm.models.networks.self_normalised.SelfNormalised`.
+        `keras_nplm.models.networks.self_normalised.SelfNormalised`. `as_arrays` reads networks into
+        NumPy without Keras, where they have such a form, which starts in a second: for scores,
+        completion and generation, not for training, `network`, word vectors or export.
 
         Raises:
             InputError: the directory is missing, incomplete or damaged, or its files belong to
@@ -214,7 +221,14 @@ class LanguageModel(Pickled):
         origin = Origin.read(cls.load, path, self_normalised) if directory.is_dir() else None
         config, vocabulary = read_description(directory)
         try:
-            model = load_model(directory, config["kind"], config["boundary"], len(vocabulary))
+            model = load_model(
+                directory,
+                config["kind"],
+                config["boundary"],
+                len(vocabulary),
+                # the logits of a network are taken from Keras
+                as_arrays=as_arrays and not self_normalised,
+            )
             if self_normalised:
                 model = self_normalise(model)
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
@@ -229,7 +243,7 @@ class LanguageModel(Pickled):
         readers: dict[str, Callable[[], Any]] = {
             CORPUS_FILE: functools.partial(load_encoded_corpus, directory, len(vocabulary)),
         }
-        if not self_normalised:
+        if not (self_normalised or as_arrays):
             readers[DYNAMICS_FILE] = functools.partial(load_dynamics, directory, model)
         language_model._readers = {
             name: read for name, read in readers.items() if (directory / name).is_file()
@@ -345,15 +359,15 @@ class LanguageModel(Pickled):
         """
         measured = list(collectors)
         if dynamic:
-            measured.append(Dynamic(*self._make_learner(dynamic)))
+            measured.append(make_collector(self.model, self._choose_dynamics(dynamic)))
         corpus = self.corpus if isinstance(text, str) else None
         return evaluate_text(self.model, self.codec, text, corpus, measured)
 
-    def _make_learner(self, dynamic: bool | DynamicSettings) -> Learner:
-        """Return a copy that learns as it reads, with given settings or with tuned ones."""
+    def _choose_dynamics(self, dynamic: bool | DynamicSettings) -> DynamicSettings | TunedDynamics:
+        """Return the settings of a copy that learns as it reads: those given, or tuned ones."""
         if isinstance(dynamic, DynamicSettings):
-            return make_learner(self.model, dynamic)
-        return make_learner(self.model, self.dynamics or self.tune_dynamic())
+            return dynamic
+        return self.dynamics or self.tune_dynamic()
 
     def tune_dynamic(self) -> TunedDynamics:
         """Tune dynamic evaluation, `dynamics`, on the validation split, for `evaluate`, `score` and
@@ -443,7 +457,9 @@ class LanguageModel(Pickled):
         min_log_prob: float = -np.inf,
     ) -> tuple[Scorer, ScoringOptions]:
         """Return the scorer of sentences, of a copy that learns if `dynamic`, and its options."""
-        model = self._make_learner(dynamic).model if dynamic else self.model
+        model = self.model
+        if dynamic:
+            model = make_learner(model, self._choose_dynamics(dynamic))
         scorer = Scorer(model, self.codec)
         is_one_text = has_documents(self.boundary) and not alone
         options = ScoringOptions(
