@@ -156,7 +156,11 @@ def compute_in_blocks(
     def compute_one_block() -> tuple[tf.Tensor, ...]:
         return tuple(compute(slice(0, None)))
 
-    return tf.cond(num_blocks <= 1, compute_one_block, compute_all_blocks)
+    # Inlined, the branch that is not taken would cost a visit to each of its operations: 0.1 ms
+    apart = tf.function(
+        compute_all_blocks, autograph=False, experimental_attributes={"_noinline": True}
+    )
+    return tf.cond(num_blocks <= 1, compute_one_block, apart)
 
 
 def rank_words(
