@@ -12,7 +12,7 @@ from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 
 STUDIES = ("configurations", "default", "dynamic", "modern", "tokenization")
-BENCHMARKS = ("training", "scoring", "estimation", "serving", "quality")
+BENCHMARKS = ("training", "scoring", "estimation", "serving", "start", "quality")
 
 
 @dataclasses.dataclass(frozen=True)

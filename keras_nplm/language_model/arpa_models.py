@@ -32,7 +32,9 @@ _HEADER = b"\\data\\"
 _HEAD = 1 << 20  # bytes in which the header begins; SRILM writes comments before it
 
 
-def open_model(path: str | os.PathLike, *, self_normalised: bool = False) -> LanguageModel:
+def open_model(
+    path: str | os.PathLike, *, self_normalised: bool = False, as_arrays: bool = False
+) -> LanguageModel:
     """Open a model directory as `LanguageModel.load`, or an ARPA file.
 
     The tokenizer of an ARPA file is white space, and words that it does not list are `<unk>`. It
@@ -44,7 +46,7 @@ def open_model(path: str | os.PathLike, *, self_normalised: bool = False) -> Lan
     found = fetch(path)
     if found.is_dir():
         _check_directory(path, found)
-        return LanguageModel.load(path, self_normalised=self_normalised)
+        return LanguageModel.load(path, self_normalised=self_normalised, as_arrays=as_arrays)
     check_arpa_file(path)
     opened = read_arpa_model(found, tokenizer=TOKENIZER)
     if not self_normalised:

@@ -197,13 +197,21 @@ class LanguageModel(Pickled):
         )
 
     @classmethod
-    def load(cls, directory: str | os.PathLike, self_normalised: bool = False) -> "LanguageModel":
+    def load(
+        cls,
+        directory: str | os.PathLike,
+        self_normalised: bool = False,
+        *,
+        as_arrays: bool = False,
+    ) -> "LanguageModel":
         """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it.
 
         `corpus`, `spelling` and `dynamics` are read from the directory when they are first used. A
         directory of `gs://` or `s3://` is downloaded to a cache. `self_normalised` takes the logits
         of an NPLM as log-probabilities, without computing log Z, which is faster; see
-        `keras_nplm.models.networks.self_normalised.SelfNormalised`.
+        `keras_nplm.models.networks.self_normalised.SelfNormalised`. `as_arrays` reads networks into
+        NumPy without Keras, where they have such a form, which starts in a second: for scores,
+        completion and generation, not for training, `network`, word vectors or export.
 
         Raises:
             InputError: the directory is missing, incomplete or damaged, or its files belong to
@@ -214,7 +222,14 @@ class LanguageModel(Pickled):
         origin = Origin.read(cls.load, path, self_normalised) if directory.is_dir() else None
         config, vocabulary = read_description(directory)
         try:
-            model = load_model(directory, config["kind"], config["boundary"], len(vocabulary))
+            model = load_model(
+                directory,
+                config["kind"],
+                config["boundary"],
+                len(vocabulary),
+                # the logits of a network are taken from Keras
+                as_arrays=as_arrays and not self_normalised,
+            )
             if self_normalised:
                 model = self_normalise(model)
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
@@ -229,7 +244,7 @@ class LanguageModel(Pickled):
         readers: dict[str, Callable[[], Any]] = {
             CORPUS_FILE: functools.partial(load_encoded_corpus, directory, len(vocabulary)),
         }
-        if not self_normalised:
+        if not (self_normalised or as_arrays):
             readers[DYNAMICS_FILE] = functools.partial(load_dynamics, directory, model)
         language_model._readers = {
             name: read for name, read in readers.items() if (directory / name).is_file()

@@ -3,5 +3,6 @@
 context, hidden: the paper's layers. averaged_context, deep_hidden, pointer: long contexts, deeper
 networks, copies of the context's words. heads: from features to scores of the words. scores: what a
 context says of the words. objectives: what training minimises. lookup, softmax, energy_ops: the
-costly operations, faster in TensorFlow than in `keras.ops`. ops: what they share.
+costly operations, faster in TensorFlow than in `keras.ops`. ops: what they share. arrays: the
+layers in NumPy, without Keras.
 """

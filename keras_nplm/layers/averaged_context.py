@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.shapes import check_averages, number_of_blocks
+from keras_nplm.layers.arrays import list_position_spans
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.segments import sum_until
@@ -57,13 +58,7 @@ class AveragedContext(ContextEmbedding):
         super().build(input_shape)
 
     def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray]:
-        near, *others = self.averages_after
-        edges = [context_size, *reversed(others), near]  # words back, at the ends of the spans
-        lengths = -np.diff(edges)
-        spans = len(lengths)
-        block = np.concatenate([np.repeat(np.arange(spans), lengths), spans + np.arange(near)])
-        scale = np.concatenate([np.repeat(lengths**-0.5, lengths), np.ones(near)])
-        return block, scale.astype(np.float32)
+        return list_position_spans(context_size, self.averages_after)
 
     def num_single_words(self, context_size: int) -> int:
         return self.averages_after[0]

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_nplm.data.ids import PAD_ID
 from keras_nplm.io.errors import InputError, check_integer, check_least, check_share
+from keras_nplm.layers.arrays import list_position_spans
 from keras_nplm.layers.lookup import ensure_width, rows, zero_masked_rows
 from keras_nplm.layers.ops import Dropout, NewRows, Tensor, append_rows, l2_regularizer
 from keras_nplm.layers.segments import Context, SegmentEmbedding
@@ -144,7 +145,7 @@ class ContextEmbedding(SegmentEmbedding):
 
         A scale may be a learned weight. Scores in NumPy are made from it: see `SelfNormalised`.
         """
-        return np.arange(context_size), np.ones(context_size, np.float32)
+        return list_position_spans(context_size)
 
     def join_vectors(self, vectors: Tensor, context_ids: Tensor) -> Context:
         """Return the contexts of given vectors of their words, float [B, n-1, m], for gradients by

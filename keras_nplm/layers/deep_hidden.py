@@ -1,16 +1,17 @@
 """Deep hidden layers: residual blocks, layer normalisation and a choice of activation."""
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_nplm.io.errors import check_choice, check_integer
-from keras_nplm.layers.hidden import TanhHidden, compute_tanh
-from keras_nplm.layers.ops import LOWEST, ConfiguredLayer, Dropout, Tensor, l2_regularizer
+from keras_nplm.layers.arrays import NORM_EPSILON, BlockArrays, NormArrays, transform_deep
+from keras_nplm.layers.hidden import TanhHidden
+from keras_nplm.layers.ops import ConfiguredLayer, Dropout, Tensor, l2_regularizer
 
 ACTIVATIONS = ("tanh", "relu", "gelu", "silu")
 
@@ -70,7 +71,7 @@ class DeepHidden(TanhHidden):
         if self.layer_norm:
             scale = keras.initializers.Constant(0.25)
             self.norm = keras.layers.LayerNormalization(
-                gamma_initializer=scale, name="norm", dtype=self.dtype_policy
+                epsilon=NORM_EPSILON, gamma_initializer=scale, name="norm", dtype=self.dtype_policy
             )
         return super()._build_dropout()
 
@@ -89,9 +90,9 @@ class DeepHidden(TanhHidden):
 
     def to_array_function(self) -> Callable[[np.ndarray], np.ndarray]:
         blocks = [block.to_arrays() for block in self.blocks]
-        norm = NormArrays.of(self.norm)
+        norm = _convert_norm(self.norm)
         # a partial function, unlike one within this method, can be pickled
-        return functools.partial(_transform_arrays, self.activation, blocks, norm)
+        return functools.partial(transform_deep, self.activation, blocks, norm)
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -129,7 +130,9 @@ class ResidualBlock(ConfiguredLayer):
         self.dropout = dropout
         self.weight_decay = weight_decay
         self.norm = (
-            keras.layers.LayerNormalization(name="norm", dtype=self.dtype_policy)
+            keras.layers.LayerNormalization(
+                epsilon=NORM_EPSILON, name="norm", dtype=self.dtype_policy
+            )
             if layer_norm
             else None
         )
@@ -153,78 +156,20 @@ class ResidualBlock(ConfiguredLayer):
         added = getattr(ops, self.activation)(ops.matmul(normalised, self.H) + self.d)
         return a + self.drop(added, training=training)
 
-    def to_arrays(self) -> "BlockArrays":
+    def to_arrays(self) -> BlockArrays:
         """Return the present weights, in float32."""
         H = np.array(self.H, np.float32)
         d = np.array(self.d, np.float32)
-        return BlockArrays(NormArrays.of(self.norm), H, d)
+        return BlockArrays(_convert_norm(self.norm), H, d)
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return input_shape
 
 
-# The same in NumPy: a few contexts cost microseconds, where a graph costs milliseconds
-
-
-class NormArrays(NamedTuple):
-    """The weights of a layer normalisation."""
-
-    gamma: np.ndarray
-    beta: np.ndarray
-    epsilon: float
-
-    @classmethod
-    def of(cls, norm: keras.layers.LayerNormalization | None) -> "NormArrays | None":
-        if norm is None:
-            return None
-        gamma = np.array(norm.gamma, np.float32)
-        beta = np.array(norm.beta, np.float32)
-        return cls(gamma, beta, norm.epsilon)
-
-
-class BlockArrays(NamedTuple):
-    """The weights of a residual block."""
-
-    norm: NormArrays | None
-    H: np.ndarray
-    d: np.ndarray
-
-
-def _transform_arrays(
-    activation: str, blocks: Sequence[BlockArrays], norm: NormArrays | None, z: np.ndarray
-) -> np.ndarray:
-    activate = _ARRAY_ACTIVATIONS[activation]
-    a = activate(z)
-    for block in blocks:
-        a = a + activate(_normalise(block.norm, a) @ block.H + block.d)
-    return _normalise(norm, a)
-
-
-def _normalise(norm: NormArrays | None, a: np.ndarray) -> np.ndarray:
+def _convert_norm(norm: keras.layers.LayerNormalization | None) -> NormArrays | None:
+    """Return the present weights of a layer normalisation, in float32."""
     if norm is None:
-        return a
-    # sums, as a product may warn of numbers that it does not use
-    units = np.float32(len(norm.gamma))
-    centred = a - np.add.reduce(a, axis=1, keepdims=True) / units
-    variance = np.add.reduce(centred * centred, axis=1, keepdims=True) / units
-    return centred / np.sqrt(variance + norm.epsilon) * norm.gamma + norm.beta
-
-
-def _relu(z: np.ndarray) -> np.ndarray:
-    return np.maximum(z, 0, out=z)
-
-
-def _gelu(z: np.ndarray) -> np.ndarray:
-    return 0.5 * z * (1 + np.tanh(z * (0.79788456 + 0.035677408 * z * z)))
-
-
-def _silu(z: np.ndarray) -> np.ndarray:
-    return z / (1 + np.exp(-np.maximum(z, LOWEST)))
-
-
-_ARRAY_ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "tanh": compute_tanh,
-    "relu": _relu,
-    "gelu": _gelu,
-    "silu": _silu,
-}
+        return None
+    gamma = np.array(norm.gamma, np.float32)
+    beta = np.array(norm.beta, np.float32)
+    return NormArrays(gamma, beta, norm.epsilon)

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.io.errors import check_integer, check_least, check_share
+from keras_nplm.layers.arrays import compute_tanh
 from keras_nplm.layers.ops import (
     ConfiguredLayer,
     Dropout,
@@ -92,11 +93,6 @@ class TanhHidden(ConfiguredLayer):
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.hidden_units)
-
-
-def compute_tanh(z: np.ndarray) -> np.ndarray:
-    """Return tanh(z), in place."""
-    return np.tanh(z, out=z)
 
 
 @keras.saving.register_keras_serializable("keras_nplm")

@@ -17,7 +17,6 @@ if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
 
 Tensor: TypeAlias = Any  # of Keras's backend: with values, or a symbol
-LOWEST = -80.0  # exp of its negative is finite in float32
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,9 @@ from keras import ops
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.io.shapes import count_matched
+from keras_nplm.layers.arrays import weigh_copies
 from keras_nplm.layers.heads.base import Head
-from keras_nplm.layers.ops import LOWEST, ConfiguredLayer, Tensor, l2_regularizer
+from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 from keras_nplm.layers.scores import Scores
 from keras_nplm.layers.segments import Context
 
@@ -301,32 +302,9 @@ class Pointer(ConfiguredLayer):
         weights = [
             np.array(weight, np.float32) for weight in (self.Q, self.R, self.v, self.u, self.r)
         ]
-        return functools.partial(_weigh_arrays, words, *weights)
+        return functools.partial(weigh_copies, words, *weights)
 
     def compute_output_shape(
         self, features_shape: tuple, vectors_shape: tuple, *others: tuple
     ) -> tuple:
         return vectors_shape[:2]
-
-
-def _weigh_arrays(
-    words: np.ndarray,
-    Q: np.ndarray,
-    R: np.ndarray,
-    v: np.ndarray,
-    u: np.ndarray,
-    r: np.ndarray,
-    features: np.ndarray,
-    context_ids: np.ndarray,
-) -> np.ndarray:
-    """Return a of contexts as an array, by the formula of `Pointer`."""
-    vectors = words[context_ids]
-    z = u + np.matmul(vectors, (v + features @ Q)[:, :, None])[:, :, 0]
-    z[:, 1:] += np.matmul(vectors[:, :-1], (features @ R)[:, :, None])[:, :, 0]
-    first = len(r)
-    matched = np.ones((1, 1), bool)
-    for k, score in enumerate(r, start=1):
-        matched = matched & (context_ids[:, first - k : -k] == context_ids[:, -k, None])
-        z[:, first:] += score * matched
-    is_copied = (context_ids != PAD_ID) & (context_ids != BOS_ID)
-    return is_copied / (1 + np.exp(-np.maximum(z, LOWEST)))

@@ -222,6 +222,7 @@ class Network(NextWordModel):
     reads_log_q: bool
     save: Callable[[Path], None]
     compute_features: Callable[[np.ndarray], np.ndarray]
+    to_arrays: Callable[[], Any]  # `NetworkArrays`
 
     description = "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)"
 
@@ -229,10 +230,18 @@ class Network(NextWordModel):
         return {NETWORK_FILE: self.save}
 
     @classmethod
-    def read_files(cls, folder: "ModelFolder") -> "Network":
+    def read_files(cls, folder: "ModelFolder") -> NextWordModel:
+        path = folder.path / NETWORK_FILE
+        if folder.as_arrays:
+            # imported by name, as their modules import this one
+            array_file = importlib.import_module("keras_nplm.models.networks.array_file")
+            arrays = array_file.read_network_arrays(path)
+            if arrays is not None:
+                scores = importlib.import_module("keras_nplm.models.networks.self_normalised")
+                return scores.ArrayNetwork.of(arrays)
         # the module that imports Keras
         module = importlib.import_module("keras_nplm.models.networks.network_file")
-        return module.load_network(folder.path / NETWORK_FILE)
+        return module.load_network(path)
 
     def list_changing_arrays(self) -> Iterator[np.ndarray]:
         for weight in self.trainable_weights:
@@ -248,13 +257,16 @@ class ModelFolder:
         boundary: that of the whole model.
         vocabulary_size: |V| of the whole model.
         load_part: function from the number of a model of `list_saved_models`, counted from 0, to
-            this model.
+            this model; with `as_arrays=True` it is asked for probabilities alone.
+        as_arrays: whether the model is asked for probabilities alone: a network may be an
+            `ArrayNetwork`, which needs no Keras.
     """
 
     path: Path
     boundary: str
     vocabulary_size: int
-    load_part: Callable[[int], NextWordModel]
+    load_part: Callable[..., NextWordModel]
+    as_arrays: bool = False
 
 
 def find_networks(model: NextWordModel) -> list[Any]:

@@ -157,7 +157,10 @@ class Mixture(NextWordModel):
                 f"`weights` must be of 2 dimensions in {path}. Received: {weights.ndim}. "
                 "Fix: mix the models again."
             )
-        parts = [folder.load_part(number) for number in range(weights.shape[1])]
+        parts = [
+            folder.load_part(number, as_arrays=folder.as_arrays)
+            for number in range(weights.shape[1])
+        ]
         bins = FrequencyBins.load(path) if len(weights) > 1 else None
         return cls(parts, weights, bins)
 

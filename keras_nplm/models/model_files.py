@@ -61,10 +61,18 @@ def component_directory(directory: Path, number: int) -> Path:
     return directory / "components" / str(number)
 
 
-def load_model(directory: Path, kind: object, boundary: str, vocabulary_size: int) -> NextWordModel:
+def load_model(
+    directory: Path,
+    kind: object,
+    boundary: str,
+    vocabulary_size: int,
+    *,
+    as_arrays: bool = False,
+) -> NextWordModel:
     """Load a model of the kind that its `config.json` names.
 
-    Only networks import Keras and TensorFlow.
+    Only networks import Keras and TensorFlow, and with `as_arrays` only those that NumPy cannot
+    compute. Such a model gives probabilities, and does not learn.
     """
     if not isinstance(kind, str) or kind not in SAVED_CLASSES:
         path = directory / "config.json"
@@ -74,10 +82,10 @@ def load_model(directory: Path, kind: object, boundary: str, vocabulary_size: in
             f"Received: {kind!r}. Fix: {fix}"
         )
 
-    def load_part(number: int) -> NextWordModel:
-        return load_component(directory, number, boundary, vocabulary_size)
+    def load_part(number: int, as_arrays: bool = False) -> NextWordModel:
+        return load_component(directory, number, boundary, vocabulary_size, as_arrays=as_arrays)
 
-    folder = ModelFolder(directory, boundary, vocabulary_size, load_part)
+    folder = ModelFolder(directory, boundary, vocabulary_size, load_part, as_arrays)
     model = SAVED_CLASSES[kind].read_files(folder)
     if model.vocabulary_size != vocabulary_size:
         raise InputError(
@@ -88,9 +96,12 @@ def load_model(directory: Path, kind: object, boundary: str, vocabulary_size: in
 
 
 def load_component(
-    directory: Path, number: int, boundary: str, vocabulary_size: int
+    directory: Path, number: int, boundary: str, vocabulary_size: int, *, as_arrays: bool = False
 ) -> NextWordModel:
-    """Load a part of a model, counted from 0; `boundary` is that of the whole model."""
+    """Load a part of a model, counted from 0; `boundary` is that of the whole model.
+
+    `as_arrays`: see `load_model`.
+    """
     component = component_directory(directory, number)
     # links to each other would make an endless model
     if component.is_symlink() or component.parent.is_symlink():
@@ -99,5 +110,9 @@ def load_component(
         )
     config = read_json(component / "config.json")
     return load_model(
-        component, config.get("kind"), config.get("boundary", boundary), vocabulary_size
+        component,
+        config.get("kind"),
+        config.get("boundary", boundary),
+        vocabulary_size,
+        as_arrays=as_arrays,
     )

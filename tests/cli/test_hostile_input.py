@@ -88,11 +88,15 @@ def root(tmp_path_factory) -> Path:
         objective=NoiseContrastive(num_sampled=3),
     )
     LanguageModel(network, Vocabulary([*WORDS, "."]), "words").save(root / "network")
+    (root / "arrays").symlink_to(root / "network")
     return root
 
 
 def ask(root: Path, directory: Path, kind: str) -> tuple[int, str, str]:
     """Let a command read all files of a directory that matter."""
+    if kind == "arrays":
+        # the network without Keras
+        return run("score", directory, root / "text.txt", "--json")
     return run(
         "evaluate",
         directory,
@@ -103,7 +107,7 @@ def ask(root: Path, directory: Path, kind: str) -> tuple[int, str, str]:
 
 @pytest.fixture(scope="module")
 def right(root) -> dict[str, str]:
-    return {kind: ask(root, root / kind, kind)[1] for kind in ("ngram", "network")}
+    return {kind: ask(root, root / kind, kind)[1] for kind in ("ngram", "network", "arrays")}
 
 
 def list_checksums(directory: Path) -> dict[Path, str]:
@@ -243,6 +247,8 @@ def name_shard(path: Path, shard: str) -> None:
     [
         ("network", "model.keras", claim_size, "uncompressed"),
         ("network", "model.keras", add_zeros, "uncompressed|whole model file"),
+        ("arrays", "model.keras", claim_size, "uncompressed"),
+        ("arrays", "model.keras", add_zeros, "uncompressed|whole model file"),
         ("ngram", "ngrams.npz", claim_size, " "),
         ("ngram", "ngrams.npz", add_zeros, "uncompressed"),
     ],
@@ -286,7 +292,12 @@ def test_shards_outside_the_directory_are_refused(attempt, shard):
 
 
 @pytest.mark.parametrize(
-    "kind, name", [*(("ngram", name) for name in FILES), ("network", "model.keras")]
+    "kind, name",
+    [
+        *(("ngram", name) for name in FILES),
+        ("network", "model.keras"),
+        ("arrays", "model.keras"),
+    ],
 )
 @settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
@@ -383,6 +394,7 @@ EXEC = dict(module="builtins", class_name="exec", config={"command": "touch cana
 LAMBDA = {**EXEC, "module": "keras.layers", "class_name": "Lambda"}
 
 
+@pytest.mark.parametrize("kind", ["network", "arrays"])
 @pytest.mark.parametrize(
     "change, words",
     [
@@ -402,8 +414,8 @@ LAMBDA = {**EXEC, "module": "keras.layers", "class_name": "Lambda"}
     ],
 )
 def test_a_network_of_other_classes_sizes_or_weights_is_refused(
-    attempt, change, words, tmp_path, monkeypatch
+    attempt, kind, change, words, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    attempt("network", functools.partial(rewrite_network, change=change), words)
+    attempt(kind, functools.partial(rewrite_network, change=change), words)
     assert not list(tmp_path.parent.rglob("canary")), "it ran"

@@ -1,4 +1,4 @@
-"""Commands that need no network load no TensorFlow."""
+"""Commands that need no network, or only its probabilities, load no TensorFlow."""
 
 import shutil
 import subprocess
@@ -13,6 +13,11 @@ COMMANDS = """
 2 train --output {tmp}/m --dropout 1.5
 2 complete {tmp}/absent the
 2 nearest {preset} zzzz
+0 complete {preset} value_of
+0 complete {preset} val --prefix
+0 generate {preset} --num-words 3
+0 score {preset} {tmp}/text.txt
+0 score {preset} {tmp}/text.txt --tokens
 0 ngram --train {tmp}/text.txt --output {tmp}/ngrams --min-count 1
 0 prepare --train {tmp}/text.txt --output {tmp}/prepared --min-count 1
 0 ngram --train {tmp}/text.txt --output {tmp}/classes --min-count 1 --method class-based --num-classes 3
@@ -39,7 +44,7 @@ for line in sys.stdin.read().splitlines():
 """
 
 
-def test_commands_without_a_network_load_no_tensorflow(tmp_path, text):
+def test_commands_that_train_no_network_load_no_tensorflow(tmp_path, text):
     shutil.copy(text, tmp_path)
     (tmp_path / "nbest.txt").write_text(
         "0 ||| the cat sat ||| lm=-3 ||| -3\n0 ||| cat the ||| lm=-2 ||| -2\n"

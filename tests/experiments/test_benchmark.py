@@ -18,6 +18,7 @@ from keras_nplm.experiments.benchmark import (
     networks,
     quality,
     serving,
+    start,
 )
 from keras_nplm.experiments.benchmark.contenders import Contender, Process, measure_group
 from keras_nplm.io.files import read_json, write_json
@@ -160,6 +161,15 @@ def test_estimation_is_measured_next_to_lmplz(tmp_path, monkeypatch):
     assert "--order=5" in words
     assert "--intermediate" in words
     assert "--arpa" not in words
+
+
+@pytest.mark.long
+def test_the_start_of_commands_is_compared_with_that_of_tensorflow():
+    *ours, tensorflow = start.measure(Settings(CORPUS, 1))
+    assert [row["name"] for row in ours] == ["complete", "score", "complete through Keras"]
+    assert all(row["cpu_seconds"] > 0 and row["wall_seconds"] > 0 for row in [*ours, tensorflow])
+    complete, score, through_keras = [row["ratio_to"][tensorflow["name"]][0] for row in ours]
+    assert through_keras < 1.2 < min(complete, score)
 
 
 def test_a_command_that_fails_says_its_last_line(tmp_path):

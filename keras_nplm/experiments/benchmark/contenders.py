@@ -204,12 +204,18 @@ def build_command(name: str, words: list[str], tokens: int, directory: str) -> C
     def work() -> Figures:
         with tempfile.TemporaryDirectory(dir=directory) as results:
             command = [word.replace("{results}", results) for word in words]
+            began = time.perf_counter()
             run = subprocess.run(command, capture_output=True, check=False)
+            wall_seconds = time.perf_counter() - began
         if run.returncode:
             raise PeerError(
                 f"{name} failed with exit status {run.returncode}{_quote_last_line(run.stderr)}"
             )
-        return {"ngrams": tokens, "peak_memory": _measure_peak_memory()}
+        return {
+            "ngrams": tokens,
+            "peak_memory": _measure_peak_memory(),
+            "wall_seconds": wall_seconds,
+        }
 
     return Contender(name, work, clock=_measure_child_seconds)
 
@@ -309,6 +315,7 @@ def _build_row(
         row["milliseconds"] = [1000 * float(p50), 1000 * float(p99)]
     if "peak_memory" in figures[0]:
         row["cpu_seconds"] = statistics.median(each["seconds"] for each in figures)
+        row["wall_seconds"] = statistics.median(each["wall_seconds"] for each in figures)
         row["peak_memory"] = max(each["peak_memory"] for each in figures)
     return row
 

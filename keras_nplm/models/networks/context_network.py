@@ -3,7 +3,7 @@ what it minimises.
 """
 
 import os
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import keras
 import numpy as np
@@ -23,6 +23,9 @@ from keras_nplm.layers.segments import Context, are_segments
 from keras_nplm.models.networks.metrics import Perplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
+
+if TYPE_CHECKING:
+    from keras_nplm.models.networks.arrays import NetworkArrays
 
 # of keras.layers.Layer
 _KERAS_ARGUMENTS = {"dtype", "trainable", "autocast", "activity_regularizer"}
@@ -294,6 +297,12 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
     def check_growable(self) -> None:
         """Refuse to add words where a layer cannot."""
         self.prob.check_growable()
+
+    def to_arrays(self) -> "NetworkArrays":
+        """Return the present weights in NumPy: see `SelfNormalised`."""
+        from keras_nplm.models.networks.conversion import convert_network  # few programs need it
+
+        return convert_network(self)
 
     # Saving: SavedModel, the configuration, and the states of random number generators
 

@@ -3,28 +3,22 @@ holds.
 """
 
 import importlib
-import io
 import math
 import os
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import h5py
 import keras
 import numpy as np
 
 from keras_nplm.io.errors import InputError, summarize_error
-from keras_nplm.io.files import check_is_file, check_json_size, open_archive, parse_json
+from keras_nplm.io.files import check_is_file
 from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.network_archive import count_weights, read_archive
 
-_WEIGHTS = "model.weights.h5"
-_PARTS = ["config.json", "metadata.json", _WEIGHTS]
 _PACKAGE = "keras_nplm>"  # begins the names of classes that this package registers
 _FLOAT = 4  # bytes
-# bytes of config.json and of metadata.json; a network of this package needs 10,000
-_MAX_CONFIG = 1 << 16
 
 
 def load_network(path: Path) -> ContextNetwork:
@@ -41,15 +35,9 @@ def load_network(path: Path) -> ContextNetwork:
     # all classes that a file may name
     importlib.import_module("keras_nplm.models.networks.registered")
     try:
-        with open_archive(path) as archive:
-            if sorted(archive.namelist()) != _PARTS:
-                raise ValueError(f"its parts must be {', '.join(_PARTS)}")
-            described, _ = (_read_part(archive, path, name) for name in _PARTS[:2])
-            described.pop("compile_config", None)  # loading does not compile
-            described.pop("build_config", None)  # the network is built by then
-            _refuse_foreign_classes(path, described)
-            # `open_archive` has limited its size
-            number = _count_stored_weights(archive.read(_WEIGHTS))
+        described, data = read_archive(path)
+        _refuse_foreign_classes(path, described)
+        number = count_weights(data)
         if _count_described_weights(described) > number:
             raise ValueError(f"it describes more weights than the {number:,} that it holds")
         model = keras.models.load_model(path, compile=False, safe_mode=True)
@@ -66,16 +54,6 @@ def load_network(path: Path) -> ContextNetwork:
                 f"{path}: the weights {weight.path} must be finite. Fix: train the model again."
             )
     return model
-
-
-def _read_part(archive: zipfile.ZipFile, path: Path, name: str) -> dict:
-    """Read a JSON object of the archive.
-
-    Keras copies the name of a model into the name of each weight.
-    """
-    source = f"{name} in {path}"
-    check_json_size(source, archive.getinfo(name).file_size, _MAX_CONFIG)
-    return parse_json(source, archive.read(name).decode("utf-8"))
 
 
 def _refuse_foreign_classes(path: Path, value: object) -> None:
@@ -107,23 +85,6 @@ def _is_known(described: dict) -> bool:
     kind = keras.saving.get_registered_object(registered)
     is_layer = isinstance(kind, type) and issubclass(kind, keras.layers.Layer)
     return is_layer and (registered.startswith(_PACKAGE) or not registered.startswith("keras>"))
-
-
-def _count_stored_weights(data: bytes) -> int:
-    """Return the number of weights in an HDF5 file; a ValueError if a different file holds them."""
-    found: list[h5py.Dataset] = []
-    links: list[object] = []
-    with h5py.File(io.BytesIO(data), "r") as stored:
-        stored.visititems(
-            lambda name, item: found.append(item) if isinstance(item, h5py.Dataset) else None
-        )
-        stored.visititems_links(lambda name, link: links.append(link))
-        is_whole = all(isinstance(link, h5py.HardLink) for link in links)
-        if not is_whole or any(part.external or part.is_virtual for part in found):
-            raise ValueError("a different file holds its weights")
-        if sum(part.nbytes for part in found) > len(data):
-            raise ValueError("its weights claim to be larger than the file")
-        return sum(part.size for part in found)
 
 
 def _count_described_weights(described: dict) -> int:

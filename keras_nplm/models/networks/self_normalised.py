@@ -2,17 +2,17 @@
 n-gram.
 """
 
-import keras
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from keras_nplm.io.errors import InputError
-from keras_nplm.layers.heads.energy import EnergyHead
-from keras_nplm.layers.hidden import NoHidden, TanhHidden
-from keras_nplm.layers.ops import Tensor
-from keras_nplm.models.base import Network, NextWordModel, row_blocks
-from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.data.ids import find_distinct_rows
+from keras_nplm.models.base import DISTRIBUTION_ROWS, Network, NextWordModel, row_blocks
+from keras_nplm.models.networks.arrays import NetworkArrays, refuse_network
 
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
+_CACHED = 1 << 16  # logits whose exponentials fit the cache
 _FEW = 8  # contexts whose rows of all tables are gathered at once
 _LEAST = np.float32(1e-37)  # as in `layers.pointer`
 _CHECKED = 4  # contexts whose logits are compared with those of the network
@@ -42,47 +42,54 @@ class SelfNormalised(NextWordModel):
     v: np.ndarray  # [h], of an energy head
     kernel: np.ndarray  # [U W], [|V|, w], of every other head
     C: np.ndarray  # [|V|, m], of a network with x in the features
+    transform: Callable[[np.ndarray], np.ndarray]  # what follows d + H x
+    pointer_width: int
 
     def __init__(self, model: Network):
-        if not isinstance(model, ContextNetwork):
-            raise _refuse_network(type(model).__name__)
-        self.is_energy = isinstance(model.prob, EnergyHead)
-        hidden = model.prob if self.is_energy else model.hidden
-        _check_network(model, hidden)
-        self.has_hidden = hidden is not None and not isinstance(hidden, NoHidden)
-        # how often x is in the features: as the input of the head, and for W
-        self.times_x = 0 if self.is_energy else int(hidden is None) + int(model.direct is not None)
-        self.order = model.order
-        self.vocabulary_size = model.vocabulary_size
-        self.boundary = model.boundary
-        self.block, self.scale = model.embed.position_spans(model.order - 1)
-        self.b = _float32(model.prob.b)
-        words = _float32(model.embed.C)
-        words[0] = 0  # <pad> adds a zero vector
-        pointer = getattr(model, "pointer", None)
-        self.weigh_copies = None if pointer is None else pointer.to_array_function(words)
-        if self.has_hidden:
-            self._make_tables(hidden, words)
-        if self.is_energy:
-            self.v = _float32(model.prob.v)
-        else:
-            direct = [] if model.direct is None else [_float32(model.direct.W)]
-            self.kernel = np.concatenate([_float32(model.prob.full_kernel()), *direct], axis=1)
-        if isinstance(hidden, TanhHidden):
-            self.transform = hidden.to_array_function()
-        if self.times_x:
-            self.C = words
-        # f of the pointer: the features of the head, without x of the direct connections
-        self.pointer_width = model.prob.full_kernel().shape[1] if model.prob.has_word_rows else None
+        self._set_arrays(model.to_arrays())
         self._check_logits(model)
 
-    def _make_tables(self, hidden: Tensor, words: np.ndarray) -> None:
+    @classmethod
+    def of(cls, arrays: NetworkArrays) -> "SelfNormalised":
+        """Return the model of weights that were read from a file."""
+        scores = cls.__new__(cls)
+        scores._set_arrays(arrays)
+        return scores
+
+    def _set_arrays(self, arrays: NetworkArrays) -> None:
+        self.is_energy = arrays.v is not None
+        self.has_hidden = arrays.H is not None
+        # how often x is in the features: as the input of the head, and for W
+        self.times_x = int(arrays.U_sees_x) + int(arrays.W is not None)
+        self.order = arrays.order
+        self.vocabulary_size = arrays.vocabulary_size
+        self.boundary = arrays.boundary
+        self.block = arrays.block
+        self.scale = arrays.scale
+        self.b = arrays.b
+        self.weigh_copies = arrays.weigh_copies
+        if arrays.H is not None and arrays.d is not None:
+            self._make_tables(arrays.C, arrays.H, arrays.d)
+        if self.times_x:
+            self.C = arrays.C
+        if arrays.v is not None:
+            self.v = arrays.v
+        if arrays.transform is not None:
+            self.transform = arrays.transform
+        if arrays.U is not None:
+            # f of the pointer: the features of the head, without x of the direct connections
+            self.pointer_width = arrays.U.shape[1]
+            self.kernel = arrays.U
+            if arrays.W is not None:
+                self.kernel = np.concatenate([arrays.U, arrays.W], axis=1)
+
+    def _make_tables(self, C: np.ndarray, H: np.ndarray, d: np.ndarray) -> None:
         """Compute T_k of each position; positions of one block of x with one scale share a
         table.
         """
-        m = words.shape[1]
+        m = C.shape[1]
         # [blocks, |V|, h]; with an energy head the last one is of the target
-        products = words @ _float32(hidden.H).reshape(-1, m, hidden.hidden_units)
+        products = C @ H.reshape(-1, m, len(d))
         if self.is_energy:
             self.targets = products[-1]
         pairs, self.table = np.unique([self.block, self.scale], axis=1, return_inverse=True)
@@ -90,9 +97,9 @@ class SelfNormalised(NextWordModel):
         self.tables = products[blocks.astype(int)] * scales.astype(np.float32)[:, None, None]
         # z includes d: a share of it with each position of the last table
         is_last = self.table == self.table[-1]
-        self.tables[self.table[-1]] += _float32(hidden.d) / np.count_nonzero(is_last)
+        self.tables[self.table[-1]] += d / np.count_nonzero(is_last)
 
-    def _check_logits(self, model: ContextNetwork) -> None:
+    def _check_logits(self, model: Any) -> None:
         """Refuse a network whose logits are others: a layer of the user may compute what the tables
         do not know.
         """
@@ -106,7 +113,7 @@ class SelfNormalised(NextWordModel):
         # NaN of weights that are not finite is no difference
         if np.any(difference > _TOLERANCE[model.compute_dtype] * (1 + np.abs(wanted))):
             layers = ", ".join(type(layer).__name__ for layer in model.list_layers())
-            raise _refuse_network(
+            raise refuse_network(
                 f"one of {layers}, whose logits are others than those from `position_spans`"
             )
 
@@ -135,6 +142,12 @@ class SelfNormalised(NextWordModel):
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(w | context) for every word w, normalised, since all logits are computed."""
+        logits = self._logits(context_ids)
+        logits -= _log_normaliser(logits)[:, None]
+        return logits
+
+    def _logits(self, context_ids: np.ndarray) -> np.ndarray:
+        """Return y of all words, float32 [B, |V|]."""
         if self.is_energy:
             contexts = self._before_tanh(context_ids)
             logits = np.empty((len(contexts), self.vocabulary_size), np.float32)
@@ -155,8 +168,6 @@ class SelfNormalised(NextWordModel):
                     self.weigh_copies(features[:, : self.pointer_width], context_ids),
                 )
                 logits[copied] = np.logaddexp(logits[copied], np.log(totals[copied] + _LEAST))
-        logits -= logits.max(axis=1, keepdims=True, initial=-np.inf)
-        logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
         return logits
 
     def features(self, context_ids: np.ndarray) -> np.ndarray:
@@ -187,44 +198,32 @@ class SelfNormalised(NextWordModel):
         return z
 
 
-def _check_network(model: ContextNetwork, hidden: keras.layers.Layer | None) -> None:
-    """Refuse a network without logits of all words, or with layers that have no form in NumPy."""
-    if model.reads_log_q:
-        raise _refuse_network(type(model).__name__)
-    if model.prob.num_outputs < model.vocabulary_size:
-        raise _refuse_network(
-            f"a head of {model.prob.num_outputs} of {model.vocabulary_size} words"
-        )
-    if isinstance(model.prob, EnergyHead):
-        return
-    if not model.prob.has_word_rows:
-        raise _refuse_network(type(model.prob).__name__)
-    has_arrays = hidden is None or isinstance(hidden, NoHidden | TanhHidden)
-    if not has_arrays:
-        raise _refuse_network(type(hidden).__name__)
-
-
-def _refuse_network(received: str) -> InputError:
-    return InputError(
-        "`model` must be a network of TanhHidden or DeepHidden, with logits of all words, for "
-        "self-normalised scores. "
-        f"Received: {received}. Fix: score without them."
-    )
-
-
 class ArrayNetwork(SelfNormalised):
     """A network in NumPy, exactly normalised: a few contexts cost microseconds, where a graph costs
     milliseconds.
     """
 
     is_normalised = True
-    _log_prob = NextWordModel._log_prob
+
+    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        result = np.empty(len(target_ids))
+        for block in row_blocks(len(target_ids), DISTRIBUTION_ROWS):
+            contexts, which = find_distinct_rows(context_ids[block])
+            logits = self._logits(contexts)
+            result[block] = logits[which, target_ids[block]] - _log_normaliser(logits)[which]
+        return result
+
+
+def _log_normaliser(logits: np.ndarray) -> np.ndarray:
+    """Return ln Z = ln sum_w exp(y_w), float32 [B], of rows that fit the cache at a time."""
+    log_z = np.empty(len(logits), np.float32)
+    for rows in row_blocks(len(logits), max(1, _CACHED // logits.shape[1])):
+        highest = logits[rows].max(axis=1, keepdims=True)
+        shares = np.exp(logits[rows] - highest)
+        log_z[rows] = np.log(shares.sum(axis=1)) + highest[:, 0]
+    return log_z
 
 
 def _take_rows(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Return table[ids]. Ids are in range: without a check `take` is ten times as fast as `[]`."""
     return table.take(ids, axis=0, mode="clip")
-
-
-def _float32(weight: Tensor) -> np.ndarray:
-    return np.array(weight, np.float32)

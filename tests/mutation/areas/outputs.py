@@ -306,7 +306,7 @@ def words_outside_a_shortlist_are_copied(original, self, features, context, head
     return original(self, features, context, whole)
 
 
-@changes("layers.pointer:_weigh_arrays", "models/networks/test_self_normalised.py")
+@changes("layers.arrays:weigh_copies", "models/networks/test_self_normalised.py")
 def self_normalised_scores_have_a_pointer_without_the_previous_words(original, words, Q, R, *rest):
     return original(words, Q, 0 * R, *rest)
 

@@ -169,7 +169,7 @@ def the_tables_of_averaged_positions_are_not_scaled(original, self, *arguments):
     self.scale = scale
 
 
-@changes("layers.deep_hidden:_transform_arrays", "models/networks/test_self_normalised.py")
+@changes("layers.arrays:transform_deep", "models/networks/test_self_normalised.py")
 def residual_blocks_in_numpy_have_no_layer_normalisation(original, activation, blocks, norm, z):
     normalise = read_global(original, "_normalise")
 

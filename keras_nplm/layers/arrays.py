@@ -1,0 +1,140 @@
+"""The layers of a network in NumPy, without Keras, whose import takes seconds.
+
+A few contexts cost microseconds here, where a graph costs milliseconds. The layers give their
+weights to these functions: see `position_spans` and `to_array_function`. So does a file: see
+`keras_nplm.models.networks.array_file`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_nplm.data.ids import BOS_ID, PAD_ID
+
+NORM_EPSILON = 1e-3  # of layer normalisation, added to the variance
+LOWEST = -80.0  # exp of its negative is finite in float32
+
+
+# Context
+
+
+def list_position_spans(
+    context_size: int, averages_after: Sequence[int] = ()
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the block of m components of x of each context position, int [n-1], and its scale.
+
+    `averages_after`: as in `AveragedContext`. Without it each position has a block of its own.
+    """
+    if not averages_after:
+        return np.arange(context_size), np.ones(context_size, np.float32)
+    near, *others = averages_after
+    edges = [context_size, *reversed(others), near]  # words back, at the ends of the spans
+    lengths = -np.diff(edges)
+    spans = len(lengths)
+    block = np.concatenate([np.repeat(np.arange(spans), lengths), spans + np.arange(near)])
+    scale = np.concatenate([np.repeat(lengths**-0.5, lengths), np.ones(near)])
+    return block, scale.astype(np.float32)
+
+
+# Hidden layers
+
+
+class NormArrays(NamedTuple):
+    """The weights of a layer normalisation."""
+
+    gamma: np.ndarray
+    beta: np.ndarray
+    epsilon: float
+
+
+class BlockArrays(NamedTuple):
+    """The weights of a residual block."""
+
+    norm: NormArrays | None
+    H: np.ndarray
+    d: np.ndarray
+
+
+def compute_tanh(z: np.ndarray) -> np.ndarray:
+    """Return tanh(z), in place."""
+    return np.tanh(z, out=z)
+
+
+def transform_deep(
+    activation: str, blocks: Sequence[BlockArrays], norm: NormArrays | None, z: np.ndarray
+) -> np.ndarray:
+    """Return the features of a `DeepHidden` from z = d + H x, float32 [B, h]; it may write to z."""
+    activate = _ACTIVATIONS[activation]
+    a = activate(z)
+    for block in blocks:
+        a = a + activate(_normalise(block.norm, a) @ block.H + block.d)
+    return _normalise(norm, a)
+
+
+def _normalise(norm: NormArrays | None, a: np.ndarray) -> np.ndarray:
+    if norm is None:
+        return a
+    # sums, as a product may warn of numbers that it does not use
+    units = np.float32(len(norm.gamma))
+    centred = a - np.add.reduce(a, axis=1, keepdims=True) / units
+    variance = np.add.reduce(centred * centred, axis=1, keepdims=True) / units
+    return centred / np.sqrt(variance + norm.epsilon) * norm.gamma + norm.beta
+
+
+def _relu(z: np.ndarray) -> np.ndarray:
+    return np.maximum(z, 0, out=z)
+
+
+def _gelu(z: np.ndarray) -> np.ndarray:
+    return 0.5 * z * (1 + np.tanh(z * (0.79788456 + 0.035677408 * z * z)))
+
+
+def _silu(z: np.ndarray) -> np.ndarray:
+    return z / (1 + np.exp(-np.maximum(z, LOWEST)))
+
+
+_ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "tanh": compute_tanh,
+    "relu": _relu,
+    "gelu": _gelu,
+    "silu": _silu,
+}
+
+
+# Head
+
+
+def multiply_kernel(U: np.ndarray, P: np.ndarray | None) -> np.ndarray:
+    """Return the kernel of a `LinearHead`, U, or U P of low rank: [outputs, h]."""
+    return U if P is None else U @ P.T
+
+
+# Pointer
+
+
+def weigh_copies(
+    words: np.ndarray,
+    Q: np.ndarray,
+    R: np.ndarray,
+    v: np.ndarray,
+    u: np.ndarray,
+    r: np.ndarray,
+    features: np.ndarray,
+    context_ids: np.ndarray,
+) -> np.ndarray:
+    """Return the weights a of the words of contexts, float32 [B, n-1], by the formula of
+    `Pointer`.
+
+    `words` is C, with zeros for `<pad>`.
+    """
+    vectors = words[context_ids]
+    z = u + np.matmul(vectors, (v + features @ Q)[:, :, None])[:, :, 0]
+    z[:, 1:] += np.matmul(vectors[:, :-1], (features @ R)[:, :, None])[:, :, 0]
+    first = len(r)
+    matched = np.ones((1, 1), bool)
+    for k, score in enumerate(r, start=1):
+        matched = matched & (context_ids[:, first - k : -k] == context_ids[:, -k, None])
+        z[:, first:] += score * matched
+    is_copied = (context_ids != PAD_ID) & (context_ids != BOS_ID)
+    return is_copied / (1 + np.exp(-np.maximum(z, LOWEST)))
