@@ -30,6 +30,12 @@ class TextCounter:
         self.unknown: Counter[str] = Counter()
 
     def add_line(self, line: str) -> None:
+        # the only white space of a printable line is the space: nothing must be split
+        is_plain = line.isprintable() and "  " not in line and line.strip(" ") == line != ""
+        if is_plain:
+            self.words += line.count(" ") + 1
+            self.characters += len(line)
+            return
         parts = line.split()
         self.words += len(parts)
         self.characters += sum(map(len, parts)) + max(len(parts) - 1, 0)

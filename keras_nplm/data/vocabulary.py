@@ -6,6 +6,7 @@ import os
 import tempfile
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn
 
 import numpy as np
 
@@ -64,19 +65,12 @@ class Vocabulary:
         forms: Mapping[str, str] | None = None,
         subwords: "Subwords | None" = None,
     ):
-        seen = set(SPECIALS)
         words = list(check_lines(words, "words"))
-        for place, word in enumerate(words, start=len(SPECIALS)):
-            if word in seen:
-                raise InputError(
-                    f"Duplicate word {word!r} in the vocabulary (line {place + 1}). Fix: remove "
-                    "one."
-                )
-            if split_fields(word) != [word]:
-                raise InputError(
-                    f"Word {word!r} (line {place + 1}) must not be empty or contain white space."
-                )
-            seen.add(word)
+        seen = {*SPECIALS, *words}
+        are_distinct = len(seen) == len(SPECIALS) + len(words)
+        # all at once: a tenth of the time of one by one
+        if not are_distinct or split_fields(" ".join(words)) != words:
+            _refuse_words(words)
         if not words:
             raise InputError(
                 "The vocabulary must have at least one word. Fix: give more text, or lower "
@@ -295,19 +289,17 @@ class Vocabulary:
         if not isinstance(tokens, list):
             tokens = list(check_lines(tokens, "tokens"))
         try:
-            ids = np.fromiter(
-                map(self._ids.get, tokens, itertools.repeat(UNK_ID)), np.int32, len(tokens)
-            )
-        except TypeError:  # an item that cannot be hashed
+            # a list first: `np.fromiter` takes half as long again
+            ids = np.array([*map(self._ids.get, tokens, itertools.repeat(UNK_ID))], np.int32)
+            # every item that is no string, or not valid, is out of vocabulary
+            "".join([tokens[i] for i in np.flatnonzero(ids == UNK_ID)]).encode("utf-8")
+        except TypeError:  # an item that cannot be hashed, or is no string
             list(check_lines(tokens, "tokens"))
             raise
-        if (ids == UNK_ID).any():
-            try:
-                "".join(check_lines(tokens, "tokens")).encode("utf-8")
-            except UnicodeEncodeError as error:
-                raise InputError(
-                    "Text must be valid UTF-8. Received: half a surrogate pair."
-                ) from error
+        except UnicodeEncodeError as error:
+            raise InputError(
+                "Text must be valid UTF-8. Received: half a surrogate pair."
+            ) from error
         return ids
 
     def encode_text(self, tokens: Sequence[str]) -> np.ndarray:
@@ -323,6 +315,22 @@ class Vocabulary:
         ids = convert_ids(ids)
         check_ids(ids, len(self))
         return [self.words[i] for i in ids]
+
+
+def _refuse_words(words: Sequence[str]) -> NoReturn:
+    """Refuse the words of a vocabulary, of which one occurs twice or is not one field: name it."""
+    seen = set(SPECIALS)
+    for line, word in enumerate(words, start=len(SPECIALS) + 1):
+        if word in seen:
+            raise InputError(
+                f"Duplicate word {word!r} in the vocabulary (line {line}). Fix: remove one."
+            )
+        if split_fields(word) != [word]:
+            raise InputError(
+                f"Word {word!r} (line {line}) must not be empty or contain white space."
+            )
+        seen.add(word)
+    raise AssertionError("every word is distinct, and one field")
 
 
 def check_reserved(tokens: Iterable[str]) -> None:

@@ -11,10 +11,11 @@ import numpy as np
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.files import read_arrays, write_arrays
-from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
+from keras_nplm.language_model.dynamics import DYNAMICS_FILE, make_learner, save_dynamics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.dynamic import TunedDynamics, make_dynamic
+from keras_nplm.models.dynamic import TunedDynamics
+from keras_nplm.models.dynamic.settings import add_static
 from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.ngrams.interpolation import combine, fit_weights
 
@@ -55,14 +56,22 @@ def load_log_probs(
 
 
 def load_dynamic_log_probs(directory: Path, row: str) -> Columns:
-    """Return ln P of each token under the model of a row that learns as it reads."""
+    """Return ln P of each token under the network of a row that learns as it reads.
+
+    Its copy reads alone: the log-probabilities of the trained network, for its share, are kept.
+    """
     model = directory / "rows" / row
     dynamics = load_or_tune_dynamics(model)
 
     def build(language_model: LanguageModel) -> NextWordModel:
-        return make_dynamic(language_model.model, dynamics.settings, dynamics.mean_squares)
+        return make_learner(language_model.model, dynamics, static_share=False)
 
-    return load_log_probs(directory, row, f"{row}-dynamic", build, model / DYNAMICS_FILE)
+    copy = load_log_probs(directory, row, f"{row}-copy", build, model / DYNAMICS_FILE)
+    share = dynamics.settings.static_share
+    if not share:
+        return copy
+    static = load_log_probs(directory, row)
+    return {split: add_static(copy[split], static[split], share) for split in SPLITS}
 
 
 def load_or_tune_dynamics(directory: Path) -> TunedDynamics:

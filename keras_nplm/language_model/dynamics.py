@@ -4,7 +4,6 @@ text.
 
 import dataclasses
 from pathlib import Path
-from typing import NamedTuple
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import (
@@ -15,13 +14,14 @@ from keras_nplm.io.files import (
     write_arrays,
     write_json,
 )
-from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.dynamic import (
     DynamicSettings,
     TunedDynamics,
     digest_weights,
     make_dynamic,
 )
+from keras_nplm.models.dynamic.collector import Dynamic
 from keras_nplm.models.dynamic.tuning import find_learners
 
 DYNAMICS_FILE = "dynamic.json"
@@ -35,23 +35,38 @@ _FIELDS: dict[str, type | tuple] = {
 _SQUARES_FILE = "dynamic.npz"  # mean squares of the gradients, for the rule "rms"
 
 
-class Learner(NamedTuple):
-    """A copy of a model that learns as it reads, and its settings."""
+def make_learner(
+    model: NextWordModel, chosen: DynamicSettings | TunedDynamics, *, static_share: bool = True
+) -> NextWordModel:
+    """Return a copy of a model that learns as it reads, with settings given or tuned.
 
-    model: NextWordModel
-    settings: DynamicSettings
-
-
-def make_learner(model: NextWordModel, chosen: DynamicSettings | TunedDynamics) -> Learner:
-    """Return a copy of a model that learns as it reads, with settings given or tuned."""
+    Without `static_share` the trained network has no share in the probabilities of the copy.
+    """
     if isinstance(chosen, TunedDynamics):
-        learning = make_dynamic(model, chosen.settings, chosen.mean_squares)
-        return Learner(learning, chosen.settings)
-    if chosen.rule == "rms":
+        settings = chosen.settings
+        mean_squares = chosen.mean_squares
+    elif chosen.rule == "rms":
         raise InputError(
             "`dynamic.rule` must be 'sgd' in settings of your own. Received: rms. Fix: tune them."
         )
-    return Learner(make_dynamic(model, chosen), chosen)
+    else:
+        settings = chosen
+        mean_squares = None
+    if not static_share:
+        settings = dataclasses.replace(settings, static_share=0.0)
+    return make_dynamic(model, settings, mean_squares)
+
+
+def make_collector(model: NextWordModel, chosen: DynamicSettings | TunedDynamics) -> Dynamic:
+    """Return a collector of the figures of a copy that learns, with settings given or tuned.
+
+    The trained network would read the text a second time for its share. Where it is the model that
+    is evaluated, its log-probabilities are known: a fifth of the time of the copy.
+    """
+    settings = chosen.settings if isinstance(chosen, TunedDynamics) else chosen
+    share = settings.static_share if settings.rate and isinstance(model, Network) else 0.0
+    learner = make_learner(model, chosen, static_share=not share)
+    return Dynamic(learner, settings, share)
 
 
 def save_dynamics(directory: Path, tuned: TunedDynamics) -> list[Path]:

@@ -26,8 +26,8 @@ from keras_nplm.language_model.codec import TextCodec, check_order
 from keras_nplm.language_model.directory import load_encoded_corpus, read_description
 from keras_nplm.language_model.dynamics import (
     DYNAMICS_FILE,
-    Learner,
     load_dynamics,
+    make_collector,
     make_learner,
     save_dynamics,
 )
@@ -48,7 +48,6 @@ from keras_nplm.language_model.scoring import (
 from keras_nplm.models.base import NextWordModel, find_network, resolve_boundary
 from keras_nplm.models.collectors import Collector
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
-from keras_nplm.models.dynamic.collector import Dynamic
 from keras_nplm.models.model_files import check_savable, get_kind, load_model, save_model
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
@@ -360,15 +359,15 @@ class LanguageModel(Pickled):
         """
         measured = list(collectors)
         if dynamic:
-            measured.append(Dynamic(*self._make_learner(dynamic)))
+            measured.append(make_collector(self.model, self._choose_dynamics(dynamic)))
         corpus = self.corpus if isinstance(text, str) else None
         return evaluate_text(self.model, self.codec, text, corpus, measured)
 
-    def _make_learner(self, dynamic: bool | DynamicSettings) -> Learner:
-        """Return a copy that learns as it reads, with given settings or with tuned ones."""
+    def _choose_dynamics(self, dynamic: bool | DynamicSettings) -> DynamicSettings | TunedDynamics:
+        """Return the settings of a copy that learns as it reads: those given, or tuned ones."""
         if isinstance(dynamic, DynamicSettings):
-            return make_learner(self.model, dynamic)
-        return make_learner(self.model, self.dynamics or self.tune_dynamic())
+            return dynamic
+        return self.dynamics or self.tune_dynamic()
 
     def tune_dynamic(self) -> TunedDynamics:
         """Tune dynamic evaluation, `dynamics`, on the validation split, for `evaluate`, `score` and
@@ -458,7 +457,9 @@ class LanguageModel(Pickled):
         min_log_prob: float = -np.inf,
     ) -> tuple[Scorer, ScoringOptions]:
         """Return the scorer of sentences, of a copy that learns if `dynamic`, and its options."""
-        model = self._make_learner(dynamic).model if dynamic else self.model
+        model = self.model
+        if dynamic:
+            model = make_learner(model, self._choose_dynamics(dynamic))
         scorer = Scorer(model, self.codec)
         is_one_text = has_documents(self.boundary) and not alone
         options = ScoringOptions(

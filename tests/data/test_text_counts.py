@@ -8,6 +8,7 @@ import pytest
 
 from keras_nplm import Corpus, EncodedCorpus, Vocabulary, encode_corpus, open_corpus
 from keras_nplm.data import encoding, shards
+from keras_nplm.data.text_counts import TextCounter
 
 LINES = [
     "The cat  sat\ton the mat. ",
@@ -21,6 +22,13 @@ def count_plainly(lines: list[str]) -> tuple[int, int]:
     """Characters of the lines with single spaces, and their words."""
     lines = [" ".join(line.split()) for line in lines]
     return sum(len(line) for line in lines), sum(len(line.split(" ")) for line in lines if line)
+
+
+@pytest.mark.parametrize("line", [*LINES[:4], " ", "two  spaces", " first", "last ", "a\xa0b c"])
+def test_every_white_space_counts_as_one_character_between_words(line):
+    counter = TextCounter()
+    counter.add_line(line)
+    assert (counter.characters, counter.words) == count_plainly([line])
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,20 @@ def test_dynamic_figures_stand_beside_static_ones(directory):
     assert dynamic["bits_per_character"] < static["bits_per_character"]
 
 
+def test_the_share_of_the_trained_network_is_of_its_known_log_probabilities(directory):
+    language_model = LanguageModel.load(directory)
+    lines = ["the value of the name", "a function returns it"] * 20
+    shared = dataclasses.replace(SETTINGS, static_share=0.3)
+    dynamic = language_model.evaluate(lines, dynamic=shared)["dynamic"]
+    assert dynamic["settings"] == dataclasses.asdict(shared)
+    ids = encode_sentences(map(str.split, lines), language_model.vocabulary)
+    learner = make_dynamic(language_model.model, shared)
+    parts = [part for part, _ in log_probs(learner, ids)]
+    assert dynamic["log_prob"] == pytest.approx(sum(part.sum(dtype=np.float64) for part in parts))
+    alone = language_model.evaluate(lines, dynamic=SETTINGS)["dynamic"]
+    assert dynamic["log_prob"] != pytest.approx(alone["log_prob"])
+
+
 def test_scores_depend_on_the_sentences_before(directory):
     language_model = LanguageModel.load(directory)
     sentences = ["the value of the name", "a function returns it"] * 8

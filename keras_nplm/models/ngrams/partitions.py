@@ -172,8 +172,14 @@ class PartitionedCounts:
         size = self.vocabulary_size
         children: list[Partition | SplitContext] = []
         num_preceding = np.zeros(size, np.int64)
+        groups = self._group_words(num_older)
+        if len(groups) == 1 and num_older.sum() <= self._max_rows:
+            ngrams = np.concatenate([block[block[:, -2 - length] != PAD_ID] for block in blocks()])
+            partition = self._count_partition(ngrams, length, number, num_preceding)
+            return [partition], num_preceding
         with self._columns.open_file() as file:
-            for words, start, rows in self._distribute(blocks, length, num_older, file):
+            self._distribute(blocks, length, groups, file)
+            for words, start, rows in groups:
                 if rows <= self._max_rows:
                     ngrams = self._read_rows(file, start, rows)
                     children.append(self._count_partition(ngrams, length, number, num_preceding))
@@ -193,15 +199,16 @@ class PartitionedCounts:
         return children, num_preceding
 
     def _distribute(
-        self, blocks: _Blocks, length: int, num_older: np.ndarray, file: IO[bytes]
-    ) -> list[tuple[np.ndarray, int, int]]:
-        """Write n-grams to a file, grouped by the word before a context; return (words, first row,
-        rows).
-        """
-        groups = self._group_words(num_older)
+        self,
+        blocks: _Blocks,
+        length: int,
+        groups: list[tuple[np.ndarray, int, int]],
+        file: IO[bytes],
+    ) -> None:
+        """Write n-grams to a file, grouped by the word before a context."""
         if not groups:
-            return groups
-        group_of = np.full(len(num_older), len(groups), np.min_scalar_type(len(groups)))
+            return
+        group_of = np.full(self.vocabulary_size, len(groups), np.min_scalar_type(len(groups)))
         for number, (members, _, _) in enumerate(groups):
             group_of[members] = number
         place = np.array([start for _, start, _ in groups])  # of the next row of each group
@@ -215,7 +222,6 @@ class PartitionedCounts:
                 file.seek(int(place[i]) * self.order * 4)
                 file.write(sorted_rows[ends[i] - number_of[i] : ends[i]].data)
             place += number_of
-        return groups
 
     def _group_words(self, num_older: np.ndarray) -> list[tuple[np.ndarray, int, int]]:
         """Group words whose n-grams fit into memory together; return (words, first row, rows).

@@ -121,14 +121,17 @@ def _rank(keys: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _argsort(keys: np.ndarray, bits: int) -> np.ndarray:
-    """Return the order that sorts keys of a number of bits: of equal keys the first comes first."""
+    """Return an order that sorts keys of a number of bits. Equal keys come in any order."""
     index_bits = len(keys).bit_length()
     if bits + index_bits > _KEY_BITS:
-        return np.argsort(keys, kind="stable")
+        # a stable order would take four times as long
+        return np.argsort(keys)
     # sorting values takes half the time of sorting their places
-    packed = keys << index_bits | np.arange(len(keys))
+    packed = keys << index_bits
+    packed |= np.arange(len(keys))
     packed.sort()
-    return packed & ((1 << index_bits) - 1)
+    packed &= (1 << index_bits) - 1
+    return packed
 
 
 def _find_starts(sorted_keys: np.ndarray) -> np.ndarray:

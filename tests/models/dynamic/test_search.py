@@ -91,8 +91,8 @@ def test_a_share_of_the_trained_network_allows_larger_steps():
 @pytest.mark.parametrize(
     "chunks, readings",
     [
-        pytest.param({16: 0.9}, 5, id="the smaller chunk is best"),
-        pytest.param({64: 0.9}, 6, id="the larger chunk is best"),
+        pytest.param({16: 0.9, 64: 1.1}, 6, id="the smaller chunk is best"),
+        pytest.param({64: 0.9}, 5, id="the larger chunk is best"),
     ],
 )
 def test_a_search_reads_the_text_at_most_six_times(chunks, readings):
@@ -106,7 +106,7 @@ def test_a_search_reads_the_text_at_most_six_times(chunks, readings):
         return np.full(9, -math.log(50 * (1 + 0.05 * distance**2) * chunks.get(settings.chunk, 1)))
 
     best, _ = find_settings(read, "rms")
-    assert [best.chunk] == [*chunks]
+    assert best.chunk == min(chunks, key=chunks.__getitem__)
     assert len(asked) == len(set(asked)) == readings
     # a share needs no reading of its own
     assert not any(settings.static_share for settings in asked)
