@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_nplm.data.text_ops import store_array
 from keras_nplm.layers.heads.energy import EnergyHead
-from keras_nplm.layers.scores import compute_log_prob
+from keras_nplm.layers.scores import LinearScores, compute_log_prob
 from keras_nplm.models.base import cut_contexts
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.mixture import Mixture, Uniform
@@ -16,10 +16,10 @@ from keras_nplm.serving.graph_model import (
     GraphModel,
     build_graph,
     combine_log_probs,
-    exclude,
-    find_top_k,
+    rank_words,
     refuse_model,
 )
+from keras_nplm.serving.linear_outputs import LinearOutputs
 from keras_nplm.serving.ngram_graphs import FrequencyBinsGraph
 
 _LOG_ZERO = float("-inf")
@@ -33,6 +33,8 @@ class NetworkGraph(GraphModel):
         super().__init__(model)
         # as an attribute, `tf.saved_model.save` would store all of its variables
         self._get_network = lambda: model
+        scores = model.scores(tf.zeros([1, self.order - 1], tf.int32))
+        self.outputs = LinearOutputs(scores) if isinstance(scores, LinearScores) else None
         contexts = tf.TensorSpec([None, self.order - 1], tf.int32)
         targets = tf.TensorSpec([None], tf.int32)
         inference = tf.function(self._infer, [contexts, targets])
@@ -61,14 +63,18 @@ class NetworkGraph(GraphModel):
 
     def output_log_prob(self, context_ids: tf.Tensor, output_ids: tf.Tensor) -> tf.Tensor:
         """Return ln P(output | context), float [B], for outputs of the head, int32 [B]."""
+        scores = self.network.scores(context_ids)
+        if self.outputs is not None and isinstance(scores, LinearScores):
+            return self.outputs.log_prob(scores.features, output_ids)
         # its `log_prob` needs XLA, which a server may not have
         if isinstance(self.network.prob, EnergyHead):
             return tf.gather(self.next_log_probs(context_ids), output_ids, batch_dims=1)
-        return compute_log_prob(self.network.scores(context_ids), output_ids)
+        return compute_log_prob(scores, output_ids)
 
     def next_output_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         """Return ln P(output | context), float [B, outputs]."""
-        return tf.nn.log_softmax(self.network.scores(context_ids).logits())
+        logits = self._compute_logits(context_ids)
+        return tf.nn.log_softmax(logits[:, : self.network.prob.num_outputs])
 
     def most_probable(
         self, context_ids: tf.Tensor, first: int, k: int, fits: tf.Tensor | None = None
@@ -76,11 +82,19 @@ class NetworkGraph(GraphModel):
         network = self.network
         if not network.prob.has_word_rows or network.prob.num_outputs < network.vocabulary_size:
             return super().most_probable(context_ids, first, k, fits)
-        logits = network.scores(context_ids).logits()
-        # only k log-probabilities are needed, so logits are not normalised
-        top, places = find_top_k(exclude(logits[:, first:], fits), k)
-        top -= tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
-        return places + first, tf.cast(tf.exp(top), tf.float32)
+        logits = self._compute_logits(context_ids)
+        top, ids = rank_words(logits, first, k, fits)
+        # one pass of vectorised operations; a log-sum-exp takes four
+        probabilities = tf.gather(tf.nn.softmax(logits), ids, batch_dims=1)
+        probabilities = tf.where(top > _LOG_ZERO, probabilities, 0)  # of a word that fits
+        return ids, tf.cast(probabilities, tf.float32)
+
+    def _compute_logits(self, context_ids: tf.Tensor) -> tf.Tensor:
+        """Return y of the outputs, float [B, outputs], and perhaps columns of probability 0."""
+        scores = self.network.scores(context_ids)
+        if self.outputs is not None and isinstance(scores, LinearScores):
+            return self.outputs.logits(scores.features)
+        return scores.logits()
 
 
 @build_graph.register(HybridNetwork)

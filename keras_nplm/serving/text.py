@@ -11,8 +11,8 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 
 # of a text, `contexts` reads first these bytes for each token of a context, and these once
-BYTES_PER_TOKEN = 16
-MORE_BYTES = 64
+BYTES_PER_TOKEN = 12
+MORE_BYTES = 32
 _GROWTH = 4  # if they hold too few tokens, it reads this many times more bytes
 
 

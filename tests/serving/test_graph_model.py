@@ -164,6 +164,17 @@ def test_the_greatest_values_are_those_of_tensorflow(size, k, high):
         assert len(set(row)) == k
 
 
+@pytest.mark.parametrize("size", [pytest.param(50, id="short"), pytest.param(3000, id="long")])
+def test_the_greatest_values_from_a_column_on_are_those_of_tensorflow(size):
+    values = np.random.default_rng(0).integers(-3, 3, (5, size)).astype(np.float32)
+    values[:, :4] = 9  # columns that are left out
+    values[4] = -np.inf
+    top, columns = find_top_k(tf.constant(values), 6, first=4)
+    expected = tf.math.top_k(values[:, 4:], 6)
+    np.testing.assert_array_equal(top, expected.values)
+    np.testing.assert_array_equal(columns, expected.indices + 4)
+
+
 def test_the_first_of_equal_values_is_returned():
     values = np.zeros((1, 600), np.float32)
     values[0, [300, 301, 10]] = 5, 1, 1

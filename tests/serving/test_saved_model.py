@@ -60,8 +60,8 @@ def test_variables_of_training_are_not_saved(tmp_path):
     model = compose(12, 3, 2, hidden=hidden, objective=NoiseContrastive(), boundary="stream")
     path = tf.train.Checkpoint(graph=build_graph(model)).write(str(tmp_path / "variables"))
     weights = sorted(shape for name, shape in tf.train.list_variables(path) if shape)
-    # C, H, d, U, b; no noise distribution, no seeds
-    assert weights == sorted([[12, 2], [4, 5], [5], [12, 5], [12]])
+    # C, H, d, and U and b in one matrix of 32 columns; no noise distribution, no seeds
+    assert weights == sorted([[12, 2], [4, 5], [5], [6, 32]])
 
 
 def test_the_server_files_name_the_model(exported):

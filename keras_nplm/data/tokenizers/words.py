@@ -40,19 +40,9 @@ class WordTokenizer(Tokenizer):
         return self.normalise(split_words(line))
 
     def build_split_graph(self) -> Callable[[Any], Any]:
-        import tensorflow as tf
+        from keras_nplm.data.tokenizers import word_graph
 
-        from keras_nplm.data.text_ops import character_ranges, is_word_character, split_at_spaces
-
-        space = character_ranges(str.isspace)
-        letter = character_ranges(is_word_character)
-        token = f"([{letter}]+(?:['’-][{letter}]+)*|[^{letter}{space}])"
-
-        def split(texts: tf.Tensor) -> tf.RaggedTensor:
-            texts = tf.strings.regex_replace(texts, f"[{space}]+", " ")
-            return split_at_spaces(tf.strings.regex_replace(texts, token, r"\1 "))
-
-        return split
+        return word_graph.split_words
 
     def match_partial_token(self) -> str:
         from keras_nplm.data.text_ops import character_ranges, is_word_character

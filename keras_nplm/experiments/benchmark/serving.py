@@ -1,8 +1,9 @@
 """Next-word requests to a SavedModel, and to LiteRT and ONNX files, with their latency.
 
 The SavedModel takes texts and returns the most probable next words. It is compared with the
-network's two matrix products alone. LiteRT and ONNX Runtime take word ids and return the
-log-probabilities of all words.
+network's two matrix products alone. A short context has the words that the network reads. A
+sentence of about 100 characters is what a user has written so far. LiteRT and ONNX Runtime take
+word ids and return the log-probabilities of all words.
 """
 
 import functools
@@ -13,7 +14,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.data.corpora.python_reference import read_split
 from keras_nplm.data.ids import SPECIALS
+from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Settings, declare_speed, peers
 from keras_nplm.experiments.benchmark.contenders import (
@@ -43,10 +46,11 @@ COLUMNS: list[Column] = [
 def build_groups(
     settings: Settings, size: int = VOCABULARY_SIZE, batches: tuple[int, ...] = (1, 32, 256)
 ) -> Iterator[list[Contender]]:
-    """Yield a SavedModel beside its matrix products, for each number of contexts in a request; then
-    LiteRT and ONNX.
+    """Yield a SavedModel, with short contexts and with sentences, beside its matrix products, for
+    each number of contexts in a request; then LiteRT and ONNX.
     """
-    vocabulary = Vocabulary([f"w{number}" for number in range(size - len(SPECIALS))])
+    sentences = _list_sentences(max(batches))
+    vocabulary = _build_vocabulary(sentences, size)
     language_model = LanguageModel(build_model(PAPER, size), vocabulary, "words", "sentence")
     context_ids = sample_ngrams(PAPER.network.order, max(batches), size)[:, :-1]
     texts = [" ".join(vocabulary.decode(context)) for context in context_ids]
@@ -55,12 +59,26 @@ def build_groups(
         predict_next = loaded.signatures["predict_next"]
         for batch in batches:
             predict = functools.partial(predict_next, contexts=tf.constant(texts[:batch]))
+            predict_long = functools.partial(predict_next, contexts=tf.constant(sentences[:batch]))
             multiply = _build_matrix_products(batch, size)
             yield [
                 time_requests(f"SavedModel, {batch} a request", predict, batch),
+                time_requests(f"SavedModel, {batch} sentences a request", predict_long, batch),
                 time_requests("matrix products", multiply, batch, peer=True),
             ]
         yield _build_device_group(language_model, Path(directory), context_ids[:1])
+
+
+def _list_sentences(number: int) -> list[str]:
+    """Return the sentences of the embedded text whose lengths are nearest to 100 characters."""
+    return sorted(read_split("train"), key=lambda line: abs(len(line) - 100))[:number]
+
+
+def _build_vocabulary(sentences: list[str], size: int) -> Vocabulary:
+    """Return a vocabulary of the words of sentences and of invented words."""
+    found = dict.fromkeys(word for sentence in sentences for word in split_words(sentence))
+    words = [*found, *(f"w{number}" for number in range(size))]
+    return Vocabulary(words[: size - len(SPECIALS)])
 
 
 def _build_matrix_products(batch: int, size: int) -> Callable[[], object]:

@@ -24,8 +24,8 @@ def equal_probabilities_are_not_listed_in_the_order_of_ids(original, *arguments)
 @changes(TOP_K, OF_GRAPHS)
 def the_columns_after_the_last_whole_block_are_not_searched(original, *arguments):
     def hide_the_rest(values, axis):
-        candidates, rest = values
-        return tf.concat([candidates, tf.fill(tf.shape(rest), rest.dtype.min)], axis=axis)
+        *candidates, rest = values
+        return tf.concat([*candidates, tf.fill(tf.shape(rest), rest.dtype.min)], axis=axis)
 
     concat = at_call(1, hide_the_rest, tf.concat)
     return within(original, tf=Altered(tf, concat=concat))(*arguments)
