@@ -17,18 +17,40 @@ _COUNT_LIMIT = 1 << 40  # larger counts would overflow in sums
 SORT_FROM = 1 << 12
 
 
+def take(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return values[places]. Places are in range: without a check this is twice as fast as `[]`."""
+    return values.take(places, mode="clip")
+
+
 def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Return the place of each wanted key in the sorted `keys`, or -1: int64."""
     if not len(keys):
         return np.full(len(wanted), -1)
     if len(wanted) >= SORT_FROM:
-        by_key = np.argsort(wanted)
+        in_order, by_key = sort_with_places(wanted)
         place = np.empty(len(wanted), np.int64)
-        place[by_key] = np.searchsorted(keys, wanted[by_key])
+        place[by_key] = np.searchsorted(keys, in_order)
     else:
         place = np.searchsorted(keys, wanted)
-    place[place == len(keys)] = 0
-    return np.where(keys[place] == wanted, place, -1)
+    # the place after the last key, of a key above all, is clipped to the last key, which differs
+    return np.where(take(keys, place) == wanted, place, -1)
+
+
+def sort_with_places(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return sorted integers, and the place of each in `values`: int64.
+
+    Value and place are packed into one integer where they fit: sorting it takes a third of the time
+    of `argsort` and a gather.
+    """
+    bits = (len(values) - 1).bit_length()
+    limit = 1 << (63 - bits)
+    if not len(values) or values.min() < -limit or values.max() >= limit:
+        by_value = np.argsort(values)
+        return values[by_value], by_value
+    packed = np.left_shift(values, bits, dtype=np.int64)
+    packed |= np.arange(len(values))
+    packed.sort()
+    return packed >> bits, packed & ((1 << bits) - 1)
 
 
 def find_followers(
@@ -66,23 +88,25 @@ class ContextTrie:
         rows = np.arange(len(context_ids))
         nodes = np.zeros(0, np.int64)
         for length in range(1, min(len(self.keys) + 1, context_ids.shape[1]) + 1):
-            words = context_ids[rows, -length].astype(np.int64)
-            if length == 1:
-                valid = words != PAD_ID
-                rows = rows[valid]
-                nodes = words[valid]
-            else:
-                valid = (words != PAD_ID) & (context_ids[rows, 1 - length] != BOS_ID)
-                rows = rows[valid]
-                if not len(rows):  # shortened contexts end here, without a search
-                    return
-                wanted = nodes[valid] * self.vocabulary_size + words[valid]
-                nodes = find(self.keys[length - 2], wanted)
-                is_known = nodes >= 0
-                rows = rows[is_known]
-                nodes = nodes[is_known]
-            if not len(rows):
+            words = take(context_ids[:, -length], rows)
+            is_valid = words != PAD_ID
+            if length > 1:
+                is_valid &= take(context_ids[:, 1 - length], rows) != BOS_ID
+            valid = np.flatnonzero(is_valid)
+            if not len(valid):  # shortened contexts end here, without a search
                 return
+            rows = take(rows, valid)
+            words = take(words, valid)
+            if length == 1:
+                nodes = words.astype(np.int64)
+            else:
+                wanted = take(nodes, valid) * self.vocabulary_size + words
+                found = find(self.keys[length - 2], wanted)
+                known = np.flatnonzero(found >= 0)
+                if not len(known):
+                    return
+                rows = take(rows, known)
+                nodes = take(found, known)
             yield rows, nodes
 
     @classmethod
