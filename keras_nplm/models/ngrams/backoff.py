@@ -17,6 +17,7 @@ from keras_nplm.models.ngrams.tables import (
     find,
     find_followers,
     refuse_unless,
+    search,
     take,
 )
 
@@ -84,16 +85,15 @@ class BackoffModel(NgramModel):
         if used_ngrams:
             lengths[:] = take(used_ngrams[0], target_ids)
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
-            place = find(self.keys[k], nodes * self.vocabulary_size + take(target_ids, rows))
-            of_rows = take(log_prob, rows) + take(self.backoffs[k], nodes)
-            is_listed = place >= 0
+            wanted = nodes * self.vocabulary_size + take(target_ids, rows)
+            place, is_listed = search(self.keys[k], wanted)
+            scores = take(log_prob, rows) + take(self.backoffs[k], nodes)
             if len(self.keys[k]):
-                of_rows = np.where(is_listed, take(self.log_probs[k], place), of_rows)
-            log_prob[rows] = of_rows
+                np.copyto(scores, take(self.log_probs[k], place), where=is_listed)
+            log_prob[rows] = scores
             if k + 1 < len(used_ngrams):
-                is_used = take(used_ngrams[k + 1], place)
-                is_used &= is_listed
-                lengths[take(rows, np.flatnonzero(is_used))] = k + 2
+                is_listed &= take(used_ngrams[k + 1], place)
+                lengths[rows[is_listed]] = k + 2
             free_mapped_pages(self.keys[k], FREED_FROM)
         return log_prob, lengths
 

@@ -14,26 +14,37 @@ from keras_nplm.io.files import iterate_blocks
 
 _COUNT_LIMIT = 1 << 40  # larger counts would overflow in sums
 # look-ups from which sorting them pays: neighbours share most of their binary search
-SORT_FROM = 1 << 12
+SORT_FROM = 1 << 8
 
 
 def take(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return values[places]. Places are in range: without a check this is twice as fast as `[]`."""
+    """Return values[places], or the last value for places above: without a check this is twice as
+    fast as `[]`.
+    """
     return values.take(places, mode="clip")
 
 
 def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Return the place of each wanted key in the sorted `keys`, or -1: int64."""
+    place, is_found = search(keys, wanted)
+    return np.where(is_found, place, -1)
+
+
+def search(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the place of each wanted key in the sorted `keys`, int64, and whether it is there.
+
+    The place of a key that is not there is that of any other key.
+    """
     if not len(keys):
-        return np.full(len(wanted), -1)
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
     if len(wanted) >= SORT_FROM:
         in_order, by_key = sort_with_places(wanted)
         place = np.empty(len(wanted), np.int64)
-        place[by_key] = np.searchsorted(keys, in_order)
+        place[by_key] = keys.searchsorted(in_order)
     else:
-        place = np.searchsorted(keys, wanted)
-    # the place after the last key, of a key above all, is clipped to the last key, which differs
-    return np.where(take(keys, place) == wanted, place, -1)
+        place = keys.searchsorted(wanted)
+    # `take` reads the last key at the place after it, where a key above all others would be
+    return place, take(keys, place) == wanted
 
 
 def sort_with_places(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -50,7 +61,9 @@ def sort_with_places(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     packed = np.left_shift(values, bits, dtype=np.int64)
     packed |= np.arange(len(values))
     packed.sort()
-    return packed >> bits, packed & ((1 << bits) - 1)
+    places = packed & ((1 << bits) - 1)
+    packed >>= bits
+    return packed, places
 
 
 def find_followers(
@@ -92,21 +105,23 @@ class ContextTrie:
             is_valid = words != PAD_ID
             if length > 1:
                 is_valid &= take(context_ids[:, 1 - length], rows) != BOS_ID
-            valid = np.flatnonzero(is_valid)
-            if not len(valid):  # shortened contexts end here, without a search
-                return
-            rows = take(rows, valid)
-            words = take(words, valid)
-            if length == 1:
-                nodes = words.astype(np.int64)
             else:
-                wanted = take(nodes, valid) * self.vocabulary_size + words
-                found = find(self.keys[length - 2], wanted)
-                known = np.flatnonzero(found >= 0)
-                if not len(known):
+                nodes = words.astype(np.int64)
+            if not is_valid.all():
+                [valid] = is_valid.nonzero()
+                if not len(valid):  # shortened contexts end here, without a search
                     return
+                rows = take(rows, valid)
+                nodes = take(nodes, valid)
+                words = take(words, valid)
+            if length > 1:
+                wanted = nodes * self.vocabulary_size + words
+                nodes, is_known = search(self.keys[length - 2], wanted)
+                [known] = is_known.nonzero()
                 rows = take(rows, known)
-                nodes = take(found, known)
+                nodes = take(nodes, known)
+            if not len(rows):
+                return
             yield rows, nodes
 
     @classmethod
