@@ -13,7 +13,7 @@ from keras_nplm.models.base import Network, NextWordModel, row_blocks
 from keras_nplm.models.networks.context_network import ContextNetwork
 
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
-_FEW = 8  # contexts whose rows are gathered at once
+_FEW = 8  # contexts whose rows of all tables are gathered at once
 _LEAST = np.float32(1e-37)  # as in `layers.pointer`
 _CHECKED = 4  # contexts whose logits are compared with those of the network
 _TOLERANCE = {"float32": 1e-3, "float64": 1e-3, "bfloat16": 0.1}  # by the dtype of the network
@@ -121,8 +121,8 @@ class SelfNormalised(NextWordModel):
     def log_prob_of_one(self, ngram: np.ndarray) -> float:
         """As the base class.
 
-        One n-gram needs a few rows and a dot product. Each call of NumPy costs as much. The calls
-        of this method take 5 µs with those of a scorer, and 18 µs in place of `_log_prob`'s.
+        One n-gram needs a few rows and a dot product, and each call of NumPy costs as much. A word
+        of a scorer takes 5 µs by this method, and 18 µs by `_log_prob`, which makes more calls.
         """
         if not self.has_hidden or self.times_x or self.is_energy or self.weigh_copies is not None:
             return super().log_prob_of_one(ngram)
