@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.experiments.claims import TABLE as CLAIMS_TABLE
+from keras_nplm.experiments.claims import judge_claims, measure_similar_words
 from keras_nplm.experiments.log_probs import load_log_probs, measure_mixture
 from keras_nplm.experiments.rows import Row, is_made, read_row
 from keras_nplm.experiments.study import Study
@@ -150,6 +152,7 @@ TABLES = (
         "Mixtures, weights fixed or fitted on validation",
         itemgetter("paper"),
     ),
+    CLAIMS_TABLE,
     Table(
         "nearest",
         _WORDS,
@@ -187,7 +190,11 @@ def _measure(directory: Path) -> dict:
         language_model = LanguageModel.load(directory / "rows" / VECTORS_ROW)
         report["nearest"] = _find_neighbours(language_model)
         report["map"] = _map_words(language_model)
+        report["similar_words"] = measure_similar_words(
+            language_model, encoded.ids("test"), QUERIES
+        )
     report["curves"] = _read_curves([name for name in _CURVES if name in names], directory)
+    report["claims"] = judge_claims(report)
     return report
 
 

@@ -132,7 +132,14 @@ def test_blank_lines_are_no_sentences(boundary):
     assert set(starts) <= {ends[0], ends[2], ends[4], ends[5]} and len(set(starts)) == 4
 
 
-@pytest.mark.parametrize("lines, boundary", [(1, "stream"), (7, "sentence"), (150, "text")])
+@pytest.mark.parametrize(
+    "lines, boundary",
+    [
+        pytest.param(1, "stream", marks=pytest.mark.long),
+        (7, "sentence"),
+        pytest.param(150, "text", marks=pytest.mark.long),
+    ],
+)
 def test_random_letters_have_the_log_probs_of_chance(lines, boundary):
     rng = np.random.default_rng(0)
     letters = 26

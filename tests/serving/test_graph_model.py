@@ -82,6 +82,7 @@ def bigram(monkeypatch) -> Bigram:
     del SAVED_CLASSES["bigram"]
 
 
+@pytest.mark.long
 def test_a_model_of_ones_own_is_saved_exported_and_served(bigram, tmp_path, monkeypatch):
     # two of the functions, for speed
     monkeypatch.setattr("keras_nplm.serving.signatures.FUNCTIONS", (PredictNext, Score))

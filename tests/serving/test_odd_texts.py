@@ -139,7 +139,7 @@ def test_each_character_has_the_ids_of_training(tokenizer):
         pytest.param("words", "stream", marks=pytest.mark.long),
         pytest.param("whitespace", "sentence", marks=pytest.mark.long),
         pytest.param("characters", "sentence", marks=pytest.mark.long),
-        ("bytes", "sentence"),
+        pytest.param("bytes", "sentence", marks=pytest.mark.long),
         pytest.param("sentencepiece", "text", marks=pytest.mark.long),
     ],
 )

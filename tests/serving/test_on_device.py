@@ -256,7 +256,7 @@ def test_an_onnx_file_says_what_it_is(language_model, tmp_path):
     "boundary, ending, run",
     [
         pytest.param("sentence", "tflite", _run_litert, id="LiteRT, sentences"),
-        pytest.param("text", "onnx", _run_onnx, id="ONNX, text"),
+        pytest.param("text", "onnx", _run_onnx, marks=LONG, id="ONNX, text"),
         pytest.param("stream", "tflite", _run_litert, marks=LONG, id="LiteRT, stream"),
         pytest.param("stream", "onnx", _run_onnx, marks=LONG, id="ONNX, stream"),
     ],

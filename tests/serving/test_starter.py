@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from keras_nplm import LanguageModel
@@ -17,6 +18,7 @@ DIRECTORY = Path(__file__).parents[2] / "saved_models" / "starter"
 CARD = (DIRECTORY / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_it_has_the_figures_of_its_card_and_the_probabilities_of_the_preset():
     assert sum(path.stat().st_size for path in DIRECTORY.rglob("*") if path.is_file()) < 8e6
     loaded = tf.saved_model.load(DIRECTORY / "1")

@@ -112,7 +112,7 @@ def _make_model(kind: str, unused: float) -> bytes:
     return proto.SerializeToString()
 
 
-@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+@pytest.mark.parametrize("kind", [pytest.param("unigram", marks=pytest.mark.long), "bpe"])
 def test_unused_pieces_and_symbols_are_those_of_sentencepiece(kind):
     model = _make_model(kind, 0.4)
     random = np.random.default_rng(0)
@@ -136,7 +136,7 @@ def test_unused_pieces_and_symbols_are_those_of_sentencepiece(kind):
         assert subwords.decode(names) == text
 
 
-@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+@pytest.mark.parametrize("kind", ["unigram", pytest.param("bpe", marks=pytest.mark.long)])
 def test_the_end_of_a_text_has_its_last_subwords(kind, cut_texts):
     _, text, encode = _build(kind)
     texts = cut_texts("thecat0w我们é▁☃\0     ", 60)

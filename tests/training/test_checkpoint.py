@@ -330,7 +330,7 @@ def _garble(path: Path) -> None:
 @pytest.mark.parametrize(
     "name, damage",
     [
-        ("last.npz", _halve),
+        pytest.param("last.npz", _halve, marks=pytest.mark.long),
         pytest.param("last.npz", _garble, marks=pytest.mark.long),
         pytest.param("last.npz", Path.unlink, marks=pytest.mark.long),
         pytest.param("history.json", _empty, marks=pytest.mark.long),

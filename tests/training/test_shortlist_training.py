@@ -92,7 +92,10 @@ def test_commands_accept_the_directory(directory, tmp_path):
     "command, message",
     [
         ("evaluate {directory} --ln-z", "log Z can only be reported for an NPLM"),
-        ("export {directory} model.tflite", "can hold an NPLM only. Received: Shortlist"),
+        (
+            "export {directory} model.tflite",
+            "can hold an NPLM, an n-gram model, or a mixture of them. Received: Shortlist",
+        ),
         ("train --output {tmp}/no --background {directory}", "add --shortlist-size"),
         ("train --output {tmp}/no --shortlist-size 99999", "`shortlist_size` must be 1 to"),
     ],

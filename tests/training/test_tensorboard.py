@@ -79,6 +79,7 @@ def _fit(model: ContextNetwork, callbacks: list, **options) -> keras.callbacks.H
     return model.fit(*data, callbacks=callbacks, **options)
 
 
+@pytest.mark.long
 def test_resumed_training_continues_the_curves_of_keras(tmp_path):
     counts = np.random.default_rng(4).integers(0, 9, SIZE)
     counts[:4] = 1000  # special tokens are left out of the projector all the same

@@ -41,6 +41,7 @@ def test_model_directory_is_complete_and_its_figures_hold(model_directory, small
     assert list((model_directory / "logs").glob("*/events*"))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_logs")
 def test_without_validation_text_the_last_epoch_is_kept(tmp_path, short_text, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -79,10 +79,8 @@ def check_dtype(model, dtype):
         assert np.isfinite(values).all()
 
 
-OTHER_DTYPES = [pytest.param(dtype, marks=pytest.mark.long) for dtype in ("float64", "bfloat16")]
-
-
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", *OTHER_DTYPES])
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "float64", "bfloat16"])
 def test_every_dtype_trains_by_likelihood(dtype):
     objective = Likelihood(dtype=dtype)
     check_dtype(build_network(PointerNetwork, objective, dtype, weight_decay=0.1), dtype)

@@ -96,6 +96,7 @@ def test_replicas_send_the_row_of_a_word_once(build, sparse_weights, monkeypatch
         assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.long
 def test_replicas_fit_save_and_summarise(tmp_path):
     """`fit` under a strategy builds the metrics, and a layer that nothing has called."""
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():

@@ -252,6 +252,7 @@ def test_segments_without_a_target_are_refused():
         network({"segments": np.full((1, N - 2), 4)})
 
 
+@pytest.mark.long
 def test_datasets_of_segments_of_any_length_fit_the_network():
     text = np.random.default_rng(6).integers(4, V, 200).astype(np.int32)
     text[9::10] = 3

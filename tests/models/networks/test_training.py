@@ -301,11 +301,25 @@ def test_one_hot_targets_need_their_loss():
     "kind, loss, wrong, run_eagerly",
     [
         pytest.param(NPLM, None, V, True, id="own loss"),
-        pytest.param(NPLM, None, -1, True, id="own loss, negative"),
+        pytest.param(NPLM, None, -1, True, id="own loss, negative", marks=pytest.mark.long),
         pytest.param(NPLM, "sparse_categorical_crossentropy", V, True, id="compiled loss"),
-        pytest.param(NPLM, "sparse_categorical_crossentropy", V, False, id="compiled loss, graph"),
-        pytest.param(NPLM, "sparse_categorical_crossentropy", -1, True, id="compiled, negative"),
-        pytest.param(Flatter, None, V, True, id="own call"),
+        pytest.param(
+            NPLM,
+            "sparse_categorical_crossentropy",
+            V,
+            False,
+            id="compiled loss, graph",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            NPLM,
+            "sparse_categorical_crossentropy",
+            -1,
+            True,
+            id="compiled, negative",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(Flatter, None, V, True, id="own call", marks=pytest.mark.long),
     ],
 )
 def test_ids_out_of_range_stop_training(kind, loss, wrong, run_eagerly):

@@ -1,0 +1,201 @@
+"""What the paper claims of its networks, and what the measured rows say of each claim.
+
+A claim is judged by test perplexities of the same rows as in the paper. A row that was not made
+leaves its claims out.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_nplm.data.ids import SPECIALS
+from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.experiments.tables import Column, Table
+from keras_nplm.language_model.language_model import LanguageModel
+
+Rows = Mapping[str, dict]  # of a report, by name; mixtures by title
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A statement of the paper with its evidence there, and how a report is asked about it."""
+
+    statement: str
+    paper: str
+    # the evidence of a report's rows, and whether it is for the claim; None: a row is missing
+    judge: Callable[[Rows], tuple[str, bool] | None]
+
+
+_NETWORKS = {"mlp1": "MLP2", "mlp3": "MLP4", "mlp5": "MLP6", "mlp7": "MLP8", "mlp9": "MLP10"}
+# Sizes of the paper's example of section 3.1: the network for AP News
+_VOCABULARY_SIZE = 17_964
+_ORDER = 6
+_EMBEDDING_DIM = 100
+_HIDDEN_UNITS = 60
+_FREQUENCY_RANKS = 20  # words of so many ranks above and below are about as frequent
+
+
+def _compare(better: str, worse: str) -> Callable[[Rows], tuple[str, bool] | None]:
+    """Return a judge of "the first row has the lower test perplexity"."""
+
+    def judge(rows: Rows) -> tuple[str, bool] | None:
+        if better not in rows or worse not in rows:
+            return None
+        low = rows[better]["test"]
+        high = rows[worse]["test"]
+        return f"{low:.0f} against {high:.0f} ({low / high - 1:+.0%})", low < high
+
+    return judge
+
+
+def _judge_mixing(rows: Rows) -> tuple[str, bool] | None:
+    """Compare each network with its mixture, of which the trigram has half."""
+    changes = []
+    for name, mixed in _NETWORKS.items():
+        mixture = rows.get(f"{mixed}, 0.5")
+        if mixture is not None and name in rows:
+            changes.append(mixture["test"] / rows[name]["test"] - 1)
+    if not changes:
+        return None
+    helped = sum(change < 0 for change in changes)
+    evidence = f"{min(changes):+.0%} to {max(changes):+.0%}; {helped} of {len(changes)} networks"
+    return evidence, helped == len(changes)
+
+
+def _judge_best_ngrams(rows: Rows) -> tuple[str, bool] | None:
+    """Compare MLP10 with the n-gram model that is best on validation."""
+    network = rows.get("MLP10, 0.5")
+    ngrams = [row for name, row in rows.items() if name.startswith(("kneser-ney", "class-"))]
+    if network is None or not ngrams:
+        return None
+    best = min(ngrams, key=lambda row: row["validation"])
+    low = network["test"]
+    high = best["test"]
+    return f"{high / low - 1:.0%}: {low:.0f} against {high:.0f} ({best['title']})", low < high
+
+
+def _judge_direct_connections(rows: Rows) -> tuple[str, bool] | None:
+    """Compare epochs and perplexities with and without direct connections, by the paper's own
+    optimiser.
+    """
+    if not {"mlp1-paper", "mlp1-paper-no-direct"} <= {*rows}:
+        return None
+    direct = rows["mlp1-paper"]
+    without = rows["mlp1-paper-no-direct"]
+    evidence = (
+        f"{direct['test']:.0f} after {direct['epochs']} epochs against {without['test']:.0f} after "
+        f"{without['epochs']}"
+    )
+    is_faster = direct["epochs"] < without["epochs"]
+    return evidence, is_faster and without["test"] <= direct["test"]
+
+
+def _judge_cost(rows: Rows) -> tuple[str, bool]:
+    """Count the operations of the output layer by the formula of section 3.1."""
+    inputs = _ORDER * _EMBEDDING_DIM
+    output = _VOCABULARY_SIZE * (1 + inputs + _HIDDEN_UNITS)
+    share = output / (output + _HIDDEN_UNITS * (1 + inputs) + inputs)
+    return f"{share:.1%} by its formula", share > 0.99
+
+
+def _judge_similar_words(rows: Rows) -> tuple[str, bool] | None:
+    """Compare the next word's perplexity where the last word of a context is replaced."""
+    if "similar words" not in rows:
+        return None
+    replaced = rows["similar words"]
+    evidence = (
+        f"the last word replaced by its nearest neighbour {replaced['nearest']:.0f}, by a word of "
+        f"the same frequency {replaced['random']:.0f}; as it is {replaced['kept']:.0f}"
+    )
+    return evidence, replaced["nearest"] < replaced["random"]
+
+
+CLAIMS = (
+    Claim("a hidden layer helps (MLP1, MLP3)", "268 against 310 (-14%)", _compare("mlp1", "mlp3")),
+    Claim(
+        "more hidden units help (h=100, MLP9; h=50 with direct connections, MLP5)",
+        "276 against 279 (-1%)",
+        _compare("mlp9", "mlp5"),
+    ),
+    Claim(
+        "more context helps (n=5, MLP5; n=3, MLP7)",
+        "279 against 293 (-5%)",
+        _compare("mlp5", "mlp7"),
+    ),
+    Claim("mixing with the trigram always helps", "-12% to -4%; 5 of 5 networks", _judge_mixing),
+    Claim(
+        "the network beats the best n-gram model",
+        "24%: 252 against 312 (class-based, 500 classes, n=3)",
+        _judge_best_ngrams,
+    ),
+    Claim(
+        "direct connections: fewer epochs, no better perplexity",
+        "10 epochs against 20",
+        _judge_direct_connections,
+    ),
+    Claim(
+        "words in similar contexts share what is learned (cat and dog)",
+        "no figure",
+        _judge_similar_words,
+    ),
+    Claim("the output layer is nearly all of the cost", "99.7% of the operations", _judge_cost),
+)
+_COLUMNS: list[Column] = [
+    ("claim of the paper", "statement", ""),
+    ("paper", "paper", ""),
+    ("ours", "evidence", ""),
+    ("holds", "holds", ""),
+]
+TABLE = Table("claims", _COLUMNS, "Claims of the paper, and our evidence (test perplexity)")
+
+
+def measure_similar_words(
+    language_model: LanguageModel, ids: np.ndarray, queries: Sequence[str]
+) -> dict[str, float]:
+    """Return the perplexity of the word after a query word: after the query word itself, after its
+    nearest neighbour in its place, and after a word of about the same frequency.
+    """
+    vocabulary = language_model.vocabulary
+    nearest = {}
+    for query in queries:
+        if query in vocabulary.words:
+            [(neighbour, _)] = language_model.nearest(query, 1)
+            query_id, neighbour_id = vocabulary.encode([query, neighbour])
+            nearest[int(query_id)] = int(neighbour_id)
+    ngrams = extract_ngrams(ids, language_model.model.order, language_model.boundary)
+    ngrams = ngrams[np.isin(ngrams[:, -2], [*nearest])]
+    last_words = ngrams[:, -2]
+    random = np.random.default_rng(1)
+    # ids are by decreasing frequency
+    steps = random.integers(1, _FREQUENCY_RANKS, len(ngrams)) * random.choice([-1, 1], len(ngrams))
+    replacements = {
+        "kept": last_words,
+        "nearest": np.array([nearest[word] for word in last_words.tolist()], np.int32),
+        "random": np.clip(last_words + steps, len(SPECIALS), len(vocabulary) - 1).astype(np.int32),
+    }
+    figures = {}
+    for name, words in replacements.items():
+        contexts = ngrams[:, :-1].copy()
+        contexts[:, -1] = words
+        log_probs = language_model.model.log_prob(contexts, ngrams[:, -1])
+        figures[name] = float(np.exp(-log_probs.mean(dtype=np.float64)))
+    return figures
+
+
+def judge_claims(report: Mapping[str, Any]) -> list[dict]:
+    """Return a row for each claim that the rows and mixtures of a report can judge."""
+    rows = {row["name"]: row for row in report["rows"]}
+    rows.update({row["title"]: row for row in report.get("mixtures", ())})
+    if "similar_words" in report:
+        rows["similar words"] = report["similar_words"]
+    judged = []
+    for claim in CLAIMS:
+        found = claim.judge(rows)
+        if found is not None:
+            evidence, holds = found
+            answer = "yes" if holds else "no"
+            facts = {"statement": claim.statement, "paper": claim.paper}
+            judged.append({**facts, "evidence": evidence, "holds": answer})
+    return judged
