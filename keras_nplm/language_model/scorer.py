@@ -109,6 +109,13 @@ class Scorer(Pickled):
         """Return ln P(word | state) and the state after the word; a text of several words is one
         call, too.
         """
+        if self.tokenizer.tokens_are_words and not self._shortens:
+            ids = self._encode(word)
+            if len(ids) == ID_BYTES:
+                # a search by one hypothesis waits for each word: this is a third of a batch of one
+                path = state + ids
+                ngram = np.frombuffer(path, np.int32)
+                return self.model.log_prob_of_one(ngram), path[ID_BYTES:]
         log_probs, states = self.score_batch([state], [word])
         return float(log_probs[0]), states[0]
 

@@ -142,6 +142,14 @@ class NextWordModel:
         after = np.concatenate([context_ids, target_ids[:, None]], axis=1)[:, 1:]
         return self._log_prob(context_ids, target_ids), self.find_used_lengths(after)
 
+    def log_prob_of_one(self, ngram: np.ndarray) -> float:
+        """Return ln P of the last word of an n-gram after the others, for checked int32 [n].
+
+        A model that has a shorter way than that for arrays of n-grams overrides this method.
+        """
+        [log_prob] = self._log_prob(ngram[None, :-1], ngram[-1:])
+        return float(log_prob)
+
     def learn_rest(self) -> None:
         """Learn from the last predicted words, which fill no chunk: the parts of the model do so.
 

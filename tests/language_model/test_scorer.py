@@ -91,6 +91,27 @@ def test_self_normalised_scores_are_those_of_a_model_loaded_so(tmp_path):
     assert (log_prob, contexts.tobytes()) == (pytest.approx(0, abs=1e-5), state)
 
 
+@pytest.mark.parametrize(
+    ("order", "self_normalised"),
+    [
+        pytest.param(4, True, id="self-normalised"),
+        pytest.param(4, False, id="normalised"),
+        pytest.param(2, True, id="one word of context"),
+    ],
+)
+def test_a_word_alone_is_scored_as_in_a_batch(order, self_normalised):
+    network = NPLM(9, order, embedding_dim=2, hidden_units=3, boundary="sentence")
+    language_model = LanguageModel(network, Vocabulary(["the", "cat", "sat", "on", "mat"]), "words")
+    scorer = language_model.scorer(self_normalised)
+    state = scorer.begin()
+    for word in ["the", "cat", "unseen", "sat", "", "on the", "mat"]:
+        log_prob, after = scorer.score(state, word)
+        [wanted, _], [wanted_state, _] = scorer.score_batch([state] * 2, [word, "the"])
+        assert log_prob == pytest.approx(wanted, abs=1e-6)
+        assert (type(log_prob), after) == (float, wanted_state)
+        state = after
+
+
 @pytest.mark.parametrize("tokenizer", NAMES)
 def test_an_empty_word_is_in_no_vocabulary_and_changes_nothing(tokenizer):
     scorer = MODELS[tokenizer, "sentence"].scorer()

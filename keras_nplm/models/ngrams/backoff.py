@@ -17,6 +17,8 @@ from keras_nplm.models.ngrams.tables import (
     find,
     find_followers,
     refuse_unless,
+    search,
+    take,
 )
 
 _MIN_MASS = 1e-9  # of the words that a context does not list
@@ -78,21 +80,20 @@ class BackoffModel(NgramModel):
 
         `used_ngrams` are the flags of `flag_used_ngrams`. Without flags the lengths are 0.
         """
-        log_prob = self.unigrams[target_ids]
+        log_prob = take(self.unigrams, target_ids)
         lengths = np.zeros(len(target_ids), np.int64)
         if used_ngrams:
-            lengths[:] = used_ngrams[0][target_ids]
+            lengths[:] = take(used_ngrams[0], target_ids)
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
-            place = find(self.keys[k], nodes * self.vocabulary_size + target_ids[rows])
-            backed_off = log_prob[rows] + self.backoffs[k][nodes]
+            wanted = nodes * self.vocabulary_size + take(target_ids, rows)
+            place, is_listed = search(self.keys[k], wanted)
+            scores = take(log_prob, rows) + take(self.backoffs[k], nodes)
             if len(self.keys[k]):
-                log_prob[rows] = np.where(place < 0, backed_off, self.log_probs[k][place])
-            else:
-                log_prob[rows] = backed_off
+                np.copyto(scores, take(self.log_probs[k], place), where=is_listed)
+            log_prob[rows] = scores
             if k + 1 < len(used_ngrams):
-                # an n-gram that is not listed has the place -1: there is the last flag, False
-                is_used = used_ngrams[k + 1][place]
-                lengths[rows[is_used]] = k + 2
+                is_listed &= take(used_ngrams[k + 1], place)
+                lengths[rows[is_listed]] = k + 2
             free_mapped_pages(self.keys[k], FREED_FROM)
         return log_prob, lengths
 

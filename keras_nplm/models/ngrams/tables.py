@@ -14,21 +14,56 @@ from keras_nplm.io.files import iterate_blocks
 
 _COUNT_LIMIT = 1 << 40  # larger counts would overflow in sums
 # look-ups from which sorting them pays: neighbours share most of their binary search
-SORT_FROM = 1 << 12
+SORT_FROM = 1 << 8
+
+
+def take(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return values[places], or the last value for places above: without a check this is twice as
+    fast as `[]`.
+    """
+    return values.take(places, mode="clip")
 
 
 def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Return the place of each wanted key in the sorted `keys`, or -1: int64."""
+    place, is_found = search(keys, wanted)
+    return np.where(is_found, place, -1)
+
+
+def search(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the place of each wanted key in the sorted `keys`, int64, and whether it is there.
+
+    The place of a key that is not there is that of any other key.
+    """
     if not len(keys):
-        return np.full(len(wanted), -1)
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
     if len(wanted) >= SORT_FROM:
-        by_key = np.argsort(wanted)
+        in_order, by_key = sort_with_places(wanted)
         place = np.empty(len(wanted), np.int64)
-        place[by_key] = np.searchsorted(keys, wanted[by_key])
+        place[by_key] = keys.searchsorted(in_order)
     else:
-        place = np.searchsorted(keys, wanted)
-    place[place == len(keys)] = 0
-    return np.where(keys[place] == wanted, place, -1)
+        place = keys.searchsorted(wanted)
+    # `take` reads the last key at the place after it, where a key above all others would be
+    return place, take(keys, place) == wanted
+
+
+def sort_with_places(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return sorted integers, and the place of each in `values`: int64.
+
+    Value and place are packed into one integer where they fit: sorting it takes a third of the time
+    of `argsort` and a gather.
+    """
+    bits = (len(values) - 1).bit_length()
+    limit = 1 << (63 - bits)
+    if not len(values) or values.min() < -limit or values.max() >= limit:
+        by_value = np.argsort(values)
+        return values[by_value], by_value
+    packed = np.left_shift(values, bits, dtype=np.int64)
+    packed |= np.arange(len(values))
+    packed.sort()
+    places = packed & ((1 << bits) - 1)
+    packed >>= bits
+    return packed, places
 
 
 def find_followers(
@@ -66,21 +101,25 @@ class ContextTrie:
         rows = np.arange(len(context_ids))
         nodes = np.zeros(0, np.int64)
         for length in range(1, min(len(self.keys) + 1, context_ids.shape[1]) + 1):
-            words = context_ids[rows, -length].astype(np.int64)
-            if length == 1:
-                valid = words != PAD_ID
-                rows = rows[valid]
-                nodes = words[valid]
+            words = take(context_ids[:, -length], rows)
+            is_valid = words != PAD_ID
+            if length > 1:
+                is_valid &= take(context_ids[:, 1 - length], rows) != BOS_ID
             else:
-                valid = (words != PAD_ID) & (context_ids[rows, 1 - length] != BOS_ID)
-                rows = rows[valid]
-                if not len(rows):  # shortened contexts end here, without a search
+                nodes = words.astype(np.int64)
+            if not is_valid.all():
+                [valid] = is_valid.nonzero()
+                if not len(valid):  # shortened contexts end here, without a search
                     return
-                wanted = nodes[valid] * self.vocabulary_size + words[valid]
-                nodes = find(self.keys[length - 2], wanted)
-                is_known = nodes >= 0
-                rows = rows[is_known]
-                nodes = nodes[is_known]
+                rows = take(rows, valid)
+                nodes = take(nodes, valid)
+                words = take(words, valid)
+            if length > 1:
+                wanted = nodes * self.vocabulary_size + words
+                nodes, is_known = search(self.keys[length - 2], wanted)
+                [known] = is_known.nonzero()
+                rows = take(rows, known)
+                nodes = take(nodes, known)
             if not len(rows):
                 return
             yield rows, nodes

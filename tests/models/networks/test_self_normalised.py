@@ -149,6 +149,10 @@ def test_scores_are_the_logits(build):
     # a few contexts are gathered in another way
     of_three = scores.log_prob(contexts[:3], targets[:3])
     np.testing.assert_allclose(of_three, wanted[:3], atol=3e-5)
+    # as is one n-gram
+    of_one = scores.log_prob(contexts[:1], targets[:1])
+    ngram = np.append(contexts[0], targets[0]).astype(np.int32)
+    assert scores.log_prob_of_one(ngram) == pytest.approx(of_one[0], abs=1e-6)
 
 
 def test_figures_of_log_z(monkeypatch):

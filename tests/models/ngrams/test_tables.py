@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import keras_nplm.models.ngrams.tables as tables
-from keras_nplm.models.ngrams.tables import ContextTrie, find, find_followers
+from keras_nplm.models.ngrams.tables import ContextTrie, find, find_followers, sort_with_places
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,25 @@ def test_find_returns_the_place_of_each_key(number):
     place = {key: i for i, key in enumerate(keys.tolist())}
     assert find(keys, wanted).tolist() == [place.get(key, -1) for key in wanted.tolist()]
     assert find(keys[:0], wanted).tolist() == [-1] * number
+
+
+@pytest.mark.parametrize(
+    ("least", "limit"),
+    [
+        pytest.param(0, 50, id="equal values"),
+        pytest.param(-(1 << 56), 1 << 56, id="all that are packed"),
+        pytest.param(0, (1 << 56) + 1, id="too large to be packed"),
+        pytest.param(-(1 << 56) - 1, 0, id="too small to be packed"),
+    ],
+)
+def test_sorted_values_come_with_their_places(least, limit):
+    values = np.random.default_rng(0).integers(least, limit, 100)  # places of 7 bits
+    values[7] = least
+    values[8] = limit - 1
+    in_order, places = sort_with_places(values)
+    np.testing.assert_array_equal(in_order, np.sort(values))
+    np.testing.assert_array_equal(values[places], in_order)
+    np.testing.assert_array_equal(np.sort(places), np.arange(100))
 
 
 def test_followers_are_the_ngrams_of_each_context():

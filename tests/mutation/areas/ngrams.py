@@ -55,15 +55,16 @@ def tokens_at_the_beginning_count_as_a_preceding_word(original, *arguments):
     return within(original, np=Altered(np, subtract=subtract))(*arguments)
 
 
-@changes(f"{ROOM}.tables:find", OF_TABLES)
-def sorted_look_ups_are_not_put_back_in_their_order(original, keys, wanted):
-    is_sorted = len(wanted) >= read_global(original, "_SORT_FROM")
-    return original(keys, np.sort(wanted) if is_sorted else wanted)
+@changes(f"{ROOM}.tables:sort_with_places", OF_TABLES)
+def sorted_look_ups_are_not_put_back_in_their_order(original, values):
+    in_order, places = original(values)
+    return in_order, np.sort(places)
 
 
-@changes(f"{ROOM}.tables:find", OF_TABLES)
+@changes(f"{ROOM}.tables:search", OF_TABLES)
 def an_absent_key_has_the_place_of_the_next_one(original, keys, wanted):
-    return np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    place, _ = original(keys, wanted)
+    return place, np.ones(len(wanted), bool)
 
 
 @changes(f"{ROOM}.tables:ContextTrie.walk", OF_TABLES)
@@ -137,12 +138,12 @@ def the_discounts_of_a_partition_are_those_of_the_order_below(original, self, *a
 # Back-off models
 
 
-@changes(f"{ROOM}.backoff:BackoffModel._log_prob", OF_KNESER_NEY, OF_ARPA)
+@changes(f"{ROOM}.backoff:BackoffModel._search", OF_KNESER_NEY, OF_ARPA)
 def a_listed_ngram_of_probability_0_backs_off(original, *arguments):
-    def choose(is_absent, backed_off, listed):
-        return np.where(is_absent | np.isneginf(listed), backed_off, listed)
+    def copy(scores, listed, where):
+        np.copyto(scores, listed, where=where & ~np.isneginf(listed))
 
-    return within(original, np=Altered(np, where=choose))(*arguments)
+    return within(original, np=Altered(np, copyto=copy))(*arguments)
 
 
 @changes(f"{ROOM}.backoff:BackoffModel._next_log_probs", OF_KNESER_NEY)
