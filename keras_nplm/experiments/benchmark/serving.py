@@ -1,9 +1,8 @@
 """Next-word requests to a SavedModel, and to LiteRT and ONNX files, with their latency.
 
 The SavedModel takes texts and returns the most probable next words. It is compared with the
-network's two matrix products alone. A short context has the words that the network reads. A
-sentence of about 100 characters is what a user has written so far. LiteRT and ONNX Runtime take
-word ids and return the log-probabilities of all words.
+network's two matrix products alone. A short context has the words that the network reads, a
+sentence about 100 characters. LiteRT and ONNX Runtime return log-probabilities of all words.
 """
 
 import functools
