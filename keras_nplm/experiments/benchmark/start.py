@@ -1,7 +1,6 @@
 """The start of `complete` and `score` from the shell, for one line.
 
-The starter model, a network and Kneser-Ney, answers without TensorFlow. It is compared with the
-import of TensorFlow alone. `complete` through Keras is the same call in Python.
+The starter model answers without TensorFlow. The peer is the import of TensorFlow alone.
 """
 
 import sys
