@@ -60,6 +60,7 @@ def test_the_network_of_a_mixture_is_adapted_within_it(network):
         assert perplexity == pytest.approx(evaluate(model, HELD_OUT)["perplexity"], rel=1e-5)
 
 
+@pytest.mark.long
 def test_text_that_does_not_help_leaves_the_weights(network):
     wrong = np.array([8, 8, 8, 3] * 40, np.int32)  # of which the held-out text has nothing
     copy, result = adapt_network(network, wrong, HELD_OUT, epochs=1)
@@ -140,6 +141,7 @@ def _estimate_background():
     return kneser_ney(np.array([4, 5, 8, 7, 3, 6, 5, 3] * 9, np.int32), 9, 2, "sentence")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "build",
     [

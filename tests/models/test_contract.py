@@ -233,7 +233,7 @@ def test_a_model_that_cannot_learn_is_refused_by_name(name):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if name in ("nplm", "mixture") else pytest.mark.long)
+        pytest.param(name, marks=[] if name == "nplm" else pytest.mark.long)
         for name in LEARNING
         if name not in DYNAMIC
     ],

@@ -110,6 +110,7 @@ def test_the_requests_of_the_card_fit_the_signatures(card, loaded):
     assert names == {*loaded.signatures}
 
 
+@pytest.mark.long
 def test_the_python_requests_of_the_card_run(
     card, loaded, exported, language_model, monkeypatch, capsys
 ):

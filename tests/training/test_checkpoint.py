@@ -86,6 +86,7 @@ def interrupted(
     return directory
 
 
+@pytest.mark.long
 def test_interrupted_run_saves_a_checkpoint_and_resumes(
     tmp_path, short_corpus, options, whole, interrupted, assert_same_weights
 ):
@@ -129,7 +130,7 @@ def test_a_run_without_validation_text_resumes_to_the_same_weights(
     assert [epoch["epoch"] for epoch in history] == [1, 2, 3]
 
 
-# the fast tests above have the full output
+# the tests above have the full output
 OUTPUTS = {
     "energy": dict(
         head="energy", hidden="none", objective="sampled", optimizer="adagrad", learning_rate=0.1

@@ -365,6 +365,7 @@ _ODD = [
 ]
 
 
+@pytest.mark.long
 def test_odd_words_are_shown_as_text(tmp_path, small_options, monkeypatch, capsys):
     sentences = [[_ODD[(first + i) % 10] for i in range(5)] for first in range(10)]
     read = functools.partial(iter, sentences)

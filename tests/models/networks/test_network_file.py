@@ -199,6 +199,7 @@ def test_no_graph_is_compiled_to_save_or_to_load(build, monkeypatch, tmp_path):
     function.assert_not_called()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("build", TRAINED)
 def test_a_loaded_network_trains_on_alike(build, tmp_path):
     """Weights, optimiser, and the random numbers of dropout and of negative samples."""

@@ -345,9 +345,8 @@ def test_dynamic_evaluation_reads_texts_as_segments(boundary, monkeypatch):
     check_dynamic_evaluation(network, ngrams, monkeypatch, is_joined=True)
 
 
-@pytest.mark.parametrize(
-    "boundary, marker", [pytest.param("sentence", 3, marks=pytest.mark.long), ("text", 2)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("boundary, marker", [("sentence", 3), ("text", 2)])
 def test_dynamic_evaluation_keeps_markers_in_contexts(boundary, marker, monkeypatch):
     network = build_nce_pointer(boundary)
     words = np.random.default_rng(7).integers(4, V, 60).astype(np.int32)

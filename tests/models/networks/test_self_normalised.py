@@ -129,7 +129,7 @@ BUILDERS = [
     build_gelu_block,
     build_deep,
     build_pointer,
-    build_energy,
+    pytest.param(build_energy, marks=pytest.mark.long),
 ]
 
 
