@@ -79,6 +79,7 @@ setup(
         "numpy>=1.26,<3",
         "matplotlib>=3.8",
         "cyclopts>=5.5.2,<6",
+        "h5py>=3.11",
         "filelock>=4.2",
         "rapidfuzz>=3",
         "sentencepiece>=0.2,<1",
