@@ -99,7 +99,7 @@ def test_validation_text_without_test_text_is_reported(tmp_path, short_text, sho
     metrics = train(short_options.replace(epochs=1), corpus, tmp_path / "model")
     assert metrics["validation"]["perplexity"] > 1 and "test" not in metrics
     page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
-    assert "validation per word" in page and "test per word" not in page
+    assert "<th>validation</th>" in page and "<th>test</th>" not in page
 
 
 @pytest.mark.usefixtures("no_report")
