@@ -33,8 +33,7 @@ class NetworkGraph(GraphModel):
         super().__init__(model)
         # as an attribute, `tf.saved_model.save` would store all of its variables
         self._get_network = lambda: model
-        scores = model.scores(tf.zeros([1, self.order - 1], tf.int32))
-        self.outputs = LinearOutputs(scores) if isinstance(scores, LinearScores) else None
+        self.outputs = self.store_outputs()
         contexts = tf.TensorSpec([None, self.order - 1], tf.int32)
         targets = tf.TensorSpec([None], tf.int32)
         inference = tf.function(self._infer, [contexts, targets])
@@ -43,6 +42,11 @@ class NetworkGraph(GraphModel):
     @property
     def network(self) -> ContextNetwork:
         return self._get_network()
+
+    def store_outputs(self) -> LinearOutputs | None:
+        """Return the output layer as one matrix, if it is linear; else the head computes it."""
+        scores = self.network.scores(tf.zeros([1, self.order - 1], tf.int32))
+        return LinearOutputs(scores) if isinstance(scores, LinearScores) else None
 
     def _infer(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Compute all that is served, to see which variables are read."""

@@ -367,6 +367,11 @@ def test_a_quantised_file_is_small_and_nearly_exact(suffix, run, tmp_path, capsy
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
     words = Vocabulary([f"w{i}" for i in range(1996)])
     model = NPLM(len(words), order=4, embedding_dim=32, hidden_units=64)
+    # as after training: features of about 1, and biases that are ten times as large as U
+    random = np.random.default_rng(0)
+    model.embed.C.assign(random.normal(0, 0.3, model.embed.C.shape))
+    model.prob.U.assign(random.normal(0, 0.1, model.prob.U.shape))
+    model.set_unigram(1 / np.arange(1, len(words) + 1))
     LanguageModel(model, words, "words", "sentence").save(tmp_path / "model")
     whole, small = (tmp_path / f"{name}.{suffix}" for name in ("whole", "small"))
     for path, flags in {whole: [], small: ["--quantise"]}.items():

@@ -79,7 +79,7 @@ def test_the_network_alone_needs_one_network(build, received, target):
 def test_arrays_beyond_the_limit_of_a_file_are_refused(language_model, target, monkeypatch):
     monkeypatch.setattr("keras_nplm.serving.on_device.MAX_BYTES", 1000)
     with pytest.raises(
-        InputError, match="at most 1,000 bytes. Received: 6,332.* `--network-alone`"
+        InputError, match="at most 1,000 bytes. Received: 3,260.* `--network-alone`"
     ):
         export_litert(language_model, target / "new")
 
