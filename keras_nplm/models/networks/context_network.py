@@ -3,7 +3,7 @@ what it minimises.
 """
 
 import os
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import keras
 import numpy as np
@@ -20,12 +20,11 @@ from keras_nplm.layers.objectives.base import Objective, smooth_unigram
 from keras_nplm.layers.ops import Tensor, collect_variables, list_biases
 from keras_nplm.layers.scores import LinearScores, Scores
 from keras_nplm.layers.segments import Context, are_segments
+from keras_nplm.models.networks.arrays import NetworkArrays, refuse_network
+from keras_nplm.models.networks.conversion import convert_layers
 from keras_nplm.models.networks.metrics import Perplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
-
-if TYPE_CHECKING:
-    from keras_nplm.models.networks.arrays import NetworkArrays
 
 # of keras.layers.Layer
 _KERAS_ARGUMENTS = {"dtype", "trainable", "autocast", "activity_regularizer"}
@@ -298,11 +297,13 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         """Refuse to add words where a layer cannot."""
         self.prob.check_growable()
 
-    def to_arrays(self) -> "NetworkArrays":
+    def to_arrays(self) -> NetworkArrays:
         """Return the present weights in NumPy: see `SelfNormalised`."""
-        from keras_nplm.models.networks.conversion import convert_network  # few programs need it
-
-        return convert_network(self)
+        if self.reads_log_q:
+            raise refuse_network(type(self).__name__)
+        return convert_layers(
+            self.order, self.boundary, self.embed, self.hidden, self.direct, self.prob
+        )
 
     # Saving: SavedModel, the configuration, and the states of random number generators
 
