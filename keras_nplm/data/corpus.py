@@ -9,6 +9,7 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 
 SPLITS = ("train", "validation", "test")
+HELD_OUT = ("validation", "test")  # what a model is evaluated on
 FRACTIONS = (0.8, 0.1, 0.1)  # shares of the lines for the splits, if only --train is given
 
 

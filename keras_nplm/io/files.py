@@ -265,3 +265,12 @@ def identify_content(path: str | os.PathLike) -> str:
         while block := file.read(1 << 20):
             checksum = zlib.crc32(block, checksum)
         return f"{file.tell()} bytes, crc32 {checksum:08x}"
+
+
+# of `identify_content`, behind the path of a file in the name of a corpus
+CONTENT = r" \(\d+ bytes, crc32 [0-9a-f]{8}\)"
+
+
+def remove_contents(name: str) -> str:
+    """Return the name of a corpus with the paths of its files alone."""
+    return re.sub(CONTENT, "", name)

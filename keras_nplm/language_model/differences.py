@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import remove_contents
 from keras_nplm.io.remote import fetch
 from keras_nplm.language_model.directory import read_config, read_description
 from keras_nplm.language_model.language_model import LanguageModel
@@ -26,7 +26,6 @@ _VOCABULARY_OPTIONS = (
     "pieces_kind",
     "pieces_file",
 )
-_CONTENT = re.compile(r" \(\d+ bytes, crc32 [0-9a-f]{8}\)")  # of a file in the name of a corpus
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,11 +246,11 @@ def _count_differing_words(first: Vocabulary, second: Vocabulary) -> Difference:
 
 
 def _describe_value(flag: str, value: object) -> str:
-    return f"no {flag}" if value is None else _CONTENT.sub("", f"{flag} {value}")
+    return f"no {flag}" if value is None else remove_contents(f"{flag} {value}")
 
 
 def _name_text(name: str) -> str:
-    return repr(_CONTENT.sub("", name))
+    return repr(remove_contents(name))
 
 
 def _count_words(words: set[str], others: set[str]) -> str:

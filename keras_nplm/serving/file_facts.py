@@ -12,6 +12,7 @@ from tensorflow.lite.tools import flatbuffer_utils
 
 import keras_nplm
 from keras_nplm.data.boundary import padding_id
+from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.ids import EOS_ID, UNK_ID
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.language_model.codec import TextCodec
@@ -19,7 +20,6 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
 
 METADATA_NAME = "keras_nplm"  # of the entry in a LiteRT file
-HELD_OUT = ("validation", "test")
 
 
 def name_facts_file(target: Path) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_nplm.data.boundary import predicts_end
+from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.io.markdown import markdown_code, markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.evaluation import format_perplexity
@@ -109,7 +110,7 @@ def _describe_training_data(config: Mapping[str, Any]) -> str:
 
 def _format_perplexities(language_model: LanguageModel, metrics: Mapping[str, Any]) -> str:
     rows = []
-    for split in ("validation", "test"):
+    for split in HELD_OUT:
         if split in metrics:
             figures = metrics[split]
             rows.append(

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from keras_nplm.data.corpus import Corpus
+from keras_nplm.data.corpus import HELD_OUT, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
@@ -158,7 +158,7 @@ def evaluate_splits(
     began = time.process_time()
     metrics: dict[str, Any] = {
         split: evaluate_split(model, corpus, split, None, spelling)
-        for split in ("validation", "test")
+        for split in HELD_OUT
         if split in corpus.splits
     }
     scored = sum(figures["tokens"] for figures in metrics.values())

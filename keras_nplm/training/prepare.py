@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.unusual_text import describe_unusual_text
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import read_json, remove_temporary_files, write_json
+from keras_nplm.io.files import read_json, remove_contents, remove_temporary_files, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path, is_remote
 from keras_nplm.io.remote import display_url, upload
@@ -36,7 +35,6 @@ from keras_nplm.training.options import TextOptions, describe_options
 
 # until all is encoded: the text and options that vocabulary.txt is of
 _COUNT_RECORD = Path("corpus", "counted.json")
-_CONTENT = re.compile(r" \(\d+ bytes, crc32 [0-9a-f]{8}\)")  # of a file in the name of a corpus
 # of a killed run
 _PREPARED = {"corpus", "vocabulary.txt", "forms.tsv", SPELLING_FILE, "sentencepiece.model"}
 
@@ -207,8 +205,8 @@ def _load_prepared(
     differing = sorted(name for name in names if recorded.get(name) != options.get(name))
     if differing:
         fix = f"Fix: {advise_new_output(directory)}, or remove {directory}."
-        before = _CONTENT.sub("", str(recorded.get("corpus")))
-        now = _CONTENT.sub("", str(options.get("corpus")))
+        before = remove_contents(str(recorded.get("corpus")))
+        now = remove_contents(str(options.get("corpus")))
         if differing == ["corpus"] and before == now:
             raise InputError(
                 f"The text files of the run in {directory} have changed since it began. {fix}"

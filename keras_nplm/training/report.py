@@ -14,12 +14,13 @@ from typing import cast
 import numpy as np
 
 from keras_nplm.data.boundary import predicts_end
+from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.files import replace_file
+from keras_nplm.io.files import CONTENT, replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.evaluation import evaluate, format_perplexity
@@ -33,7 +34,6 @@ from keras_nplm.training.charts import MAP_SIZE, draw_lines, draw_words, escape_
 from keras_nplm.training.configurations import train_command
 
 _EQUALS = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
-_SPLITS = ("validation", "test")
 _PERPLEXITIES = ("perplexity", "perplexity_without_unk", "perplexity_per_word")
 _MIXTURE = "mixture"
 _NETWORK_ALONE = "network alone"
@@ -42,7 +42,7 @@ _MAP_WORDS = 250
 _NARROW_MAP_WORDS = 90  # on a telephone
 _NARROW_MAP_SIZE = (420, 600)
 # a text file in the name of a corpus; see `open_corpus`
-_FILE = re.compile(r"(?:\w+(?: [\d.]+)?: )?(\S.*?) \(\d+ bytes, crc32 [0-9a-f]{8}\) ?")
+_FILE = re.compile(rf"(?:\w+(?: [\d.]+)?: )?(\S.*?){CONTENT} ?")
 _PAGE = Template("""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title><style>
@@ -276,7 +276,7 @@ def _list_contenders(language_model: LanguageModel, metrics: dict) -> list[_Cont
 
 def _list_splits(metrics: dict) -> list[str]:
     """List the splits with figures: a run may have no test text."""
-    return [split for split in _SPLITS if split in metrics]
+    return [split for split in HELD_OUT if split in metrics]
 
 
 def _name_ngrams(order: int) -> str:

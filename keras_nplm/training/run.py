@@ -3,6 +3,7 @@
 import dataclasses
 from pathlib import Path
 
+from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
@@ -21,7 +22,7 @@ class Run:
     @property
     def held_out_splits(self) -> list[str]:
         """The splits to evaluate: `"validation"`, and `"test"` where the text has one."""
-        return [split for split in ("validation", "test") if split in self.encoded.splits]
+        return [split for split in HELD_OUT if split in self.encoded.splits]
 
     @property
     def statistics(self) -> TextStatistics:

@@ -18,6 +18,7 @@ from keras import ops
 from tensorboard.compat.proto import event_pb2
 from tensorboard.plugins.hparams import api as hp
 
+from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file
@@ -249,7 +250,7 @@ def write_final_figures(log_dir: str | os.PathLike, metrics: Mapping[str, Any]) 
         "Exact figure of the whole model, as in metrics.json, at the step of its best epoch."
     )
     check_locks(log_dir)  # TensorFlow's writers would create a deleted directory again
-    for split in ("validation", "test"):
+    for split in HELD_OUT:
         if split not in metrics:
             continue
         directory = os.path.join(log_dir, split)

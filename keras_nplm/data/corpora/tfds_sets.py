@@ -15,7 +15,7 @@ import keras_nplm.data.corpora.tfds_builders  # noqa: F401  TFDS finds our build
 from keras_nplm.data.corpora.chunks import Chunk
 from keras_nplm.data.corpora.download import check_host
 from keras_nplm.data.corpora.text_files import TextSplit
-from keras_nplm.data.corpus import SPLITS
+from keras_nplm.data.corpus import HELD_OUT, SPLITS
 from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.text import SPACES, decode_lines
 
@@ -83,7 +83,7 @@ def open_tfds_splits(name: str, data_dir: str | None, tokenizer: str) -> dict[st
         )
     end = 100
     ranges = {}
-    for split in ("validation", "test"):
+    for split in HELD_OUT:
         ranges[split] = (
             (split, 0, 100) if split in available else ("train", end - _VALIDATION_SHARE, end)
         )
