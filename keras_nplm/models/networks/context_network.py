@@ -21,7 +21,6 @@ from keras_nplm.layers.ops import Tensor, collect_variables, list_biases
 from keras_nplm.layers.scores import LinearScores, Scores
 from keras_nplm.layers.segments import Context, are_segments
 from keras_nplm.models.networks.arrays import NetworkArrays, refuse_network
-from keras_nplm.models.networks.conversion import convert_layers
 from keras_nplm.models.networks.metrics import Perplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
@@ -301,6 +300,9 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         """Return the present weights in NumPy: see `SelfNormalised`."""
         if self.reads_log_q:
             raise refuse_network(type(self).__name__)
+        # scorers alone need it: a reader of the network does not
+        from keras_nplm.models.networks.conversion import convert_layers
+
         return convert_layers(
             self.order, self.boundary, self.embed, self.hidden, self.direct, self.prob
         )
