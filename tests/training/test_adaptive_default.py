@@ -81,6 +81,30 @@ def test_characters_and_few_subwords_have_an_ngram_model_inside():
     assert [network.objective for network in subwords] == ["likelihood", "nce", "likelihood"]
 
 
+def test_long_texts_of_characters_have_vectors_of_spelled_words():
+    short = _choose(499_999, 60, "characters")
+    long = _choose(500_000, 60, "characters")
+    assert (short.network.context, long.network.context) == ("concatenated", "spelled")
+    assert (long.network.order, long.network.spelling_bits) == (41, 14)
+    assert _choose(4_300_000, 60, "characters").network.spelling_bits == 17
+    assert _choose(1_000_000, 60, "subwords").network.context == "averaged"
+    given = _choose(10**5, 60, "characters", context="spelled").network
+    assert (given.context, given.order) == ("spelled", 41)
+
+
+@pytest.mark.parametrize(
+    "given, context",
+    [
+        pytest.param({"order": 5}, "concatenated", id="a short context"),
+        pytest.param({"averages_after": (3,)}, "averaged", id="averages"),
+        pytest.param({"context": "concatenated"}, "concatenated", id="another context"),
+        pytest.param({"network": "context"}, "averaged", id="no n-gram model"),
+    ],
+)
+def test_given_options_choose_a_context_without_spelled_words(given, context):
+    assert _choose(10**6, 60, "characters", **given).network.context == context
+
+
 def test_characters_without_an_ngram_model_are_learned_by_heart():
     words = _choose(100_000, 60)
     inside = _choose(100_000, 60, "characters")
