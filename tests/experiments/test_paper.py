@@ -1,9 +1,10 @@
 """The picture of the paper's Table 1: its rows, its axis and its caption, from recorded figures."""
 
 import pytest
+from PIL import Image
 
-from keras_nplm.experiments.paper import draw_figure, write_figure
-from keras_nplm.experiments.records import load_report
+from keras_nplm.experiments.paper import digest_figures, draw_figure, write_figure
+from keras_nplm.experiments.records import PICTURE, load_report
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +47,15 @@ def test_a_report_of_some_rows_has_a_picture(report, tmp_path):
     rows = [row for row in report["rows"] if row["name"] == "mlp1"]
     write_figure(tmp_path / "paper.png", {"rows": rows, "curves": []})
     assert (tmp_path / "paper.png").stat().st_size > 10_000
+
+
+def read_comment(path) -> str:
+    with Image.open(path) as picture:
+        return picture.info["Comment"]
+
+
+def test_the_picture_of_the_readme_is_of_the_recorded_figures(report, tmp_path):
+    assert read_comment(PICTURE) == digest_figures(report)
+    changed = {**report, "rows": [{**report["rows"][0], "test": 123.4}]}
+    write_figure(tmp_path / "paper.png", changed)
+    assert read_comment(tmp_path / "paper.png") == digest_figures(changed) != digest_figures(report)

@@ -3,7 +3,7 @@
 The text is that of `--corpus` or `--train`, with spaces between its words. `ngram` counts the
 vocabulary, encodes the text, estimates the model with its counts sorted on disk, and evaluates it.
 The peer is KenLM's `lmplz` (on the PATH; the source distribution of the Python package kenlm has
-it) with the same text, in 1 GB; like `ngram` it writes binary files. Each command runs on one core.
+it) with the same text, in 1 GB; like `ngram` it writes binary files.
 """
 
 import sys
