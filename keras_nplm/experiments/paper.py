@@ -378,6 +378,11 @@ def _write_caption(report: dict) -> list[str]:
         _, paper = row["paper"]
         right += (
             f" Its test perplexity after {row['epochs']} epochs is {row['test']:.0f}; the paper "
-            f"has {paper}. The curves still fall: this training stops early, and has no bar."
+            f"has {paper}. "
         )
+        curve = [epoch["mlp1-paper"] for epoch in report["curves"] if "mlp1-paper" in epoch]
+        if curve and curve[-1] == min(curve):
+            right += "The curves still fall: this training stops early, and has no bar."
+        else:
+            right += "This training has no bar."
     return [left, right]

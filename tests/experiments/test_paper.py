@@ -43,6 +43,16 @@ def test_caption_explains_the_figure_of_the_papers_optimiser(report):
     assert labels == ["with direct connections", "without direct connections"]
 
 
+def test_caption_says_whether_training_has_ended_early(report):
+    def write_caption(curve: list[float]) -> str:
+        curves = [{"epoch": 1 + place, "mlp1-paper": value} for place, value in enumerate(curve)]
+        figure = draw_figure({**report, "curves": curves})
+        return " ".join(figure.get_supxlabel().split())
+
+    assert "The curves still fall" in write_caption([300, 290, 280])
+    assert write_caption([300, 280, 290]).endswith("This training has no bar.")
+
+
 def test_a_report_of_some_rows_has_a_picture(report, tmp_path):
     rows = [row for row in report["rows"] if row["name"] == "mlp1"]
     write_figure(tmp_path / "paper.png", {"rows": rows, "curves": []})
