@@ -125,11 +125,12 @@ def record_report(name: str, report: Mapping) -> None:
         ran = [row["benchmark"] for row in report["rows"]]
         rows = [*report["rows"], *(row for row in old["rows"] if row["benchmark"] not in ran)]
         report["rows"] = sorted(rows, key=lambda row: BENCHMARKS.index(row["benchmark"]))
-        report["measured"] = dict(old["measured"])
+        measured = dict(old["measured"])
         for part in ran:
             # the other benchmarks have no models of their own
             models = origins if part == "quality" else {}
-            report["measured"][part] = {**merge_origins(models, here), **command}
+            measured[part] = {**merge_origins(models, here), **command}
+        report["measured"] = {part: measured[part] for part in BENCHMARKS if part in measured}
     else:
         report["measured"] = {name: {**merge_origins(origins, here), **command}}
     write_json(path, report)
