@@ -10,6 +10,7 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ _FIGURES = (
     "ngrams_per_second",
     "parameters",
 )
+# it imports TensorFlow, and rows are made by threads: a second import would see half of it
+_DESCRIBING = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +148,8 @@ def _add_origin(row: Row, directory: Path) -> None:
     """Record that this code begins or resumes a row."""
     is_begun = (directory / "rows" / row.name).exists()
     origins = _read_origins(row, directory) if is_begun else []
-    here = describe_origin()
+    with _DESCRIBING:
+        here = describe_origin()
     # a run that was begun before origins were recorded stays without one
     if origins or not is_begun:
         others = [origin for origin in origins if origin != here]
