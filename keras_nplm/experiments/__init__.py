@@ -4,6 +4,7 @@ Read first: study, a report as data, and its runner; rows, the models of a repor
 a command.
 
 - paper, claims: Table 1, and what the paper claims. studies, benchmark: the other declarations.
+- seeds: several models of one network. origin: the code and the processor that made a model.
 - tables: columns as data. log_probs: log-probabilities and mixtures of the models of a report.
 - records: the reports that the package ships, and the pages that show them.
 
