@@ -253,8 +253,8 @@ def _spells_words(given: Mapping[str, Any], statistics: TextStatistics) -> bool:
     if "context" in given:
         return given["context"] == "spelled"
     is_long = given.get("order", _SPELLED_ORDER) > NetworkOptions.near_characters
-    has_averages = "averages_after" in given
-    return statistics.tokens >= _SPELLED_TOKENS and is_long and not has_averages
+    has_other_context = "averages_after" in given or given.get("freeze_embedding", False)
+    return statistics.tokens >= _SPELLED_TOKENS and is_long and not has_other_context
 
 
 def _spell_words(sizes: _Sizes, statistics: TextStatistics) -> _Sizes:

@@ -125,6 +125,9 @@ class NetworkOptions:
     embedding_dim: Annotated[int, Option(least=1)] = 60
     """m, components of a word's feature vector"""
 
+    freeze_embedding: Annotated[bool, Option(advanced=True)] = False
+    """C keeps random vectors, with components of variance 1: the other weights learn alone"""
+
     hidden: Annotated[Literal["none", "tanh", "deep"], Option(advanced=True)] = "deep"
     """hidden layer: none, with direct connections; the paper's tanh layer; deep: residual blocks"""
 
@@ -218,6 +221,11 @@ class NetworkOptions:
             raise InputError(
                 f"`network` must be hybrid with `context` spelled. Received: {self.network}. "
                 "Fix: choose `context` concatenated or averaged."
+            )
+        if self.freeze_embedding:
+            raise InputError(
+                "`freeze_embedding` must be off with `context` spelled. Received: True. "
+                "Fix: choose `context` concatenated."
             )
         if self.near_characters >= self.order:
             raise InputError(

@@ -99,6 +99,7 @@ def test_long_texts_of_characters_have_vectors_of_spelled_words():
         pytest.param({"averages_after": (3,)}, "averaged", id="averages"),
         pytest.param({"context": "concatenated"}, "concatenated", id="another context"),
         pytest.param({"network": "context"}, "averaged", id="no n-gram model"),
+        pytest.param({"freeze_embedding": True}, "concatenated", id="random features"),
     ],
 )
 def test_given_options_choose_a_context_without_spelled_words(given, context):

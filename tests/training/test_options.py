@@ -70,6 +70,13 @@ def test_options_of_a_run_have_different_names():
             dict(context="spelled", order=41), "`network` must be hybrid", id="spelled, no hybrid"
         ),
         pytest.param(
+            dict(
+                context="spelled", network="hybrid", objective="likelihood", freeze_embedding=True
+            ),
+            "`freeze_embedding` must be off",
+            id="spelled, random features",
+        ),
+        pytest.param(
             dict(context="spelled", network="hybrid", objective="likelihood", order=11),
             "`near_characters` must be below",
             id="spelled, a short context",
