@@ -39,6 +39,8 @@ _POINTER_EFFORT = 1.6  # from this effort on: a pointer in sentences
 _TEXT_EFFORT = 0.7  # from this effort on: a pointer across sentences
 _POINTER_COST = 1.4  # a pointer in sentences takes 1.4 times as long
 
+_SPELLED_OPTIONS = ("near_characters", "spelled_words", "spelling_bits")
+
 CHOSEN_OPTIONS = (
     "network",
     "order",
@@ -149,7 +151,7 @@ def _choose_network(given: Mapping[str, Any], statistics: TextStatistics, effort
     """An n-gram model inside for small vocabularies, a pointer where it pays."""
     if "network" in given:
         return given["network"]
-    if _suits_hybrid(given, statistics):
+    if _suits_hybrid(given, statistics) or _asks_for_spelled_words(given):
         return "hybrid"
     return "pointer" if _affords_pointer(given, statistics, effort) else "context"
 
@@ -250,11 +252,20 @@ def _spell_with_ngrams(sizes: _Sizes) -> _Sizes:
 
 def _spells_words(given: Mapping[str, Any], statistics: TextStatistics) -> bool:
     """Whether the words that characters spell have vectors."""
+    if _asks_for_spelled_words(given):
+        return True
     if "context" in given:
-        return given["context"] == "spelled"
+        return False
     is_long = given.get("order", _SPELLED_ORDER) > NetworkOptions.near_characters
     has_other_context = "averages_after" in given or given.get("freeze_embedding", False)
     return statistics.tokens >= _SPELLED_TOKENS and is_long and not has_other_context
+
+
+def _asks_for_spelled_words(given: Mapping[str, Any]) -> bool:
+    """Whether the given options are those of the context spelled."""
+    if "context" in given:
+        return given["context"] == "spelled"
+    return any(name in given for name in _SPELLED_OPTIONS)
 
 
 def _spell_words(sizes: _Sizes, statistics: TextStatistics) -> _Sizes:
@@ -377,7 +388,7 @@ def _choose_network_options(
 
 
 def _name_context(given: Mapping[str, Any], sizes: _Sizes) -> ContextName:
-    if sizes.spelling_bits is not None:
+    if sizes.spelling_bits is not None or _asks_for_spelled_words(given):
         return "spelled"
     is_averaged = bool(sizes.averages_after) or "averages_after" in given
     return "averaged" if is_averaged else "concatenated"

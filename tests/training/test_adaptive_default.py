@@ -92,6 +92,13 @@ def test_long_texts_of_characters_have_vectors_of_spelled_words():
     assert (given.context, given.order) == ("spelled", 41)
 
 
+@pytest.mark.parametrize("unit", ["words", "characters", "subwords"])
+@pytest.mark.parametrize("given", [{"context": "spelled"}, {"spelled_words": 2}], ids=str)
+def test_options_of_spelled_words_choose_their_context(unit, given):
+    chosen = _choose(10**5, 1000, unit, **given).network
+    assert (chosen.network, chosen.context) == ("hybrid", "spelled")
+
+
 @pytest.mark.parametrize(
     "given, context",
     [
