@@ -30,7 +30,8 @@ _NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
 _HYBRID_TYPES = 10_000  # an n-gram model inside below it, of characters or subwords
 _NGRAM_TOKENS = 20_000_000  # an n-gram model inside or beside the network below it
 _SPELLED_TOKENS = 500_000  # characters from which on words that they spell have vectors
-_SPELLED_ORDER = 41  # of contexts of about eight spelled words
+_SPELLED_ORDER = 61  # of contexts of about ten spelled words
+_SPELLED_DIMS = (30, 48)  # least and most of the vectors of characters and of spelled words
 _SPELLED_UNITS = 320  # more did not pay beside an n-gram model and the vectors of words
 _CHARACTERS_PER_ROW = 32  # of the training text, for each vector of a spelled word
 _SENTENCE_ORDER = 41  # of a pointer where contexts end with their sentence
@@ -87,9 +88,9 @@ def choose_options(
     10,000 types and 20 million tokens. Such a network trains with Adam: of characters with 11 in a
     context, m = 30, a third of the dropout of the hidden units, twice the epochs, averaged weights,
     rate 0.003, and batches of 256; of subwords with rate 0.002, and batches of 128. From 500,000
-    characters on, the present word and the three before it have vectors, too, one for each 32
-    characters of the text (the context spelled). Then h is at most 320, without dropout of the
-    hidden units, with rate 0.004, and batches of 512.
+    characters on, the present word and the six before it have vectors, too, one for each 32
+    characters of the text (the context spelled). Then m = 4 sqrt(|V|), from 30 to 48, and h is at
+    most 320, without dropout of the hidden units, with rate 0.004, and batches of 512.
 
     Where contexts cross sentences, with the boundaries `"text"` and `"stream"`, words have a
     pointer to 240 words.
@@ -218,10 +219,9 @@ def _choose_sizes(given: Mapping[str, Any], statistics: TextStatistics, network:
         return sizes
     if network != "hybrid":
         return _spell_by_heart(sizes)
-    sizes = _spell_with_ngrams(sizes)
-    if not _spells_words(given, statistics):
-        return sizes
-    return _spell_words(sizes, statistics)
+    if _spells_words(given, statistics):
+        return _spell_words(sizes, statistics)
+    return _spell_with_ngrams(sizes)
 
 
 def _spell_by_heart(sizes: _Sizes) -> _Sizes:
@@ -271,9 +271,13 @@ def _asks_for_spelled_words(given: Mapping[str, Any]) -> bool:
 def _spell_words(sizes: _Sizes, statistics: TextStatistics) -> _Sizes:
     """The sizes for characters with vectors of the words that they spell."""
     rows = max(1024, statistics.tokens / _CHARACTERS_PER_ROW)
+    least, most = _SPELLED_DIMS
+    embedding_dim = max(least, min(most, sizes.embedding_dim))
+    sizes = _spell_with_ngrams(sizes)
     return dataclasses.replace(
         sizes,
         order=_SPELLED_ORDER,
+        embedding_dim=embedding_dim,
         spelling_bits=round(math.log2(rows)),
         hidden_units=min(sizes.hidden_units, _SPELLED_UNITS),
         dropout=0.0,

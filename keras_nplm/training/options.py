@@ -116,7 +116,7 @@ class NetworkOptions:
     near_characters: Annotated[int, Option(least=1, advanced=True)] = 11
     """characters concatenated by the context spelled"""
 
-    spelled_words: Annotated[int, Option(least=0, advanced=True)] = 3
+    spelled_words: Annotated[int, Option(least=0, advanced=True)] = 6
     """words before the present one that have a vector in the context spelled"""
 
     spelling_bits: Annotated[int, Option(least=1, below=31, advanced=True)] = 17
