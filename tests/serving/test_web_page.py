@@ -70,7 +70,6 @@ CASES = [
     ("bytes", "sentence"),
     ("bytes+lower", "stream"),
 ]
-MOST_EXPECTED = {"characters": 16, "bytes": 32}  # of searched words; of other tokens it is all
 needs_node = pytest.mark.skipif(not NODE, reason="node is not installed")
 # All scripts of a page but those of the browser; the model is a table of bigrams
 CHECK = """
@@ -179,7 +178,9 @@ def test_the_scripts_complete_odd_texts_as_python(tokenizer, boundary):
         if language_model.tokenizer.kind == "characters":
             found = [word for word in found if not word["isEnd"]]
         # equally probable words may differ at the end of a list
-        most = MOST_EXPECTED.get(language_model.tokenizer.unit, len(language_model.vocabulary))
+        most = (
+            16 if language_model.tokenizer.unit == "characters" else len(language_model.vocabulary)
+        )
         expected = _complete_in_python(language_model, prompt, answer["unfinished"], most)
         probabilities = [word["probability"] for word in found[:k]]
         of_python = [probability for _, probability in expected[:k]]
