@@ -3,8 +3,7 @@
 The text is the training text of `--corpus` or `--train`, with spaces between its words. `ngram
 --all` counts the vocabulary, encodes the text, and estimates the model with its counts sorted on
 disk. The peer is KenLM's `lmplz` (on the PATH; the source distribution of the Python package kenlm
-has it) with the same text, in 1 GB; like `ngram` it writes binary files. Each command runs on one
-core.
+has it) with the same text, in 1 GB; like `ngram` it writes binary files.
 """
 
 import sys
