@@ -77,49 +77,25 @@ def test_no_files_import_each_other():
     assert not left, f"files in a circle, or which import one: {left}"
 
 
-_FORGET = "for name in [*sys.modules]: name.startswith('keras_nplm') and sys.modules.pop(name)"
-
-
-def _load(*programs: str) -> list[set[str]]:
-    """Return the modules that are loaded after each program, one after the other in a new process.
-
-    Of those before, only the modules of other packages stay loaded.
-    """
-    lines = ["import sys"]
-    for program in programs:
-        lines += [program, "print(*sys.modules)", _FORGET]
-    run = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True
-    )
-    return [{*line.split()} for line in run.stdout.splitlines()]
-
-
-def _count_files(loaded: set[str]) -> int:
-    """Return the number of files of the package, without those of tokens, of which each has one."""
-    kinds = {kind.__module__ for kind in registry.TOKENIZERS.values()}
-    return len((loaded & FILES.keys()) - kinds - {"keras_nplm"})
-
-
 @pytest.mark.parametrize(
     "program, most",
     [
         ("import keras_nplm", 0),
         ("import keras_nplm.io.files", 7),
         ("import keras_nplm.data.vocabulary", 22),
+        pytest.param("from keras_nplm import NPLM", 47, marks=pytest.mark.long),
+        pytest.param("import keras_nplm.training.train", 154, marks=pytest.mark.long),
     ],
 )
 def test_few_files_are_loaded(program, most):
-    (loaded,) = _load(program)
-    assert _count_files(loaded) <= most
+    program = f"import sys; {program}; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = {*run.stdout.split()}
+    kinds = {kind.__module__ for kind in registry.TOKENIZERS.values()}  # of tokens, a file each
+    assert len((loaded & FILES.keys()) - kinds) <= most + 1  # and `keras_nplm` itself
     assert most > 20 or not {"keras", "tensorflow", "filelock", "keras_nplm.data.subwords"} & loaded
-
-
-@pytest.mark.long
-def test_few_files_are_loaded_with_tensorflow():
-    """Both in one process, as TensorFlow takes six seconds."""
-    training, network = _load("import keras_nplm.training.train", "from keras_nplm import NPLM")
-    assert 0 < _count_files(network) <= 47
-    assert _count_files(training) <= 154
 
 
 def test_the_files_to_read_first_exist_and_take_an_hour():
