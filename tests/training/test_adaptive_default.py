@@ -55,8 +55,8 @@ def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(
     assert few.network.hidden_units <= many.network.hidden_units
     if few.network.network == many.network.network:
         assert few.network.dropout >= many.network.dropout
+        assert few.training.epochs >= many.training.epochs
     assert few.network.embedding_dropout >= many.network.embedding_dropout
-    assert few.training.epochs >= many.training.epochs
     statistics = TextStatistics(tokens=tokens, vocabulary_size=types, unit=unit)
     divided = choose_options({}, statistics, replicas=replicas).training.batch_size
     assert divided % replicas == 0
