@@ -274,7 +274,7 @@ def _spell_words(sizes: _Sizes, statistics: TextStatistics) -> _Sizes:
     rows = max(1024, statistics.tokens / _CHARACTERS_PER_ROW)
     least, most = _SPELLED_DIMS
     embedding_dim = max(least, min(most, sizes.embedding_dim))
-    # their vectors soon know the training text by heart: of three epochs of Brown the second is best
+    # their vectors soon know the text by heart: of three epochs of Brown the second is best
     epochs = max(2, round(0.6 * sizes.epochs))
     sizes = _spell_with_ngrams(sizes)
     return dataclasses.replace(
