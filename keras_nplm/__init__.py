@@ -53,6 +53,7 @@ _PUBLIC = {
     "keras_nplm.layers.heads.linear": ["LinearHead"],
     "keras_nplm.layers.objectives.likelihood": ["Likelihood"],
     "keras_nplm.layers.objectives.sampled": ["NoiseContrastive", "SampledSoftmax"],
+    "keras_nplm.layers.spelled_context": ["SpelledContext"],
     "keras_nplm.layers.pointer": ["Pointer"],
     "keras_nplm.models.caches": ["ContinuousCache", "NgramCache", "UnigramCache"],
     "keras_nplm.models.networks.gradients": ["sum_gradients"],

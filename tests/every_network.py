@@ -16,6 +16,7 @@ from keras_nplm.layers.objectives.base import Objective
 from keras_nplm.layers.objectives.likelihood import Likelihood
 from keras_nplm.layers.objectives.sampled import NoiseContrastive, SampledSoftmax
 from keras_nplm.layers.pointer import Pointer
+from keras_nplm.layers.spelled_context import SpelledContext
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.hybrid_network import HybridNetwork
 from keras_nplm.models.networks.nplm import NPLM
@@ -42,6 +43,9 @@ def make_embed(name: str, dtype: str, decay: float) -> ContextEmbedding:
             return AveragedContext(V, M, averages_after=(2, 4), **options)
         case "averaged, no near word":
             return AveragedContext(V, M, averages_after=(0,), **options)
+        case "spelled":
+            spelling = dict(near_characters=2, spelled_words=1, spelling_bits=4)
+            return SpelledContext(V, M, **spelling, **options)
     raise KeyError(name)
 
 
@@ -134,6 +138,7 @@ def list_networks() -> dict[str, dict]:
         networks[f"pointer / {objective}"] = dict(kind="pointer", objective=objective)
     networks["pointer, direct"] = dict(kind="pointer", direct=True, hidden="deep")
     networks["hybrid"] = dict(kind="hybrid", embed="averaged")
+    networks["hybrid, spelled"] = dict(kind="hybrid", embed="spelled")
     networks["hybrid, direct / held out"] = dict(
         kind="hybrid", direct=True, objective="likelihood, held out"
     )

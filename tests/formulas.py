@@ -7,7 +7,7 @@ import itertools
 import keras
 import numpy as np
 
-from keras_nplm.data.ids import BOS_ID, PAD_ID
+from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.shapes import count_matched
 from keras_nplm.layers.averaged_context import AveragedContext
 from keras_nplm.layers.deep_hidden import DeepHidden
@@ -15,6 +15,7 @@ from keras_nplm.layers.heads.adaptive import AdaptiveHead
 from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.hidden import NoHidden
 from keras_nplm.layers.objectives.sampled import NoiseContrastive
+from keras_nplm.layers.spelled_context import SpelledContext
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.hybrid_network import HybridNetwork
 from keras_nplm.models.networks.pointer_network import PointerNetwork
@@ -43,6 +44,24 @@ ACTIVATIONS = {
     "gelu": lambda z: z / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3))),
     "silu": lambda z: z * sigmoid(z),
 }
+
+
+def list_spelled_rows(embed: SpelledContext, context: np.ndarray) -> list[int]:
+    """Return the row of S of the present word and of the words before it, by hand."""
+    words: list[list[int]] = [[]]  # the present one first
+    for token in reversed(context.tolist()):
+        if token == embed.separator or token in (PAD_ID, BOS_ID, EOS_ID):
+            words.append([])
+        else:
+            words[-1].insert(0, token)
+    words.pop()  # the context has cut it
+    rows = []
+    for number in range(embed.spelled_words + 1):
+        spelling = 0
+        for token in words[number] if number < len(words) else []:
+            spelling = (spelling * 16_777_619 + token + 1) % 2**32
+        rows.append(spelling * 2_654_435_769 % 2**32 >> (32 - embed.spelling_bits))
+    return rows
 
 
 class Formulas:
@@ -76,6 +95,11 @@ class Formulas:
         """Return x, [B, w]."""
         vectors = self.embed_vocabulary()[contexts]  # [B, n-1, m]
         embed = self.network.embed
+        if isinstance(embed, SpelledContext):
+            near = vectors[:, -embed.near_characters :]
+            places = [list_spelled_rows(embed, context) for context in contexts]
+            spelled = self.value(embed.S)[places]  # [B, K+1, m]
+            return np.concatenate([spelled, near], axis=1).reshape(len(contexts), -1)
         if not isinstance(embed, AveragedContext):
             return vectors.reshape(len(contexts), -1)
         nearest_first = vectors[:, ::-1]
@@ -209,13 +233,14 @@ class Formulas:
         return contrast + alpha * log_z**2
 
     def penalty(self) -> float:
-        """Return λ/2 |θ|² of the matrices, and of v of a pointer, of layers with weight decay."""
+        """Return λ/2 |θ|² of the matrices but S, and of v of a pointer, of layers with decay."""
         total = 0.0
         for layer in self.network.list_layers():
             decay = getattr(layer, "weight_decay", 0.0)
             for weight in layer.trainable_weights:
                 is_own = not (weight is self.network.embed.C and layer is not self.network.embed)
                 is_matrix = len(weight.shape) == 2 or weight.path.endswith("pointer/v")
-                if is_own and is_matrix:
+                is_hashed = weight.path.endswith("embed/S")
+                if is_own and is_matrix and not is_hashed:
                     total += decay / 2 * np.sum(self.value(weight) ** 2)
         return total

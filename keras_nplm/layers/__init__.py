@@ -4,7 +4,8 @@ Read first: context, C and x; hidden, tanh(d + H x) and W x; heads.linear, b + U
 context says of the words; objectives.likelihood, what training minimises.
 
 - averaged_context, deep_hidden, pointer: long contexts, deeper networks, copies of the context's
-  words. segments: many targets that share their contexts.
+  words. spelled_context: the words that a context of characters spells. segments: many targets that
+  share their contexts.
 - heads: the other outputs. objectives: sampled softmax and noise-contrastive estimation.
 - lookup, softmax, energy_ops: the costly operations, faster in TensorFlow than in `keras.ops`. ops:
   what all share. arrays: the layers in NumPy, without Keras.

@@ -12,6 +12,7 @@ from typing import Any
 
 from keras_nplm.training.configurations import POINTER_SEGMENT, SMALL, list_flags
 from keras_nplm.training.options import (
+    ContextName,
     Network,
     NetworkOptions,
     Objective,
@@ -28,17 +29,25 @@ _SAMPLED_TYPES = 512  # from this vocabulary on negative samples cost less than 
 _NCE_TYPES = 5000  # from this vocabulary on: noise-contrastive estimation
 _HYBRID_TYPES = 10_000  # an n-gram model inside below it, of characters or subwords
 _NGRAM_TOKENS = 20_000_000  # an n-gram model inside or beside the network below it
+_SPELLED_TOKENS = 500_000  # characters from which on words that they spell have vectors
+_SPELLED_ORDER = 61  # of contexts of about ten spelled words
+_SPELLED_DIMS = (30, 48)  # least and most of the vectors of characters and of spelled words
+_SPELLED_UNITS = 320  # more did not pay beside an n-gram model and the vectors of words
+_CHARACTERS_PER_ROW = 32  # of the training text, for each vector of a spelled word
 _SENTENCE_ORDER = 41  # of a pointer where contexts end with their sentence
 _TEXT_ORDER = 241  # of a pointer where they cross sentences
 _POINTER_EFFORT = 1.6  # from this effort on: a pointer in sentences
 _TEXT_EFFORT = 0.7  # from this effort on: a pointer across sentences
 _POINTER_COST = 1.4  # a pointer in sentences takes 1.4 times as long
 
+_SPELLED_OPTIONS = ("near_characters", "spelled_words", "spelling_bits")
+
 CHOSEN_OPTIONS = (
     "network",
     "order",
     "context",
     "averages_after",
+    "spelling_bits",
     "embedding_dim",
     "hidden_units",
     "objective",
@@ -78,7 +87,11 @@ def choose_options(
     Characters and subwords have a Kneser-Ney model inside the network, the network hybrid, below
     10,000 types and 20 million tokens. Such a network trains with Adam: of characters with 11 in a
     context, m = 30, a third of the dropout of the hidden units, twice the epochs, averaged weights,
-    rate 0.003, and batches of 256; of subwords with rate 0.002, and batches of 128.
+    rate 0.003, and batches of 256; of subwords with rate 0.002, and batches of 128. From 500,000
+    characters on, the present word and the six before it have vectors, too, one for each 32
+    characters of the text (the context spelled). Then m = 4 sqrt(|V|), from 30 to 48, and h is at
+    most 320, without dropout of the hidden units, with 0.6 times the epochs, 2 at least, rate
+    0.004, and batches of 512.
 
     Where contexts cross sentences, with the boundaries `"text"` and `"stream"`, words have a
     pointer to 240 words.
@@ -117,7 +130,7 @@ def choose_options(
     """
     check_given(given)
     network = _choose_network(given, statistics, effort)
-    sizes = _choose_sizes(statistics, network)
+    sizes = _choose_sizes(given, statistics, network)
     if _affords_pointer(given, statistics, effort):
         sizes = _lengthen_context(sizes, given)
         if not _crosses_sentences(given):
@@ -128,7 +141,7 @@ def choose_options(
     chosen = Options(
         select_text_options(given),
         _choose_network_options(given, statistics, network, sizes, objective),
-        _choose_training_options(given, statistics, network, sizes.epochs, replicas),
+        _choose_training_options(given, statistics, network, sizes, replicas),
     )
     return chosen.replace(**given)
 
@@ -140,7 +153,7 @@ def _choose_network(given: Mapping[str, Any], statistics: TextStatistics, effort
     """An n-gram model inside for small vocabularies, a pointer where it pays."""
     if "network" in given:
         return given["network"]
-    if _suits_hybrid(given, statistics):
+    if _suits_hybrid(given, statistics) or _asks_for_spelled_words(given):
         return "hybrid"
     return "pointer" if _affords_pointer(given, statistics, effort) else "context"
 
@@ -181,6 +194,7 @@ class _Sizes:
 
     order: int
     averages_after: tuple[int, ...]  # (): all words are concatenated
+    spelling_bits: int | None  # of the vectors of spelled words; None: they have none
     embedding_dim: int
     hidden_units: int
     dropout: float
@@ -188,13 +202,14 @@ class _Sizes:
     epochs: int
 
 
-def _choose_sizes(statistics: TextStatistics, network: str) -> _Sizes:
+def _choose_sizes(given: Mapping[str, Any], statistics: TextStatistics, network: str) -> _Sizes:
     decades = min(2.0, math.log10(statistics.tokens / _TOKENS))
     growth = max(0.0, decades)
     most_components = _round_to(4 * math.sqrt(statistics.vocabulary_size), 10)
     sizes = _Sizes(
         order=21,
         averages_after=(4,),
+        spelling_bits=None,
         embedding_dim=min(_round_to(60 * 1.45**growth, 10), most_components),
         hidden_units=_round_to(100 * 1.7**growth, 20),
         dropout=round(min(0.4, 0.3 - 0.1 * decades), 2),
@@ -203,9 +218,11 @@ def _choose_sizes(statistics: TextStatistics, network: str) -> _Sizes:
     )
     if statistics.unit != "characters":
         return sizes
-    if network == "hybrid":
-        return _spell_with_ngrams(sizes)
-    return _spell_by_heart(sizes)
+    if network != "hybrid":
+        return _spell_by_heart(sizes)
+    if _spells_words(given, statistics):
+        return _spell_words(sizes, statistics)
+    return _spell_with_ngrams(sizes)
 
 
 def _spell_by_heart(sizes: _Sizes) -> _Sizes:
@@ -231,6 +248,43 @@ def _spell_with_ngrams(sizes: _Sizes) -> _Sizes:
         hidden_units=2 * sizes.hidden_units,
         dropout=round(sizes.dropout / 3, 2),
         epochs=2 * sizes.epochs,
+    )
+
+
+def _spells_words(given: Mapping[str, Any], statistics: TextStatistics) -> bool:
+    """Whether the words that characters spell have vectors."""
+    if _asks_for_spelled_words(given):
+        return True
+    if "context" in given:
+        return False
+    is_long = given.get("order", _SPELLED_ORDER) > NetworkOptions.near_characters
+    has_other_context = "averages_after" in given or given.get("freeze_embedding", False)
+    return statistics.tokens >= _SPELLED_TOKENS and is_long and not has_other_context
+
+
+def _asks_for_spelled_words(given: Mapping[str, Any]) -> bool:
+    """Whether the given options are those of the context spelled."""
+    if "context" in given:
+        return given["context"] == "spelled"
+    return any(name in given for name in _SPELLED_OPTIONS)
+
+
+def _spell_words(sizes: _Sizes, statistics: TextStatistics) -> _Sizes:
+    """The sizes for characters with vectors of the words that they spell."""
+    rows = max(1024, statistics.tokens / _CHARACTERS_PER_ROW)
+    least, most = _SPELLED_DIMS
+    embedding_dim = max(least, min(most, sizes.embedding_dim))
+    # their vectors soon know the text by heart: of three epochs of Brown the second is best
+    epochs = max(2, round(0.6 * sizes.epochs))
+    sizes = _spell_with_ngrams(sizes)
+    return dataclasses.replace(
+        sizes,
+        order=_SPELLED_ORDER,
+        embedding_dim=embedding_dim,
+        spelling_bits=round(math.log2(rows)),
+        hidden_units=min(sizes.hidden_units, _SPELLED_UNITS),
+        dropout=0.0,
+        epochs=epochs,
     )
 
 
@@ -285,8 +339,10 @@ def _choose_num_sampled(objective: str, statistics: TextStatistics) -> int:
 # The optimiser
 
 
-def _choose_learning_rate(network: str, statistics: TextStatistics) -> float:
+def _choose_learning_rate(network: str, sizes: _Sizes, statistics: TextStatistics) -> float:
     is_of_characters = statistics.unit == "characters"
+    if sizes.spelling_bits is not None:
+        return 0.004
     if network == "hybrid":
         return 0.003 if is_of_characters else 0.002
     if statistics.vocabulary_size < _NCE_TYPES:
@@ -294,7 +350,9 @@ def _choose_learning_rate(network: str, statistics: TextStatistics) -> float:
     return 1.2 if statistics.tokens < _LARGE_TOKENS else 1.7
 
 
-def _choose_batch_size(network: str, statistics: TextStatistics) -> int:
+def _choose_batch_size(network: str, sizes: _Sizes, statistics: TextStatistics) -> int:
+    if sizes.spelling_bits is not None:
+        return 512
     if network == "hybrid":
         return 256 if statistics.unit == "characters" else 128
     return 64 if statistics.tokens < _LARGE_TOKENS else 128
@@ -317,13 +375,13 @@ def _choose_network_options(
     objective: Objective,
 ) -> NetworkOptions:
     head = given.get("head", "linear")
-    is_averaged = bool(sizes.averages_after) or "averages_after" in given
     has_no_ngrams = network != "hybrid" and not given.get("shortlist_size")
     return NetworkOptions(
         network=network,
         order=sizes.order,
-        context="averaged" if is_averaged else "concatenated",
+        context=_name_context(given, sizes),
         averages_after=sizes.averages_after or NetworkOptions.averages_after,
+        spelling_bits=sizes.spelling_bits or NetworkOptions.spelling_bits,
         embedding_dim=sizes.embedding_dim,
         # the energy head has a hidden layer of its own
         hidden="none" if head == "energy" else NetworkOptions.hidden,
@@ -337,25 +395,32 @@ def _choose_network_options(
     )
 
 
+def _name_context(given: Mapping[str, Any], sizes: _Sizes) -> ContextName:
+    if sizes.spelling_bits is not None or _asks_for_spelled_words(given):
+        return "spelled"
+    is_averaged = bool(sizes.averages_after) or "averages_after" in given
+    return "averaged" if is_averaged else "concatenated"
+
+
 def _choose_training_options(
     given: Mapping[str, Any],
     statistics: TextStatistics,
     network: str,
-    epochs: int,
+    sizes: _Sizes,
     replicas: int,
 ) -> TrainingOptions:
     segment = _choose_segment(given, network)
-    batch_size = _choose_batch_size(network, statistics)
+    batch_size = _choose_batch_size(network, sizes, statistics)
     batch_size += -batch_size % segment
     batch_size += -batch_size % (replicas * segment)
     is_averaged = network == "hybrid" and statistics.unit == "characters"
     return TrainingOptions(
         optimizer="adam" if network == "hybrid" else "sgd",
-        learning_rate=_choose_learning_rate(network, statistics),
+        learning_rate=_choose_learning_rate(network, sizes, statistics),
         weight_average=0.998 if is_averaged else 0.0,
         batch_size=batch_size,
         segment=segment,
-        epochs=epochs,
+        epochs=sizes.epochs,
     )
 
 

@@ -33,6 +33,7 @@ __all__ = [
 
 MOST_NGRAM_ORDER = 8  # of an n-gram model inside a network or mixed with it
 
+ContextName = Literal["concatenated", "averaged", "spelled"]
 Network = Literal["context", "pointer", "hybrid"]
 Objective = Literal["likelihood", "sampled", "nce"]
 
@@ -106,11 +107,20 @@ class NetworkOptions:
     order: Annotated[int, Option(least=2, below=1024)] = 21
     """n, order of the n-grams; a context has n-1 words"""
 
-    context: Annotated[Literal["concatenated", "averaged"], Option(advanced=True)] = "averaged"
-    """all context words concatenated, or the far ones averaged"""
+    context: Annotated[ContextName, Option(advanced=True)] = "averaged"
+    """all context words concatenated; the far ones averaged; of characters: the words they spell"""
 
     averages_after: Annotated[tuple[int, ...], Option(advanced=True)] = (4,)
     """distances after which context words are averaged; 4,20: words 5 to 20 back, and from 21 on"""
+
+    near_characters: Annotated[int, Option(least=1, advanced=True)] = 11
+    """characters concatenated by the context spelled"""
+
+    spelled_words: Annotated[int, Option(least=0, advanced=True)] = 6
+    """words before the present one that have a vector in the context spelled"""
+
+    spelling_bits: Annotated[int, Option(least=1, below=31, advanced=True)] = 17
+    """b: the context spelled has 2^b vectors, which all words share by a hash"""
 
     embedding_dim: Annotated[int, Option(least=1)] = 60
     """m, components of a word's feature vector"""
@@ -193,6 +203,8 @@ class NetworkOptions:
                 "`averages_after` must have a distance with `context` averaged. Received: (). "
                 "Fix: choose `context` concatenated."
             )
+        if self.context == "spelled":
+            self._check_spelled_context()
         if self.head == "energy" and self.hidden != "none":
             raise InputError(
                 f"`hidden` must be none with `head` energy. Received: {self.hidden}. "
@@ -202,6 +214,23 @@ class NetworkOptions:
             raise InputError(
                 "`direct_connections` must be on with `hidden` none. Received: False. "
                 "Fix: turn on `direct_connections`, or choose `hidden` tanh."
+            )
+
+    def _check_spelled_context(self) -> None:
+        if self.network != "hybrid":
+            raise InputError(
+                f"`network` must be hybrid with `context` spelled. Received: {self.network}. "
+                "Fix: choose `context` concatenated or averaged."
+            )
+        if self.freeze_embedding:
+            raise InputError(
+                "`freeze_embedding` must be off with `context` spelled. Received: True. "
+                "Fix: choose `context` concatenated."
+            )
+        if self.near_characters >= self.order:
+            raise InputError(
+                f"`near_characters` must be below `order`, {self.order}. "
+                f"Received: {self.near_characters}. Fix: raise `order`."
             )
 
     def _check_head(self) -> None:
@@ -296,6 +325,9 @@ class NetworkOptions:
         names = {}
         if self.context != "averaged":
             names["averages_after"] = "context"
+        if self.context != "spelled":
+            for name in ("near_characters", "spelled_words", "spelling_bits"):
+                names[name] = "context"
         if self.hidden != "deep":
             for name in ("activation", "residual_blocks", "layer_norm"):
                 names[name] = "hidden"

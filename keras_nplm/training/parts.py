@@ -102,7 +102,29 @@ class Averaged(Concatenated):
         return AveragedContext(vocabulary_size, averages_after=options.averages, **arguments)
 
 
-CONTEXTS = {"concatenated": Concatenated(), "averaged": Averaged()}
+class Spelled(Concatenated):
+    """Near characters one after the other, and the words that the context spells."""
+
+    def width(self, options: NetworkOptions) -> int:
+        blocks = options.spelled_words + 1 + options.near_characters
+        return blocks * options.embedding_dim
+
+    def count(self, options: NetworkOptions) -> Cost:
+        return Cost((1 << options.spelling_bits) * options.embedding_dim)
+
+    def build(self, options: NetworkOptions, vocabulary_size: int) -> "ContextEmbedding":
+        from keras_nplm.layers.spelled_context import SpelledContext
+
+        return SpelledContext(
+            vocabulary_size,
+            near_characters=options.near_characters,
+            spelled_words=options.spelled_words,
+            spelling_bits=options.spelling_bits,
+            **self.list_arguments(options),
+        )
+
+
+CONTEXTS = {"concatenated": Concatenated(), "averaged": Averaged(), "spelled": Spelled()}
 
 
 # Hidden layers: from x to the features a

@@ -18,6 +18,7 @@ from keras_nplm import (
     Pointer,
     ResidualBlock,
     SampledSoftmax,
+    SpelledContext,
     TanhHidden,
 )
 from keras_nplm.layers.hidden import NoHidden
@@ -25,6 +26,7 @@ from keras_nplm.layers.ops import ConfiguredLayer, NewRows
 
 V = 30  # words
 W = 6  # features
+SPELLED = dict(near_characters=3, spelled_words=2, spelling_bits=4, separator=5)
 CONTEXT = dict(vocabulary_size=V, embedding_dim=3, weight_decay=0.3, word_dropout=0.1, dropout=0.4)
 SAMPLED = dict(
     num_sampled=8, proposal="log-uniform", held_out_mass=0.1, self_normalisation=0.2, seed=3
@@ -32,6 +34,7 @@ SAMPLED = dict(
 LAYERS = [
     pytest.param(ContextEmbedding, CONTEXT, id="ContextEmbedding"),
     pytest.param(AveragedContext, dict(averages_after=(2, 4), **CONTEXT), id="AveragedContext"),
+    pytest.param(SpelledContext, dict(**SPELLED, **CONTEXT), id="SpelledContext"),
     pytest.param(TanhHidden, dict(hidden_units=5, weight_decay=0.3, dropout=0.2), id="TanhHidden"),
     pytest.param(
         DeepHidden,
@@ -116,6 +119,8 @@ def test_weight_decay_is_on_matrices_only(kind, options):
     decayed = [weight for weight in layer.trainable_weights if len(weight.shape) == 2]
     if kind is Pointer:
         decayed.append(layer.v)
+    if kind is SpelledContext:
+        decayed = [weight for weight in decayed if weight is not layer.S]
     size = sum(np.prod(weight.shape) for weight in decayed)
     penalty = sum(float(loss) for loss in layer.losses)
     np.testing.assert_allclose(penalty, 0.15 * 0.49 * size, rtol=1e-5)
@@ -129,6 +134,8 @@ def test_biases_are_the_vectors_without_weight_decay(kind, options):
     vectors = {weight.name for weight in layer.trainable_weights if len(weight.shape) == 1}
     # v of the pointer and of the energies multiplies vectors, as a row of a matrix does
     expected = vectors - {"v"}
+    if kind is SpelledContext:
+        expected.add("S")
     assert {weight.name for weight in layer.biases} == expected
 
 

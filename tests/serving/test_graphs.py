@@ -20,6 +20,7 @@ from keras_nplm import (
     PointerNetwork,
     SampledSoftmax,
     Shortlist,
+    SpelledContext,
     Vocabulary,
 )
 from keras_nplm.models import ngrams
@@ -35,6 +36,7 @@ FAST = ["Kneser-Ney", "class-based"]
 LONG = [
     "mixture by frequency",
     "hybrid",
+    "hybrid of spelled words",
     "sampled",
     "nce",
     "adaptive",
@@ -55,7 +57,12 @@ LONG = [
     "network of a short-list",
 ]
 # sums are rounded in other places
-TOLERANCES = {"bfloat16": 0.03, "short-list of all words": 5e-4, "hybrid": 1e-4}
+TOLERANCES = {
+    "bfloat16": 0.03,
+    "short-list of all words": 5e-4,
+    "hybrid": 1e-4,
+    "hybrid of spelled words": 1e-4,
+}
 # 3 ends a sentence
 IDS = np.append(np.random.default_rng(0).choice([1, 3, *range(4, 11)], 600), 3).astype(np.int32)
 
@@ -89,6 +96,11 @@ def _build_model(kind: str, boundary: str):
         return Mixture(models, np.random.default_rng(0).dirichlet([1, 1], bins.number), bins)
     if kind == "hybrid":
         network = compose(SIZE, 5, 6, 100, kind=HybridNetwork, boundary=boundary)
+        return Hybrid(_randomise(network), _build_model("Kneser-Ney", boundary))
+    if kind == "hybrid of spelled words":
+        spelling = dict(near_characters=3, spelled_words=2, spelling_bits=5)
+        embed = SpelledContext(SIZE, 6, name="embed", **spelling)
+        network = compose(SIZE, 9, 6, embed=embed, kind=HybridNetwork, boundary=boundary)
         return Hybrid(_randomise(network), _build_model("Kneser-Ney", boundary))
     if kind == "short-list":
         head = LinearHead(SIZE, num_outputs=8, name="prob")

@@ -53,9 +53,10 @@ def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(
     assert changed <= set(CHOSEN_OPTIONS)
     assert few.network.embedding_dim <= many.network.embedding_dim
     assert few.network.hidden_units <= many.network.hidden_units
-    assert few.network.dropout >= many.network.dropout
+    if few.network.network == many.network.network:
+        assert few.network.dropout >= many.network.dropout
+        assert few.training.epochs >= many.training.epochs
     assert few.network.embedding_dropout >= many.network.embedding_dropout
-    assert few.training.epochs >= many.training.epochs
     statistics = TextStatistics(tokens=tokens, vocabulary_size=types, unit=unit)
     divided = choose_options({}, statistics, replicas=replicas).training.batch_size
     assert divided % replicas == 0
@@ -79,6 +80,38 @@ def test_characters_and_few_subwords_have_an_ngram_model_inside():
     subwords = [_choose(*size, "subwords").network for size in sizes]
     assert [network.network for network in subwords] == ["hybrid", "context", "context"]
     assert [network.objective for network in subwords] == ["likelihood", "nce", "likelihood"]
+
+
+def test_long_texts_of_characters_have_vectors_of_spelled_words():
+    short = _choose(499_999, 60, "characters")
+    long = _choose(500_000, 60, "characters")
+    assert (short.network.context, long.network.context) == ("concatenated", "spelled")
+    assert (long.network.order, long.network.spelling_bits) == (61, 14)
+    assert _choose(4_300_000, 60, "characters").network.spelling_bits == 17
+    assert _choose(1_000_000, 60, "subwords").network.context == "averaged"
+    given = _choose(10**5, 60, "characters", context="spelled").network
+    assert (given.context, given.order) == ("spelled", 61)
+
+
+@pytest.mark.parametrize("unit", ["words", "characters", "subwords"])
+@pytest.mark.parametrize("given", [{"context": "spelled"}, {"spelled_words": 2}], ids=str)
+def test_options_of_spelled_words_choose_their_context(unit, given):
+    chosen = _choose(10**5, 1000, unit, **given).network
+    assert (chosen.network, chosen.context) == ("hybrid", "spelled")
+
+
+@pytest.mark.parametrize(
+    "given, context",
+    [
+        pytest.param({"order": 5}, "concatenated", id="a short context"),
+        pytest.param({"averages_after": (3,)}, "averaged", id="averages"),
+        pytest.param({"context": "concatenated"}, "concatenated", id="another context"),
+        pytest.param({"network": "context"}, "averaged", id="no n-gram model"),
+        pytest.param({"freeze_embedding": True}, "concatenated", id="random features"),
+    ],
+)
+def test_given_options_choose_a_context_without_spelled_words(given, context):
+    assert _choose(10**6, 60, "characters", **given).network.context == context
 
 
 def test_characters_without_an_ngram_model_are_learned_by_heart():

@@ -67,6 +67,21 @@ def test_options_of_a_run_have_different_names():
             id="segment",
         ),
         pytest.param(
+            dict(context="spelled", order=41), "`network` must be hybrid", id="spelled, no hybrid"
+        ),
+        pytest.param(
+            dict(
+                context="spelled", network="hybrid", objective="likelihood", freeze_embedding=True
+            ),
+            "`freeze_embedding` must be off",
+            id="spelled, random features",
+        ),
+        pytest.param(
+            dict(context="spelled", network="hybrid", objective="likelihood", order=11),
+            "`near_characters` must be below",
+            id="spelled, a short context",
+        ),
+        pytest.param(
             dict(averages_after=()), "`averages_after` must have a distance", id="no distance"
         ),
         pytest.param(dict(head="energy"), "`hidden` must be none with `head` energy", id="energy"),

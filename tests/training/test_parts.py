@@ -26,7 +26,14 @@ PARTS = {
     "network": NETWORKS,
 }
 SIZE = 60  # |V|
-SMALL = {"order": 6, "averages_after": (2,), "embedding_dim": 6, "hidden_units": 10}
+SMALL = {
+    "order": 6,
+    "averages_after": (2,),
+    "near_characters": 3,
+    "spelling_bits": 4,
+    "embedding_dim": 6,
+    "hidden_units": 10,
+}
 
 
 def _list_combinations() -> list:
