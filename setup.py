@@ -87,12 +87,12 @@ setup(
         "tqdm>=4.66",
     ],
     extras_require={
-        "test": [
-            *["pytest>=8", "pytest-xdist>=3", "hypothesis>=6"],
-            *[*litert, *onnx, *zstd, *lemmas],
+        "test": ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", *zstd, *lemmas],
+        # what only the long tests and `.ci/run` need: a third of the time of an installation
+        "develop": [
+            *["nbclient>=0.10", "ipykernel>=6", "ruff>=0.14", "mypy>=1.15"],
+            *[*litert, *onnx],
         ],
-        # what only the long tests and `.ci/run` need: a quarter of the time of an installation
-        "develop": ["nbclient>=0.10", "ipykernel>=6", "ruff>=0.14", "mypy>=1.15"],
         "notebooks": ["notebook>=7", *litert, *onnx],
         "litert": litert,
         "onnx": onnx,

@@ -75,6 +75,7 @@ _PUBLIC = {
     "keras_nplm.models.hybrid": ["Hybrid"],
     "keras_nplm.models.jackknife": ["Jackknife", "hybrid_dataset"],
     "keras_nplm.models.shortlist": ["Shortlist"],
+    "keras_nplm.models.spelling": ["SpellingModel"],
     "keras_nplm.models.dynamic": ["DynamicSettings", "make_dynamic", "tune_dynamic"],
     "keras_nplm.language_model.ctc": ["CtcLanguageModel"],
     "keras_nplm.language_model.kenlm": ["KenlmModel"],

@@ -23,6 +23,7 @@ def test_notebook_runs_in_an_empty_directory(path, tmp_path):
     directory = tmp_path / "downloads"
     directory.mkdir()
     copy = shutil.copy(path, directory)
+    train_one_epoch(Path(copy))
     execute = Path(sys.executable).parent / "jupyter-execute"
     environment = os.environ | {
         "IPYTHONDIR": str(tmp_path / "ipython"),
@@ -32,6 +33,16 @@ def test_notebook_runs_in_an_empty_directory(path, tmp_path):
     run = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=directory)
     assert run.returncode == 0, run.stderr
     assert not list_messages(Path(copy))
+
+
+def train_one_epoch(path: Path) -> None:
+    """Write 1 for each number of epochs in the code of a notebook, which runs alike and sooner."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            code = "".join(cell["source"])
+            cell["source"] = re.sub(r"\b(epochs(?:: int)? ?= ?)\d+", r"\g<1>1", code)
+    path.write_text(json.dumps(notebook), encoding="utf-8")
 
 
 def list_messages(path: Path) -> list[str]:

@@ -22,6 +22,7 @@ from keras_nplm.cli.parameters import (
     number,
 )
 from keras_nplm.cli.printing import format_figures, print_table, printed_by
+from keras_nplm.data.tokenizers.registry import list_word_tokenizers
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import STANDARD_INPUT, escape_controls
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from keras_nplm.language_model.scoring import SentenceScore, TokenScore
     from keras_nplm.models.collectors import Collector
 
+ArpaTokenizer = Annotated[
+    str | None, Parameter(choices=list_word_tokenizers(), show_default="whitespace")
+]
 _STARTER = "the starter model, which was trained on the Python language reference"
 PresetDirectory = Annotated[
     str | None, FETCHED, Parameter(name="DIR", help="model directory", show_default=_STARTER)
@@ -90,6 +94,7 @@ def evaluate(
         Literal["train", "validation", "test"] | None, Parameter(show_default="test")
     ] = None,
     text: TextFiles = (),
+    tokenizer: ArpaTokenizer = None,
     accuracy: Switch = False,
     by_order: Switch = False,
     ln_z: Switch = False,
@@ -105,6 +110,7 @@ def evaluate(
         split: split of the corpus
         text: text files or globs, one sentence per line, or - for standard input, instead of a
             split
+        tokenizer: word tokenizer of the text for an ARPA file: that of the text it was made of
         accuracy: report how often the most probable word was right; this computes distributions
         by_order: report tokens and perplexity by the order of the n-gram that was found
         ln_z: report log Z; a self-normalised network has log Z close to 0
@@ -119,14 +125,15 @@ def evaluate(
     if len(models) > 1:
         given = {"accuracy": accuracy, "by_order": by_order, "ln_z": ln_z, "dynamic": dynamic}
         check_left_out(given, "with several models", "evaluate one model at a time.")
+    _check_tokenizer(models, tokenizer)
     for path in models:
         if is_arpa_file(path):
             _check_arpa(path, text, dynamic)
     if len(models) > 1:
-        result = _compare(models, split or "test", text)
+        result = _compare(models, split or "test", text, tokenizer)
     else:
         (path,) = models
-        model, source = _open(path, split or "test", text)
+        model, source = _open(path, split or "test", text, tokenizer)
         if dynamic:
             _ensure_dynamics(model, Path(path))
         collectors = _make_collectors(accuracy, by_order, ln_z)
@@ -136,6 +143,17 @@ def evaluate(
     if all:
         result["all"] = True
     return result
+
+
+def _check_tokenizer(models: Sequence[str], tokenizer: str | None) -> None:
+    """Refuse a tokenizer for model directories alone, which have their own."""
+    from keras_nplm.language_model.arpa_models import is_arpa_file
+
+    if tokenizer and not any(map(is_arpa_file, models)):
+        raise InputError(
+            "`--tokenizer` must be left out with a model directory, which has its own. "
+            f"Received: {tokenizer}. Fix: leave it out."
+        )
 
 
 def _check_arpa(path: str, text: tuple[str, ...], dynamic: bool) -> None:
@@ -157,7 +175,7 @@ def _refuse_dynamic_arpa(dynamic: bool) -> None:
 
 
 def _open(
-    path: str, split: str, text: tuple[str, ...]
+    path: str, split: str, text: tuple[str, ...], tokenizer: str | None
 ) -> "tuple[LanguageModel, str | Iterator[str]]":
     """Return a model, and the split or the lines of the text that it evaluates."""
     from keras_nplm.data.corpora.text_files import read_files
@@ -167,7 +185,7 @@ def _open(
     if not text:
         return open_model(path), split
     lines = _read_first(read_files(text))
-    model = open_model(path)
+    model = open_model(path, arpa_tokenizer=tokenizer)
     return model, warn_of_tokens(model.tokenizer)(lines)
 
 
@@ -180,7 +198,9 @@ def _note_spelling(path: str, figures: dict[str, Any]) -> None:
         figures["spelling"] = f"a model of the words of {Path(path).name} spells the {number}."
 
 
-def _compare(paths: Sequence[str], split: str, text: tuple[str, ...]) -> dict[str, Any]:
+def _compare(
+    paths: Sequence[str], split: str, text: tuple[str, ...], tokenizer: str | None
+) -> dict[str, Any]:
     """Return the figures of several models on one text, and why figures are not comparable."""
     from keras_nplm.language_model.differences import (
         TokenOptions,
@@ -198,7 +218,7 @@ def _compare(paths: Sequence[str], split: str, text: tuple[str, ...]) -> dict[st
     rows = []
     described = []
     for path in paths:
-        model, source = _open(path, split, text)
+        model, source = _open(path, split, text, tokenizer)
         figures = model.evaluate(source)
         _note_spelling(path, figures)
         rows.append({"model": path, **figures})
@@ -289,6 +309,7 @@ def score(
     ] = None,
     /,
     *,
+    tokenizer: ArpaTokenizer = None,
     self_normalised: Annotated[Switch, Parameter(help=SELF_NORMALISED)] = False,
     tokens: Switch = False,
     dynamic: Switch = False,
@@ -302,6 +323,7 @@ def score(
 
     Args:
         file: text file, one sentence per line, or - for standard input
+        tokenizer: word tokenizer of the text for an ARPA file: that of the text it was made of
         tokens: print a line per token: token, log-probability, n-gram order or <unk>, number of the
             sentence
         dynamic: a copy of the model learns from each sentence before the next is scored
@@ -311,6 +333,7 @@ def score(
     from keras_nplm.data.unusual_text import warn_of_tokens
     from keras_nplm.language_model.arpa_models import is_arpa_file, open_model
 
+    _check_tokenizer([model], tokenizer)
     if is_arpa_file(model):
         _refuse_dynamic_arpa(dynamic)
     if self_normalised:
@@ -324,7 +347,12 @@ def score(
         _ensure_dynamics(opened, Path(model))
     else:
         lines, is_short = _read_short_text(lines)
-        opened = open_model(model, self_normalised=self_normalised, as_arrays=is_short)
+        opened = open_model(
+            model,
+            self_normalised=self_normalised,
+            as_arrays=is_short,
+            arpa_tokenizer=tokenizer,
+        )
     if self_normalised:
         print("Scores are off by log Z: see `evaluate --ln-z`.", file=sys.stderr)
     lines = warn_of_tokens(opened.tokenizer)(lines)

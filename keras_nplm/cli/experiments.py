@@ -31,7 +31,8 @@ _READ_SECONDS = Parameter(
     converter=Reader(_SECONDS_FACTS), metavar="N[,N…]", show_default=",".join(map(str, _SECONDS))
 )
 _HELP = (
-    "replace the recorded report of this checkout, and write saved_models/measured/README.md again"
+    "replace the recorded report of this checkout, and write saved_models/measured again; models "
+    "of another commit or processor are refused"
 )
 Record = Annotated[Switch, Parameter(help=_HELP)]
 Reports = Annotated[Output, Parameter(help="directory of the models and reports")]
@@ -76,22 +77,24 @@ def benchmark(
         rounds: measurements of each contender
         seconds: CPU seconds of training of the PyTorch models of the benchmark quality
     """
-    from keras_nplm.experiments.benchmark import Settings, run_benchmarks
+    from keras_nplm.experiments.benchmark import Settings, list_origins, run_benchmarks
 
     for name in benchmarks:
         _check_name(name, BENCHMARKS)
     is_positive = bool(seconds) and seconds[0] > 0
     check_argument("seconds", is_positive, "1 or more", repr(seconds), "choose 300.")
-    _check_can_record(record)
     opened = open_given_corpus(corpus, texts)
     has_all = all(split in opened.splits for split in SPLITS)
     fix = "drop --all, or name both --validation and --test."
     wanted = "of train, validation and test text"
     check_argument("corpus", has_all, wanted, ", ".join(opened.splits), fix)
+    names = benchmarks or BENCHMARKS[:-1]
+    settings = Settings(opened, rounds, seconds, Path(output), texts.data_dir)
     # one core; TensorFlow counts those that it may use
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    settings = Settings(opened, rounds, seconds, Path(output), texts.data_dir)
-    report = run_benchmarks(benchmarks or BENCHMARKS[:-1], settings)
+    if record:
+        _check_can_record(list_origins(names, settings))
+    report = run_benchmarks(names, settings)
     report["command"] = _name_command(benchmarks, rounds, seconds, corpus.get("corpus"))
     return _finish("benchmark", report, record)
 
@@ -107,7 +110,7 @@ def _name_command(
         words += ["--seconds", ",".join(map(str, seconds))]
     if corpus is not None:
         words += ["--corpus", corpus]
-    return " ".join([*words, "--record"])
+    return " ".join(words)
 
 
 @printed_by(_print_report)
@@ -127,7 +130,8 @@ def paper(
     from keras_nplm.experiments.paper import write_figure
     from keras_nplm.experiments.study import make_study
 
-    _check_can_record(record)
+    if record:
+        _check_study("paper", output)
     report = make_study("paper", Path(output), jobs=jobs, data_dir=data_dir, rows=rows)
     report = _finish("paper", report, record)
     write_figure(Path(output) / "studies" / "paper.png", report)
@@ -154,11 +158,12 @@ def study(
     from keras_nplm.experiments.study import make_study
 
     _check_name(name, STUDIES)
-    _check_can_record(record)
+    if record:
+        _check_study(name, output, texts)
     report = make_study(name, Path(output), jobs=jobs, data_dir=data_dir, texts=texts)
     if texts:
         files = [Path(text).name for text in texts]
-        words = ["keras-nplm", "study", name, "--texts", *files, "--record"]
+        words = ["keras-nplm", "study", name, "--texts", *files]
         report["command"] = shlex.join(words)
     return _finish(name, report, record)
 
@@ -168,11 +173,20 @@ def _check_name(name: str, choices: Sequence[str]) -> None:
     check_argument("NAME", name in choices, f"one of {', '.join(choices)}", repr(name), fix)
 
 
-def _check_can_record(record: bool) -> None:
+def _check_study(name: str, output: str, texts: Sequence[str] = ()) -> None:
+    """Refuse to record a study before its models are made, if those that exist are of other
+    origins.
+    """
+    from keras_nplm.experiments.rows import read_origins
+    from keras_nplm.experiments.study import load_study
+
+    _check_can_record(read_origins(load_study(name, texts).rows, Path(output)))
+
+
+def _check_can_record(origins: dict) -> None:
     from keras_nplm.experiments.records import check_can_record
 
-    if record:
-        check_can_record()
+    check_can_record(origins)
 
 
 def _finish(name: str, report: dict, record: bool) -> dict:

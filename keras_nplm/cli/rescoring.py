@@ -21,7 +21,7 @@ from keras_nplm.cli.parameters import (
     read_output,
 )
 from keras_nplm.cli.printing import printed_by
-from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
+from keras_nplm.data.tokenizers.registry import get_tokenizer, list_word_tokenizers
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.rescoring.features import FEATURE_NAME
 from keras_nplm.rescoring.minimum_error_rate import RESTARTS
@@ -122,8 +122,9 @@ def _print_rescored(result: dict) -> None:
 OutputFile = Annotated[
     str | None, Parameter(metavar="FILE", converter=read_output, show_default=_STANDARD_OUTPUT)
 ]
-_OF_WORDS = [kind for kind, tokenizer in TOKENIZERS.items() if tokenizer.tokens_are_words]
-WordTokenizer = Annotated[str | None, Parameter(choices=_OF_WORDS, show_default="the model's")]
+WordTokenizer = Annotated[
+    str | None, Parameter(choices=list_word_tokenizers(), show_default="the model's")
+]
 
 
 @printed_by(_print_rescored)

@@ -27,12 +27,17 @@ def check_items(
     """Check an argument that takes several items of a class, and iterate over them; one string or a
     dict is refused.
     """
+    _check_is_several(items, argument, wanted)
+    return _check_each(items, argument, kind, wanted)
+
+
+def _check_is_several(items: Any, argument: str, wanted: str) -> None:
     is_one = isinstance(items, str | bytes | bytearray | os.PathLike | Mapping) or hasattr(
         items, "columns"
     )
-    holds = isinstance(items, Iterable) and getattr(items, "ndim", 1) > 0 and not is_one
-    check_argument(argument, holds, wanted, _describe(items), _find_fix(items))
-    return _check_each(items, argument, kind, wanted)
+    if isinstance(items, Iterable) and getattr(items, "ndim", 1) > 0 and not is_one:
+        return  # without a description, which takes the time of a copy of all items
+    check_argument(argument, False, wanted, _describe(items), _find_fix(items))
 
 
 def _check_each(items: Iterable, argument: str, kind: Any, wanted: str) -> Iterator[Any]:
@@ -54,16 +59,17 @@ def check_lines(lines: Any, argument: str = "lines") -> Iterator[str]:
 
 def check_text(text: Any, argument: str) -> str:
     """Check an argument that takes one string."""
-    check_argument(
-        argument, isinstance(text, str), "one string", _describe(text), "pass strings one by one."
-    )
+    if not isinstance(text, str):
+        fix = "pass strings one by one."
+        check_argument(argument, False, "one string", _describe(text), fix)
     return text
 
 
 def check_sentences(sentences: Any, argument: str = "sentences") -> Iterator[Sequence[str]]:
     """Check an argument that takes sentences, which are lists of tokens, and iterate over them."""
     wanted = "a list or an iterator of sentences, each a list of tokens"
-    for position, sentence in enumerate(check_items(sentences, argument, object, wanted)):
+    _check_is_several(sentences, argument, wanted)
+    for position, sentence in enumerate(sentences):
         if type(sentence) is list and {*map(type, sentence)} <= {str}:  # fast
             yield sentence
         else:

@@ -1,7 +1,7 @@
 """What the paper claims of its networks, and what the measured rows say of each claim.
 
 A claim is judged by test perplexities of the same rows as in the paper. A row that was not made
-leaves its claims out.
+leaves its claims out. A claim is open where a training has ended before its early stop.
 """
 
 import dataclasses
@@ -14,8 +14,12 @@ from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.experiments.tables import Column, Table
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.training.configurations import CONFIGURATIONS
+from keras_nplm.training.parts import count_network
 
-Rows = Mapping[str, dict]  # of a report, by name; mixtures by title
+Rows = Mapping[str, Any]  # of a report, by name; mixtures by title
+# the evidence, and whether it is for the claim, None if that is open; no verdict: a row is missing
+Verdict = tuple[str, bool | None] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +28,7 @@ class Claim:
 
     statement: str
     paper: str
-    # the evidence of a report's rows, and whether it is for the claim; None: a row is missing
-    judge: Callable[[Rows], tuple[str, bool] | None]
+    judge: Callable[[Rows], Verdict]
 
 
 _NETWORKS = {"mlp1": "MLP2", "mlp3": "MLP4", "mlp5": "MLP6", "mlp7": "MLP8", "mlp9": "MLP10"}
@@ -34,13 +37,23 @@ _VOCABULARY_SIZE = 17_964
 _ORDER = 6
 _EMBEDDING_DIM = 100
 _HIDDEN_UNITS = 60
+SIZE_COMMAND = (
+    f"keras-nplm size --vocabulary-size {_VOCABULARY_SIZE} --config mlp1 --order {_ORDER} "
+    f"--embedding-dim {_EMBEDDING_DIM} --hidden-units {_HIDDEN_UNITS}"
+)
+_EXAMPLE = dataclasses.replace(
+    CONFIGURATIONS["mlp1"].options.network,
+    order=_ORDER,
+    embedding_dim=_EMBEDDING_DIM,
+    hidden_units=_HIDDEN_UNITS,
+)
 _FREQUENCY_RANKS = 20  # words of so many ranks above and below are about as frequent
 
 
-def _compare(better: str, worse: str) -> Callable[[Rows], tuple[str, bool] | None]:
+def _compare(better: str, worse: str) -> Callable[[Rows], Verdict]:
     """Return a judge of "the first row has the lower test perplexity"."""
 
-    def judge(rows: Rows) -> tuple[str, bool] | None:
+    def judge(rows: Rows) -> Verdict:
         if better not in rows or worse not in rows:
             return None
         low = rows[better]["test"]
@@ -50,7 +63,7 @@ def _compare(better: str, worse: str) -> Callable[[Rows], tuple[str, bool] | Non
     return judge
 
 
-def _judge_mixing(rows: Rows) -> tuple[str, bool] | None:
+def _judge_mixing(rows: Rows) -> Verdict:
     """Compare each network with its mixture, of which the trigram has half."""
     changes = []
     for name, mixed in _NETWORKS.items():
@@ -64,7 +77,7 @@ def _judge_mixing(rows: Rows) -> tuple[str, bool] | None:
     return evidence, helped == len(changes)
 
 
-def _judge_best_ngrams(rows: Rows) -> tuple[str, bool] | None:
+def _judge_best_ngrams(rows: Rows) -> Verdict:
     """Compare MLP10 with the n-gram model that is best on validation."""
     network = rows.get("MLP10, 0.5")
     ngrams = [row for name, row in rows.items() if name.startswith(("kneser-ney", "class-"))]
@@ -76,31 +89,51 @@ def _judge_best_ngrams(rows: Rows) -> tuple[str, bool] | None:
     return f"{high / low - 1:.0%}: {low:.0f} against {high:.0f} ({best['title']})", low < high
 
 
-def _judge_direct_connections(rows: Rows) -> tuple[str, bool] | None:
-    """Compare epochs and perplexities with and without direct connections, by the paper's own
-    optimiser.
+def _judge_direct_connections(rows: Rows) -> Verdict:
+    """Compare the epochs to the same validation perplexity, and the best one, with and without
+    direct connections, by the paper's own optimiser.
     """
-    if not {"mlp1-paper", "mlp1-paper-no-direct"} <= {*rows}:
+    curves = rows["curves"]
+    if not {"mlp1-paper", "mlp1-paper-no-direct"} <= curves.keys():
         return None
-    direct = rows["mlp1-paper"]
-    without = rows["mlp1-paper-no-direct"]
+    direct = curves["mlp1-paper"]
+    without = curves["mlp1-paper-no-direct"]
+    reached = max(min(direct), min(without))
+    epochs = _count_epochs(direct, reached)
+    epochs_without = _count_epochs(without, reached)
     evidence = (
-        f"{direct['test']:.0f} after {direct['epochs']} epochs against {without['test']:.0f} after "
-        f"{without['epochs']}"
+        f"validation {reached:.0f} after {epochs} epochs against {epochs_without}; "
+        f"best {min(direct):.0f} against {min(without):.0f}"
     )
-    is_faster = direct["epochs"] < without["epochs"]
-    return evidence, is_faster and without["test"] <= direct["test"]
+    # the last epoch is the best one
+    still_falls = direct[-1] == min(direct) or without[-1] == min(without)
+    if still_falls:
+        return f"{evidence}, still falling", None
+    return evidence, epochs < epochs_without and min(without) <= min(direct)
 
 
-def _judge_cost(rows: Rows) -> tuple[str, bool]:
-    """Count the operations of the output layer by the formula of section 3.1."""
+def _count_epochs(curve: Sequence[float], perplexity: float) -> int:
+    """Return the first epoch, from 1, with a perplexity or a lower one."""
+    return next(epoch for epoch, value in enumerate(curve, start=1) if value <= perplexity)
+
+
+def _judge_cost(rows: Rows) -> Verdict:
+    """Count the operations of the output layer by the formula of section 3.1, and those that `size`
+    counts.
+
+    The formula has n m inputs, and counts additions of biases; `size` has (n-1) m inputs, and
+    counts the products of matrices.
+    """
     inputs = _ORDER * _EMBEDDING_DIM
     output = _VOCABULARY_SIZE * (1 + inputs + _HIDDEN_UNITS)
     share = output / (output + _HIDDEN_UNITS * (1 + inputs) + inputs)
-    return f"{share:.1%} by its formula", share > 0.99
+    counted = count_network(_EXAMPLE, _VOCABULARY_SIZE).scoring
+    hidden = (_ORDER - 1) * _EMBEDDING_DIM * _HIDDEN_UNITS
+    evidence = f"{share:.1%} by its formula, {1 - hidden / counted:.1%} by `{SIZE_COMMAND}`"
+    return evidence, share > 0.99
 
 
-def _judge_similar_words(rows: Rows) -> tuple[str, bool] | None:
+def _judge_similar_words(rows: Rows) -> Verdict:
     """Compare the next word's perplexity where the last word of a context is replaced."""
     if "similar words" not in rows:
         return None
@@ -131,6 +164,11 @@ CLAIMS = (
         _judge_best_ngrams,
     ),
     Claim(
+        "learned features are better than fixed random ones",
+        "no figure",
+        _compare("brown-no-held-out", "brown-random-features"),
+    ),
+    Claim(
         "direct connections: fewer epochs, no better perplexity",
         "10 epochs against 20",
         _judge_direct_connections,
@@ -140,8 +178,13 @@ CLAIMS = (
         "no figure",
         _judge_similar_words,
     ),
-    Claim("the output layer is nearly all of the cost", "99.7% of the operations", _judge_cost),
+    Claim(
+        f"the output layer is nearly all of the cost, at {_VOCABULARY_SIZE:,} words",
+        "99.7% of the operations",
+        _judge_cost,
+    ),
 )
+_ANSWERS = {True: "yes", False: "no", None: "open"}
 _COLUMNS: list[Column] = [
     ("claim of the paper", "statement", ""),
     ("paper", "paper", ""),
@@ -185,17 +228,27 @@ def measure_similar_words(
 
 
 def judge_claims(report: Mapping[str, Any]) -> list[dict]:
-    """Return a row for each claim that the rows and mixtures of a report can judge."""
-    rows = {row["name"]: row for row in report["rows"]}
+    """Return a row for each claim that the rows, mixtures and curves of a report can judge."""
+    rows: dict[str, Any] = {row["name"]: row for row in report["rows"]}
     rows.update({row["title"]: row for row in report.get("mixtures", ())})
+    rows["curves"] = _read_curves(report)
     if "similar_words" in report:
         rows["similar words"] = report["similar_words"]
     judged = []
     for claim in CLAIMS:
-        found = claim.judge(rows)
-        if found is not None:
-            evidence, holds = found
-            answer = "yes" if holds else "no"
+        verdict = claim.judge(rows)
+        if verdict is not None:
+            evidence, holds = verdict
             facts = {"statement": claim.statement, "paper": claim.paper}
-            judged.append({**facts, "evidence": evidence, "holds": answer})
+            judged.append({**facts, "evidence": evidence, "holds": _ANSWERS[holds]})
     return judged
+
+
+def _read_curves(report: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Return the validation perplexities of each row that has a curve, by epoch."""
+    curves: dict[str, list[float]] = {}
+    for epoch in report.get("curves", ()):
+        for name, perplexity in epoch.items():
+            if name != "epoch":
+                curves.setdefault(name, []).append(perplexity)
+    return curves

@@ -8,9 +8,10 @@ occurred by their last word. Class-based models have a uniform component.
 """
 
 import dataclasses
+import hashlib
+import json
 import os
 import textwrap
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,9 @@ from keras_nplm.experiments.claims import TABLE as CLAIMS_TABLE
 from keras_nplm.experiments.claims import judge_claims, measure_similar_words
 from keras_nplm.experiments.log_probs import load_log_probs, measure_mixture
 from keras_nplm.experiments.rows import Row, is_made, read_row
+from keras_nplm.experiments.seeds import add_seeds, list_rows, read_made
 from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import Column, Table, format_code, format_seconds, split_columns
+from keras_nplm.experiments.tables import Column, Table, format_code, format_mean, format_seconds
 from keras_nplm.io.files import read_json, replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
@@ -56,6 +58,11 @@ PAPER_ROWS = (
     Row(
         "brown-no-held-out", "n=5, h=100, m=60, no direct", "train --config brown --held-out-mass 0"
     ),
+    Row(
+        "brown-random-features",
+        "the same, C fixed at random",
+        "train --config brown --held-out-mass 0 --freeze-embedding",
+    ),
     Row("mlp1-paper", "MLP1, the paper's optimiser", "train --config mlp1-paper", (284, 268)),
     Row(
         "mlp1-paper-no-direct",
@@ -85,6 +92,7 @@ PAPER_ROWS = (
         for (c, n), paper in _CLASS_BASED.items()
     ),
 )
+SEEDS = (add_seeds(PAPER_ROWS[0], 3),)  # of MLP1
 VECTORS_ROW = "brown-no-held-out"  # the network whose word vectors are reported
 QUERIES = (  # words whose nearest neighbours are reported
     "she him three Monday London father could said went green small because during years States"
@@ -103,7 +111,8 @@ _MLP1_HIDDEN_UNITS = 50  # h
 _BESIDE: list[Column] = [
     ("paper: validation", "paper.0", ""),
     ("test", "paper.1", ""),
-    *split_columns(header="ours: "),
+    ("ours: validation", "validation", format_mean),
+    ("test", "test", format_mean),
 ]
 
 
@@ -111,9 +120,17 @@ def _format_neighbours(pairs: list) -> str:
     return ", ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in pairs)
 
 
-def _format_weights(row: dict) -> str:
+def _describe_making(row: dict) -> str:
+    """Return the command of a row, or the weights of a mixture."""
+    if "command" in row:
+        return format_code(row["command"])
     pairs = zip(row["weights"], row["components"], strict=True)
     return ", ".join(f"{weight:.3f} {component}" for weight, component in pairs)
+
+
+def _is_on_page(row: dict) -> bool:
+    """Return whether a row is one of the paper, or stands beside it."""
+    return "command" in row or row["paper"] is not None
 
 
 def _compute_share(row: dict) -> float:
@@ -125,12 +142,7 @@ _ROW: list[Column] = [
     *_BESIDE,
     ("epochs", "epochs", ""),
     ("CPU seconds", "cpu_seconds", format_seconds),
-    ("command", "command", format_code),
-]
-_MIXTURE: list[Column] = [
-    ("mixture", "title", ""),
-    *_BESIDE,
-    ("weights", _format_weights, ""),
+    ("command, or weights of a mixture", _describe_making, ""),
 ]
 _WORDS: list[Column] = [
     ("word", "word", ""),
@@ -145,13 +157,7 @@ _PARAMETERS: list[Column] = [
     ("parameters of a network with the sizes of MLP1", "network", ","),
 ]
 TABLES = (
-    Table("rows", _ROW, "Perplexity on Brown"),
-    Table(
-        "mixtures",
-        _MIXTURE,
-        "Mixtures, weights fixed or fitted on validation",
-        itemgetter("paper"),
-    ),
+    Table("rows", _ROW, on_page=_is_on_page, more=["seeds", "mixtures"]),
     CLAIMS_TABLE,
     Table(
         "nearest",
@@ -181,7 +187,7 @@ def _measure(directory: Path) -> dict:
         figures = read_row(row, directory)
         figures["paper"] = row.paper
         rows.append(figures)
-    report: dict[str, Any] = {"rows": rows}
+    report: dict[str, Any] = {"rows": rows, "seeds": read_made(SEEDS, directory)}
     if made:
         report["mixtures"] = _measure_mixtures(made, directory)
         encoded = EncodedCorpus.load(directory / "rows" / names[0] / "corpus")
@@ -198,7 +204,7 @@ def _measure(directory: Path) -> dict:
     return report
 
 
-STUDY = Study(__doc__, TABLES, PAPER_ROWS, _measure)
+STUDY = Study(__doc__, TABLES, list_rows(PAPER_ROWS, SEEDS), _measure)
 
 
 def _measure_mixtures(made: list[Row], directory: Path) -> list[dict]:
@@ -268,14 +274,19 @@ def _read_curves(names: list[str], directory: Path) -> list[dict]:
 
 def write_figure(path: str | os.PathLike, report: dict) -> None:
     """Write a picture of the paper's test perplexities beside ours, and of the learning curves with
-    the paper's optimiser.
+    the paper's optimiser. `paper --record` writes that of the README.
 
-    The picture of this checkout, from the recorded figures:
-
-        write_figure("saved_models/measured/paper.png", load_report("paper"))
+    The file says of which figures it is, as the entry `Comment`: see `digest_figures`.
     """
     with replace_file(path) as temporary:
-        draw_figure(report).savefig(temporary, dpi=120)
+        comment = {"Comment": digest_figures(report)}
+        draw_figure(report).savefig(temporary, dpi=120, metadata=comment)
+
+
+def digest_figures(report: dict) -> str:
+    """Return a digest of the figures of a report that the picture shows."""
+    shown = {key: report.get(key) for key in ("rows", "mixtures", "curves")}
+    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
 
 def draw_figure(report: dict) -> "Figure":
@@ -367,6 +378,11 @@ def _write_caption(report: dict) -> list[str]:
         _, paper = row["paper"]
         right += (
             f" Its test perplexity after {row['epochs']} epochs is {row['test']:.0f}; the paper "
-            f"has {paper}. The curves still fall: this training stops early, and has no bar."
+            f"has {paper}. "
         )
+        curve = [epoch["mlp1-paper"] for epoch in report["curves"] if "mlp1-paper" in epoch]
+        if curve and curve[-1] == min(curve):
+            right += "The curves still fall: this training stops early, and has no bar."
+        else:
+            right += "This training has no bar."
     return [left, right]

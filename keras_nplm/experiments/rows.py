@@ -1,4 +1,8 @@
-"""Models that a report needs: each row is one model directory, made once by one command."""
+"""Models that a report needs: each row is one model directory, made once by one command.
+
+Below `rows/` of a directory, NAME is the model directory, NAME.log has the messages of its command,
+and NAME.json the origins of the code that made it: one, or several after a resume elsewhere.
+"""
 
 import concurrent.futures
 import dataclasses
@@ -6,14 +10,16 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_nplm.data.worker_pool import count_processes
+from keras_nplm.experiments.origin import Origin, describe_origin
 from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.errors import RunError
-from keras_nplm.io.files import read_json, replace_file
+from keras_nplm.io.files import read_json, replace_file, write_json
 
 _FIGURES = (
     "seconds",
@@ -21,8 +27,9 @@ _FIGURES = (
     "training_cpu_seconds",
     "ngrams_per_second",
     "parameters",
-    "processor",
 )
+# it imports TensorFlow, and rows are made by threads: a second import would see half of it
+_DESCRIBING = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,8 +37,6 @@ class Row:
     """One model of a report.
 
     Its command gets `--corpus brown`, and `--config brown` if it names no configuration.
-
-    In a command `{study}` stands for the directory that has `rows/`.
     """
 
     name: str  # of its directory below `rows/`
@@ -65,7 +70,6 @@ def read_row(row: Row, directory: Path) -> dict:
     figures: dict[str, Any] = {"name": row.name, "title": row.title, "command": row.full_command}
     for split in SPLITS:
         figures[split] = metrics[split]["perplexity"]
-    figures["without_unk"] = {split: metrics[split]["perplexity_without_unk"] for split in SPLITS}
     figures["log_z"] = metrics["test"].get("ln_z", {}).get("mean_absolute")
     for name in _FIGURES:
         if name in metrics:
@@ -78,9 +82,7 @@ def read_row(row: Row, directory: Path) -> dict:
 def make_rows(
     rows: Sequence[Row], directory: Path, jobs: int | None = None, data_dir: str | None = None
 ) -> None:
-    """Make the rows that do not exist yet: `rows/NAME` is the model directory, `rows/NAME.log` has
-    the messages.
-    """
+    """Make the rows that do not exist yet."""
     if jobs is None:
         jobs = min(2, count_processes())
     missing = [row for row in rows if not is_made(row, directory)]
@@ -128,12 +130,38 @@ def is_made(row: Row, directory: Path) -> bool:
     return record.is_file() and record.read_text(encoding="utf-8") == shlex.join(row.arguments)
 
 
+def read_origins(rows: Sequence[Row], directory: Path) -> dict[str, list[Origin]]:
+    """Return the origins of the rows that are made, by path; [] if they are not recorded."""
+    origins = {}
+    for row in rows:
+        if is_made(row, directory):
+            origins[str(directory / "rows" / row.name)] = _read_origins(row, directory)
+    return origins
+
+
+def _read_origins(row: Row, directory: Path) -> list[Origin]:
+    path = directory / "rows" / f"{row.name}.json"
+    return read_json(path)["origins"] if path.exists() else []
+
+
+def _add_origin(row: Row, directory: Path) -> None:
+    """Record that this code begins or resumes a row."""
+    is_begun = (directory / "rows" / row.name).exists()
+    origins = _read_origins(row, directory) if is_begun else []
+    with _DESCRIBING:
+        here = describe_origin()
+    # a run that was begun before origins were recorded stays without one
+    if origins or not is_begun:
+        others = [origin for origin in origins if origin != here]
+        write_json(directory / "rows" / f"{row.name}.json", {"origins": [*others, here]})
+
+
 def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
     """Run the command of a row; return its exit status."""
     model = directory / "rows" / row.name
-    arguments = [argument.replace("{study}", str(directory)) for argument in row.arguments]
-    command = [sys.executable, "-m", "keras_nplm", *arguments, "--output", str(model)]
-    if data_dir and "--corpus" in arguments:
+    _add_origin(row, directory)
+    command = [sys.executable, "-m", "keras_nplm", *row.arguments, "--output", str(model)]
+    if data_dir and "--corpus" in row.arguments:
         command += ["--data-dir", data_dir]
     environment = dict(os.environ)
     environment["TF_NUM_INTRAOP_THREADS"] = str(threads)

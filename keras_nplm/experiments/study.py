@@ -5,8 +5,8 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from keras_nplm.experiments.rows import Row, make_rows, read_row
-from keras_nplm.experiments.tables import Table, join_paragraphs
+from keras_nplm.experiments.rows import Row, make_rows, read_origins, read_row
+from keras_nplm.experiments.tables import Frame, Table, join_paragraphs
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
@@ -27,11 +27,17 @@ class Declaration:
         title, _, text = self.text.partition("\n")
         return title.rstrip("."), text.strip()
 
-    def format(self, report: Mapping, page: bool = False) -> str:
-        """Return the report as Markdown, or of its tables the rows of the page of measured
-        results.
+    def format(self, report: Mapping, frame: Frame | None = None) -> str:
+        """Return the report as Markdown; with a frame of each table, as on the page of measured
+        results. The text of the frame stands before the first table.
         """
-        return join_paragraphs(*(table.format(report, page) for table in self.tables))
+        parts = []
+        for table in self.tables:
+            part = table.format(report, frame)
+            parts.append(part)
+            if part and frame is not None:
+                frame = dataclasses.replace(frame, text="")
+        return join_paragraphs(*parts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +47,6 @@ class Study(Declaration):
     rows: Sequence[Row] = ()  # the models that it needs
     # of the directory of `rows/`; None: the report has all rows, in the first table
     measure: Callable[[Path], dict] | None = None
-    # texts that rows read; of the directory of `rows/` and of that of brown.zip, or None
-    write_texts: Callable[[Path, str | None], None] | None = None
 
     def report(self, directory: Path) -> dict:
         """Measure the models below `rows/` of a directory."""
@@ -76,7 +80,7 @@ def make_study(
     texts: Sequence[str] = (),
 ) -> dict:
     """Make the models of a study that do not exist yet, by default all; write `studies/NAME.json`
-    and `.md`.
+    and `.md`. `origins` of the report are those of the models.
     """
     study = load_study(name, texts)
     path = directory / "studies" / name
@@ -85,10 +89,9 @@ def make_study(
         check_argument("rows", row in names, f"names of {', '.join(names)}", repr(row))
     chosen = [row for row in study.rows if not rows or row.name in rows]
     with lock_directory(directory):
-        if study.write_texts is not None:
-            study.write_texts(directory, data_dir)
         make_rows(chosen, directory, jobs, data_dir)
         report = study.report(directory)
+        report["origins"] = read_origins(study.rows, directory)
         write_json(path.with_suffix(".json"), report)
         path.with_suffix(".md").write_text(study.format(report) + "\n", encoding="utf-8")
         return report

@@ -1,6 +1,7 @@
 """Tables as data: a column names a figure of the rows and how it is written."""
 
 import dataclasses
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,15 @@ format_code = "`{}`".format
 Format = str | Callable[[Any], str]  # a format specification, such as ".1f", or a function
 # header; path of the figure, such as "dynamic.test"; format
 Column = tuple[str, str | Callable[[dict], Any], Format]
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """What stands around a table on the page of measured results."""
+
+    command: str  # above: what makes the table
+    origin: str  # below: where its figures come from
+    text: str = ""  # after the command: what a reader of the table must know
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,21 +35,24 @@ class Table:
     title: str = ""  # its heading, with fields of the report in braces
     # whether the page of measured results has a row; None: it has none
     on_page: Callable[[dict], Any] | None = bool
+    more: Sequence[str] = ()  # further entries of the report, whose rows follow
 
-    def format(self, report: Mapping, page: bool = False) -> str:
-        """Return the table as Markdown, or only the rows of the page; without rows, an empty
-        string.
+    def format(self, report: Mapping, frame: Frame | None = None) -> str:
+        """Return the table as Markdown, in a frame only the rows of the page; without rows, an
+        empty string.
         """
-        rows = report.get(self.key, ())
-        if page:
+        rows = [row for key in (self.key, *self.more) for row in report.get(key, ())]
+        if frame is not None:
             rows = [row for row in rows if self.on_page and self.on_page(row)]
         if not rows:
             return ""
         headers = [header for header, _, _ in self.columns]
+        title = f"### {self.title}".format(**report) if self.title else ""
         table = markdown_table(headers, [self._format_row(row) for row in rows])
-        if not self.title:
-            return table
-        return join_paragraphs(f"### {self.title}".format(**report), table)
+        if frame is None:
+            return join_paragraphs(title, table)
+        above = f"Command: {format_code(frame.command)}. {frame.text}".rstrip()
+        return join_paragraphs(title, above, table, frame.origin)
 
     def _format_row(self, row: dict) -> list[str]:
         if "failure" in row:
@@ -72,7 +85,20 @@ def split_columns(prefix: str = "", header: str = "", form: Format = ".1f") -> l
     return [(header + SPLITS[0], prefix + SPLITS[0], form), (SPLITS[1], prefix + SPLITS[1], form)]
 
 
-def format_seconds(seconds: float) -> str:
+def format_mean(figures: float | Sequence[float]) -> str:
+    """Return a figure; of several the mean, with the least and the greatest in brackets."""
+    if not isinstance(figures, Sequence):
+        return f"{figures:.1f}"
+    mean = f"{statistics.fmean(figures):.1f}"
+    if len(figures) == 1:
+        return mean
+    return f"{mean} ({min(figures):.1f} to {max(figures):.1f})"
+
+
+def format_seconds(seconds: float | Sequence[float]) -> str:
+    """Return seconds; of several seeds the mean."""
+    if isinstance(seconds, Sequence):
+        seconds = statistics.fmean(seconds)
     return f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.1f}"
 
 

@@ -1,7 +1,13 @@
-"""Input and output that every package uses: errors, files, progress bars, tables and the options.
+"""Input and output that every package uses: errors, files and the options.
 
-errors: `InputError` (exit status 2) and `RunError` (1). files, arrays: atomic writes, and checks of
-JSON and NumPy files. text: text files, known by their first bytes. paths, lock: invalid output
-paths, one writer of a directory. remote: `gs://` and `s3://` paths. options: the table of options.
-shapes: sizes that follow from options.
+Read first: errors, `InputError` (exit status 2) and `RunError` (1). fields: an option with its
+type, range, default and help, as a field of a dataclass.
+
+- files, arrays: atomic writes, and checks of JSON and NumPy files. text: text files, known by their
+  first bytes. paths, lock: invalid output paths, one writer of a directory. remote: `gs://` and
+  `s3://` paths.
+- shapes: sizes that follow from options. progress, markdown: bars and tables. extras: optional
+  libraries. processor: its name. forks: processes that must not use TensorFlow.
+
+To add an optional library, name it in `extras.EXTRA_OF` and in setup.py.
 """

@@ -42,10 +42,7 @@ def replace_file(path: str | os.PathLike, keep: Path | None = None) -> Iterator[
     """
     path = Path(path)
     check_output_path(path)
-    if not path.name or (path.exists() and not path.is_file()):
-        raise InputError(
-            f"Cannot write {path}: it is a directory, a device or a pipe. Fix: name a regular file."
-        )
+    check_regular_file(path)
     temporary = path.with_name(f".{path.stem}.{threading.get_native_id()}{path.suffix}")
     try:
         check_locks(path)
@@ -60,6 +57,14 @@ def replace_file(path: str | os.PathLike, keep: Path | None = None) -> Iterator[
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def check_regular_file(path: Path) -> None:
+    """Check that a path can be that of a file: nothing, or a regular file, stands there."""
+    if not path.name or (path.exists() and not path.is_file()):
+        raise InputError(
+            f"Cannot write {path}: it is a directory, a device or a pipe. Fix: name a regular file."
+        )
 
 
 def is_temporary(path: Path) -> bool:

@@ -1,16 +1,17 @@
 """Language models with text in, probabilities and words out.
 
-- `language_model`: `LanguageModel`, a model with its vocabulary and tokenizer: evaluate, score,
-  complete, generate.
-- `codec`: `TextCodec`, text to token ids and back; `word_pieces`: tokens as parts of words.
-- `evaluation`: figures of a text; `scoring`: log-probabilities of sentences; `completion`: next
-  words; `generation`: sampling of text.
-- `scorer`: a word at a time, for decoders; `kenlm` and `ctc`: the interfaces of kenlm and of
-  pyctcdecode.
-- `word_vectors`: nearest neighbours, analogies and a t-SNE map.
-- `new_words` and `new_word_weights`: out-of-vocabulary words added to a trained network;
-  `adaptation`: fine-tuning on a small text.
-- `arpa_models`: a model directory or an ARPA file, opened as a language model; `differences`: the
-  options in which the tokens of two models differ.
-- `directory`: vocabulary, corpus and metrics of a model directory.
+Read first: language_model, `LanguageModel`, a model with its vocabulary and tokenizer; codec,
+`TextCodec`, text to token ids and back. The other modules are functions of a model and a codec.
+
+- evaluation: figures of a text. scoring: log-probabilities of sentences. completion: next words.
+  generation: sampling of text. word_pieces: tokens as parts of words.
+- scorer: a word at a time, for decoders. kenlm, ctc: the interfaces of kenlm and of pyctcdecode.
+- word_vectors: neighbours, analogies and a t-SNE map. new_words, new_word_weights: words added to a
+  trained network. adaptation: fine-tuning on a small text. dynamics: settings of dynamic
+  evaluation. options: those of these commands.
+- directory: a model directory on disk. presets: the model that the package ships. arpa_models: a
+  directory or an ARPA file as a language model. differences: in what the tokens of two models
+  differ. pickling: models for pools of processes.
+
+A new use of a language model is a function here, and a method of `LanguageModel` that calls it.
 """

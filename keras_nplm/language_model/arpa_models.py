@@ -33,12 +33,16 @@ _HEAD = 1 << 20  # bytes in which the header begins; SRILM writes comments befor
 
 
 def open_model(
-    path: str | os.PathLike, *, self_normalised: bool = False, as_arrays: bool = False
+    path: str | os.PathLike,
+    *,
+    self_normalised: bool = False,
+    as_arrays: bool = False,
+    arpa_tokenizer: str | None = None,
 ) -> LanguageModel:
     """Open a model directory as `LanguageModel.load`, or an ARPA file.
 
-    The tokenizer of an ARPA file is white space, and words that it does not list are `<unk>`. It
-    has no corpus. Its spelling model is made of its words.
+    Words that an ARPA file does not list are `<unk>`. It has no corpus. Its spelling model is made
+    of its words. `arpa_tokenizer` is the tokenizer of a file; the default is white space.
 
     Raises:
         InputError: the path is neither, or the directory or the file is damaged.
@@ -48,7 +52,7 @@ def open_model(
         _check_directory(path, found)
         return LanguageModel.load(path, self_normalised=self_normalised, as_arrays=as_arrays)
     check_arpa_file(path)
-    opened = read_arpa_model(found, tokenizer=TOKENIZER)
+    opened = read_arpa_model(found, tokenizer=arpa_tokenizer or TOKENIZER)
     if not self_normalised:
         return opened
     return LanguageModel.of(self_normalise(opened.model), opened.codec)

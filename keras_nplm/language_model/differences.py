@@ -136,14 +136,21 @@ def describe_incomparable(models: Sequence[TokenOptions]) -> list[str]:
     first, *others = models
     reasons = []
     has_other_text = False
+    is_split_at_spaces = False
     for other in others:
         for difference in find_differences(first, other):
             one, two = difference.values
             reasons.append(f"{one} ({first.name}), {two} ({other.name})")
             has_other_text |= difference.of == "normalisation"
+            is_split_at_spaces |= difference.of == "tokenizer" and _is_file_of_words(first, other)
     if not reasons:
         return []
     sentences = [f"Perplexities and tokens are not comparable: {'; '.join(reasons)}."]
+    if is_split_at_spaces:
+        sentences.append(
+            "For an ARPA file the text is split at white space. If the file was made of text that "
+            "was split like that of the other model, add `--tokenizer words`."
+        )
     if len({predicts_end(model.boundary) for model in models}) > 1:
         sentences.append("With --boundary stream, bits per character leave out the ends of lines.")
     if has_other_text:
@@ -152,6 +159,12 @@ def describe_incomparable(models: Sequence[TokenOptions]) -> list[str]:
             "normalised text."
         )
     return sentences
+
+
+def _is_file_of_words(*models: TokenOptions) -> bool:
+    """Return whether one of two models is a file, whose words may be those of the other."""
+    kinds = {model.tokenizer.kind for model in models}
+    return kinds == {"words", "whitespace"} and any(not model.config for model in models)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,11 +1,15 @@
 """Language models over word ids: every class answers `log_prob` and `next_log_probs`.
 
-- `base`: `NextWordModel`, what every model is and brings: parts, files, figures.
-- `networks/`: the networks; `ngrams/`: count-based models; `dynamic/`: models that learn as they
-  read.
-- `mixture`, `caches`, `shortlist`, `hybrid` and `jackknife`: models that combine or adapt others.
-- `evaluation`: the pass over a text; `collectors`: what it measures.
-- `model_files`: save and load any of them; `adaptation`: fine-tuning; `spelling`: unknown words.
+Read first: base, `NextWordModel`, what every model is and brings: parts, files, figures;
+evaluation, the pass over a text; collectors, what it measures.
 
-All but `networks`, `jackknife`, `adaptation` and `dynamic.network` import no Keras.
+- networks: the networks. ngrams: count-based models. dynamic: models that learn as they read.
+- mixture, caches, shortlist, hybrid and jackknife: models that combine or adapt others.
+- model_files: save and load any of them. adaptation: fine-tuning. spelling: unknown words.
+  text_figures: bits per character and perplexity per word.
+
+A model of your own extends `NextWordModel`; then it is evaluated and mixed. It is saved if it names
+its files, and served if a graph is registered: see `keras_nplm.serving.GraphModel`.
+
+All but networks, jackknife, adaptation and dynamic.network import no Keras.
 """

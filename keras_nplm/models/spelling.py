@@ -42,6 +42,22 @@ class SpellingModel:
     word has, is an escape and then uniformly one of all other Unicode code points. The
     probabilities of all strings sum to 1.
 
+    Args:
+        counts: str to int, words with their counts. `from_vocabulary` learns from the rare words
+            of a vocabulary.
+
+    Raises:
+        InputError: there is no word, or one without characters.
+
+    Example: bits per character for a model that was trained in Python
+
+    >>> from keras_nplm import LanguageModel, Uniform, Vocabulary
+    >>> vocabulary = Vocabulary(["the", "value", "of"])
+    >>> language_model = LanguageModel(Uniform(7), vocabulary, "words")
+    >>> language_model.spelling = SpellingModel.from_vocabulary(vocabulary)
+    >>> language_model.spelling.log_prob(["vale", "zxq"]).round(1).tolist()
+    [-45.9, -46.8]
+
     Reference: Brown et al. (1992), An estimate of an upper bound for the entropy of English.
     """
 

@@ -46,8 +46,8 @@ class TextSize:
         elif spelling_log_prob is None:
             missing = (
                 f"The model has no spelling model ({SPELLING_FILE}) for {counts['unk_tokens']:,} "
-                "<unk>. Fix: train it "
-                "with this version."
+                "<unk>. Fix: train it with `keras-nplm train`, or in Python set "
+                "`language_model.spelling = SpellingModel.from_vocabulary(vocabulary)` and save it."
             )
         return cls(*size, spelling_log_prob, missing, get_tokenizer(tokenizer).steps)
 

@@ -1,15 +1,18 @@
 """Export of language models: SavedModel for TF Serving, LiteRT and ONNX for devices, a web page.
 
-saved_model: a SavedModel version and the server's files. on_device: LiteRT and ONNX files.
-device_graphs: models as graphs of the operations that these have. file_facts: what they say of
-themselves. model_card: README of the export. examples: the inputs of its requests. web_page: the
-page that runs a model in the browser, with the scripts in page/.
-signatures: the served functions, one class each. text: tokenizer and vocabulary in the graph.
-prefixes, word_search: completions in the graph. graph_model: base class of models as TensorFlow
-graphs, and `build_graph`, which chooses the graph by the class of the model. ngram_graphs, graphs:
-the graphs of n-gram models; of networks, mixtures, short-lists and hybrids.
+Read first: graph_model, the base class of models as TensorFlow graphs, and `build_graph`, which
+chooses the graph by the class of the model; signatures, the served functions, one class each.
 
-To serve a class of models of your own, register its graph: see `GraphModel`.
+- saved_model: a SavedModel version and the server's files. model_card: its README. examples: the
+  inputs of its requests. text: tokenizer and vocabulary in the graph. prefixes, word_search:
+  completions in the graph.
+- graphs, ngram_graphs, linear_outputs: the graphs of networks, mixtures, short-lists, hybrids and
+  n-gram models.
+- on_device: LiteRT and ONNX files. device_graphs: graphs of the operations that these have.
+  file_facts: what they say of themselves. web_page, page: the page in the browser, its scripts.
+
+To serve a class of models of your own, register its graph: see `GraphModel`. A function of your own
+is a class in signatures.
 """
 
 from keras_nplm.serving.graph_model import GraphModel, build_graph

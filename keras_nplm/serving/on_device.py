@@ -21,7 +21,7 @@ from keras_nplm.io.errors import (
     summarize_error,
 )
 from keras_nplm.io.extras import import_extra
-from keras_nplm.io.files import replace_file, write_json
+from keras_nplm.io.files import check_regular_file, replace_file, write_json
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
@@ -289,6 +289,7 @@ def _build_module(
         repr(signature),
     )
     check_output_file(target)
+    check_regular_file(target)  # before the conversion, which takes seconds
     written, graph = choose_model(language_model.model, network_alone)
     _check_size(graph)
     return written, DEVICE_FUNCTIONS[signature](graph, language_model.codec)

@@ -22,12 +22,24 @@ def build_model(options: Options, vocabulary_size: int) -> ContextNetwork:
     Weight decay is the optimiser's: see `build_optimizer`.
     """
     check_memory(compute_sizes(options.network, vocabulary_size)["parameters"])
-    return build_network(
+    network = build_network(
         options.network,
         vocabulary_size,
         boundary=options.text.boundary,
         seed=options.training.seed,
     )
+    if options.network.freeze_embedding:
+        _scale_to_unit_variance(network.embed.C)
+    return network
+
+
+def _scale_to_unit_variance(weight: keras.Variable) -> None:
+    """Scale random weights to the variance of usual inputs.
+
+    Learned features grow. Features that stay as small as they begin would slow the layers after
+    them down, beside which a comparison would not be fair.
+    """
+    weight.assign(weight / keras.ops.std(weight))
 
 
 def build_optimizer(options: Options, steps_per_epoch: int) -> keras.optimizers.Optimizer:

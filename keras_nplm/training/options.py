@@ -115,6 +115,9 @@ class NetworkOptions:
     embedding_dim: Annotated[int, Option(least=1)] = 60
     """m, components of a word's feature vector"""
 
+    freeze_embedding: Annotated[bool, Option(advanced=True)] = False
+    """C keeps random vectors, with components of variance 1: the other weights learn alone"""
+
     hidden: Annotated[Literal["none", "tanh", "deep"], Option(advanced=True)] = "deep"
     """hidden layer: none, with direct connections; the paper's tanh layer; deep: residual blocks"""
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Parameters, and multiplications for one n-gram: of its exact probability, and of its loss.
+    """Trained parameters, and multiplications for one n-gram: of its probability, and of its loss.
 
     Matrix products count one multiplication per weight; all else counts nothing.
     """
@@ -81,6 +81,7 @@ class Concatenated:
             "embedding_dim": options.embedding_dim,
             "word_dropout": options.word_dropout,
             "dropout": options.embedding_dropout,
+            "trainable": not options.freeze_embedding,
             "name": "embed",
             "dtype": options.dtype,
         }
@@ -452,7 +453,7 @@ def count_network(options: NetworkOptions, vocabulary_size: int) -> Cost:
     width = hidden.width(options, x_width)
     outputs = head.count_outputs(options, vocabulary_size)
     scored = OBJECTIVES[options.objective].count_scored(options, outputs)
-    cost = Cost(vocabulary_size * options.embedding_dim)
+    cost = Cost(0 if options.freeze_embedding else vocabulary_size * options.embedding_dim)
     cost += CONTEXTS[options.context].count(options)
     cost += hidden.count(options, x_width)
     cost += head.count(options, vocabulary_size, width, scored)

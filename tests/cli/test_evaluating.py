@@ -55,6 +55,24 @@ def test_an_arpa_file_is_evaluated_and_scored_like_its_model(run):
     assert run("score words.arpa.gz new.txt") == run("score words new.txt")
 
 
+def test_an_arpa_file_has_the_tokenizer_of_its_text(run, models):
+    (models / "marks.txt").write_text("the cat, on the mat.\n", encoding="utf-8")
+    given = " --tokenizer words"
+    arpa = run(f"evaluate words.arpa.gz --text marks.txt{given}")
+    assert arpa[0] == run("evaluate words --text marks.txt")[0]
+    assert arpa[0] != run("evaluate words.arpa.gz --text marks.txt")[0]
+    assert run(f"score words.arpa.gz marks.txt{given}") == run("score words marks.txt")
+    lines = run(f"evaluate words words.arpa.gz --text marks.txt{given}")
+    assert not any("not comparable" in line for line in lines)
+    assert "add `--tokenizer words`" in run("evaluate words words.arpa.gz --text marks.txt")[-1]
+
+
+@pytest.mark.parametrize("command", ["evaluate words", "score words new.txt"])
+def test_a_directory_has_its_own_tokenizer(run, command):
+    (error,) = run(f"{command} --tokenizer words", status=2)
+    assert "`--tokenizer` must be left out with a model directory" in error
+
+
 def test_an_arpa_file_needs_a_text(run):
     (error,) = run("evaluate words.arpa.gz", status=2)
     assert "`--text` must be given with an ARPA file, which holds no text of its own" in error

@@ -1,10 +1,14 @@
 """The paper's claims are judged by the rows of a report."""
 
+import json
+import shlex
+
 import numpy as np
 import pytest
 
 from keras_nplm import LanguageModel, Vocabulary
-from keras_nplm.experiments.claims import judge_claims, measure_similar_words
+from keras_nplm.cli.main import main
+from keras_nplm.experiments.claims import SIZE_COMMAND, judge_claims, measure_similar_words
 from keras_nplm.models.base import NextWordModel
 
 
@@ -46,16 +50,42 @@ def test_the_best_ngram_model_is_chosen_on_validation():
     assert judged["evidence"] == "10%: 100 against 110 (kneser-ney-5)"
 
 
+def judge_curves(direct: list[float], without: list[float]) -> dict:
+    names = ("mlp1-paper", "mlp1-paper-no-direct")
+    curves = [dict(zip(names, pair, strict=True)) for pair in zip(direct, without, strict=True)]
+    return judge("direct", {"rows": [], "curves": curves})
+
+
 def test_direct_connections_are_faster_and_not_better():
-    without = make_row("mlp1-paper-no-direct", 100, epochs=20)
-    judged = judge("direct", {"rows": [make_row("mlp1-paper", 105, epochs=10), without]})
-    assert judged["holds"] == "yes"
-    judged = judge("direct", {"rows": [make_row("mlp1-paper", 95, epochs=10), without]})
+    judged = judge_curves([120, 105, 106, 107], [130, 115, 103, 104])
+    evidence = "validation 105 after 2 epochs against 3; best 105 against 103"
+    assert (judged["evidence"], judged["holds"]) == (evidence, "yes")
+    judged = judge_curves([120, 100, 101, 102], [130, 115, 103, 104])
     assert judged["holds"] == "no"
 
 
+def test_a_claim_is_open_while_validation_still_improves():
+    judged = judge_curves([120, 105, 106, 107], [130, 115, 103, 102])
+    assert judged["evidence"].endswith("best 105 against 102, still falling")
+    assert judged["holds"] == "open"
+
+
+def test_learned_features_are_compared_with_fixed_random_ones():
+    rows = [make_row("brown-no-held-out", 90), make_row("brown-random-features", 120)]
+    judged = judge("learned features", {"rows": rows})
+    assert (judged["evidence"], judged["holds"]) == ("90 against 120 (-25%)", "yes")
+
+
 def test_the_share_of_the_output_layer_is_that_of_the_paper():
-    assert judge("nearly all of the cost", {"rows": []})["evidence"].startswith("99.7%")
+    judged = judge("nearly all of the cost", {"rows": []})
+    assert judged["evidence"] == f"99.7% by its formula, 99.7% by `{SIZE_COMMAND}`"
+
+
+def test_size_counts_the_example_of_the_cost(capsys):
+    assert main([*shlex.split(SIZE_COMMAND)[1:], "--json"]) == 0
+    counted = json.loads(capsys.readouterr().out)["flops_scoring"] / 2
+    # x has 5 words of 100 components; H, U and W are multiplied with
+    assert counted == 500 * 60 + 17_964 * (60 + 500)
 
 
 class LikesAfter(NextWordModel):

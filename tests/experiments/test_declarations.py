@@ -3,15 +3,22 @@ the page too.
 """
 
 import dataclasses
+import re
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from PIL import Image
 
 from keras_nplm import CONFIGURATIONS, InputError
 from keras_nplm.cli.app import parse
+from keras_nplm.cli.main import main
 from keras_nplm.experiments import records
 from keras_nplm.experiments.benchmark import quality
+from keras_nplm.experiments.paper import digest_figures
 from keras_nplm.experiments.records import REPORTS, format_report, load_report, record_report
 from keras_nplm.experiments.study import BENCHMARKS, STUDIES, load_study
 
@@ -64,12 +71,24 @@ def test_recorded_rows_have_the_declared_commands(name, table):
         assert declared[row["name"]] == row["command"]
 
 
+HERE = {
+    "date": "2026-11-28",
+    "processor": "AMD EPYC",
+    "commit": "0123456789",
+    "code": "c0de",
+    "python": "3.11.7",
+    "tensorflow": "2.21.0",
+    "keras": "3.15.1",
+}
+
+
 @dataclasses.dataclass
 class Checkout:
-    """A copy of the records, and the two pages that are written from them."""
+    """A copy of the records, and what is written from them."""
 
     page: Path
     readme: Path
+    picture: Path
 
     def read(self) -> list[str]:
         return [path.read_text(encoding="utf-8") for path in (self.page, self.readme)]
@@ -79,11 +98,13 @@ class Checkout:
 def checkout(tmp_path, monkeypatch) -> Checkout:
     copy = tmp_path / "records"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
-    made = Checkout(tmp_path / "PAGE.md", tmp_path / "README.md")
+    made = Checkout(tmp_path / "PAGE.md", tmp_path / "README.md", tmp_path / "paper.png")
     made.readme.write_text("# Front\n<!-- results -->\n<!-- end of results -->\n")
     monkeypatch.setattr(records, "DIRECTORY", copy)
     monkeypatch.setattr(records, "PAGE", made.page)
     monkeypatch.setattr(records, "README", made.readme)
+    monkeypatch.setattr(records, "PICTURE", made.picture)
+    monkeypatch.setattr(records, "describe_origin", Mock(return_value=HERE))
     return made
 
 
@@ -95,18 +116,72 @@ def test_the_page_is_what_the_recorded_reports_give_and_short(checkout):
     assert all(f"### `{name}`: " in page for name in BENCHMARKS)
 
 
+def test_each_table_of_the_page_is_between_its_command_and_its_origin():
+    paragraphs = PAGE.read_text(encoding="utf-8").split("\n\n")
+    tables = [place for place, text in enumerate(paragraphs) if text.startswith("|")]
+    assert len(tables) > 10
+    for place in tables:
+        assert paragraphs[place - 1].startswith("Command: `keras-nplm ")
+        assert re.fullmatch(r"Measured: .*, commit .*\.\n?", paragraphs[place + 1])
+
+
+def test_the_commands_of_the_page_parse():
+    page = PAGE.read_text(encoding="utf-8")
+    commands = re.findall(r"^Command: `keras-nplm ([^`]+)`", page, re.MULTILINE)
+    for command in commands:
+        parse(shlex.split(command))
+
+
 def test_an_installed_package_records_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "PAGE", tmp_path / "absent" / "README.md")
     with pytest.raises(InputError, match="needs a checkout"):
-        records.check_can_record()
+        records.check_can_record({})
 
 
 def test_recording_replaces_a_report_and_the_rows_of_both_pages(checkout):
-    report = load_report("configurations")
-    report["models"][0]["test"] = 123.4
-    record_report("configurations", report)
-    for text in checkout.read():
-        assert "| Kneser-Ney, n=5 | 347.3 | 123.4 |" in text
+    report = load_report("paper")
+    row = next(row for row in report["rows"] if row["name"] == "kneser-ney-5")
+    row["test"] = 123.4
+    record_report("paper", {**report, "origins": {"paper/rows/kneser-ney-5": [HERE]}})
+    page, readme = checkout.read()
+    assert "| Kneser-Ney, n=5 | 332 | 321 | 347.3 | 123.4 |" in page
+    assert "| Kneser-Ney, n=5 | 321 | 123.4 |" in readme
+    assert "Measured: 2026-11-28, AMD EPYC, commit 0123456789, python 3.11.7," in page
+    assert "several commits" in readme
+    recorded = load_report("paper")
+    assert "origins" not in recorded
+    with Image.open(checkout.picture) as picture:
+        assert picture.info["Comment"] == digest_figures(recorded)
+
+
+@pytest.mark.parametrize(
+    "origins",
+    [
+        pytest.param([{**HERE, "code": "01d"}], id="other code"),
+        pytest.param([HERE, {**HERE, "processor": "Intel"}], id="resumed elsewhere"),
+        pytest.param([], id="not recorded"),
+    ],
+)
+def test_models_of_other_origins_are_not_recorded(checkout, origins):
+    records.write_page()
+    before = checkout.page.read_bytes()
+    report = {**load_report("modern"), "origins": {"paper/rows/far-1": origins}}
+    with pytest.raises(InputError, match=r"Received: far-1 \(.*Fix: `rm -r paper/rows/far-1`"):
+        record_report("modern", report)
+    assert checkout.page.read_bytes() == before
+    assert not checkout.picture.exists()
+
+
+def test_paper_refuses_other_origins_before_it_trains(checkout, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(subprocess, "run", Mock(side_effect=AssertionError("a command ran")))
+    row = ALL["paper"].rows[0]
+    model = tmp_path / "made" / "rows" / row.name
+    model.mkdir(parents=True)
+    (model / "command.txt").write_text(shlex.join(row.arguments))
+    assert main(["paper", "--record", "--output", str(tmp_path / "made")]) == 2
+    message = capsys.readouterr().err
+    assert "Received: mlp1 (not recorded)" in message
+    assert len(message.strip().splitlines()) == 1
 
 
 def test_recording_a_benchmark_keeps_other_benchmarks(checkout):
@@ -122,9 +197,10 @@ def test_recording_a_benchmark_keeps_other_benchmarks(checkout):
     record_report("benchmark", {"rows": [row], "command": "keras-nplm benchmark scoring"})
     page, _ = checkout.read()
     assert "| new row | 4,321 | 1 to 5,000 | 25% | theirs: 2.00 (1.00 to 4.00) |" in page
-    assert "command `keras-nplm benchmark scoring`" in page
+    assert "Command: `keras-nplm benchmark scoring`" in page
     assert "| self-normalised |" not in page
     assert "| SavedModel, 1 a request |" in page
+    assert page.count("commit 0123456789") == 1
 
 
 def test_the_readme_has_the_results_that_were_measured(checkout):
@@ -134,13 +210,10 @@ def test_the_readme_has_the_results_that_were_measured(checkout):
     absent = {"benchmark": "quality", "name": "PyTorch LSTM", "failure": "torch not installed"}
     record_report("benchmark", {"rows": [ours, absent]})
     _, readme = checkout.read()
-    static = f"| {ours['validation']:.1f} | {ours['test']:.1f} |"
-    dynamic = f"| {ours['dynamic']['validation']:.1f} | {ours['dynamic']['test']:.1f} |"
-    seconds = f"{ours['cpu_seconds']:,.0f}"
-    assert f"{static} {seconds} |" in readme
-    assert (
-        f"dynamic: it learns as it reads {dynamic} {seconds} + about 900 of tuning and reading |"
-        in readme
-    )
+    minutes = f"{ours['cpu_seconds'] / 60:.1f}"
+    assert f"| the same with a pointer to 240 words |  | {ours['test']:.1f} | {minutes} |" in readme
+    dynamic = f"| the same, dynamic |  | {ours['dynamic']['test']:.1f} | {minutes} + 15 |"
+    assert dynamic in readme
     assert "PyTorch" not in readme
     assert "| three pointers" in readme
+    assert "[measured results](saved_models/measured/README.md)" in readme

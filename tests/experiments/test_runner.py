@@ -2,8 +2,11 @@
 reported.
 """
 
+import contextlib
 import dataclasses
 import json
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from unittest.mock import Mock
@@ -13,11 +16,13 @@ import pytest
 
 from keras_nplm import LanguageModel, Options, TextOptions, Vocabulary, open_corpus, train
 from keras_nplm.cli.main import main
-from keras_nplm.experiments import log_probs, paper
-from keras_nplm.experiments.rows import Row, is_made, make_rows
+from keras_nplm.experiments import log_probs, paper, rows
+from keras_nplm.experiments.rows import Row, is_made, make_rows, read_origins
+from keras_nplm.experiments.seeds import add_seeds, list_rows, read_made
 from keras_nplm.experiments.studies import dynamic, tokenization
 from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.errors import RunError
+from keras_nplm.io.files import write_json
 from keras_nplm.language_model.dynamics import save_dynamics
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics
 from keras_nplm.training.estimate import estimate
@@ -44,6 +49,7 @@ def commands(monkeypatch) -> list[list[str]]:
         return subprocess.CompletedProcess(command, int(failed))
 
     monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(rows, "describe_origin", Mock(return_value={"code": "here"}))
     return received
 
 
@@ -63,6 +69,63 @@ def test_a_row_is_made_again_if_its_command_has_changed(commands, tmp_path):
     make_rows([changed, SECOND], tmp_path)
     assert len(commands) == 3
     assert is_made(changed, tmp_path)
+
+
+def make_by(code: str, row: Row, directory: Path, monkeypatch) -> None:
+    """Make a row by some code, which may fail."""
+    monkeypatch.setattr(rows, "describe_origin", Mock(return_value={"code": code}))
+    with contextlib.suppress(RunError):
+        make_rows([row], directory)
+
+
+def test_a_row_has_the_origins_of_the_code_that_made_it(commands, tmp_path, monkeypatch):
+    interrupted = dataclasses.replace(BROKEN, name="first")
+    model = tmp_path / "rows" / "first"
+    make_by("one", interrupted, tmp_path, monkeypatch)
+    model.mkdir()
+    make_by("two", FIRST, tmp_path, monkeypatch)
+    make_by("unused", FIRST, tmp_path, monkeypatch)
+    assert read_origins([FIRST, SECOND], tmp_path) == {
+        str(model): [{"code": "one"}, {"code": "two"}]
+    }
+    shutil.rmtree(model)
+    make_by("three", FIRST, tmp_path, monkeypatch)
+    assert read_origins([FIRST], tmp_path) == {str(model): [{"code": "three"}]}
+
+
+def test_a_row_that_was_begun_without_an_origin_has_none(commands, tmp_path, monkeypatch):
+    model = tmp_path / "rows" / "first"
+    model.mkdir(parents=True)
+    make_by("one", FIRST, tmp_path, monkeypatch)
+    assert read_origins([FIRST], tmp_path) == {str(model): []}
+
+
+def write_figures(row: Row, directory: Path, test: float) -> None:
+    """Write what a finished row has."""
+    model = directory / "rows" / row.name
+    model.mkdir(parents=True)
+    (model / "command.txt").write_text(shlex.join(row.arguments))
+    split = {"perplexity": test}
+    metrics = {"validation": split, "test": split, "history": [{}], "parameters": 7}
+    write_json(model / "metrics.json", {**metrics, "cpu_seconds": 9, "training_cpu_seconds": 8})
+
+
+def test_seeds_are_a_row_once_all_are_made(tmp_path):
+    first = Row("mlp1", "MLP1", "train --config mlp1")
+    seeds = add_seeds(first, 3)
+    assert [row.name for row in list_rows([first], [seeds])] == [
+        "mlp1",
+        "mlp1-seed-2",
+        "mlp1-seed-3",
+    ]
+    assert seeds.rows[2].command == "train --config mlp1 --seed 3"
+    write_figures(seeds.rows[0], tmp_path, 260)
+    write_figures(seeds.rows[1], tmp_path, 250)
+    assert read_made([seeds], tmp_path) == []
+    write_figures(seeds.rows[2], tmp_path, 255)
+    report = {"rows": [], "seeds": read_made([seeds], tmp_path), "mixtures": []}
+    mean = "255.0 (250.0 to 260.0)"
+    assert f"| MLP1 (3 seeds) |  |  | {mean} | {mean} |  | 9.0 |" in paper.STUDY.format(report)
 
 
 def test_a_failed_row_is_named_and_others_are_kept(commands, tmp_path):
@@ -106,7 +169,7 @@ def text(tmp_path_factory) -> str:
 
 @pytest.mark.long
 def test_table_1_is_made_and_reported(tmp_path, text, monkeypatch, capsys):
-    rows = (
+    made = (
         Row(
             "mlp1",
             "MLP1",
@@ -116,8 +179,8 @@ def test_table_1_is_made_and_reported(tmp_path, text, monkeypatch, capsys):
         ),
         Row("trigram", "trigram", f"ngram --boundary stream --train {text} --order 3"),
     )
-    monkeypatch.setattr(paper, "PAPER_ROWS", rows)
-    monkeypatch.setattr(paper, "STUDY", dataclasses.replace(paper.STUDY, rows=rows))
+    monkeypatch.setattr(paper, "PAPER_ROWS", made)
+    monkeypatch.setattr(paper, "STUDY", dataclasses.replace(paper.STUDY, rows=made))
     monkeypatch.setattr(paper, "VECTORS_ROW", "mlp1")
     monkeypatch.setattr(paper, "QUERIES", ("b", "zyzzyva"))
     assert main(["paper", "--output", str(tmp_path), "--json"]) == 0
@@ -140,22 +203,25 @@ def test_table_1_is_made_and_reported(tmp_path, text, monkeypatch, capsys):
 @pytest.mark.long
 def test_the_study_dynamic_has_the_figures_of_the_models(tmp_path, text):
     corpus = open_corpus(train=[text])
-    rows = tmp_path / "rows"
+    models = tmp_path / "rows"
     small = Options.of(
         order=3, embedding_dim=4, hidden_units=4, epochs=1, batch_size=128, min_count=1
     )
-    for seed, row in enumerate(dynamic.NETWORKS):
-        train(small.replace(seed=seed, boundary="stream"), corpus, rows / row.name)
+    first, *others = (models / row.name for row in dynamic.NETWORKS)
+    for seed, directory in enumerate((first, others[0])):
+        train(small.replace(seed=seed, boundary="stream"), corpus, directory)
     stream = TextOptions(boundary="stream", min_count=1)
     options = dict(text=stream, order=3)
-    estimate("kneser-ney", corpus, rows / "kneser-ney-5", **options)
-    estimate("class-based", corpus, rows / "class-500-3", num_classes=5, **options)
+    estimate("kneser-ney", corpus, models / "kneser-ney-5", **options)
+    estimate("class-based", corpus, models / "class-500-3", num_classes=5, **options)
     tuned = TunedDynamics(DynamicSettings(chunk=8, rate=0.5), None, 2.0, 1.0, 10, 3)
-    save_dynamics(rows / dynamic.NETWORKS[0].name, tuned)
+    shutil.copytree(others[0], others[1])  # the study tunes this one
+    for directory in (first, others[0]):
+        save_dynamics(directory, tuned)
     report = json.loads(json.dumps(dynamic.STUDY.report(tmp_path)))
     by_title = {row["title"]: row for row in report["mixtures"]}
-    first = LanguageModel.load(rows / dynamic.NETWORKS[0].name)
-    assert by_title["one network"]["test"] == pytest.approx(first.evaluate("test")["perplexity"])
-    reading = first.evaluate("test", dynamic=True)["dynamic"]["perplexity"]
+    network = LanguageModel.load(first)
+    assert by_title["one network"]["test"] == pytest.approx(network.evaluate("test")["perplexity"])
+    reading = network.evaluate("test", dynamic=True)["dynamic"]["perplexity"]
     assert by_title["one network, dynamic"]["test"] == pytest.approx(reading)
     assert "### Dynamic evaluation: chunks of 8, rate 0.5, rule sgd" in dynamic.STUDY.format(report)

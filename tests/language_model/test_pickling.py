@@ -356,27 +356,37 @@ def test_a_worker_reads_a_model_once_for_many_tasks(monkeypatch):
     assert len(pickling._kept) <= 4
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_pools_of_new_processes_score_as_this_one(method, arpa, tmp_path):
-    build("network").save(tmp_path / "model")
+def _build_scorers(directory) -> list:
+    build("network").save(directory)
     scorers = [
         build(name).scorer()
         for name in ("kneser-ney", "network", "subwords", "characters", "mixture")
     ]
     scorers += [
         build("short-list").scorer(),
-        LanguageModel.load(tmp_path / "model").scorer(self_normalised=True),
+        LanguageModel.load(directory).scorer(self_normalised=True),
     ]
+    return scorers
+
+
+@pytest.mark.long
+def test_a_pool_by_spawn_scores_as_this_process(arpa, tmp_path):
+    scorers = _build_scorers(tmp_path / "model")
     model = KenlmModel(arpa)
-    context = multiprocessing.get_context(method)
-    with open_pool(method, 2) as pool:
+    texts = ["the cat", "new"]
+    with open_pool("spawn", 2) as pool:
         found = pool.map_async(_score_word, scorers, 1).get(240)
         assert found == pytest.approx([*map(_score_word, scorers)], rel=1e-5)
-        assert pool.map_async(model.score, ["the cat", "new"]).get(60) == [
-            *map(model.score, ["the cat", "new"])
-        ]
+        assert pool.map_async(model.score, texts).get(60) == [*map(model.score, texts)]
+
+
+@pytest.mark.long
+def test_an_executor_by_forkserver_scores_as_this_process(arpa, tmp_path):
+    scorers = _build_scorers(tmp_path / "model")
+    model = KenlmModel(arpa)
+    context = multiprocessing.get_context("forkserver")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as executor:
-        assert executor.submit(model.perplexity, "the cat").result(240) == model.perplexity(
-            "the cat"
-        )
+        found = [executor.submit(_score_word, scorer).result(240) for scorer in scorers]
+        assert found == pytest.approx([*map(_score_word, scorers)], rel=1e-5)
+        perplexity = executor.submit(model.perplexity, "the cat").result(60)
+        assert perplexity == model.perplexity("the cat")

@@ -12,7 +12,7 @@ from keras_nplm import LanguageModel, Uniform, Vocabulary, estimate, mix, open_c
 from keras_nplm.cli.main import main
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers.registry import get_tokenizer
-from keras_nplm.models.spelling import SPELLING_FILE
+from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 from keras_nplm.training.options import TextOptions
 
 LINES = [
@@ -125,6 +125,16 @@ def test_a_directory_without_spelling_model_says_why(tmp_path, capsys):
     (tmp_path / "unknown.txt").write_text("unseen words")
     assert main(["evaluate", str(tmp_path / "model"), "--text", str(tmp_path / "unknown.txt")]) == 0
     assert "bits per character: none. The model has no spelling model" in capsys.readouterr().out
+
+
+def test_the_advice_for_a_model_without_spelling_model_helps(tmp_path, capsys):
+    vocabulary = Vocabulary(["the"])
+    language_model = LanguageModel(Uniform(5, "sentence"), vocabulary, "words")
+    language_model.spelling = SpellingModel.from_vocabulary(vocabulary)
+    language_model.save(tmp_path / "model")
+    (tmp_path / "unknown.txt").write_text("unseen words")
+    assert main(["evaluate", str(tmp_path / "model"), "--text", str(tmp_path / "unknown.txt")]) == 0
+    assert "bits per character" in capsys.readouterr().out.splitlines()[0]
 
 
 def test_text_without_unknown_words_needs_no_spelling_model():

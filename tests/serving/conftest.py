@@ -58,6 +58,16 @@ def loaded(exported):
 
 
 @pytest.fixture
+def small_beam(monkeypatch):
+    """Words of several tokens are searched with a small beam, in Python and in graphs."""
+
+    def choose_small_beam(top_k: int, vocabulary_size: int) -> tuple[int, int]:
+        return 16, 64
+
+    monkeypatch.setattr("keras_nplm.language_model.completion.choose_beam", choose_small_beam)
+
+
+@pytest.fixture
 def cut_texts(monkeypatch):
     """A function that makes texts, a third with invalid bytes, of which only the end is read
     first.

@@ -96,9 +96,8 @@ def test_served_completions_of_words_are_those_of_python(loaded, language_model)
         pytest.param("bpe", "", NPLM, id="byte-pair subwords"),
     ],
 )
+@pytest.mark.usefixtures("small_beam")
 def test_pieces_complete_words_in_the_served_graph(randomise, monkeypatch, kind, space, network):
-    # a small beam, for speed
-    monkeypatch.setattr("keras_nplm.language_model.completion.choose_beam", choose_small_beam)
     monkeypatch.setattr("keras_nplm.language_model.completion.LONGEST_PREFIX", 6)
     monkeypatch.setattr("keras_nplm.language_model.completion.MOST_PIECES", 8)
     tokenizer = "characters"
@@ -110,7 +109,3 @@ def test_pieces_complete_words_in_the_served_graph(randomise, monkeypatch, kind,
     model = Uniform(size, "sentence") if network is Uniform else randomise(NPLM(size, 3, 5, 8))
     language_model = LanguageModel(model, vocabulary, tokenizer, "sentence")
     _check(ServingModule(language_model, 3).signatures(), language_model, 3)
-
-
-def choose_small_beam(top_k: int, vocabulary_size: int) -> tuple[int, int]:
-    return 16, 64

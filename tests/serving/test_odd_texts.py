@@ -195,6 +195,13 @@ PROMPTS += [
 ]
 
 
+@functools.cache
+def _build_signatures(tokenizer: str) -> dict[str, Callable]:
+    """The signatures of a model whose words are searched with the fixture `small_beam`."""
+    language_model = _build_model(tokenizer, "sentence")
+    return ServingModule(language_model, top_k=3).signatures()
+
+
 def _check_words(served: dict[str, tf.Tensor], predict: Callable) -> None:
     """Compare the probabilities of a signature after each prompt with those of Python."""
     for prompt, probabilities in zip(PROMPTS, served["probabilities"].numpy(), strict=True):
@@ -205,17 +212,15 @@ def _check_words(served: dict[str, tf.Tensor], predict: Callable) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("tokenizer", KINDS)
+@pytest.mark.usefixtures("small_beam")
 def test_next_words_after_odd_prompts_are_those_of_python(tokenizer):
-    language_model = _build_model(tokenizer, "sentence")
-    signatures = ServingModule(language_model, top_k=3).signatures()
-    served = signatures["predict_next"](contexts=tf.constant(PROMPTS))
-    _check_words(served, language_model.next_words)
+    served = _build_signatures(tokenizer)["predict_next"](contexts=tf.constant(PROMPTS))
+    _check_words(served, _build_model(tokenizer, "sentence").next_words)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("tokenizer", KINDS)
+@pytest.mark.usefixtures("small_beam")
 def test_completions_of_odd_prompts_are_those_of_python(tokenizer):
-    language_model = _build_model(tokenizer, "sentence")
-    signatures = ServingModule(language_model, top_k=3).signatures()
-    served = signatures["complete_prefix"](texts=tf.constant(PROMPTS))
-    _check_words(served, language_model.complete_prefix)
+    served = _build_signatures(tokenizer)["complete_prefix"](texts=tf.constant(PROMPTS))
+    _check_words(served, _build_model(tokenizer, "sentence").complete_prefix)

@@ -209,6 +209,7 @@ def _read_constants(path: Path) -> dict:
     return {name: json.loads(value) for name, value in pairs}
 
 
+@pytest.mark.long
 def test_a_page_holds_the_model_the_words_and_the_facts(language_model, tmp_path):
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is needed")
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")

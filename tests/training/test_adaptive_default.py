@@ -192,8 +192,9 @@ def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, inter
 @pytest.mark.long
 @pytest.mark.usefixtures("no_report")
 def test_minutes_choose_options_that_can_be_repeated(
-    tmp_path, short_text, capsys, assert_same_weights
+    tmp_path, short_text, capsys, monkeypatch, assert_same_weights
 ):
+    monkeypatch.setattr(pace, "MEASURED_SECONDS", 0.05)
     command = ["train", "--train", str(short_text), "--output", str(tmp_path / "model")]
     assert main([*command, "--minutes", "0.001"]) == 2
     assert re.search(

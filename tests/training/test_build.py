@@ -40,6 +40,13 @@ def test_weight_decay_of_sgd_is_the_penalty_of_the_paper():
         np.testing.assert_allclose(left.numpy(), right.numpy(), atol=1e-6, err_msg=left.path)
 
 
+def test_random_features_that_stay_have_variance_1():
+    network = build_model(CONFIGURATIONS["brown"].options.replace(freeze_embedding=True), 500)
+    assert float(keras.ops.std(network.embed.C)) == pytest.approx(1)
+    assert [weight.name for weight in network.embed.trainable_weights] == []
+    assert build_model(CONFIGURATIONS["brown"].options, 500).embed.trainable_weights
+
+
 def test_rows_without_a_gradient_decay_with_a_full_softmax_only():
     for objective, expected in (("likelihood", True), ("nce", False)):
         optimizer = build_optimizer(Options.of(objective=objective, weight_decay=0.1), 1)

@@ -113,6 +113,22 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(
 
 
 @pytest.mark.long
+def test_a_run_with_random_features_resumes_to_the_same_weights(
+    tmp_path, short_corpus, options, train_without_report, interrupted_after, assert_same_weights
+):
+    frozen = options.replace(freeze_embedding=True)
+
+    def is_in_the_second_epoch(checkpoint: Checkpoint) -> bool:
+        return checkpoint.position == (1, 25)
+
+    with interrupted_after(Checkpoint, "on_train_batch_end", is_in_the_second_epoch):
+        train_without_report(frozen, short_corpus, tmp_path / "resumed")
+    train_without_report(frozen, short_corpus, tmp_path / "resumed")
+    train_without_report(frozen, short_corpus, tmp_path / "whole")
+    assert_same_weights(tmp_path / "whole", tmp_path / "resumed")
+
+
+@pytest.mark.long
 def test_a_run_without_validation_text_resumes_to_the_same_weights(
     tmp_path, short_text, options, train_without_report, interrupted_after, assert_same_weights
 ):

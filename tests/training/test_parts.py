@@ -69,6 +69,7 @@ def test_parameters_of_all_parts_are_those_of_the_network(options):
         pytest.param(dict(residual_blocks=2), id="two blocks"),
         pytest.param(dict(residual_blocks=0, layer_norm=False), id="no blocks, no norm"),
         pytest.param(dict(tied_output=True), id="tied"),
+        pytest.param(dict(freeze_embedding=True), id="random features"),
         pytest.param(dict(output_rank=7), id="low rank"),
         pytest.param(dict(output_rank=7, direct_connections=True), id="low rank, direct"),
         pytest.param(dict(shortlist_size=30), id="short-list"),

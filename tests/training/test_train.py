@@ -5,9 +5,10 @@ alone.
 import json
 
 import keras
+import numpy as np
 import pytest
 
-from keras_nplm import InputError, evaluate, open_corpus, train
+from keras_nplm import InputError, LanguageModel, evaluate, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.models.spelling import load_spelling
@@ -39,6 +40,22 @@ def test_model_directory_is_complete_and_its_figures_hold(model_directory, small
     assert metrics["validation"]["perplexity"] < 150  # the unigram model: about 270
     assert metrics["parameters"] == build_model(small_options, model.vocabulary_size).count_params()
     assert list((model_directory / "logs").glob("*/events*"))
+
+
+@pytest.mark.usefixtures("no_report")
+def test_random_features_stay_as_they_are(tmp_path, short_corpus, short_options, load_weights):
+    options = short_options.replace(freeze_embedding=True, epochs=1)
+    metrics = train(options, short_corpus, tmp_path / "model")
+    keras.utils.set_random_seed(options.training.seed)
+    encoded = EncodedCorpus.load(tmp_path / "model" / "corpus")
+    untrained = build_model(options, encoded.vocabulary_size)
+    features, *_ = load_weights(tmp_path / "model")
+    np.testing.assert_array_equal(features, untrained.embed.C)
+    assert metrics["parameters"] == untrained.count_params() - features.size
+    assert metrics["test"]["perplexity"] < 20
+    completed = LanguageModel.load(tmp_path / "model", as_arrays=True).next_words("w1", top_k=1)
+    expected = LanguageModel.load(tmp_path / "model").next_words("w1", top_k=1)
+    assert completed[0][1] == pytest.approx(expected[0][1], rel=1e-5)
 
 
 @pytest.mark.long

@@ -69,6 +69,11 @@ def add_steps(tokenizer: str | Tokenizer, steps: Sequence[str]) -> Tokenizer:
     return given.with_steps([*given.steps, *check_lines(steps, "normalise")])
 
 
+def list_word_tokenizers() -> list[str]:
+    """List the kinds of tokens that are words."""
+    return [kind for kind, tokenizer in TOKENIZERS.items() if tokenizer.tokens_are_words]
+
+
 def list_choices() -> dict[str, str]:
     """List the values of `--tokenizer`, each with its meaning."""
     chosen = [kind for kind in TOKENIZERS.values() if kind.flag == "--tokenizer"]

@@ -2,7 +2,7 @@
 
 Contenders run on one core and take turns, so that each round compares them under the same load. A
 rate is the median over the rounds. A ratio is the median of the ratios within the rounds. Each peer
-runs in its own process. `quality` compares perplexities at a budget of training time instead.
+runs in its own process.
 """
 
 import dataclasses
@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_nplm.experiments.benchmark.contenders import Contender, measure_group
+from keras_nplm.experiments.origin import Origin
 from keras_nplm.experiments.study import Declaration
-from keras_nplm.experiments.tables import Column, Table, join_paragraphs
+from keras_nplm.experiments.tables import Column, Frame, Table, join_paragraphs
 from keras_nplm.io.processor import read_processor_name
 
 if TYPE_CHECKING:
@@ -49,11 +50,17 @@ SPEED_COLUMNS: list[Column] = [
 ]
 
 
+def _list_no_origins(settings: Settings) -> dict[str, list[Origin]]:
+    return {}
+
+
 @dataclasses.dataclass(frozen=True)
 class Benchmark(Declaration):
     """A benchmark: `measure` returns its rows, each with `name`, and `failure` or figures."""
 
     measure: Callable[[Settings], list[dict]] = dataclasses.field(kw_only=True)
+    # the origins of the models that are kept between two calls, by path
+    list_origins: Callable[[Settings], dict[str, list[Origin]]] = _list_no_origins
 
 
 def declare_speed(
@@ -80,26 +87,35 @@ def load_benchmark(name: str) -> Benchmark:
 class _Benchmarks(Declaration):
     """The report of several benchmarks."""
 
-    def format(self, report: Mapping, page: bool = False) -> str:
-        """Return the tables of the benchmarks that ran, on the page with the texts of their
-        modules.
-        """
-        parts = []
-        for name in dict.fromkeys(row["benchmark"] for row in report["rows"]):
-            benchmark = load_benchmark(name)
-            title, text = benchmark.split_text()
-            rows = [row for row in report["rows"] if row["benchmark"] == name]
-            table = benchmark.format({"rows": rows})
-            parts.append(join_paragraphs(f"### `{name}`: {title}", text if page else "", table))
-        return join_paragraphs(*parts)
+    def format(self, report: Mapping, frame: Frame | None = None) -> str:
+        """Return the tables of the benchmarks that ran."""
+        names = dict.fromkeys(row["benchmark"] for row in report["rows"])
+        return join_paragraphs(*(self.format_one(name, report, frame) for name in names))
+
+    def format_one(self, name: str, report: Mapping, frame: Frame | None) -> str:
+        """Return the table of a benchmark, on the page with the text of its module."""
+        benchmark = load_benchmark(name)
+        title, text = benchmark.split_text()
+        rows = [row for row in report["rows"] if row["benchmark"] == name]
+        if frame is not None:
+            frame = dataclasses.replace(frame, text=text)
+        return join_paragraphs(f"### `{name}`: {title}", benchmark.format({"rows": rows}, frame))
 
 
 ALL = _Benchmarks(__doc__)
 
 
+def list_origins(names: Sequence[str], settings: Settings) -> dict[str, list[Origin]]:
+    """Return the origins of the models of benchmarks that are made, by path."""
+    origins = {}
+    for name in names:
+        origins.update(load_benchmark(name).list_origins(settings))
+    return origins
+
+
 def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
-    """Return the rows of benchmarks, each with `benchmark`, `name`, and `failure` or figures; and
-    the machine.
+    """Return the rows of benchmarks, each with `benchmark`, `name`, and `failure` or figures; the
+    machine; and the origins of kept models.
     """
     import tensorflow as tf
 
@@ -112,4 +128,5 @@ def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
         "rounds": settings.rounds,
         "cpu": read_processor_name(),
         "tensorflow": tf.__version__,
+        "origins": list_origins(names, settings),
     }

@@ -1,9 +1,9 @@
 """Speed and peak memory of Kneser-Ney estimation of order 5.
 
-The text is that of `--corpus` or `--train`, with spaces between its words. `ngram` counts the
-vocabulary, encodes the text, estimates the model with its counts sorted on disk, and evaluates it.
-The peer is KenLM's `lmplz` (on the PATH; the source distribution of the Python package kenlm has
-it) with the same text, in 1 GB; like `ngram` it writes binary files. Each command runs on one core.
+The text is the training text of `--corpus` or `--train`, with spaces between its words. `ngram
+--all` counts the vocabulary, encodes the text, and estimates the model with its counts sorted on
+disk. The peer is KenLM's `lmplz` (on the PATH; the source distribution of the Python package kenlm
+has it) with the same text, in 1 GB; like `ngram` it writes binary files.
 """
 
 import sys
@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from keras_nplm.data.corpus import SPLITS
 from keras_nplm.experiments.benchmark import Benchmark, Settings, format_ratios
 from keras_nplm.experiments.benchmark.contenders import (
     Contender,
@@ -24,7 +23,7 @@ from keras_nplm.experiments.tables import Column, Table
 _BUILD = f"{build_command.__module__}:build_command"
 _NGRAM = (
     "ngram --order=5 --min-count=1 --method=kneser-ney --output={results}/model "
-    "--tokenizer=whitespace"
+    "--tokenizer=whitespace --all"
 )
 _LMPLZ = (
     "lmplz --order=5 --memory=1G --temp_prefix={results}/ --discount_fallback "
@@ -47,22 +46,18 @@ COLUMNS: list[Column] = [
 
 def measure(settings: Settings) -> list[dict]:
     with tempfile.TemporaryDirectory() as directory:
-        tokens = {}
-        flags = []
-        for split in SPLITS:
-            path = Path(directory, f"{split}.txt")
-            tokens[split] = _write_text(path, settings.corpus.sentences(split))
-            flags.append(f"--{split}={path}")
+        text = Path(directory, "train.txt")
+        tokens = _write_text(text, settings.corpus.sentences("train"))
         package = {
             "name": "ngram",
-            "words": [sys.executable, "-m", "keras_nplm", *_NGRAM.split(), *flags],
-            "tokens": tokens["train"],
+            "words": [sys.executable, "-m", "keras_nplm", *_NGRAM.split(), f"--train={text}"],
+            "tokens": tokens,
             "directory": directory,
         }
         peer = {
             "name": "lmplz",
-            "words": [*_LMPLZ.split(), f"--text={directory}/train.txt"],
-            "tokens": tokens["train"],
+            "words": [*_LMPLZ.split(), f"--text={text}"],
+            "tokens": tokens,
             "directory": directory,
         }
         group: list[Contender] = [
@@ -71,7 +66,7 @@ def measure(settings: Settings) -> list[dict]:
         ]
         rows = measure_group(group, settings.rounds, warm_up=0)
     for row in rows:
-        row["name"] = f"{row['name']}, {tokens['train']:,} tokens"
+        row["name"] = f"{row['name']}, {tokens:,} tokens"
     return rows
 
 

@@ -4,8 +4,7 @@ All models train on the same tokens of Brown with the same vocabulary, on one co
 `held_out_mass`. The peers train for the seconds of `--seconds`, ours for their epochs. Seconds do
 not include validation. The cache is the continuous cache of the last 2,000 words. Its flatness and
 weight, and the settings of dynamic evaluation, are found for all models by the same search on
-validation. A ratio of 1.35 says that the test perplexity is 35% higher than that of the pointer
-above; compare their seconds, too. Finished models are kept, and the same command resumes.
+validation. Ratios are of test perplexities to that of the pointer above: compare seconds, too.
 """
 
 import functools
@@ -25,7 +24,8 @@ from keras_nplm.experiments.log_probs import (
     load_or_tune_dynamics,
     measure_mixture,
 )
-from keras_nplm.experiments.rows import Row, make_rows, read_row
+from keras_nplm.experiments.origin import Origin, describe_origin
+from keras_nplm.experiments.rows import Row, make_rows, read_origins, read_row
 from keras_nplm.experiments.tables import Column, Table, split_columns
 from keras_nplm.io.files import read_json, write_json
 from keras_nplm.io.lock import lock_directory
@@ -100,7 +100,6 @@ COLUMNS: list[Column] = [
     ("ratio", "ratio_to_ours.dynamic", ".2f"),
     ("CPU seconds of tuning and reading", "dynamic_cpu_seconds", ",.0f"),
     ("settings", "dynamic_settings", ""),
-    ("processor", "processor", ""),
 ]
 
 
@@ -114,7 +113,7 @@ def measure(settings: Settings) -> list[dict]:
 
 def _measure_budget(seconds: int, directory: Path, data_dir: str | None) -> list[dict]:
     """Return the rows of our models and of the peers for a number of CPU seconds of training."""
-    ours = OURS[max((budget for budget in OURS if budget <= seconds), default=min(OURS))]
+    ours = _choose_ours(seconds)
     make_rows(ours, directory, 1, data_dir)
     (directory / "quality").mkdir(exist_ok=True)
     first, *others = [measure_ours(row, directory) for row in ours]
@@ -131,6 +130,23 @@ def _measure_budget(seconds: int, directory: Path, data_dir: str | None) -> list
     return [first, *others]
 
 
+def _choose_ours(seconds: float) -> list[Row]:
+    return OURS[max((budget for budget in OURS if budget <= seconds), default=min(OURS))]
+
+
+def list_origins(settings: Settings) -> dict[str, list[Origin]]:
+    """Return the origins of our models and of the peers that are made, by path."""
+    origins = {}
+    for seconds in settings.seconds:
+        origins.update(read_origins(_choose_ours(seconds), settings.directory))
+        for model in RECIPES:
+            recipe = choose_recipe(model, seconds)
+            path = _name_result(recipe, settings.directory / "quality")
+            if _is_trained(recipe, path):
+                origins[str(path)] = read_json(path).get("origins", [])
+    return origins
+
+
 def choose_recipe(model: str, seconds: float) -> dict:
     """Return how a peer is trained for a number of CPU seconds."""
     recipe: dict[str, Any] = dict(RECIPES[model])
@@ -143,8 +159,12 @@ def choose_recipe(model: str, seconds: float) -> dict:
 def measure_ours(row: Row, directory: Path) -> dict:
     """Return the figures of one of our models, measured unless they were before."""
     result = directory / "quality" / f"{row.name}.json"
-    if result.exists() and read_json(result)["command"] == row.full_command:
-        return read_json(result)["row"]
+    # a model that is made again has other origins
+    made = {"command": row.full_command, "origins": read_origins([row], directory)}
+    if result.exists():
+        kept = read_json(result)
+        if made.items() <= kept.items():
+            return kept["row"]
     figures = read_row(row, directory)
     cache = _measure_best_cache(row, directory)
     began = time.process_time()
@@ -155,7 +175,6 @@ def measure_ours(row: Row, directory: Path) -> dict:
         "test": figures["test"],
         "parameters": figures.get("parameters", ""),
         "epochs": figures.get("epochs", ""),
-        "processor": figures.get("processor", ""),
         "name": row.title,
         "cpu_seconds": figures["training_cpu_seconds"],
         "cache": cache,
@@ -163,7 +182,7 @@ def measure_ours(row: Row, directory: Path) -> dict:
         "dynamic_settings": str(settings),
         "dynamic_cpu_seconds": round(time.process_time() - began),
     }
-    write_json(result, {"command": row.full_command, "row": measured})
+    write_json(result, {**made, "row": measured})
     return measured
 
 
@@ -188,16 +207,24 @@ def measure_peer(recipe: dict, corpus: Path, directory: Path) -> dict:
     before.
     """
     name = f"PyTorch {recipe['model']}"
-    result = directory / f"{recipe['model']}-{recipe['seconds']:g}.json"
-    is_trained = result.exists() and read_json(result).get("recipe") == recipe
-    if not is_trained:
+    result = _name_result(recipe, directory)
+    if not _is_trained(recipe, result):
         arguments = {"recipe": recipe, "corpus": str(corpus), "result": str(result)}
         print(f"training {name}, {recipe['seconds']:,.0f} CPU seconds", file=sys.stderr)
         peer = Process(name, f"{__package__}.torch_models:build_trainer", arguments, ["torch"])
         (row,) = measure_group([peer], rounds=1, warm_up=0)
         if "failure" in row:
             return row
+        write_json(result, {**read_json(result), "origins": [describe_origin()]})
     return {"name": name, **read_json(result)["row"]}
 
 
-BENCHMARK = Benchmark(__doc__, [Table("rows", COLUMNS)], measure=measure)
+def _name_result(recipe: dict, directory: Path) -> Path:
+    return directory / f"{recipe['model']}-{recipe['seconds']:g}.json"
+
+
+def _is_trained(recipe: dict, result: Path) -> bool:
+    return result.exists() and read_json(result).get("recipe") == recipe
+
+
+BENCHMARK = Benchmark(__doc__, [Table("rows", COLUMNS)], measure=measure, list_origins=list_origins)

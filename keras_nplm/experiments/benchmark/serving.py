@@ -43,7 +43,7 @@ COLUMNS: list[Column] = [
 
 
 def build_groups(
-    settings: Settings, size: int = VOCABULARY_SIZE, batches: tuple[int, ...] = (1, 32, 256)
+    settings: Settings, size: int = VOCABULARY_SIZE, batches: tuple[int, ...] = (1, 256)
 ) -> Iterator[list[Contender]]:
     """Yield a SavedModel, with short contexts and with sentences, beside its matrix products, for
     each number of contexts in a request; then LiteRT and ONNX.

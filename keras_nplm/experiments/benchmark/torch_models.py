@@ -28,7 +28,6 @@ from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.experiments.benchmark.contenders import Contender
 from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.files import write_json
-from keras_nplm.io.processor import read_processor_name
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings, add_static
 from keras_nplm.models.dynamic.tuning import STILL, find_settings
 from keras_nplm.models.dynamic.tuning import TOKENS as TUNING_TOKENS
@@ -445,7 +444,6 @@ def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
             "cpu_seconds": training["cpu_seconds"],
             "epochs": training["tokens"] / len(ids["train"]),
             "dynamic_settings": str(settings),
-            "processor": read_processor_name(),
         }
         write_json(Path(result), {"recipe": recipe, "row": row})
         return len(ids["test"])

@@ -1,9 +1,8 @@
 """N-grams per CPU second of `fit`, by output layer, beside PyTorch.
 
 The network has the paper's sizes and the vocabulary of Brown, and trains on batches of 512. PyTorch
-trains the same network with the full softmax. The share of the peak, the rate of a large matrix
-product, counts the products of a step: of the hidden layer, and of all words, or with a sampled
-output of the target and the k negative samples.
+trains the same network. The share of the peak, the rate of a large matrix product, counts the
+products of a step: of the hidden layer, and of all words or with NCE of the target and k samples.
 """
 
 from collections.abc import Iterator
@@ -18,13 +17,11 @@ def build_groups(settings: Settings) -> Iterator[list[Contender]]:
     yield _build_full_group("full softmax", PAPER.replace(direct_connections=False))
     direct = PAPER.replace(direct_connections=True)
     yield _build_full_group("full softmax, direct connections", direct)
-    sampled = PAPER.replace(objective="sampled")
     adaptive = PAPER.replace(head="adaptive")
     k = PAPER.network.num_sampled
     for size in (17_905, 100_000):
         yield [
             train_network(f"NCE, k={k}, V={size:,}", NCE, 320, size),
-            train_network(f"sampled softmax, k={k}, V={size:,}", sampled, 320, size),
             train_network(f"adaptive softmax, V={size:,}", adaptive, 40, size),
         ]
 

@@ -1,22 +1,37 @@
-"""Recorded reports: the measured results that the package ships, the page that shows them, and the
-README's table.
+"""Recorded reports: the measured results that the package ships, the page that shows them, the
+picture of Table 1, and the README's table.
 
-`--record` of the commands replaces their report here, and writes the page and the table again.
+`--record` of the commands replaces their report here, and writes the page, the table and of `paper`
+the picture again. A report is of one commit and one processor: models of other code or another
+processor are refused. `keras_nplm.experiments.origin` says how they are compared. Each benchmark
+has an origin of its own, as it runs without the others.
 """
 
-import datetime
-import importlib
+import dataclasses
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.experiments import benchmark
+from keras_nplm.experiments import benchmark, paper
+from keras_nplm.experiments.origin import (
+    NOT_RECORDED,
+    Origin,
+    check_is_committed,
+    check_origins,
+    describe_origin,
+    format_origin,
+    merge_origins,
+)
 from keras_nplm.experiments.study import BENCHMARKS, STUDIES, Declaration, load_study
-from keras_nplm.experiments.tables import Column, Table, format_code, join_paragraphs, split_columns
+from keras_nplm.experiments.tables import (
+    Column,
+    Frame,
+    Table,
+    join_paragraphs,
+)
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import read_json, replace_file, write_json
-from keras_nplm.io.processor import read_processor_name
 
 REPORTS = (
     "configurations",
@@ -24,50 +39,51 @@ REPORTS = (
     "paper",
     *(name for name in STUDIES if name != "configurations"),
 )
+_ONLY_IN_NOTEBOOKS = ("modern",)
 DIRECTORY = Path(__file__).parent
-PAGE = DIRECTORY.parents[2] / "saved_models" / "measured" / "README.md"  # in a checkout
+# in a checkout: below saved_models, as models are what it measures; the README links to it
+PAGE = DIRECTORY.parents[2] / "saved_models" / "measured" / "README.md"
+PICTURE = PAGE.with_name("paper.png")  # of the front of the README
 README = DIRECTORY.parents[2] / "README.md"
 _HEADER = """# Measured results
 
-Tables are written by the command below them, from the reports in `keras_nplm/experiments/records`,
-which have more rows (`keras_nplm.experiments.records.load_report`). Perplexities are per token,
-exactly normalised; differences in the fourth digit are rounding. Rates per CPU second depend on the
-processor: compare rows within a table.
+The command above a table writes it, and with `--record` this page. The line below says where its
+figures come from. Perplexities are per token, exactly normalised. Rates per CPU second depend on
+the processor: compare rows within a table. More rows of Table 1 are in
+[notebook 02](../../notebooks/02_bengio_2003.ipynb), changes of the modern networks in
+[notebook 04](../../notebooks/04_modern.ipynb).
 """
 
-_QUALITY = "keras-nplm benchmark quality --seconds 400,3000"
-_STUDY = "keras-nplm study dynamic"
+_LINK = "Commands and all other tables: [measured results](saved_models/measured/README.md)."
+_NCE = "brown-nce-no-held-out"
+_MODERN = "modern-small-held-out-1"
 _SHORT = "modern-pointer, 7 epochs"
 _LONG = "modern-pointer to 1,000 words, wider, 16 epochs"
-_LSTM = "PyTorch LSTM"
 _MIXTURE = "three networks, dynamic, n-grams, classes, caches"
-_READS = ", dynamic: it learns as it reads"
-_CACHE = ", with a continuous cache"
-# of the README: report, table, name or title of the row, part of the row, command if it has none
-RESULTS = {
-    "Kneser-Ney, n=5": ("configurations", "models", "kneser-ney-5"),
-    "the paper's MLP1: n=5, h=50, m=60, direct connections": ("paper", "rows", "mlp1"),
-    "n=5, h=100, m=60, NCE": ("configurations", "models", "brown-nce-no-held-out"),
-    "modern network, NCE": ("modern", "changes", "modern-small-held-out"),
-    "modern network with a pointer to 240 words": ("benchmark", "rows", _SHORT, "", _QUALITY),
-    f"modern network with a pointer to 240 words{_READS}": (
-        "benchmark",
-        "rows",
-        _SHORT,
-        "dynamic",
-        _QUALITY,
-    ),
-    f"the same to 1,000 words, wider{_READS}": ("benchmark", "rows", _LONG, "dynamic", _QUALITY),
-    f"PyTorch LSTM{_CACHE}": ("benchmark", "rows", _LSTM, "cache", _QUALITY),
-    f"PyTorch LSTM{_READS}": ("benchmark", "rows", _LSTM, "dynamic", _QUALITY),
-    "three pointers, n-grams, classes and caches, dynamic": (
-        "dynamic",
-        "mixtures",
-        _MIXTURE,
-        "",
-        _STUDY,
-    ),
-}
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """A row of the README: its title, and the recorded row that has its figures."""
+
+    title: str
+    report: str
+    table: str
+    name: str
+    part: str = ""  # of the recorded row, such as "dynamic"
+
+
+RESULTS = [
+    Result("Kneser-Ney, n=5", "paper", "rows", "kneser-ney-5"),
+    Result("the paper's MLP1, its training tuned", "paper", "rows", "mlp1"),
+    Result("without direct connections, h=100, NCE", "configurations", "models", _NCE),
+    Result("60 words of context, a residual block, NCE", "configurations", "models", _MODERN),
+    Result("the same with a pointer to 240 words", "benchmark", "rows", _SHORT),
+    Result("the same, dynamic", "benchmark", "rows", _SHORT, "dynamic"),
+    Result("pointer to 1,000 words, wider, dynamic", "benchmark", "rows", _LONG, "dynamic"),
+    Result("PyTorch LSTM, dynamic", "benchmark", "rows", "PyTorch LSTM", "dynamic"),
+    Result("three pointers, n-grams, classes, caches, dynamic", "dynamic", "mixtures", _MIXTURE),
+]
 
 
 def load_report(name: str) -> dict:
@@ -76,9 +92,9 @@ def load_report(name: str) -> dict:
     return read_json(DIRECTORY / f"{name}.json")
 
 
-def format_report(name: str, report: Mapping, page: bool = False) -> str:
-    """Return the tables of a report as Markdown, with `page` as on the page of measured results."""
-    return _load_declaration(name).format(report, page=page)
+def format_report(name: str, report: Mapping) -> str:
+    """Return the tables of a report as Markdown."""
+    return _load_declaration(name).format(report)
 
 
 def _load_declaration(name: str) -> Declaration:
@@ -86,93 +102,117 @@ def _load_declaration(name: str) -> Declaration:
 
 
 def record_report(name: str, report: Mapping) -> None:
-    """Store a report with its machine, and write both pages again.
+    """Store a report with its origin, and write the pages again, and of `paper` the picture.
 
     Benchmarks that did not run keep their rows.
+
+    Raises:
+        InputError: its models, `origins`, are of other code or of another processor.
     """
     path = DIRECTORY / f"{name}.json"
     report = dict(report)
-    measured = _describe_machine()
-    if command := report.pop("command", ""):
-        measured["command"] = f"`{command}`"
+    here = describe_origin()
+    origins = report.pop("origins", {})
+    _check_origins(origins, here)
+    command = {"command": report.pop("command", _name_command(name))}
     if name == "benchmark":
         old = read_json(path)
         ran = [row["benchmark"] for row in report["rows"]]
         rows = [*report["rows"], *(row for row in old["rows"] if row["benchmark"] not in ran)]
         report["rows"] = sorted(rows, key=lambda row: BENCHMARKS.index(row["benchmark"]))
-        report["measured"] = {**old["measured"], **dict.fromkeys(ran, measured)}
+        measured = dict(old["measured"])
+        for part in ran:
+            # the other benchmarks have no models of their own
+            models = origins if part == "quality" else {}
+            measured[part] = {**merge_origins(models, here), **command}
+        report["measured"] = {part: measured[part] for part in BENCHMARKS if part in measured}
     else:
-        report["measured"] = {name: measured}
+        report["measured"] = {name: {**merge_origins(origins, here), **command}}
     write_json(path, report)
     write_page()
     write_results()
+    if name == "paper":
+        paper.write_figure(PICTURE, report)
 
 
-def _describe_machine() -> dict[str, str]:
-    """Return the date, the processor and the versions of the libraries."""
-    # a module knows its version, whether the package is tensorflow or tensorflow-cpu
-    tensorflow = importlib.import_module("tensorflow")
-    keras = importlib.import_module("keras")
-    return {
-        "date": datetime.date.today().isoformat(),
-        "processor": read_processor_name(),
-        "tensorflow": tensorflow.__version__,
-        "keras": keras.__version__,
-    }
+def _name_command(name: str) -> str:
+    command = f"study {name}" if name in STUDIES else name
+    return f"keras-nplm {command} --output paper"
 
 
-def check_can_record() -> None:
-    """Refuse to record without the directory of the page: only a checkout has it, an installed
-    package does not.
+def check_can_record(origins: Mapping[str, list[Origin]]) -> None:
+    """Refuse to record models of other origins, before hours of training.
+
+    Only a checkout has the directory of the page, an installed package does not.
     """
     if not PAGE.parent.is_dir():
         raise InputError(
             f"`--record` needs a checkout, which has {PAGE.parent}. Fix: `pip install -e .` there."
         )
+    _check_origins(origins, describe_origin())
+
+
+def _check_origins(origins: Mapping[str, list[Origin]], here: Origin) -> None:
+    check_is_committed(here)
+    check_origins(origins, here)
 
 
 def write_results() -> None:
     """Write the table of results of the README between its marks, from the recorded reports."""
     before, begin, rest = README.read_text(encoding="utf-8").partition("<!-- results -->\n")
     _, end, after = rest.partition("<!-- end of results -->\n")
-    rows = []
-    for title, place in RESULTS.items():
-        row = _find_result(*place)
-        if row:
-            row["title"] = title
-            rows.append(row)
+    rows = [row for result in RESULTS if (row := _find_row(result))]
     table = Table("rows", _RESULT_COLUMNS).format({"rows": rows})
+    text = join_paragraphs(table, f"{_LINK} {_describe_origins()}")
     with replace_file(README) as temporary:
-        temporary.write_text(f"{before}{begin}\n{table}\n\n{end}{after}", encoding="utf-8")
+        temporary.write_text(f"{before}{begin}{text}\n{end}{after}", encoding="utf-8")
 
 
-def _find_result(report: str, table: str, name: str, part: str = "", command: str = "") -> dict:
-    """Return a row of a report, empty if it has no figures; of several seeds the first counts."""
-    rows = read_json(DIRECTORY / f"{report}.json")[table]
-    rows = [row for row in rows if name in (row.get("name"), row.get("title"))]
+def _describe_origins() -> str:
+    """Return date, processor and commit of the rows of the README, once all have the same."""
+    origins = []
+    for report in dict.fromkeys(result.report for result in RESULTS):
+        part = "quality" if report == "benchmark" else report
+        origins.append(read_json(DIRECTORY / f"{report}.json")["measured"][part])
+    facts = []
+    for name in ("date", "processor", "commit"):
+        values = {origin.get(name, NOT_RECORDED) for origin in origins}
+        facts.append(f"{name} {values.pop()}" if len(values) == 1 else f"several {name}s")
+    return f"Measured: {', '.join(facts)}."
+
+
+def _find_row(result: Result) -> dict[str, Any]:
+    """Return the row of a result, empty if it has no figures; of several seeds the first counts."""
+    rows = read_json(DIRECTORY / f"{result.report}.json")[result.table]
+    rows = [row for row in rows if result.name in (row.get("name"), row.get("title"))]
     if not rows or "failure" in rows[0]:
         return {}
-    row: dict[str, Any] = {"command": command}
-    for key, value in rows[0].items():
-        row[key] = value[0] if isinstance(value, list) and value else value
-    row.update(row.get(part, {}))
-    row["part"] = part
+    (recorded, *_) = rows
+    test = recorded[result.part]["test"] if result.part else recorded["test"]
+    row = {"title": result.title, "test": test[0] if isinstance(test, list) else test}
+    if "paper" in recorded:
+        row["paper"] = recorded["paper"][1]
+    if "cpu_seconds" in recorded:
+        row["minutes"] = _format_minutes(recorded["cpu_seconds"])
+        if reading := recorded.get(f"{result.part}_cpu_seconds"):
+            row["minutes"] += f" + {_format_minutes(reading)}"
     return row
 
 
-def _format_seconds(row: Mapping) -> str:
-    spent = f"{row['cpu_seconds']:,.0f}" if "cpu_seconds" in row else ""
-    more = row.get(f"{row['part']}_cpu_seconds")
-    if more:
-        return f"{spent} + about {more:,} of tuning and reading"
-    return spent
+def _format_minutes(seconds: float | list[float]) -> str:
+    if isinstance(seconds, list):
+        seconds = seconds[0]
+    minutes = seconds / 60
+    if minutes < 1:
+        return f"{minutes:.1g}"
+    return f"{minutes:.0f}" if minutes >= 10 else f"{minutes:.1f}"
 
 
 _RESULT_COLUMNS: list[Column] = [
-    ("model", "title", ""),
-    *split_columns(),
-    ("CPU seconds", _format_seconds, ""),
-    ("command", "command", format_code),
+    ("test perplexity on Brown", "title", ""),
+    ("paper", "paper", ".0f"),
+    ("here", "test", ".1f"),
+    ("CPU minutes", "minutes", ""),
 ]
 
 
@@ -180,28 +220,27 @@ def write_page() -> None:
     """Write the page of measured results, from the recorded reports."""
     parts = [_HEADER.rstrip()]
     for name in REPORTS:
+        if name in _ONLY_IN_NOTEBOOKS:
+            continue
         report = read_json(DIRECTORY / f"{name}.json")
-        title, text = _load_declaration(name).split_text()
-        tables = format_report(name, report, page=True)
-        origin = _describe_origin(name, report["measured"])
-        parts += [f"## {title}", text, tables, origin]
+        parts += _format_section(name, report)
     with replace_file(PAGE) as temporary:
         temporary.write_text(_fill_lines(join_paragraphs(*parts)) + "\n", encoding="utf-8")
 
 
-def _describe_origin(name: str, measured: Mapping[str, Mapping]) -> str:
-    """Return the command that writes a report, and the machines that measured its parts."""
+def _format_section(name: str, report: Mapping) -> list[str]:
+    """Return the title of a report, and its tables, each between its command and its origin."""
+    title, text = _load_declaration(name).split_text()
+    parts = [f"## {title}"]
     if name == "benchmark":
-        command = f"benchmark {' '.join(BENCHMARKS)}"
-    elif name in STUDIES:
-        command = f"study {name} --output paper"
-    else:
-        command = f"{name} --output paper"
-    sentences = [f"Written by `keras-nplm {command} --record`. Measured:"]
-    for part, machine in measured.items():
-        facts = ", ".join(f"{key} {value}" for key, value in machine.items())
-        sentences.append(f"`{part}`: {facts}.")
-    return " ".join(sentences)
+        parts.append(text)
+    for part, measured in report["measured"].items():
+        frame = Frame(measured["command"], format_origin(measured), text)
+        if name == "benchmark":
+            parts.append(benchmark.ALL.format_one(part, report, frame))
+        else:
+            parts.append(_load_declaration(name).format(report, frame))
+    return parts
 
 
 def _fill_lines(page: str) -> str:

@@ -76,25 +76,37 @@ def make_ngrams(size):
     return rng.integers(4, size, (32, ORDER)).astype("int32")
 
 
+def train(network, contexts, targets):
+    network.compile("adam")
+    network.fit(contexts, targets, verbose=0)
+    network.log_prob(contexts, targets)
+
+
+def register_gradients(build):
+    """Train a network, which registers its gradients once for all; return their number."""
+    train_and_drop(build(30))
+    registered = count_gradients()
+    keras.backend.clear_session()
+    return registered
+
+
 def train_and_drop(network):
     """Train and read with a network, and return references to what must be freed."""
     ngrams = make_ngrams(network.vocabulary_size)
     contexts = ngrams[:, :-1]
     targets = ngrams[:, -1]
-    network.compile("adam")
-    network.fit(contexts, targets, verbose=0)
-    network.log_prob(contexts, targets)
+    train(network, contexts, targets)
     dynamic = DynamicNPLM(network, DynamicSettings(chunk=8))
     dynamic.log_prob(contexts, targets)
     return refer_to([network, dynamic.network])
 
 
 def use_in_every_way_and_drop(network, directory):
-    """As `train_and_drop`; also adapt, export, predict, and train with a loss."""
+    """Train, read, adapt, export, predict, and train with a loss."""
     ngrams = make_ngrams(network.vocabulary_size)
     contexts = ngrams[:, :-1]
     targets = ngrams[:, -1]
-    references = train_and_drop(network)
+    train(network, contexts, targets)
     squares = measure_mean_squares(network, ngrams, 8)
     dynamic = DynamicNPLM(network, DynamicSettings(rule="rms", chunk=8), squares)
     dynamic.log_prob(contexts, targets)
@@ -105,7 +117,7 @@ def use_in_every_way_and_drop(network, directory):
     network.compile("sgd", loss="sparse_categorical_crossentropy")
     data = (contexts, targets)
     network.fit(*data, validation_data=data, batch_size=16, verbose=0)
-    return references + refer_to([dynamic.network, adapted])
+    return refer_to([network, dynamic.network, adapted])
 
 
 def refer_to(networks):
@@ -127,9 +139,7 @@ def count_gradients() -> int:
 @pytest.mark.long
 @pytest.mark.parametrize("build", [build_nce, build_half, build_energy])
 def test_a_dropped_network_is_freed(build):
-    train_and_drop(build(30))
-    registered = count_gradients()
-    keras.backend.clear_session()
+    registered = register_gradients(build)
     assert_freed(train_and_drop(build(31)))
     assert count_gradients() == registered
 
@@ -137,8 +147,6 @@ def test_a_dropped_network_is_freed(build):
 @pytest.mark.long
 @pytest.mark.parametrize("build", [build_tiles, build_pointer, build_adaptive])
 def test_a_network_used_in_every_way_is_freed(build, tmp_path):
-    use_in_every_way_and_drop(build(30), tmp_path)
-    registered = count_gradients()
-    keras.backend.clear_session()
+    registered = register_gradients(build)
     assert_freed(use_in_every_way_and_drop(build(31), tmp_path))
     assert count_gradients() == registered

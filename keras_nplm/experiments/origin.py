@@ -1,0 +1,149 @@
+"""Where figures come from: date, processor, commit, code, and versions of Python and its libraries.
+
+Figures of one table must be comparable, so a report is recorded from models of one origin. Code is
+compared by its digest, not by its commit: the README, tests, comments, docstrings, exports and
+reports may change while models that took hours stay valid. A change to a statement that makes or
+scores models asks for new ones.
+"""
+
+import ast
+import datetime
+import hashlib
+import importlib
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import keras_nplm
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.processor import read_processor_name
+
+Origin = Mapping[str, str]  # the fields of `describe_origin`
+
+NOT_RECORDED = "not recorded"
+DIRTY = "-dirty"  # ends the name of a commit whose package has changed since
+_PACKAGE = Path(keras_nplm.__file__).parent
+# the packages whose code makes and scores models
+_ROOMS = ("io", "data", "layers", "models", "language_model", "training")
+_RECORDS = "experiments/records"  # which `--record` writes
+_COMPARED = ("code", "processor", "python", "tensorflow", "keras")
+
+
+def describe_origin() -> dict[str, str]:
+    """Return the origin of figures that are measured now, by this code on this processor."""
+    # a module knows its version, whether the package is tensorflow or tensorflow-cpu
+    tensorflow = importlib.import_module("tensorflow")
+    keras = importlib.import_module("keras")
+    return {
+        "date": datetime.date.today().isoformat(),
+        "processor": read_processor_name(),
+        "commit": name_commit(),
+        "code": digest_code(),
+        "python": platform.python_version(),
+        "tensorflow": tensorflow.__version__,
+        "keras": keras.__version__,
+    }
+
+
+def name_commit(package: Path = _PACKAGE) -> str:
+    """Return the commit of a checkout, with `-dirty` if its package has changed since; outside of a
+    checkout the version.
+    """
+    try:
+        _run_git(package, "ls-files", "--error-unmatch", "__init__.py")
+        commit = _run_git(package, "rev-parse", "--short=10", "HEAD").strip()
+        changes = _run_git(package, "status", "--porcelain", "--", ".", f":!{_RECORDS}")
+    except (OSError, subprocess.CalledProcessError):
+        return f"version {keras_nplm.__version__}"
+    return f"{commit}{DIRTY}" if changes else commit
+
+
+def _run_git(directory: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(directory), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def digest_code(package: Path = _PACKAGE) -> str:
+    """Return a digest of the statements that make and score models, without comments and
+    docstrings.
+    """
+    digest = hashlib.sha256()
+    for room in _ROOMS:
+        for path in sorted((package / room).rglob("*.py")):
+            tree = _RemoveTexts().visit(ast.parse(path.read_bytes()))
+            digest.update(f"{path.relative_to(package)}\n{ast.dump(tree)}\n".encode())
+    return digest.hexdigest()[:10]
+
+
+class _RemoveTexts(ast.NodeTransformer):
+    """Remove strings that stand alone as a statement: docstrings, and the help of options."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_text else node
+
+
+def check_origins(origins: Mapping[str, Sequence[Origin]], here: Origin) -> None:
+    """Refuse to record models of other origins than the present one.
+
+    `origins` are by the path of a model, which is removed to make it again: those of the commands
+    that made it, several if it was resumed elsewhere; none if they are not recorded.
+    """
+    differences = {}
+    for path, found in origins.items():
+        reasons = [_describe_difference(origin, here) for origin in found] or [NOT_RECORDED]
+        reasons = [reason for reason in reasons if reason]
+        if reasons:
+            differences[path] = "; ".join(reasons)
+    if not differences:
+        return
+    listed = ", ".join(f"{Path(path).stem} ({reason})" for path, reason in differences.items())
+    raise InputError(
+        "`--record` must have models of one origin, the present code and processor "
+        f"(commit {here['commit']}, {here['processor']}). Received: {listed}. "
+        f"Fix: `rm -r {' '.join(differences)}`, and run the same command again; or run it in a "
+        "checkout of their commit."
+    )
+
+
+def _describe_difference(origin: Origin, here: Origin) -> str:
+    """Return what differs between the origin of a model and the present one, or nothing."""
+    different = [name for name in _COMPARED if origin.get(name) != here[name]]
+    if not different:
+        return ""
+    facts = [f"{name} {origin.get(name, NOT_RECORDED)}" for name in different]
+    return f"commit {origin.get('commit', NOT_RECORDED)}: {', '.join(facts)}"
+
+
+def check_is_committed(here: Origin) -> None:
+    """Refuse to record what no commit has."""
+    if here["commit"].endswith(DIRTY):
+        raise InputError(
+            "`--record` must have a checkout whose package is committed. "
+            f"Received: {here['commit']}. Fix: commit or stash the changes of `git status`."
+        )
+
+
+def merge_origins(origins: Mapping[str, Sequence[Origin]], here: Origin) -> dict[str, str]:
+    """Return the origin of a report whose models have the present one, with their first and last
+    date.
+    """
+    dates = sorted({origin["date"] for found in origins.values() for origin in found})
+    merged = dict(here)
+    if dates:
+        merged["date"] = " to ".join(dict.fromkeys([dates[0], dates[-1]]))
+    return merged
+
+
+def format_origin(origin: Origin) -> str:
+    """Return date, processor, commit and versions as one line."""
+    facts = [
+        origin.get("date", f"date {NOT_RECORDED}"),
+        origin["processor"],
+        f"commit {origin.get('commit', NOT_RECORDED)}",
+    ]
+    for name in ("python", "tensorflow", "keras"):
+        if name in origin:
+            facts.append(f"{name} {origin[name]}")
+    return f"Measured: {', '.join(facts)}."

@@ -1,0 +1,63 @@
+"""Networks that are trained with several random seeds: a row of their means, least and greatest."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_nplm.experiments.rows import Row, is_made, read_row
+from keras_nplm.experiments.tables import SPLITS
+
+_FIGURES = (*SPLITS, "training_cpu_seconds", "cpu_seconds")
+
+
+@dataclasses.dataclass(frozen=True)
+class Seeds:
+    """Rows of one network that differ by their seed."""
+
+    name: str
+    title: str
+    rows: Sequence[Row]
+
+    def is_made(self, directory: Path) -> bool:
+        return all(is_made(row, directory) for row in self.rows)
+
+    def read(self, directory: Path) -> dict[str, Any]:
+        """Return the figures of the rows, lists by seed; the command is that of the first."""
+        figures = [read_row(row, directory) for row in self.rows]
+        line: dict[str, Any] = {"name": self.name, "title": self.title}
+        for key in ("command", "parameters"):
+            line[key] = figures[0][key]
+        for key in _FIGURES:
+            line[key] = [row[key] for row in figures]
+        return line
+
+
+def declare_seeds(name: str, title: str, flags: str, number: int) -> Seeds:
+    """Declare a row NAME-SEED for each seed from 1."""
+    rows = [
+        Row(f"{name}-{seed}", title, f"train --config {flags} --seed {seed}")
+        for seed in range(1, number + 1)
+    ]
+    return Seeds(name, title, rows)
+
+
+def add_seeds(first: Row, number: int) -> Seeds:
+    """Declare a row NAME-seed-SEED for each seed from 2, beside a row of the seed 1."""
+    others = []
+    for seed in range(2, number + 1):
+        command = f"{first.command} --seed {seed}"
+        others.append(Row(f"{first.name}-seed-{seed}", first.title, command))
+    title = f"{first.title} ({number} seeds)"
+    return Seeds(f"{first.name}-seeds", title, [first, *others])
+
+
+def list_rows(rows: Iterable[Row], groups: Iterable[Seeds]) -> list[Row]:
+    """Return rows, and those of groups of seeds, each once."""
+    both = [*rows, *(row for seeds in groups for row in seeds.rows)]
+    return list(dict.fromkeys(both))
+
+
+def read_made(groups: Iterable[Seeds], directory: Path) -> list[dict]:
+    """Return the figures of the networks of which all seeds are made."""
+    return [seeds.read(directory) for seeds in groups if seeds.is_made(directory)]

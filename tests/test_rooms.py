@@ -1,0 +1,54 @@
+"""The page of each package, the docstring of its `__init__`, names the files that it has."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import keras_nplm
+
+ROOT = Path(keras_nplm.__file__).parent
+ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
+
+
+def _list_parts(directory: Path) -> set[str]:
+    """Return the modules and the folders of a package."""
+    modules = {path.stem for path in directory.glob("[a-z]*.py")}
+    folders = {path.name for path in directory.iterdir() if path.is_dir()}
+    return modules | folders - {"__pycache__"}
+
+
+def _read_page(room: str) -> str:
+    tree = ast.parse((ROOT / room / "__init__.py").read_text(encoding="utf-8"))
+    return ast.get_docstring(tree) or ""
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_page_names_every_file(room):
+    assert _list_parts(ROOT / room) - {*re.findall(r"\w+", _read_page(room))} == set()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_page_says_what_to_read_first(room):
+    (first,) = re.findall(r"^Read first: (.*?)\n\n", _read_page(room), re.DOTALL | re.MULTILINE)
+    assert {*re.findall(r"\w+", first)} & _list_parts(ROOT / room)
+
+
+NAMES_OF_THE_OLD_DESIGN = (
+    *("AdaptiveConfiguration", "AdaptiveSoftmax", "FullSoftmax", "HybridSoftmax"),
+    *("--average-every", "--output-layer", "--preset", "held_out_likelihood"),
+    *('from_preset("reference")', "saved_models/reference", "io.options", "cli.flags"),
+)
+
+
+def test_no_text_has_a_name_of_the_old_design():
+    places = [
+        *ROOT.rglob("*.py"),
+        *ROOT.parent.glob("notebooks/*.ipynb"),
+        ROOT.parent / "README.md",
+    ]
+    for path in places:
+        text = path.read_text(encoding="utf-8")
+        found = [name for name in NAMES_OF_THE_OLD_DESIGN if name in text]
+        assert not found, f"{path}: {found}"
