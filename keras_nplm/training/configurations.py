@@ -191,7 +191,7 @@ _NAMED = [
     ),
     NamedConfiguration(
         "modern-pointer",
-        "modern with a pointer to 240 words of context, which it can repeat",
+        "modern with a tied output and a pointer to 240 words, which it can repeat",
         Options(_BROWN, _MODERN_POINTER, _MODERN_POINTER_TRAINING),
     ),
     NamedConfiguration(
