@@ -107,6 +107,8 @@ def _explain_difference(result: dict) -> None:
 
 def _list_header(result: dict) -> list[str]:
     header = ["", "tokens", "perplexity", "bits per character"]
+    if "network" in result:
+        header.append("network alone")
     if "kneser_ney" in result:
         header += [KNESER_NEY, "difference"]
     return header
@@ -121,6 +123,8 @@ def _list_cells(result: dict, split: str) -> list[str]:
         f"{figures['perplexity']:.2f}",
         "none" if bits is None else f"{bits:.3f}",
     ]
+    if "network" in result:
+        cells.append(f"{result['network'][split]:.2f}")
     if "kneser_ney" in result:
         other = result["kneser_ney"][split]
         change = figures["perplexity"] / other - 1

@@ -23,15 +23,16 @@ def test_the_end_of_training_is_one_table(capsys):
             "components": ["nplm", "back-off"],
             "validation": validation,
             "test": FIGURES,
+            "network": {"validation": 45.0, "test": 60.0},
             "kneser_ney": {"validation": 50.0, "test": 40.0},
             "directory": "runs/mine",
         }
     )
     assert capsys.readouterr().out.splitlines() == [
         "weights: 0.7500 network, 0.2500 Kneser-Ney",
-        "            tokens  perplexity  bits per character  Kneser-Ney  difference",
-        "validation     630       40.00               1.500       50.00      -20.0%",
-        "test         6,500       50.00               1.500       40.00      +25.0%",
+        "            tokens  perplexity  bits per character  network alone  Kneser-Ney  difference",
+        "validation     630       40.00               1.500          45.00       50.00      -20.0%",
+        "test         6,500       50.00               1.500          60.00       40.00      +25.0%",
         'the model is in runs/mine; next: keras-nplm complete runs/mine "a context"',
     ]
 
