@@ -15,8 +15,8 @@ ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 def _list_parts(directory: Path) -> set[str]:
     """Return the modules and the folders of a package."""
     modules = {path.stem for path in directory.glob("[a-z]*.py")}
-    folders = {path.name for path in directory.iterdir() if path.is_dir()}
-    return modules | folders - {"__pycache__"}
+    folders = {path.parent.name for path in directory.glob("[a-z]*/*") if path.is_file()}
+    return modules | folders
 
 
 def _read_page(room: str) -> str:

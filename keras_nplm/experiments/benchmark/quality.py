@@ -44,8 +44,8 @@ OURS = {  # by CPU seconds; others are compared with the first
             "modern-pointer-long",
             "modern-pointer to 1,000 words, wider, 16 epochs",
             f"{_POINTER} {_FLAGS} --order 1001 --averages-after 6,12,24,48,96,192"
-            " --embedding-dim 120 --hidden-units 300 --dropout 0.4 --embedding-dropout 0.2"
-            " --epochs 16 --patience 16",
+            " --no-tied-output --embedding-dim 120 --hidden-units 300"
+            " --dropout 0.4 --embedding-dropout 0.2 --epochs 16 --patience 16",
         )
     ],
 }
