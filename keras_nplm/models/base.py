@@ -230,7 +230,6 @@ class Network(NextWordModel):
     reads_log_q: bool
     save: Callable[[Path], None]
     compute_features: Callable[[np.ndarray], np.ndarray]
-    to_arrays: Callable[[], Any]  # `NetworkArrays`
 
     description = "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)"
 

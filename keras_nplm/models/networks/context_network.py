@@ -20,7 +20,6 @@ from keras_nplm.layers.objectives.base import Objective, smooth_unigram
 from keras_nplm.layers.ops import Tensor, collect_variables, list_biases
 from keras_nplm.layers.scores import LinearScores, Scores
 from keras_nplm.layers.segments import Context, are_segments
-from keras_nplm.models.networks.arrays import NetworkArrays, refuse_network
 from keras_nplm.models.networks.metrics import Perplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
@@ -295,17 +294,6 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
     def check_growable(self) -> None:
         """Refuse to add words where a layer cannot."""
         self.prob.check_growable()
-
-    def to_arrays(self) -> NetworkArrays:
-        """Return the present weights in NumPy: see `SelfNormalised`."""
-        if self.reads_log_q:
-            raise refuse_network(type(self).__name__)
-        # scorers alone need it: a reader of the network does not
-        from keras_nplm.models.networks.conversion import convert_layers
-
-        return convert_layers(
-            self.order, self.boundary, self.embed, self.hidden, self.direct, self.prob
-        )
 
     # Saving: SavedModel, the configuration, and the states of random number generators
 

@@ -1,37 +1,46 @@
-"""From the Keras layers of a network to arrays: their present weights, and what they compute."""
+"""From the Keras layers of a network to arrays: their present weights, and what they compute.
+
+Scorers alone need them: a network does not know this form of itself.
+"""
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
 
-from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.heads.energy import EnergyHead
-from keras_nplm.layers.hidden import DirectConnection, NoHidden, TanhHidden
+from keras_nplm.layers.hidden import NoHidden, TanhHidden
 from keras_nplm.layers.ops import Tensor
+from keras_nplm.models.base import Network
 from keras_nplm.models.networks.arrays import NetworkArrays, refuse_network
+from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.pointer_network import PointerNetwork
 
 
-def convert_layers(
-    order: int,
-    boundary: str,
-    embed: ContextEmbedding,
-    hidden: Any,
-    direct: DirectConnection | None,
-    head: Head,
-) -> NetworkArrays:
-    """Return the weights of the layers of a network in NumPy.
+@functools.singledispatch
+def convert_network(model: Network) -> NetworkArrays:
+    """Return the present weights of a network in NumPy.
 
     Raises:
         InputError: the head has no logits of all words, or a layer has no form in NumPy.
     """
-    size = embed.vocabulary_size
-    _check_layers(size, hidden, head)
-    block, scale = embed.position_spans(order - 1)
-    C = _float32(embed.C)
+    raise refuse_network(type(model).__name__)
+
+
+@convert_network.register
+def _convert_layers(model: ContextNetwork) -> NetworkArrays:
+    if model.reads_log_q:
+        raise refuse_network(type(model).__name__)
+    hidden = model.hidden
+    head = model.prob
+    _check_layers(model.vocabulary_size, hidden, head)
+    block, scale = model.embed.position_spans(model.order - 1)
+    C = _float32(model.embed.C)
     C[0] = 0  # <pad> adds a zero vector
-    arrays = NetworkArrays(order, size, boundary, block, scale, C, b=_float32(head.b))
+    b = _float32(head.b)
+    arrays = NetworkArrays(model.order, model.vocabulary_size, model.boundary, block, scale, C, b)
     if isinstance(head, EnergyHead):
         return dataclasses.replace(
             arrays, H=_float32(head.H), d=_float32(head.d), v=_float32(head.v)
@@ -47,8 +56,15 @@ def convert_layers(
         arrays,
         U=_float32(head.full_kernel()),
         U_sees_x=hidden is None,
-        W=None if direct is None else _float32(direct.W),
+        W=None if model.direct is None else _float32(model.direct.W),
     )
+
+
+@convert_network.register
+def _convert_pointer(model: PointerNetwork) -> NetworkArrays:
+    arrays = _convert_layers(model)
+    weigh_copies = model.pointer.to_array_function(arrays.C)
+    return dataclasses.replace(arrays, weigh_copies=weigh_copies)
 
 
 def _check_layers(size: int, hidden: Any, head: Head) -> None:

@@ -1,6 +1,5 @@
 """PointerNetwork: a network that can repeat the words of its context."""
 
-import dataclasses
 from typing import Any
 
 import keras
@@ -9,7 +8,6 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.pointer import CopyScores, Pointer
 from keras_nplm.layers.segments import Context
-from keras_nplm.models.networks.arrays import NetworkArrays
 from keras_nplm.models.networks.context_network import ContextNetwork
 
 
@@ -64,11 +62,6 @@ class PointerNetwork(ContextNetwork):
     def score(self, context: Context, features: Tensor, training: bool = False) -> CopyScores:
         copies = self.pointer.find_copies(features, context, self.prob)
         return CopyScores(super().score(context, features, training), copies)
-
-    def to_arrays(self) -> NetworkArrays:
-        arrays = super().to_arrays()
-        weigh_copies = self.pointer.to_array_function(arrays.C)
-        return dataclasses.replace(arrays, weigh_copies=weigh_copies)
 
     def list_layers(self) -> list[keras.layers.Layer]:
         return [*super().list_layers(), self.pointer]

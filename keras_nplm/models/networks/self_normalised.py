@@ -47,7 +47,10 @@ class SelfNormalised(NextWordModel):
     pointer_width: int
 
     def __init__(self, model: Network):
-        self._set_arrays(model.to_arrays())
+        # imported here, as it imports Keras, which a network in arrays does not need
+        from keras_nplm.models.networks.conversion import convert_network
+
+        self._set_arrays(convert_network(model))
         self._check_logits(model)
 
     @classmethod
