@@ -90,7 +90,7 @@ def choose_options(
     rate 0.003, and batches of 256; of subwords with rate 0.002, and batches of 128. From 500,000
     characters on, the present word and the six before it have vectors, too, one for each 32
     characters of the text (the context spelled). Then m = 4 sqrt(|V|), from 30 to 48, and h is at
-    most 320, without dropout of the hidden units, with 0.6 times the epochs, 2 at least, rate
+    most 320, without dropout of the hidden units, with 0.4 times the epochs, 1 at least, rate
     0.004, and batches of 512.
 
     Where contexts cross sentences, with the boundaries `"text"` and `"stream"`, words have a
@@ -274,8 +274,8 @@ def _spell_words(sizes: _Sizes, statistics: TextStatistics) -> _Sizes:
     rows = max(1024, statistics.tokens / _CHARACTERS_PER_ROW)
     least, most = _SPELLED_DIMS
     embedding_dim = max(least, min(most, sizes.embedding_dim))
-    # their vectors soon know the text by heart: of three epochs of Brown the second is best
-    epochs = max(2, round(0.6 * sizes.epochs))
+    # their vectors soon know the text by heart: of two epochs of Brown the first is best
+    epochs = max(1, round(0.4 * sizes.epochs))
     sizes = _spell_with_ngrams(sizes)
     return dataclasses.replace(
         sizes,
