@@ -27,6 +27,7 @@ PAGE = PACKAGE.parents[2] / "saved_models" / "measured" / "README.md"
 ALL = {name: load_study(name) for name in ("paper", *STUDIES)}
 
 
+@pytest.mark.long
 def test_commands_parse_and_a_name_has_one_command():
     declared = {}
     studies = [*ALL.values(), load_study("default", ["a b"])]

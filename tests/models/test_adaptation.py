@@ -41,6 +41,7 @@ def fitted(network) -> tuple:
         return adapt_network(network, NEW, HELD_OUT, epochs=3, seed=1), runs
 
 
+@pytest.mark.long
 def test_adaptation_lowers_the_held_out_perplexity(network, fitted):
     (copy, result), _ = fitted
     assert result.after < 0.8 * result.before
@@ -70,6 +71,7 @@ def test_text_that_does_not_help_leaves_the_weights(network):
         np.testing.assert_array_equal(weight, other)
 
 
+@pytest.mark.long
 def test_the_smallest_sufficient_share_is_chosen(network, fitted):
     """The weights are θ_0 + α (θ' - θ_0) with the smallest α within the tolerance of the best."""
     (_, result), runs = fitted
@@ -88,6 +90,7 @@ def test_the_smallest_sufficient_share_is_chosen(network, fitted):
     assert result.after == pytest.approx(perplexities[enough[0]], rel=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "quarter, share",
     [pytest.param(101.9, 0.25, id="within"), pytest.param(102.1, 0.5, id="beyond")],
@@ -111,6 +114,7 @@ def test_a_share_within_two_percent_of_the_best_is_enough(
     assert (result.share, result.after) == (share, perplexities[share])
 
 
+@pytest.mark.long
 def test_rates_follow_the_best_epoch(fitted):
     """The best epoch is the first: a third of the rate is tried.
 

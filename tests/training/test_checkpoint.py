@@ -317,6 +317,7 @@ def test_interruption_after_a_failed_update_saves_no_checkpoint(
     assert (tmp_path / "config.json").exists() and not (tmp_path / "last.npz").exists()
 
 
+@pytest.mark.long
 def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, options, whole):
     """SIGKILL after metrics.json was written."""
     shutil.copytree(whole, tmp_path / "model")
