@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.language_model.dynamics import DYNAMICS_FILE, make_learner, save_dynamics
 from keras_nplm.language_model.language_model import LanguageModel
@@ -48,11 +48,11 @@ def load_log_probs(
         language_model = LanguageModel.load(model)
         corpus = EncodedCorpus.load(model / "corpus")
         columns = {}
-        for split in SPLITS:
+        for split in HELD_OUT:
             blocks = log_probs(build(language_model), corpus.ids(split), "stream")
             columns[split] = np.concatenate([log_prob for log_prob, _ in blocks])
         write_arrays(path, columns)
-    return read_arrays(path, SPLITS)
+    return read_arrays(path, HELD_OUT)
 
 
 def load_dynamic_log_probs(directory: Path, row: str) -> Columns:
@@ -71,7 +71,7 @@ def load_dynamic_log_probs(directory: Path, row: str) -> Columns:
     if not share:
         return copy
     static = load_log_probs(directory, row)
-    return {split: add_static(copy[split], static[split], share) for split in SPLITS}
+    return {split: add_static(copy[split], static[split], share) for split in HELD_OUT}
 
 
 def load_or_tune_dynamics(directory: Path) -> TunedDynamics:
@@ -96,7 +96,9 @@ def measure_mixture(
     """Return the `components` and `weights`, by default fitted on validation, and the perplexities
     of a mixture.
     """
-    tables = {split: np.stack([columns[name][split] for name in names], axis=1) for split in SPLITS}
+    tables = {
+        split: np.stack([columns[name][split] for name in names], axis=1) for split in HELD_OUT
+    }
     if weights is None:
         one_bin = np.zeros(len(tables["validation"]), np.int64)
         weights = fit_weights(tables["validation"], one_bin, 1)[0]

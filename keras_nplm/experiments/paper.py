@@ -24,7 +24,14 @@ from keras_nplm.experiments.log_probs import load_log_probs, measure_mixture
 from keras_nplm.experiments.rows import Row, is_made, read_row
 from keras_nplm.experiments.seeds import add_seeds, list_rows, read_made
 from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import Column, Table, format_code, format_mean, format_seconds
+from keras_nplm.experiments.tables import (
+    Column,
+    Table,
+    format_code,
+    format_mean,
+    format_seconds,
+    split_columns,
+)
 from keras_nplm.io.files import read_json, replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
@@ -111,8 +118,7 @@ _MLP1_HIDDEN_UNITS = 50  # h
 _BESIDE: list[Column] = [
     ("paper: validation", "paper.0", ""),
     ("test", "paper.1", ""),
-    ("ours: validation", "validation", format_mean),
-    ("test", "test", format_mean),
+    *split_columns(header="ours: ", form=format_mean),
 ]
 
 
@@ -204,7 +210,7 @@ def _measure(directory: Path) -> dict:
     return report
 
 
-STUDY = Study(__doc__, TABLES, list_rows(PAPER_ROWS, SEEDS), _measure)
+STUDY = Study(__doc__, TABLES, list_rows(PAPER_ROWS, SEEDS), measure=_measure)
 
 
 def _measure_mixtures(made: list[Row], directory: Path) -> list[dict]:

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.worker_pool import count_processes
 from keras_nplm.experiments.origin import Origin, describe_origin
-from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.errors import RunError
 from keras_nplm.io.files import read_json, replace_file, write_json
 
@@ -68,7 +68,7 @@ def read_row(row: Row, directory: Path) -> dict:
     """Return the figures of a row that exists, from `rows/NAME/metrics.json`."""
     metrics = read_json(directory / "rows" / row.name / "metrics.json")
     figures: dict[str, Any] = {"name": row.name, "title": row.title, "command": row.full_command}
-    for split in SPLITS:
+    for split in HELD_OUT:
         figures[split] = metrics[split]["perplexity"]
     figures["log_z"] = metrics["test"].get("ln_z", {}).get("mean_absolute")
     for name in _FIGURES:

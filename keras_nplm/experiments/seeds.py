@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.experiments.rows import Row, is_made, read_row
-from keras_nplm.experiments.tables import SPLITS
 
-_FIGURES = (*SPLITS, "training_cpu_seconds", "cpu_seconds")
+_FIGURES = (*HELD_OUT, "training_cpu_seconds", "cpu_seconds")
 
 
 @dataclasses.dataclass(frozen=True)

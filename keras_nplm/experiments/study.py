@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from keras_nplm.experiments.rows import Row, make_rows, read_origins, read_row
+from keras_nplm.experiments.rows import Row, make_rows, read_origins
 from keras_nplm.experiments.tables import Frame, Table, join_paragraphs
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
@@ -45,14 +45,8 @@ class Study(Declaration):
     """A report on models, which are made first."""
 
     rows: Sequence[Row] = ()  # the models that it needs
-    # of the directory of `rows/`; None: the report has all rows, in the first table
-    measure: Callable[[Path], dict] | None = None
-
-    def report(self, directory: Path) -> dict:
-        """Measure the models below `rows/` of a directory."""
-        if self.measure is not None:
-            return self.measure(directory)
-        return {self.tables[0].key: [read_row(row, directory) for row in self.rows]}
+    # return the report of the models below `rows/` of a directory
+    measure: Callable[[Path], dict] = dataclasses.field(kw_only=True)
 
 
 def load_study(name: str, texts: Sequence[str] = ()) -> Study:
@@ -90,7 +84,7 @@ def make_study(
     chosen = [row for row in study.rows if not rows or row.name in rows]
     with lock_directory(directory):
         make_rows(chosen, directory, jobs, data_dir)
-        report = study.report(directory)
+        report = study.measure(directory)
         report["origins"] = read_origins(study.rows, directory)
         write_json(path.with_suffix(".json"), report)
         path.with_suffix(".md").write_text(study.format(report) + "\n", encoding="utf-8")

@@ -5,9 +5,9 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.io.markdown import markdown_table
 
-SPLITS = ("validation", "test")
 format_code = "`{}`".format
 Format = str | Callable[[Any], str]  # a format specification, such as ".1f", or a function
 # header; path of the figure, such as "dynamic.test"; format
@@ -82,7 +82,8 @@ def split_columns(prefix: str = "", header: str = "", form: Format = ".1f") -> l
     """Return the columns of validation and test: `prefix` begins their paths, `header` the first
     header.
     """
-    return [(header + SPLITS[0], prefix + SPLITS[0], form), (SPLITS[1], prefix + SPLITS[1], form)]
+    validation, test = HELD_OUT
+    return [(header + validation, prefix + validation, form), (test, prefix + test, form)]
 
 
 def format_mean(figures: float | Sequence[float]) -> str:

@@ -21,6 +21,7 @@ from keras_nplm.experiments.benchmark import quality
 from keras_nplm.experiments.paper import digest_figures
 from keras_nplm.experiments.records import REPORTS, format_report, load_report, record_report
 from keras_nplm.experiments.study import BENCHMARKS, STUDIES, load_study
+from tests.origins import HERE
 
 PACKAGE = Path(records.__file__).parent
 PAGE = PACKAGE.parents[2] / "saved_models" / "measured" / "README.md"
@@ -70,17 +71,6 @@ def test_recorded_rows_have_the_declared_commands(name, table):
     declared = {row.name: row.full_command for study in ALL.values() for row in study.rows}
     for row in load_report(name)[table]:
         assert declared[row["name"]] == row["command"]
-
-
-HERE = {
-    "date": "2026-11-28",
-    "processor": "AMD EPYC",
-    "commit": "0123456789",
-    "code": "c0de",
-    "python": "3.11.7",
-    "tensorflow": "2.21.0",
-    "keras": "3.15.1",
-}
 
 
 @dataclasses.dataclass

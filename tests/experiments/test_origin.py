@@ -15,16 +15,8 @@ from keras_nplm.experiments.origin import (
     merge_origins,
     name_commit,
 )
+from tests.origins import HERE
 
-HERE = {
-    "date": "2026-11-28",
-    "processor": "AMD EPYC",
-    "commit": "0123456789",
-    "code": "c0de",
-    "python": "3.11.7",
-    "tensorflow": "2.21.0",
-    "keras": "3.15.1",
-}
 CODE = '''"""Layers."""
 
 RATE = 0.5  # of dropout

@@ -16,11 +16,11 @@ import pytest
 
 from keras_nplm import LanguageModel, Options, TextOptions, Vocabulary, open_corpus, train
 from keras_nplm.cli.main import main
+from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.experiments import log_probs, paper, rows
 from keras_nplm.experiments.rows import Row, is_made, make_rows, read_origins
 from keras_nplm.experiments.seeds import add_seeds, list_rows, read_made
 from keras_nplm.experiments.studies import dynamic, tokenization
-from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.errors import RunError
 from keras_nplm.io.files import write_json
 from keras_nplm.language_model.dynamics import save_dynamics
@@ -138,7 +138,7 @@ def test_a_failed_row_is_named_and_others_are_kept(commands, tmp_path):
 
 def test_mixtures_are_weighted_sums_with_fitted_weights():
     random = np.random.default_rng(0)
-    columns = {n: {split: np.log(random.random(50)) for split in SPLITS} for n in "ab"}
+    columns = {n: {split: np.log(random.random(50)) for split in HELD_OUT} for n in "ab"}
     mixture = log_probs.measure_mixture(columns, "ab", [0.3, 0.7])
     fitted = log_probs.measure_mixture(columns, "ab")
     probability = 0.3 * np.exp(columns["a"]["test"]) + 0.7 * np.exp(columns["b"]["test"])
@@ -218,7 +218,7 @@ def test_the_study_dynamic_has_the_figures_of_the_models(tmp_path, text):
     shutil.copytree(others[0], others[1])  # the study tunes this one
     for directory in (first, others[0]):
         save_dynamics(directory, tuned)
-    report = json.loads(json.dumps(dynamic.STUDY.report(tmp_path)))
+    report = json.loads(json.dumps(dynamic.STUDY.measure(tmp_path)))
     by_title = {row["title"]: row for row in report["mixtures"]}
     network = LanguageModel.load(first)
     assert by_title["one network"]["test"] == pytest.approx(network.evaluate("test")["perplexity"])

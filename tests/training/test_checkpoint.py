@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import NPLM, InputError, LanguageModel, Options, RunError, open_corpus, train
+from keras_nplm.data.corpus import Corpus
 from keras_nplm.training.checkpoint import Checkpoint, read_history
 
 pytestmark = pytest.mark.usefixtures("no_report")
@@ -112,36 +113,38 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(
     ]
 
 
-@pytest.mark.long
-def test_a_run_with_random_features_resumes_to_the_same_weights(
-    tmp_path, short_corpus, options, train_without_report, interrupted_after, assert_same_weights
-):
-    frozen = options.replace(freeze_embedding=True)
+@pytest.fixture
+def check_resume(tmp_path, train_without_report, interrupted_after, assert_same_weights):
+    """Function that interrupts a run in its second epoch, resumes it, and compares the weights with
+    those of a whole run.
+    """
 
     def is_in_the_second_epoch(checkpoint: Checkpoint) -> bool:
         return checkpoint.position == (1, 25)
 
-    with interrupted_after(Checkpoint, "on_train_batch_end", is_in_the_second_epoch):
-        train_without_report(frozen, short_corpus, tmp_path / "resumed")
-    train_without_report(frozen, short_corpus, tmp_path / "resumed")
-    train_without_report(frozen, short_corpus, tmp_path / "whole")
-    assert_same_weights(tmp_path / "whole", tmp_path / "resumed")
+    def check(options: Options, corpus: Corpus) -> None:
+        with interrupted_after(Checkpoint, "on_train_batch_end", is_in_the_second_epoch):
+            train_without_report(options, corpus, tmp_path / "resumed")
+        train_without_report(options, corpus, tmp_path / "resumed")
+        train_without_report(options, corpus, tmp_path / "whole")
+        assert_same_weights(tmp_path / "whole", tmp_path / "resumed")
+
+    return check
+
+
+@pytest.mark.long
+def test_a_run_with_random_features_resumes_to_the_same_weights(
+    short_corpus, options, check_resume
+):
+    check_resume(options.replace(freeze_embedding=True), short_corpus)
 
 
 @pytest.mark.long
 def test_a_run_without_validation_text_resumes_to_the_same_weights(
-    tmp_path, short_text, options, train_without_report, interrupted_after, assert_same_weights
+    tmp_path, short_text, options, check_resume
 ):
     corpus = open_corpus(train=[str(short_text)], all_lines=True)
-
-    def is_in_the_second_epoch(checkpoint: Checkpoint) -> bool:
-        return checkpoint.position == (1, 25)
-
-    with interrupted_after(Checkpoint, "on_train_batch_end", is_in_the_second_epoch):
-        train_without_report(options, corpus, tmp_path / "resumed")
-    train_without_report(options, corpus, tmp_path / "resumed")
-    train_without_report(options, corpus, tmp_path / "whole")
-    assert_same_weights(tmp_path / "whole", tmp_path / "resumed")
+    check_resume(options, corpus)
     history = read_history(tmp_path / "resumed" / "history.json")
     assert [epoch["epoch"] for epoch in history] == [1, 2, 3]
 

@@ -23,10 +23,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.experiments.benchmark.contenders import Contender
-from keras_nplm.experiments.tables import SPLITS
 from keras_nplm.io.files import write_json
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings, add_static
 from keras_nplm.models.dynamic.tuning import STILL, find_settings
@@ -421,19 +421,20 @@ def build_trainer(recipe: dict, corpus: str, result: str) -> Contender:
     torch.set_num_threads(1)
     encoded = EncodedCorpus.load(corpus)
     ids = {}  # by frequency, as an adaptive softmax needs them
-    for split in ("train", *SPLITS):
+    for split in ("train", *HELD_OUT):
         ids[split] = extract_ngrams(encoded.ids(split), 2, "stream")[:, 1].astype(np.int64)
     model = MODELS[recipe["model"]](recipe, encoded.vocabulary_size)
 
     def work() -> int:
         training = train(model, ids["train"])
-        static = {split: measure_perplexity(model, ids[split]) for split in SPLITS}
+        static = {split: measure_perplexity(model, ids[split]) for split in HELD_OUT}
         cache = tune_cache(model, ids, recipe["flatness"])
         began = time.process_time()
         mean_squares = measure_mean_squares(model, ids["train"][:_TRAINING_TOKENS])
         settings = tune_dynamic(model, ids["validation"][:TUNING_TOKENS], mean_squares)
         dynamic = {
-            split: measure_perplexity(model, ids[split], settings, mean_squares) for split in SPLITS
+            split: measure_perplexity(model, ids[split], settings, mean_squares)
+            for split in HELD_OUT
         }
         row = {
             **static,

@@ -24,12 +24,7 @@ from keras_nplm.experiments.origin import (
     merge_origins,
 )
 from keras_nplm.experiments.study import BENCHMARKS, STUDIES, Declaration, load_study
-from keras_nplm.experiments.tables import (
-    Column,
-    Frame,
-    Table,
-    join_paragraphs,
-)
+from keras_nplm.experiments.tables import Column, Frame, Table, join_paragraphs
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import read_json, replace_file, write_json
 
@@ -182,14 +177,14 @@ def _describe_origins() -> str:
 
 
 def _find_row(result: Result) -> dict[str, Any]:
-    """Return the row of a result, empty if it has no figures; of several seeds the first counts."""
+    """Return the row of a result, empty if it has no figures."""
     rows = read_json(DIRECTORY / f"{result.report}.json")[result.table]
     rows = [row for row in rows if result.name in (row.get("name"), row.get("title"))]
     if not rows or "failure" in rows[0]:
         return {}
     (recorded, *_) = rows
-    test = recorded[result.part]["test"] if result.part else recorded["test"]
-    row = {"title": result.title, "test": test[0] if isinstance(test, list) else test}
+    figures = recorded[result.part] if result.part else recorded
+    row = {"title": result.title, "test": figures["test"]}
     if "paper" in recorded:
         row["paper"] = recorded["paper"][1]
     if "cpu_seconds" in recorded:
@@ -199,9 +194,7 @@ def _find_row(result: Result) -> dict[str, Any]:
     return row
 
 
-def _format_minutes(seconds: float | list[float]) -> str:
-    if isinstance(seconds, list):
-        seconds = seconds[0]
+def _format_minutes(seconds: float) -> str:
     minutes = seconds / 60
     if minutes < 1:
         return f"{minutes:.1g}"

@@ -13,12 +13,12 @@ from keras_nplm.experiments.seeds import add_seeds, list_rows, read_made
 from keras_nplm.experiments.studies import modern
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import (
-    SPLITS,
     Column,
     Table,
     format_code,
     format_mean,
     format_seconds,
+    split_columns,
 )
 
 _WITHOUT = "no `held_out_mass`"
@@ -39,7 +39,7 @@ SEEDS = (
 )
 COLUMNS: list[Column] = [
     ("model", "title", ""),
-    *((split, split, format_mean) for split in SPLITS),
+    *split_columns(form=format_mean),
     ("CPU seconds", "cpu_seconds", format_seconds),
     ("n-grams/s in training", "ngrams_per_second", ","),
     ("mean abs(log Z)", "log_z", ".3f"),
@@ -52,4 +52,6 @@ def _measure(directory: Path) -> dict:
     return {"models": models, "seeds": read_made(SEEDS, directory)}
 
 
-STUDY = Study(__doc__, [Table("models", COLUMNS, more=["seeds"])], list_rows(ROWS, SEEDS), _measure)
+STUDY = Study(
+    __doc__, [Table("models", COLUMNS, more=["seeds"])], list_rows(ROWS, SEEDS), measure=_measure
+)

@@ -56,7 +56,7 @@ def declare_study(files: Sequence[str] = ()) -> Study:
         return {"texts": [_measure_text(*pair, directory) for pair in pairs]}
 
     rows = [row for network, ngrams in pairs for row in (network, *ngrams)]
-    return Study(__doc__, [Table("texts", COLUMNS)], rows, measure)
+    return Study(__doc__, [Table("texts", COLUMNS)], rows, measure=measure)
 
 
 def _declare_text(name: str, title: str, flags: str) -> tuple[Row, list[Row]]:

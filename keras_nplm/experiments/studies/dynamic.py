@@ -126,4 +126,4 @@ def _choose_cache(network: Columns, caches: list[Columns]) -> Columns:
     return min(caches, key=measure_with)
 
 
-STUDY = Study(__doc__, [TABLE], (*NETWORKS, *map(find_row, _NGRAM_MODELS)), _measure)
+STUDY = Study(__doc__, [TABLE], (*NETWORKS, *map(find_row, _NGRAM_MODELS)), measure=_measure)

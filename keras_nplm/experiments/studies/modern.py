@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_nplm.experiments.seeds import Seeds, declare_seeds
 from keras_nplm.experiments.study import Study
-from keras_nplm.experiments.tables import SPLITS, Column, Table, format_mean, format_seconds
+from keras_nplm.experiments.tables import Column, Table, format_mean, format_seconds, split_columns
 
 _AVERAGED = "--context averaged --averages-after"
 _FAR = f"--order 61 {_AVERAGED} 4,10,20,40"
@@ -69,7 +69,7 @@ def _count_millions(row: dict) -> float:
 
 COLUMNS: list[Column] = [
     ("network", "title", ""),
-    *((split, split, format_mean) for split in SPLITS),
+    *split_columns(form=format_mean),
     ("validation, change", "change", "+.1f"),
     ("CPU seconds: training", "training_cpu_seconds", format_seconds),
     ("with validation", "cpu_seconds", format_seconds),
@@ -86,4 +86,4 @@ def _measure(directory: Path) -> dict:
     return {"changes": changes}
 
 
-STUDY = Study(__doc__, TABLES, ROWS, _measure)
+STUDY = Study(__doc__, TABLES, ROWS, measure=_measure)

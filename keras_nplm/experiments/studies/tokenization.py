@@ -106,5 +106,5 @@ STUDY = Study(
     __doc__,
     [Table("models", COLUMNS)],
     _TOKENIZER_ROWS,
-    _measure,
+    measure=_measure,
 )
