@@ -171,7 +171,7 @@ def rescore(
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """What is rescored, and how."""
+    """The lists to rescore, the features, and the output."""
 
     lists: "NBestFile"
     features: Features

@@ -188,7 +188,7 @@ def _read_annotation(annotation: Any) -> dict[str, Any]:
 
 
 def _read_docstrings(cls: type) -> dict[str, str]:
-    """Read the string below each field from the source; none if there is no source."""
+    """Read the string below each field from the source; return {} without a source."""
     try:
         source = textwrap.dedent(inspect.getsource(cls))
     except OSError:
