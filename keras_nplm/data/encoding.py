@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_nplm.data.arguments import check_sentences
 from keras_nplm.data.corpora.chunks import CHUNK_RUNNER, run_task
 from keras_nplm.data.corpora.text_files import LineSplit, TextSplit, find_text_splits
 from keras_nplm.data.corpus import SPLITS, Corpus
@@ -66,7 +67,10 @@ def encode_sentences(
     array([4, 5, 3, 1, 5, 3], dtype=int32)
     """
     return np.concatenate(
-        [np.zeros(0, np.int32), *encode_batches(sentences, vocabulary.encode, boundary)]
+        [
+            np.zeros(0, np.int32),
+            *encode_batches(check_sentences(sentences), vocabulary.encode, boundary),
+        ]
     )
 
 
@@ -191,7 +195,7 @@ def _encode_split(
         if isinstance(source, TextSplit | LineSplit):
             sentences = map(source.tokenize, counter.count_lines(source.lines()))
         else:
-            sentences = counter.count_lines(source(), tokenizer.join)
+            sentences = counter.count_lines(check_sentences(source()), tokenizer.join)
         encode = counter.count_unknown(vocabulary.encode)
         batches = encode_batches(_show_progress(sentences, "Encoding"), encode, boundary)
     write_shard(directory, shard, batches, counter)

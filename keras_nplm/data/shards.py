@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_lines, check_sentences
+from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.boundary import has_documents
 from keras_nplm.data.ids import BOS, BOS_ID, EOS, EOS_ID, UNK_ID, check_ids
 from keras_nplm.data.text_counts import TextCounter, name_text_counts
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.subwords import SubwordTokenizer
 from keras_nplm.data.vocabulary import Vocabulary, check_reserved
-from keras_nplm.data.word_counts import BATCH_TOKENS, batch_by_size
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_is_file, replace_file
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from keras_nplm.data.corpora.chunks import Chunk
 
 _PART = 1 << 22  # ids that are read at a time for counting
+BATCH_TOKENS = 1 << 18  # tokens, sentence ends included, that are encoded at a time
 DTYPE = np.dtype("<i4")
 
 
@@ -32,18 +32,35 @@ def encode_batches(
     ids.
 
     Empty sentences are skipped. With the boundary `"text"` they end documents, and `<s>` stands for
-    them.
+    them. The sentences must be lists of strings, see `check_sentences`.
     """
-    sentences = check_sentences(sentences)
-    for batch in batch_by_size(
-        sentences if has_documents(boundary) else filter(None, sentences), BATCH_TOKENS
-    ):
-        tokens = [token for sentence in batch for token in (*sentence, EOS if sentence else BOS)]
-        ids = encode(tokens)
-        special = np.count_nonzero((ids != UNK_ID) & (ids <= EOS_ID))
-        if special != len(batch):  # more than one a sentence
-            check_reserved([token for sentence in batch for token in sentence])
-        yield ids
+    if not has_documents(boundary):
+        sentences = filter(None, sentences)
+    tokens: list[str] = []
+    ends = []
+    for sentence in sentences:
+        tokens += sentence
+        ends.append(len(tokens))
+        tokens.append(EOS if sentence else BOS)
+        if len(tokens) >= BATCH_TOKENS:
+            yield _encode_tokens(tokens, ends, encode)
+            tokens = []
+            ends = []
+    if tokens:
+        yield _encode_tokens(tokens, ends, encode)
+
+
+def _encode_tokens(
+    tokens: list[str], ends: list[int], encode: Callable[[list[str]], np.ndarray]
+) -> np.ndarray:
+    """Encode tokens, of which only those at `ends` may be `<s>` or `</s>`."""
+    ids = encode(tokens)
+    special = np.count_nonzero((ids != UNK_ID) & (ids <= EOS_ID))
+    if special != len(ends):
+        for end in reversed(ends):
+            del tokens[end]
+        check_reserved(tokens)
+    return ids
 
 
 def encode_text(

@@ -185,7 +185,7 @@ class Vocabulary:
         """
         _MIN_COUNT.check(min_count)
         _MAX_SIZE.check(max_size)
-        kept = []
+        kept: dict[str, int] = {}
         types = 0
         always = dict.fromkeys(alphabet, 0)
         counts = iter(counts.items() if isinstance(counts, Mapping) else counts)
@@ -196,19 +196,19 @@ class Vocabulary:
             some.pop(PAD, None)
             for token in always.keys() & some.keys():
                 always[token] += some.pop(token)
-            kept += [(-count, word) for word, count in some.items() if count >= min_count]
+            kept.update((word, count) for word, count in some.items() if count >= min_count)
             if max_size is not None:
-                kept = sorted(kept)[:max_size]
+                kept = {word: kept[word] for word in _sort_by_count(kept)[:max_size]}
         if not types:
             raise InputError(
                 "The text of the vocabulary must have at least one word. Fix: give more text."
             )
-        kept += [(-count, token) for token, count in always.items()]
+        kept.update(always)
         if not kept:
             raise InputError(
                 f"No word occurs {min_count} times. Fix: lower `min_count`, or give more text."
             )
-        return cls([word for _, word in sorted(kept)])
+        return cls(_sort_by_count(kept))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
@@ -315,6 +315,13 @@ class Vocabulary:
         ids = convert_ids(ids)
         check_ids(ids, len(self))
         return [self.words[i] for i in ids]
+
+
+def _sort_by_count(counts: Mapping[str, int]) -> list[str]:
+    """Sort words by decreasing count, then by word."""
+    words = sorted(counts)
+    words.sort(key=counts.__getitem__, reverse=True)  # equal counts stay sorted by word
+    return words
 
 
 def _refuse_words(words: Sequence[str]) -> NoReturn:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from keras_nplm.data.corpora.chunks import Chunk
 
 TYPES_IN_MEMORY = 1 << 20  # different words that a process holds: about 150 MB
-BATCH_TOKENS = 1 << 18  # tokens, sentence ends included, that are counted or encoded at a time
+_BATCH_CHARACTERS = 1 << 20  # of the lines whose tokens are counted at a time
 T = TypeVar("T")
 _PARTS = 64  # parts of a run: the same part of all runs is merged at a time
 
@@ -113,8 +113,9 @@ class ChunkCounter:
         self._counts = WordCounts(directory)
 
     def __call__(self, chunk: "Chunk") -> None:
-        for batch in batch_by_size(filter(None, map(self._tokenize, chunk.lines())), BATCH_TOKENS):
-            self._counts.update(itertools.chain.from_iterable(batch))
+        for lines in batch_by_size(chunk.lines(), _BATCH_CHARACTERS):
+            tokens = itertools.chain.from_iterable(map(self._tokenize, lines))
+            self._counts.update(tokens)
 
     def finish(self) -> list[str]:
         self._counts.spill()

@@ -15,7 +15,6 @@ import functools
 import inspect
 import numbers
 import sys
-import textwrap
 import types
 import typing
 from collections.abc import Mapping
@@ -189,13 +188,10 @@ def _read_annotation(annotation: Any) -> dict[str, Any]:
 
 def _read_docstrings(cls: type) -> dict[str, str]:
     """Read the string below each field from the source; return {} without a source."""
-    try:
-        source = textwrap.dedent(inspect.getsource(cls))
-    except OSError:
-        return {}
-    found = {}
-    (definition,) = ast.parse(source).body
-    assert isinstance(definition, ast.ClassDef)
+    definition = _find_classes(cls.__module__).get(cls.__qualname__)
+    found: dict[str, str] = {}
+    if definition is None:
+        return found
     previous: ast.stmt | None = None
     for statement in definition.body:
         if isinstance(previous, ast.AnnAssign) and isinstance(statement, ast.Expr):
@@ -203,3 +199,16 @@ def _read_docstrings(cls: type) -> dict[str, str]:
             found[name] = " ".join(ast.literal_eval(statement.value).split())
         previous = statement
     return found
+
+
+@functools.cache
+def _find_classes(module: str) -> dict[str, ast.ClassDef]:
+    """Return the definitions of the classes of a module, but those inside functions.
+
+    `inspect.getsource` of a class would parse the whole module once for each class.
+    """
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (OSError, TypeError):  # without a source: typed by hand, or compiled
+        return {}
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}

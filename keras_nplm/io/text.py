@@ -47,6 +47,8 @@ _FORMULA = tuple("=+-@＝＋－＠")
 
 def split_fields(line: str) -> list[str]:
     """Split a line at ASCII white space alone. A no-break space may be in a word."""
+    if line.isprintable():  # the only white space in it is the space
+        return line.split()
     return [*filter(None, line.replace("\t", " ").replace("\r", " ").replace("\n", " ").split(" "))]
 
 

@@ -89,7 +89,7 @@ def _measure_ids(codec: TextCodec, ids: np.ndarray) -> TextSize:
     for sentence in np.split(ids, np.flatnonzero(ids == EOS_ID) + 1):
         is_word = (sentence != BOS_ID) & (sentence != EOS_ID)
         tokens = codec.vocabulary.decode(sentence[is_word])
-        counter.add_line(codec.tokenizer.join(tokens))
+        counter.add_lines([codec.tokenizer.join(tokens)])
     counts = {"characters": counter.characters, "words": counter.words, **count_ids(ids)}
     return TextSize.of_text(counts, codec.boundary, codec.tokenizer, None)
 

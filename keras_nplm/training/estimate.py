@@ -15,7 +15,6 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.files import NUMBER, write_json
 from keras_nplm.io.remote import fetch, open_output
-from keras_nplm.language_model.arpa_models import read_arpa_model
 from keras_nplm.language_model.codec import check_order
 from keras_nplm.language_model.directory import (
     lock_new_directory,
@@ -127,6 +126,9 @@ def import_arpa(
     The default `tokenizer` is `"words"` if it keeps all words whole, else `"whitespace"`.
     Return `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
     """
+    # all of `LanguageModel`, which `estimate` does not need
+    from keras_nplm.language_model.arpa_models import read_arpa_model
+
     path = fetch(path)
     vocabulary = fetch(vocabulary) if vocabulary else None
     with open_output(directory) as local, lock_new_directory(local):

@@ -27,7 +27,7 @@ def count_plainly(lines: list[str]) -> tuple[int, int]:
 @pytest.mark.parametrize("line", [*LINES[:4], " ", "two  spaces", " first", "last ", "a\xa0b c"])
 def test_every_white_space_counts_as_one_character_between_words(line):
     counter = TextCounter()
-    counter.add_line(line)
+    counter.add_lines([line])
     assert (counter.characters, counter.words) == count_plainly([line])
 
 

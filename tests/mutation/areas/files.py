@@ -238,7 +238,7 @@ def a_truncated_shard_is_not_noticed(original, *arguments):
     return within(original, np=Altered(np, fromfile=read))(*arguments)
 
 
-@changes("data.shards:encode_batches", "data/test_refusals.py")
+@changes("data.shards:_encode_tokens", "data/test_refusals.py")
 def a_reserved_token_in_a_text_is_encoded(original, *arguments):
     return within(original, check_reserved=nothing)(*arguments)
 
