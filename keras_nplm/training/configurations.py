@@ -92,8 +92,8 @@ _MODERN_SMALL_TRAINING = replace(_BROWN_NCE_TRAINING, learning_rate=1.2)
 _MODERN_TRAINING = replace(_MODERN_SMALL_TRAINING, epochs=8)
 
 # The pointer repeats names and topic words, so four times as many words of context pay. A tied
-# output has 0.4 times the parameters, so it needs less dropout. The average of the weights is better
-# than the weights before the rate is 0, when the network begins to know the text by heart.
+# output has 0.4 times the parameters, so it needs less dropout. The average of the weights is best
+# before the rate is 0, when the network begins to know the text by heart.
 POINTER_SEGMENT = 16  # targets that share the look-up of the many words of a pointer
 _MODERN_POINTER = replace(
     _MODERN,
