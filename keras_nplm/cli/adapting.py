@@ -97,8 +97,8 @@ def adapt(
     The result is a personal model from a general one. Training ends by early stopping.
 
     Args:
-        text: text files or globs, one sentence per line, in the order of their writing, or - for
-            standard input
+        text: text files or globs, one sentence per line, oldest text first, or - for standard
+            input
     """
     from keras_nplm.language_model.directory import read_metrics
     from keras_nplm.models.evaluation import evaluate

@@ -65,7 +65,7 @@ def _read_share(first: str, *files: str) -> Share:
 
 _HELP = (
     "out-of-domain text files and the share of their n-grams per epoch, in (0, 1]; each epoch uses "
-    "a new share, ngram counts all; one flag per out-of-domain corpus"
+    "a new share, the command ngram counts all; one flag per out-of-domain corpus"
 )
 Resample = Annotated[
     tuple[Share, ...],
@@ -103,11 +103,11 @@ class Texts:
     """shares of train, validation and test lines if only --train is given"""
 
     shuffle: Annotated[Switch, Parameter(show=False)] = False
-    """split the lines of --train at random, not in three runs; equal lines stay together"""
+    """split the lines of --train at random, not in their order; equal lines stay in one split"""
 
     all: Switch = False
-    """use every line for training, as lmplz does: no validation, no test; train needs --epochs
-    then, keeps the last epoch, and saves the network alone"""
+    """train on every line, as lmplz does, without validation and test; the command train then
+    needs --epochs, keeps the last epoch, and saves the network alone"""
 
     pieces_file: Annotated[str | None, Parameter(metavar="FILE", show=False)] = None
     """trained sentencepiece .model to use instead of training one"""

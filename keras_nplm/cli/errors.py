@@ -1,4 +1,4 @@
-"""What is wrong with a command line, in one line, with a close name: "Did you mean"."""
+"""Errors of a command line as one sentence, with a close name: "Did you mean"."""
 
 import difflib
 from collections.abc import Iterable

@@ -104,13 +104,13 @@ def evaluate(
     """Compute the exact perplexity of a split or a text.
 
     Several models are compared in a table. Bits per character are comparable between models of
-    different tokens. Perplexities are not, and a sentence says in which options the models differ.
+    different tokens, perplexities are not. A sentence names the options in which the models differ.
 
     Args:
         split: split of the corpus
         text: text files or globs, one sentence per line, or - for standard input, instead of a
             split
-        tokenizer: word tokenizer of the text for an ARPA file: that of the text it was made of
+        tokenizer: word tokenizer for an ARPA file: the one of its training text
         accuracy: report how often the most probable word was right; this computes distributions
         by_order: report tokens and perplexity by the order of the n-gram that was found
         ln_z: report log Z; a self-normalised network has log Z close to 0
@@ -317,13 +317,12 @@ def score(
 ) -> dict:
     """Compute log-probabilities of sentences, in nats.
 
-    Prints a line per sentence: log-probability, tokens, out-of-vocabulary tokens. A blank line is
-    no sentence: it has 0 tokens. A model of the boundary text sees the lines before, up to a blank
-    one.
+    Prints a line per sentence: log-probability, tokens, out-of-vocabulary tokens. A blank line has
+    0 tokens. With the boundary text, a context includes the lines before, up to a blank line.
 
     Args:
         file: text file, one sentence per line, or - for standard input
-        tokenizer: word tokenizer of the text for an ARPA file: that of the text it was made of
+        tokenizer: word tokenizer for an ARPA file: the one of its training text
         tokens: print a line per token: token, log-probability, n-gram order or <unk>, number of the
             sentence
         dynamic: a copy of the model learns from each sentence before the next is scored
@@ -390,8 +389,8 @@ def complete(
     """Print the most probable next words of a context.
 
     Args:
-        words: model directory, by default the starter model, which was trained on the Python
-            language reference; and words before the next word, as in "the result of"
+        words: model directory, and contexts such as "the result of"; without a directory the
+            starter model, which was trained on the Python language reference
         prefix: complete the last, unfinished word of each CONTEXT, as in "the val"
         top_k: number of words per context
     """

@@ -98,7 +98,7 @@ def _format_usage(name: str, arguments: list[Argument]) -> str:
     start = f"usage: {NAME} {name} [options] "
     width = _get_width() - len(start)
     rows = textwrap.wrap(" ".join(words), max(width, 20), break_on_hyphens=False)
-    return start + f"\n{' ' * len(start)}".join(rows)
+    return (start + f"\n{' ' * len(start)}".join(rows)).rstrip()
 
 
 def _format_argument(argument: Argument) -> list[str]:
@@ -135,15 +135,15 @@ def _format_text(argument: Argument) -> str:
 def _format_row(names: str, text: str, indent: int = _INDENT) -> list[str]:
     """Return the lines of an option: its names, and its text to the right of them or below."""
     start = f"  {names}"
-    rows = textwrap.wrap(text, _get_width() - indent, break_on_hyphens=False)
+    rows = _wrap(text, indent)
     lines = [" " * indent + row for row in rows]
     if len(start) > indent - 2:
         return [start, *lines]
     return [start.ljust(indent) + rows[0], *lines[1:]]
 
 
-def _wrap(text: str) -> list[str]:
-    return textwrap.wrap(" ".join(text.split()), _get_width(), break_on_hyphens=False)
+def _wrap(text: str, indent: int = 0) -> list[str]:
+    return textwrap.wrap(" ".join(text.split()), _get_width() - indent, break_on_hyphens=False)
 
 
 def _get_width() -> int:

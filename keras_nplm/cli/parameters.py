@@ -114,7 +114,7 @@ InputFile = Annotated[str, FETCHED, Parameter(metavar="FILE")]
 # Text is downloaded as it is opened
 TextFiles = Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="FILE")]
 
-_HELP = "directory of TFDS sets and of archives, also of Brown"
+_HELP = "directory of TFDS data sets and of archives, such as the one of Brown"
 DataDirectory = Annotated[
     str | None,
     Parameter(

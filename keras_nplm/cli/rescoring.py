@@ -47,7 +47,7 @@ class Features:
     """The features of hypotheses: those of files, the model's own, and the weights of all."""
 
     scores: Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="NAME=FILE")] = ()
-    """names and archives of Kaldi's costs, -ln P"""
+    """Kaldi archives of costs, -ln P, each with the name of its feature"""
 
     weights: Annotated[
         tuple[str, ...], SEVERAL, Parameter(metavar="NAME=W", show_default=_ALL_ONE)
@@ -82,10 +82,10 @@ class Tuning:
     """Whether and how weights are tuned."""
 
     tune: Annotated[str | None, Parameter(metavar="FILE")] = None
-    """reference texts to tune the weights with: line i for list i (Moses) or after its name"""
+    """reference texts to tune the weights: line i for list i (Moses), or after the list's name"""
 
     references: Annotated[str | None, Parameter(metavar="FILE")] = None
-    """reference texts to report errors with, without tuning"""
+    """reference texts to report the errors, without tuning"""
 
     restarts: Annotated[int, integer(least=0, example=RESTARTS)] = RESTARTS
     """random restarts of the tuning of weights"""
@@ -171,7 +171,7 @@ def rescore(
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """What is rescored, and how."""
+    """The lists to rescore, the features, and the output."""
 
     lists: "NBestFile"
     features: Features

@@ -40,7 +40,7 @@ def was_interrupted() -> bool:
 
 
 def forget_interruption() -> None:
-    """Start anew, as a program may run several commands."""
+    """Forget SIGTERM of an earlier command: a program may run several."""
     _INTERRUPTED.clear()
 
 

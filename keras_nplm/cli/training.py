@@ -206,8 +206,8 @@ def size(
 ) -> dict:
     """Count a network's parameters and floating-point operations.
 
-    `--tokens` chooses the options that are not given, unless there is a named configuration, and
-    counts the operations of all epochs.
+    With `--tokens` the operations of all epochs are counted. Without `--config` it also chooses the
+    options, by the size of the text.
     """
     from keras_nplm.training.adaptive_default import choose_options
     from keras_nplm.training.sizes import compute_sizes

@@ -60,7 +60,7 @@ def check_boundary(order: int, boundary: str, least_order: int = 1) -> None:
 
 
 def check_boundary_name(boundary: object) -> None:
-    """Refuse what is none of the three boundaries."""
+    """Refuse a value other than the three boundaries."""
     if boundary not in BOUNDARIES:
         raise InputError(
             f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}."

@@ -18,7 +18,7 @@ from keras_nplm.data.segments import count_segments, segment_positions
 
 @dataclasses.dataclass(frozen=True)
 class Layout(abc.ABC):
-    """What a place of a text is: an n-gram or a segment."""
+    """The unit of the places of a text: an n-gram or a segment."""
 
     order: int
     boundary: str

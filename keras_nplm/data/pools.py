@@ -182,7 +182,7 @@ class Pools:
 
 
 def _cut_texts(ids: ShardedIds | Resampled, layout: Layout) -> list[Blocks]:
-    """Cut each text into blocks, whose size depends on what the text is."""
+    """Cut each text into blocks. Their size depends on the storage of the text."""
     if isinstance(ids, ShardedIds):
         return [Blocks(ids, layout, BLOCK)]
     blocks = []

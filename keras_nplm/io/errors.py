@@ -32,7 +32,7 @@ def check_argument(
 
 
 def check_integer(argument: str, value: object, least: int, most: int | None = None) -> None:
-    """Refuse a value that is no integer from `least` to `most`. NumPy's integers are integers."""
+    """Refuse a value other than an integer from `least` to `most`, of Python or NumPy."""
     accepted = f"{least} or more" if most is None else f"{least} to {most:,}"
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise _refuse_value(argument, f"an integer, {accepted}", value, least)
@@ -42,7 +42,7 @@ def check_integer(argument: str, value: object, least: int, most: int | None = N
 
 
 def check_least(argument: str, value: object, least: float) -> None:
-    """Refuse a value that is no finite number of `least` or more."""
+    """Refuse a value other than a finite number of `least` or more."""
     if not _is_finite(value):
         raise _refuse_value(argument, f"a finite number, {least} or more", value, least)
     if value < least:
@@ -50,7 +50,7 @@ def check_least(argument: str, value: object, least: float) -> None:
 
 
 def check_share(argument: str, value: object) -> None:
-    """Refuse a value that is no number in [0, 1)."""
+    """Refuse a value other than a number in [0, 1)."""
     if not _is_finite(value):
         raise _refuse_value(argument, "a finite number, in [0, 1)", value, 0.0)
     if not 0 <= value < 1:
@@ -58,7 +58,7 @@ def check_share(argument: str, value: object) -> None:
 
 
 def check_choice(argument: str, value: object, choices: Sequence[str]) -> None:
-    """Refuse a value that is none of the choices."""
+    """Refuse a value other than the choices."""
     if value not in choices:
         raise _refuse_value(argument, f"one of {', '.join(choices)}", value, choices[0])
 

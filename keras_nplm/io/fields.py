@@ -187,7 +187,7 @@ def _read_annotation(annotation: Any) -> dict[str, Any]:
 
 
 def _read_docstrings(cls: type) -> dict[str, str]:
-    """Read the string below each field from the source; none if there is no source."""
+    """Read the string below each field from the source; return {} without a source."""
     definition = _find_classes(cls.__module__).get(cls.__qualname__)
     found: dict[str, str] = {}
     if definition is None:

@@ -103,8 +103,9 @@ def complete_words(
     or `</s>`.
 
         P(w | context) = sum over the spellings x_1 … x_m of w of
-                         P(x_1 | context, a word begins) prod_i P(x_i | context, x_1 … x_{i-1}) P(a
-                         word begins next)
+                         P(x_1 | context, a word begins)
+                         prod_i P(x_i | context, x_1 … x_{i-1})
+                         P(a word begins next)
 
     `context_ids`, int32 [n-1], ends with a word; `begin` is a row of `pieces.begins`. The words
     begin with `prefix`, at most 64 characters; their probabilities stay those without a prefix.

@@ -140,8 +140,8 @@ def remove_config_if_refused(directory: Path, unless: Collection[str] = ()) -> I
     """Delete `config.json` if the block raises an InputError, so that the next try may have other
     options.
 
-    What the refused run wrote beside the corpus goes, too. Nothing is deleted if one of the files
-    `unless` exists: they hold finished work, such as a checkpoint.
+    The other files of the refused run are deleted, too, except for the corpus. Nothing is deleted
+    if one of the files `unless` exists: they hold finished work, such as a checkpoint.
     """
     try:
         yield
@@ -155,9 +155,7 @@ def remove_config_if_refused(directory: Path, unless: Collection[str] = ()) -> I
 
 @contextlib.contextmanager
 def explain_damage(directory: Path) -> Iterator[None]:
-    """Name the directory to remove if the block, which reads what an earlier call wrote there,
-    raises an InputError.
-    """
+    """Name the directory to remove if the block cannot read the files of an earlier call there."""
     try:
         yield
     except InputError as error:

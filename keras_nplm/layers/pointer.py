@@ -143,9 +143,7 @@ class CopyScores(NamedTuple):
         return copies.add_to_normaliser(log_z), copies.add_to_logit(logit, word_ids)
 
     def expected_logit(self, distribution: Tensor) -> Tensor:
-        """Return that of the vocabulary's logits: held-out words are words that the context has
-        not.
-        """
+        """Return the expected logit of the vocabulary: held-out words are not in the context."""
         return self.scores.expected_logit(distribution)
 
     def take(self, places: Tensor) -> "CopyScores":
@@ -160,14 +158,16 @@ def _is_copied(ids: Tensor) -> Tensor:
 class Pointer(ConfiguredLayer):
     """Pointer (copy mechanism): a weight for each word of the context, to predict this word again.
 
-        z_i = u_i + C(w_i) · (v + Q f) + C(w_{i-1}) · (R f) + sum_{k=1}^3 r_k [the k words before i
-        and t are equal] a_i = σ(z_i) = 1/(1 + exp(-z_i)) P(w | context) = ( exp(y_w) + sum_{i: w_i
-        = w} a_i ) / ( sum_j exp(y_j) + sum_i a_i )
+        z_i = u_i + C(w_i) · (v + Q f) + C(w_{i-1}) · (R f)
+              + sum_{k=1}^3 r_k [the k words before i and t are equal]
+        a_i = σ(z_i) = 1/(1 + exp(-z_i))
+        P(w | context) = ( exp(y_w) + sum_{i: w_i = w} a_i ) / ( sum_j exp(y_j) + sum_i a_i )
 
     f are the features of the context and y the logits of the vocabulary. The positions of the
     context are outputs of the same softmax as the words. Names and topic words that a text repeats
-    gain most. The second term looks for a position that follows a word like those before the target
-    t, the last one for a phrase that the text repeats, beyond the first three words of the context.
+    gain most. The term with R looks for a position after a word like the one before the target t.
+    The last term looks for a phrase that the text repeats. It leaves out the first three words of
+    the context.
     σ bounds the weight of a position by 1, next to a Z near 1: without a bound, training at a high
     rate diverges. Q, R, v and r start at 0, and u at -6.5, or -6.5 - ln(d / 100) for a distance d
     of more than 100 words.

@@ -280,7 +280,7 @@ class ContinuousCache(Cache):
         self.flatness = float(flatness)
 
     def list_saved_models(self) -> Sequence[NextWordModel]:
-        """Return the network: it is no part, since its probabilities are not used."""
+        """Return the network. It is not a part: its probabilities are not used."""
         return [self.network]
 
     @classmethod

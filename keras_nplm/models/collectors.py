@@ -61,7 +61,7 @@ class Distributions(NamedTuple):
 
 
 class Collector:
-    """Base class of what `evaluate` measures: it receives the blocks of a text, one after another.
+    """Base class of the measures of `evaluate`: it receives the blocks of a text, one by one.
 
     A subclass keeps sums of what it needs: `add` asks a block for `block.log_prob` or
     `block.orders`. With `reads_distributions` it receives distributions instead, which are computed
@@ -84,7 +84,7 @@ class Collector:
     reads_distributions = False
 
     def start(self, model: NextWordModel) -> None:
-        """Forget the text before, and refuse a model that has not what is measured."""
+        """Forget the text before, and refuse a model that cannot be measured."""
 
     def add(self, block: Block) -> None:
         """Add consecutive n-grams."""

@@ -53,10 +53,10 @@ def cut_text(ids: np.ndarray, boundary: str, folds: int) -> np.ndarray:
 
     Return K-1 places in the ids, increasing.
 
-    Cut k is the first end of a sentence with k N / K of N n-grams or more before it, if each part
-    then has a sentence, otherwise the nearest end with which each has one. An end without words
-    before it, as of a blank line, is none. A text with fewer sentences than parts is cut between
-    any two n-grams.
+    Cut k is the first end of a sentence with at least k N / K of the N n-grams before it. If a part
+    then has no sentence, the cut is the nearest end with which each part has one. The end of a
+    blank line does not count. A text with fewer sentences than parts is cut between any two
+    n-grams.
 
     Example:
 

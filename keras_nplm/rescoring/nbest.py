@@ -181,7 +181,7 @@ class _CostArchive:
         self._lines = read_numbered_lines(path)
 
     def read_cost(self, key: str) -> float:
-        """Read the next cost, which must be that of a hypothesis."""
+        """Read the next cost, which must belong to a hypothesis."""
         numbered_line = next(self._lines, None)
         if numbered_line is None:
             raise InputError(
@@ -192,7 +192,7 @@ class _CostArchive:
             return line_formats.parse_kaldi_cost(line, key)
 
     def check_end(self, hypotheses: Path) -> None:
-        """Refuse a cost after that of the last hypothesis."""
+        """Refuse a cost after the last hypothesis."""
         numbered_line = next(self._lines, None)
         if numbered_line is not None:
             number, _ = numbered_line
@@ -212,7 +212,7 @@ def _arrange_features(rows: Sequence[Mapping[str, float]]) -> dict[str, np.ndarr
 
 
 def check_format(format: str | None) -> None:
-    """Refuse a format that is none of `FORMATS`; None is to be detected."""
+    """Refuse a format other than `FORMATS`; None is detected later."""
     if format is not None and format not in FORMATS:
         raise InputError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}.")
 

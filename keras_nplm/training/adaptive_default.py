@@ -85,13 +85,13 @@ def choose_options(
                      With a pointer they are segments of 16 targets
 
     Characters and subwords have a Kneser-Ney model inside the network, the network hybrid, below
-    10,000 types and 20 million tokens. Such a network trains with Adam: of characters with 11 in a
-    context, m = 30, a third of the dropout of the hidden units, twice the epochs, averaged weights,
-    rate 0.003, and batches of 256; of subwords with rate 0.002, and batches of 128. From 500,000
-    characters on, the present word and the six before it have vectors, too, one for each 32
-    characters of the text (the context spelled). Then m = 4 sqrt(|V|), from 30 to 48, and h is at
-    most 320, without dropout of the hidden units, with 0.4 times the epochs, 1 at least, rate
-    0.004, and batches of 512.
+    10,000 types and 20 million tokens. Such a network trains with Adam: of subwords with rate 0.002
+    and batches of 128, of characters with rate 0.003 and batches of 256. A network of characters
+    has 11 of them in a context, m = 30, a third of the dropout of the hidden units, twice the
+    epochs, and averaged weights. From 500,000 characters on, the present word and the six before it
+    have vectors, too, one for each 32 characters of the text (the context spelled). Then
+    m = 4 sqrt(|V|), from 30 to 48, and h is at most 320, without dropout of the hidden units. The
+    epochs are 0.4 times as many, 1 at least, with rate 0.004 and batches of 512.
 
     Where contexts cross sentences, with the boundaries `"text"` and `"stream"`, words have a
     pointer to 240 words.
@@ -99,9 +99,9 @@ def choose_options(
     Other networks are interpolated with a Kneser-Ney model of the same text, below 20 million
     tokens.
 
-    If the tokens are characters, the last 10 are concatenated, m is at least 30, h is doubled,
-    epochs are 1.5 times as many, and the dropout is a third, of the hidden units only: spelling is
-    learned by heart.
+    If the tokens are characters, the last 10 are concatenated, m is at least 30, h is doubled, and
+    epochs are 1.5 times as many. Spelling is learned by heart, so the dropout is a third, of the
+    hidden units only.
 
     The default takes about 0.3 ms of CPU time for each token, 0.5 ms with a pointer to 240 words.
     With another `effort`, a multiple of that time, the width grows by effort^0.3 and the epochs

@@ -102,13 +102,13 @@ class NetworkOptions:
     """
 
     network: Network = "context"
-    """pointer: it repeats words of its context; hybrid: an n-gram model inside"""
+    """context: feed-forward; pointer: also copies context words; hybrid: an n-gram model inside"""
 
     order: Annotated[int, Option(least=2, below=1024)] = 21
     """n, order of the n-grams; a context has n-1 words"""
 
     context: Annotated[ContextName, Option(advanced=True)] = "averaged"
-    """all context words concatenated; the far ones averaged; of characters: the words they spell"""
+    """all words concatenated; the far ones averaged; or characters with the words they spell"""
 
     averages_after: Annotated[tuple[int, ...], Option(advanced=True)] = (4,)
     """distances after which context words are averaged; 4,20: words 5 to 20 back, and from 21 on"""
@@ -117,7 +117,7 @@ class NetworkOptions:
     """characters concatenated by the context spelled"""
 
     spelled_words: Annotated[int, Option(least=0, advanced=True)] = 6
-    """words before the present one that have a vector in the context spelled"""
+    """previous words that have a vector in the context spelled"""
 
     spelling_bits: Annotated[int, Option(least=1, below=31, advanced=True)] = 17
     """b: the context spelled has 2^b vectors, which all words share by a hash"""
@@ -126,7 +126,7 @@ class NetworkOptions:
     """m, components of a word's feature vector"""
 
     freeze_embedding: Annotated[bool, Option(advanced=True)] = False
-    """C keeps random vectors, with components of variance 1: the other weights learn alone"""
+    """C keeps its random vectors, with components of variance 1; only other weights are trained"""
 
     hidden: Annotated[Literal["none", "tanh", "deep"], Option(advanced=True)] = "deep"
     """hidden layer: none, with direct connections; the paper's tanh layer; deep: residual blocks"""
@@ -177,7 +177,7 @@ class NetworkOptions:
     """s, short-list: the network predicts the s most frequent words, an n-gram model the others"""
 
     interpolated: bool = False
-    """mix a Kneser-Ney model of the same text in, by a weight fitted on validation"""
+    """mixture with a Kneser-Ney model of the same text, its weight fitted on validation"""
 
     dropout: Annotated[float, Option(least=0, below=1)] = 0.4
     """dropout rate of the hidden units"""
@@ -383,10 +383,10 @@ class TrainingOptions:
     """n-grams per update"""
 
     segment: Annotated[int, Option(least=1, below=1025, advanced=True)] = 1
-    """T, consecutive targets that share the look-up of their words; batch_size is a multiple"""
+    """T, consecutive targets that share the look-up of their words; it divides the batch size"""
 
     epochs: Annotated[int, Option(least=1, below=1 << 20)] = 12
-    """epochs, at most"""
+    """largest number of epochs"""
 
     patience: Annotated[int, Option(least=1, advanced=True)] = 3
     """early stopping: epochs without a better validation perplexity before training stops"""

@@ -12,6 +12,7 @@ from keras_nplm.cli.main import main
 from keras_nplm.data.corpus import FRACTIONS
 from keras_nplm.training.configurations import CONFIGURATIONS
 
+TEXT_COLUMN = 28  # where the text of an option begins
 LONGEST = 110  # lines of the usual help of 80 columns: two screens, with the named configurations
 
 
@@ -59,6 +60,8 @@ def test_each_option_has_a_text_and_a_default(name, read_help):
         if option not in ("-h", "--help-all", *CONFIGURATIONS):
             assert "default: " in text or "required" in text, option
     assert max(map(len, page.splitlines())) <= 80
+    texts = [line[TEXT_COLUMN:].strip() for line in page.splitlines()]
+    assert not [text for text in texts if "  " in text]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

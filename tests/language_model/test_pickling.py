@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import weakref
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ from keras_nplm import (
 )
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.subwords import Subwords
-from keras_nplm.language_model import kenlm, pickling
+from keras_nplm.language_model import kenlm
 from keras_nplm.models.spelling import SpellingModel
 from tests.networks import compose, compose_energy
 
@@ -348,12 +349,16 @@ def _score_pickled(data: bytes) -> float:
 def test_a_worker_reads_a_model_once_for_many_tasks(monkeypatch):
     data = pickle.dumps(build("kneser-ney").scorer())
     monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a worker that has not inherited it
-    monkeypatch.setattr(pickling, "_live", {})
     first = pickle.loads(data)
     assert pickle.loads(data) is first
-    for _ in range(5):
-        pickle.loads(pickle.dumps(build("kneser-ney").scorer()))
-    assert len(pickling._kept) <= 4
+
+
+def test_a_worker_keeps_the_last_four_models(monkeypatch):
+    pickles = [pickle.dumps(build("kneser-ney").scorer()) for _ in range(5)]
+    monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a worker that has not inherited them
+    models = [weakref.ref(pickle.loads(data)) for data in pickles]
+    are_kept = [model() is not None for model in models]
+    assert are_kept == [False, True, True, True, True]
 
 
 def _build_scorers(directory) -> list:

@@ -31,7 +31,7 @@ _CHANGES = {  # name: title, flags that change `brown-nce-quick`
         f"{_FAR} --hidden deep --residual-blocks 0 --no-layer-norm {_SLOW}",
     ),
     "far-slow": ("rate 1.2 alone", f"{_FAR} {_SLOW}"),
-    "far-all": ("the two and GELU, rate 1.2", f"{_FAR} --hidden deep {_SLOW}"),
+    "far-all": ("block, normalisation and GELU, rate 1.2", f"{_FAR} --hidden deep {_SLOW}"),
     "far-tied": ("output tied to C, rate 0.5", f"{_FAR} --tied-output --learning-rate 0.5"),
     "far-dropout": ("dropout 0.2 on hidden units", f"{_FAR} --dropout 0.2"),
     "far-vectors": ("dropout 0.1 on x", f"{_FAR} --embedding-dropout 0.1"),

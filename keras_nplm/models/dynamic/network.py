@@ -27,10 +27,11 @@ class DynamicNPLM(NextWordModel):
         g_c = ∇ -1/B sum_{t in chunk c} ln P(w_t | h_t; θ_c)
         θ_{c+1} = θ_c - η f s g_c,    s = 1, or s = mean(r) / max(r, ε mean(r)) with the rule "rms"
 
-    θ_0 are the trained weights, σ the static share, η the rate, f the factor of a group of weights,
-    and r the root of the mean square of each component of the gradient in training. ε is 1, and 0.1
-    for the biases of the output. `log_prob` reads the text: its n-grams must be consecutive, and
-    each call continues after the call before. The network that is given stays as it is.
+    θ_0 are the trained weights, σ is the static share, η the rate, f the factor of a group of
+    weights. r is the root of the mean square of each component of the gradient in training. ε is 1,
+    and 0.1 for the biases of the output. `log_prob` reads the text: its n-grams must be
+    consecutive, and each call continues after the call before. The network that is given stays as
+    it is.
 
     Reference: Mikolov, Karafiát, Burget, Černocký & Khudanpur (2010), Recurrent neural network
     based language model; Krause, Kahembwe, Murray & Renals (2018), Dynamic evaluation of neural

@@ -50,9 +50,9 @@ def complete_gradients(optimizer: keras.optimizers.Optimizer, gradients: Sequenc
     """Return gradients with which an optimiser takes the step of the dense gradient of the whole
     batch.
 
-    On several replicas, an optimiser that needs the whole gradient gets it on the first one and
-    zeros on the others, so that the sum by Keras is right. Lazy optimisers and SGD, without
-    clipping, add slices up themselves.
+    On several replicas, an optimiser that needs the whole gradient gets it on the first one, and
+    zeros on the others. Then the sum by Keras is right. Lazy optimisers and SGD, without clipping,
+    add slices up themselves.
     """
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a LossScaleOptimizer
     clips = any(getattr(optimizer, name) for name in ("clipnorm", "global_clipnorm", "clipvalue"))

@@ -105,9 +105,7 @@ class SelfNormalised(NextWordModel):
         self.offsets = (self.table * self.vocabulary_size).astype(np.int32)
 
     def _check_logits(self, model: Any) -> None:
-        """Refuse a network whose logits are others: a layer of the user may compute what the tables
-        do not know.
-        """
+        """Refuse a network whose logits differ from those of the tables, by a layer of the user."""
         rng = np.random.default_rng(0)
         contexts = rng.integers(0, self.vocabulary_size, (_CHECKED, self.order - 1)).astype(
             np.int32

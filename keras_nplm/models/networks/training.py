@@ -143,7 +143,7 @@ class ObjectiveTraining(keras.Model):
     def _compute_step_of_call(
         self, x: Any, y: Tensor, sample_weight: Tensor | None, is_segments: bool, training: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the loss of what `call` returns, as in any Keras model."""
+        """Return the loss of the output of `call`, as in any Keras model."""
         if is_segments:
             raise InputError(
                 f"`loss` must be the model's own for segments. Received: {self.loss}. "
