@@ -16,7 +16,7 @@ from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, parse_json, read_text, replace_file
 
-_LINES_SIZE = 1 << 16  # characters or tokens of the lines that are counted together
+LINES_SIZE = 1 << 16  # characters or tokens of the lines that are counted together
 
 
 class TextCounter:
@@ -47,7 +47,7 @@ class TextCounter:
 
     def count_lines(self, lines: Iterable[Any], join: Callable[[Any], str] = str) -> Iterator[Any]:
         """Count lines, or tokens that `join` makes lines of, and yield them."""
-        for batch in batch_by_size(lines, _LINES_SIZE):
+        for batch in batch_by_size(lines, LINES_SIZE):
             self.add_lines(map(join, batch))
             yield from batch
 

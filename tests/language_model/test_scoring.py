@@ -50,6 +50,7 @@ def test_lines_of_a_text_are_scored_after_the_lines_before(
 
 def test_a_long_text_is_evaluated_while_it_is_read(build_ngram_model, monkeypatch):
     monkeypatch.setattr("keras_nplm.data.shards.BATCH_TOKENS", 50)
+    monkeypatch.setattr("keras_nplm.data.text_counts.LINES_SIZE", 50)
     monkeypatch.setattr("keras_nplm.models.evaluation.BLOCK_SIZE", 100)
     language_model = build_ngram_model("sentence")
     read = []
