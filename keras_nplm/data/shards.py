@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_lines
+from keras_nplm.data.arguments import check_items, check_lines
 from keras_nplm.data.boundary import has_documents
 from keras_nplm.data.ids import BOS, BOS_ID, EOS, EOS_ID, UNK_ID, check_ids
 from keras_nplm.data.text_counts import TextCounter, name_text_counts
@@ -32,13 +32,15 @@ def encode_batches(
     ids.
 
     Empty sentences are skipped. With the boundary `"text"` they end documents, and `<s>` stands for
-    them. The sentences must be lists of strings, see `check_sentences`.
+    them. The tokens must be strings, see `check_sentences`.
     """
     if not has_documents(boundary):
         sentences = filter(None, sentences)
     tokens: list[str] = []
     ends = []
     for sentence in sentences:
+        if isinstance(sentence, str):  # of a tokenizer of the user: its characters would be tokens
+            check_items(sentence, "sentences", wanted="lists of tokens")
         tokens += sentence
         ends.append(len(tokens))
         tokens.append(EOS if sentence else BOS)

@@ -95,7 +95,7 @@ def reload(
         found = _identify(file, state.st_size, state.st_mtime_ns)
         if found != content:
             raise InputError(
-                f"{file} must be that of the pickled model, {content}. Received: {found}. Fix: "
+                f"{file} must be the file that was pickled, {content}. Received: {found}. Fix: "
                 f"{fix}"
             )
     return load(path, self_normalised)

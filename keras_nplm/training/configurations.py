@@ -157,7 +157,7 @@ SMALL = "small"  # the named configuration that `Options()` is
 _NAMED = [
     NamedConfiguration(
         SMALL,
-        "50,000 words of any kind: 4 words and the average of 16 more, one residual block",
+        "for about 50,000 words: 4 words and the average of 16 more, one residual block",
     ),
     NamedConfiguration(
         "bengio2003",
@@ -206,7 +206,7 @@ _NAMED = [
     ),
     NamedConfiguration(
         "phone",
-        "1 million subwords, below 2 MB in 8 bits; --tokenizer sentencepiece --pieces 4000",
+        "for a million subwords, a file below 2 MB; --tokenizer sentencepiece --pieces 4000",
         Options(TextOptions(), _PHONE, _PHONE_TRAINING),
         CorpusOptions(tokenizer="sentencepiece", pieces=4000),
     ),

@@ -201,7 +201,7 @@ def test_a_pickle_by_path_refuses_missing_and_changed_files(tmp_path):
     (directory / "vocabulary.txt").write_text("changed")
     for data in pickles:
         with pytest.raises(
-            InputError, match=r"vocabulary.txt must be that of the pickled model, \d+ bytes, crc32"
+            InputError, match=r"vocabulary.txt must be the file that was pickled, \d+ bytes, crc32"
         ):
             pickle.loads(data)
     # the model in memory is still whole: now it is pickled by content

@@ -13,6 +13,7 @@ from keras_nplm import (
     register_tokenizer,
 )
 from keras_nplm.data.prefixes import split_unfinished_word
+from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers import registry
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from tests.tokenizers import build_model
@@ -57,6 +58,16 @@ def test_missing_methods_are_named():
 
     with pytest.raises(TypeError, match="describe.*split"):
         Abstract()
+
+
+def test_a_tokenizer_that_splits_into_a_string_is_refused():
+    class Unsplit(CommaTokenizer):
+        def split(self, line):
+            return line
+
+    vocabulary = Vocabulary(["a", "b"])
+    with pytest.raises(InputError, match="`sentences` must be lists of tokens. Received: 'a b'"):
+        encode_lines(["a b"], vocabulary, Unsplit(), "sentence")
 
 
 def test_an_own_tokenizer_is_used_by_its_class_and_found_by_its_name(tmp_path):
