@@ -203,9 +203,9 @@ def _read_docstrings(cls: type) -> dict[str, str]:
 
 @functools.cache
 def _find_classes(module: str) -> dict[str, ast.ClassDef]:
-    """Return the definitions of the classes of a module, but those inside functions.
+    """Return the definitions of the classes at the top level of a module, by name.
 
-    `inspect.getsource` of a class would parse the whole module once for each class.
+    They are parsed at once: `inspect.getsource` of a class would parse the module for each class.
     """
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
