@@ -36,7 +36,11 @@ from keras_nplm.training.ngram_options import NgramOptions
 if TYPE_CHECKING:
     NgramFlags = Given
 else:
-    NgramFlags = flatten({NgramOptions: "n-gram model"}, word_classes="classes by clustering")
+    NgramFlags = flatten(
+        {NgramOptions: "n-gram model"},
+        metavars={"word_classes": "FILE"},
+        word_classes="classes by clustering",
+    )
 
 _GROUP = "model of a different toolkit"
 ArpaFile = Annotated[str | None, Parameter(metavar="FILE", group=_GROUP)]

@@ -16,7 +16,7 @@ from cyclopts import Parameter, Token
 from keras_nplm.io.errors import InputError, shorten_value
 from keras_nplm.io.fields import FieldFacts, describe_fields
 
-_METAVARS = {int: "N", float: "X", str: "TEXT", tuple: "N,…"}
+_METAVARS = {int: "N", float: "X", str: "NAME", tuple: "N,…"}
 Given = Mapping[str, Any]  # options of a dataclass for which flags were given
 NONE_GIVEN: Given = {}
 
@@ -144,6 +144,7 @@ def flatten(
     groups: Mapping[type, str],
     without: Sequence[str] = (),
     helps: Mapping[str, str] = MappingProxyType({}),
+    metavars: Mapping[str, str] = MappingProxyType({}),
     **shown: str,
 ) -> Any:
     """Return the annotation of a parameter that holds all options of some dataclasses as flags.
@@ -154,6 +155,7 @@ def flatten(
         groups: the title in the help for the options of each dataclass.
         without: names of options that have no flag.
         helps: texts of options, if they are not those of the dataclass.
+        metavars: names of the values of options, if they are not those of their types.
         shown: defaults to print, if they are not those of the dataclass.
     """
     annotations: dict[str, Any] = {}
@@ -161,14 +163,17 @@ def flatten(
         for name, facts in describe_fields(cls).items():
             if name not in without:
                 described = dataclasses.replace(facts, help=helps.get(name, facts.help))
-                parameter = make_parameter(described, group, shown.get(name))
+                parameter = make_parameter(described, group, shown.get(name), metavars.get(name))
                 annotations[name] = Annotated[_get_hint(facts), parameter]
     given = typing.TypedDict("Given", annotations, total=False)  # type: ignore[misc]
     return Annotated[given, Parameter(name="*")]
 
 
 def make_parameter(
-    facts: FieldFacts, group: str | None = None, shown: str | None = None
+    facts: FieldFacts,
+    group: str | None = None,
+    shown: str | None = None,
+    metavar: str | None = None,
 ) -> Parameter:
     """Return the flag of an option that is described elsewhere."""
     if shown is None and facts.type is tuple:
@@ -179,7 +184,7 @@ def make_parameter(
         settings["group"] = group
     if facts.type is bool:
         return Parameter(**settings)
-    return Parameter(converter=Reader(facts), metavar=_METAVARS[facts.type], **settings)
+    return Parameter(converter=Reader(facts), metavar=metavar or _METAVARS[facts.type], **settings)
 
 
 def _get_hint(facts: FieldFacts) -> Any:
