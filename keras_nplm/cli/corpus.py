@@ -135,7 +135,7 @@ def open_given_corpus(
 
     Args:
         given: the options that were given.
-        named: those of the named configuration, which decide where no flag does.
+        named: the options of the named configuration. They decide where no flag does.
         words: the options of `TextOptions` that were given. Subwords have no use for some.
     """
     from keras_nplm.data.corpora.opening import open_corpus

@@ -174,9 +174,7 @@ def _check_name(name: str, choices: Sequence[str]) -> None:
 
 
 def _check_study(name: str, output: str, texts: Sequence[str] = ()) -> None:
-    """Refuse to record a study before its models are made, if those that exist are of other
-    origins.
-    """
+    """Refuse to record a study that has models of other origins, before further ones are made."""
     from keras_nplm.experiments.rows import read_origins
     from keras_nplm.experiments.study import load_study
 

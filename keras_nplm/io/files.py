@@ -60,7 +60,7 @@ def replace_file(path: str | os.PathLike, keep: Path | None = None) -> Iterator[
 
 
 def check_regular_file(path: Path) -> None:
-    """Check that a path can be that of a file: nothing, or a regular file, stands there."""
+    """Refuse a path at which anything but a regular file stands."""
     if not path.name or (path.exists() and not path.is_file()):
         raise InputError(
             f"Cannot write {path}: it is a directory, a device or a pipe. Fix: name a regular file."

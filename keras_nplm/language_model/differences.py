@@ -162,7 +162,7 @@ def describe_incomparable(models: Sequence[TokenOptions]) -> list[str]:
 
 
 def _is_file_of_words(*models: TokenOptions) -> bool:
-    """Return whether one of two models is a file, whose words may be those of the other."""
+    """Return whether one of two models is an ARPA file, perhaps of a text split into words."""
     kinds = {model.tokenizer.kind for model in models}
     return kinds == {"words", "whitespace"} and any(not model.config for model in models)
 

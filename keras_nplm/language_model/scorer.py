@@ -83,7 +83,7 @@ class Scorer(Pickled):
         self._distances = np.arange(model.order - 1, 0, -1)
 
     def __getstate__(self) -> dict:
-        """Return the content, without what is made from it."""
+        """Return the attributes without those that are made again from them."""
         left_out = ("_encode", "_token", "_origin")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 

@@ -37,9 +37,7 @@ def append_rows(weight: keras.Variable, new_rows: np.ndarray) -> np.ndarray:
 
 
 def list_biases(layer: keras.layers.Layer) -> list[keras.Variable]:
-    """Return the weights of a layer without weight decay; of a layer of Keras those of one
-    dimension.
-    """
+    """Return the weights of a layer that have no weight decay: of a layer of Keras its vectors."""
     if isinstance(layer, ConfiguredLayer):
         return layer.biases
     return [weight for weight in layer.trainable_weights if len(weight.shape) == 1]
@@ -61,7 +59,7 @@ class ConfiguredLayer(keras.layers.Layer):
 
     @property
     def biases(self) -> list[keras.Variable]:
-        """The trainable weights without weight decay: those of one dimension."""
+        """The trainable weights without weight decay: the vectors."""
         return [weight for weight in self.trainable_weights if len(weight.shape) == 1]
 
     def grow_from(self, smaller: "ConfiguredLayer", rows: NewRows) -> None:

@@ -257,11 +257,11 @@ class Network(NextWordModel):
 
 @dataclasses.dataclass(frozen=True)
 class ModelFolder:
-    """A model directory, or the directory of a part of a model, that is read.
+    """A directory from which a model, or a part of a model, is read.
 
     Attributes:
         path: the directory.
-        boundary: that of the whole model.
+        boundary: the boundary of the whole model.
         vocabulary_size: |V| of the whole model.
         load_part: function from the number of a model of `list_saved_models`, counted from 0, to
             this model; with `as_arrays=True` it is asked for probabilities alone.

@@ -44,7 +44,7 @@ def save_model(directory: Path, model: NextWordModel) -> None:
 
 
 def save_own_files(directory: Path, model: NextWordModel) -> None:
-    """Write the files of a model without those of its parts, such as the weights of a mixture."""
+    """Write the files of the model itself, such as the weights of a mixture, not of its parts."""
     for name, write in model.list_files().items():
         with replace_file(directory / name) as temporary:
             write(temporary)

@@ -243,7 +243,7 @@ def _make_card(
 
 
 def _describe_parts(mixture: NextWordModel, weights: Sequence[Sequence[float]]) -> str:
-    """Return what the parts of a mixture are, with their weights if contexts do not change them."""
+    """Describe the parts of a mixture, with their weights if these are the same in all contexts."""
     parts = []
     for place, part in enumerate(mixture.parts):
         share = f"{weights[0][place]:.0%} " if len(weights) == 1 else ""

@@ -263,7 +263,7 @@ def _spells_words(given: Mapping[str, Any], statistics: TextStatistics) -> bool:
 
 
 def _asks_for_spelled_words(given: Mapping[str, Any]) -> bool:
-    """Whether the given options are those of the context spelled."""
+    """Return whether the given options ask for the context `spelled`."""
     if "context" in given:
         return given["context"] == "spelled"
     return any(name in given for name in _SPELLED_OPTIONS)

@@ -213,7 +213,7 @@ class Checkpoint(keras.callbacks.Callback):
         self.model.stop_training = self.is_done
 
     def _is_best(self, history: Sequence[Mapping]) -> bool:
-        """Whether the last epoch is to be kept: it is the best, or there is no validation text."""
+        """Return whether to keep the last epoch: it is the best, or there is no validation text."""
         if not self.is_validated:
             return True
         *before, last = [epoch["validation_perplexity"] for epoch in history]

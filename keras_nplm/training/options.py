@@ -519,7 +519,7 @@ def check_effects(network: NetworkOptions, given: Iterable[str]) -> None:
 def read_options(config: Mapping[str, Any]) -> Options:
     """Return the options that a `config.json` records, beside its other fields.
 
-    An option that is absent was added later: its default is what was done before.
+    An absent option is younger than the file: its default is what was done before.
     """
     known = describe_options()
     if not known.keys() & config.keys():
@@ -538,13 +538,13 @@ def read_options(config: Mapping[str, Any]) -> Options:
 
 
 def _replace(options: _Part, given: Mapping[str, Any]) -> _Part:
-    """Return the options of one class with their values in those of a run."""
+    """Return the options of one class, with the given values of its fields."""
     names = describe_fields(type(options)).keys() & given.keys()
     return dataclasses.replace(options, **{name: given[name] for name in names})
 
 
 def _select(given: Mapping[str, Any], cls: type[_Part]) -> _Part:
-    """Return the options of one class from those of a run."""
+    """Build the options of one class from the given values of its fields."""
     return cls(**{name: given[name] for name in describe_fields(cls) if name in given})
 
 

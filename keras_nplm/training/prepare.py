@@ -64,10 +64,10 @@ def prepare_text(directory: Path, corpus: Corpus, text: TextOptions) -> EncodedC
 def record_run(
     directory: Path, corpus: Corpus, encoded: EncodedCorpus, options: Mapping[str, Any]
 ) -> Vocabulary:
-    """Write `config.json`, or compare it with that of the run to resume; return the vocabulary.
+    """Write `config.json`; of a run to resume, compare it. Return the vocabulary.
 
-    `config.json` has the options, and name and tokenizer of the corpus. Its presence says that the
-    text is prepared.
+    `config.json` has the options, and name and tokenizer of the corpus. If it exists, the text is
+    prepared.
     """
     config = {**options, **corpus.describe()}
     if not (directory / "config.json").exists():

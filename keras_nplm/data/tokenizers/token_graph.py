@@ -61,7 +61,7 @@ class TokenGraph(tf.Module):
         return tf.ragged.map_flat_values(self._look_up, tokens)
 
     def _append_space(self, tokens: tf.RaggedTensor, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Return tokens, string [B, (T)], with that of a space where a text ends with one."""
+        """Append a token for the white space at the end of a text. Tokens: string [B, (T)]."""
         white_space = character_ranges(str.isspace)
         has_space = tf.strings.regex_full_match(texts, f"(?s).*[{white_space}]")
         lengths = tf.cast(has_space & (tokens.row_lengths() > 0), tf.int64)

@@ -13,7 +13,7 @@ class Dynamic(Collector):
 
     Args:
         learner: the copy.
-        settings: those of the figures.
+        settings: how the copy learns, stored beside the figures.
         share: the share of the model in the probabilities, unless it is the learner that adds it.
     """
 

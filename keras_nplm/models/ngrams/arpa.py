@@ -318,9 +318,7 @@ def _remove_empty_orders(unigrams: Section, sections: list[Section]) -> None:
 
 
 def _leave_out_padding(section: Section) -> Section:
-    """Leave out n-grams with the word `<pad>`: its id is that of the mask, so that no context can
-    hold it.
-    """
+    """Leave out n-grams with the word `<pad>`: its id is the mask, so no context can hold it."""
     kept = (section.ids != PAD_ID).all(axis=1)
     return Section(*(column[kept] for column in section))
 

@@ -33,7 +33,7 @@ def find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 def search(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the place of each wanted key in the sorted `keys`, int64, and whether it is there.
 
-    The place of a key that is not there is that of any other key.
+    For a key that is not there, the place is arbitrary.
     """
     if not len(keys):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
