@@ -137,8 +137,15 @@ class Altered:
 
 
 def within(original: Callable, **names: Any) -> Callable:
-    """Return a function, or a context manager of a generator, with other values of global names."""
+    """Return a function, or a context manager of a generator, with other values of global names.
+
+    Raises:
+        NameError: the function does not read such a name, so that the mutant changes nothing.
+    """
     plain = inspect.unwrap(original)
+    unread = names.keys() - list_names(plain.__code__)
+    if unread:
+        raise NameError(f"{plain.__qualname__} must read {', '.join(sorted(unread))}")
     changed = types.FunctionType(
         plain.__code__,
         {**plain.__globals__, **names},
@@ -148,6 +155,15 @@ def within(original: Callable, **names: Any) -> Callable:
     )
     changed.__kwdefaults__ = plain.__kwdefaults__
     return changed if plain is original else contextlib.contextmanager(changed)
+
+
+def list_names(code: types.CodeType) -> set[str]:
+    """Return the names of globals and attributes that a function and those within it read."""
+    names = {*code.co_names}
+    for value in code.co_consts:
+        if isinstance(value, types.CodeType):
+            names |= list_names(value)
+    return names
 
 
 def read_global(original: Callable, name: str) -> Any:

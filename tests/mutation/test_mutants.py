@@ -3,11 +3,24 @@
 import ast
 import functools
 import importlib
+import inspect
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.mutation.mutants import MUTANTS, at_call, constant, first, read_mutants, replace, within
+from tests.mutation.mutants import (
+    MUTANTS,
+    at_call,
+    constant,
+    first,
+    list_names,
+    read_mutants,
+    replace,
+    within,
+)
 
 TESTS = Path(__file__).parents[1]
 
@@ -43,6 +56,44 @@ def test_mutants_replace_what_exists_and_name_tests_that_exist():
     assert not faults, "\n".join(faults)
     names = {(mutant.area, mutant.name) for mutant in MUTANTS}
     assert len(names) == len(MUTANTS)
+
+
+def list_altered_names(change: Callable) -> set[str]:
+    """Return the names that a mutant changes within the function that it replaces.
+
+    These are the keywords of `within(original, …)`, and of `Altered(…)` in their values.
+    """
+    tree = ast.parse(textwrap.dedent(inspect.getsource(change)))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if is_call(node, "within") and ast.unparse(node.args[0]) == "original":
+            for inner in [node, *(keyword.value for keyword in node.keywords)]:
+                if inner is node or is_call(inner, "Altered"):
+                    names.update(keyword.arg for keyword in inner.keywords)
+    return names
+
+
+def is_call(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == name
+
+
+def get_function(attribute: Any) -> Callable:
+    """Return the function of a method, a property or a wrapped function."""
+    if isinstance(attribute, property):
+        attribute = attribute.fget
+    return inspect.unwrap(getattr(attribute, "__func__", attribute))
+
+
+def test_mutants_change_names_that_the_function_reads():
+    faults = []
+    for mutant in read_mutants():
+        altered = list_altered_names(mutant.change)
+        if altered:
+            owner, name = mutant.find_owner(importlib.import_module(mutant.module))
+            read = list_names(get_function(vars(owner)[name]).__code__)
+            if altered - read:
+                faults.append(f"{mutant.name}: {mutant.target} must read {altered - read}")
+    assert not faults, "\n".join(faults)
 
 
 LIMIT = 3
@@ -96,6 +147,11 @@ def double_constant(original):
 def test_a_function_sees_other_global_names():
     assert within(is_small, LIMIT=9)(5)
     assert not is_small(5)
+
+
+def test_a_name_that_a_function_does_not_read_is_refused():
+    with pytest.raises(NameError, match="is_small must read OTHER"):
+        within(is_small, OTHER=9)
 
 
 @pytest.mark.parametrize("number, expected", [(1, [0, 7]), (2, [7, 0])])

@@ -80,7 +80,7 @@ def padding_is_a_word_of_contexts(original, *arguments):
 # Kneser-Ney
 
 
-@changes(f"{ROOM}.kneser_ney:kneser_ney", OF_KNESER_NEY)
+@changes(f"{ROOM}.kneser_ney:_discount_order", OF_KNESER_NEY)
 def discounts_use_the_count_4_also_of_ngrams_seen_more_often(original, *arguments, **options):
     def find_smaller(counts, most):
         return np.minimum(counts, most - 1)

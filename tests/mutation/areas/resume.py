@@ -82,7 +82,7 @@ def a_run_ends_an_epoch_early(original, self):
     return original(Altered(self, epochs=self.epochs - 1))
 
 
-@changes(f"{CHECKPOINT}.on_epoch_end", PATIENCE)
+@changes(f"{CHECKPOINT}._is_best", PATIENCE)
 def each_epoch_replaces_the_best(original, *arguments):
     return within(original, min=constant(np.inf))(*arguments)
 

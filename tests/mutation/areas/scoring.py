@@ -136,7 +136,7 @@ def a_model_of_a_lower_order_gets_the_first_words_of_a_context(original, model, 
     return context_ids[:, : model.order - 1]
 
 
-@changes("models.mixture:fit_mixture", "models/test_mixture.py")
+@changes("models.mixture:_choose_candidates", "models/test_mixture.py")
 def the_last_of_the_candidates_joins_a_mixture(original, *arguments):
     measured = []
 

@@ -132,7 +132,7 @@ def another_user_cannot_read_a_version(original, parent):
     return within(original, Path=Private)(parent)
 
 
-@changes("serving.saved_model:_check_target", "serving/test_refusals.py")
+@changes("serving.saved_model:_holds_other_files", "serving/test_refusals.py")
 def a_directory_with_other_files_is_exported_to(original, *arguments):
     return within(original, any=constant(False))(*arguments)
 
