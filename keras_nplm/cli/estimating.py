@@ -43,6 +43,7 @@ else:
     )
 
 _GROUP = "model of a different toolkit"
+_FLAGS_OF_TOKENS = ("token", "tokenizer", "normalise", "boundary")  # also of an ARPA file
 ArpaFile = Annotated[str | None, Parameter(metavar="FILE", group=_GROUP)]
 
 
@@ -79,7 +80,7 @@ def ngram(
 
     named = get_configuration(config)
     if arpa is not None:
-        _check_without_text(method, corpus, texts, resample)
+        _check_without_text(method, corpus, texts, resample, words)
         is_chosen = "token" in corpus or "tokenizer" in corpus
         result = import_arpa(
             arpa,
@@ -109,19 +110,14 @@ def ngram(
 
 
 def _check_without_text(
-    method: Given, corpus: Given, texts: Texts, resample: Sequence[Share]
+    method: Given, corpus: Given, texts: Texts, resample: Sequence[Share], words: Given
 ) -> None:
-    """Refuse flags of a text beside an ARPA file."""
-    given = {
-        "train": texts.train,
-        "all": texts.all,
-        "resample": resample,
-        "order": method.get("order"),
-        "pieces": corpus.get("pieces"),
-        "pieces_kind": corpus.get("pieces_kind"),
-        "pieces_file": texts.pieces_file,
-    }
-    check_left_out(given, "with `--arpa`", "leave it out. The ARPA file holds a whole model.")
+    """Refuse the flags of a text and of its estimation beside an ARPA file."""
+    given = {**vars(texts), "resample": resample, **method, **corpus, **words}
+    without_effect = {name: given[name] for name in given if name not in _FLAGS_OF_TOKENS}
+    check_left_out(
+        without_effect, "with `--arpa`", "leave it out. The ARPA file holds a whole model."
+    )
 
 
 def _print_mixture(result: dict) -> None:

@@ -175,7 +175,7 @@ def export(
 ) -> dict:
     """Write a model for other programs.
 
-    A model other than Kneser-Ney is approximated by a back-off model in an ARPA file.
+    An ARPA file holds a back-off model, such as Kneser-Ney, as it is; others are approximated.
 
     Args:
         target: directory of the SavedModel's versions or of the web page, or the file to write

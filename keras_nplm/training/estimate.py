@@ -56,7 +56,7 @@ def estimate(
         method: one of `keras_nplm.training.estimators.ESTIMATORS`, such as `"kneser-ney"`.
         corpus: the text.
         directory: the model directory. It must be absent, or hold a run with the same options.
-        order: n, from the estimator's `least_order` on: 1 of Kneser-Ney.
+        order: n. Kneser-Ney takes 1 or more, the other methods 2 or more.
         text: how words are counted, and how text is cut into n-grams.
         num_classes: number of word classes of a class-based model, unless `word_classes` is given.
         word_classes: a file of word classes, also of `mkcls`. Default: find them.

@@ -1,9 +1,12 @@
 """Estimators of n-gram models by method: their own options, their checks, and what they estimate.
 
-To add a method, write its estimator here, and name it in `ESTIMATORS` and in the choices of
-`NgramOptions.method`. If it has options of its own, add them to `NgramOptions` and `estimate`. For
-users in Python, name its function in `keras_nplm.models.ngrams` and among the public names of
-`keras_nplm`.
+To add a method, write its function as a module of `keras_nplm.models.ngrams`, and name it there and
+among the public names of `keras_nplm`. Here, write the `Estimator` that calls it, and name it in
+`ESTIMATORS` and in the choices of `NgramOptions.method`. Options of its own are fields of
+`NgramOptions`, arguments of `estimate`, and part of its call in `keras_nplm.cli.estimating`.
+
+Its tests: an oracle beside `test_kneser_ney.py`, and its name in `test_estimate.py`,
+`test_orders.py` and `test_lines.py`. For users: CHANGELOG.md and notebook 05.
 """
 
 import dataclasses
@@ -47,10 +50,11 @@ class EstimationRun:
 
 
 class Estimator:
-    """Base class of the estimator of a method. Its model must fit into memory.
+    """Base class of the estimator of a method.
 
-    A subclass implements `estimate`. If it has options of its own, also `has_options` and
-    `record_options`.
+    A subclass implements `estimate`, which returns a model in memory. A method that writes larger
+    models overrides `estimate_and_save`. If it has options of its own, it also implements
+    `has_options` and `record_options`.
 
     Attributes:
         model_class: the class of the model.

@@ -1,4 +1,4 @@
-"""Options of the estimation of an n-gram model, see `describe_fields`. Imports no NumPy."""
+"""Options of the estimation of an n-gram model, fields as in `io.fields`. Imports no NumPy."""
 
 import dataclasses
 from typing import Annotated, Literal
@@ -17,10 +17,11 @@ class NgramOptions:
     """
 
     method: Method = "kneser-ney"
-    """estimation method; kneser-ney sorts counts on disk, the others need them in memory"""
+    """estimation method; kneser-ney sorts counts on disk if memory is too small, the others need
+    them in memory"""
 
     order: Annotated[int, Option(least=1, below=1024)] = 5
-    """n, order of the n-grams; a context has n-1 words"""
+    """n, order of the n-grams; a context has n-1 words; methods other than kneser-ney need 2"""
 
     num_classes: Annotated[int, Option(least=1)] = 500
     """number of word classes of the method class-based"""

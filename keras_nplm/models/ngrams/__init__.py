@@ -1,12 +1,12 @@
 """Count-based n-gram language models, for comparison with the network and for mixtures with it; no
 Keras.
 
-counts, tables: n-gram counts as sorted tables. kneser_ney, deleted_interpolation, class_based: the
-estimators. kneser_ney_on_disk, partitions, sorting: Kneser-Ney for texts whose counts are larger
-than memory. backoff: the back-off model. interpolation: EM weights and frequency bins.
-word_classes: the exchange algorithm. arpa, arpa_lines: ARPA files. merging: words that become
-`<unk>`. pruning: entropy pruning. approximation: any model as a back-off model. mass: the
-probability of a set of words.
+counts, tables: n-gram counts as sorted tables. kneser_ney, deleted_interpolation, class_based: each
+estimates a model; `keras_nplm.training.estimators` calls them by method. kneser_ney_on_disk,
+partitions, sorting: Kneser-Ney for texts whose counts are larger than memory. backoff: the back-off
+model. interpolation: EM weights and frequency bins. word_classes: the exchange algorithm. arpa,
+arpa_lines: ARPA files. merging: words that become `<unk>`. pruning: entropy pruning. approximation:
+any model as a back-off model. mass: the probability of a set of words.
 """
 # ruff: noqa: F401
 

@@ -17,7 +17,9 @@ NGRAMS_FILE = "ngrams.npz"
 class NgramModel(NextWordModel):
     """Base class of count-based n-gram models, which have one file of arrays.
 
-    A subclass has `num_ngrams`, `arrays` and `load`.
+    A subclass has `num_ngrams`, `arrays`, `load`, a `description`, the decorator `saved_as`, and
+    what `NextWordModel` asks of it. `cli.printing` has its title; `serving.ngram_graphs` and
+    `serving.device_graphs` have its graphs.
     """
 
     @property

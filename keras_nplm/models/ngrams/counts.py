@@ -15,6 +15,9 @@ class NgramCounts:
     """n-gram counts of orders 1 to n; the n-grams of an order are sorted by key, context number *
     |V| + last word.
 
+    An n-gram has no `<pad>`, and `<s>` only as its first word. A token with fewer than k-1 words
+    before it ends no n-gram of order k.
+
     Attributes, lists with an entry for each order k = 1 … n:
         keys: int64 [N_k]. The keys of order 1 are word ids.
         counts: c(w_1 … w_k), how often each n-gram occurs.

@@ -19,14 +19,15 @@ def kneser_ney(
     """Estimate an interpolated modified Kneser-Ney n-gram model from a text.
 
         P(w | h) = (a(h w) - D(a(h w))) / a(h •) + γ(h) P(w | h'),
-        P(w | no context's context) = 1/|V'|
+        unigrams are interpolated with 1/|V'|
         γ(h) = (D_1 N_1(h •) + D_2 N_2(h •) + D_3+ N_3+(h •)) / a(h •)
         D_j = j - (j+1) Y t_(j+1) / t_j,    Y = t_1 / (t_1 + 2 t_2)
 
     a is the count at order n; at lower orders it is the number of different words before the n-gram
-    (Chen & Goodman's equation 27 on). N_j(h •) is the number of words that follow h with a = j. t_j
-    is the number of n-grams of the order with a = j. V' are the predicted words: words that are not
-    in the training text share the uniform distribution.
+    (Chen & Goodman's equation 27 on). N_j(h •) is the number of words that follow h with a = j, and
+    N_3+ counts those with a of 3 or more. t_j is the number of n-grams of the order with a = j. V'
+    are the predicted words, which must hold all words of the text. Those that are not in the text
+    share the uniform distribution.
 
     Args:
         ids: int32 [T], each sentence closed by `</s>`.
@@ -34,8 +35,8 @@ def kneser_ney(
         order: n, 1 or more. At 1, discounted counts are interpolated with the uniform distribution,
             as by `lmplz -o 1`.
         boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
-        predicted: the ids of V'. Default: `<unk>`, the words, and `</s>` where the boundary is
-            `"sentence"`.
+        predicted: the ids of V'. Default: `<unk>`, the words, and `</s>` unless the boundary is
+            `"stream"`; see `predicted_ids`.
 
     Returns:
         the model, a distribution over V' in every context. `kneser_ney_on_disk` writes the same for

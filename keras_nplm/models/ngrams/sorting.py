@@ -26,9 +26,10 @@ class SortedContexts:
 class SortedNgrams:
     """The distinct n-grams of one order, sorted by context and last word: int64 [N], all.
 
-    `nodes` are the places of their contexts. `counts` are counts at the highest order and after
-    `<s>`, else continuation counts, `occurrences` counts at every order. `suffixes` are places in
-    the order below; empty for the lowest order.
+    `nodes` are the places of their contexts. `counts` are what Kneser-Ney counts: continuation
+    counts, and at the highest order and after `<s>` how often an n-gram occurs. `occurrences` are
+    how often it occurs, at every order. `suffixes` are places in the order below; empty for the
+    lowest order.
     """
 
     nodes: np.ndarray

@@ -94,6 +94,7 @@ class ContextTrie:
 
     @property
     def sizes(self) -> list[int]:
+        """The numbers of contexts of 1, 2, … words: `sizes[k - 2]` for n-grams of order k."""
         return [self.vocabulary_size, *map(len, self.keys)]
 
     def walk(self, context_ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
