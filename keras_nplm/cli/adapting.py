@@ -72,7 +72,7 @@ def _print_adaptation(result: dict) -> None:
         )
     unknown = ""
     if chosen["held_out_unk_tokens"]:
-        unknown = f", {chosen['held_out_unk_tokens']:,} of them <unk> (see add-words)"
+        unknown = f", {chosen['held_out_unk_tokens']:,} of them <unk>"
     print(
         f"held-out lines     perplexity {chosen['before']:.2f} before, "
         f"{chosen['after']:.2f} after, over {chosen['held_out_tokens']:,} tokens{unknown}"

@@ -141,6 +141,8 @@ def open_given_corpus(
     from keras_nplm.data.corpora.opening import open_corpus
     from keras_nplm.data.corpus import FRACTIONS
 
+    if texts.train:
+        check_left_out({"corpus": given.get("corpus")}, "with `--train`", "drop one of them.")
     if texts.all:
         check_left_out({"fractions": texts.fractions}, "with `--all`", "drop one of them.")
     tokenizer = get_tokenizer(choose_tokenizer(given, named))

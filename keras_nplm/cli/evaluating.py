@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -407,10 +408,11 @@ def complete(
 def _split_directory(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     """Return the model directory, None if it is left out, and the contexts."""
     first, *others = words
-    is_text = not Path(first).exists() and len(first.split()) != 1
+    # a long text is no name of a file: `Path.exists` would fail
+    is_text = not os.path.exists(first) and len(first.split()) != 1
     if others and not is_text:
         return first, tuple(others)
-    if Path(first).is_dir():
+    if os.path.isdir(first):
         raise InputError(
             f"`CONTEXT` must follow the model directory {first}. Received: none. Fix: add it, as "
             'in "the cat".'

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -154,6 +155,9 @@ def rescore(
     from keras_nplm.rescoring.nbest import NBestFile
 
     features.check_name()
+    is_in_place = output is not None and _is_same_file(output, nbest)
+    fix = "choose a different name."
+    check_argument("--output", not is_in_place, "a different file than NBEST", output, fix)
     with contextlib.nullcontext() if output is None else open_output_file(output) as path:
         if path is not None:
             check_output_file(path)
@@ -209,6 +213,10 @@ class _Job:
             for key in ("baseline", "oracle", "rescored"):
                 result[key] /= max(1, losses.denominator)
         return result
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
 
 
 def _note_header(lists: "NBestFile") -> None:

@@ -17,6 +17,8 @@ from keras_nplm.rescoring.nbest import NBestFile, NBestList
 from keras_nplm.rescoring.ranking import WeightedFeatures
 from keras_nplm.rescoring.writer import open_nbest_writer
 
+_MOST_HELD = 1000  # lists that wait for features of their weights, so that memory is bounded
+
 
 def rescore_file(
     score: Score,
@@ -59,6 +61,7 @@ def rescore_file(
         weights = tune_pairs(pairs, weights, name=name, restarts=restarts, seed=seed)
     weighted = WeightedFeatures(weights, name)
     figures = _Figures()
+    held: list[NBestList] = []
     with contextlib.ExitStack() as stack:
         write_list = None
         if write:
@@ -67,8 +70,14 @@ def rescore_file(
         for one, loss in pairs:
             order = weighted.rank(one)
             figures.add(one, loss, order)
-            if write_list is not None:
-                write_list(one.reorder(order))
+            if write_list is None:
+                continue
+            # a weight without a feature is refused before standard output has wrong scores
+            held.append(one.reorder(order))
+            if weighted.are_all_known or len(held) == _MOST_HELD:
+                for ranked in held:
+                    write_list(ranked)
+                held.clear()
         # within the block: the file appears only if each weight has a feature
         weighted.check()
     result = {

@@ -78,12 +78,21 @@ class WeightedFeatures:
         """Record the features of a list."""
         self._known |= dict.fromkeys(nbest.features)
 
+    @property
+    def are_all_known(self) -> bool:
+        """Whether each weight has a feature in the lists until now."""
+        return not self._find_missing()
+
     def check(self) -> None:
         """Check, after the last list, that each weight has a feature."""
-        missing = [name for name in self._weights or () if name not in self._known]
+        missing = self._find_missing()
         if missing:
             known = ", ".join(self._known)
             raise InputError(
                 f"The N-best lists have no feature {min(missing)!r} for its weight. "
                 f"Received: {known}. Fix: give weights of these features only."
             )
+
+    def _find_missing(self) -> list[str]:
+        """Return the weights whose feature no list had."""
+        return [name for name in self._weights or () if name not in self._known]

@@ -206,7 +206,8 @@ def export_litert(
 
     `quantise` stores the network's matrices in 8 bits (dynamic-range quantisation), a quarter of
     their size. In two trained networks perplexity changed by less than 0.1%. LiteRT rounds the
-    log-probabilities of n-grams, too; ONNX keeps them.
+    log-probabilities of n-grams, too: probabilities sum to 1 within 2%, and perplexity changes by
+    0.2%. ONNX keeps them.
 
     `metrics` is the content of `metrics.json`, for the perplexity of the model. That of a mixture's
     network is measured on the held-out splits of `language_model.corpus`. Returns the files

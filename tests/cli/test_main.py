@@ -304,6 +304,11 @@ def test_complete_and_generate_use_the_starter_model(capsys):
     assert shown.out.startswith("The value ") and "starter model" in shown.err
 
 
+def test_a_context_longer_than_a_file_name_may_be_the_only_argument(capsys):
+    assert main(["complete", "the value of the " * 30]) == 0
+    assert "the value of the" in capsys.readouterr().out
+
+
 def test_accuracy_and_figures_by_order_are_reported_on_request(ngram_directory, text, capsys):
     command = ["evaluate", str(ngram_directory), "--text", str(text), "--accuracy", "--by-order"]
     assert main([*command, "--json"]) == 0

@@ -27,6 +27,7 @@ ROWS = [
     ("evaluate {tmp}/none", "does not exist"),
     ("evaluate {model} --text {tmp}/empty.txt", "empty.txt is empty"),
     ("score {model} {tmp}/latin1.txt --json", "latin1.txt is not UTF-8 text (byte 3)"),
+    ("train --output {tmp}/m --corpus brown --train {text}", "`--corpus` cannot be combined with"),
     ("complete {model}", "`CONTEXT` must follow the model directory"),
     ("complete {model} word --top-k 0", "`--top-k` must be 1 or more"),
     ("complete {model} \udcff", "An argument must be UTF-8 text"),

@@ -78,3 +78,16 @@ def test_an_arpa_file_rescores_like_its_model(rescore, tmp_path, ngram_directory
         *before, total = line.split("\t")
         assert before[:3] == expected.split("\t")[:3]
         assert float(total) == pytest.approx(float(expected.split("\t")[-1]), abs=1e-4)
+
+
+def test_a_weight_without_a_feature_is_refused_before_anything_is_written(rescore):
+    out, error = rescore(LIST.format(id=1) + LIST.format(id=2), "--weights", "foo=1", status=2)
+    assert out == ""
+    assert "The N-best lists have no feature 'foo' for its weight." in error
+
+
+def test_lists_are_not_replaced(rescore, tmp_path):
+    target = tmp_path / "list.tsv"
+    _, error = rescore(LIST.format(id=1), "--output", str(target), status=2)
+    assert "`--output` must be a different file than NBEST." in error
+    assert target.read_text(encoding="utf-8") == LIST.format(id=1)
