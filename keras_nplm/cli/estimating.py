@@ -1,5 +1,6 @@
 """`keras-nplm ngram` and `mix`: n-gram models estimated from counts, and mixtures of models."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -95,15 +96,9 @@ def ngram(
         opened = open_given_corpus(corpus, texts, resample, named=named.corpus, words=words)
         chosen = named.options.replace(**{**opened.fixed_options, **words})
         options = NgramOptions(**{"order": chosen.network.ngram_order, **method})
+        # all options by name: one that `estimate` does not know is an error
         result = estimate(
-            options.method,
-            opened,
-            output,
-            order=options.order,
-            num_classes=options.num_classes,
-            word_classes=options.word_classes,
-            paper_bins=options.paper_bins,
-            text=chosen.text,
+            corpus=opened, directory=output, text=chosen.text, **dataclasses.asdict(options)
         )
     result["directory"] = output
     return result

@@ -3,7 +3,7 @@
 To add a method, write its function as a module of `keras_nplm.models.ngrams`, and name it there and
 among the public names of `keras_nplm`. Here, write the `Estimator` that calls it, and name it in
 `ESTIMATORS` and in the choices of `NgramOptions.method`. Options of its own are fields of
-`NgramOptions`, arguments of `estimate`, and part of its call in `keras_nplm.cli.estimating`.
+`NgramOptions` and arguments of `estimate`.
 
 Its tests: an oracle beside `test_kneser_ney.py`, and its name in `test_estimate.py`,
 `test_orders.py` and `test_lines.py`. For users: CHANGELOG.md and notebook 05.
