@@ -80,7 +80,7 @@ def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
             message = f"expected the name of a list and its reference{between}"
             raise line_error(path, line_number, message)
         if name in references:
-            raise line_error(path, line_number, f"{name} has a second reference: keep one per list")
+            raise line_error(path, line_number, f"{name} has a second reference")
         references[name] = text
     return references
 

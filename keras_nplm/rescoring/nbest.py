@@ -122,6 +122,8 @@ class NBestFile:
         elif self.format == "kaldi":
             self._parse = line_formats.parse_kaldi_line
         else:
+            if not first:
+                raise InputError(f"{self.path} has no lines. Fix: give N-best lists.")
             with name_line(self.path, number):
                 columns = line_formats.read_tsv_columns(first)
             self._parse = functools.partial(line_formats.parse_tsv_line, columns=columns)
@@ -243,7 +245,7 @@ def read_numbered_lines(
 
 def line_error(path: str | os.PathLike, number: int, message: str) -> InputError:
     """Return the error of a line of a file."""
-    return InputError(f"{path}, line {number}: {message}.")
+    return InputError(f"{path}, line {number}: {message}. Fix: mend this line.")
 
 
 @contextlib.contextmanager

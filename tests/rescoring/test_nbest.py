@@ -220,3 +220,10 @@ def test_new_features_and_totals_are_written(tmp_path, text, written):
 def test_damaged_files_are_refused(tmp_path, text, costs, message):
     with pytest.raises(InputError, match=message):
         list(_open(tmp_path / "list", text, costs=costs))
+
+
+def test_a_file_without_lines_is_refused(tmp_path):
+    path = tmp_path / "empty.tsv"
+    path.write_text("", encoding="utf-8")
+    with pytest.raises(InputError, match="empty.tsv has no lines. Fix: give N-best lists"):
+        NBestFile(path)
