@@ -3,8 +3,8 @@
 `keras-nplm train` without `--config` chooses its options by the number of tokens and types of the
 text. "To Kneser-Ney" is the test perplexity relative to Kneser-Ney on the same tokens, with the
 order from 3 to 6 that is best on validation. `--texts FILE …` adds texts of your own, with a
-sentence in each line. `python -m keras_nplm.experiments.studies.texts` makes those of the table
-from public corpora.
+sentence in each line. `python -m keras_nplm.experiments.studies.texts` makes nine such texts from
+public corpora.
 """
 
 import shlex
