@@ -78,6 +78,7 @@ def benchmark(
         seconds: CPU seconds of training of the PyTorch models of the benchmark quality
     """
     from keras_nplm.experiments.benchmark import Settings, list_origins, run_benchmarks
+    from keras_nplm.experiments.benchmark.contenders import has_gpu
 
     for name in benchmarks:
         _check_name(name, BENCHMARKS)
@@ -90,8 +91,8 @@ def benchmark(
     check_argument("corpus", has_all, wanted, ", ".join(opened.splits), fix)
     names = benchmarks or BENCHMARKS[:-1]
     settings = Settings(opened, rounds, seconds, Path(output), texts.data_dir)
-    # one core; TensorFlow counts those that it may use
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    if not has_gpu():  # one core; TensorFlow counts those that it may use
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     if record:
         _check_can_record(list_origins(names, settings))
     report = run_benchmarks(names, settings)

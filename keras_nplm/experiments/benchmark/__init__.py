@@ -2,11 +2,12 @@
 
 Contenders run on one core and take turns, so that each round compares them under the same load. A
 rate is the median over the rounds. A ratio is the median of the ratios within the rounds. Each peer
-runs in its own process.
+runs in its own process. On a machine with a GPU the seconds are wall time.
 """
 
 import dataclasses
 import importlib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,6 +118,8 @@ def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
     """Return the rows of benchmarks, each with `benchmark`, `name`, and `failure` or figures; the
     machine; and the origins of kept models.
     """
+    # TensorFlow would take all memory of a GPU, and peers train on it too
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     import tensorflow as tf
 
     rows = []

@@ -26,7 +26,7 @@ from torch.nn import functional
 from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.experiments.benchmark.contenders import Contender
+from keras_nplm.experiments.benchmark.contenders import Contender, has_gpu
 from keras_nplm.io.files import write_json
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings, add_static
 from keras_nplm.models.dynamic.tuning import STILL, find_settings
@@ -50,8 +50,11 @@ def build_nplm(options: Options, vocabulary_size: int, ngrams: np.ndarray, task:
     embed = nn.Embedding(vocabulary_size, m)
     hidden = nn.Linear(x_size, h)
     output = nn.Linear(h + direct * x_size, vocabulary_size)
-    optimizer = torch.optim.SGD(nn.ModuleList([embed, hidden, output]).parameters(), 0.1)
-    batch = torch.from_numpy(ngrams).long()
+    device = "cuda" if has_gpu() else "cpu"
+    torch.set_float32_matmul_precision("high")  # TF32 on a GPU, as TensorFlow; no change on a CPU
+    layers = nn.ModuleList([embed, hidden, output]).to(device)
+    optimizer = torch.optim.SGD(layers.parameters(), 0.1)
+    batch = torch.from_numpy(ngrams).long().to(device)
     contexts = batch[:, :-1].contiguous()
     targets = batch[:, -1].contiguous()
 
@@ -61,16 +64,20 @@ def build_nplm(options: Options, vocabulary_size: int, ngrams: np.ndarray, task:
         return output(torch.cat([a, x], dim=1) if direct else a)
 
     def train_steps() -> int:
-        for _ in range(6):
+        steps = 240 if has_gpu() else 6
+        for _ in range(steps):
             optimizer.zero_grad()
-            functional.cross_entropy(compute_logits(), targets).backward()
+            loss = functional.cross_entropy(compute_logits(), targets)
+            loss.backward()
             optimizer.step()
-        return 6 * len(batch)
+        loss.item()  # waits for the device
+        return steps * len(batch)
 
     @torch.no_grad()
     def score_ngrams() -> int:
         for _ in range(12):
-            torch.log_softmax(compute_logits(), dim=1).gather(1, targets[:, None]).numpy()
+            log_probs = torch.log_softmax(compute_logits(), dim=1)
+            log_probs.gather(1, targets[:, None]).cpu().numpy()
         return 12 * len(batch)
 
     return Contender("PyTorch", train_steps if task == "training" else score_ngrams)
