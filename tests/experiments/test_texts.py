@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from keras_nplm.experiments.studies.texts import TEXTS, write_texts
+from keras_nplm.experiments.studies.texts import TEXTS, main, write_texts
 
 ARCHIVES = {
     "inaugural.zip": {
@@ -78,3 +78,11 @@ def test_a_text_has_a_sentence_in_each_line(corpora, tmp_path):
     written["masc-shuffled"].sort()
     assert written == EXPECTED
     assert [*EXPECTED] == [*TEXTS]
+
+
+def test_an_absent_corpus_is_named(corpora, tmp_path, monkeypatch, capsys):
+    (corpora / "brown.zip").unlink()
+    monkeypatch.setattr("sys.argv", ["texts", str(corpora), str(tmp_path / "texts")])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert f"a directory without {corpora / 'brown.zip'}. Fix: put it" in capsys.readouterr().err

@@ -8,13 +8,15 @@ Debian, which nothing here downloads:
 - `debian/`, made by `dpkg-deb -x` from the packages fortunes, debian-reference-de and manpages-de.
 """
 
+import argparse
 import gzip
 import random
 import re
-import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+from keras_nplm.io.files import replace_file
 
 _SENTENCE_END = re.compile(r"""(?<=[.!?]) (?=["'A-ZÄÖÜ])""")
 _VERSE = re.compile(r"<LINE>(.*?)</LINE>", re.DOTALL)
@@ -100,7 +102,8 @@ def write_texts(corpora: Path, directory: Path) -> None:
     for name, read in TEXTS.items():
         lines = (" ".join(sentence.split()) for sentence in read(corpora))
         text = "".join(f"{line}\n" for line in lines if line)
-        (directory / f"{name}.txt").write_text(text, encoding="utf-8")
+        with replace_file(directory / f"{name}.txt") as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
 
 def _read_addresses(path: Path) -> Iterator[str]:
@@ -134,5 +137,21 @@ def _split_sentences(text: str) -> list[str]:
     return _SENTENCE_END.split(" ".join(text.split()))
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("corpora", type=Path, metavar="CORPORA")
+    parser.add_argument("texts", type=Path, metavar="TEXTS")
+    given = parser.parse_args()
+    try:
+        write_texts(given.corpora, given.texts)
+    except FileNotFoundError as error:
+        parser.error(
+            f"`CORPORA` must hold the corpora. Received: a directory without {error.filename}. "
+            "Fix: put it there; --help says what it is."
+        )
+
+
 if __name__ == "__main__":
-    write_texts(*map(Path, sys.argv[1:]))
+    main()
