@@ -37,7 +37,12 @@ class WordErrors:
     space.
 
     `references` are texts by the name of the list; `denominator` is the number of their words so
-    far.
+    far. A loss of `tune`.
+
+    >>> errors = WordErrors({"1": "the cat sat"})
+    >>> [losses] = errors([NBestList("1", ["the cat sat", "a cat"])])
+    >>> losses.tolist(), errors.denominator
+    ([0.0, 2.0], 3)
 
     Reference: Levenshtein (1966), Binary codes capable of correcting deletions, insertions, and
     reversals.

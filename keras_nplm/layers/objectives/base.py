@@ -15,8 +15,8 @@ from keras_nplm.layers.scores import Scores
 
 
 class Losses(NamedTuple):
-    """The training loss of each target, float [B], and its exact -ln P where this costs nothing
-    more.
+    """The losses of a batch: the training loss of each target, float [B], and its exact -ln P where
+    this costs nothing more, or None.
     """
 
     loss: Tensor
@@ -24,9 +24,23 @@ class Losses(NamedTuple):
 
 
 class Objective(ConfiguredLayer):
-    """Base class of objectives.
+    """Base class of training objectives: the loss of a batch from its scores and targets.
 
-    An objective knows `Scores` only: any head, pointer or n-gram model.
+    A subclass implements `losses`, and names its arguments in `options`. It knows `Scores` only:
+    any head, pointer or n-gram model.
+
+    Example, targets that are predicted well count less:
+
+    >>> class Focal(Objective):
+    ...     def losses(self, scores, target_ids):
+    ...         log_z, logit = scores.for_training(target_ids)
+    ...         nll = log_z - logit
+    ...         return Losses((1 - keras.ops.exp(-nll)) * nll, nll)
+    >>> from keras_nplm import ContextEmbedding, ContextNetwork, LinearHead
+    >>> network = ContextNetwork(3, ContextEmbedding(9, 4), LinearHead(9), Focal())
+    >>> network.compile("sgd")
+    >>> sorted(network.fit(np.array([[4, 5]]), np.array([6]), verbose=0).history)
+    ['loss', 'perplexity']
     """
 
     loss_name = "loss"  # of the training loss in the logs: "loss" for a likelihood

@@ -73,6 +73,10 @@ def count_ngrams(
 class ContextFrequencies:
     """Training frequencies of contexts of 1 to k words: for each length int64, by the number of the
     context.
+
+    >>> counts = count_ngrams(np.array([4, 5, 4, 5, 6, 3]), vocabulary_size=7, order=3)
+    >>> ContextFrequencies.from_counts(counts).look_up(np.array([[6, 5], [4, 5]])).tolist()
+    [[2, 0], [2, 2]]
     """
 
     contexts: ContextTrie

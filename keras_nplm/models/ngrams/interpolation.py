@@ -77,7 +77,13 @@ class FrequencyBins:
 
     In the paper (`back_off=False`) x is the frequency of the last k words, so that all unseen
     contexts are in one bin. With `back_off`, the bin of an unseen context depends on the frequency
-    of its last k-1 words, and so on.
+    of its last k-1 words, and so on. `fit_mixture` takes them as `bins`.
+
+    >>> from keras_nplm import count_ngrams
+    >>> counts = count_ngrams(np.array([4, 5, 4, 5, 6, 3]), vocabulary_size=7, order=2)
+    >>> bins = FrequencyBins(ContextFrequencies.from_counts(counts), back_off=False)
+    >>> bins.find_bins(np.array([[4], [6], [2]])).tolist()  # seen twice, once, never
+    [1, 2, 2]
 
     Reference: Bengio et al. (2003), section 4.1.
     """

@@ -40,7 +40,14 @@ def exchange_classes(
         f(x) = x ln x
 
     Each sweep moves the words, by falling frequency, to the class with the highest ln L, until few
-    words move.
+    words move. The classes, int [V], are those of `class_based`; special tokens have classes of
+    their own.
+
+    >>> cat, dog, eats, runs = 4, 5, 6, 7
+    >>> sentences = [[cat, eats, 3], [dog, eats, 3], [cat, runs, 3], [dog, runs, 3]]
+    >>> classes = exchange_classes(np.ravel(sentences), vocabulary_size=8, num_classes=2)
+    >>> bool(classes[cat] == classes[dog]), bool(classes[cat] == classes[eats])
+    (True, False)
 
     Reference: Kneser & Ney (1993), Improved clustering techniques for class-based statistical
     language modelling; Martin, Liermann & Ney (1998), Algorithms for bigram and trigram word
