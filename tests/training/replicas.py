@@ -38,9 +38,11 @@ def make_scaled_adamw(**decay) -> keras.optimizers.Optimizer:
 # an output and its optimiser: none knows the other, so each, and each way to clip, is here once
 RUNS = {
     "full": functools.partial(OPTIMIZERS.SGD, 0.1, momentum=0.9, global_clipnorm=0.05),
-    "adaptive, modern": functools.partial(LazyAdagrad, 0.1),
+    "adaptive": functools.partial(LazyAdagrad, 0.1),
     "nce": make_scaled_adamw,
-    "energy, sampled": functools.partial(LazySGD, 0.5, clipvalue=0.002),
+    "sampled": functools.partial(LazySGD, 0.5, clipvalue=0.002),
+    "energy": functools.partial(LazySGD, 0.5),
+    "modern": functools.partial(OPTIMIZERS.Adam, 0.01, clipnorm=0.05),
     "nce, segments": functools.partial(LazyAdam, 0.01),
 }
 
@@ -54,17 +56,21 @@ def text(length: int) -> np.ndarray:
 def build_network(name: str) -> ContextNetwork:
     if name == "full":
         return NPLM(SIZE, ORDER, 8, 12, direct_connections=True)
-    if name == "adaptive, modern":
+    if name == "adaptive":
+        return compose(AdaptiveHead(SIZE, name="prob"), Likelihood())
+    if name == "energy":
+        return compose(EnergyHead(SIZE, 12, name="prob"), SampledSoftmax())
+    if name == "modern":
+        hidden = DeepHidden(12, activation="gelu", residual_blocks=1, layer_norm=True)
         return compose(
-            AdaptiveHead(SIZE, name="prob"),
+            LinearHead(SIZE, name="prob"),
             Likelihood(),
             embed=AveragedContext(SIZE, 8, averages_after=(1,), name="embed"),
-            hidden=DeepHidden(12, activation="gelu", residual_blocks=1, layer_norm=True),
+            hidden=hidden,
         )
-    if name == "energy, sampled":
-        return compose(EnergyHead(SIZE, 12, name="prob"), SampledSoftmax())
+    objective = SampledSoftmax() if name == "sampled" else NoiseContrastive()
     direct = DirectConnection(SIZE, name="direct")
-    return compose(LinearHead(SIZE, name="prob"), NoiseContrastive(), direct=direct)
+    return compose(LinearHead(SIZE, name="prob"), objective, direct=direct)
 
 
 def compose(head: Head, objective: Objective, **layers: keras.layers.Layer) -> ContextNetwork:
