@@ -108,6 +108,17 @@ def test_contenders_take_turns_and_are_compared_with_peers():
     assert "ratio_to" not in theirs
 
 
+def test_seconds_are_wall_time_where_a_gpu_is_used(monkeypatch):
+    monkeypatch.setattr(contenders.Path, "exists", Mock(return_value=True))
+    contender = Contender("sleeper", lambda: time.sleep(0.2) or 1)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # hidden
+    assert contender.run_round()["seconds"] < 0.1
+    assert contenders.count_steps(6) == 6
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert contender.run_round()["seconds"] >= 0.2
+    assert contenders.count_steps(6) == 30
+
+
 def test_a_rate_is_reported_as_a_share_of_the_matrix_product(monkeypatch):
     monkeypatch.setattr(contenders, "multiply_matrices", Mock(return_value=multiply))
     (row,) = measure_group([Timetable().build("ours", [1, 1], flops=2_500)], rounds=1)

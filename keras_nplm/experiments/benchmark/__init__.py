@@ -2,7 +2,7 @@
 
 Contenders run on one core and take turns, so that each round compares them under the same load. A
 rate is the median over the rounds. A ratio is the median of the ratios within the rounds. Each peer
-runs in its own process. On a machine with a GPU the seconds are wall time.
+runs in its own process. With a GPU they are not bound to a core, and the seconds are wall time.
 """
 
 import dataclasses

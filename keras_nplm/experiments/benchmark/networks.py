@@ -7,7 +7,7 @@ import numpy as np
 from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.source import NgramSource
-from keras_nplm.experiments.benchmark.contenders import Contender, Process, Work, has_gpu
+from keras_nplm.experiments.benchmark.contenders import Contender, Process, Work, count_steps
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.training.build import build_model
 from keras_nplm.training.configurations import CONFIGURATIONS
@@ -43,11 +43,6 @@ def train_network(
     if options.network.dtype == "float32":  # as the matrix product of the peak
         flops = compute_sizes(options.network, vocabulary_size)["flops_training"]
     return Contender(name, work, flops)
-
-
-def count_steps(steps: int) -> int:
-    """Return the steps of a turn on the device at hand: on a GPU more, or `fit` mostly starts."""
-    return 5 * steps if has_gpu() else steps
 
 
 def score_ngrams(model: NextWordModel, ngrams: np.ndarray) -> Work:

@@ -26,7 +26,7 @@ from torch.nn import functional
 from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.experiments.benchmark.contenders import Contender, has_gpu
+from keras_nplm.experiments.benchmark.contenders import Contender, count_steps, has_gpu
 from keras_nplm.io.files import write_json
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings, add_static
 from keras_nplm.models.dynamic.tuning import STILL, find_settings
@@ -64,7 +64,7 @@ def build_nplm(options: Options, vocabulary_size: int, ngrams: np.ndarray, task:
         return output(torch.cat([a, x], dim=1) if direct else a)
 
     def train_steps() -> int:
-        steps = 240 if has_gpu() else 6
+        steps = count_steps(6)
         for _ in range(steps):
             optimizer.zero_grad()
             loss = functional.cross_entropy(compute_logits(), targets)
