@@ -42,6 +42,10 @@ def count_ngrams(
 ) -> NgramCounts:
     """Count the n-grams of orders 1 to n of a text: the longest are sorted, without a loop over
     n-grams.
+
+    >>> counts = count_ngrams(np.array([4, 5, 4, 5, 6, 3]), vocabulary_size=7, order=2)
+    >>> counts.keys[0].tolist(), counts.counts[0].tolist()  # words, and how often each occurs
+    ([3, 4, 5, 6], [1, 2, 2, 1])
     """
     tokens, positions = ngram_positions(ids, order, boundary)
     ngrams = gather_ngrams(tokens, positions, order)
