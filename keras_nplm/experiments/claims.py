@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.experiments import paper_optimiser
 from keras_nplm.experiments.tables import Column, Table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.training.configurations import CONFIGURATIONS
@@ -94,10 +95,10 @@ def _judge_direct_connections(rows: Rows) -> Verdict:
     direct connections, by the paper's own optimiser.
     """
     curves = rows["curves"]
-    if not {"mlp1-paper", "mlp1-paper-no-direct"} <= curves.keys():
+    if not {paper_optimiser.PAPER, paper_optimiser.NO_DIRECT} <= curves.keys():
         return None
-    direct = curves["mlp1-paper"]
-    without = curves["mlp1-paper-no-direct"]
+    direct = curves[paper_optimiser.PAPER]
+    without = curves[paper_optimiser.NO_DIRECT]
     reached = max(min(direct), min(without))
     epochs = _count_epochs(direct, reached)
     epochs_without = _count_epochs(without, reached)

@@ -2,9 +2,10 @@
 
 The text is not quite the paper's: |V| is 17,905 here and 16,383 there. So compare rows, not
 columns. No network has `held_out_mass`. Weights of mixtures are 0.5, as in the paper, or fitted on
-validation. The two rows with the paper's optimiser (1e-3 per example, in batches of 512) stop while
-validation still improves. "Our bins" of deleted interpolation distinguish contexts that never
-occurred by their last word. Class-based models have a uniform component.
+validation. The rows with the paper's optimiser (1e-3 per example) end by early stopping; they and
+two n-gram models beside them read the text with the paper's marks between paragraphs. "Our bins" of
+deleted interpolation distinguish contexts that never occurred by their last word. Class-based
+models have a uniform component.
 """
 
 import dataclasses
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.experiments import paper_optimiser
 from keras_nplm.experiments.claims import TABLE as CLAIMS_TABLE
 from keras_nplm.experiments.claims import judge_claims, measure_similar_words
 from keras_nplm.experiments.log_probs import load_log_probs, measure_mixture
@@ -32,7 +34,7 @@ from keras_nplm.experiments.tables import (
     format_seconds,
     split_columns,
 )
-from keras_nplm.io.files import read_json, replace_file
+from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.ngrams import count_ngrams
@@ -70,12 +72,7 @@ PAPER_ROWS = (
         "the same, C fixed at random",
         "train --config brown --held-out-mass 0 --freeze-embedding",
     ),
-    Row("mlp1-paper", "MLP1, the paper's optimiser", "train --config mlp1-paper", (284, 268)),
-    Row(
-        "mlp1-paper-no-direct",
-        "the same, no direct",
-        "train --config mlp1-paper --no-direct-connections --epochs 8",
-    ),
+    *paper_optimiser.ROWS,
     Row(
         "deleted-interpolation-paper",
         f"{_TRIGRAM}, the paper's bins",
@@ -105,11 +102,6 @@ QUERIES = (  # words whose nearest neighbours are reported
     "she him three Monday London father could said went green small because during years States"
 ).split()
 _MAP_WORDS = 300
-# the rows with the paper's optimiser, and their names in the picture
-_CURVES = {
-    "mlp1-paper": "with direct connections",
-    "mlp1-paper-no-direct": "without direct connections",
-}
 _LEAST_PERPLEXITY = 200  # at the left of the bars
 _CAPTION_WIDTH = 165  # letters of a line
 _MAX_ORDER = 6  # of the table of parameters
@@ -154,7 +146,6 @@ _WORDS: list[Column] = [
     ("word", "word", ""),
     ("nearest neighbours", "neighbours", _format_neighbours),
 ]
-_EPOCHS: list[Column] = [("epoch", "epoch", ""), *((name, name, ".1f") for name in _CURVES)]
 _PARAMETERS: list[Column] = [
     ("n", "order", ""),
     ("possible n-grams", "possible_ngrams", ".2e"),
@@ -171,12 +162,7 @@ TABLES = (
         f"Nearest neighbours by cosine similarity of word vectors, {VECTORS_ROW}",
         None,
     ),
-    Table(
-        "curves",
-        _EPOCHS,
-        "Validation perplexity by epoch, with and without direct connections",
-        None,
-    ),
+    paper_optimiser.CURVES_TABLE,
     Table("parameters", _PARAMETERS, "Parameters by order n", None),
 )
 
@@ -194,9 +180,10 @@ def _measure(directory: Path) -> dict:
         figures["paper"] = row.paper
         rows.append(figures)
     report: dict[str, Any] = {"rows": rows, "seeds": read_made(SEEDS, directory)}
-    if made:
-        report["mixtures"] = _measure_mixtures(made, directory)
-        encoded = EncodedCorpus.load(directory / "rows" / names[0] / "corpus")
+    on_brown = [row for row in made if row not in paper_optimiser.ROWS]
+    if on_brown:
+        report["mixtures"] = _measure_mixtures(on_brown, directory)
+        encoded = EncodedCorpus.load(directory / "rows" / on_brown[0].name / "corpus")
         report["parameters"] = _count_parameters(encoded)
     if VECTORS_ROW in names:
         language_model = LanguageModel.load(directory / "rows" / VECTORS_ROW)
@@ -205,7 +192,7 @@ def _measure(directory: Path) -> dict:
         report["similar_words"] = measure_similar_words(
             language_model, encoded.ids("test"), QUERIES
         )
-    report["curves"] = _read_curves([name for name in _CURVES if name in names], directory)
+    report["curves"] = paper_optimiser.read_curves(names, directory)
     report["claims"] = judge_claims(report)
     return report
 
@@ -267,17 +254,6 @@ def _count_parameters(encoded: EncodedCorpus) -> list[dict]:
     ]
 
 
-def _read_curves(names: list[str], directory: Path) -> list[dict]:
-    """Return a row for each epoch, with the validation perplexities of the rows that had it."""
-    curves: dict[int, dict] = {}
-    for name in names:
-        history = read_json(directory / "rows" / name / "metrics.json")["history"]
-        for epoch, figures in enumerate(history, start=1):
-            row = curves.setdefault(epoch, {"epoch": epoch})
-            row[name] = figures["validation_perplexity"]
-    return list(curves.values())
-
-
 def write_figure(path: str | os.PathLike, report: dict) -> None:
     """Write a picture of the paper's test perplexities beside ours, and of the learning curves with
     the paper's optimiser. `paper --record` writes that of the README.
@@ -300,9 +276,12 @@ def draw_figure(report: dict) -> "Figure":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 6.6), layout="constrained")
-    bars, curves = figure.subplots(1, 2, width_ratios=[3, 2])
+    if report["curves"]:
+        bars, curves = figure.subplots(1, 2, width_ratios=[3, 2])
+        paper_optimiser.draw_curves(curves, report["curves"])
+    else:
+        bars = figure.subplots()
     _draw_bars(bars, _list_bars(report))
-    _draw_curves(curves, report["curves"])
     lines = [textwrap.fill(paragraph, _CAPTION_WIDTH) for paragraph in _write_caption(report)]
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=9)
     return figure
@@ -323,9 +302,11 @@ def _list_bars(report: dict) -> list[_Bar]:
     mixtures = {row["title"]: row for row in report.get("mixtures", [])}
     bars = []
     for row in PAPER_ROWS:
-        if row.mixed is None or row.name not in rows:
+        if row.name not in rows or (row.mixed is None and row.name != paper_optimiser.PAPER):
             continue
         bars.append(_make_bar(row.title, rows[row.name]))
+        if row.mixed is None:
+            continue
         mixed, *_ = row.mixed
         mixture = mixtures.get(f"{mixed}, 0.5")
         if mixture is not None:
@@ -357,38 +338,14 @@ def _draw_bars(axes: "Axes", bars: list[_Bar]) -> None:
     axes.legend(loc="upper right", fontsize=9)
 
 
-def _draw_curves(axes: "Axes", epochs: list[dict]) -> None:
-    for name, title in _CURVES.items():
-        curve = [row[name] for row in epochs if name in row]
-        if curve:
-            axes.plot(range(1, len(curve) + 1), curve, marker="o", label=title)
-            axes.legend(fontsize=9)
-    axes.set(xlabel="epoch", ylabel="validation perplexity")
-    axes.set_title("MLP1 with the paper's own optimiser", loc="left", fontsize=10)
-
-
 def _write_caption(report: dict) -> list[str]:
     """Return the paragraphs below the picture, which explain it without the text around it."""
-    left = (
-        "Left: rows of Table 1 of Bengio et al. (2003). The networks of keras_nplm have the "
+    bars = (
+        "Rows of Table 1 of Bengio et al. (2003). The networks of keras_nplm have the "
         "paper's sizes, with a higher learning rate and dropout. “+\N{NO-BREAK SPACE}trigram” is "
         "the mean of the probabilities of the network and of a trigram model: MLP2, MLP4, … in "
         "the paper. The vocabulary has 16,383 words in the paper and 17,905 here."
     )
-    right = (
-        "Right: the paper's own optimiser, stochastic gradient descent at the rate 0.001 for each "
-        "example."
-    )
-    row = next((row for row in report["rows"] if row["name"] == "mlp1-paper"), None)
-    if row is not None:
-        _, paper = row["paper"]
-        right += (
-            f" Its test perplexity after {row['epochs']} epochs is {row['test']:.0f}; the paper "
-            f"has {paper}. "
-        )
-        curve = [epoch["mlp1-paper"] for epoch in report["curves"] if "mlp1-paper" in epoch]
-        if curve and curve[-1] == min(curve):
-            right += "The curves still fall: this training stops early, and has no bar."
-        else:
-            right += "This training has no bar."
-    return [left, right]
+    if not report["curves"]:
+        return [bars]
+    return [f"Left: {bars}", f"Right: {paper_optimiser.write_caption(report)}"]
