@@ -22,6 +22,7 @@ from keras_nplm.cli.parameters import (
 )
 from keras_nplm.cli.printing import print_splits, printed_by
 from keras_nplm.data.tokenizers.base import Unit
+from keras_nplm.io.memory import keep_freed_memory
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
 from keras_nplm.training.options import (
     CorpusOptions,
@@ -119,6 +120,7 @@ def train(
     call: Called,
 ) -> dict:
     """Train a network and evaluate it."""
+    keep_freed_memory()
     request = RunOptions(**run)
     if request.minutes is not None:
         check_left_out({"config": config}, "with `--minutes`", "drop one of them.")

@@ -100,9 +100,9 @@ class LinearScores(NamedTuple):
         return log_normaliser(self.features, self.kernel(), self.bias)
 
     def for_training(self, word_ids: Tensor) -> tuple[Tensor, Tensor]:
-        kernel = self.kernel()
+        kernels = self.kernels or (self.kernel(),)
         log_z, logit = linear_softmax(
-            self.features, kernel, self.bias, word_ids, self.training_dtype
+            self.features, kernels, self.bias, word_ids, self.training_dtype
         )
         return log_z, logit
 

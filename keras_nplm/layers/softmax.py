@@ -2,6 +2,8 @@
 gradients.
 """
 
+from collections.abc import Sequence
+
 import keras
 from keras import ops
 
@@ -20,7 +22,7 @@ _FACTORS = 16  # numbers that are multiplied before one logarithm is taken
 
 def linear_softmax(
     features: Tensor,
-    kernel: Tensor,
+    kernels: Sequence[Tensor],
     bias: Tensor,
     target_ids: Tensor,
     dtype: str | keras.DTypePolicy | None,
@@ -28,35 +30,33 @@ def linear_softmax(
     """Return log Z and the target logits of a linear softmax, with a gradient for training, in
     tiles of words.
 
-        ln Z = ln sum_i exp(b_i + U_i f),    y_t = b_t + U_t f
+        ln Z = ln sum_i exp(b_i + K_i f),    y_t = b_t + K_t f
 
     Forward and backward pass together take three matrix products, and one exponential per logit.
     Logits are computed in tiles of words that fit the cache: the sums of exp(y_i) and of exp(y_i)
-    U_i at once. Only the exponentials are kept, for the gradient of U. The greatest logit is
+    K_i at once. Only the exponentials are kept, for the gradient of K. The greatest logit is
     subtracted only if a sum overflows or underflows without.
 
-    Features f are [B, w], the kernel U [V, w], the targets int [B] in range. `dtype` is that of the
-    matrix products. The results are [B] each, of at least float32.
+    Features f are [B, w], the targets int [B] in range. K has one or more kernels as blocks of its
+    columns, [V, w_i] each: to join them would copy K, and its gradient again. `dtype` is that of
+    the matrix products. The results are [B] each, of at least float32.
     """
     if keras.backend.backend() != "tensorflow":
-        logits = (
-            ops.cast(
-                ops.matmul(features, ops.transpose(ops.cast(kernel, features.dtype))), "float32"
-            )
-            + bias
-        )
+        kernel = ops.concatenate([ops.cast(block, features.dtype) for block in kernels], axis=1)
+        logits = ops.cast(ops.matmul(features, ops.transpose(kernel)), "float32") + bias
         chosen = ops.take_along_axis(logits, ops.expand_dims(target_ids, -1), axis=-1)[:, 0]
         return ops.logsumexp(logits, axis=-1), chosen
-    kernel = _as_tensor(kernel)
+    kernels = [_as_tensor(kernel) for kernel in kernels]
     bias = _as_tensor(bias)
-    wide = tf.float64 if kernel.dtype == tf.float64 else tf.float32
-    inputs = [features, kernel, bias]
-    low = tf.cast(features, dtype)
-    table = tf.cast(kernel, dtype)
+    wide = tf.float64 if kernels[0].dtype == tf.float64 else tf.float32
+    inputs = [features, *kernels, bias]
+    low = _split_columns(tf.cast(features, dtype), kernels)
     features = tf.cast(features, wide)
     bias = tf.cast(bias, wide)
-    sizes = _tiles(features, kernel)
-    tables = tf.split(table, sizes)
+    sizes = _tiles(features, kernels[0])
+    blocks = [tf.split(tf.cast(kernel, dtype), sizes) for kernel in kernels]
+    # of each tile: its rows of all kernels
+    tables = list(zip(*blocks, strict=True))
     biases = tf.split(bias, sizes)
 
     def exponentials(shift: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
@@ -70,7 +70,8 @@ def linear_softmax(
             tile = tf.exp(logits if shift is None else logits - shift)  # [B, tile]
             z.append(tf.reduce_sum(tile, axis=-1, keepdims=True))
             tiles.append(tf.cast(tile, dtype))
-            weighted.append(tf.cast(tf.matmul(tiles[-1], table), wide))  # [B, w]
+            products = [tf.matmul(tiles[-1], block) for block in table]
+            weighted.append(tf.cast(tf.concat(products, axis=-1), wide))  # [B, w]
         return tf.add_n(z), tf.add_n(weighted), tiles
 
     def shifted() -> Tensor:
@@ -83,7 +84,8 @@ def linear_softmax(
     z, weighted, tiles, shift = tf.cond(
         _in_range(plain[0]), lambda: (*plain, tf.zeros_like(plain[0])), shifted
     )
-    target_rows = tf.cast(tf.gather(kernel, target_ids), wide)  # [B, w]
+    rows = [tf.gather(kernel, target_ids) for kernel in kernels]
+    target_rows = tf.cast(tf.concat(rows, axis=-1), wide)  # [B, w]
     target_logit = tf.reduce_sum(features * target_rows, axis=-1) + tf.gather(bias, target_ids)
     results = [tf.math.log(z[:, 0]) + shift[:, 0], target_logit]
     saved = [z, weighted, target_ids, target_rows, *tiles]
@@ -94,38 +96,45 @@ def _softmax_gradient(
     upstream: list[Tensor], inputs: list[Tensor], saved: list[Tensor]
 ) -> list[Tensor]:
     (d_log_z, d_target), (z, weighted, target_ids, target_rows, *tiles) = upstream, saved
+    features, *kernels, _ = inputs
     dtype = tiles[0].dtype
     wide = z.dtype
-    features = tf.cast(inputs[0], z.dtype)
+    features = tf.cast(features, wide)
     share = d_log_z[:, None] / z  # [B, 1]
     d_features = share * weighted + d_target[:, None] * target_rows
     batch, width = features.shape
     is_small = batch is not None and batch <= width
-    # the targets are added to the few rows of [B, V], not to the many of U
+    # the targets are added to the few rows of [B, V], not to the many of K
     if is_small and len(tiles) == 1:
         places = tf.stack([tf.range(tf.size(target_ids)), target_ids], axis=1)
         d_logits = tf.tensor_scatter_nd_add(
             tiles[0] * tf.cast(share, dtype), places, tf.cast(d_target, dtype)
         )
-        d_kernel = tf.cast(tf.matmul(d_logits, tf.cast(features, dtype), transpose_a=True), wide)
+        blocks = _split_columns(tf.cast(features, dtype), kernels)
+        d_kernels = [tf.cast(tf.matmul(d_logits, f, transpose_a=True), wide) for f in blocks]
         d_bias = tf.reduce_sum(tf.cast(d_logits, wide), axis=0)
     else:
         # [w+1, tile], the row of b last. The small matrix is transposed afterwards, not the large
         # one before
         scaled = tf.concat([tf.cast(features * share, dtype), tf.cast(share, dtype)], axis=-1)
         products = [tf.matmul(scaled, tile, transpose_a=True) for tile in tiles]
-        d_kernel = tf.cast(
-            tf.concat([tf.transpose(product[:-1]) for product in products], axis=0), wide
-        )
         d_bias = tf.cast(tf.concat([product[-1] for product in products], axis=0), wide)
-        d_kernel = tf.tensor_scatter_nd_add(
-            d_kernel, target_ids[:, None], d_target[:, None] * features
-        )
         d_bias = tf.tensor_scatter_nd_add(d_bias, target_ids[:, None], d_target)
-    return [
-        tf.cast(gradient, x.dtype)
-        for gradient, x in zip([d_features, d_kernel, d_bias], inputs, strict=True)
-    ]
+        d_kernels = []
+        start = 0
+        for block in _split_columns(d_target[:, None] * features, kernels):
+            end = start + block.shape[1]
+            parts = [tf.transpose(product[start:end]) for product in products]
+            d_kernel = tf.cast(tf.concat(parts, axis=0), wide)
+            d_kernels.append(tf.tensor_scatter_nd_add(d_kernel, target_ids[:, None], block))
+            start = end
+    gradients = [d_features, *d_kernels, d_bias]
+    return [tf.cast(gradient, x.dtype) for gradient, x in zip(gradients, inputs, strict=True)]
+
+
+def _split_columns(features: Tensor, kernels: Sequence[Tensor]) -> list[Tensor]:
+    """Return the features of each kernel, [B, w_i]."""
+    return tf.split(features, [kernel.shape[1] for kernel in kernels], axis=-1)
 
 
 def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
@@ -142,13 +151,14 @@ def log_normaliser(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
     sums: list[Tensor] = []
     for table, offset in tiles:
         with tf.control_dependencies(sums[-1:]):
-            logits = _logits(features, table, offset)
+            logits = _logits([features], [table], offset)
         sums.append(tf.reduce_sum(tf.exp(logits), axis=-1))
     z = tf.add_n(sums)
 
     def shifted() -> Tensor:
         return tf.reduce_logsumexp(
-            tf.stack([tf.reduce_logsumexp(_logits(features, *t), axis=-1) for t in tiles]), 0
+            tf.stack([tf.reduce_logsumexp(_logits([features], [t], o), axis=-1) for t, o in tiles]),
+            0,
         )
 
     return tf.cond(_in_range(z), lambda: tf.math.log(z), shifted)
@@ -198,8 +208,12 @@ def _as_tensor(weight: keras.Variable | Tensor) -> Tensor:
     return tf.convert_to_tensor(weight.value if isinstance(weight, keras.Variable) else weight)
 
 
-def _logits(features: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
-    return tf.nn.bias_add(tf.cast(tf.matmul(features, kernel, transpose_b=True), bias.dtype), bias)
+def _logits(features: Sequence[Tensor], kernels: Sequence[Tensor], bias: Tensor) -> Tensor:
+    products = [
+        tf.matmul(block, kernel, transpose_b=True)
+        for block, kernel in zip(features, kernels, strict=True)
+    ]
+    return tf.nn.bias_add(tf.cast(tf.add_n(products), bias.dtype), bias)
 
 
 def _in_range(z: Tensor, greatest: float = 1e30) -> Tensor:

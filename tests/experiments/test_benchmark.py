@@ -239,6 +239,11 @@ def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypa
     assert (
         "| PyTorch LSTM | 300 | 2.5 | 2.0 | 400.0 | 300.0 | 1.50 | 350.0 | 240.0 | 1.00 |" in table
     )
+    long_lstm = quality.choose_recipe("LSTM", 3000)
+    write_json(tmp_path / "quality" / "LSTM-3000.json", {"recipe": long_lstm, "row": ROW})
+    rows = quality.measure(Settings(None, seconds=[3000], directory=tmp_path))
+    title = quality.OURS[3000][0].title
+    assert [row["name"] for row in rows] == [title, "PyTorch LSTM, 3,000 CPU seconds"]
     changed = {**lstm, "dropout": 0.6}
     assert "failure" in quality.measure_peer(changed, tmp_path, tmp_path / "quality")
 

@@ -24,6 +24,11 @@ def make_weights(size: int, shift: float = 0.0) -> tuple[keras.Variable, keras.V
     return keras.Variable(kernel, autocast=False), keras.Variable(bias, autocast=False)
 
 
+def split(kernel: keras.Variable, widths: list[int]) -> list[np.ndarray]:
+    """Return a kernel in blocks of columns."""
+    return np.split(kernel.numpy(), np.cumsum(widths)[:-1], axis=1)
+
+
 def compute_in_numpy(
     kernel: np.ndarray, bias: np.ndarray, targets: np.ndarray, upstream: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -37,6 +42,7 @@ def compute_in_numpy(
     return values, [dy @ u, dy.T @ f, dy.sum(axis=0)]
 
 
+@pytest.mark.parametrize("blocks", [pytest.param([W], id="one kernel"), [4, 2]])
 @pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "whole", [pytest.param(0, id="tiles"), pytest.param(1 << 22, id="one tile")]
@@ -49,10 +55,11 @@ def compute_in_numpy(
         pytest.param(1300, -200, id="underflow"),
     ],
 )
-def test_tiled_softmax_and_its_gradient(size, shift, whole, jit, monkeypatch):
+def test_tiled_softmax_and_its_gradient(size, shift, whole, jit, blocks, monkeypatch):
     monkeypatch.setattr(softmax, "WHOLE", whole)
     monkeypatch.setattr(softmax, "CACHED", 1)  # the smallest tiles
     kernel, bias = make_weights(size, shift)
+    kernels = [keras.Variable(block, autocast=False) for block in split(kernel, blocks)]
     targets = np.random.default_rng(3).integers(0, size, B).astype(np.int32)
     upstream = np.random.default_rng(5).normal(size=(2, B))
 
@@ -60,14 +67,16 @@ def test_tiled_softmax_and_its_gradient(size, shift, whole, jit, monkeypatch):
     def run(features):
         with tf.GradientTape() as tape:
             tape.watch(features)
-            values = linear_softmax(features, kernel, bias, targets, "float32")
+            values = linear_softmax(features, kernels, bias, targets, "float32")
             total = tf.reduce_sum(tf.stack(values) * tf.constant(upstream, tf.float32))
-        return values, tape.gradient(total, [features, kernel.value, bias.value])
+        weights = [kernel.value for kernel in kernels]
+        return values, tape.gradient(total, [features, *weights, bias.value])
 
-    values, gradients = run(tf.constant(FEATURES))
+    values, (d_features, *d_kernels, d_bias) = run(tf.constant(FEATURES))
     expected, expected_gradients = compute_in_numpy(kernel, bias, targets, upstream)
     for found, wanted in zip(values, expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    gradients = [d_features, np.concatenate(d_kernels, axis=1), d_bias]
     for found, wanted in zip(gradients, expected_gradients, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     log_z = log_normaliser(tf.constant(FEATURES), kernel, bias)
@@ -78,7 +87,7 @@ def test_half_precision_is_that_of_the_products_alone():
     """Sums have float32: with bfloat16 a sum of a thousand exponentials would stay at 256."""
     kernel, bias = make_weights(1300)
     targets = np.random.default_rng(3).integers(0, 1300, B).astype(np.int32)
-    log_z, logit = linear_softmax(tf.constant(FEATURES), kernel, bias, targets, "bfloat16")
+    log_z, logit = linear_softmax(tf.constant(FEATURES), [kernel], bias, targets, "bfloat16")
     assert log_z.dtype == logit.dtype == tf.float32
     expected, _ = compute_in_numpy(kernel, bias, targets, np.ones((2, B)))
     np.testing.assert_allclose(log_z, expected[0], rtol=5e-3)
