@@ -3,13 +3,25 @@
 import platform
 from pathlib import Path
 
+_CPUINFO = Path("/proc/cpuinfo")
+
 
 def read_processor_name() -> str:
-    """Return the name of the processor."""
+    """Return the name of the processor, with family and model: a virtual machine may name its
+    maker alone.
+    """
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(
-            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
-        )
-    except (OSError, StopIteration):
+        lines = _CPUINFO.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    facts: dict[str, str] = {}
+    for line in lines:
+        key, _, value = line.partition(":")
+        # of the first core
+        facts.setdefault(key.strip(), value.strip())
+    name = facts.get("model name")
+    if name is None:
         return platform.processor() or platform.machine()
+    if "cpu family" in facts and "model" in facts:
+        name += f" (family {facts['cpu family']}, model {facts['model']})"
+    return name
