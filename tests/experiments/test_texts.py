@@ -86,3 +86,13 @@ def test_an_absent_corpus_is_named(corpora, tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit, match="2"):
         main()
     assert f"a directory without {corpora / 'brown.zip'}. Fix: put it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["brown.zip", "debian/usr/share/man/de/man1/ls.1.gz"])
+def test_a_damaged_archive_is_named(name, corpora, tmp_path, monkeypatch, capsys):
+    archive = corpora / name
+    archive.write_bytes(archive.read_bytes()[:-20])
+    monkeypatch.setattr("sys.argv", ["texts", str(corpora), str(tmp_path / "texts")])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert f"must be whole. Received: {archive}: " in capsys.readouterr().err

@@ -9,13 +9,16 @@ Debian, which nothing here downloads:
 """
 
 import argparse
+import contextlib
 import gzip
 import random
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 
 _SENTENCE_END = re.compile(r"""(?<=[.!?]) (?=["'A-ZÄÖÜ])""")
@@ -69,14 +72,14 @@ def read_masc(corpora: Path) -> Iterator[str]:
 
 def read_german_reference(corpora: Path) -> Iterator[str]:
     path = corpora / _SHARE / "debian-reference" / "debian-reference.de.txt.gz"
-    for paragraph in gzip.decompress(path.read_bytes()).decode().split("\n\n"):
+    for paragraph in _decompress(path).split("\n\n"):
         yield from _split_sentences(paragraph)
 
 
 def read_german_manual(corpora: Path) -> Iterator[str]:
     """Read the pages of commands; a request of troff, such as `.TP`, ends a paragraph."""
     for path in sorted((corpora / _SHARE / "man" / "de" / "man1").glob("*.gz")):
-        lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+        lines = _decompress(path).splitlines()
         text = "\n".join("" if line.startswith((".", "'")) else line for line in lines)
         text = _TROFF_ESCAPE.sub("", text).replace("\\", "")
         for paragraph in text.split("\n\n"):
@@ -120,10 +123,26 @@ def _read_brown(corpora: Path, categories: str) -> Iterator[str]:
 
 def _read_members(path: Path, suffix: str) -> Iterator[tuple[str, str]]:
     """Read the texts of an archive: pairs of name and text, in the order of names."""
-    with zipfile.ZipFile(path) as archive:
+    with _check_archive(path), zipfile.ZipFile(path) as archive:
         for name in sorted(archive.namelist()):
             if name.endswith(suffix) and "README" not in name:
                 yield name, archive.read(name).decode("utf-8", errors="replace")
+
+
+def _decompress(path: Path) -> str:
+    with _check_archive(path):
+        return gzip.decompress(path.read_bytes()).decode()
+
+
+@contextlib.contextmanager
+def _check_archive(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(
+            f"An archive of `CORPORA` must be whole. Received: {path}: {error}. Fix: fetch it "
+            "again."
+        ) from error
 
 
 def _remove_tags(text: str, mark: str) -> Iterator[str]:
@@ -151,6 +170,8 @@ def main() -> None:
             f"`CORPORA` must hold the corpora. Received: a directory without {error.filename}. "
             "Fix: put it there; --help says what it is."
         )
+    except InputError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":
