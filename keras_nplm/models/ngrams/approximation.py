@@ -42,6 +42,17 @@ def approximate(
 
     Reference: Arisoy, Chen, Ramabhadran & Sethy (2014), Converting neural network language models
     into back-off language models for efficient decoding in automatic speech recognition.
+
+    Example: a trigram model as a bigram model.
+
+    >>> from keras_nplm import kneser_ney
+    >>> ids = np.array([4, 5, 4, 6, 4, 5, 6, 4, 5, 5, 4, 6] * 3)
+    >>> trigram = kneser_ney(ids, 7, order=3, boundary="stream")
+    >>> bigram = approximate(trigram, ids, order=2)
+    >>> bigram.num_ngrams
+    [4, 12]
+    >>> round(float(np.exp(bigram.log_prob([[4]], [5])[0])), 3)
+    0.539
     """
     if not 2 <= order <= model.order:
         raise InputError(
@@ -67,6 +78,16 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
     lower orders. A share of 0.02 of the text is assumed to follow words that list no n-gram.
 
     Reference: Kneser & Ney (1995), Improved backing-off for m-gram language modeling.
+
+    Example: after `prune`, the unigrams fit the n-grams that are left.
+
+    >>> from keras_nplm import kneser_ney, prune
+    >>> ids = np.array([4, 5, 4, 6, 4, 5, 6, 4, 5, 5, 4, 6] * 3)
+    >>> bigram = approximate(kneser_ney(ids, 7, order=3, boundary="stream"), ids, order=2)
+    >>> pruned = prune(bigram, max_ngrams=8)
+    >>> fitted = fit_unigrams(pruned, bigram.unigrams)
+    >>> [round(float(np.exp(model.log_prob([[4]], [5])[0])), 3) for model in (pruned, fitted)]
+    [0.503, 0.507]
     """
     size = model.vocabulary_size
     before, words = np.divmod(model.keys[0], size)

@@ -30,6 +30,16 @@ def prune(
 
     Reference: Stolcke (1998), Entropy-based pruning of backoff language models; Chelba, Brants,
     Neveitt & Xu (2010), Study on interaction between entropy pruning and Kneser-Ney smoothing.
+
+    Example:
+
+    >>> from keras_nplm import kneser_ney
+    >>> ids = np.array([4, 5, 4, 6, 4, 5, 6, 4, 5, 5, 4, 6] * 3)
+    >>> trigram = kneser_ney(ids, 7, order=3, boundary="stream")
+    >>> trigram.num_ngrams
+    [4, 6, 8]
+    >>> prune(trigram, threshold=0.1).num_ngrams
+    [4, 2, 1]
     """
     if not 0 <= threshold < math.inf:
         raise InputError(f"`threshold` must be 0 or more. Received: {threshold}.")
