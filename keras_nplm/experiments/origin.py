@@ -47,13 +47,16 @@ def describe_origin() -> dict[str, str]:
 
 
 def name_commit(package: Path = _PACKAGE) -> str:
-    """Return the commit of a checkout, with `-dirty` if its package has changed since; outside of a
-    checkout the version.
+    """Return the commit that last changed the package, with `-dirty` if it has changed since;
+    outside of a checkout the version.
+
+    Reports that are recorded one after the other have the same commit, while no code changes.
     """
+    code = ("--", ".", f":!{_RECORDS}")
     try:
         _run_git(package, "ls-files", "--error-unmatch", "__init__.py")
-        commit = _run_git(package, "rev-parse", "--short=10", "HEAD").strip()
-        changes = _run_git(package, "status", "--porcelain", "--", ".", f":!{_RECORDS}")
+        commit = _run_git(package, "log", "-1", "--abbrev=10", "--format=%h", *code).strip()
+        changes = _run_git(package, "status", "--porcelain", *code)
     except (OSError, subprocess.CalledProcessError):
         return f"version {keras_nplm.__version__}"
     return f"{commit}{DIRTY}" if changes else commit
@@ -107,6 +110,11 @@ def check_origins(origins: Mapping[str, Sequence[Origin]], here: Origin) -> None
     )
 
 
+def is_comparable(origin: Origin, here: Origin) -> bool:
+    """Return whether figures of an origin may stand beside present ones, in one table."""
+    return not _describe_difference(origin, here)
+
+
 def _describe_difference(origin: Origin, here: Origin) -> str:
     """Return what differs between the origin of a model and the present one, or nothing."""
     different = [name for name in _COMPARED if origin.get(name) != here[name]]
@@ -129,11 +137,14 @@ def merge_origins(origins: Mapping[str, Sequence[Origin]], here: Origin) -> dict
     """Return the origin of a report whose models have the present one, with their first and last
     date.
     """
-    dates = sorted({origin["date"] for found in origins.values() for origin in found})
-    merged = dict(here)
-    if dates:
-        merged["date"] = " to ".join(dict.fromkeys([dates[0], dates[-1]]))
-    return merged
+    spans = [origin["date"] for found in origins.values() for origin in found]
+    return {**here, "date": join_dates(spans or [here["date"]])}
+
+
+def join_dates(spans: Sequence[str]) -> str:
+    """Return the first and the last of some dates, or spans of dates, as one span: `A to B`."""
+    dates = sorted({date for span in spans for date in span.split(" to ")})
+    return " to ".join(dict.fromkeys([dates[0], dates[-1]]))
 
 
 def format_origin(origin: Origin) -> str:

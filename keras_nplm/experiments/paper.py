@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,6 +199,24 @@ def _measure(directory: Path) -> dict:
 
 
 STUDY = Study(__doc__, TABLES, list_rows(PAPER_ROWS, SEEDS), measure=_measure)
+
+
+def add_recorded(report: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a report with the rows that a recorded one has beyond it, and the claims of both.
+
+    Table 1 takes hours. So its rows may be made in several directories, one after the other.
+    """
+    merged = {**recorded, **report}
+    names = [row.name for row in PAPER_ROWS]
+    for key, name in (("rows", "name"), ("seeds", "name"), ("mixtures", "title")):
+        rows = {row[name]: row for row in (*recorded.get(key, ()), *report.get(key, ()))}
+        merged[key] = list(rows.values())
+    merged["rows"].sort(key=lambda row: names.index(row["name"]))
+    # of a network the mixture with equal weights stands first, as in each of the reports
+    merged["mixtures"].sort(key=lambda row: names.index(row["components"][0]))
+    merged["curves"] = paper_optimiser.join_curves(recorded["curves"], report["curves"])
+    merged["claims"] = judge_claims(merged)
+    return merged
 
 
 def _measure_mixtures(made: list[Row], directory: Path) -> list[dict]:

@@ -7,6 +7,7 @@ Training ends when validation has not improved for three epochs. The text has ma
 paragraphs and texts, as the paper's text has.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,15 +62,22 @@ CURVES_TABLE = Table(
 
 def read_curves(made: Sequence[str], directory: Path) -> list[dict]:
     """Return a row for each epoch, with the validation perplexities of the made rows in it."""
-    curves: dict[int, dict] = {}
+    tables = []
     for name in _CURVES:
         if name not in made:
             continue
         history = read_json(directory / "rows" / name / "metrics.json")["history"]
-        for epoch, figures in enumerate(history, start=1):
-            row = curves.setdefault(epoch, {"epoch": epoch})
-            row[name] = figures["validation_perplexity"]
-    return list(curves.values())
+        perplexities = [epoch["validation_perplexity"] for epoch in history]
+        tables.append([{"epoch": 1 + place, name: p} for place, p in enumerate(perplexities)])
+    return join_curves(*tables)
+
+
+def join_curves(*tables: Sequence[Mapping[str, Any]]) -> list[dict]:
+    """Return the rows of several tables of curves as one: a row for each epoch."""
+    curves: dict[int, dict] = {}
+    for row in itertools.chain(*tables):
+        curves.setdefault(row["epoch"], {}).update(row)
+    return [curves[epoch] for epoch in sorted(curves)]
 
 
 def list_curve(epochs: Sequence[Mapping[str, float]], name: str) -> list[float]:

@@ -19,6 +19,7 @@ from keras_nplm.cli.main import main
 from keras_nplm.experiments import records
 from keras_nplm.experiments.benchmark import quality
 from keras_nplm.experiments.paper import digest_figures
+from keras_nplm.experiments.paper_optimiser import PAPER
 from keras_nplm.experiments.records import REPORTS, format_report, load_report, record_report
 from keras_nplm.experiments.study import BENCHMARKS, STUDIES, load_study
 from tests.origins import HERE
@@ -143,6 +144,38 @@ def test_recording_replaces_a_report_and_the_rows_of_both_pages(checkout):
     assert "origins" not in recorded
     with Image.open(checkout.picture) as picture:
         assert picture.info["Comment"] == digest_figures(recorded)
+
+
+def find_row(rows: list[dict], name: str) -> dict:
+    return next(row for row in rows if name in (row.get("name"), row.get("title")))
+
+
+def test_rows_of_the_paper_may_be_recorded_one_after_the_other(checkout):
+    report = load_report("paper")
+    record_report("paper", {**report, "origins": {"a/rows/mlp3": [{**HERE, "date": "2026-11-26"}]}})
+    mlp1 = {**find_row(report["rows"], "mlp1"), "test": 290.0}
+    mlp2 = {**find_row(report["mixtures"], "MLP2, 0.5"), "test": 280.0}
+    some = {"rows": [mlp1], "mixtures": [mlp2], "seeds": [], "claims": []}
+    curves = [{"epoch": 1, PAPER: 500.0}]
+    record_report("paper", {**some, "curves": curves, "origins": {"b/rows/mlp1": [HERE]}})
+    recorded = load_report("paper")
+    assert [row["name"] for row in recorded["rows"]] == [row["name"] for row in report["rows"]]
+    assert find_row(recorded["rows"], "mlp1")["test"] == 290
+    assert find_row(recorded["rows"], "mlp3") == find_row(report["rows"], "mlp3")
+    titles = [row["title"] for row in report["mixtures"]]
+    assert [row["title"] for row in recorded["mixtures"]] == titles
+    assert find_row(recorded["mixtures"], "MLP2, 0.5")["test"] == 280
+    assert recorded["claims"][0]["evidence"].startswith("290 against ")
+    assert recorded["curves"] == curves
+    assert recorded["nearest"] == report["nearest"]
+    assert recorded["measured"]["paper"]["date"] == "2026-11-26 to 2026-11-28"
+
+
+def test_rows_of_the_paper_with_another_origin_are_not_kept(checkout):
+    report = load_report("paper")
+    rows = [find_row(report["rows"], "mlp1")]
+    record_report("paper", {"rows": rows, "curves": [], "claims": []})
+    assert load_report("paper")["rows"] == rows
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_a_digest_covers_new_files(package):
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_a_commit_is_dirty_if_the_package_has_changed_since(package):
+def test_a_commit_is_that_of_the_package_and_dirty_if_it_has_changed_since(package):
     def git(*words: str) -> str:
         author = ["-c", "user.name=A", "-c", "user.email=a@b.example"]
         command = ["git", "-C", str(package.parent), *author, *words]
@@ -71,8 +71,13 @@ def test_a_commit_is_dirty_if_the_package_has_changed_since(package):
     (package.parent / "README.md").write_text("# Front\n")
     (package / "experiments" / "records" / "paper.json").write_text('{"rows": []}')
     assert name_commit(package) == commit
+    git("add", ".")
+    git("commit", "-q", "-m", "Figures, and the page that shows them")
+    assert name_commit(package) == commit
     (package / "layers" / "scale.py").write_text(f"{CODE}# the end\n")
     assert name_commit(package) == f"{commit}-dirty"
+    git("commit", "-q", "-a", "-m", "Code")
+    assert name_commit(package) == git("rev-parse", "--short=10", "HEAD").strip()
 
 
 def test_models_of_this_code_and_processor_are_accepted():

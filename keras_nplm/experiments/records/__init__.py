@@ -21,6 +21,8 @@ from keras_nplm.experiments.origin import (
     check_origins,
     describe_origin,
     format_origin,
+    is_comparable,
+    join_dates,
     merge_origins,
 )
 from keras_nplm.experiments.study import BENCHMARKS, STUDIES, Declaration, load_study
@@ -99,35 +101,47 @@ def _load_declaration(name: str) -> Declaration:
 def record_report(name: str, report: Mapping) -> None:
     """Store a report with its origin, and write the pages again, and of `paper` the picture.
 
-    Benchmarks that did not run keep their rows.
+    Benchmarks that did not run keep their rows. So do rows of the paper that were not made now, if
+    they have the present origin.
 
     Raises:
         InputError: its models, `origins`, are of other code or of another processor.
     """
     path = DIRECTORY / f"{name}.json"
+    recorded = read_json(path)
     report = dict(report)
     here = describe_origin()
     origins = report.pop("origins", {})
     _check_origins(origins, here)
     command = {"command": report.pop("command", _name_command(name))}
     if name == "benchmark":
-        old = read_json(path)
-        ran = [row["benchmark"] for row in report["rows"]]
-        rows = [*report["rows"], *(row for row in old["rows"] if row["benchmark"] not in ran)]
-        report["rows"] = sorted(rows, key=lambda row: BENCHMARKS.index(row["benchmark"]))
-        measured = dict(old["measured"])
-        for part in ran:
-            # the other benchmarks have no models of their own
-            models = origins if part == "quality" else {}
-            measured[part] = {**merge_origins(models, here), **command}
-        report["measured"] = {part: measured[part] for part in BENCHMARKS if part in measured}
+        ran = {row["benchmark"] for row in report["rows"]}
+        # the other benchmarks have no models of their own
+        measured = {
+            part: {**merge_origins(origins if part == "quality" else {}, here), **command}
+            for part in ran
+        }
+        report = _add_benchmarks(report, measured, recorded)
     else:
+        before = recorded["measured"][name]
+        if name == "paper" and is_comparable(before, here):
+            report = paper.add_recorded(report, recorded)
+            origins = {**origins, str(path): [before]}
         report["measured"] = {name: {**merge_origins(origins, here), **command}}
     write_json(path, report)
     write_page()
     write_results()
     if name == "paper":
         paper.write_figure(PICTURE, report)
+
+
+def _add_benchmarks(report: Mapping, measured: Mapping, recorded: Mapping) -> dict[str, Any]:
+    """Return a report with the recorded rows of benchmarks that did not run now."""
+    others = [row for row in recorded["rows"] if row["benchmark"] not in measured]
+    rows = sorted([*report["rows"], *others], key=lambda row: BENCHMARKS.index(row["benchmark"]))
+    origins = {**recorded["measured"], **measured}
+    parts = [part for part in BENCHMARKS if part in origins]
+    return {**report, "rows": rows, "measured": {part: origins[part] for part in parts}}
 
 
 def _name_command(name: str) -> str:
@@ -164,13 +178,14 @@ def write_results() -> None:
 
 
 def _describe_origins() -> str:
-    """Return date, processor and commit of the rows of the README, once all have the same."""
+    """Return dates, processor and commit of the rows of the README."""
     origins = []
     for report in dict.fromkeys(result.report for result in RESULTS):
         part = "quality" if report == "benchmark" else report
         origins.append(read_json(DIRECTORY / f"{report}.json")["measured"][part])
-    facts = []
-    for name in ("date", "processor", "commit"):
+    dates = [origin["date"] for origin in origins if "date" in origin]
+    facts = [join_dates(dates) if len(dates) == len(origins) else f"dates {NOT_RECORDED}"]
+    for name in ("processor", "commit"):
         values = {origin.get(name, NOT_RECORDED) for origin in origins}
         facts.append(f"{name} {values.pop()}" if len(values) == 1 else f"several {name}s")
     return f"Measured: {', '.join(facts)}."
