@@ -2,8 +2,8 @@
 
 The text is not quite the paper's: |V| is 17,905 here and 16,383 there. So compare rows, not
 columns. No network has `held_out_mass`. Weights of mixtures are 0.5, as in the paper, or fitted on
-validation. The rows with the paper's optimiser (1e-3 per example) end by early stopping; they and
-two n-gram models beside them read the text with the paper's marks between paragraphs. "Our bins" of
+validation. The rows with the paper's optimiser (1e-3 per example, in one row 4e-3) end by early
+stopping; they and two n-gram models beside them read the text with the paper's marks. "Our bins" of
 deleted interpolation distinguish contexts that never occurred by their last word. Class-based
 models have a uniform component.
 """
@@ -13,7 +13,8 @@ import hashlib
 import json
 import os
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,21 +203,49 @@ STUDY = Study(__doc__, TABLES, list_rows(PAPER_ROWS, SEEDS), measure=_measure)
 
 
 def add_recorded(report: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a report with the rows that a recorded one has beyond it, and the claims of both.
+    """Return a report with the rows that only a recorded one has. Claims are judged anew.
 
     Table 1 takes hours. So its rows may be made in several directories, one after the other.
     """
-    merged = {**recorded, **report}
-    names = [row.name for row in PAPER_ROWS]
-    for key, name in (("rows", "name"), ("seeds", "name"), ("mixtures", "title")):
-        rows = {row[name]: row for row in (*recorded.get(key, ()), *report.get(key, ()))}
-        merged[key] = list(rows.values())
-    merged["rows"].sort(key=lambda row: names.index(row["name"]))
-    # of a network the mixture with equal weights stands first, as in each of the reports
-    merged["mixtures"].sort(key=lambda row: names.index(row["components"][0]))
-    merged["curves"] = paper_optimiser.join_curves(recorded["curves"], report["curves"])
+    made = {row["name"] for row in report["rows"]}
+    # a recorded row with another command is not that of the present table
+    kept = [
+        row.name
+        for row in PAPER_ROWS
+        for recorded_row in recorded["rows"]
+        if (row.name, row.full_command) == (recorded_row["name"], recorded_row["command"])
+        and row.name not in made
+    ]
+    order = [row.name for row in PAPER_ROWS]
+
+    def join(key: str, find_name: Callable[[dict], str]) -> list[dict]:
+        rows = [row for row in recorded.get(key, ()) if find_name(row) in kept]
+        return sorted([*rows, *report.get(key, ())], key=lambda row: order.index(find_name(row)))
+
+    merged = {
+        **recorded,
+        **report,
+        "rows": join("rows", itemgetter("name")),
+        "seeds": join("seeds", _find_seed_1),
+        # sorted by their network: that with equal weights stays before that with fitted ones
+        "mixtures": join("mixtures", _find_network),
+    }
+    curves = [
+        {key: value for key, value in epoch.items() if key == "epoch" or key in kept}
+        for epoch in recorded["curves"]
+    ]
+    merged["curves"] = paper_optimiser.join_curves(curves, report["curves"])
     merged["claims"] = judge_claims(merged)
     return merged
+
+
+def _find_seed_1(row: Mapping[str, Any]) -> str:
+    """Return the name of the first row of some seeds."""
+    return next(seeds.rows[0].name for seeds in SEEDS if seeds.name == row["name"])
+
+
+def _find_network(mixture: Mapping[str, Any]) -> str:
+    return mixture["components"][0]
 
 
 def _measure_mixtures(made: list[Row], directory: Path) -> list[dict]:
@@ -316,16 +345,14 @@ class _Bar:
 
 
 def _list_bars(report: dict) -> list[_Bar]:
-    """List MLP1 to MLP10, the mixtures below their networks, and Kneser-Ney."""
+    """List MLP1 to MLP10 with their mixtures, Kneser-Ney, and the rows of the text with marks."""
     rows = {row["name"]: row for row in report["rows"]}
     mixtures = {row["title"]: row for row in report.get("mixtures", [])}
     bars = []
     for row in PAPER_ROWS:
-        if row.name not in rows or (row.mixed is None and row.name != paper_optimiser.PAPER):
+        if row.mixed is None or row.name not in rows:
             continue
         bars.append(_make_bar(row.title, rows[row.name]))
-        if row.mixed is None:
-            continue
         mixed, *_ = row.mixed
         mixture = mixtures.get(f"{mixed}, 0.5")
         if mixture is not None:
@@ -334,6 +361,9 @@ def _list_bars(report: dict) -> list[_Bar]:
         name = f"kneser-ney-{order}"
         if name in rows:
             bars.append(_make_bar(f"Kneser-Ney, n = {order}", rows[name]))
+    for name, title in paper_optimiser.BARS.items():
+        if name in rows:
+            bars.append(_make_bar(title, rows[name]))
     return bars
 
 
@@ -360,11 +390,11 @@ def _draw_bars(axes: "Axes", bars: list[_Bar]) -> None:
 def _write_caption(report: dict) -> list[str]:
     """Return the paragraphs below the picture, which explain it without the text around it."""
     bars = (
-        "Rows of Table 1 of Bengio et al. (2003). The networks of keras_nplm have the "
+        "rows of Table 1 of Bengio et al. (2003). The networks of keras_nplm have the "
         "paper's sizes, with a higher learning rate and dropout. “+\N{NO-BREAK SPACE}trigram” is "
         "the mean of the probabilities of the network and of a trigram model: MLP2, MLP4, … in "
         "the paper. The vocabulary has 16,383 words in the paper and 17,905 here."
     )
     if not report["curves"]:
-        return [bars]
+        return [f"Bars: {bars}"]
     return [f"Left: {bars}", f"Right: {paper_optimiser.write_caption(report)}"]

@@ -26,7 +26,7 @@ _TEXT = "--corpus brown/marks"
 _COMMAND = f"train --config mlp1-paper {_TEXT} --epochs 40"
 _NO_DIRECT_COMMAND = f"{_COMMAND} --no-direct-connections"
 _RATE_4 = 4e-3  # for each example
-_BATCH = 128  # at the rate of batches of 512 a step would be too long
+_BATCH = 128  # four times the rate makes too large a step with 512 examples
 _DECAY = 1e-8  # of the rate, for each example
 _RATE_4_FLAGS = (
     f"--batch-size {_BATCH} --learning-rate {_RATE_4 * _BATCH:g} --decay-rate {_DECAY * _BATCH:g}"
@@ -48,7 +48,11 @@ ROWS = (
         (352, 336),
     ),
 )
-# the names of the curves in the picture
+# the names of the bars in the picture, and of the curves
+BARS = {
+    PAPER: "MLP1, the paper's optimiser, marks",
+    "marks-kneser-ney-5": "Kneser-Ney, n = 5, marks",
+}
 _CURVES = {
     PAPER: "with direct connections",
     NO_DIRECT: "without direct connections",
@@ -101,10 +105,10 @@ def draw_curves(axes: "Axes", epochs: Sequence[Mapping[str, float]]) -> None:
 
 
 def write_caption(report: Mapping[str, Any]) -> str:
-    """Return the text below the curves: what they show, and how far the training came."""
+    """Return the text below the curves: what they show, the best epoch and its test perplexity."""
     text = (
         "the paper's own optimiser, stochastic gradient descent at the rate 0.001 for each "
-        "example, on the text with marks between paragraphs, as in the paper."
+        "example, without dropout, on the text with marks between paragraphs, as in the paper."
     )
     row = next((row for row in report["rows"] if row["name"] == PAPER), None)
     curve = list_curve(report["curves"], PAPER)

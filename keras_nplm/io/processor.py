@@ -7,8 +7,8 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 def read_processor_name() -> str:
-    """Return the name of the processor, with family and model: a virtual machine may name its
-    maker alone.
+    """Return the name of the processor, with family and model: a virtual machine may report
+    its maker alone, such as AMD EPYC.
     """
     try:
         lines = _CPUINFO.read_text(encoding="utf-8").splitlines()

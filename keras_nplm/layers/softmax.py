@@ -126,7 +126,9 @@ def _softmax_gradient(
             end = start + block.shape[1]
             parts = [tf.transpose(product[start:end]) for product in products]
             d_kernel = tf.cast(tf.concat(parts, axis=0), wide)
-            d_kernels.append(tf.tensor_scatter_nd_add(d_kernel, target_ids[:, None], block))
+            if end > start:  # an empty array takes no updates
+                d_kernel = tf.tensor_scatter_nd_add(d_kernel, target_ids[:, None], block)
+            d_kernels.append(d_kernel)
             start = end
     gradients = [d_features, *d_kernels, d_bias]
     return [tf.cast(gradient, x.dtype) for gradient, x in zip(gradients, inputs, strict=True)]
@@ -213,7 +215,8 @@ def _logits(features: Sequence[Tensor], kernels: Sequence[Tensor], bias: Tensor)
         tf.matmul(block, kernel, transpose_b=True)
         for block, kernel in zip(features, kernels, strict=True)
     ]
-    return tf.nn.bias_add(tf.cast(tf.add_n(products), bias.dtype), bias)
+    # the sum is as wide as the bias
+    return tf.nn.bias_add(tf.add_n([tf.cast(product, bias.dtype) for product in products]), bias)
 
 
 def _in_range(z: Tensor, greatest: float = 1e30) -> Tensor:

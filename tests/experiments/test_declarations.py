@@ -19,7 +19,8 @@ from keras_nplm.cli.main import main
 from keras_nplm.experiments import records
 from keras_nplm.experiments.benchmark import quality
 from keras_nplm.experiments.paper import digest_figures
-from keras_nplm.experiments.paper_optimiser import PAPER
+from keras_nplm.experiments.paper import find_row as find_paper_row
+from keras_nplm.experiments.paper_optimiser import NO_DIRECT, PAPER
 from keras_nplm.experiments.records import REPORTS, format_report, load_report, record_report
 from keras_nplm.experiments.study import BENCHMARKS, STUDIES, load_study
 from tests.origins import HERE
@@ -150,32 +151,67 @@ def find_row(rows: list[dict], name: str) -> dict:
     return next(row for row in rows if name in (row.get("name"), row.get("title")))
 
 
+def make_partial_report(name: str, test: float) -> dict:
+    """Return a report of one row, and its mixture, with another test perplexity."""
+    report = load_report("paper")
+    row = {**find_row(report["rows"], name), "test": test}
+    mixtures = [
+        {**mixture, "test": test - 10}
+        for mixture in report["mixtures"]
+        if mixture["components"][0] == name
+    ]
+    return {"rows": [row], "mixtures": mixtures, "seeds": [], "claims": [], "curves": []}
+
+
 def test_rows_of_the_paper_may_be_recorded_one_after_the_other(checkout):
     report = load_report("paper")
-    record_report("paper", {**report, "origins": {"a/rows/mlp3": [{**HERE, "date": "2026-11-26"}]}})
-    mlp1 = {**find_row(report["rows"], "mlp1"), "test": 290.0}
-    mlp2 = {**find_row(report["mixtures"], "MLP2, 0.5"), "test": 280.0}
-    some = {"rows": [mlp1], "mixtures": [mlp2], "seeds": [], "claims": []}
-    curves = [{"epoch": 1, PAPER: 500.0}]
-    record_report("paper", {**some, "curves": curves, "origins": {"b/rows/mlp1": [HERE]}})
+    origin = {**HERE, "date": "2026-11-26"}
+    curves = [{"epoch": epoch, PAPER: 500.0, NO_DIRECT: 510.0} for epoch in (1, 2)]
+    own = {**report["rows"][0], "name": PAPER, "command": find_paper_row(PAPER).full_command}
+    without = {**own, "name": NO_DIRECT, "command": find_paper_row(NO_DIRECT).full_command}
+    report["rows"] += [own, without]
+    record_report("paper", {**report, "curves": curves, "origins": {"a/rows/mlp3": [origin]}})
+    some = make_partial_report("mlp1", 290.0)
+    some["rows"].append({**own, "test": 270.0})
+    some["curves"] = [{"epoch": 1, PAPER: 450.0}]
+    record_report("paper", {**some, "origins": {"b/rows/mlp1": [HERE]}})
     recorded = load_report("paper")
-    assert [row["name"] for row in recorded["rows"]] == [row["name"] for row in report["rows"]]
+    declared = [row.name for row in ALL["paper"].rows]
+    names = [row["name"] for row in recorded["rows"]]
+    assert names == sorted({row["name"] for row in report["rows"]}, key=declared.index)
     assert find_row(recorded["rows"], "mlp1")["test"] == 290
+    assert find_row(recorded["rows"], PAPER)["test"] == 270
     assert find_row(recorded["rows"], "mlp3") == find_row(report["rows"], "mlp3")
     titles = [row["title"] for row in report["mixtures"]]
     assert [row["title"] for row in recorded["mixtures"]] == titles
     assert find_row(recorded["mixtures"], "MLP2, 0.5")["test"] == 280
     assert recorded["claims"][0]["evidence"].startswith("290 against ")
-    assert recorded["curves"] == curves
+    assert recorded["curves"] == [
+        {"epoch": 1, PAPER: 450, NO_DIRECT: 510},
+        {"epoch": 2, NO_DIRECT: 510},
+    ]
     assert recorded["nearest"] == report["nearest"]
     assert recorded["measured"]["paper"]["date"] == "2026-11-26 to 2026-11-28"
 
 
-def test_rows_of_the_paper_with_another_origin_are_not_kept(checkout):
+def test_recorded_rows_with_another_command_are_not_kept(checkout):
     report = load_report("paper")
-    rows = [find_row(report["rows"], "mlp1")]
-    record_report("paper", {"rows": rows, "curves": [], "claims": []})
-    assert load_report("paper")["rows"] == rows
+    find_row(report["rows"], "mlp3")["command"] += " --epochs 9"
+    record_report("paper", {**report, "origins": {}})
+    record_report("paper", make_partial_report("mlp1", 290.0))
+    recorded = load_report("paper")
+    names = [row["name"] for row in recorded["rows"]]
+    assert "mlp1" in names and "mlp5" in names and "mlp3" not in names
+    assert not [row for row in recorded["mixtures"] if row["components"][0] == "mlp3"]
+
+
+def test_rows_of_the_paper_with_another_origin_are_replaced_and_named(checkout, capsys):
+    report = load_report("paper")
+    some = make_partial_report("mlp1", 290.0)
+    record_report("paper", some)
+    assert load_report("paper")["rows"] == some["rows"]
+    others = ", ".join(row["name"] for row in report["rows"] if row["name"] != "mlp1")
+    assert capsys.readouterr().err == f"no longer recorded, of other code or processor: {others}\n"
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_a_digest_covers_new_files(package):
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_a_commit_is_that_of_the_package_and_dirty_if_it_has_changed_since(package):
+def test_a_commit_is_the_last_that_changed_the_package(package):
     def git(*words: str) -> str:
         author = ["-c", "user.name=A", "-c", "user.email=a@b.example"]
         command = ["git", "-C", str(package.parent), *author, *words]

@@ -152,7 +152,17 @@ def test_scores_of_direct_connections_are_the_sum_of_two_products():
     np.testing.assert_allclose(scores.logits(), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [make_linear, make_direct, make_adaptive, make_copies])
+@pytest.mark.parametrize(
+    "make",
+    [
+        make_linear,
+        make_direct,
+        make_direct_alone,
+        make_biases_alone,
+        make_adaptive,
+        make_copies,
+    ],
+)
 def test_training_and_evaluation_have_one_gradient(make):
     """`for_training` has a gradient of its own; `logits` that of TensorFlow."""
     scores = make()

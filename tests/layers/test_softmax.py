@@ -83,11 +83,13 @@ def test_tiled_softmax_and_its_gradient(size, shift, whole, jit, blocks, monkeyp
     np.testing.assert_allclose(log_z, expected[0], rtol=1e-5)
 
 
-def test_half_precision_is_that_of_the_products_alone():
+@pytest.mark.parametrize("blocks", [pytest.param([W], id="one kernel"), [4, 2]])
+def test_half_precision_is_that_of_the_products_alone(blocks):
     """Sums have float32: with bfloat16 a sum of a thousand exponentials would stay at 256."""
     kernel, bias = make_weights(1300)
     targets = np.random.default_rng(3).integers(0, 1300, B).astype(np.int32)
-    log_z, logit = linear_softmax(tf.constant(FEATURES), [kernel], bias, targets, "bfloat16")
+    kernels = split(kernel, blocks)
+    log_z, logit = linear_softmax(tf.constant(FEATURES), kernels, bias, targets, "bfloat16")
     assert log_z.dtype == logit.dtype == tf.float32
     expected, _ = compute_in_numpy(kernel, bias, targets, np.ones((2, B)))
     np.testing.assert_allclose(log_z, expected[0], rtol=5e-3)

@@ -16,6 +16,7 @@ from keras_nplm.experiments.benchmark.contenders import Contender, measure_group
 from keras_nplm.experiments.origin import Origin
 from keras_nplm.experiments.study import Declaration
 from keras_nplm.experiments.tables import Column, Frame, Table, join_paragraphs
+from keras_nplm.io.memory import keep_freed_memory
 from keras_nplm.io.processor import read_processor_name
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ def run_benchmarks(names: Sequence[str], settings: Settings) -> dict:
     """Return the rows of benchmarks, each with `benchmark`, `name`, and `failure` or figures; the
     machine; and the origins of kept models.
     """
+    keep_freed_memory()
     # TensorFlow would take all memory of a GPU, and peers train on it too
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     import tensorflow as tf

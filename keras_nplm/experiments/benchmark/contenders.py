@@ -29,6 +29,7 @@ import numpy as np
 
 from keras_nplm.io.errors import RunError, summarize_error
 from keras_nplm.io.extras import EXTRA_OF, format_install_command
+from keras_nplm.io.memory import keep_freed_memory
 
 Figures = dict[str, Any]  # of a round: `ngrams`, `seconds` and others
 Work = Callable[[], int | Figures]  # returns its number of n-grams, or more figures of a round
@@ -183,6 +184,7 @@ def _serve(connection: Connection, errors: str, build: str, arguments: dict[str,
 
     Answer each message with the figures of a round, or with an error.
     """
+    keep_freed_memory()  # as our training does
     threading.Thread(target=_end_with_parent, daemon=True).start()
     for stream in (1, 2):  # what a library prints is no result of the command
         os.dup2(os.open(errors, os.O_WRONLY | os.O_APPEND), stream)

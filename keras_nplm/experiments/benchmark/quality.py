@@ -137,8 +137,8 @@ def _choose_ours(seconds: float) -> list[Row]:
 
 
 def _choose_peers(seconds: float) -> list[str]:
-    """Return the peers of a budget: with little time the Transformer is far behind the LSTM, which
-    is then alone.
+    """Return the peers of a budget. With much time it is the LSTM alone: with little, the
+    Transformer is far behind it.
     """
     return [*RECIPES] if seconds < _LONG else ["LSTM"]
 

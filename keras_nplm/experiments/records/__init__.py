@@ -8,6 +8,7 @@ has an origin of its own, as it runs without the others.
 """
 
 import dataclasses
+import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -108,7 +109,6 @@ def record_report(name: str, report: Mapping) -> None:
         InputError: its models, `origins`, are of other code or of another processor.
     """
     path = DIRECTORY / f"{name}.json"
-    recorded = read_json(path)
     report = dict(report)
     here = describe_origin()
     origins = report.pop("origins", {})
@@ -121,18 +121,30 @@ def record_report(name: str, report: Mapping) -> None:
             part: {**merge_origins(origins if part == "quality" else {}, here), **command}
             for part in ran
         }
-        report = _add_benchmarks(report, measured, recorded)
+        report = _add_benchmarks(report, measured, read_json(path))
     else:
-        before = recorded["measured"][name]
-        if name == "paper" and is_comparable(before, here):
-            report = paper.add_recorded(report, recorded)
-            origins = {**origins, str(path): [before]}
+        if name == "paper":
+            recorded = read_json(path)
+            before = recorded["measured"][name]
+            if is_comparable(before, here):
+                report = paper.add_recorded(report, recorded)
+                origins = {**origins, str(path): [before]}
+            else:
+                _tell_replaced_rows(report, recorded)
         report["measured"] = {name: {**merge_origins(origins, here), **command}}
     write_json(path, report)
     write_page()
     write_results()
     if name == "paper":
         paper.write_figure(PICTURE, report)
+
+
+def _tell_replaced_rows(report: Mapping, recorded: Mapping) -> None:
+    """Name the recorded rows of other code or another processor that the new report lacks."""
+    made = {row["name"] for row in report["rows"]}
+    lost = [row["name"] for row in recorded["rows"] if row["name"] not in made]
+    if lost:
+        print(f"no longer recorded, of other code or processor: {', '.join(lost)}", file=sys.stderr)
 
 
 def _add_benchmarks(report: Mapping, measured: Mapping, recorded: Mapping) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def _decompress(path: Path) -> str:
 def _check_archive(path: Path) -> Iterator[None]:
     try:
         yield
-    except (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error) as error:
+    except (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error, UnicodeError) as error:
         raise InputError(
             f"An archive of `CORPORA` must be whole. Received: {path}: {error}. Fix: fetch it "
             "again."
