@@ -163,7 +163,9 @@ def _find_best(scores: np.ndarray, number: int) -> np.ndarray:
     """
     places = np.flatnonzero(scores > -np.inf)
     if len(places) > number:
-        places = places[scores[places] >= -np.partition(-scores[places], number)[number - 1]]
+        # the place of `partition` alone is certain: those before it are in no order
+        least = -np.partition(-scores[places], number - 1)[number - 1]
+        places = places[scores[places] >= least]
     return places[np.argsort(-scores[places], kind="stable")][:number]
 
 

@@ -273,7 +273,11 @@ def _quantise_onnx(converted: Any) -> bytes:
             path = Path(directory, "8-bit.onnx")
             # the table of ln P would be rounded to 256 values
             excluded = [node.name for node in converted.graph.node if NGRAM_SCOPE in node.name]
-            quantisation.quantize_dynamic(converted, path, nodes_to_exclude=excluded)
+            # sums of signed weights would overflow 16 bits on processors without VNNI
+            unsigned = quantisation.QuantType.QUInt8
+            quantisation.quantize_dynamic(
+                converted, path, weight_type=unsigned, nodes_to_exclude=excluded
+            )
             return path.read_bytes()
     finally:
         logging.disable(disabled)

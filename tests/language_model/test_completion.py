@@ -10,6 +10,7 @@ from keras_nplm import LanguageModel, Vocabulary, kneser_ney
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.subwords import Subwords
+from keras_nplm.language_model import completion
 from keras_nplm.language_model.word_pieces import is_letter
 from keras_nplm.models.base import NextWordModel
 
@@ -102,6 +103,29 @@ def test_completion_equals_brute_force_over_characters(case, seed, space, top_k)
     model = _Table(vocabulary, vocabulary.words[4:], seed)
     expected = model.list_words(vocabulary.words.index(last), allowed)
     _check_answers(LanguageModel(model, vocabulary, "characters"), text, prefix, expected, top_k)
+
+
+def test_the_beam_needs_no_order_beside_the_place_of_a_partition(monkeypatch):
+    """`numpy.partition` promises one place; the order of others depends on the processor."""
+    vocabulary = Vocabulary([*"ab,'我▁"])
+    model = _Table(vocabulary, vocabulary.words[4:], 1)
+    language_model = LanguageModel(model, vocabulary, "characters")
+    monkeypatch.setattr(completion, "choose_beam", lambda top_k, size: (8, 16))
+    partition = np.partition
+    cut = []
+
+    def partition_otherwise(values: np.ndarray, place: int) -> np.ndarray:
+        """Return another partition, whose first part begins with the greatest number."""
+        cut.append(len(values))
+        values = partition(values, place)
+        values[:place] = np.sort(values[:place])[::-1]
+        values[place + 1 :] = np.sort(values[place + 1 :])[::-1]
+        return values
+
+    expected = language_model.complete_prefix("", 5)
+    monkeypatch.setattr(np, "partition", partition_otherwise)
+    assert language_model.complete_prefix("", 5) == expected
+    assert max(cut) > 16
 
 
 def _check_answers(
