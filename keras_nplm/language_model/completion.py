@@ -8,7 +8,7 @@ from keras_nplm.data.arguments import check_text
 from keras_nplm.data.ids import EOS, EOS_ID, SPECIALS
 from keras_nplm.data.prefixes import split_unfinished_word
 from keras_nplm.data.tokenizers.normalisation import lower
-from keras_nplm.io.errors import check_least
+from keras_nplm.io.errors import check_integer
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.word_pieces import (
     AFTER_SPACE,
@@ -35,7 +35,7 @@ SCALE = 1 << 20
 
 def find_next_words(model: NextWordModel, codec: TextCodec, context: str, top_k: int) -> Words:
     """Return the most probable next words; see `LanguageModel.next_words`."""
-    check_least("top_k", top_k, 1)
+    check_integer("top_k", top_k, 1)
     check_text(context, "context")
     if codec.tokenizer.searches_words:
         return _search(model, codec, context, "", top_k, with_end=codec.predicts_end)
@@ -46,7 +46,7 @@ def complete_prefix(model: NextWordModel, codec: TextCodec, text: str, top_k: in
     """Return the most probable words that begin with the last word; see
     `LanguageModel.complete_prefix`.
     """
-    check_least("top_k", top_k, 1)
+    check_integer("top_k", top_k, 1)
     check_text(text, "text")
     index = codec.word_index
     if isinstance(index, WordPieces):

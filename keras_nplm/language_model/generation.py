@@ -9,7 +9,7 @@ from keras_nplm.data.arguments import check_text
 from keras_nplm.data.boundary import crosses_sentences
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.prefixes import PrefixIndex
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError, check_integer, check_least
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.scorer import convert_to_arrays
 from keras_nplm.language_model.word_pieces import AFTER_SPACE, NO_SPACE, WordPieces
@@ -31,10 +31,11 @@ def generate_text(
 ) -> str:
     """Continue a prompt with sampled words; see `LanguageModel.generate`."""
     check_text(prompt, "prompt")
-    check_argument("num_words", 1 <= num_words <= _MAX_WORDS, f"1 to {_MAX_WORDS:,}", num_words)
-    check_argument("temperature", 0 <= temperature < np.inf, "0 or more", temperature)
-    check_argument("top_k", top_k is None or top_k >= 1, "1 or more", top_k)
-    check_argument("seed", seed >= 0, "0 or more", seed)
+    check_integer("num_words", num_words, 1, _MAX_WORDS)
+    check_least("temperature", temperature, 0)
+    if top_k is not None:
+        check_integer("top_k", top_k, 1)
+    check_integer("seed", seed, 0)
     tokenizer = codec.tokenizer
     before = prompt.rstrip(tokenizer.blanks) if tokenizer.searches_words else prompt
     context = codec.encode_beginning(before, model.order)

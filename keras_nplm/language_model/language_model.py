@@ -45,7 +45,7 @@ from keras_nplm.language_model.scoring import (
     score_sentences,
     score_tokens,
 )
-from keras_nplm.models.base import NextWordModel, find_network, resolve_boundary
+from keras_nplm.models.base import NextWordModel, check_model, find_network, resolve_boundary
 from keras_nplm.models.collectors import Collector
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
 from keras_nplm.models.model_files import check_savable, get_kind, load_model, save_model
@@ -94,6 +94,7 @@ class LanguageModel(Pickled):
         tokenizer: str | Tokenizer,
         boundary: str | None = None,
     ):
+        check_model(model)
         if boundary is not None:
             check_boundary_name(boundary)
         resolved = resolve_boundary([model], boundary) or "sentence"

@@ -23,7 +23,7 @@ def rows(variable: keras.Variable, ids: Tensor, sum_gradient: bool = False) -> T
     if not sum_gradient:
         # a gather from the variable itself: reading it first would copy it
         return tf.gather(variable.value, ids)
-    distinct, place = tf.unique(tf.reshape(ids, [-1]))
+    distinct, place = _find_distinct(tf.reshape(ids, [-1]))
     vectors = tf.gather(variable.value, distinct)
     # the gradient of a reshape is dense: the sum
     vectors = tf.gather(tf.reshape(vectors, tf.shape(vectors)), place)
@@ -41,18 +41,36 @@ def sum_repeated_rows(ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Return distinct ids and the sum of the rows of each, for sparse gradients. TensorFlow only.
 
     The rows are sorted by id first, which costs a copy: sums of neighbouring rows are several times
-    as fast as sums of scattered rows. The ids ascend, except within a function that XLA compiles.
+    as fast as sums of scattered rows. The ids ascend.
     """
-    # no public function tells
-    from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
-
     # XLA has no sum of sorted segments
-    if GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
-        ids, places = tf.unique(ids)
+    if _is_compiled():
+        ids, places = _find_distinct(ids)
         return ids, tf.math.unsorted_segment_sum(values, places, tf.size(ids))
     order = tf.argsort(ids, stable=True)
     ids, places = tf.unique(tf.gather(ids, order))
     return ids, tf.math.segment_sum(tf.gather(values, order), places)
+
+
+def _find_distinct(ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the distinct ids, and the place of each id among them."""
+    if not _is_compiled():
+        return tf.unique(ids)
+    # `tf.unique` would be a loop over the ids
+    order = tf.argsort(ids, stable=True)
+    ids = tf.gather(ids, order)
+    is_first = tf.concat([tf.ones_like(ids[:1], tf.bool), ids[1:] != ids[:-1]], axis=0)
+    places = tf.cumsum(tf.cast(is_first, tf.int32)) - 1
+    places = tf.scatter_nd(order[:, None], places, tf.shape(ids))
+    return tf.boolean_mask(ids, is_first), places
+
+
+def _is_compiled() -> bool:
+    """Return whether this is within a function that XLA compiles."""
+    # no public function tells
+    from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+
+    return GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
 
 
 def zero_masked_rows(vectors: Tensor, mask: Tensor) -> Tensor:

@@ -9,12 +9,23 @@ from typing import Any, TypeVar
 import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID, check_contexts, check_ngrams, find_distinct_rows
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 
 NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster in large blocks
 # contexts in a block whose distributions, float [rows, |V|], are computed together
 DISTRIBUTION_ROWS = 512
 NETWORK_FILE = "model.keras"
+
+
+def check_model(model: object, argument: str = "model", kind: type | None = None) -> None:
+    """Refuse what is no language model over ids, or not of a kind of them."""
+    if isinstance(model, kind or NextWordModel):
+        return
+    wanted = kind.__name__ if kind else "a language model over ids, a `NextWordModel`"
+    # a language model over text has one
+    has_model = isinstance(getattr(model, "model", None), NextWordModel)
+    fix = f"pass `{argument}.model`." if has_model else "pass a network or an n-gram model."
+    check_argument(argument, False, wanted, type(model).__name__, fix)
 
 
 class NextWordModel:

@@ -8,7 +8,7 @@ import numpy as np
 from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.ngram_arrays import ngram_blocks
 from keras_nplm.io.errors import InputError
-from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
+from keras_nplm.models.base import NextWordModel, check_model, resolve_boundary, row_blocks
 from keras_nplm.models.collectors import Block, Collector, Perplexity
 
 BLOCK_SIZE = 1 << 16  # n-grams in a call of `log_prob`
@@ -28,6 +28,7 @@ def iterate_ngrams(
     model: NextWordModel, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None
 ) -> Iterator[np.ndarray]:
     """Iterate over the n-grams of a text, in blocks."""
+    check_model(model)
     if not isinstance(ids, Iterator):
         whole = convert_ids(ids)
         ids = (whole[part] for part in row_blocks(len(whole), PART_SIZE))

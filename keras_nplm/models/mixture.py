@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_nplm.data.boundary import BOUNDARIES, predicted_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument, check_integer
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import (
     ModelFolder,
@@ -47,6 +47,7 @@ class Uniform(NextWordModel):
             raise InputError(
                 f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}."
             )
+        check_integer("vocabulary_size", vocabulary_size, 1)
         predicted = predicted_ids(vocabulary_size, boundary)
         self.vocabulary_size = vocabulary_size
         self.boundary = boundary
@@ -233,6 +234,8 @@ def fit_mixture(
     Raises:
         InputError: the text is empty, or a word of the text has probability 0 in every model.
     """
+    if isinstance(models, NextWordModel):
+        check_argument("models", False, "a list of models", type(models).__name__, "add others.")
     candidates = [[model] if isinstance(model, NextWordModel) else list(model) for model in models]
     num_bins = bins.number if bins else 1
     equal = np.full((num_bins, len(models)), 1 / max(len(models), 1))

@@ -17,6 +17,7 @@ from keras_nplm import (
     EnergyHead,
     HybridNetwork,
     InputError,
+    LanguageModel,
     Likelihood,
     LinearHead,
     Mixture,
@@ -370,3 +371,85 @@ def test_a_continuous_cache_of_no_network():
 def test_a_spelling_model_of_no_words():
     with refuses("needs words of 1 character or more"):
         SpellingModel({})
+
+
+WRAPPED = LanguageModel(Uniform(V), Vocabulary(["a", "b", "c", "d", "e"]), "words")
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        pytest.param(
+            lambda: ngrams.kneser_ney(TEXT, V, "3"),
+            "`order` must be an integer, 1 or more. Received: '3'",
+            id="order as text",
+        ),
+        pytest.param(
+            lambda: ngrams.deleted_interpolation(TEXT, TEXT, V, 2.5),
+            "`order` must be an integer, 1 or more. Received: 2.5",
+            id="fractional order",
+        ),
+        pytest.param(
+            lambda: ngrams.kneser_ney(TEXT, "9", 3),
+            "`vocabulary_size` must be an integer, 1 or more. Received: '9'",
+            id="vocabulary size as text",
+        ),
+        pytest.param(
+            lambda: ngrams.kneser_ney(TEXT, 6, 3),
+            "Ids must be 0 to 5. Received: 6",
+            id="small vocabulary",
+        ),
+        pytest.param(
+            lambda: ngrams.class_based(TEXT, TEXT, CLASSES[:5], 3),
+            "Ids must be 0 to 4. Received: 6",
+            id="classes of a smaller vocabulary",
+        ),
+        pytest.param(
+            lambda: ngrams.exchange_classes(TEXT, V, "2"),
+            "`num_classes` must be an integer, 1 or more. Received: '2'",
+            id="number of classes as text",
+        ),
+        pytest.param(
+            lambda: Uniform("9"),
+            "`vocabulary_size` must be an integer, 1 or more. Received: '9'",
+            id="uniform over a text",
+        ),
+        pytest.param(
+            lambda: evaluate(WRAPPED, TEXT),
+            "`model` must be a language model over ids, .* Received: LanguageModel. Fix: pass "
+            "`model.model`",
+            id="evaluate a model over text",
+        ),
+        pytest.param(
+            lambda: approximate(WRAPPED, TEXT), "Fix: pass `model.model`", id="approximate"
+        ),
+        pytest.param(
+            lambda: ngrams.prune(UNIFORM),
+            "`model` must be BackoffModel. Received: Uniform",
+            id="prune",
+        ),
+        pytest.param(
+            lambda: LanguageModel(WRAPPED, WRAPPED.vocabulary, "words"),
+            "Fix: pass `model.model`",
+            id="a model over text within another",
+        ),
+        pytest.param(
+            lambda: fit_mixture(MODEL, TEXT),
+            "`models` must be a list of models. Received: BackoffModel",
+            id="a mixture of one model",
+        ),
+        pytest.param(
+            lambda: WRAPPED.next_words("a", top_k=2.5),
+            "`top_k` must be an integer, 1 or more. Received: 2.5",
+            id="fractional number of words",
+        ),
+        pytest.param(
+            lambda: WRAPPED.generate("a", 2, temperature="1"),
+            "`temperature` must be a finite number, 0 or more. Received: '1'",
+            id="temperature as text",
+        ),
+    ],
+)
+def test_arguments_of_another_type_are_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

@@ -7,9 +7,9 @@ import numpy as np
 from keras_nplm.data.boundary import crosses_sentences, predicted_ids
 from keras_nplm.data.ids import BOS_ID, EOS_ID
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_integer
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
+from keras_nplm.models.base import NextWordModel, check_model, resolve_boundary, row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass
 from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
 from keras_nplm.models.ngrams.kneser_ney import compute_logs
@@ -54,6 +54,8 @@ def approximate(
     >>> round(float(np.exp(bigram.log_prob([[4]], [5])[0])), 3)
     0.539
     """
+    check_model(model)
+    check_integer("order", order, 1)
     if not 2 <= order <= model.order:
         raise InputError(
             f"`order` must be 2 to {model.order}, the order of the model. Received: {order}."

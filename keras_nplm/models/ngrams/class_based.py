@@ -6,9 +6,9 @@ import os
 import numpy as np
 
 from keras_nplm.data.boundary import predicted_ids
-from keras_nplm.data.ids import BOS_ID, EOS_ID, convert_ids
+from keras_nplm.data.ids import BOS_ID, EOS_ID, check_ids, convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_integer
 from keras_nplm.io.files import read_arrays
 from keras_nplm.models.base import saved_as
 from keras_nplm.models.ngrams.backoff import BackoffModel
@@ -123,6 +123,7 @@ def class_based(
         order: n, 2 or more.
         boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
     """
+    check_integer("order", order, 1)
     if order < 2:
         raise InputError(
             f"`order` must be 2 or more. Received: {order}. "
@@ -131,6 +132,7 @@ def class_based(
     ids = convert_ids(ids)
     classes = convert_ids(classes, "classes")
     vocabulary_size = len(classes)
+    check_ids(ids, vocabulary_size)
     num_classes = int(classes.max()) + 1
     counts = np.bincount(ids[ids != BOS_ID], minlength=vocabulary_size)
     without = int(np.count_nonzero((counts > 0) & (classes < EOS_ID)))

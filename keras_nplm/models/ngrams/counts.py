@@ -4,8 +4,9 @@ import dataclasses
 
 import numpy as np
 
-from keras_nplm.data.ids import PAD_ID
+from keras_nplm.data.ids import PAD_ID, check_ids, convert_ids
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
+from keras_nplm.io.errors import check_integer
 from keras_nplm.models.ngrams.sorting import sort_ngrams
 from keras_nplm.models.ngrams.tables import ContextTrie
 
@@ -47,6 +48,10 @@ def count_ngrams(
     >>> counts.keys[0].tolist(), counts.counts[0].tolist()  # words, and how often each occurs
     ([3, 4, 5, 6], [1, 2, 2, 1])
     """
+    check_integer("order", order, 1)
+    check_integer("vocabulary_size", vocabulary_size, 1)
+    ids = convert_ids(ids)
+    check_ids(ids, vocabulary_size)
     tokens, positions = ngram_positions(ids, order, boundary)
     ngrams = gather_ngrams(tokens, positions, order)
     words, counts = np.unique(ngrams[:, -1].astype(np.int64), return_counts=True)

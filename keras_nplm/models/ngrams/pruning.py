@@ -8,7 +8,8 @@ import math
 import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_least
+from keras_nplm.models.base import check_model
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass, compute_backoff_log_probs
 from keras_nplm.models.ngrams.tables import ContextTrie, find
 
@@ -41,8 +42,8 @@ def prune(
     >>> prune(trigram, threshold=0.1).num_ngrams
     [4, 2, 1]
     """
-    if not 0 <= threshold < math.inf:
-        raise InputError(f"`threshold` must be 0 or more. Received: {threshold}.")
+    check_model(model, kind=BackoffModel)
+    check_least("threshold", threshold, 0)
     unigrams = model.num_ngrams[0]
     if max_ngrams is not None and max_ngrams < unigrams:
         raise InputError(

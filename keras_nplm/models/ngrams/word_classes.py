@@ -11,7 +11,7 @@ import numpy as np
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_integer
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import read_lines
 from keras_nplm.models.ngrams.counts import count_ngrams
@@ -56,7 +56,8 @@ def exchange_classes(
     counts = count_ngrams(ids, vocabulary_size, 2, boundary)
     by_frequency = counts.keys[0][np.argsort(-counts.counts[0], kind="stable")]
     by_frequency = by_frequency[by_frequency != EOS_ID]
-    if not 1 <= num_classes <= len(by_frequency):
+    check_integer("num_classes", num_classes, 1)
+    if num_classes > len(by_frequency):
         raise InputError(
             f"`num_classes` must be 1 to {len(by_frequency)}, the number of different words in "
             f"the text. Received: {num_classes}."
