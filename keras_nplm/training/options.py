@@ -321,7 +321,7 @@ class NetworkOptions:
 
     @property
     def without_effect(self) -> dict[str, str]:
-        """The options of a context or hidden layer that is not chosen; of each, what chooses it."""
+        """The options of a layer, head or objective that is not chosen; of each, what chooses it."""
         names = {}
         if self.context != "averaged":
             names["averages_after"] = "context"
@@ -333,6 +333,11 @@ class NetworkOptions:
                 names[name] = "hidden"
         if self.hidden == "none" and self.head != "energy":
             names["hidden_units"] = "hidden"
+        if self.head != "adaptive":
+            names["cutoffs"] = "head"
+        if self.objective not in ("nce", "sampled"):
+            for name in ("num_sampled", "proposal"):
+                names[name] = "objective"
         return names
 
     @property

@@ -84,6 +84,14 @@ def test_options_of_a_run_have_different_names():
         pytest.param(
             dict(averages_after=()), "`averages_after` must have a distance", id="no distance"
         ),
+        pytest.param(
+            dict(cutoffs=(5, 20)), "`cutoffs` must be left out with `head` linear", id="cutoffs"
+        ),
+        pytest.param(
+            dict(num_sampled=64),
+            "`num_sampled` must be left out with `objective` likelihood. Received: 64",
+            id="samples",
+        ),
         pytest.param(dict(head="energy"), "`hidden` must be none with `head` energy", id="energy"),
         pytest.param(dict(hidden="none"), "`direct_connections` must be on", id="no features"),
         pytest.param(
@@ -170,7 +178,7 @@ def test_options_are_replaced_by_name():
 
 
 def test_options_are_read_from_a_config():
-    options = Options.of(averages_after=(4, 9), cutoffs=(5, 20), max_size=None, dropout=0)
+    options = Options.of(averages_after=(4, 9), max_size=None, dropout=0)
     config = json.loads(json.dumps({**options.flatten(), "kind": "nplm", "corpus": "brown"}))
     assert read_options(config) == options
     with pytest.raises(InputError, match="`averages_after` must be a tuple, rising integers"):
