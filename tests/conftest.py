@@ -27,6 +27,16 @@ from keras_nplm.io import remote
 
 _ALL_LONG = re.compile(r"^pytestmark = \[?pytest\.mark\.long\b", re.MULTILINE)
 CORPORA = Path(__file__).parents[2] / "shared" / "corpora"
+# the long tests of each take minutes: begun at the end, one file would run alone
+_LONGEST = (
+    "training/test_distribution.py",
+    "test_notebooks.py",
+    "cli/test_readme.py",
+    "training/test_checkpoint.py",
+    "experiments/test_runner.py",
+    "serving/test_on_device.py",
+    "dynamic/test_mixture.py",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,6 +55,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr != "not long" or not collection_path.name.startswith("test_"):
         return None
     return bool(_ALL_LONG.search(collection_path.read_text(encoding="utf-8"))) or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the longest files where long tests run alone; see `--no-loadscope-reorder`."""
+    if config.option.markexpr == "long":
+        items.sort(key=lambda item: not item.path.as_posix().endswith(_LONGEST))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

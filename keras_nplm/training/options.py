@@ -321,7 +321,7 @@ class NetworkOptions:
 
     @property
     def without_effect(self) -> dict[str, str]:
-        """The options of a layer, head or objective that is not chosen; of each, what chooses it."""
+        """The options of a part that is not chosen, with the option that chooses it."""
         names = {}
         if self.context != "averaged":
             names["averages_after"] = "context"
