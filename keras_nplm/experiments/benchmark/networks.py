@@ -17,9 +17,9 @@ from keras_nplm.training.sizes import compute_sizes
 
 VOCABULARY_SIZE = 17_905  # of the paper's words of Brown
 PAPER = CONFIGURATIONS["brown"].options.replace(
-    held_out_mass=0.0, dropout=0.0, boundary="sentence", batch_size=512, num_sampled=256
+    held_out_mass=0.0, dropout=0.0, boundary="sentence", batch_size=512
 )
-NCE = PAPER.replace(objective="nce", self_normalisation=1.0)
+NCE = PAPER.replace(objective="nce", num_sampled=256, self_normalisation=1.0)
 
 
 def train_network(
