@@ -1,4 +1,4 @@
-"""Memory of the process: how the C library deals with what is freed."""
+"""Memory of the process: reuse of freed memory by the C library."""
 
 import ctypes
 import os

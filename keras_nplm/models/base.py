@@ -18,7 +18,7 @@ NETWORK_FILE = "model.keras"
 
 
 def check_model(model: object, argument: str = "model", kind: type | None = None) -> None:
-    """Refuse what is no language model over ids, or not of a kind of them."""
+    """Refuse an object that is no language model over ids, or of another kind."""
     # a class of your own may have the attributes and methods alone
     is_accepted = isinstance(model, kind) if kind else hasattr(model, "order")
     if is_accepted:
