@@ -209,13 +209,8 @@ def add_recorded(report: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict
     """
     made = {row["name"] for row in report["rows"]}
     # a recorded row with another command is not that of the present table
-    kept = [
-        row.name
-        for row in PAPER_ROWS
-        for recorded_row in recorded["rows"]
-        if (row.name, row.full_command) == (recorded_row["name"], recorded_row["command"])
-        and row.name not in made
-    ]
+    commands = {row["name"]: row["command"] for row in recorded["rows"] if row["name"] not in made}
+    kept = {row.name for row in PAPER_ROWS if commands.get(row.name) == row.full_command}
     order = [row.name for row in PAPER_ROWS]
 
     def join(key: str, find_name: Callable[[dict], str]) -> list[dict]:

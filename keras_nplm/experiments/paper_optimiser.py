@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PAPER = "mlp1-paper"
 NO_DIRECT = "mlp1-paper-no-direct"
 RATE_4 = "mlp1-paper-no-direct-rate-4"
+KNESER_NEY = "marks-kneser-ney-5"
 _TEXT = "--corpus brown/marks"
 _COMMAND = f"train --config mlp1-paper {_TEXT} --epochs 40"
 _NO_DIRECT_COMMAND = f"{_COMMAND} --no-direct-connections"
@@ -36,7 +37,7 @@ ROWS = (
     Row(NO_DIRECT, "the same, no direct connections", _NO_DIRECT_COMMAND),
     Row(RATE_4, "the last, four times the rate", f"{_NO_DIRECT_COMMAND} {_RATE_4_FLAGS}"),
     Row(
-        "marks-kneser-ney-5",
+        KNESER_NEY,
         "Kneser-Ney, n=5, the text with marks",
         f"ngram --method kneser-ney --order 5 --config brown {_TEXT}",
         (332, 321),
@@ -51,7 +52,7 @@ ROWS = (
 # the names of the bars in the picture, and of the curves
 BARS = {
     PAPER: "MLP1, the paper's optimiser, marks",
-    "marks-kneser-ney-5": "Kneser-Ney, n = 5, marks",
+    KNESER_NEY: "Kneser-Ney, n = 5, marks",
 }
 _CURVES = {
     PAPER: "with direct connections",

@@ -335,7 +335,7 @@ class NetworkOptions:
             names["hidden_units"] = "hidden"
         if self.head != "adaptive":
             names["cutoffs"] = "head"
-        if self.objective not in ("nce", "sampled"):
+        if self.objective == "likelihood":
             for name in ("num_sampled", "proposal"):
                 names[name] = "objective"
         return names
@@ -510,7 +510,7 @@ def check_given(given: Mapping[str, Any]) -> None:
 
 
 def check_effects(network: NetworkOptions, given: Iterable[str]) -> None:
-    """Refuse given options of a context or hidden layer that is not chosen."""
+    """Refuse given options of a part that is not chosen."""
     without_effect = network.without_effect
     for name in given:
         if name in without_effect:
