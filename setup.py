@@ -90,7 +90,7 @@ setup(
         "test": ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", *zstd, *lemmas],
         # what only the long tests and `.ci/run` need: a third of the time of an installation
         "develop": [
-            *["nbclient>=0.10", "ipykernel>=6", "ruff>=0.14", "mypy>=1.15"],
+            *["nbclient>=0.10", "ipykernel>=6", "pydantic>=2", "ruff>=0.14", "mypy>=1.15"],
             *[*litert, *onnx],
         ],
         "notebooks": ["notebook>=7", *litert, *onnx],

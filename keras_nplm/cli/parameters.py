@@ -184,13 +184,15 @@ def make_parameter(
         settings["group"] = group
     if facts.type is bool:
         return Parameter(**settings)
+    if facts.type is tuple:
+        settings.update(n_tokens=1, accepts_keys=False)  # the reader divides it at the commas
     return Parameter(converter=Reader(facts), metavar=metavar or _METAVARS[facts.type], **settings)
 
 
 def _get_hint(facts: FieldFacts) -> Any:
     if facts.choices:
         return Literal[facts.choices]  # type: ignore[valid-type]
-    return str if facts.type is tuple else facts.type
+    return tuple[int, ...] if facts.type is tuple else facts.type
 
 
 def _join(integers: Any) -> str:

@@ -16,9 +16,10 @@ from keras_nplm.data.boundary import check_boundary_name, has_documents
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
+from keras_nplm.io.paths import check_path
 from keras_nplm.io.remote import fetch, open_output
 from keras_nplm.language_model import completion, word_vectors
 from keras_nplm.language_model.adaptation import adapt_to_text
@@ -95,6 +96,9 @@ class LanguageModel(Pickled):
         boundary: str | None = None,
     ):
         check_model(model)
+        if not isinstance(vocabulary, Vocabulary):
+            fix = "pass `Vocabulary(words)`, or the vocabulary of the encoded corpus."
+            check_argument("vocabulary", False, "a Vocabulary", type(vocabulary).__name__, fix)
         if boundary is not None:
             check_boundary_name(boundary)
         resolved = resolve_boundary([model], boundary) or "sentence"
@@ -217,6 +221,7 @@ class LanguageModel(Pickled):
             InputError: the directory is missing, incomplete or damaged, or its files belong to
                 different models.
         """
+        check_path(directory, "directory")
         path = directory
         directory = fetch(path)
         origin = Origin.read(cls.load, path, self_normalised) if directory.is_dir() else None
@@ -270,6 +275,7 @@ class LanguageModel(Pickled):
             InputError: the directory already holds a model, or models of this class cannot be
                 saved.
         """
+        check_path(directory, "directory")
         check_savable(self.model)
         with open_output(directory) as directory, lock_directory(directory):
             if (directory / "config.json").exists():

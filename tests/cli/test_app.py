@@ -58,6 +58,16 @@ def test_options_of_dataclasses_arrive_if_they_are_given():
     assert "run" not in arguments and "texts" not in arguments
 
 
+@pytest.mark.long  # pydantic comes with the extra [develop]
+def test_values_have_the_types_of_their_annotations():
+    pytest.importorskip("pydantic")  # once it is imported, cyclopts compares the two
+    line = "train --output m --order 5 --averages-after 2,4 --cutoffs 10,20 --resample 0.5 a.txt"
+    arguments = parse_arguments(line)
+    assert arguments["options"] == {"order": 5, "averages_after": (2, 4), "cutoffs": (10, 20)}
+    arguments = parse_arguments("benchmark quality --seconds 300,3000 --fractions 0.8 0.1 0.1")
+    assert arguments["seconds"] == (300, 3000)
+
+
 def test_a_hyphen_is_standard_input():
     assert parse_arguments("score runs/a -")["file"] == "-"
     assert parse_arguments("evaluate runs/a --text a - b")["text"] == ("a", "-", "b")

@@ -12,6 +12,7 @@ from keras_nplm import (
     Uniform,
     Vocabulary,
     add_words,
+    open_corpus,
 )
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
 from keras_nplm.models.networks.log_z import LogZ
@@ -108,6 +109,22 @@ def test_words_are_not_added_to_an_adaptive_head():
 def test_an_empty_text_does_not_adapt(network):
     with pytest.raises(InputError, match="2 lines"):
         network.adapt([])
+
+
+def test_lists_of_words_are_no_vocabulary(ngram_model):
+    with pytest.raises(InputError, match="`vocabulary` must be a Vocabulary. Received: list. Fix:"):
+        LanguageModel(ngram_model.model, ["a", "b"], "words")
+
+
+@pytest.mark.parametrize("path", [None, 5])
+def test_objects_that_are_no_paths_are_refused(ngram_model, path):
+    received = type(path).__name__
+    with pytest.raises(InputError, match=f"`directory` must be a path. Received: {received}."):
+        ngram_model.save(path)
+    with pytest.raises(InputError, match=f"`directory` must be a path. Received: {received}."):
+        LanguageModel.load(path)
+    with pytest.raises(InputError, match=f"`name` must be .* a path. Received: {received}."):
+        open_corpus(path)
 
 
 def test_a_vocabulary_of_another_size_is_refused(network):

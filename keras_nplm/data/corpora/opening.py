@@ -27,7 +27,7 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import add_steps, get_tokenizer
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import identify_content
-from keras_nplm.io.paths import is_remote
+from keras_nplm.io.paths import check_path, is_remote
 from keras_nplm.io.remote import display_url, fetch
 from keras_nplm.io.text import check_is_file
 
@@ -87,6 +87,8 @@ def open_corpus(
     ['assert', 'statements', 'are', 'a', 'convenient', 'way', 'to', 'insert', 'debugging', \
 'assertions', 'into', 'a', 'program', ':']
     """
+    check_path(name, "name", "the name of a corpus, or a path")
+    name = os.fspath(name)
     chosen = add_steps(tokenizer, normalise)
     if subwords is not None and not chosen.is_trained:
         raise InputError(
