@@ -149,6 +149,46 @@ def model_directory(build_once, small_options) -> Path:
     return build_once("trained", write)
 
 
+def _leave_out_report(context: pytest.MonkeyPatch) -> None:
+    """Write no report.html and no logs of TensorBoard: most of a short run."""
+
+    def write_nothing(*arguments):
+        pass
+
+    context.setattr("keras_nplm.training.train.write_run_report", write_nothing)
+    _leave_out_logs(context)
+
+
+def _leave_out_logs(context: pytest.MonkeyPatch) -> None:
+    def make_idle_callback(*arguments, **options):
+        return importlib.import_module("keras").callbacks.Callback()
+
+    context.setattr("keras_nplm.training.fit.LanguageModelBoard", make_idle_callback)
+
+
+@pytest.fixture
+def no_report(monkeypatch):
+    _leave_out_report(monkeypatch)
+
+
+@pytest.fixture
+def no_logs(monkeypatch):
+    """No logs of TensorBoard; report.html is written."""
+    _leave_out_logs(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def train_without_report():
+    """The function `train` for fixtures: the run writes no report and no logs."""
+
+    def train_in_context(*arguments) -> None:
+        with pytest.MonkeyPatch.context() as context:
+            _leave_out_report(context)
+            keras_nplm.train(*arguments)
+
+    return train_in_context
+
+
 @pytest.fixture(scope="session")
 def build_ngram_model() -> Callable[[str], keras_nplm.LanguageModel]:
     """A function of the boundary that returns a trigram model of five words, which needs neither

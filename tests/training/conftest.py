@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import Corpus, Options, TextOptions, estimate, open_corpus, train
+from keras_nplm import Corpus, Options, TextOptions, estimate, open_corpus
 
 
 @pytest.fixture(scope="session")
@@ -40,46 +40,6 @@ def kneser_ney_directory(build_once, small_options) -> Path:
         estimate("kneser-ney", open_corpus(), path, order=order, text=text)
 
     return build_once("kneser-ney", write)
-
-
-def _leave_out_report(context: pytest.MonkeyPatch) -> None:
-    """Write no report.html and no logs of TensorBoard: most of a short run."""
-
-    def write_nothing(*arguments):
-        pass
-
-    context.setattr("keras_nplm.training.train.write_run_report", write_nothing)
-    _leave_out_logs(context)
-
-
-def _leave_out_logs(context: pytest.MonkeyPatch) -> None:
-    def make_idle_callback(*arguments, **options):
-        return keras.callbacks.Callback()
-
-    context.setattr("keras_nplm.training.fit.LanguageModelBoard", make_idle_callback)
-
-
-@pytest.fixture
-def no_report(monkeypatch):
-    _leave_out_report(monkeypatch)
-
-
-@pytest.fixture
-def no_logs(monkeypatch):
-    """No logs of TensorBoard; report.html is written."""
-    _leave_out_logs(monkeypatch)
-
-
-@pytest.fixture(scope="session")
-def train_without_report():
-    """The function `train` for fixtures: the run writes no report and no logs."""
-
-    def train_in_context(*arguments) -> None:
-        with pytest.MonkeyPatch.context() as context:
-            _leave_out_report(context)
-            train(*arguments)
-
-    return train_in_context
 
 
 @pytest.fixture(scope="session")

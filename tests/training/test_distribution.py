@@ -56,7 +56,7 @@ def test_replicas_reach_the_weights_of_one_device():
     for name, difference in replicas["differences"].items():
         limit = 5e-5 if name == "energy" else 1e-6  # the gradient of v sums B k rounded terms
         assert difference["weights"] < limit, name
-        # perplexity over all replicas, with an odd last batch of validation
+        # perplexity over all replicas, with an odd last batch
         assert difference["logs"] < 1e-5, name
 
 
