@@ -39,7 +39,7 @@ def test_embedding_is_a_linear_layer_on_one_hot_vectors_without_padding(padded, 
         gradient = tape.gradient(x, embed.C.value, output_gradients=tf.constant(upstream))
         return x, tf.convert_to_tensor(gradient)
 
-    run = tf.function(step) if compiled else step
+    run = tf.function(step, autograph=False) if compiled else step
     x, gradient = run(tf.constant(contexts))
     one_hot = np.eye(V)[contexts] * (contexts != 0)[..., None]  # [B, n-1, V]
     expected = (one_hot @ embed.C.numpy()).reshape(len(contexts), -1)
@@ -122,7 +122,9 @@ def test_dropout_leaves_out_whole_words_or_components(option):
 @pytest.mark.parametrize("jit", [False, True])
 def test_vectors_of_repeated_ids_are_those_of_the_ids(jit):
     variable = keras.Variable(np.arange(8.0).reshape(4, 2), autocast=False)
-    run = tf.function(lambda ids: rows(variable, ids, sum_gradient=True), jit_compile=jit)
+    run = tf.function(
+        lambda ids: rows(variable, ids, sum_gradient=True), jit_compile=jit, autograph=False
+    )
     ids = np.array([[1, 3, 1], [0, 3, 1]], np.int32)
     np.testing.assert_array_equal(run(ids), variable.numpy()[ids])
 
@@ -144,7 +146,7 @@ def test_rows_have_a_sparse_gradient_and_ids_are_clipped(sum_gradient):
 def test_repeated_rows_are_summed(jit):
     ids = np.array([7, 3, 7, 0, 7], np.int32)
     values = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
-    run = tf.function(sum_repeated_rows, jit_compile=jit)
+    run = tf.function(sum_repeated_rows, jit_compile=jit, autograph=False)
     distinct, sums = run(tf.constant(ids), tf.constant(values))
     assert distinct.numpy().tolist() == [0, 3, 7]
     for row, found in zip(distinct.numpy(), sums.numpy(), strict=True):
@@ -156,7 +158,7 @@ def test_xla_has_no_loop_over_repeated_rows():
     ids = tf.range(100, dtype=tf.int32) // 3
     variable = keras.Variable(np.ones((40, 2)), autocast=False)
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def run(ids, values):
         return (*sum_repeated_rows(ids, values), rows(variable, ids, sum_gradient=True))
 

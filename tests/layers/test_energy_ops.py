@@ -71,7 +71,7 @@ def test_energies_without_a_loop():
     """Several tiles of words, one not full; some runtimes have no loops."""
     z, t, v = (tf.constant(array) for array in make_arrays(3, 1500))
 
-    @tf.function
+    @tf.function(autograph=False)
     def compute(contexts):
         return all_energies(contexts, t, v, loop=False)
 

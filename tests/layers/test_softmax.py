@@ -63,7 +63,7 @@ def test_tiled_softmax_and_its_gradient(size, shift, whole, jit, blocks, monkeyp
     targets = np.random.default_rng(3).integers(0, size, B).astype(np.int32)
     upstream = np.random.default_rng(5).normal(size=(2, B))
 
-    @tf.function(jit_compile=jit)
+    @tf.function(jit_compile=jit, autograph=False)
     def run(features):
         with tf.GradientTape() as tape:
             tape.watch(features)

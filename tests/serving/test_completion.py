@@ -26,8 +26,9 @@ def _build_functions(tokenizer_name: str):
     prefixes = PrefixTable(PrefixIndex(WORDS, first=0))
     longest = LONGEST_PREFIX if tokenizer_name == "characters" else prefixes.longest
     texts = tf.TensorSpec([None], tf.string)
-    return tf.function(UnfinishedWords(tokenizer_name, longest).split, [texts]), tf.function(
-        prefixes.match, [texts]
+    split = UnfinishedWords(tokenizer_name, longest).split
+    return tuple(
+        tf.function(function, [texts], autograph=False) for function in (split, prefixes.match)
     )
 
 

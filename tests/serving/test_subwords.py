@@ -43,7 +43,8 @@ def _build(
 ) -> tuple[Vocabulary, TextGraph, tf.types.experimental.PolymorphicFunction]:
     vocabulary = _build_vocabulary(kind)
     text = TextGraph(vocabulary, f"sentencepiece{lower}", "sentence")
-    return vocabulary, text, tf.function(text.ids, [tf.TensorSpec([None], tf.string)])
+    texts = tf.TensorSpec([None], tf.string)
+    return vocabulary, text, tf.function(text.ids, [texts], autograph=False)
 
 
 def _check(kind: str, texts: list[bytes], lower: str = "") -> None:

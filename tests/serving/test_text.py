@@ -68,7 +68,8 @@ def _build(name: str):
     def split(texts: tf.Tensor) -> tf.RaggedTensor:
         return graph.tokens.split(decode_texts(texts))
 
-    return vocabulary, graph, tf.function(split, [tf.TensorSpec([None], tf.string)])
+    texts = tf.TensorSpec([None], tf.string)
+    return vocabulary, graph, tf.function(split, [texts], autograph=False)
 
 
 def _check(name: str, texts: list[bytes]) -> None:

@@ -126,7 +126,7 @@ def test_operations_are_those_of_the_graph():
     options = Options.of(embedding_dim=12, hidden_units=20, order=31, averages_after=(4, 10))
     model = build_model(options, 200)
     ids = tf.TensorSpec([1, 30], tf.int32)
-    graph = tf.function(model).get_concrete_function(ids).graph
+    graph = tf.function(model, autograph=False).get_concrete_function(ids).graph
     products = [op for op in graph.get_operations() if op.type == "MatMul"]
     counted = sum(2 * int(np.prod(op.inputs[1].shape)) for op in products)
     assert counted == compute_sizes(options.network, 200)["flops_scoring"]

@@ -37,7 +37,7 @@ def _run(optimizer, jit=False, dense=False):
     variable = keras.Variable(_start())
     optimizer.build([variable])
 
-    @tf.function(jit_compile=jit)
+    @tf.function(jit_compile=jit, autograph=False)
     def step(values, ids):
         gradient = tf.IndexedSlices(values, ids, tf.constant([ROWS, WIDTH]))
         optimizer.apply([tf.convert_to_tensor(gradient) if dense else gradient], [variable])
