@@ -31,7 +31,7 @@ def test_the_blocks_of_your_own_text_run(tmp_path):
     program = "import sys; from keras_nplm.cli.main import main; sys.exit(main())"
     scripts = {
         "keras-nplm": f"""exec {sys.executable} -c '{program}' "$@"\n""",
-        "python": f"""{sys.executable} "$@" | sed -n 1,400p\n""",
+        "python": f"""{sys.executable} "$@" | sed -n 1,150p\n""",
     }
     for name, script in scripts.items():
         path = tmp_path / ".venv" / "bin" / name

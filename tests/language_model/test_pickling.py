@@ -379,7 +379,7 @@ def test_a_pool_by_spawn_scores_as_this_process(arpa, tmp_path):
     scorers = _build_scorers(tmp_path / "model")
     model = KenlmModel(arpa)
     texts = ["the cat", "new"]
-    with open_pool("spawn", 2) as pool:
+    with open_pool("spawn", 1) as pool:
         found = pool.map_async(_score_word, scorers, 1).get(240)
         assert found == pytest.approx([*map(_score_word, scorers)], rel=1e-5)
         assert pool.map_async(model.score, texts).get(60) == [*map(model.score, texts)]

@@ -40,9 +40,7 @@ RUNS = {
     "full": functools.partial(OPTIMIZERS.SGD, 0.1, momentum=0.9, global_clipnorm=0.05),
     "adaptive": functools.partial(LazyAdagrad, 0.1),
     "nce": make_scaled_adamw,
-    "sampled": functools.partial(LazySGD, 0.5, clipvalue=0.002),
-    "energy": functools.partial(LazySGD, 0.5),
-    "modern": functools.partial(OPTIMIZERS.Adam, 0.01, clipnorm=0.05),
+    "energy": functools.partial(LazySGD, 0.5, clipvalue=0.002),
     "nce, segments": functools.partial(LazyAdam, 0.01),
 }
 
@@ -57,20 +55,16 @@ def build_network(name: str) -> ContextNetwork:
     if name == "full":
         return NPLM(SIZE, ORDER, 8, 12, direct_connections=True)
     if name == "adaptive":
-        return compose(AdaptiveHead(SIZE, name="prob"), Likelihood())
-    if name == "energy":
-        return compose(EnergyHead(SIZE, 12, name="prob"), SampledSoftmax())
-    if name == "modern":
-        hidden = DeepHidden(12, activation="gelu", residual_blocks=1, layer_norm=True)
         return compose(
-            LinearHead(SIZE, name="prob"),
+            AdaptiveHead(SIZE, name="prob"),
             Likelihood(),
             embed=AveragedContext(SIZE, 8, averages_after=(1,), name="embed"),
-            hidden=hidden,
+            hidden=DeepHidden(12, activation="gelu", residual_blocks=1, layer_norm=True),
         )
-    objective = SampledSoftmax() if name == "sampled" else NoiseContrastive()
+    if name == "energy":
+        return compose(EnergyHead(SIZE, 12, name="prob"), SampledSoftmax())
     direct = DirectConnection(SIZE, name="direct")
-    return compose(LinearHead(SIZE, name="prob"), objective, direct=direct)
+    return compose(LinearHead(SIZE, name="prob"), NoiseContrastive(), direct=direct)
 
 
 def compose(head: Head, objective: Objective, **layers: keras.layers.Layer) -> ContextNetwork:

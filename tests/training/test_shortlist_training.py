@@ -158,9 +158,9 @@ def test_damaged_directories_are_refused(directory, tmp_path, damage, message):
 @pytest.mark.long
 def test_run_killed_within_its_background_is_finished(tmp_path, train_tiny, no_report, monkeypatch):
     interrupt = Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr("keras_nplm.models.model_files.save_model", interrupt)
-    assert train_tiny()[0] == 130
-    monkeypatch.undo()
+    with monkeypatch.context() as context:
+        context.setattr("keras_nplm.models.model_files.save_model", interrupt)
+        assert train_tiny()[0] == 130
     assert train_tiny()[0] == 0
 
 

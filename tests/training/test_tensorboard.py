@@ -4,6 +4,7 @@ import html
 import json
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import keras
 import numpy as np
@@ -233,6 +234,7 @@ def test_a_run_killed_between_logs_and_checkpoint_has_each_step_once(
         raise Killed
 
     options = short_options.replace(epochs=2)
+    monkeypatch.setattr("keras_nplm.training.train.write_run_report", Mock())
     with monkeypatch.context() as context, pytest.raises(Killed):
         context.setattr(Checkpoint, "on_epoch_end", kill)
         train(options, short_corpus, tmp_path / "model")
