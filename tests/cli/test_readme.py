@@ -26,7 +26,7 @@ def _blocks(language):
 
 @pytest.mark.long
 def test_the_blocks_of_your_own_text_run(tmp_path):
-    """The text is the beginning of the one that the first command writes, for a short training."""
+    """Shorter trainings: the beginning of the text that the first command writes, and one epoch."""
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     program = "import sys; from keras_nplm.cli.main import main; sys.exit(main())"
     scripts = {
@@ -42,7 +42,10 @@ def test_the_blocks_of_your_own_text_run(tmp_path):
     commands = subprocess.run(["bash", "-euo", "pipefail", "-c", _blocks("bash")[2]], **options)
     assert commands.returncode == 0, commands.stderr
     assert re.search(r"The value of the …\n( +0\.\d+ \S+\n){3}", commands.stdout)
-    program = subprocess.run([sys.executable, "-c", _blocks("python")[0]], **options)
+    code = _blocks("python")[0]
+    assert "epochs=4" in code
+    short = code.replace("epochs=4", "epochs=1")
+    program = subprocess.run([sys.executable, "-c", short], **options)
     assert program.returncode == 0, program.stderr
     assert (tmp_path / "runs" / "python" / "model.keras").is_file()
 
