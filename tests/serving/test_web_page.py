@@ -70,8 +70,9 @@ CASES = [
     ("bytes", "sentence"),
     ("bytes+lower", "stream"),
 ]
-# completion sees whether a tokenizer lowers, and whether a boundary predicts an end
-COMPLETED = [case for case in CASES if case not in {CASES[5], CASES[6]}]
+# completion sees whether a tokenizer lowers and whether a boundary predicts an end: not all pairs
+NOT_COMPLETED = {("characters+lower", "stream"), ("bytes", "sentence")}
+COMPLETED = [case for case in CASES if case not in NOT_COMPLETED]
 needs_node = pytest.mark.skipif(not NODE, reason="node is not installed")
 # All scripts of a page but those of the browser; the model is a table of bigrams
 CHECK = """

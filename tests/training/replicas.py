@@ -77,7 +77,7 @@ def compose(head: Head, objective: Objective, **layers: keras.layers.Layer) -> C
 def fit(strategy: tf.distribute.Strategy, name: str) -> tuple[ContextNetwork, dict]:
     """Fit on a text whose last batch has one n-gram for two replicas.
 
-    The first run has a validation too, on an odd number of n-grams: all runs have the same one.
+    Only the first network is validated, on an odd number of n-grams: all are alike there.
     """
     with strategy.scope():
         keras.utils.set_random_seed(3)
