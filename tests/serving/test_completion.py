@@ -94,6 +94,7 @@ def test_served_completions_of_words_are_those_of_python(loaded, language_model)
         pytest.param("characters", "▁", NPLM, id="characters"),
         pytest.param("characters", "▁", Uniform, id="equal probabilities"),
         pytest.param("unigram", "", NPLM, id="unigram subwords"),
+        pytest.param("bpe", "", NPLM, id="byte-pair subwords"),
     ],
 )
 @pytest.mark.usefixtures("small_beam")

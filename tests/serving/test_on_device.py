@@ -135,13 +135,15 @@ def test_a_file_gives_the_numbers_of_a_mixture(export, run, mixture, tmp_path):
 
 
 @pytest.mark.long
-def test_runtimes_give_the_numbers_of_n_gram_models(tmp_path):
-    """In a mixture by frequency, which has all kinds but Kneser-Ney; see the tests of `mixture`."""
+@pytest.mark.parametrize("name", ["interpolation", "class-based", "mixture by frequency"])
+def test_runtimes_give_the_numbers_of_n_gram_models(name, tmp_path):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
-    binned = build("mixture with bins", "sentence")
-    kinds = ("nplm", "class-based", "interpolation", "uniform")
-    parts = [build(kind, "sentence") for kind in kinds]
-    model = Mixture(parts, binned.weights, binned.bins)
+    if name == "mixture by frequency":
+        binned = build("mixture with bins", "sentence")
+        parts = [build(part, "sentence") for part in ("nplm", "kneser-ney", "interpolation")]
+        model = Mixture([*parts, build("uniform", "sentence")], binned.weights, binned.bins)
+    else:
+        model = build(name, "sentence")
     language_model = LanguageModel(model, VOCABULARY, "words")
     random = np.random.default_rng(0)
     contexts = random.integers(0, len(VOCABULARY), (60, model.order - 1), np.int32)
@@ -293,20 +295,23 @@ def test_a_file_scores_texts(boundary, ending, run, randomise, tmp_path, monkeyp
 
 
 def _build_network(kind):
+    if kind == "direct connections":
+        return NPLM(V, 4, 6, 5, direct_connections=True)
     if kind == "adaptive, 16 bits":
         head = AdaptiveHead(V, name="prob", dtype="mixed_bfloat16")
         return compose(V, 4, 6, head=head, dtype="mixed_bfloat16")
     if kind == "energy":
         return compose_energy(V, 4, 6)
-    if kind == "deep, short-list":
-        hidden = DeepHidden(5, activation="gelu", residual_blocks=1, layer_norm=True, name="hidden")
-        return compose(V, 4, 6, hidden=hidden, head=LinearHead(V, num_outputs=24, name="prob"))
+    if kind == "short-list":
+        return compose(V, 4, 6, head=LinearHead(V, num_outputs=24, name="prob"))
     if kind == "pointer":
         return compose(V, 4, 6, kind=PointerNetwork, objective=NoiseContrastive())
-    assert kind == "averaged, low rank, direct connections"
-    embed = AveragedContext(V, 6, averages_after=(1,), name="embed")
-    head = LinearHead(V, rank=3, name="prob")
-    return compose(V, 4, 6, embed=embed, head=head, direct_connections=True)
+    if kind == "averaged low rank":
+        embed = AveragedContext(V, 6, averages_after=(1,), name="embed")
+        return compose(V, 4, 6, embed=embed, head=LinearHead(V, rank=3, name="prob"))
+    assert kind == "deep"
+    hidden = DeepHidden(5, activation="gelu", residual_blocks=1, layer_norm=True, name="hidden")
+    return compose(V, 4, 6, hidden=hidden)
 
 
 @pytest.mark.long
@@ -314,11 +319,13 @@ def _build_network(kind):
     "kind, scored",
     [
         # texts are scored in both formats where a network has its own operations for it
+        ("direct connections", ["tflite"]),
         ("adaptive, 16 bits", ["onnx"]),
         ("energy", ["tflite", "onnx"]),
-        ("deep, short-list", ["onnx"]),
+        ("short-list", ["onnx"]),
         ("pointer", ["tflite", "onnx"]),
-        ("averaged, low rank, direct connections", ["tflite"]),
+        ("averaged low rank", ["tflite"]),
+        ("deep", ["onnx"]),
     ],
 )
 def test_runtimes_give_the_numbers_of_every_network(kind, scored, randomise, tmp_path, monkeypatch):

@@ -70,9 +70,6 @@ CASES = [
     ("bytes", "sentence"),
     ("bytes+lower", "stream"),
 ]
-# completion sees whether a tokenizer lowers and whether a boundary predicts an end: not all pairs
-NOT_COMPLETED = {("characters+lower", "stream"), ("bytes", "sentence")}
-COMPLETED = [case for case in CASES if case not in NOT_COMPLETED]
 needs_node = pytest.mark.skipif(not NODE, reason="node is not installed")
 # All scripts of a page but those of the browser; the model is a table of bigrams
 CHECK = """
@@ -171,7 +168,7 @@ def test_a_model_of_texts_reads_earlier_sentences(tokenizer):
 
 @pytest.mark.long
 @needs_node
-@pytest.mark.parametrize("tokenizer, boundary", COMPLETED)
+@pytest.mark.parametrize("tokenizer, boundary", CASES)
 def test_the_scripts_complete_odd_texts_as_python(tokenizer, boundary):
     language_model = _build_bigrams(tokenizer, boundary)
     facts = describe_codec(language_model.codec, language_model.model.order)
