@@ -74,8 +74,8 @@ def _print_adaptation(result: dict) -> None:
     if chosen["held_out_unk_tokens"]:
         unknown = f", {chosen['held_out_unk_tokens']:,} of them <unk>"
     print(
-        f"held-out lines     perplexity {chosen['before']:.2f} before, "
-        f"{chosen['after']:.2f} after, over {chosen['held_out_tokens']:,} tokens{unknown}"
+        f"held-out lines     perplexity {chosen['before']:.2f} before, {chosen['after']:.2f} "
+        f"after, over {chosen['held_out_tokens']:,} tokens{unknown}"
     )
     if old := result.get("old_validation"):
         print(f"old validation     perplexity {old['before']:.2f} before, {old['after']:.2f} after")

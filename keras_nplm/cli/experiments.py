@@ -14,9 +14,9 @@ from keras_nplm.cli.parameters import (
     SEVERAL,
     DataDirectory,
     Output,
-    Reader,
     Switch,
     integer,
+    make_parameter,
 )
 from keras_nplm.cli.printing import printed_by
 from keras_nplm.data.corpus import SPLITS
@@ -26,10 +26,8 @@ from keras_nplm.io.fields import FieldFacts
 
 _ROUNDS = 5
 _SECONDS = (300,)
-_SECONDS_FACTS = FieldFacts("seconds", tuple, _SECONDS, example=(300, 3000))
-_READ_SECONDS = Parameter(
-    converter=Reader(_SECONDS_FACTS), metavar="N[,N…]", show_default=",".join(map(str, _SECONDS))
-)
+_HELP = "CPU seconds of training of the PyTorch models of the benchmark quality"
+_SECONDS_FACTS = FieldFacts("seconds", tuple, _SECONDS, _HELP, example=(300, 3000))
 _HELP = (
     "replace the recorded report of this checkout, and write saved_models/measured again; models "
     "of another commit or processor are refused"
@@ -65,7 +63,9 @@ def benchmark(
         ),
     ],
     rounds: Annotated[int, integer(least=1, example=_ROUNDS)] = _ROUNDS,
-    seconds: Annotated[tuple[int, ...], _READ_SECONDS] = _SECONDS,
+    seconds: Annotated[
+        tuple[int, ...], make_parameter(_SECONDS_FACTS, metavar="N[,N…]")
+    ] = _SECONDS,
     output: Reports = "paper",
     record: Record = False,
     corpus: CorpusFlags = NONE_GIVEN,
@@ -75,7 +75,6 @@ def benchmark(
 
     Args:
         rounds: measurements of each contender
-        seconds: CPU seconds of training of the PyTorch models of the benchmark quality
     """
     from keras_nplm.experiments.benchmark import Settings, list_origins, run_benchmarks
     from keras_nplm.experiments.benchmark.contenders import has_gpu

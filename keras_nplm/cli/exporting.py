@@ -108,8 +108,8 @@ def _print_page(result: dict) -> None:
         version = result["runtime_version"]
         print(
             "It loads ONNX Runtime from cdn.jsdelivr.net. For a page that needs no internet, run "
-            f"`npm pack onnxruntime-web@{version}`\nand export with "
-            f"--runtime onnxruntime-web-{version}.tgz."
+            f"`npm pack onnxruntime-web@{version}`\nand export with --runtime "
+            f"onnxruntime-web-{version}.tgz."
         )
     print(f"next: open {result['written'][0]} in a browser")
 

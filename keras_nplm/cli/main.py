@@ -20,6 +20,7 @@ from keras_nplm.cli.app import (
 )
 from keras_nplm.cli.errors import explain, suggest
 from keras_nplm.cli.help import format_command_help, format_help
+from keras_nplm.cli.imports import leave_out_optional_libraries
 from keras_nplm.cli.printing import print_error, print_json, print_result
 from keras_nplm.io.errors import (
     InputError,
@@ -72,6 +73,7 @@ def _run(words: list[str], flags: set[str]) -> None:
     function, bound = parse(words, is_json=is_json)
     command = COMMANDS[words[0]]
     with contextlib.ExitStack() as stack:
+        stack.enter_context(leave_out_optional_libraries())
         if command.has_checkpoint:
             stack.enter_context(signals.save_on_signals(command.name, command.interruption))
         fetch_inputs(function, bound)

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 _LOCAL = "local"
 _HELP = (
-    "local: all cores of this machine; or a runner of Apache Beam: FlinkRunner, "
-    "SparkRunner, "
+    "local: all cores of this machine; or a runner of Apache Beam: FlinkRunner, SparkRunner, "
     "DataflowRunner"
 )
 Runner = Annotated[str, Parameter(help=_HELP, metavar="NAME")]

@@ -107,9 +107,8 @@ class BeamRunner:
                 lines = [type(error).__name__, *str(error).strip().splitlines()]
                 raise RunError(
                     f"The Apache Beam pipeline failed on {self._name} ({lines[-1].rstrip('.')}). "
-                    "Finished shards are "
-                    "kept. Fix: check --pipeline-options and the runner's log, then run the same "
-                    "command again."
+                    "Finished shards are kept. Fix: check --pipeline-options and the runner's log, "
+                    "then run the same command again."
                 ) from error
             finally:
                 if running is not None and not state:  # interrupted: a cluster would go on
@@ -119,9 +118,8 @@ class BeamRunner:
             lines = "".join(texts).splitlines()
         if len(lines) != len(items):
             raise RunError(
-                f"Results of the Apache Beam workers are absent from {self.directory}. Fix: "
-                "choose an `--output` on a "
-                "file system that this machine and all workers share."
+                f"Results of the Apache Beam workers are absent from {self.directory}. Fix: choose "
+                "an `--output` on a file system that this machine and all workers share."
             )
         ordered = sorted(map(json.loads, lines), key=operator.itemgetter("number"))
         for result in ordered:

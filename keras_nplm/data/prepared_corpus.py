@@ -75,10 +75,9 @@ def open_prepared_corpus(
     """
     if not (directory / PREPARED_FILE).exists():
         raise InputError(
-            "`corpus` must be the name of a corpus or a directory written by `prepare`. "
-            f"Received: {directory}, "
-            f"without {PREPARED_FILE}. Fix: prepare the text with `keras-nplm prepare --output "
-            f"{find_free_path(directory)}`, and name that directory."
+            "`corpus` must be the name of a corpus or a directory written by `prepare`. Received: "
+            f"{directory}, without {PREPARED_FILE}. Fix: prepare the text with `keras-nplm prepare "
+            f"--output {find_free_path(directory)}`, and name that directory."
         )
     record = read_json(directory / PREPARED_FILE)
     fields = dict(corpus=str, tokenizer=str, vocabulary_scope=str, min_count=int)

@@ -38,17 +38,16 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
     for split, counts in encoded.splits.items():
         if (share := counts["unk_tokens"] / max(1, counts["tokens"])) > _MAX_UNKNOWN:
             yield (
-                f"{share:.0%} of the {split} tokens are out of the vocabulary (<unk>), so that "
-                "the perplexity looks "
-                "good. Fix: use `--tokenizer sentencepiece`, lower `--min-count`, or add text."
+                f"{share:.0%} of the {split} tokens are out of the vocabulary (<unk>), so that the "
+                "perplexity looks good. Fix: use `--tokenizer sentencepiece`, lower `--min-count`, "
+                "or add text."
             )
     tokens = encoded.splits["train"]["tokens"]
     sentences = encoded.splits["train"]["sentences"]
     if not crosses_sentences(boundary) and tokens > _MAX_LINE * sentences:
         yield (
             f"Each line counts as one sentence, and lines have {tokens // sentences:,} tokens on "
-            "average. Fix: put "
-            "each sentence on its own line, or use `--boundary stream`."
+            "average. Fix: put each sentence on its own line, or use `--boundary stream`."
         )
 
 

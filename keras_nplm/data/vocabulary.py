@@ -350,6 +350,5 @@ def check_reserved(tokens: Iterable[str]) -> None:
         if token in tokens:
             raise InputError(
                 f"The text holds the reserved token {token}: each line is a sentence, without "
-                "markers. Fix: remove it, "
-                "for example by `sed -E 's#</?s>##g'`."
+                "markers. Fix: remove it, for example by `sed -E 's#</?s>##g'`."
             )

@@ -108,8 +108,8 @@ def _feed(
         done.put((None, worker.receive()))
     except (OSError, ValueError, EOFError, pickle.UnpicklingError):  # a broken pipe
         message = (
-            "A worker process that read the text died "
-            f"(exit status {worker.process.wait()}), perhaps out of memory. "
-            "Finished shards are kept. Fix: run the same command again to resume."
+            f"A worker process that read the text died (exit status {worker.process.wait()}), "
+            "perhaps out of memory. Finished shards are kept. Fix: run the same command again to "
+            "resume."
         )
         done.put((None, RunError(message)))

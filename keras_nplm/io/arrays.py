@@ -42,8 +42,7 @@ def _describe_array(dtype: np.dtype, shape: tuple[int, ...], start: int) -> byte
     aligned.
     """
     text = (
-        f"{{'descr': {np.lib.format.dtype_to_descr(dtype)!r}, 'fortran_order': False, "
-        "'shape': "
+        f"{{'descr': {np.lib.format.dtype_to_descr(dtype)!r}, 'fortran_order': False, 'shape': "
         f"{shape!r}, }}"
     )
     magic = np.lib.format.magic(1, 0)

@@ -24,9 +24,8 @@ NUMBER = (int, float)
 # of a JSON file; the largest lists the shards of a corpus, about 5 MB for a terabyte of text
 MAX_JSON_BYTES = 1 << 24
 _RESTORE = (
-    "Fix: restore the file, or remove the whole output of the command that wrote it, "
-    "and "
-    "run it again."
+    "Fix: restore the file, or remove the whole output of the command that wrote it, and run it "
+    "again."
 )
 _TEMPORARY = re.compile(r"\..+\.\d+(\.[^.]+)?")  # the names that `replace_file` writes to
 _BLOCK = 1 << 20  # numbers that are written or checked at a time

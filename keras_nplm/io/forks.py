@@ -14,11 +14,10 @@ def refuse_after_fork(name: str) -> None:
     """Refuse to run a graph in a process that was made by fork after TensorFlow had started."""
     if _inherited:
         raise RunError(
-            f"{name} must not run in a process made by fork after TensorFlow has started: it "
-            "would wait for ever. "
-            "Fix: use `multiprocessing.get_context('spawn')`. Or make the "
-            "`LanguageModel.scorer()` of a network with "
-            "a full output before the fork: it runs in NumPy."
+            f"{name} must not run in a process made by fork after TensorFlow has started: it would "
+            "wait for ever. Fix: use `multiprocessing.get_context('spawn')`. Or make the "
+            "`LanguageModel.scorer()` of a network with a full output before the fork: it runs in "
+            "NumPy."
         )
 
 

@@ -88,8 +88,7 @@ def acquire(directory: str) -> Any:
         )
         raise LockedError(
             f"{directory} is in use by {described}. Fix: wait until that process has ended, end "
-            "it, or choose a "
-            "different `--output`."
+            "it, or choose a different `--output`."
         ) from error
     return lease
 

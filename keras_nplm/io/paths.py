@@ -73,8 +73,7 @@ def check_locks(path: str | os.PathLike) -> None:
     if directory is not None and not HELD_LOCKS[directory][0].is_lock_held_by_us:
         raise RunError(
             f"{directory} was deleted or replaced while this command wrote it. Fix: run the "
-            "command again, and leave "
-            "the directory in place until it ends."
+            "command again, and leave the directory in place until it ends."
         )
 
 

@@ -16,8 +16,7 @@ def check_averages(averages_after: Sequence[int]) -> None:
     if list(averages_after) != sorted({*averages_after}) or min(averages_after, default=0) < 0:
         raise InputError(
             f"`averages_after` must rise from 0 or more. Received: {list(averages_after)}. Fix: "
-            "sort the distances and "
-            "keep each once."
+            "sort the distances and keep each once."
         )
 
 
@@ -41,9 +40,8 @@ def choose_cutoffs(vocabulary_size: int, cutoffs: Sequence[int] | None = None) -
     ends = (0, *cutoffs, vocabulary_size)
     if any(left >= right for left, right in itertools.pairwise(ends)):
         raise InputError(
-            f"`cutoffs` must ascend strictly between 0 and {vocabulary_size}. Received: "
-            f"{cutoffs}. Fix: give rising "
-            "ids below the vocabulary size, or leave the option out."
+            f"`cutoffs` must ascend strictly between 0 and {vocabulary_size}. Received: {cutoffs}. "
+            "Fix: give rising ids below the vocabulary size, or leave the option out."
         )
     return cutoffs
 

@@ -99,9 +99,8 @@ def decode_lines(
         if len(line) > MAX_LINE_BYTES:
             raise InputError(
                 f"{name}, byte {offset:,}: a line must have at most {MAX_LINE_BYTES:,} bytes. "
-                "Received: more. Fix: put "
-                "each sentence into a line of its own, or break lines at spaces with `fold -s -w "
-                "9999`."
+                "Received: more. Fix: put each sentence into a line of its own, or break lines at "
+                "spaces with `fold -s -w 9999`."
             )
         if stop is not None:
             line = line[: stop - offset]
@@ -128,8 +127,7 @@ def decode(name: str | os.PathLike, data: bytes, offset: int = 0) -> str:
         encoding = "UTF-16" if is_utf16 else "LATIN1"
     raise InputError(
         f"{name} is not UTF-8 text (byte {offset + place}). Fix: name a text file, or convert it, "
-        "for example by "
-        f"`iconv -f {encoding} -t UTF-8`."
+        f"for example by `iconv -f {encoding} -t UTF-8`."
     )
 
 

@@ -196,8 +196,8 @@ class LanguageModel(Pickled):
     def __repr__(self) -> str:
         return (
             f"LanguageModel({type(self.model).__name__}, order={self.model.order}, "
-            f"|V|={len(self.vocabulary)}, "
-            f"tokenizer={self.tokenizer_name!r}, boundary={self.boundary!r})"
+            f"|V|={len(self.vocabulary)}, tokenizer={self.tokenizer_name!r}, "
+            f"boundary={self.boundary!r})"
         )
 
     @classmethod

@@ -305,9 +305,9 @@ def _check_size(graph: GraphModel) -> None:
     num_bytes = sum(math.prod(array.shape) * array.dtype.size for array in graph.variables)
     if num_bytes > MAX_BYTES:
         raise InputError(
-            f"The arrays of a LiteRT or ONNX file must have at most {MAX_BYTES:,} bytes. "
-            f"Received: {num_bytes:,}. Fix: leave out n-grams by "
-            "`--network-alone` (`network_alone=True`), or export a SavedModel."
+            f"The arrays of a LiteRT or ONNX file must have at most {MAX_BYTES:,} bytes. Received: "
+            f"{num_bytes:,}. Fix: leave out n-grams by `--network-alone` (`network_alone=True`), "
+            "or export a SavedModel."
         )
 
 

@@ -102,8 +102,7 @@ def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:
             if np.isneginf(log_prob[target_ids >= first_outside]).any():
                 raise InputError(
                     f"{directory} gives probability 0 to a word of the {split} text outside the "
-                    "short-list. Fix: mix "
-                    "it with the uniform distribution (`keras-nplm mix --uniform`), and use the "
-                    "mixture."
+                    "short-list. Fix: mix it with the uniform distribution (`keras-nplm mix "
+                    "--uniform`), and use the mixture."
                 )
     return source.model

@@ -21,8 +21,7 @@ from matplotlib.ticker import MaxNLocator
 
 _COLOURS = {"training": "#b4540a", "validation": "#1d5fa6"}
 _FONT = (
-    "<style>svg text { font-family: system-ui, Arial, sans-serif !important; "
-    "unicode-bidi: "
+    "<style>svg text { font-family: system-ui, Arial, sans-serif !important; unicode-bidi: "
     "isolate; }</style>"
 )
 _FONT_SIZE = 12  # of a word on a map, in pixels

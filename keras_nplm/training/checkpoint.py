@@ -335,8 +335,7 @@ class Checkpoint(keras.callbacks.Callback):
             return
         if reasons:
             fix = (
-                f"Fix: restore one of its checkpoints, or remove {self.directory} to train "
-                "from "
+                f"Fix: restore one of its checkpoints, or remove {self.directory} to train from "
                 "the beginning."
             )
             raise InputError(

@@ -84,11 +84,9 @@ _OPENED: dict[tuple, tf.distribute.Strategy] = {}  # by the addresses of the wor
 
 def _open_multi_worker(workers: Sequence[str], index: int, timeout: int) -> tf.distribute.Strategy:
     if not workers:
-        example = (
-            '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": '
-            '{"type": '
-            '"worker", "index": 0}}'
-        )
+        workers_of_example = '{"worker": ["host0:2222", "host1:2222"]}'
+        task_of_example = '{"type": "worker", "index": 0}'
+        example = f'{{"cluster": {workers_of_example}, "task": {task_of_example}}}'
         raise InputError(
             "`strategy` multi-worker needs the environment variable TF_CONFIG. Fix: set it to "
             f"{example}."
@@ -106,8 +104,7 @@ def _open_multi_worker(workers: Sequence[str], index: int, timeout: int) -> tf.d
             reason = _first_line(error.message)
             raise RunError(
                 f"TensorFlow could not connect worker {index} ({workers[index]}): {reason}. Fix: "
-                "check that no other "
-                "process uses its port, and start all workers again."
+                "check that no other process uses its port, and start all workers again."
             ) from error
         finally:  # TensorFlow takes SIGTERM from Python
             if threading.current_thread() is threading.main_thread():
@@ -125,20 +122,15 @@ def fail_if_worker_is_lost(strategy: tf.distribute.Strategy) -> Iterator[None]:
     except tf.errors.OpError as error:
         several = has_several_workers(strategy)
         is_loss = several and isinstance(error, _LOSSES)
-        named = (
-            re.search(r"Error reported from /job:worker\S*/task:(\d+)", error.message)
-            if is_loss
-            else None
-        )
-        reason = (
-            f"worker {named[1]}, {read_cluster()[0][int(named[1])]}"
-            if named
-            else _first_line(error.message)
-        )
+        place = r"Error reported from /job:worker\S*/task:(\d+)"
+        lost = re.search(place, error.message) if is_loss else None
+        reason = _first_line(error.message)
+        if lost is not None:
+            reason = f"worker {lost[1]}, {read_cluster()[0][int(lost[1])]}"
         raise RunError(
             f"{'A worker was lost' if is_loss else 'TensorFlow failed'} ({reason}). The last "
-            "checkpoint is kept. Fix: "
-            f"run the same command again{' on all workers' if several else ''} to resume."
+            "checkpoint is kept. Fix: run the same command again"
+            f"{' on all workers' if several else ''} to resume."
         ) from error
 
 
@@ -200,7 +192,7 @@ def broadcast_from_chief(
     packed = b"".join(array.tobytes() for array in arrays)
     sent = tf.constant(np.frombuffer(packed + bytes(-len(packed) % 4), np.int32))
 
-    @tf.function
+    @tf.function(autograph=False)
     def sum_over_replicas() -> tf.Tensor:
         def send_from_first() -> tf.Tensor:
             context = tf.distribute.get_replica_context()

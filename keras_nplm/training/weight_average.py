@@ -34,7 +34,7 @@ class WeightAverage:
         `interval` updates.
 
         A second call after the same update does nothing. One graph does it all: an interruption
-            comes before or after.
+        comes before or after.
         """
         keep = self.momentum**interval if updates > interval else 0.0
         self._update_in_graph(tf.constant(updates, tf.int64), tf.constant(keep, tf.float64))

@@ -32,8 +32,7 @@ def wait_for_workers(workers: Sequence[str], index: int, timeout: float) -> None
             if left <= 0:
                 raise RunError(
                     f"Absent after {timeout:g} s: {named}. Fix: start the same command there, "
-                    "check that the machines "
-                    "can reach each other, or raise --worker-timeout."
+                    "check that the machines can reach each other, or raise --worker-timeout."
                 )
             if now >= note_at:
                 note_at = now + SECONDS_PER_NOTE
@@ -95,9 +94,8 @@ def read_cluster() -> tuple[list[str], int]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             "TF_CONFIG must list workers only, each once as host:port with a port of 1 to 65535, "
-            "and give this process "
-            f"the type worker and an index in this list. Received: {text!r:.200}. Fix: write it "
-            "like "
-            '{"cluster": {"worker": ["one:2222", "two:2222"]}, "task": {"type": "worker", '
-            '"index": 0}}.'
+            "and give this process the type worker and an index in this list. "
+            f"Received: {text!r:.200}. Fix: write it like "
+            '{"cluster": {"worker": ["one:2222", "two:2222"]}, '
+            '"task": {"type": "worker", "index": 0}}.'
         ) from error

@@ -1,8 +1,12 @@
-"""Commands that need no network, or only its probabilities, load no TensorFlow."""
+"""Commands that need no network, or only its probabilities, load no TensorFlow; the others load it
+without the libraries that it would find, and they would not use.
+"""
 
 import shutil
 import subprocess
 import sys
+
+import pytest
 
 from keras_nplm.language_model.presets import find_preset
 
@@ -36,12 +40,22 @@ COMMANDS = """
 PROGRAM = """
 import sys
 from keras_nplm.cli.main import main
+WATCHED = {"keras", "tensorflow", "tensorflow_datasets", "fsspec", "matplotlib", "scipy", "sklearn"}
 for line in sys.stdin.read().splitlines():
     _, *command = line.split()
     status = main(command)
-    loaded = {"keras", "tensorflow", "tensorflow_datasets", "fsspec"} & {*sys.modules}
-    print("RAN", status, *sorted(loaded), *command, file=sys.stderr, flush=True)
+    print("RAN", status, *sorted(WATCHED & {*sys.modules}), *command, file=sys.stderr, flush=True)
 """
+
+
+def _run_commands(commands: str) -> list[str]:
+    """Run commands in one new process; return status, the libraries loaded until then, command."""
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=commands, capture_output=True, text=True
+    )
+    ran = [line.removeprefix("RAN ") for line in run.stderr.splitlines() if line.startswith("RAN ")]
+    assert len(ran) == len(commands.splitlines()), run.stderr
+    return ran
 
 
 def test_commands_that_train_no_network_load_no_tensorflow(tmp_path, text):
@@ -50,9 +64,17 @@ def test_commands_that_train_no_network_load_no_tensorflow(tmp_path, text):
         "0 ||| the cat sat ||| lm=-3 ||| -3\n0 ||| cat the ||| lm=-2 ||| -2\n"
     )
     commands = COMMANDS.format(tmp=tmp_path, preset=find_preset("starter")).strip()
-    run = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input=commands, capture_output=True, text=True
-    )
-    ran = [line.removeprefix("RAN ") for line in run.stderr.splitlines() if line.startswith("RAN ")]
-    # a loaded library stands between status and command
-    assert ran == commands.splitlines(), run.stderr
+    # a loaded library would stand between status and command
+    assert _run_commands(commands) == commands.splitlines()
+
+
+@pytest.mark.long
+def test_keras_leaves_out_libraries_until_a_command_uses_them(tmp_path, text):
+    preset = find_preset("starter")
+    evaluation = f"evaluate {preset} --text {text}"
+    drawing = f"map {preset} {tmp_path}/words.svg --num-words 20"
+    ran = _run_commands(f"0 {evaluation}\n0 {drawing}")
+    assert ran == [
+        f"0 keras tensorflow {evaluation}",
+        f"0 keras matplotlib scipy sklearn tensorflow {drawing}",
+    ]

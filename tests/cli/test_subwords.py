@@ -90,8 +90,7 @@ def test_the_subwords_of_a_model_can_be_used_again(model, text, tmp_path, capsys
 @pytest.mark.usefixtures("no_logs")
 def test_a_network_of_subwords_is_trained_and_reported(text, tmp_path, capsys):
     flags = (
-        "--pieces 330 --embedding-dim 8 --hidden-units 8 --config small --epochs "
-        "1 "
+        "--pieces 330 --embedding-dim 8 --hidden-units 8 --config small --epochs 1 "
         "--shortlist-size 20"
     ).split()
     _estimate(text, tmp_path / "model", *flags, command="train")

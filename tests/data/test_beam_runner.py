@@ -9,8 +9,7 @@ import keras_nplm.data.corpora.chunks as chunks
 from keras_nplm.cli.main import main
 
 WORKERS = (
-    "--runner DirectRunner --pipeline-options "
-    "direct_running_mode=multi_processing "
+    "--runner DirectRunner --pipeline-options direct_running_mode=multi_processing "
     "direct_num_workers=2"
 )
 

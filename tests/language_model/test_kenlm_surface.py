@@ -28,9 +28,8 @@ ngram 2=2
 """
 MODULE = "ARPALoadComplain Config FullScoreReturn LanguageModel LoadMethod Model State os".split()
 MODEL = (
-    "BaseFullScore BaseScore BeginSentenceWrite NullContextWrite full_scores order "
-    "path "
-    "perplexity score"
+    "BaseFullScore BaseScore BeginSentenceWrite NullContextWrite full_scores order path perplexity "
+    "score"
 ).split()
 CONSTANTS = {
     "LoadMethod": {

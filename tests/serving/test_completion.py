@@ -59,8 +59,7 @@ def test_texts_and_prefixes_are_split_as_in_python(name, text):
 
 LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "that cat's hat", "é ☃"] * 5
 TYPED = (
-    "the ca|the ||c|(ch|the cat-|x|the\tca|the\xa0 ca|the▁ca| \t|我 |☃ca|é|</s>|If "
-    "the "
+    "the ca|the ||c|(ch|the cat-|x|the\tca|the\xa0 ca|the▁ca| \t|我 |☃ca|é|</s>|If the "
     "o|tttttt|ttttttt"
 ).split("|")
 

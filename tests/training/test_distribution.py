@@ -23,8 +23,7 @@ from keras_nplm.io.errors import RunError
 from keras_nplm.training.distribution import fail_if_worker_is_lost, open_strategy
 
 OPTIONS = (
-    "--no-interpolated --dropout 0 --embedding-dropout 0 --order 3 --embedding-dim "
-    "8 "
+    "--no-interpolated --dropout 0 --embedding-dropout 0 --order 3 --embedding-dim 8 "
     "--hidden-units 8"
 )
 OPTIONS += " --epochs 2 --batch-size 256"

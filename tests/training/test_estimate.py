@@ -253,8 +253,7 @@ def test_what_all_lines_cannot_have_is_refused(tmp_path, capsys, short_text, fla
 
 def test_probability_0_is_reported(tmp_path, capsys):
     closed = (
-        "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n{eos} </s>\n-.6 "
-        "the\n-.6 "
+        "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n{eos} </s>\n-.6 the\n-.6 "
         "cat\n\n\\2-grams:\n"
     )
     for eos, status in ("-99", 2), ("-.3", 0):

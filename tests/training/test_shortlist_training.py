@@ -45,9 +45,8 @@ def train_tiny(tmp_path):
     text = ["--train", tmp_path / "text.txt", "--order", "2", "--min-count", "1", "--output"]
     assert _run("ngram", *text, tmp_path / "bigram", "--method", "deleted-interpolation")[0] == 0
     options = (
-        "--shortlist-size 2 --embedding-dim 2 --hidden-units 2 --residual-blocks 0 "
-        "--epochs "
-        "1 --batch-size 16"
+        "--shortlist-size 2 --embedding-dim 2 --hidden-units 2 --residual-blocks 0 --epochs 1 "
+        "--batch-size 16"
     )
     return functools.partial(_run, "train", *text, tmp_path / "tiny", *options.split())
 

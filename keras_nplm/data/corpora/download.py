@@ -52,14 +52,12 @@ def check_sha256(path: Path, sha256: str, url: str, name: Path) -> None:
     if received != sha256:
         raise InputError(
             f"{name} is damaged: its sha256 must be {sha256}. Received: {received}. Fix: delete "
-            "the file and fetch it "
-            f"again from {url}."
+            f"the file and fetch it again from {url}."
         )
 
 
 def _download_error(url: str, name: str, error: Exception) -> InputError:
     return InputError(
-        f"{name} is needed and cannot be downloaded ({summarize_error(error)}). Fix: fetch it "
-        f"from {url} and name the "
-        "directory that holds it with --data-dir."
+        f"{name} is needed and cannot be downloaded ({summarize_error(error)}). Fix: fetch it from "
+        f"{url} and name the directory that holds it with --data-dir."
     )

@@ -93,8 +93,7 @@ def open_corpus(
     if subwords is not None and not chosen.is_trained:
         raise InputError(
             "`subwords` must be left out without the tokenizer `sentencepiece`. Received: "
-            f"{chosen.name!r}. Fix: add "
-            "`--tokenizer sentencepiece`."
+            f"{chosen.name!r}. Fix: add `--tokenizer sentencepiece`."
         )
     named = train or resample or validation or test
     if shuffle and (validation or test or not train):

@@ -137,8 +137,7 @@ def split_by_lines(
     if not 0 < first < second < sentences:
         raise InputError(
             f"{', '.join(map(str, paths))}: {sentences} lines of text are too few to split by "
-            f"{fractions}. Fix: add "
-            "text, or name --validation and --test files."
+            f"{fractions}. Fix: add text, or name --validation and --test files."
         )
     bounds = {"train": (0, first), "validation": (first, second), "test": (second, sentences)}
     return {

@@ -49,10 +49,9 @@ class SubwordTokenizer(Tokenizer):
     def describe(self) -> str:
         return (
             f"Tokens are subwords of SentencePiece, see `sentencepiece.model`. `{SPACE}` is a "
-            "space: "
-            "a token without it continues the word before. A character without a token is spelled "
-            "in bytes, such as `<0xE2>`, so that no text is out of vocabulary. `predict_next` and "
-            "`complete_prefix` return whole words, which a beam search finds."
+            "space: a token without it continues the word before. A character without a token is "
+            "spelled in bytes, such as `<0xE2>`, so that no text is out of vocabulary. "
+            "`predict_next` and `complete_prefix` return whole words, which a beam search finds."
         )
 
     def split(self, line: str) -> list[str]:

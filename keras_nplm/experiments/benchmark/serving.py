@@ -88,7 +88,7 @@ def _build_matrix_products(batch: int, size: int) -> Callable[[], object]:
     hidden = tf.random.normal([x_size, network.hidden_units])
     output = tf.random.normal([size, network.hidden_units])
 
-    @tf.function
+    @tf.function(autograph=False)
     def multiply(x: tf.Tensor) -> tf.Tensor:
         return tf.matmul(tf.matmul(x, hidden), output, transpose_b=True)
 

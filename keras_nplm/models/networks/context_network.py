@@ -127,8 +127,7 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         if self.prob.vocabulary_size != size:
             raise InputError(
                 f"`head` must have the |V| of `embed`, {size}. Received: "
-                f"{self.prob.vocabulary_size}. "
-                "Fix: give both the same `vocabulary_size`."
+                f"{self.prob.vocabulary_size}. Fix: give both the same `vocabulary_size`."
             )
         if self.direct is not None and self.prob.num_outputs != self.direct.units:
             raise InputError(
@@ -314,7 +313,7 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         """
         spec = keras.tree.map_structure(_make_tensor_spec, self.describe_inputs())
 
-        @tf.function(input_signature=[spec])
+        @tf.function(input_signature=[spec], autograph=False)
         def serving_default(inputs: Any) -> Tensor:
             return self(inputs)
 

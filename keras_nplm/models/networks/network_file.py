@@ -62,10 +62,9 @@ def _refuse_foreign_classes(path: Path, value: object) -> None:
         if "class_name" in value and not _is_known(value):
             raise InputError(
                 f"{path} must hold layers of keras_nplm, or layers that the program registers. "
-                "Received: the class "
-                f"{value.get('module')}.{value['class_name']}. Fix: use TanhHidden or DeepHidden, "
-                "or read a file that "
-                "you trust with `keras.models.load_model`."
+                f"Received: the class {value.get('module')}.{value['class_name']}. Fix: use "
+                "TanhHidden or DeepHidden, or read a file that you trust with "
+                "`keras.models.load_model`."
             )
         # Keras would build a layer of this size, whatever the weights are
         if "build_config" in value:
@@ -115,8 +114,7 @@ def check_memory(number: int) -> None:
         return
     if number * _FLOAT > memory:
         received = (
-            f"{number:,} weights. Fix: lower `order`, `embedding_dim`, `hidden_units` "
-            "or "
+            f"{number:,} weights. Fix: lower `order`, `embedding_dim`, `hidden_units` or "
             "`max_size`."
         )
         raise InputError(

@@ -20,8 +20,7 @@ from keras_nplm.models.networks.replicas import (
 )
 
 _FIX_TARGETS = (
-    "encode the text with the model's vocabulary; for a short-list "
-    "use "
+    "encode the text with the model's vocabulary; for a short-list use "
     "ngram_dataset(targets_below=…)."
 )
 
@@ -291,6 +290,5 @@ def _refuse_targets(y: Any) -> InputError:
     received = "None" if y is None else list(y.shape)
     return InputError(
         f"`y` must be [B] or [B, 1] ids. Received: {received}. Fix: give ids, as fit(contexts, "
-        "target_ids), "
-        "or pass loss='categorical_crossentropy' to compile for one-hot targets."
+        "target_ids), or pass loss='categorical_crossentropy' to compile for one-hot targets."
     )

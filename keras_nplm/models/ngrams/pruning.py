@@ -110,7 +110,7 @@ class WeighedOrder:
         `needed`.
 
         In each round, a context loses at most as much mass as it did not list, or one n-gram: γ at
-            most about doubles.
+        most about doubles.
         """
         places = np.flatnonzero(kept)
         while True:
