@@ -67,7 +67,7 @@ class BeamRunner:
     def open_scratch(self) -> Iterator[str]:
         """Yield a new directory that all workers see, and remove it at the end of the block."""
         # a name of `io.files.is_temporary`
-        directory = os.path.join(self.directory, f".beam.{uuid.uuid4().int}")
+        directory = os.path.join(self.directory, f".beam.nplm-{uuid.uuid4().int}")
         os.makedirs(directory)
         try:
             yield directory

@@ -4,14 +4,18 @@ words.
 
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_text, replace_file
 
 FORMS = "forms.tsv"
+FORMS_MARK = b"form\tword\tcrc32 "  # begins our file
 SUBWORDS = "sentencepiece.model"
+# before the checksum at the end of our file: protobuf field 1000, fixed 32 bits, which other
+# software skips, after all fields of SentencePiece
+SUBWORDS_MARK = b"\xc5\x3e"
 
 
 def companion_path(path: str | os.PathLike, file: str) -> Path:
@@ -23,13 +27,38 @@ def companion_path(path: str | os.PathLike, file: str) -> Path:
     return Path(path).with_name(f"{stem}{file}" if stem != name else f"{name}.{file}")
 
 
-def write_forms(path: Path, forms: Mapping[str, str] | None, words: Sequence[str]) -> None:
+def remove_forms(path: Path) -> None:
+    """Remove the `forms.tsv` of the vocabulary that stood there before; refuse a foreign file."""
+    if _holds(path, lambda content: content.startswith(FORMS_MARK)):
+        path.unlink()
+
+
+def remove_subwords(path: Path) -> None:
+    """Remove the `sentencepiece.model` of the vocabulary that stood there before; refuse a foreign
+    file.
+    """
+    if _holds(path, lambda content: content[-6:-4] == SUBWORDS_MARK):
+        path.unlink()
+
+
+def _holds(path: Path, is_ours: Callable[[bytes], bool]) -> bool:
+    """Return whether a path holds a file of ours, which may be replaced. A foreign one must be
+    neither replaced nor read as a part of the vocabulary.
+    """
+    if not os.path.lexists(path):
+        return False
+    if not (path.is_file() and is_ours(path.read_bytes())):
+        raise InputError(
+            f"{path} would be a part of the vocabulary, and other software wrote it. Fix: move it, "
+            "or choose a different directory."
+        )
+    return True
+
+
+def write_forms(path: Path, forms: Mapping[str, str], words: Sequence[str]) -> None:
     """Write `forms.tsv`: a first line with a checksum, then a line `form<TAB>word` for each
     form.
     """
-    if forms is None:
-        path.unlink(missing_ok=True)
-        return
     lines = "".join(f"{form}\t{word}\n" for form, word in forms.items())
     with replace_file(path) as temporary:
         temporary.write_bytes(f"{make_head(lines, words)}\n{lines}".encode())
@@ -53,4 +82,4 @@ def make_head(lines: str, words: Sequence[str]) -> str:
     vocabulary.
     """
     checksum = zlib.crc32("\n".join([*words, lines]).encode())
-    return f"form\tword\tcrc32 {checksum:08x}"
+    return f"{FORMS_MARK.decode()}{checksum:08x}"

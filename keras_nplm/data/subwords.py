@@ -16,6 +16,7 @@ from typing import Annotated, Any, get_args
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
+from keras_nplm.data.forms import SUBWORDS_MARK
 from keras_nplm.data.tokenizers.pieces import (
     BYTE_NAMES,
     DEFAULT_PIECES,
@@ -43,7 +44,6 @@ _LONGEST_CACHED = 40  # characters of a cached word: text without spaces does no
 _NO_SURROGATES = dict.fromkeys(range(0xD800, 0xE000), " ")
 # text that must not become one piece
 _LIKE_NAMES = re.compile(r"<(?=/?s>|unk>|pad>|0x[0-9A-F]{2}>)")
-_CHECKSUM_TAG = b"\xc5\x3e"  # protobuf field 1000, fixed 32 bits: after all fields of SentencePiece
 
 
 class Subwords:
@@ -173,7 +173,7 @@ class Subwords:
         """
         checksum = zlib.crc32(self.model).to_bytes(4, "little")
         with replace_file(path) as temporary:
-            temporary.write_bytes(self.model + _CHECKSUM_TAG + checksum)
+            temporary.write_bytes(self.model + SUBWORDS_MARK + checksum)
 
     def list_pieces(self) -> list[tuple[str, list[int], float, bool]]:
         """List the pieces that are no bytes: (text with `▁`, ids, score, whether it is a
@@ -421,7 +421,7 @@ def read_subwords(path: Path) -> Subwords:
     model = data[:-6]
     tag = data[-6:-4]
     checksum = data[-4:]
-    if tag != _CHECKSUM_TAG or checksum != zlib.crc32(model).to_bytes(4, "little"):
+    if tag != SUBWORDS_MARK or checksum != zlib.crc32(model).to_bytes(4, "little"):
         raise InputError(
             f"{path} is damaged (checksum mismatch). Fix: restore the file or retrain."
         )

@@ -80,6 +80,12 @@ def write_word_counts(
     lines = "".join(f"{word}\t{count}\n" for word, count in counts.items()).encode(
         "utf-8", "surrogatepass"
     )
+    if lines.count(b"\t") + lines.count(b"\n") != 2 * len(counts):
+        word = next(word for word in counts if "\t" in word or "\n" in word)
+        raise InputError(
+            f"A token must not contain white space. Received: {word!r}. Fix: split lines at all "
+            "white space, as `line.split()`."
+        )
     head = json.dumps({**totals, "types": len(counts), "crc32": zlib.crc32(lines)})
     with replace_file(path) as temporary:
         temporary.write_bytes(head.encode() + b"\n" + lines)

@@ -10,8 +10,16 @@ from typing import NoReturn
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_lines, check_sentences
-from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path, read_forms, write_forms
+from keras_nplm.data.arguments import check_items, check_lines, check_sentences
+from keras_nplm.data.forms import (
+    FORMS,
+    SUBWORDS,
+    companion_path,
+    read_forms,
+    remove_forms,
+    remove_subwords,
+    write_forms,
+)
 from keras_nplm.data.ids import BOS, EOS, EOS_ID, PAD, SPECIALS, UNK, UNK_ID, check_ids, convert_ids
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
@@ -65,7 +73,7 @@ class Vocabulary:
         forms: Mapping[str, str] | None = None,
         subwords: "Subwords | None" = None,
     ):
-        words = list(check_lines(words, "words"))
+        words = list(check_items(words, "words"))
         seen = {*SPECIALS, *words}
         are_distinct = len(seen) == len(SPECIALS) + len(words)
         # all at once: a tenth of the time of one by one
@@ -252,12 +260,18 @@ class Vocabulary:
     def save(self, path: str | os.PathLike) -> None:
         """Write the words to `path`, one a line, and beside it `forms.tsv` or
         `sentencepiece.model`, if any.
+
+        Raises:
+            InputError: other software wrote a file of these names there.
         """
-        write_forms(companion_path(path, FORMS), self.forms, self.words)
-        if self.subwords is None:
-            companion_path(path, SUBWORDS).unlink(missing_ok=True)
-        else:
-            self.subwords.save(companion_path(path, SUBWORDS))
+        forms_path = companion_path(path, FORMS)
+        subwords_path = companion_path(path, SUBWORDS)
+        remove_forms(forms_path)
+        remove_subwords(subwords_path)
+        if self.forms is not None:
+            write_forms(forms_path, self.forms, self.words)
+        if self.subwords is not None:
+            self.subwords.save(subwords_path)
         with replace_file(path) as temporary:
             temporary.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))
 
@@ -287,14 +301,14 @@ class Vocabulary:
         An out-of-vocabulary token is `<unk>`, and so is `<pad>`.
         """
         if not isinstance(tokens, list):
-            tokens = list(check_lines(tokens, "tokens"))
+            tokens = list(check_items(tokens, "tokens"))
         try:
             # a list first: `np.fromiter` takes half as long again
             ids = np.array([*map(self._ids.get, tokens, itertools.repeat(UNK_ID))], np.int32)
             # every item that is no string, or not valid, is out of vocabulary
             "".join([tokens[i] for i in np.flatnonzero(ids == UNK_ID)]).encode("utf-8")
         except TypeError:  # an item that cannot be hashed, or is no string
-            list(check_lines(tokens, "tokens"))
+            list(check_items(tokens, "tokens"))
             raise
         except UnicodeEncodeError as error:
             raise InputError(

@@ -27,7 +27,8 @@ _RESTORE = (
     "Fix: restore the file, or remove the whole output of the command that wrote it, and run it "
     "again."
 )
-_TEMPORARY = re.compile(r"\..+\.\d+(\.[^.]+)?")  # the names that `replace_file` writes to
+# the names that `replace_file` writes to: editors and shells have names such as `.notes.2.swp`
+_TEMPORARY = re.compile(r"\..+\.nplm-\d+(\.[^.]+)?")
 _BLOCK = 1 << 20  # numbers that are written or checked at a time
 _NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", dict: "an object"}
 
@@ -42,7 +43,8 @@ def replace_file(path: str | os.PathLike, keep: Path | None = None) -> Iterator[
     path = Path(path)
     check_output_path(path)
     check_regular_file(path)
-    temporary = path.with_name(f".{path.stem}.{threading.get_native_id()}{path.suffix}")
+    name = f".{path.stem}.nplm-{threading.get_native_id()}{path.suffix}"
+    temporary = path.with_name(name)
     try:
         check_locks(path)
         path.parent.mkdir(parents=True, exist_ok=True)

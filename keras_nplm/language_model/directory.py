@@ -14,7 +14,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, RunError, check_argument, drop_fix
+from keras_nplm.io.errors import InputError, check_argument, drop_fix
 from keras_nplm.io.files import (
     NUMBER,
     check_fields,
@@ -164,25 +164,6 @@ def explain_damage(directory: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def lock_run(directory: Path) -> Iterator[None]:
-    """Lock the directory of a run, and remove temporary files there.
-
-    A finished run is read without a lock.
-    """
-    check_output_path(directory)
-    if not all((directory / name).exists() for name in ("config.json", "metrics.json")):
-        with lock_directory(directory):
-            remove_temporary_files(directory)
-            yield
-        return
-    # perhaps of a process that was killed as it wrote the report
-    if (directory / LOCK_NAME).exists():
-        with contextlib.suppress(InputError, RunError), lock_directory(directory):
-            remove_temporary_files(directory)
-    yield
-
-
-@contextlib.contextmanager
 def lock_new_directory(directory: Path) -> Iterator[None]:
     """Lock a model directory that must be empty or absent, until the end of the block."""
     check_output_directory(directory)
@@ -192,28 +173,29 @@ def lock_new_directory(directory: Path) -> Iterator[None]:
         yield
 
 
-def check_output_directory(directory: Path, allowed: Collection[str] = ()) -> None:
+def check_output_directory(
+    directory: Path, allowed: Collection[str] = (), argument: str = "--output"
+) -> None:
     """Check that an output directory is empty, but for the lock and temporary files, or does not
     exist.
     """
+    advice = advise_new_output(directory, argument)
     check_output_path(directory)
     if (directory / "config.json").exists():
         raise InputError(
-            f"{directory} already holds a model. Fix: {advise_new_output(directory)}, or delete "
-            "the directory."
+            f"{directory} already holds a model. Fix: {advice}, or delete the directory."
         )
     paths = directory.iterdir() if directory.is_dir() else [directory] * directory.exists()
     if not all(path.name in {LOCK_NAME, *allowed} or is_temporary(path) for path in paths):
-        advice = advise_new_output(directory)
         raise InputError(
             f"{directory} exists and is not a model directory. Fix: {advice}. "
             "Or delete the directory, if an interrupted command left it."
         )
 
 
-def advise_new_output(directory: Path) -> str:
+def advise_new_output(directory: Path, argument: str = "--output") -> str:
     """Return the advice to write elsewhere, with a path that is free."""
-    advice = "choose a new `--output`"
+    advice = f"choose a new `{argument}`"
     if display_url(directory) != str(directory):  # the copy of a remote directory
         return advice
     return f"{advice}, such as {find_free_path(directory)}"

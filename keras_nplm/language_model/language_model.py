@@ -24,7 +24,11 @@ from keras_nplm.io.remote import fetch, open_output
 from keras_nplm.language_model import completion, word_vectors
 from keras_nplm.language_model.adaptation import adapt_to_text
 from keras_nplm.language_model.codec import TextCodec, check_order
-from keras_nplm.language_model.directory import load_encoded_corpus, read_description
+from keras_nplm.language_model.directory import (
+    check_output_directory,
+    load_encoded_corpus,
+    read_description,
+)
 from keras_nplm.language_model.dynamics import (
     DYNAMICS_FILE,
     load_dynamics,
@@ -58,6 +62,8 @@ if TYPE_CHECKING:
 
 
 CORPUS_FILE = "corpus/corpus.json"
+# what commands write before `save`, which completes the directory
+_WRITTEN_BEFORE = ("corpus", "metrics.json")
 
 
 class LanguageModel(Pickled):
@@ -272,22 +278,16 @@ class LanguageModel(Pickled):
         """Save a model directory, local or `gs://` or `s3://`, which `load` and all commands read.
 
         Raises:
-            InputError: the directory already holds a model, or models of this class cannot be
-                saved.
+            InputError: the directory holds a model or other files, or models of this class cannot
+                be saved.
         """
         check_path(directory, "directory")
         check_savable(self.model)
         with open_output(directory) as directory, lock_directory(directory):
-            if (directory / "config.json").exists():
-                raise InputError(
-                    f"{directory} already holds a model. Fix: choose a new directory, or delete "
-                    "this one."
-                )
+            check_output_directory(directory, _WRITTEN_BEFORE, "directory")
             self.replace_model(self.model)  # refuses parts that do not match
             spelling = self.spelling
             dynamics = self.dynamics
-            for name in (SPELLING_FILE, DYNAMICS_FILE):  # of a model that was deleted in part
-                (directory / name).unlink(missing_ok=True)
             save_model(directory, self.model)
             self.vocabulary.save(directory / "vocabulary.txt")
             if spelling is not None:

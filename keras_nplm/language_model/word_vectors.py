@@ -107,7 +107,8 @@ def _find_nearest(
     cosines = directions @ unit[:among].T  # [B, N]
     question, column = np.nonzero(excluded < cosines.shape[1])
     cosines[question, excluded[question, column]] = -np.inf
-    number = max(0, min(top_k, cosines.shape[1] - excluded.shape[1]))
+    most_excluded = np.isneginf(cosines).sum(axis=1).max(initial=0)
+    number = min(top_k, cosines.shape[1] - int(most_excluded))
     neighbours = np.argsort(-cosines, axis=1, kind="stable")[:, :number]
     return neighbours, np.clip(np.take_along_axis(cosines, neighbours, axis=1), -1, 1)
 

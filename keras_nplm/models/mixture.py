@@ -2,7 +2,7 @@
 vocabulary.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import (
     ModelFolder,
     NextWordModel,
+    check_model,
     cut_contexts,
     find_longest_used,
     resolve_boundary,
@@ -102,6 +103,8 @@ class Mixture(NextWordModel):
             raise InputError(
                 f"`models` must be two models or more. Received: {len(models)}. Fix: add a model."
             )
+        for place, model in enumerate(models):
+            check_model(model, f"models[{place}]")
         sizes = [model.vocabulary_size for model in models]
         if len(set(sizes)) > 1:
             raise InputError(
@@ -234,11 +237,11 @@ def fit_mixture(
     Raises:
         InputError: the text is empty, or a word of the text has probability 0 in every model.
     """
-    if isinstance(models, NextWordModel):
-        check_argument("models", False, "a list of models", type(models).__name__, "add others.")
-    candidates = [[model] if isinstance(model, NextWordModel) else list(model) for model in models]
+    is_one = not isinstance(models, Iterable)
+    check_argument("models", not is_one, "a list of models", type(models).__name__, "add others.")
+    candidates = [_list_models(model, f"models[{place}]") for place, model in enumerate(models)]
     num_bins = bins.number if bins else 1
-    equal = np.full((num_bins, len(models)), 1 / max(len(models), 1))
+    equal = np.full((num_bins, len(candidates)), 1 / max(len(candidates), 1))
     # refuses models that do not fit together, before they read the text
     mixture = Mixture([first for first, *_ in candidates], equal, bins)
     boundary = resolve_boundary([mixture], boundary) or "sentence"
@@ -252,6 +255,19 @@ def fit_mixture(
     return Mixture(chosen, weights, bins)
 
 
+def _list_models(
+    model: NextWordModel | Sequence[NextWordModel], argument: str
+) -> list[NextWordModel]:
+    """Return a model as a list of one, or its candidates."""
+    if not isinstance(model, Sequence):
+        check_model(model, argument)
+        return [model]
+    check_argument(argument, len(model) > 0, "a model, or a list of one or more", "an empty list")
+    for place, candidate in enumerate(model):
+        check_model(candidate, f"{argument}[{place}]")
+    return list(model)
+
+
 def _choose_candidates(
     candidates: Sequence[Sequence[NextWordModel]], ids: np.ndarray, boundary: str
 ) -> tuple[list[NextWordModel], list[np.ndarray]]:
@@ -261,12 +277,16 @@ def _choose_candidates(
     """
     chosen: dict[int, NextWordModel] = {}
     columns: dict[int, np.ndarray] = {}
-    # lists of one model first: they are part of every comparison
-    for place in sorted(range(len(candidates)), key=lambda place: len(candidates[place]) > 1):
+    read = [[_read_column(model, ids, boundary) for model in listed] for listed in candidates]
+
+    def is_part_of_later_choices(place: int) -> tuple[bool, bool]:
+        # lists of one model first; then those that give every token a probability, as caches do not
+        return len(candidates[place]) > 1, bool(np.isneginf(read[place][0]).any())
+
+    for place in sorted(range(len(candidates)), key=is_part_of_later_choices):
         known = list(columns.values())
         best = -np.inf
-        for model in candidates[place]:
-            column = np.concatenate([part for part, _ in log_probs(model, ids, boundary)])
+        for model, column in zip(candidates[place], read[place], strict=True):
             likelihood = 0.0
             if len(candidates[place]) > 1:
                 log_prob = np.stack([*known, column], axis=1)
@@ -277,3 +297,8 @@ def _choose_candidates(
                 columns[place] = column
     places = range(len(candidates))
     return [chosen[place] for place in places], [columns[place] for place in places]
+
+
+def _read_column(model: NextWordModel, ids: np.ndarray, boundary: str) -> np.ndarray:
+    """Return ln P of every token of a text, float [T]."""
+    return np.concatenate([part for part, _ in log_probs(model, ids, boundary)])

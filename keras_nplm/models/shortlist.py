@@ -13,6 +13,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.models.base import (
     ModelFolder,
     NextWordModel,
+    check_model,
     cut_contexts,
     find_longest_used,
     resolve_boundary,
@@ -32,6 +33,7 @@ class NetworkWithBackground(NextWordModel):
     """
 
     def __init__(self, network: Any, background: NextWordModel):
+        check_model(background, "background")
         if network.vocabulary_size != background.vocabulary_size:
             sizes = [network.vocabulary_size, background.vocabulary_size]
             raise InputError(

@@ -389,20 +389,22 @@ class Checkpoint(keras.callbacks.Callback):
             raise InputError(f"Checkpoint {path} does not match {expected}.")
 
     def _broadcast(self, variables: list[keras.Variable]) -> None:
-        """Copy the chief's variables and validation perplexities to all workers."""
+        """Copy the chief's variables, its number of finished epochs and their validation
+        perplexities, if any, to all workers.
+        """
+        finished = np.array(len(self.history))
         perplexities = np.full(self.epochs, np.nan)
-        perplexities[: len(self.history)] = [
-            epoch["validation_perplexity"] for epoch in self.history
-        ]
-        arrays = [perplexities, *(variable.numpy() for variable in variables)]
-        perplexities, *values = broadcast_from_chief(self.devices, arrays)
+        if self.is_validated:
+            found = [epoch["validation_perplexity"] for epoch in self.history]
+            perplexities[: len(found)] = found
+        arrays = [finished, perplexities, *(variable.numpy() for variable in variables)]
+        finished, perplexities, *values = broadcast_from_chief(self.devices, arrays)
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
         if not self.chief:
-            self.history = [
-                {"validation_perplexity": p}
-                for p in perplexities[np.isfinite(perplexities)].tolist()
-            ]
+            name = "validation_perplexity"
+            found = perplexities[: int(finished)].tolist()
+            self.history = [{name: p} if self.is_validated else {} for p in found]
 
 
 def _check_whole(path: Path) -> None:

@@ -18,7 +18,6 @@ from keras_nplm.io.remote import fetch, open_output
 from keras_nplm.language_model.codec import check_order
 from keras_nplm.language_model.directory import (
     lock_new_directory,
-    lock_run,
     read_finished_metrics,
     remove_config_if_refused,
 )
@@ -28,7 +27,7 @@ from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.estimators import EstimationRun, get_estimator
 from keras_nplm.training.ngram_options import Method, NgramOptions
 from keras_nplm.training.options import TextOptions
-from keras_nplm.training.prepare import prepare_text, record_run
+from keras_nplm.training.prepare import lock_run, prepare_text, record_run
 
 # of metrics.json of a finished run
 _FINISHED: dict[str, type | tuple] = {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER}

@@ -22,12 +22,14 @@ from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, drop_fix
+from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.io.remote import display_url, fetch, upload
 from keras_nplm.models import ngrams
 from keras_nplm.models.model_files import save_model
 from keras_nplm.training.ngram_options import NgramOptions
 
 _CLASSES_FILE = "word_classes.tsv"
+_SEARCH_FILE = "word_classes.npz"  # of a search that is not finished
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +147,7 @@ class ClassBased(Estimator):
     """Class-based n-grams, of given word classes or of those that the exchange algorithm finds."""
 
     model_class = ngrams.ClassBased
-    resumed_files = (_CLASSES_FILE,)
+    resumed_files = (_CLASSES_FILE, _SEARCH_FILE)
     own_options = "word classes"
     needs_validation = True
 
@@ -170,16 +172,20 @@ class ClassBased(Estimator):
         else:
             classes = _find_classes(path, ids, run)
         ngrams.save_classes(path, classes, run.vocabulary)
+        (run.directory / _SEARCH_FILE).unlink(missing_ok=True)
         return ngrams.class_based(ids, held_out_ids, classes, run.options.order, run.boundary)
 
 
 def _find_classes(path: Path, ids: np.ndarray, run: EstimationRun) -> np.ndarray:
-    """Run the exchange algorithm from the start, or from the classes that were saved at `path`."""
+    """Run the exchange algorithm, or continue an interrupted search; `path` is of found classes."""
     num_classes = run.options.num_classes
+    search_path = run.directory / _SEARCH_FILE
+    start, sweeps_left = _load_search(path, search_path, run.vocabulary)
 
-    def save_sweep(classes: np.ndarray, moved: int) -> None:
-        ngrams.save_classes(path, classes, run.vocabulary)
-        upload(path.parent)
+    def save_sweep(classes: np.ndarray, moved: int, sweeps_left: int) -> None:
+        arrays = {"classes": classes, "sweeps_left": np.array(sweeps_left)}
+        write_arrays(search_path, arrays)
+        upload(run.directory)
         print(f"{num_classes} classes: {moved:,} words moved", file=sys.stderr)
 
     return ngrams.exchange_classes(
@@ -187,20 +193,27 @@ def _find_classes(path: Path, ids: np.ndarray, run: EstimationRun) -> np.ndarray
         len(run.vocabulary),
         num_classes,
         run.boundary,
-        start=_load_saved_classes(path, run.vocabulary),
+        start=start,
+        max_sweeps=sweeps_left,
         after_sweep=save_sweep,
     )
 
 
-def _load_saved_classes(path: Path, vocabulary: Vocabulary) -> np.ndarray | None:
-    """Return the classes that an interrupted run saved, or None without readable ones."""
-    if not path.exists():
-        return None
+def _load_search(
+    path: Path, search_path: Path, vocabulary: Vocabulary
+) -> tuple[np.ndarray | None, int]:
+    """Return the classes that an interrupted run has found, None without readable ones, and the
+    number of sweeps left.
+    """
     try:
-        return ngrams.load_classes(path, vocabulary)
+        if path.exists():
+            return ngrams.load_classes(path, vocabulary), 0
+        if search_path.exists():
+            search = read_arrays(search_path, ["classes", "sweeps_left"])
+            return search["classes"], int(search["sweeps_left"])
     except InputError as error:
         print(f"{drop_fix(error)} The search for classes begins again.", file=sys.stderr)
-        return None
+    return None, ngrams.MAX_SWEEPS
 
 
 ESTIMATORS: dict[str, Estimator] = {

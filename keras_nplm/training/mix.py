@@ -6,11 +6,13 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from keras_nplm.data.arguments import check_items
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.ids import BOS_ID
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.text_counts import name_text_counts
 from keras_nplm.io.errors import InputError, check_argument
@@ -236,6 +238,9 @@ def _list_caches(
         refusal = "left out without a neural network among the models"
         check_argument("continuous_cache", bool(networks), refusal, flatness, fix)
         network = networks[0]
+        wanted_width = "left out with a network without hidden units, whose features it compares"
+        fix = "add the unigram cache, or mix another network."
+        check_argument("continuous_cache", _has_features(network), wanted_width, flatness, fix)
         flatnesses = [flatness]
         if flatness is True:
             ids = _require_corpus(corpus).ids("validation")[:_PROBE]
@@ -245,6 +250,12 @@ def _list_caches(
             flatnesses = [float(f"{share / square:.3g}") for share in _FLATNESSES]
         candidates.append([ContinuousCache(network, value, length) for value in flatnesses])
     return candidates
+
+
+def _has_features(network: Any) -> bool:
+    """Return whether a network has features of the context, which a continuous cache compares."""
+    context = np.full((1, network.order - 1), BOS_ID, np.int32)
+    return network.compute_features(context).shape[1] > 0
 
 
 def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:

@@ -1,10 +1,11 @@
 """Count the vocabulary, encode the corpus, write config.json or prepared.json; or resume it."""
 
+import contextlib
 import dataclasses
 import json
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from keras_nplm.data.prepared_corpus import PREPARED_FILE, PreparedCorpus
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.unusual_text import describe_unusual_text
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import read_json, remove_contents, remove_temporary_files, write_json
-from keras_nplm.io.lock import lock_directory
+from keras_nplm.io.lock import LOCK_NAME, lock_directory
 from keras_nplm.io.paths import check_output_path, is_remote
 from keras_nplm.io.remote import display_url, upload
 from keras_nplm.language_model.directory import (
@@ -39,17 +40,37 @@ _COUNT_RECORD = Path("corpus", "counted.json")
 _PREPARED = {"corpus", "vocabulary.txt", "forms.tsv", SPELLING_FILE, "sentencepiece.model"}
 
 
+@contextlib.contextmanager
+def lock_run(directory: Path) -> Iterator[None]:
+    """Lock the directory of a run, which may be new, and remove temporary files there.
+
+    A finished run is read without a lock.
+    """
+    check_output_path(directory)
+    if not all((directory / name).exists() for name in ("config.json", "metrics.json")):
+        with lock_directory(directory):
+            check_run_directory(directory)  # before anything there is removed
+            remove_temporary_files(directory)
+            yield
+        return
+    # perhaps of a process that was killed as it wrote the report
+    if (directory / LOCK_NAME).exists():
+        with contextlib.suppress(InputError, RunError), lock_directory(directory):
+            remove_temporary_files(directory)
+    yield
+
+
 def prepare_text(directory: Path, corpus: Corpus, text: TextOptions) -> EncodedCorpus:
     """Count the vocabulary and encode the corpus in the directory of a run, or open what is there.
 
-    An interrupted preparation is resumed. `record_run` completes it. The caller holds the lock.
+    An interrupted preparation is resumed. `record_run` completes it. The caller has locked the
+    directory by `lock_run`.
     """
     if (directory / "config.json").exists():
         with explain_damage(directory):
             encoded = EncodedCorpus.load(directory / "corpus")
             _check_sizes(encoded)
         return encoded
-    check_run_directory(directory)
     if isinstance(corpus, PreparedCorpus):
         _check_match(corpus, text)
         encoded, vocabulary = corpus.link(directory)
@@ -121,7 +142,7 @@ def prepare_corpus(
         if (directory / PREPARED_FILE).exists():
             return _load_prepared(directory, corpus, PREPARED_FILE, options)
         remove_temporary_files(directory)
-        for stale in directory.glob(".beam.*"):  # of a killed driver
+        for stale in directory.glob(".beam.nplm-*"):  # of a killed driver
             shutil.rmtree(stale, ignore_errors=True)
         encoded, vocabulary = _count_and_encode(corpus, directory, text)
         _complete(directory, corpus, encoded, PREPARED_FILE, options)

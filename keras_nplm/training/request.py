@@ -19,6 +19,7 @@ from keras_nplm.training.options import (
     RunOptions,
     TextOptions,
     TextStatistics,
+    check_given,
     read_options,
     select_text_options,
 )
@@ -48,6 +49,7 @@ class Request:
 
     def __post_init__(self) -> None:
         RunOptions(minutes=self.minutes)
+        check_given(self.given)
         if not self.has_validation:
             self._check_without_validation()
         if self.options is not None and self.minutes is not None:

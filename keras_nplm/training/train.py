@@ -15,14 +15,13 @@ import tensorflow as tf
 
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import Corpus
-from keras_nplm.io.errors import was_caused_by
+from keras_nplm.io.errors import check_argument, was_caused_by
 from keras_nplm.io.files import NUMBER, read_json, write_json
 from keras_nplm.io.lock import LockedError
 from keras_nplm.io.processor import read_processor_name
 from keras_nplm.io.remote import CHECKPOINTS, display_url, fetch, open_output
 from keras_nplm.language_model.directory import (
     explain_damage,
-    lock_run,
     read_finished_metrics,
     remove_config_if_refused,
 )
@@ -50,6 +49,7 @@ from keras_nplm.training.distribution import (
 from keras_nplm.training.fit import fit_network
 from keras_nplm.training.options import NetworkOptions, Options, RunOptions
 from keras_nplm.training.parts import OBJECTIVES
+from keras_nplm.training.prepare import lock_run
 from keras_nplm.training.report import write_run_report
 from keras_nplm.training.request import Request, prepare_run
 from keras_nplm.training.run import Run
@@ -139,6 +139,10 @@ def train(
         all_options = options
         given = options.flatten()
     else:
+        is_mapping = options is None or isinstance(options, Mapping)
+        wanted = "`Options` or options by name"
+        fix = "pass `CONFIGURATIONS[name].options`, or a dictionary."
+        check_argument("options", is_mapping, wanted, repr(options), fix)
         given = dict(options or {})
     request = Request(
         corpus,

@@ -162,7 +162,7 @@ def test_files_of_a_killed_process_are_removed(tmp_path, text):
     at a later one.
     """
     (tmp_path / "model").mkdir()
-    for name in (".lock", ".vocabulary.4711.txt"):
+    for name in (".lock", ".vocabulary.nplm-4711.txt"):
         (tmp_path / "model" / name).touch()
     os.utime(tmp_path / "model" / ".lock", (0, 0))
     command = [

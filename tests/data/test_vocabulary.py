@@ -4,6 +4,7 @@ import collections
 import contextlib
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,6 +41,25 @@ def test_forms_are_saved_with_the_vocabulary(tmp_path):
     assert vocabulary.with_words(["dromedary"]).forms == vocabulary.forms
     Vocabulary(["the"]).save(path)  # removes the old forms
     assert Vocabulary.load(path).forms is None
+
+
+@pytest.mark.parametrize("name", ["forms.tsv", "sentencepiece.model"])
+def test_files_of_other_software_stay(tmp_path, name):
+    vocabulary = Vocabulary(["cat", "mat"], {"cats": "cat"})
+    for saved in (vocabulary, Vocabulary(["cat"])):
+        (tmp_path / name).write_text("theirs\n")
+        with pytest.raises(InputError, match=f"{name} would be a part of the vocabulary"):
+            saved.save(tmp_path / "vocabulary.txt")
+        assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "theirs\n"
+
+
+def test_words_with_a_line_end_are_refused():
+    """Sentences of `line.split(" ")`: each last word would be another word."""
+    sentences = [["the", "cat\n"], ["the", "dog\n"]]
+    with pytest.raises(InputError, match=r"Word 'cat\\n' .* must not be empty or contain white"):
+        Vocabulary.build(sentences)
+    np.testing.assert_array_equal(Vocabulary(["the", "cat"]).encode(("the", "cat\n")), [4, 1])
 
 
 @settings(deadline=None, max_examples=30)

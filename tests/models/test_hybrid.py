@@ -19,6 +19,7 @@ from keras_nplm import (
     hybrid_dataset,
     kneser_ney,
 )
+from keras_nplm.layers.hidden import NoHidden
 from keras_nplm.models.adaptation import adapt_network
 from keras_nplm.models.evaluation import evaluate
 
@@ -111,11 +112,24 @@ def test_a_network_without_its_ngram_model_is_refused():
         network.log_prob(contexts, contexts[:, 0])
 
 
-@pytest.mark.parametrize("options", [{}, {"rank": 2}, {"tied": True}], ids=str)
-def test_a_hybrid_without_its_network_is_the_ngram_model(options):
+def _compose(hidden, direct=None, **options) -> HybridNetwork:
     embed = ContextEmbedding(V, 3, name="embed")
     head = LinearHead(V, name="prob", **options)
-    network = _randomise(HybridNetwork(3, embed, head, Likelihood(), TanhHidden(4, name="hidden")))
+    return HybridNetwork(3, embed, head, Likelihood(), hidden, direct)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: _compose(TanhHidden(4, name="hidden")),
+        lambda: _compose(TanhHidden(4, name="hidden"), rank=2),
+        lambda: _compose(TanhHidden(4, name="hidden"), tied=True),
+        lambda: _compose(NoHidden(name="hidden"), DirectConnection(V, name="direct")),
+    ],
+    ids=["U", "low rank", "tied", "direct connections alone"],
+)
+def test_a_hybrid_without_its_network_is_the_ngram_model(build):
+    network = _randomise(build())
     background = kneser_ney(_text(30), V, 2)
     contexts = RNG.integers(4, V, (6, 2))
     hybrid = Hybrid(network, background)

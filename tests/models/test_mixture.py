@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from keras_nplm import Uniform, evaluate, fit_mixture
+from keras_nplm import Uniform, UnigramCache, evaluate, fit_mixture
 from keras_nplm.models.ngrams import (
     ContextFrequencies,
     FrequencyBins,
@@ -46,6 +46,16 @@ def test_the_candidate_with_the_best_held_out_likelihood_is_chosen():
         assert evaluate(mixture, held_out)["perplexity"] == pytest.approx(
             min(perplexities), rel=1e-12
         )
+
+
+def test_candidates_may_stand_in_any_order():
+    """A cache alone gives new words the probability 0."""
+    held_out = _text(2)
+    ngrams = _count_based()[:3:2]
+    caches = [UnigramCache(V, "stream", decay, 10) for decay in (5.0, 50.0)]
+    one = fit_mixture([ngrams, caches], held_out)
+    other = fit_mixture([caches, ngrams], held_out)
+    assert one.models == other.models[::-1]
 
 
 @pytest.mark.parametrize("boundary", ["stream", "sentence"])

@@ -34,7 +34,7 @@ from keras_nplm import (
     fit_mixture,
 )
 from keras_nplm.models import ngrams
-from keras_nplm.models.dynamic import DynamicSettings
+from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
 from keras_nplm.models.networks.growth import check_growable
 from keras_nplm.models.networks.network_file import check_memory
 from keras_nplm.models.networks.self_normalised import SelfNormalised
@@ -437,6 +437,31 @@ WRAPPED = LanguageModel(Uniform(V), Vocabulary(["a", "b", "c", "d", "e"]), "word
             lambda: fit_mixture(MODEL, TEXT),
             "`models` must be a list of models. Received: BackoffModel",
             id="a mixture of one model",
+        ),
+        pytest.param(
+            lambda: fit_mixture([MODEL, []], TEXT),
+            r"`models\[1\]` must be a model, or a list of one or more. Received: an empty list",
+            id="no candidate",
+        ),
+        pytest.param(
+            lambda: fit_mixture([MODEL, WRAPPED], TEXT),
+            r"`models\[1\]` must be a language model over ids, .* pass `models\[1\].model`",
+            id="fit models over text",
+        ),
+        pytest.param(
+            lambda: Mixture([WRAPPED, WRAPPED], [0.5, 0.5]),
+            r"Fix: pass `models\[0\].model`",
+            id="mix models over text",
+        ),
+        pytest.param(
+            lambda: make_dynamic(WRAPPED, DynamicSettings()),
+            "Fix: pass `model.model`",
+            id="a model over text that learns",
+        ),
+        pytest.param(
+            lambda: Shortlist(build_listed(), WRAPPED),
+            "Fix: pass `background.model`",
+            id="a background over text",
         ),
         pytest.param(
             lambda: WRAPPED.next_words("a", top_k=2.5),

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import keras
 import numpy as np
@@ -214,12 +215,13 @@ def build_checkpoint(tmp_path, short_options):
     training begins.
     """
 
-    def build(steps: int, begins: bool = True, **options) -> Checkpoint:
+    def build(steps: int, begins: bool = True, is_validated: bool = True, **options) -> Checkpoint:
         model = NPLM(9, order=3, embedding_dim=2, hidden_units=3)
         model.compile("sgd")
         devices = tf.distribute.get_strategy()
         changed = short_options.replace(**options)
-        checkpoint = Checkpoint(model, tmp_path, changed, steps, batch_size=4, devices=devices)
+        run = dict(batch_size=4, devices=devices, is_validated=is_validated)
+        checkpoint = Checkpoint(model, tmp_path, changed, steps, **run)
         checkpoint.on_train_begin()
         if begins:
             checkpoint.on_epoch_begin(0)
@@ -324,7 +326,7 @@ def test_interruption_after_a_failed_update_saves_no_checkpoint(
 def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, options, whole):
     """SIGKILL after metrics.json was written."""
     shutil.copytree(whole, tmp_path / "model")
-    left = [tmp_path / "model" / name for name in (".lock", "last.npz", ".report.4711.html")]
+    left = [tmp_path / "model" / name for name in (".lock", "last.npz", ".report.nplm-4711.html")]
     for path in left:
         path.touch()
         os.utime(path, (0, 0))
@@ -498,3 +500,35 @@ def test_checkpoint_that_does_not_match_is_refused(
     np.savez(directory / "last.npz", **arrays | {name: arrays[name][:-1]})
     with pytest.raises(InputError, match="last.npz does not match this model's weight shapes"):
         train(options, short_corpus, directory)
+
+
+@pytest.mark.parametrize("is_validated", [True, False])
+def test_all_workers_know_the_finished_epochs_of_the_chief(
+    monkeypatch, build_checkpoint, is_validated
+):
+    """With validation text and without: they must stop after the same epoch."""
+    run = dict(steps=2, epochs=3, is_validated=is_validated)
+    chief = build_checkpoint(**run)
+    for epoch in range(2):
+        chief.model.optimizer.iterations.assign(2 * (epoch + 1))
+        chief.on_test_begin()
+        chief.on_epoch_end(epoch, {"loss": 2.0, "perplexity": 7.4, "val_perplexity": 8.0 - epoch})
+    sent = []
+
+    def broadcast(devices, arrays):
+        return sent or arrays
+
+    broadcast = Mock(side_effect=broadcast)
+    monkeypatch.setattr("keras_nplm.training.checkpoint.broadcast_from_chief", broadcast)
+    monkeypatch.setattr(
+        "keras_nplm.training.checkpoint.has_several_workers", Mock(return_value=True)
+    )
+    resumed = build_checkpoint(**run)
+    sent.extend(broadcast.call_args.args[1])
+    monkeypatch.setattr("keras_nplm.training.checkpoint.is_chief", Mock(return_value=False))
+    worker = build_checkpoint(**run)
+    assert resumed.position == worker.position == (2, 0)
+    assert len(resumed.history) == len(worker.history) == 2
+    assert [epoch.get("validation_perplexity") for epoch in worker.history] == [
+        epoch.get("validation_perplexity") for epoch in resumed.history
+    ]

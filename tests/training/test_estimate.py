@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from keras_nplm import NPLM, LanguageModel, TextOptions, estimate, mix, open_corpus
 from keras_nplm.cli.main import main
+from keras_nplm.io.files import write_arrays
 from keras_nplm.models.ngrams import exchange_classes
 
 
@@ -272,6 +274,33 @@ def test_probability_0_is_reported(tmp_path, capsys):
     )
     assert main(["score", str(tmp_path / "m"), str(tmp_path / "text")]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith("-inf\t4\t")
+
+
+@pytest.mark.parametrize("kept_files", [1, 2, 3, None])
+def test_an_interrupted_search_for_classes_ends_in_the_same_classes(
+    tmp_path, monkeypatch, short_corpus, kept_files
+):
+    """Interrupted after a sweep, or as the classes are known."""
+    options = dict(order=3, num_classes=5)
+    path = Path("model", "word_classes.tsv")
+    # the search ends while words still move: one more sweep would find other classes
+    monkeypatch.setattr("keras_nplm.models.ngrams.word_classes.CONVERGED", 0.4)
+    estimate("class-based", short_corpus, tmp_path / "whole" / "model", **options)
+    written = []
+
+    def write_and_interrupt(target, arrays):
+        write_arrays(target, arrays)
+        written.append(target.name)
+        if len(written) == kept_files:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
+        context.setattr("keras_nplm.training.estimators.write_arrays", write_and_interrupt)
+        context.setattr("keras_nplm.models.ngrams.class_based", Mock(side_effect=KeyboardInterrupt))
+        estimate("class-based", short_corpus, tmp_path / "cut" / "model", **options)
+    estimate("class-based", short_corpus, tmp_path / "cut" / "model", **options)
+    assert (tmp_path / "cut" / path).read_bytes() == (tmp_path / "whole" / path).read_bytes()
+    assert written and not (tmp_path / "cut" / "model" / "word_classes.npz").exists()
 
 
 def test_word_classes_are_saved_and_reused(tmp_path, monkeypatch, short_corpus):

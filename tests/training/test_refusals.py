@@ -7,7 +7,9 @@ import re
 import pytest
 
 from keras_nplm import (
+    NPLM,
     InputError,
+    LanguageModel,
     LazyAdam,
     LazySGD,
     NetworkOptions,
@@ -15,6 +17,7 @@ from keras_nplm import (
     TextOptions,
     TextStatistics,
     TrainingOptions,
+    Vocabulary,
     choose_options,
 )
 from keras_nplm.training.distribution import open_strategy
@@ -111,6 +114,17 @@ def test_optimisers_refuse_what_lazy_updates_cannot_do(kind, options, message):
             id="batches with a part of a segment",
         ),
         pytest.param(
+            {"options": {"batch_size": "64"}},
+            "`batch_size` must be an integer",
+            id="a batch size as text",
+        ),
+        pytest.param(
+            {"options": {"segment": 0}}, "`segment` must be 1 to 1,024", id="segments of no word"
+        ),
+        pytest.param(
+            {"options": "brown"}, "`options` must be `Options` or options by name", id="a name"
+        ),
+        pytest.param(
             {"minutes": -1.0},
             "`minutes` must be 0 or more, or None. Received: -1.0.",
             id="minutes -1",
@@ -200,4 +214,13 @@ def test_mix_leaves_no_directory_after_invalid_options(
 ):
     with pytest.raises(InputError, match=message):
         mix([kneser_ney_directory], tmp_path / "model", **options)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_continuous_cache_without_hidden_units_is_refused(tmp_path):
+    vocabulary = Vocabulary(["a", "b", "c", "d", "e"])
+    network = NPLM(9, order=3, embedding_dim=2, hidden_units=0, direct_connections=True)
+    LanguageModel(network, vocabulary, "words").save(tmp_path / "mlp3")
+    with pytest.raises(InputError, match="`continuous_cache` must be left out with a network with"):
+        mix([tmp_path / "mlp3"], tmp_path / "model", continuous_cache=0.5, weights=[0.5, 0.5])
     assert not (tmp_path / "model").exists()

@@ -13,7 +13,7 @@ from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import Network, NextWordModel, resolve_boundary
+from keras_nplm.models.base import Network, NextWordModel, check_model, resolve_boundary
 from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
 from keras_nplm.models.dynamic.settings import DynamicSettings, add_static
 from keras_nplm.models.hybrid import Hybrid
@@ -108,6 +108,7 @@ def make_dynamic(
 
 def check_learns(model: NextWordModel) -> None:
     """Refuse a model of which nothing can follow a text."""
+    check_model(model)
     if not (isinstance(model, Mixture) or find_learners(model)):
         raise InputError(
             "`model` must be an NPLM or a mixture to learn as it reads. "
@@ -205,7 +206,17 @@ def _measure(networks: list[Any], train_ids: np.ndarray, boundary: str) -> MeanS
 def _measure_mixture_rates(
     model: Mixture, settings: DynamicSettings, mean_squares: MeanSquares | None, ngrams: np.ndarray
 ) -> dict[float, float]:
-    """Return the perplexity of a text by the rate of the weights; the models read it once."""
+    """Return the perplexity of a text by the rate of the weights; the models read it once, unless
+    one of them has weights that move, too.
+    """
+    if any(map(_holds_mixture, model.parts)):
+        contexts, targets = ngrams[:, :-1], ngrams[:, -1]
+        perplexities = {}
+        for rate in _MIXTURE_RATES:
+            changed = dataclasses.replace(settings, mixture_rate=rate)
+            log_prob = make_dynamic(model, changed, mean_squares).log_prob(contexts, targets)
+            perplexities[rate] = float(np.exp(-np.mean(log_prob)))
+        return perplexities
     mixture = _make_mixture(model, settings, iter(mean_squares or ()))
     bins = model.find_bins(ngrams[:, :-1])
     log_probs = mixture.part_log_probs(ngrams[:, :-1], ngrams[:, -1])
@@ -214,6 +225,10 @@ def _measure_mixture_rates(
         weights = FollowingWeights(model.weights, settings.chunk, rate)
         perplexities[rate] = float(np.exp(-np.mean(weights.combine(log_probs, bins))))
     return perplexities
+
+
+def _holds_mixture(model: NextWordModel) -> bool:
+    return isinstance(model, Mixture) or any(map(_holds_mixture, model.parts))
 
 
 def _extract_first(ids: np.ndarray, order: int, boundary: str, tokens: int) -> np.ndarray:

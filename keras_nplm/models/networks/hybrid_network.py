@@ -110,11 +110,12 @@ class HybridNetwork(ContextNetwork):
 
     def forget_network(self) -> None:
         """Set the weights so that P is Q in every context."""
-        changing = self.prob.U if self.prob.P is None else self.prob.P
-        for weight in (changing, self.prob.b, self.v):
-            weight.assign(ops.zeros_like(weight))
+        weights = [self.prob.U if self.prob.P is None else self.prob.P, self.prob.b, self.v]
         if self.direct is not None:
-            self.direct.W.assign(ops.zeros_like(self.direct.W))
+            weights.append(self.direct.W)
+        for weight in weights:
+            if weight is not None:  # no U without hidden units
+                weight.assign(ops.zeros_like(weight))
         self.g.assign(ops.ones_like(self.g))
 
     def describe_inputs(self) -> dict:

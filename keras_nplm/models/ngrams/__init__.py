@@ -24,4 +24,9 @@ from keras_nplm.models.ngrams.kneser_ney import kneser_ney
 from keras_nplm.models.ngrams.kneser_ney_on_disk import kneser_ney_on_disk
 from keras_nplm.models.ngrams.merging import merge_into_unk
 from keras_nplm.models.ngrams.pruning import prune
-from keras_nplm.models.ngrams.word_classes import exchange_classes, load_classes, save_classes
+from keras_nplm.models.ngrams.word_classes import (
+    MAX_SWEEPS,
+    exchange_classes,
+    load_classes,
+    save_classes,
+)

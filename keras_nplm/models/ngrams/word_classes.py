@@ -20,8 +20,8 @@ from keras_nplm.models.ngrams.counts import count_ngrams
 # seen
 NO_CLASS = 1
 FIRST_CLASS = EOS_ID + 1
-_MAX_SWEEPS = 12
-_CONVERGED = 0.005  # share of words moved in a sweep, at which the classes are stable
+MAX_SWEEPS = 12
+CONVERGED = 0.005  # share of words moved in a sweep, at which the classes are stable
 
 
 def exchange_classes(
@@ -31,7 +31,8 @@ def exchange_classes(
     boundary: str = "sentence",
     *,
     start: np.ndarray | None = None,
-    after_sweep: Callable[[np.ndarray, int], None] | None = None,
+    max_sweeps: int = MAX_SWEEPS,
+    after_sweep: Callable[[np.ndarray, int, int], None] | None = None,
 ) -> np.ndarray:
     """Cluster words into classes that maximise the likelihood of the text under a class bigram
     model.
@@ -42,6 +43,9 @@ def exchange_classes(
     Each sweep moves the words, by falling frequency, to the class with the highest ln L, until few
     words move. The classes, int [V], are those of `class_based`; special tokens have classes of
     their own.
+
+    A search can be interrupted: `after_sweep` gets the classes, the number of words that moved, and
+    the number of sweeps left, 0 at the end. `start` and `max_sweeps` continue from there.
 
     >>> cat, dog, eats, runs = 4, 5, 6, 7
     >>> sentences = [[cat, eats, 3], [dog, eats, 3], [cat, runs, 3], [dog, runs, 3]]
@@ -73,14 +77,15 @@ def exchange_classes(
             f"`start` must be {num_classes} classes or fewer. Received: {found}. "
             "Fix: remove the file of initial classes, or raise the number of classes."
         )
-    left, right = np.divmod(counts.keys[1], vocabulary_size)
-    exchange = _Exchange(start, left, right, counts.counts[1], num_classes + FIRST_CLASS)
-    for _ in range(_MAX_SWEEPS):
+    first, second = np.divmod(counts.keys[1], vocabulary_size)
+    exchange = _Exchange(start, first, second, counts.counts[1], num_classes + FIRST_CLASS)
+    left = max_sweeps
+    while left:
         moved = sum(map(exchange.move, by_frequency.tolist()))
+        is_stable = moved <= CONVERGED * len(by_frequency)
+        left = 0 if is_stable else left - 1
         if after_sweep:
-            after_sweep(exchange.classes, moved)
-        if moved <= _CONVERGED * len(by_frequency):
-            break
+            after_sweep(exchange.classes, moved, left)
     classes = exchange.classes
     # words that the text does not have get the class that most of the rarest words have
     is_word = counts.keys[0] != EOS_ID

@@ -13,6 +13,7 @@ from keras_nplm import (
     Shortlist,
     TanhHidden,
     Uniform,
+    evaluate,
     kneser_ney,
     ngram_dataset,
 )
@@ -106,6 +107,17 @@ def test_a_reset_reaches_the_network_of_a_short_list():
     assert not np.allclose(dynamic.log_prob(NGRAMS[:, :-1], NGRAMS[:, -1]), first)
     dynamic.reset()
     np.testing.assert_array_equal(dynamic.log_prob(NGRAMS[:, :-1], NGRAMS[:, -1]), first)
+
+
+def test_the_tuned_figure_of_a_mixture_of_mixtures_is_that_of_its_settings():
+    """The weights of the inner mixture move, too."""
+    inner = Mixture([kneser_ney(TEXT, V, 4), Uniform(V)], [0.5, 0.5])
+    model = Mixture([inner, kneser_ney(TEXT, V, 2)], [0.7, 0.3])
+    held_out = np.append(RNG.integers(3, V, 400), 3).astype(np.int32)
+    tuned = tune_dynamic(model, held_out)
+    assert tuned.settings.mixture_rate > 0
+    dynamic = evaluate(make_dynamic(model, tuned.settings), held_out)
+    assert tuned.dynamic == pytest.approx(dynamic["perplexity"], rel=1e-9)
 
 
 @pytest.mark.long

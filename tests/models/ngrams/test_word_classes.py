@@ -44,7 +44,7 @@ def test_no_move_of_one_word_raises_the_likelihood(texts, list_events, data, num
         return
     moved = []
 
-    def record_moved(classes, number):
+    def record_moved(classes, number, sweeps_left):
         moved.append(number)
 
     classes = exchange_classes(ids, V, num_classes, boundary, after_sweep=record_moved)

@@ -55,7 +55,7 @@ def a_device_is_replaced_by_a_file(original, *arguments, **options):
     return within(original, Path=Loose)(*arguments, **options)
 
 
-@changes("io.files:_TEMPORARY", "language_model/test_directory.py", "cli/test_output.py")
+@changes("io.files:_TEMPORARY", "training/test_run_lock.py", "cli/test_output.py")
 def hidden_files_of_the_user_are_removed_as_temporary_files(original):
     return re.compile(r"\..+")
 

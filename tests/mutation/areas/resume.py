@@ -240,6 +240,6 @@ def a_finished_run_keeps_the_checkpoint_of_a_killed_process(original, run):
     return within(original, remove_checkpoints=nothing)(run)
 
 
-@changes("language_model.directory:lock_run", "language_model/test_directory.py")
+@changes("training.prepare:lock_run", "training/test_run_lock.py")
 def temporary_files_of_a_killed_process_stay(original, directory):
     return within(original, remove_temporary_files=nothing)(directory)
