@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -160,7 +160,7 @@ def mix(
     unigram_cache: Decay = None,
     ngram_cache: Decay = None,
     continuous_cache: Flatness = None,
-    cache_length: Annotated[int, make_parameter(LENGTH)] = cast(int, LENGTH.default),
+    cache_length: Annotated[int | None, make_parameter(LENGTH)] = None,
     uniform: Switch = False,
 ) -> dict:
     """Mix models, with weights fitted on the validation split.
@@ -178,6 +178,9 @@ def mix(
     """
     from keras_nplm.training import mix as mixing
 
+    if (unigram_cache, ngram_cache, continuous_cache) == (None, None, None):
+        fix = "add --unigram-cache, --ngram-cache or --continuous-cache."
+        check_left_out({"cache_length": cache_length}, "without a cache", fix)
     result = mixing.mix(
         directories,
         output,
@@ -186,7 +189,7 @@ def mix(
         unigram_cache=_read_cache(unigram_cache),
         ngram_cache=_read_cache(ngram_cache),
         continuous_cache=_read_cache(continuous_cache),
-        cache_length=cache_length,
+        cache_length=LENGTH.default if cache_length is None else cache_length,
         uniform=uniform,
     )
     result["directory"] = output

@@ -25,6 +25,7 @@ from keras_nplm.cli.parameters import (
 from keras_nplm.cli.printing import format_figures, print_table, printed_by
 from keras_nplm.data.tokenizers.registry import list_word_tokenizers
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.paths import is_remote
 from keras_nplm.io.text import STANDARD_INPUT, escape_controls
 
 if TYPE_CHECKING:
@@ -409,10 +410,10 @@ def _split_directory(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...
     """Return the model directory, None if it is left out, and the contexts."""
     first, *others = words
     # a long text is no name of a file: `Path.exists` would fail
-    is_text = not os.path.exists(first) and len(first.split()) != 1
+    is_text = not (os.path.exists(first) or is_remote(first)) and len(first.split()) != 1
     if others and not is_text:
         return first, tuple(others)
-    if os.path.isdir(first):
+    if os.path.isdir(first) or is_remote(first):
         raise InputError(
             f"`CONTEXT` must follow the model directory {first}. Received: none. Fix: add it, as "
             'in "the cat".'

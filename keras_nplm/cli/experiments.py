@@ -15,6 +15,7 @@ from keras_nplm.cli.parameters import (
     DataDirectory,
     Output,
     Switch,
+    check_left_out,
     integer,
     make_parameter,
 )
@@ -64,8 +65,8 @@ def benchmark(
     ],
     rounds: Annotated[int, integer(least=1, example=_ROUNDS)] = _ROUNDS,
     seconds: Annotated[
-        tuple[int, ...], make_parameter(_SECONDS_FACTS, metavar="N[,N…]")
-    ] = _SECONDS,
+        tuple[int, ...] | None, make_parameter(_SECONDS_FACTS, metavar="N[,N…]")
+    ] = None,
     output: Reports = "paper",
     record: Record = False,
     corpus: CorpusFlags = NONE_GIVEN,
@@ -81,6 +82,11 @@ def benchmark(
 
     for name in benchmarks:
         _check_name(name, BENCHMARKS)
+    names = benchmarks or BENCHMARKS[:-1]
+    if "quality" not in names:
+        fix = "name the benchmark: `benchmark quality`."
+        check_left_out({"seconds": seconds}, "without quality", fix)
+    seconds = _SECONDS if seconds is None else seconds
     is_positive = bool(seconds) and seconds[0] > 0
     check_argument("seconds", is_positive, "1 or more", repr(seconds), "choose 300.")
     opened = open_given_corpus(corpus, texts)
@@ -88,7 +94,6 @@ def benchmark(
     fix = "drop --all, or name both --validation and --test."
     wanted = "of train, validation and test text"
     check_argument("corpus", has_all, wanted, ", ".join(opened.splits), fix)
-    names = benchmarks or BENCHMARKS[:-1]
     settings = Settings(opened, rounds, seconds, Path(output), texts.data_dir)
     if not has_gpu():  # one core; TensorFlow counts those that it may use
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

@@ -56,7 +56,7 @@ class ArpaOptions:
     order: Annotated[int | None, Option(least=2, below=1024, example=ORDER)] = None
     """n, up to the model's order"""
 
-    min_expected_count: Annotated[float | None, Option(least=0, example=MIN_EXPECTED_COUNT)] = None
+    min_expected_count: Annotated[float | None, Option(above=0, example=MIN_EXPECTED_COUNT)] = None
     """least expected count in the text for which an n-gram is listed"""
 
     prune: Annotated[float | None, Option(least=0, example=1e-7)] = None

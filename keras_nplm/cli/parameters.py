@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
 
-from keras_nplm.io.errors import InputError, shorten_value
+from keras_nplm.io.errors import InputError, check_argument, shorten_value
 from keras_nplm.io.fields import FieldFacts, describe_fields
 
 _METAVARS = {int: "N", float: "X", str: "NAME", tuple: "N,…"}
@@ -83,13 +83,19 @@ def number(
 
 
 def read_output(hint: object, tokens: Sequence[Token]) -> str:
-    """Read an output path. An empty one is a script without its variable."""
+    """Read an output path."""
+    return _read_path(tokens, "name a directory or a file to write.")
+
+
+def read_input(hint: object, tokens: Sequence[Token]) -> str:
+    """Read the path of a file to read."""
+    return _read_path(tokens, "name a file to read, or leave it out.")
+
+
+def _read_path(tokens: Sequence[Token], fix: str) -> str:
+    """Refuse an empty path: it is a script without its variable."""
     (token,) = tokens
-    if not token.value:
-        raise InputError(
-            f"`{token.keyword}` must be a path. Received: ''. Fix: name a directory or a file to "
-            "write."
-        )
+    check_argument(token.keyword or "FILE", bool(token.value), "a path", "''", fix)
     return token.value
 
 

@@ -19,6 +19,7 @@ from keras_nplm.cli.parameters import (
     Switch,
     check_left_out,
     integer,
+    read_input,
     read_output,
 )
 from keras_nplm.cli.printing import printed_by
@@ -77,31 +78,42 @@ class Features:
         return {name: _parse_weight(name, text) for name, text in pairs.items()} or None
 
 
+ReferenceFile = Annotated[str | None, Parameter(metavar="FILE", converter=read_input)]
+
+
 @Parameter(name="*")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tuning:
     """Whether and how weights are tuned."""
 
-    tune: Annotated[str | None, Parameter(metavar="FILE")] = None
+    tune: ReferenceFile = None
     """reference texts to tune the weights: line i for list i (Moses), or after the list's name"""
 
-    references: Annotated[str | None, Parameter(metavar="FILE")] = None
+    references: ReferenceFile = None
     """reference texts to report the errors, without tuning"""
 
-    restarts: Annotated[int, integer(least=0, example=RESTARTS)] = RESTARTS
+    restarts: Annotated[
+        int | None, integer(least=0, example=RESTARTS, show_default=str(RESTARTS))
+    ] = None
     """random restarts of the tuning of weights"""
 
-    seed: Annotated[int, integer(least=0)] = 0
+    seed: Annotated[int | None, integer(least=0, show_default="0")] = None
     """random seed of the restarts"""
+
+    def check(self) -> None:
+        """Refuse flags that have no effect together."""
+        if self.tune:
+            given = {"references": self.references}
+            check_left_out(given, "with `--tune`", "drop one of them.")
+        else:
+            given_of_tuning = {"restarts": self.restarts, "seed": self.seed}
+            check_left_out(given_of_tuning, "without `--tune`", "add --tune FILE.")
 
     def read_losses(self, format: str) -> "WordErrors | None":
         """Return the word errors by the reference texts; None if there are none."""
         from keras_nplm.io.remote import fetch
         from keras_nplm.rescoring.losses import WordErrors, read_references
 
-        if self.tune:
-            given = {"references": self.references}
-            check_left_out(given, "with `--tune`", "drop one of them.")
         path = self.tune or self.references
         return WordErrors(read_references(str(fetch(path)), format)) if path else None
 
@@ -155,6 +167,7 @@ def rescore(
     from keras_nplm.rescoring.nbest import NBestFile
 
     features.check_name()
+    tuning.check()
     is_in_place = output is not None and _is_same_file(output, nbest)
     fix = "choose a different name."
     check_argument("--output", not is_in_place, "a different file than NBEST", output, fix)
@@ -204,8 +217,8 @@ class _Job:
             tune_weights=self.tuning.tune is not None,
             write=self.is_written,
             name=self.features.name,
-            restarts=self.tuning.restarts,
-            seed=self.tuning.seed,
+            restarts=RESTARTS if self.tuning.restarts is None else self.tuning.restarts,
+            seed=self.tuning.seed or 0,
         )
         if self.tuning.tune is not None:
             _warn_of_few_lists(result["lists"], len(result["weights"]))

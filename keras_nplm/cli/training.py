@@ -201,7 +201,7 @@ def size(
     *,
     vocabulary_size: Annotated[int, make_parameter(_STATISTICS["vocabulary_size"])],
     tokens: Annotated[int | None, make_parameter(_STATISTICS["tokens"])] = None,
-    token: Annotated[Literal["word", "character"], make_parameter(_TOKEN)] = "word",
+    token: Annotated[Literal["word", "character"] | None, make_parameter(_TOKEN)] = None,
     config: ConfigName = None,
     network: NetworkFlags = NONE_GIVEN,
     epochs: Annotated[int | None, make_parameter(_EPOCHS)] = None,
@@ -214,6 +214,11 @@ def size(
     from keras_nplm.training.adaptive_default import choose_options
     from keras_nplm.training.sizes import compute_sizes
 
+    if tokens is None:
+        of_the_text = {"token": token, "epochs": epochs}
+        check_left_out(of_the_text, "without `--tokens`", "add the size of the text.")
+    if config is not None:
+        check_left_out({"token": token}, "with `--config`", "the configuration is chosen.")
     given = dict(network)
     if epochs is not None:
         given["epochs"] = epochs

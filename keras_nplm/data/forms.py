@@ -27,6 +27,11 @@ def companion_path(path: str | os.PathLike, file: str) -> Path:
     return Path(path).with_name(f"{stem}{file}" if stem != name else f"{name}.{file}")
 
 
+def list_companions(path: str | os.PathLike) -> list[str]:
+    """Return the names of the files that may belong to a vocabulary file."""
+    return [companion_path(path, file).name for file in (FORMS, SUBWORDS)]
+
+
 def remove_forms(path: Path) -> None:
     """Remove the `forms.tsv` of the vocabulary that stood there before; refuse a foreign file."""
     if _holds(path, lambda content: content.startswith(FORMS_MARK)):

@@ -8,7 +8,7 @@ from pathlib import Path
 from keras_nplm.experiments.rows import Row, make_rows, read_origins
 from keras_nplm.experiments.tables import Frame, Table, join_paragraphs
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.io.files import write_json
+from keras_nplm.io.files import replace_file, write_json
 from keras_nplm.io.lock import lock_directory
 
 STUDIES = ("configurations", "default", "dynamic", "modern", "tokenization")
@@ -87,5 +87,6 @@ def make_study(
         report = study.measure(directory)
         report["origins"] = read_origins(study.rows, directory)
         write_json(path.with_suffix(".json"), report)
-        path.with_suffix(".md").write_text(study.format(report) + "\n", encoding="utf-8")
+        with replace_file(path.with_suffix(".md")) as temporary:
+            temporary.write_text(study.format(report) + "\n", encoding="utf-8")
         return report

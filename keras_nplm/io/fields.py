@@ -39,6 +39,8 @@ class Option:
 
     least: float | None = None
     """the least value"""
+    above: float | None = None
+    """the first value that is too small"""
     below: float | None = None
     """the first value that is too large"""
     choices: tuple[str, ...] = ()
@@ -61,6 +63,7 @@ class FieldFacts:
     help: str = ""
     """a noun phrase, to which range and default are added"""
     least: float | None = None
+    above: float | None = None
     below: float | None = None
     choices: tuple[str, ...] = ()
     optional: bool = False
@@ -77,6 +80,8 @@ class FieldFacts:
             return f"one of {', '.join(self.choices)}"
         if self.type is tuple:
             return "rising integers"
+        if self.above is not None:
+            return f"above {self.above}"
         if self.least is None:
             return ""
         if self.below is None:
@@ -98,7 +103,8 @@ class FieldFacts:
         if isinstance(value, numbers.Real):
             number = typing.cast(float, value)
             is_enough = self.least is None or number >= self.least
-            return is_enough and (self.below is None or number < self.below)
+            is_above = self.above is None or number > self.above
+            return is_enough and is_above and (self.below is None or number < self.below)
         return True
 
     def check(self, value: object, argument: str | None = None) -> None:

@@ -10,10 +10,11 @@ import importlib
 import logging
 import os
 import re
+import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,23 @@ def fetch(path: str | os.PathLike) -> Path:
     return copy
 
 
+def fetch_beside(path: Path, names: Sequence[str]) -> None:
+    """Bring the files of these names beside a downloaded file up to date, where the store has
+    them; of a local path nothing is done.
+    """
+    for name in names:
+        copy = path.with_name(name)
+        url = display_url(copy)
+        if not is_remote(url):
+            continue
+        with _explain_errors(url, "read"):
+            is_there = open_filesystem(url).isfile(url)
+        if is_there:
+            fetch(url)
+        else:
+            copy.unlink(missing_ok=True)
+
+
 def fetch_files(pattern: str) -> list[Path]:
     """Return the local copies of the files that a remote name or glob matches, in name order."""
     url = _normalise(pattern)
@@ -126,7 +144,13 @@ def open_output_file(path: str | os.PathLike) -> Iterator[Path]:
     if not is_remote(path):
         yield Path(path)
         return
-    parent, _, name = _normalise(path).rpartition("/")
+    url = _normalise(path)
+    parent, _, name = url.rpartition("/")
+    if parent.endswith("/"):
+        raise InputError(
+            f"A remote file must have a bucket and a name. Received: {url}. "
+            f"Fix: {parent}/bucket/{name}."
+        )
     with _upload_at_end(parent) as local:
         yield local / name
 
@@ -135,19 +159,46 @@ def open_output_file(path: str | os.PathLike) -> Iterator[Path]:
 def _upload_at_end(url: str, resume: bool | None = None) -> Iterator[Path]:
     """Yield a temporary directory whose files are uploaded to a URL at the end; None: without the
     files there.
+
+    They stay where they are if the upload fails: they may be the work of hours.
     """
+    if resume is None:
+        _check_bucket(url)
     find_cache().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=find_cache()) as directory:
-        local = Path(directory, url.rpartition("/")[2])
-        local.mkdir()
+    directory = Path(tempfile.mkdtemp(dir=find_cache()))
+    local = directory / url.rpartition("/")[2]
+    local.mkdir()
+    try:
         _OUTPUTS[str(local)] = url, {} if resume is None else _download_run(url, local, resume)
+        yield local
+    except BaseException as error:
         try:
-            yield local
-        except (InputError, RunError) as error:
+            _upload_and_remove(local)
+        except (InputError, RunError) as failure:  # the first error is raised
+            print(f"Warning: {failure}", file=sys.stderr)
+        if isinstance(error, InputError | RunError):
             raise type(error)(str(error).replace(str(local), url)) from error
-        finally:
-            upload(local)
-            del _OUTPUTS[str(local)]
+        raise
+    _upload_and_remove(local)
+
+
+def _check_bucket(url: str) -> None:
+    """Refuse a bucket that does not exist, or cannot be reached, before the work of a command."""
+    bucket = "/".join(url.split("/")[:3])
+    with _explain_errors(url, "write"):
+        if not open_filesystem(url).exists(bucket):
+            raise FileNotFoundError(bucket)
+
+
+def _upload_and_remove(local: Path) -> None:
+    """Upload a remote output, and remove its local files."""
+    try:
+        upload(local)
+    except (InputError, RunError) as error:
+        raise type(error)(f"{error} The files are kept in {local}.") from error
+    finally:
+        _OUTPUTS.pop(str(local), None)
+    shutil.rmtree(local.parent, ignore_errors=True)
 
 
 def upload(path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_nplm.data.arguments import fold_seed
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.rescoring.features import (
     FEATURE_NAME,
     name_features,
@@ -79,13 +79,13 @@ def tune_pairs(
             for feature in own_features:
                 initial.setdefault(feature, 0.0)
         weighted.register(nbest)
-        zeros = np.zeros(len(nbest))
-        columns = [nbest.features.get(feature, zeros) for feature in initial]
-        matrices.append(np.stack(columns, axis=1))
+        if not len(nbest):  # no hypothesis has a loss
+            continue
+        matrices.append(_stack_features(nbest, initial))
         losses.append(np.asarray(loss, np.float64))
     weighted.check()
     if not losses:
-        raise InputError("`lists` must be 1 N-best list or more. Received: 0.")
+        raise InputError("`lists` must be 1 N-best list or more, with hypotheses. Received: 0.")
     starts = np.cumsum([0, *map(len, losses[:-1])])
     candidates = Candidates(np.concatenate(matrices), starts, np.concatenate(losses))
     all_weights = np.array([*initial.values()])
@@ -96,6 +96,25 @@ def tune_pairs(
         candidates, [decoder_weights, all_weights], restarts=restarts, seed=seed
     )
     return dict(zip(initial, tuned.tolist(), strict=True))
+
+
+def _stack_features(nbest: NBestList, names: Iterable[str]) -> np.ndarray:
+    """Return the features of these names, float64 [H, K]; those that the list lacks are 0."""
+    columns = np.zeros((len(nbest), len([*names])))
+    for place, name in enumerate(names):
+        if name not in nbest.features:
+            continue
+        values = np.asarray(nbest.features[name], np.float64)
+        is_whole = values.shape == (len(nbest),) and np.isfinite(values).all()
+        check_argument(
+            name,
+            bool(is_whole),
+            f"a finite number for each of the {len(nbest)} hypotheses of list {nbest.name}",
+            values.tolist(),
+            "score the list again.",
+        )
+        columns[:, place] = values
+    return columns
 
 
 @dataclasses.dataclass(frozen=True)

@@ -64,9 +64,7 @@ class WeightedFeatures:
             for feature, weight in weights.items():
                 totals += weight * nbest.features.get(feature, 0.0)
         if not np.isfinite(totals).all():
-            raise InputError(
-                f"The weighted sums of list {nbest.name} are not finite. Fix: give smaller weights."
-            )
+            raise _refuse_sums(nbest, weights)
         nbest.totals = totals
         nbest.new_features = tuple(
             name for name in nbest.new_features if name == self._name or weights.get(name)
@@ -96,3 +94,17 @@ class WeightedFeatures:
     def _find_missing(self) -> list[str]:
         """Return the weights whose feature no list had."""
         return [name for name in self._weights or () if name not in self._known]
+
+
+def _refuse_sums(nbest: NBestList, weights: Mapping[str, float]) -> InputError:
+    """Return the error of weighted sums that are not finite, with its cause."""
+    for feature in weights:
+        if not np.isfinite(nbest.features.get(feature, 0.0)).all():
+            return InputError(
+                f"The feature {feature} of list {nbest.name} must be finite. Received: "
+                f"{np.asarray(nbest.features[feature]).tolist()}. Fix: score the list again, or "
+                "give no weight to this feature."
+            )
+    return InputError(
+        f"The weighted sums of list {nbest.name} are not finite. Fix: give smaller weights."
+    )

@@ -25,7 +25,7 @@ from keras_nplm.io.files import check_regular_file, replace_file, write_json
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.base import Network, NextWordModel, find_network
+from keras_nplm.models.base import Network, NextWordModel, find_network, find_networks
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.serving.device_graphs import NGRAM_SCOPE, build_device_graph
 from keras_nplm.serving.file_facts import (
@@ -256,6 +256,12 @@ def export_onnx(
     if quantise:
         # before the conversion, which takes seconds
         import_extra("onnxruntime.quantization", "8-bit ONNX")
+    if quantise and not find_networks(written):
+        print(
+            "The model has no network, whose matrices 8 bits are for: it is written as it is.",
+            file=sys.stderr,
+        )
+        quantise = False
     facts = _describe_file(language_model, written, module, target, "onnx", quantise, metrics or {})
     converted, _ = tf2onnx.convert.from_function(module.function, module.inputs, opset=18)
     add_to_onnx(converted, facts)

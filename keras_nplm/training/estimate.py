@@ -11,10 +11,11 @@ from typing import Any
 
 from keras_nplm.data.corpus import HELD_OUT, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.forms import list_companions
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.files import NUMBER, write_json
-from keras_nplm.io.remote import fetch, open_output
+from keras_nplm.io.remote import fetch, fetch_beside, open_output
 from keras_nplm.language_model.codec import check_order
 from keras_nplm.language_model.directory import (
     lock_new_directory,
@@ -22,7 +23,7 @@ from keras_nplm.language_model.directory import (
     remove_config_if_refused,
 )
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.spelling import SpellingModel, load_spelling
+from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.estimators import EstimationRun, get_estimator
 from keras_nplm.training.ngram_options import Method, NgramOptions
@@ -75,7 +76,7 @@ def estimate(
         method=method,
         order=order,
         num_classes=num_classes,
-        word_classes=os.fspath(word_classes) if word_classes else None,
+        word_classes=None if word_classes is None else os.fspath(word_classes),
         paper_bins=paper_bins,
     )
     estimator = get_estimator(options)
@@ -129,13 +130,15 @@ def import_arpa(
     from keras_nplm.language_model.arpa_models import read_arpa_model
 
     path = fetch(path)
-    vocabulary = fetch(vocabulary) if vocabulary else None
+    if vocabulary is not None:
+        vocabulary = fetch(vocabulary)
+        fetch_beside(vocabulary, [*list_companions(vocabulary), SPELLING_FILE])
     with open_output(directory) as local, lock_new_directory(local):
-        given_words = Vocabulary.load(vocabulary) if vocabulary else None
+        given_words = Vocabulary.load(vocabulary) if vocabulary is not None else None
         imported = read_arpa_model(
             path,
             vocabulary=given_words,
-            spelling=load_spelling(vocabulary.parent) if vocabulary else None,
+            spelling=load_spelling(vocabulary.parent) if vocabulary is not None else None,
             tokenizer=tokenizer,
             normalise=normalise,
             boundary=boundary,

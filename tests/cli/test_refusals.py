@@ -52,6 +52,20 @@ ROWS = [
         "export {model} {tmp}/m.onnx --prune 1e-7",
         "`--prune` cannot be combined with the format onnx",
     ),
+    (
+        "export {model} {tmp}/m.arpa --min-expected-count 0",
+        "`--min-expected-count` must be above 0",
+    ),
+    ("rescore {model} {text} --restarts 3", "`--restarts` must be left out without `--tune`"),
+    ("rescore {model} {text} --seed 0", "`--seed` must be left out without `--tune`"),
+    ("mix {model} --uniform --cache-length 9 --output {tmp}/m", "must be left out without a cache"),
+    ("size --vocabulary-size 99 --epochs 7", "`--epochs` must be left out without `--tokens`"),
+    (
+        "size --vocabulary-size 99 --tokens 9000 --token character --config small",
+        "`--token` cannot be combined with `--config`",
+    ),
+    ("benchmark training --seconds 300", "`--seconds` must be left out without quality"),
+    ("complete s3://bucket/model", "`CONTEXT` must follow the model directory s3://bucket/model"),
     ("benchmark fly", "`NAME` must be one of training, scoring"),
     ("benchmark quality --seconds 300,200", "`--seconds` must be"),
     (
@@ -83,6 +97,12 @@ ROWS = [
     ),
     (f"{SUBWORDS} --pieces-file absent.model", "absent.model"),
 ]
+
+
+@pytest.mark.parametrize("flag", ["--tune", "--references"])
+def test_a_path_that_a_script_did_not_set_is_refused(ngram_directory, text, capsys, flag):
+    assert main(["rescore", str(ngram_directory), str(text), flag, ""]) == 2
+    assert f"`{flag}` must be a path. Received: ''. Fix: name a file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments, message", ROWS)

@@ -13,7 +13,15 @@ from fsspec.implementations.memory import MemoryFileSystem
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import write_arrays, write_json
 from keras_nplm.io.paths import check_output_path
-from keras_nplm.io.remote import display_url, fetch, open_filesystem, open_output, upload
+from keras_nplm.io.remote import (
+    display_url,
+    fetch,
+    fetch_beside,
+    open_filesystem,
+    open_output,
+    open_output_file,
+    upload,
+)
 
 
 @pytest.fixture(params=["s3", "gs"])
@@ -26,6 +34,7 @@ def url(request, monkeypatch, tmp_path):
     monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "cache"))
     fsspec.register_implementation("gs", MemoryFileSystem, clobber=True)
     MemoryFileSystem.store.clear()
+    MemoryFileSystem().makedirs("gs://bucket", exist_ok=True)
     yield "gs://bucket"
     fsspec.register_implementation("gs", "gcsfs.GCSFileSystem", clobber=True)
 
@@ -64,6 +73,70 @@ def test_a_renamed_checkpoint_is_copied_by_the_store(tmp_path, monkeypatch):
             if number:
                 assert store.cat_file("gs://bucket/run/previous.npz") == contents[-2]
     assert uploaded == ["last.npz"] * 3
+
+
+@pytest.fixture
+def memory_store(tmp_path, monkeypatch) -> MemoryFileSystem:
+    """A store in memory, which needs no extra, with the bucket gs://bucket."""
+    monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "cache"))
+    store = MemoryFileSystem()
+    store.store.clear()
+    store.makedirs("gs://bucket", exist_ok=True)
+    monkeypatch.setattr("keras_nplm.io.remote.open_filesystem", Mock(return_value=store))
+    return store
+
+
+@pytest.mark.parametrize("error", [None, RunError("The disk is full.")])
+def test_files_stay_where_they_are_if_the_upload_fails(memory_store, monkeypatch, capsys, error):
+    monkeypatch.setattr(
+        memory_store, "put_file", Mock(side_effect=ConnectionError("reset by peer"))
+    )
+    with pytest.raises(RunError) as caught, open_output_file("gs://bucket/out.txt") as local:
+        local.write_text("the work of hours")
+        if error is not None:
+            raise error
+    message = str(caught.value)
+    if error is not None:  # the first error is raised, the second one is told
+        assert message == "The disk is full."
+        message = capsys.readouterr().err
+    assert "Cannot write gs://bucket (reset by peer)" in message
+    kept = Path(message.strip().rpartition(" The files are kept in ")[2].rstrip("."))
+    assert (kept / "out.txt").read_text() == "the work of hours"
+
+
+def test_local_files_are_removed_after_their_upload(memory_store):
+    with open_output_file("gs://bucket/out.txt") as local:
+        local.write_text("the cat")
+    assert memory_store.cat_file("gs://bucket/out.txt") == b"the cat"
+    assert not local.parent.exists() and not local.parent.parent.exists()
+
+
+@pytest.mark.parametrize(
+    "path, message",
+    [
+        ("gs://absent/out.txt", "Cannot write gs://absent: no such bucket"),
+        (
+            "gs://out.txt",
+            r"must have a bucket and a name. Received: gs://out.txt. Fix: gs://bucket/",
+        ),
+    ],
+)
+def test_an_output_without_a_bucket_is_refused_before_the_work(memory_store, path, message):
+    with pytest.raises(InputError, match=message), open_output_file(path):
+        raise AssertionError
+
+
+def test_files_beside_a_downloaded_file_are_brought_up_to_date(memory_store):
+    for name in ("vocabulary.txt", "spelling.tsv", "forms.tsv"):
+        memory_store.pipe_file(f"gs://bucket/model/{name}", name.encode())
+    local = fetch("gs://bucket/model/vocabulary.txt")
+    names = ["spelling.tsv", "forms.tsv", "sentencepiece.model"]
+    fetch_beside(local, names)
+    found = {path.name for path in local.parent.iterdir()}
+    assert found == {"vocabulary.txt", "spelling.tsv", "forms.tsv"}
+    memory_store.rm_file("gs://bucket/model/forms.tsv")
+    fetch_beside(local, names)
+    assert {path.name for path in local.parent.iterdir()} == {"vocabulary.txt", "spelling.tsv"}
 
 
 def test_a_file_is_downloaded_once_and_after_a_change(url, monkeypatch):

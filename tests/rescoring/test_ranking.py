@@ -74,9 +74,33 @@ def test_a_list_without_a_reference_is_refused():
         WordErrors({"0": "a"})(LISTS)
 
 
-def test_tuning_without_lists_is_refused():
+@pytest.mark.parametrize("lists", [[], [NBestList("0", [])]])
+def test_tuning_without_hypotheses_is_refused(lists):
     with pytest.raises(InputError, match="1 N-best list or more"):
-        tune([], WordErrors({}))
+        tune(lists, WordErrors({"0": "a"}))
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_tuning_skips_empty_lists(place):
+    """A decoder may find nothing."""
+    losses = WordErrors({"0": "b", "1": "a"})
+    nothing = {name: np.zeros(0) for name in FEATURES}
+    lists = list(LISTS_WITH_SCORES)
+    lists.insert(place, NBestList("1", [], nothing))
+    assert tune(lists, losses) == tune(LISTS_WITH_SCORES, losses)
+
+
+@pytest.mark.parametrize("bad", [[0.0, np.nan, 1.0], [0.0, -np.inf, 1.0], [0.0, 1.0]])
+def test_features_that_are_not_finite_or_too_few_are_refused(bad):
+    lists = [NBestList("7", [*"abc"], {**FEATURES, "nplm": np.array(bad)})]
+    with pytest.raises(InputError, match="`nplm` must be a finite number for each of the 3 .* 7"):
+        tune(lists, WordErrors({"7": "b"}))
+
+
+def test_the_feature_that_is_not_finite_is_named():
+    lists = [NBestList("7", [*"abc"], {**FEATURES, "nplm": np.array([0.0, np.nan, 1.0])})]
+    with pytest.raises(InputError, match="The feature nplm of list 7 must be finite"):
+        list(rank_lists(lists))
 
 
 @pytest.mark.parametrize(

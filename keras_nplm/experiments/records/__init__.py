@@ -215,7 +215,9 @@ def _find_row(result: Result) -> dict[str, Any]:
     if "paper" in recorded:
         row["paper"] = recorded["paper"][1]
     if "cpu_seconds" in recorded:
-        row["minutes"] = _format_minutes(recorded["cpu_seconds"])
+        # of a network without validation, as those of peers
+        seconds = recorded.get("training_cpu_seconds", recorded["cpu_seconds"])
+        row["minutes"] = _format_minutes(seconds)
         if reading := recorded.get(f"{result.part}_cpu_seconds"):
             row["minutes"] += f" + {_format_minutes(reading)}"
     return row

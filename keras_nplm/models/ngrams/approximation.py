@@ -61,7 +61,10 @@ def approximate(
             f"`order` must be 2 to {model.order}, the order of the model. Received: {order}."
         )
     if not min_expected_count > 0:
-        raise InputError(f"`min_expected_count` must be above 0. Received: {min_expected_count}.")
+        raise InputError(
+            f"`min_expected_count` must be above 0. Received: {min_expected_count}. "
+            f"Fix: give a value such as {MIN_EXPECTED_COUNT}."
+        )
     boundary = resolve_boundary([model], boundary) or "sentence"
     text = count_ngrams(ids, model.vocabulary_size, order, boundary)
     unigram, tables = _expect_counts(model, text, ids, boundary, min_expected_count)
