@@ -51,7 +51,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even import files of which all tests are long, where long tests are left out."""
+    """Do not even import files of which all tests are long, where long tests are left out, and
+    files without long tests, where they run alone.
+    """
+    if collection_path.suffix != ".py":
+        return None
+    if config.option.markexpr == "long":
+        return "mark.long" not in collection_path.read_text(encoding="utf-8") or None
     if config.option.markexpr != "not long" or not collection_path.name.startswith("test_"):
         return None
     return bool(_ALL_LONG.search(collection_path.read_text(encoding="utf-8"))) or None

@@ -36,7 +36,7 @@ class NetworkGraph(GraphModel):
         self.outputs = self.store_outputs()
         contexts = tf.TensorSpec([None, self.order - 1], tf.int32)
         targets = tf.TensorSpec([None], tf.int32)
-        inference = tf.function(self._infer, [contexts, targets])
+        inference = tf.function(self._infer, [contexts, targets], autograph=False)
         self.weights = list(inference.get_concrete_function().graph.variables)
 
     @property
@@ -196,7 +196,7 @@ class HybridGraph(GraphModel):
         self.background = build_graph(model.background)
         contexts = tf.TensorSpec([None, network.order - 1], tf.int32)
         log_q = tf.TensorSpec([None, self.vocabulary_size], tf.float32)
-        inference = tf.function(self._guide, [contexts, log_q])
+        inference = tf.function(self._guide, [contexts, log_q], autograph=False)
         self.weights = list(inference.get_concrete_function().graph.variables)
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:

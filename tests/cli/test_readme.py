@@ -15,6 +15,7 @@ import pytest
 from keras_nplm.cli.app import COMMANDS, parse
 from keras_nplm.cli.main import main
 from keras_nplm.experiments import records
+from tests.short_text import SHORT_TEXT
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,9 +29,11 @@ def _blocks(language):
 def test_the_blocks_of_your_own_text_run(tmp_path):
     """Shorter trainings: the beginning of the text that the first command writes, and one epoch."""
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
-    program = "import sys; from keras_nplm.cli.main import main; sys.exit(main())"
+    program = "import gc, sys; gc.set_threshold(50_000, 10, 10); "
+    program += "from keras_nplm.cli.main import main; sys.exit(main())"
+    one_epoch = '[ "$1" = train ] && set -- "$@" --epochs 1'
     scripts = {
-        "keras-nplm": f"""exec {sys.executable} -c '{program}' "$@"\n""",
+        "keras-nplm": f"""{one_epoch}\nexec {sys.executable} -c '{program}' "$@"\n""",
         "python": f"""{sys.executable} "$@" | sed -n 1,150p\n""",
     }
     for name, script in scripts.items():
@@ -44,7 +47,7 @@ def test_the_blocks_of_your_own_text_run(tmp_path):
     assert re.search(r"The value of the …\n( +0\.\d+ \S+\n){3}", commands.stdout)
     code = _blocks("python")[0]
     assert "epochs=4" in code
-    short = code.replace("epochs=4", "epochs=1")
+    short = SHORT_TEXT + code.replace("epochs=4", "epochs=1")
     program = subprocess.run([sys.executable, "-c", short], **options)
     assert program.returncode == 0, program.stderr
     assert (tmp_path / "runs" / "python" / "model.keras").is_file()

@@ -4,6 +4,7 @@ reported.
 
 import contextlib
 import dataclasses
+import functools
 import json
 import shlex
 import shutil
@@ -229,6 +230,8 @@ def test_the_study_dynamic_has_the_figures_of_the_models(tmp_path, text, monkeyp
     monkeypatch.setattr(LanguageModel, "tune_dynamic", tune)
     for directory in (first, others[0]):
         save_dynamics(directory, tuned)
+    # each of the equal directories is read once
+    monkeypatch.setattr(LanguageModel, "load", functools.cache(LanguageModel.load))
     report = json.loads(json.dumps(dynamic.STUDY.measure(tmp_path)))
     tune.assert_called_once_with()
     by_title = {row["title"]: row for row in report["mixtures"]}

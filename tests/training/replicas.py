@@ -3,6 +3,7 @@ as JSON.
 """
 
 import functools
+import gc
 import json
 import sys
 
@@ -121,6 +122,7 @@ def compare() -> dict:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(50_000, 10, 10)  # as in tests/conftest.py
     cpu = tf.config.LogicalDeviceConfiguration()
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0], [cpu, cpu]

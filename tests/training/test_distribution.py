@@ -29,7 +29,9 @@ OPTIONS = (
 OPTIONS += " --epochs 2 --batch-size 256"
 # without report.html and logs of TensorBoard, most of a short run
 TRAIN = """
+import gc
 import sys
+gc.set_threshold(50_000, 10, 10)  # as in tests/conftest.py
 from keras_nplm.cli.imports import leave_out_optional_libraries
 from keras_nplm.cli.main import main
 with leave_out_optional_libraries():  # as a command does
@@ -149,10 +151,11 @@ def _train_together(text: Path, directory: Path) -> Path:
 def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(
     text, tmp_path, tmp_path_factory, load_weights, assert_same_weights
 ):
-    uninterrupted = _train_together(text, tmp_path_factory.mktemp("uninterrupted"))
     with _start_both(text, tmp_path) as (first, second):
         _wait_for_checkpoint(tmp_path, first)
         second.send_signal(signal.SIGKILL)
+        # the first worker notices the loss after 10 to 20 seconds
+        uninterrupted = _train_together(text, tmp_path_factory.mktemp("uninterrupted"))
         assert first.wait(timeout=_PATIENCE) == 1, _log(tmp_path, 0)
     last = _log(tmp_path, 0).splitlines()[-1]
     assert (
@@ -167,28 +170,39 @@ def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(
         np.testing.assert_allclose(one, two, atol=2e-6)
 
 
-@pytest.mark.long
-def test_signals_end_a_worker_that_waits_or_trains(text, tmp_path):
-    with _start_both(text, tmp_path) as (first, second):
+def _interrupt_a_worker_that_waits(text: Path, directory: Path) -> None:
+    with _start_both(text, directory) as (first, second):
         second.kill()
         while (
-            "Worker 0 waits for worker 1 (localhost:" not in _log(tmp_path, 0)
+            "Worker 0 waits for worker 1 (localhost:" not in _log(directory, 0)
             and first.poll() is None
         ):
             time.sleep(0.1)
         first.send_signal(signal.SIGTERM)
-        assert first.wait(timeout=_PATIENCE) == 130, _log(tmp_path, 0)
-    with _start_both(text, tmp_path) as (first, second):
-        _wait_for_checkpoint(tmp_path, first)
+        assert first.wait(timeout=_PATIENCE) == 130, _log(directory, 0)
+
+
+@pytest.mark.long
+def test_signals_end_a_worker_that_waits_or_trains(text, tmp_path):
+    waits = tmp_path / "waits"
+    trains = tmp_path / "trains"
+    waits.mkdir()
+    trains.mkdir()
+    with _start_both(text, trains) as (first, second):
+        _wait_for_checkpoint(trains, first)
         second.send_signal(signal.SIGSTOP)  # the chief waits for it in a collective operation
         time.sleep(1)
         first.send_signal(signal.SIGTERM)
-        assert first.wait(timeout=10) == 130, _log(tmp_path, 0)
+        assert first.wait(timeout=10) == 130, _log(trains, 0)
         second.send_signal(signal.SIGCONT)
-        assert second.wait(timeout=_PATIENCE) == 1, _log(tmp_path, 1)
-    assert "Traceback" not in _log(tmp_path, 0) + _log(tmp_path, 1)
-    assert _log(tmp_path, 0).count("keras-nplm train: interrupted. Finished work is saved.") == 2
-    assert "A worker was lost (" in _log(tmp_path, 1).splitlines()[-1]
+        # it notices the loss after 10 to 20 seconds
+        _interrupt_a_worker_that_waits(text, waits)
+        assert second.wait(timeout=_PATIENCE) == 1, _log(trains, 1)
+    for directory in (waits, trains):
+        chief = _log(directory, 0)
+        assert "Traceback" not in chief + _log(directory, 1)
+        assert chief.count("keras-nplm train: interrupted. Finished work is saved.") == 1
+    assert "A worker was lost (" in _log(trains, 1).splitlines()[-1]
 
 
 def test_strategies_without_their_devices_are_refused(monkeypatch):

@@ -133,9 +133,10 @@ def test_tuning_finds_steps_for_a_changed_text_and_none_for_the_same():
         verbose=0,
         shuffle=False,
     )
-    same = tune_dynamic(network, train[:3000], "stream")
+    tokens = 46 * 64  # whole chunks
+    same = tune_dynamic(network, train[:tokens], "stream")
     assert 0.985 * same.static < same.dynamic <= same.static
-    other = rng.choice(np.arange(4, V), 3000, p=[0.05, 0.05, 0.2, 0.3, 0.4]).astype(np.int32)
+    other = rng.choice(np.arange(4, V), tokens, p=[0.05, 0.05, 0.2, 0.3, 0.4]).astype(np.int32)
     changed = tune_dynamic(network, other, "stream", train)
     assert changed.settings.rate > 0 and changed.dynamic < 0.7 * changed.static
     mixture = tune_dynamic(
