@@ -28,6 +28,7 @@ from keras_nplm.cli.parameters import (
     flatten,
     make_parameter,
     number,
+    read_input,
 )
 from keras_nplm.cli.printing import print_splits, printed_by
 from keras_nplm.io.fields import FieldFacts
@@ -45,7 +46,7 @@ else:
 
 _GROUP = "model of a different toolkit"
 _FLAGS_OF_TOKENS = ("token", "tokenizer", "normalise", "boundary")  # also of an ARPA file
-ArpaFile = Annotated[str | None, Parameter(metavar="FILE", group=_GROUP)]
+ArpaFile = Annotated[str | None, Parameter(metavar="FILE", group=_GROUP, converter=read_input)]
 
 
 def _print_ngram(result: dict) -> None:

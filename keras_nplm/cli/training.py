@@ -216,9 +216,9 @@ def size(
 
     if tokens is None:
         of_the_text = {"token": token, "epochs": epochs}
-        check_left_out(of_the_text, "without `--tokens`", "add the size of the text.")
+        check_left_out(of_the_text, "without `--tokens`", "add --tokens N.")
     if config is not None:
-        check_left_out({"token": token}, "with `--config`", "the configuration is chosen.")
+        check_left_out({"token": token}, "with `--config`", "drop one of them.")
     given = dict(network)
     if epochs is not None:
         given["epochs"] = epochs

@@ -4,7 +4,7 @@ words.
 
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from keras_nplm.io.errors import InputError
@@ -32,32 +32,25 @@ def list_companions(path: str | os.PathLike) -> list[str]:
     return [companion_path(path, file).name for file in (FORMS, SUBWORDS)]
 
 
-def remove_forms(path: Path) -> None:
-    """Remove the `forms.tsv` of the vocabulary that stood there before; refuse a foreign file."""
-    if _holds(path, lambda content: content.startswith(FORMS_MARK)):
-        path.unlink()
-
-
-def remove_subwords(path: Path) -> None:
-    """Remove the `sentencepiece.model` of the vocabulary that stood there before; refuse a foreign
-    file.
+def check_companions(path: str | os.PathLike) -> None:
+    """Refuse foreign files of the names that belong to a vocabulary file: they must be neither
+    replaced nor read as a part of the vocabulary.
     """
-    if _holds(path, lambda content: content[-6:-4] == SUBWORDS_MARK):
-        path.unlink()
+    for file in (FORMS, SUBWORDS):
+        companion = companion_path(path, file)
+        if os.path.lexists(companion) and not _is_ours(companion, file):
+            raise InputError(
+                f"{companion} must be absent or a file of keras_nplm: it would be a part of the "
+                "vocabulary. Received: a file of other software. Fix: move it, or choose a "
+                "different directory."
+            )
 
 
-def _holds(path: Path, is_ours: Callable[[bytes], bool]) -> bool:
-    """Return whether a path holds a file of ours, which may be replaced. A foreign one must be
-    neither replaced nor read as a part of the vocabulary.
-    """
-    if not os.path.lexists(path):
+def _is_ours(companion: Path, file: str) -> bool:
+    if not companion.is_file():
         return False
-    if not (path.is_file() and is_ours(path.read_bytes())):
-        raise InputError(
-            f"{path} would be a part of the vocabulary, and other software wrote it. Fix: move it, "
-            "or choose a different directory."
-        )
-    return True
+    content = companion.read_bytes()
+    return content.startswith(FORMS_MARK) if file == FORMS else content[-6:-4] == SUBWORDS_MARK
 
 
 def write_forms(path: Path, forms: Mapping[str, str], words: Sequence[str]) -> None:

@@ -14,10 +14,9 @@ from keras_nplm.data.arguments import check_items, check_lines, check_sentences
 from keras_nplm.data.forms import (
     FORMS,
     SUBWORDS,
+    check_companions,
     companion_path,
     read_forms,
-    remove_forms,
-    remove_subwords,
     write_forms,
 )
 from keras_nplm.data.ids import BOS, EOS, EOS_ID, PAD, SPECIALS, UNK, UNK_ID, check_ids, convert_ids
@@ -254,7 +253,7 @@ class Vocabulary:
         Old words keep their ids, and the forms stay the same.
         """
         return Vocabulary(
-            [*self.words[len(SPECIALS) :], *check_lines(words, "words")], self.forms, self.subwords
+            [*self.words[len(SPECIALS) :], *check_items(words, "words")], self.forms, self.subwords
         )
 
     def save(self, path: str | os.PathLike) -> None:
@@ -264,13 +263,16 @@ class Vocabulary:
         Raises:
             InputError: other software wrote a file of these names there.
         """
+        check_companions(path)
         forms_path = companion_path(path, FORMS)
         subwords_path = companion_path(path, SUBWORDS)
-        remove_forms(forms_path)
-        remove_subwords(subwords_path)
-        if self.forms is not None:
+        if self.forms is None:
+            forms_path.unlink(missing_ok=True)
+        else:
             write_forms(forms_path, self.forms, self.words)
-        if self.subwords is not None:
+        if self.subwords is None:
+            subwords_path.unlink(missing_ok=True)
+        else:
             self.subwords.save(subwords_path)
         with replace_file(path) as temporary:
             temporary.write_bytes("".join(f"{word}\n" for word in self.words).encode("utf-8"))

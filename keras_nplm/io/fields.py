@@ -40,7 +40,7 @@ class Option:
     least: float | None = None
     """the least value"""
     above: float | None = None
-    """the first value that is too small"""
+    """a number below all values"""
     below: float | None = None
     """the first value that is too large"""
     choices: tuple[str, ...] = ()

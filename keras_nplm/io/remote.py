@@ -102,11 +102,12 @@ def fetch_beside(path: Path, names: Sequence[str]) -> None:
         if not is_remote(url):
             continue
         with _explain_errors(url, "read"):
-            is_there = open_filesystem(url).isfile(url)
-        if is_there:
-            fetch(url)
-        else:
-            copy.unlink(missing_ok=True)
+            try:
+                open_filesystem(url).info(url)  # `isfile` would hide a failure
+            except FileNotFoundError:
+                copy.unlink(missing_ok=True)
+                continue
+        fetch(url)
 
 
 def fetch_files(pattern: str) -> list[Path]:
@@ -185,9 +186,9 @@ def _upload_at_end(url: str, resume: bool | None = None) -> Iterator[Path]:
 def _check_bucket(url: str) -> None:
     """Refuse a bucket that does not exist, or cannot be reached, before the work of a command."""
     bucket = "/".join(url.split("/")[:3])
-    with _explain_errors(url, "write"):
-        if not open_filesystem(url).exists(bucket):
-            raise FileNotFoundError(bucket)
+    # who may write need not be allowed to list
+    with _explain_errors(url, "write"), contextlib.suppress(PermissionError):
+        open_filesystem(url).ls(bucket, detail=False)  # `exists` would hide the reason
 
 
 def _upload_and_remove(local: Path) -> None:

@@ -153,8 +153,8 @@ class CtcLanguageModel:
         are UTF-8.
 
         Raises:
-            InputError: the directory already holds a model, or models of this class cannot be
-                saved.
+            InputError: the directory already holds a model or other files, or models of this class
+                cannot be saved.
         """
         self.language_model.save(Path(filepath) / _MODEL)
         write_json(

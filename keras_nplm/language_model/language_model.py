@@ -19,7 +19,7 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
-from keras_nplm.io.paths import check_path
+from keras_nplm.io.paths import check_path, find_lock
 from keras_nplm.io.remote import fetch, open_output
 from keras_nplm.language_model import completion, word_vectors
 from keras_nplm.language_model.adaptation import adapt_to_text
@@ -283,23 +283,31 @@ class LanguageModel(Pickled):
         """
         check_path(directory, "directory")
         check_savable(self.model)
-        with open_output(directory) as directory, lock_directory(directory):
-            check_output_directory(directory, _WRITTEN_BEFORE, "directory")
-            self.replace_model(self.model)  # refuses parts that do not match
-            spelling = self.spelling
-            dynamics = self.dynamics
-            save_model(directory, self.model)
-            self.vocabulary.save(directory / "vocabulary.txt")
-            if spelling is not None:
-                spelling.save(directory / SPELLING_FILE)
-            if dynamics is not None:
-                save_dynamics(directory, dynamics)
-            config = {
-                "kind": get_kind(self.model),
-                "tokenizer": self.tokenizer_name,
-                "boundary": self.boundary,
-            }
-            write_json(directory / "config.json", config)
+        with open_output(directory) as directory:
+            # a command holds the lock, and has written what is allowed
+            is_of_command = find_lock(os.path.abspath(directory)) is not None
+            allowed = _WRITTEN_BEFORE if is_of_command else ()
+            with lock_directory(directory):
+                check_output_directory(directory, allowed, "directory")
+                self._write_files(directory)
+
+    def _write_files(self, directory: Path) -> None:
+        """Write all files, `config.json` last: a directory without it is incomplete."""
+        self.replace_model(self.model)  # refuses parts that do not match
+        spelling = self.spelling
+        dynamics = self.dynamics
+        save_model(directory, self.model)
+        self.vocabulary.save(directory / "vocabulary.txt")
+        if spelling is not None:
+            spelling.save(directory / SPELLING_FILE)
+        if dynamics is not None:
+            save_dynamics(directory, dynamics)
+        config = {
+            "kind": get_kind(self.model),
+            "tokenizer": self.tokenizer_name,
+            "boundary": self.boundary,
+        }
+        write_json(directory / "config.json", config)
 
     @functools.cached_property
     def corpus(self) -> EncodedCorpus | None:

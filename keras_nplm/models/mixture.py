@@ -259,13 +259,15 @@ def _list_models(
     model: NextWordModel | Sequence[NextWordModel], argument: str
 ) -> list[NextWordModel]:
     """Return a model as a list of one, or its candidates."""
-    if not isinstance(model, Sequence):
+    if isinstance(model, NextWordModel) or not isinstance(model, Iterable):
         check_model(model, argument)
         return [model]
-    check_argument(argument, len(model) > 0, "a model, or a list of one or more", "an empty list")
-    for place, candidate in enumerate(model):
+    candidates = list(model)
+    wanted = "a model, or a list of one or more"
+    check_argument(argument, len(candidates) > 0, wanted, "an empty list", "add a candidate.")
+    for place, candidate in enumerate(candidates):
         check_model(candidate, f"{argument}[{place}]")
-    return list(model)
+    return candidates
 
 
 def _choose_candidates(
@@ -279,11 +281,12 @@ def _choose_candidates(
     columns: dict[int, np.ndarray] = {}
     read = [[_read_column(model, ids, boundary) for model in listed] for listed in candidates]
 
-    def is_part_of_later_choices(place: int) -> tuple[bool, bool]:
-        # lists of one model first; then those that give every token a probability, as caches do not
+    def order_of_choice(place: int) -> tuple[bool, bool]:
+        # False comes first: lists of one model, which are part of every comparison; then those that
+        # give every token a probability, as caches do not
         return len(candidates[place]) > 1, bool(np.isneginf(read[place][0]).any())
 
-    for place in sorted(range(len(candidates)), key=is_part_of_later_choices):
+    for place in sorted(range(len(candidates)), key=order_of_choice):
         known = list(columns.values())
         best = -np.inf
         for model, column in zip(candidates[place], read[place], strict=True):

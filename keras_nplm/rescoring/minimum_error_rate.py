@@ -4,12 +4,12 @@ hypotheses.
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from keras_nplm.data.arguments import fold_seed
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError, check_argument, shorten_value
 from keras_nplm.rescoring.features import (
     FEATURE_NAME,
     name_features,
@@ -73,19 +73,22 @@ def tune_pairs(
     matrices = []
     losses = []
     for nbest, loss in pairs:
+        if not len(nbest):  # no hypothesis has a loss
+            continue
         if not initial:
-            # the features of the first list count
+            # the features of the first list with hypotheses count
             initial = default_weights(nbest.features, name)
             for feature in own_features:
                 initial.setdefault(feature, 0.0)
         weighted.register(nbest)
-        if not len(nbest):  # no hypothesis has a loss
-            continue
         matrices.append(_stack_features(nbest, initial))
         losses.append(np.asarray(loss, np.float64))
     weighted.check()
     if not losses:
-        raise InputError("`lists` must be 1 N-best list or more, with hypotheses. Received: 0.")
+        raise InputError(
+            "`lists` must be 1 N-best list or more, with hypotheses. Received: 0. "
+            "Fix: give the lists of a development set."
+        )
     starts = np.cumsum([0, *map(len, losses[:-1])])
     candidates = Candidates(np.concatenate(matrices), starts, np.concatenate(losses))
     all_weights = np.array([*initial.values()])
@@ -98,9 +101,9 @@ def tune_pairs(
     return dict(zip(initial, tuned.tolist(), strict=True))
 
 
-def _stack_features(nbest: NBestList, names: Iterable[str]) -> np.ndarray:
+def _stack_features(nbest: NBestList, names: Collection[str]) -> np.ndarray:
     """Return the features of these names, float64 [H, K]; those that the list lacks are 0."""
-    columns = np.zeros((len(nbest), len([*names])))
+    columns = np.zeros((len(nbest), len(names)))
     for place, name in enumerate(names):
         if name not in nbest.features:
             continue
@@ -110,7 +113,7 @@ def _stack_features(nbest: NBestList, names: Iterable[str]) -> np.ndarray:
             name,
             bool(is_whole),
             f"a finite number for each of the {len(nbest)} hypotheses of list {nbest.name}",
-            values.tolist(),
+            shorten_value(values.tolist()),
             "score the list again.",
         )
         columns[:, place] = values

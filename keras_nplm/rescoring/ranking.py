@@ -99,11 +99,13 @@ class WeightedFeatures:
 def _refuse_sums(nbest: NBestList, weights: Mapping[str, float]) -> InputError:
     """Return the error of weighted sums that are not finite, with its cause."""
     for feature in weights:
-        if not np.isfinite(nbest.features.get(feature, 0.0)).all():
+        values = np.atleast_1d(nbest.features.get(feature, 0.0))
+        if not np.isfinite(values).all():
+            place = int(np.argmin(np.isfinite(values)))
             return InputError(
                 f"The feature {feature} of list {nbest.name} must be finite. Received: "
-                f"{np.asarray(nbest.features[feature]).tolist()}. Fix: score the list again, or "
-                "give no weight to this feature."
+                f"{values[place]}, of hypothesis {place + 1}. Fix: score the list again, or give "
+                "no weight to this feature."
             )
     return InputError(
         f"The weighted sums of list {nbest.name} are not finite. Fix: give smaller weights."

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from keras_nplm.data.forms import FORMS, SUBWORDS, companion_path
+from keras_nplm.data.forms import FORMS, SUBWORDS, check_companions, companion_path
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.io.errors import (
     InputError,
@@ -253,15 +253,15 @@ def export_onnx(
     target = Path(target)
     written, module = _build_module(language_model, target, signature, network_alone)
     tf2onnx = import_extra("tf2onnx", "The ONNX export")
-    if quantise:
-        # before the conversion, which takes seconds
-        import_extra("onnxruntime.quantization", "8-bit ONNX")
     if quantise and not find_networks(written):
         print(
             "The model has no network, whose matrices 8 bits are for: it is written as it is.",
             file=sys.stderr,
         )
         quantise = False
+    if quantise:
+        # before the conversion, which takes seconds
+        import_extra("onnxruntime.quantization", "8-bit ONNX")
     facts = _describe_file(language_model, written, module, target, "onnx", quantise, metrics or {})
     converted, _ = tf2onnx.convert.from_function(module.function, module.inputs, opset=18)
     add_to_onnx(converted, facts)
@@ -300,7 +300,9 @@ def _build_module(
         repr(signature),
     )
     check_output_file(target)
-    check_regular_file(target)  # before the conversion, which takes seconds
+    # before the conversion, which takes seconds
+    check_regular_file(target)
+    check_companions(_name_vocabulary_file(target))
     written, graph = choose_model(language_model.model, network_alone)
     _check_size(graph)
     return written, DEVICE_FUNCTIONS[signature](graph, language_model.codec)

@@ -14,6 +14,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.forms import list_companions
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import NUMBER, write_json
 from keras_nplm.io.remote import fetch, fetch_beside, open_output
 from keras_nplm.language_model.codec import check_order
@@ -49,8 +50,8 @@ def estimate(
 
     Kneser-Ney is estimated in bounded memory, whatever the size of the text. The counts of the
     other methods must fit into memory. The model directory has the files of `train`, with
-    `ngrams.npz` in place of `model.keras`. A class-based model adds `word_classes.tsv`, written
-    after each sweep of the exchange algorithm: an interrupted run resumes from it.
+    `ngrams.npz` in place of `model.keras`. A class-based model adds `word_classes.tsv`. An
+    interrupted search for classes resumes after its last sweep.
 
     Args:
         method: one of `keras_nplm.training.estimators.ESTIMATORS`, such as `"kneser-ney"`.
@@ -131,7 +132,10 @@ def import_arpa(
 
     path = fetch(path)
     if vocabulary is not None:
+        given = os.fspath(vocabulary)
         vocabulary = fetch(vocabulary)
+        fix = "name the vocabulary.txt of a model."
+        check_argument("vocabulary", vocabulary.is_file(), "an existing file", repr(given), fix)
         fetch_beside(vocabulary, [*list_companions(vocabulary), SPELLING_FILE])
     with open_output(directory) as local, lock_new_directory(local):
         given_words = Vocabulary.load(vocabulary) if vocabulary is not None else None

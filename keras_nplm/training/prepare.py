@@ -15,6 +15,7 @@ from keras_nplm.data.corpora.text_files import find_text_splits
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_corpus
+from keras_nplm.data.forms import check_companions
 from keras_nplm.data.prepared_corpus import PREPARED_FILE, PreparedCorpus
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.unusual_text import describe_unusual_text
@@ -154,6 +155,7 @@ def check_prepared_directory(directory: Path, record: str = PREPARED_FILE) -> No
     check_output_path(directory)
     if not (directory / record).exists():
         check_output_directory(directory, _PREPARED)
+        check_companions(directory / "vocabulary.txt")
 
 
 def check_run_directory(directory: Path) -> None:

@@ -35,6 +35,7 @@ ROWS = [
     ("generate {model} --temperature nan", "`--temperature` must be a finite"),
     ("ngram --output {tmp}/m --num-classes 0", "`--num-classes` must be 1 or more"),
     ("ngram --output {tmp}/m --vocabulary x", "`--vocabulary` must be left out without `--arpa`"),
+    ("ngram --output {tmp}/m --arpa x --vocabulary .", "`vocabulary` must be an existing file"),
     ("ngram --output {tmp}/m --arpa x --order 3", "`--order` cannot be combined with `--arpa`"),
     ("ngram --output {tmp}/m --arpa x --method class-based", "`--method` cannot be combined"),
     ("ngram --output {tmp}/m --arpa x --min-count 9", "`--min-count` cannot be combined"),
@@ -99,9 +100,16 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("flag", ["--tune", "--references"])
-def test_a_path_that_a_script_did_not_set_is_refused(ngram_directory, text, capsys, flag):
-    assert main(["rescore", str(ngram_directory), str(text), flag, ""]) == 2
+@pytest.mark.parametrize(
+    "command, flag",
+    [
+        ("rescore x y", "--tune"),
+        ("rescore x y", "--references"),
+        ("ngram --arpa x --output y", "--vocabulary"),
+    ],
+)
+def test_a_path_that_a_script_did_not_set_is_refused(capsys, command, flag):
+    assert main([*command.split(), flag, ""]) == 2
     assert f"`{flag}` must be a path. Received: ''. Fix: name a file" in capsys.readouterr().err
 
 

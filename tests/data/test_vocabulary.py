@@ -48,10 +48,19 @@ def test_files_of_other_software_stay(tmp_path, name):
     vocabulary = Vocabulary(["cat", "mat"], {"cats": "cat"})
     for saved in (vocabulary, Vocabulary(["cat"])):
         (tmp_path / name).write_text("theirs\n")
-        with pytest.raises(InputError, match=f"{name} would be a part of the vocabulary"):
+        with pytest.raises(InputError, match=f"{name} must be absent or a file of keras_nplm"):
             saved.save(tmp_path / "vocabulary.txt")
         assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "theirs\n"
+
+
+def test_a_refused_vocabulary_leaves_our_files(tmp_path):
+    Vocabulary(["cat", "mat"], {"cats": "cat"}).save(tmp_path / "vocabulary.txt")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    (tmp_path / "sentencepiece.model").write_text("theirs\n")
+    with pytest.raises(InputError, match="sentencepiece.model must be absent or a file of keras"):
+        Vocabulary(["cat"]).save(tmp_path / "vocabulary.txt")
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
 
 
 def test_words_with_a_line_end_are_refused():
@@ -59,6 +68,8 @@ def test_words_with_a_line_end_are_refused():
     sentences = [["the", "cat\n"], ["the", "dog\n"]]
     with pytest.raises(InputError, match=r"Word 'cat\\n' .* must not be empty or contain white"):
         Vocabulary.build(sentences)
+    with pytest.raises(InputError, match="must not be empty or contain white space"):
+        Vocabulary(["the"]).with_words(["cat\n"])
     np.testing.assert_array_equal(Vocabulary(["the", "cat"]).encode(("the", "cat\n")), [4, 1])
 
 

@@ -126,6 +126,29 @@ def test_an_output_without_a_bucket_is_refused_before_the_work(memory_store, pat
         raise AssertionError
 
 
+def test_the_reason_of_a_failure_is_told(memory_store, monkeypatch):
+    """Not that the bucket or the file is absent."""
+    memory_store.pipe_file("gs://bucket/model/vocabulary.txt", b"the")
+    memory_store.pipe_file("gs://bucket/model/forms.tsv", b"forms")
+    local = fetch("gs://bucket/model/vocabulary.txt")
+    fetch_beside(local, ["forms.tsv"])
+    failure = Mock(side_effect=ConnectionError("reset by peer"))
+    monkeypatch.setattr(memory_store, "ls", failure)
+    monkeypatch.setattr(memory_store, "info", failure)
+    with pytest.raises(RunError, match="reset by peer"), open_output_file("gs://bucket/out.txt"):
+        raise AssertionError
+    with pytest.raises(RunError, match="reset by peer"):
+        fetch_beside(local, ["forms.tsv"])
+    assert local.with_name("forms.tsv").read_bytes() == b"forms"
+
+
+def test_who_may_not_list_may_write(memory_store, monkeypatch):
+    monkeypatch.setattr(memory_store, "ls", Mock(side_effect=PermissionError("list")))
+    with open_output_file("gs://bucket/out.txt") as local:
+        local.write_text("the cat")
+    assert memory_store.cat_file("gs://bucket/out.txt") == b"the cat"
+
+
 def test_files_beside_a_downloaded_file_are_brought_up_to_date(memory_store):
     for name in ("vocabulary.txt", "spelling.tsv", "forms.tsv"):
         memory_store.pipe_file(f"gs://bucket/model/{name}", name.encode())

@@ -187,3 +187,12 @@ def test_no_word_is_added_to_tokens_that_spell_every_text(kind):
     model = LanguageModel(network, vocabulary, kind, "sentence")
     with pytest.raises(InputError, match=f"cannot be added to .* Received: tokenizer '{kind}'"):
         add_words(model, TEXT)
+
+
+@pytest.mark.parametrize("name", ["ngrams.npz", "notes.txt", "metrics.json"])
+def test_a_directory_with_other_files_is_refused(build_ngram_model, tmp_path, name):
+    (tmp_path / name).write_text("theirs")
+    with pytest.raises(InputError, match="choose a new `directory`, such as .*. Or delete"):
+        build_ngram_model("stream").save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "theirs"

@@ -54,7 +54,7 @@ def test_candidates_may_stand_in_any_order():
     ngrams = _count_based()[:3:2]
     caches = [UnigramCache(V, "stream", decay, 10) for decay in (5.0, 50.0)]
     one = fit_mixture([ngrams, caches], held_out)
-    other = fit_mixture([caches, ngrams], held_out)
+    other = fit_mixture([iter(caches), ngrams], held_out)
     assert one.models == other.models[::-1]
 
 

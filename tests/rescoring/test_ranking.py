@@ -84,9 +84,8 @@ def test_tuning_without_hypotheses_is_refused(lists):
 def test_tuning_skips_empty_lists(place):
     """A decoder may find nothing."""
     losses = WordErrors({"0": "b", "1": "a"})
-    nothing = {name: np.zeros(0) for name in FEATURES}
     lists = list(LISTS_WITH_SCORES)
-    lists.insert(place, NBestList("1", [], nothing))
+    lists.insert(place, NBestList("1", []))
     assert tune(lists, losses) == tune(LISTS_WITH_SCORES, losses)
 
 
@@ -99,7 +98,10 @@ def test_features_that_are_not_finite_or_too_few_are_refused(bad):
 
 def test_the_feature_that_is_not_finite_is_named():
     lists = [NBestList("7", [*"abc"], {**FEATURES, "nplm": np.array([0.0, np.nan, 1.0])})]
-    with pytest.raises(InputError, match="The feature nplm of list 7 must be finite"):
+    with pytest.raises(
+        InputError,
+        match="The feature nplm of list 7 must be finite. Received: nan, of hypothesis 2",
+    ):
         list(rank_lists(lists))
 
 

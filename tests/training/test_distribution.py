@@ -180,6 +180,7 @@ def _interrupt_a_worker_that_waits(text: Path, directory: Path) -> None:
             time.sleep(0.1)
         first.send_signal(signal.SIGTERM)
         assert first.wait(timeout=_PATIENCE) == 130, _log(directory, 0)
+    assert not (directory / "worker0").exists()  # nothing is in the way of the next try
 
 
 @pytest.mark.long
