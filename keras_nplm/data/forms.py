@@ -27,9 +27,9 @@ def companion_path(path: str | os.PathLike, file: str) -> Path:
     return Path(path).with_name(f"{stem}{file}" if stem != name else f"{name}.{file}")
 
 
-def list_companions(path: str | os.PathLike) -> list[str]:
-    """Return the names of the files that may belong to a vocabulary file."""
-    return [companion_path(path, file).name for file in (FORMS, SUBWORDS)]
+def list_companions(path: str | os.PathLike) -> list[Path]:
+    """Return the paths of the files that may belong to a vocabulary file."""
+    return [companion_path(path, file) for file in (FORMS, SUBWORDS)]
 
 
 def check_companions(path: str | os.PathLike) -> None:

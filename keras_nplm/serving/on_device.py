@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from keras_nplm.data.forms import FORMS, SUBWORDS, check_companions, companion_path
+from keras_nplm.data.forms import check_companions, list_companions
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.io.errors import (
     InputError,
@@ -372,5 +372,5 @@ def _write_files(
         temporary.write_bytes(converted)
         language_model.vocabulary.save(vocabulary)
         write_json(description, facts)
-    companions = [companion_path(vocabulary, kind) for kind in (FORMS, SUBWORDS)]
-    return [target, description, vocabulary, *filter(Path.exists, companions)]
+    companions = filter(Path.exists, list_companions(vocabulary))
+    return [target, description, vocabulary, *companions]

@@ -136,7 +136,8 @@ def import_arpa(
         vocabulary = fetch(vocabulary)
         fix = "name the vocabulary.txt of a model."
         check_argument("vocabulary", vocabulary.is_file(), "an existing file", repr(given), fix)
-        fetch_beside(vocabulary, [*list_companions(vocabulary), SPELLING_FILE])
+        names = [companion.name for companion in list_companions(vocabulary)]
+        fetch_beside(vocabulary, [*names, SPELLING_FILE])
     with open_output(directory) as local, lock_new_directory(local):
         given_words = Vocabulary.load(vocabulary) if vocabulary is not None else None
         imported = read_arpa_model(
