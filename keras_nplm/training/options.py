@@ -36,6 +36,7 @@ MOST_NGRAM_ORDER = 8  # of an n-gram model inside a network or mixed with it
 ContextName = Literal["concatenated", "averaged", "spelled"]
 Network = Literal["context", "pointer", "hybrid"]
 Objective = Literal["likelihood", "sampled", "nce"]
+OptimizerName = Literal["sgd", "adagrad", "adam"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -361,7 +362,7 @@ class TrainingOptions:
         InputError: an option has another type, is out of its range, or contradicts a second option.
     """
 
-    optimizer: Annotated[Literal["sgd", "adagrad", "adam"], Option(advanced=True)] = "sgd"
+    optimizer: Annotated[OptimizerName, Option(advanced=True)] = "sgd"
     """optimiser"""
 
     learning_rate: Annotated[float, Option(least=0)] = 1.4
@@ -441,6 +442,9 @@ class TextStatistics:
 
     unit: Unit = "words"
     """whose rules choose the options: those of words, of characters or of subwords"""
+
+    largest_share: Annotated[float, Option(least=0, example=0.06)] = 0.0
+    """share of the commonest token among the predicted ones; 0: not known"""
 
     def __post_init__(self) -> None:
         check_values(self)

@@ -3,8 +3,10 @@
 import dataclasses
 from pathlib import Path
 
+from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.ids import BOS_ID, EOS_ID
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.training.options import Options, TextStatistics
@@ -31,8 +33,12 @@ class Run:
 
 def count_text(encoded: EncodedCorpus, boundary: str) -> TextStatistics:
     """Return the size of an encoded text."""
+    counts = encoded.frequencies()
+    counts[BOS_ID] = 0
+    counts[EOS_ID] *= predicts_end(boundary)
     return TextStatistics(
         tokens=encoded.count_tokens_per_epoch(boundary),
         vocabulary_size=encoded.vocabulary_size,
         unit=get_tokenizer(encoded.tokenizer).unit,
+        largest_share=counts.max() / max(1, counts.sum()),
     )

@@ -19,7 +19,9 @@ from keras_nplm import (
     LanguageModel,
     Options,
     TextStatistics,
+    Vocabulary,
     choose_options,
+    encode_corpus,
     evaluate,
     open_corpus,
     train,
@@ -29,6 +31,7 @@ from keras_nplm.io.files import read_json
 from keras_nplm.training import pace
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
 from keras_nplm.training.checkpoint import Checkpoint
+from keras_nplm.training.run import count_text
 from keras_nplm.training.sizes import compute_sizes
 
 
@@ -113,6 +116,28 @@ def test_options_of_spelled_words_choose_their_context(unit, given):
 )
 def test_given_options_choose_a_context_without_spelled_words(given, context):
     assert _choose(10**6, 60, "characters", **given).network.context == context
+
+
+def test_the_rate_follows_the_optimizer_and_the_commonest_token():
+    def choose_rate(share: float = 0.06, **given) -> float:
+        statistics = TextStatistics(tokens=300_000, vocabulary_size=9000, largest_share=share)
+        return choose_options(given, statistics).training.learning_rate
+
+    assert choose_rate() == choose_rate(0.2) == choose_rate(0.0) == 1.2
+    assert choose_rate(0.43) == 0.58  # 1.2 diverged in tables with 43% dashes
+    assert choose_rate(optimizer="adam") == choose_rate(0.43, optimizer="adam") == 0.002
+    assert choose_rate(optimizer="adagrad") == 0.1
+    assert choose_rate(0.43, learning_rate=1.0) == 1.0
+
+
+def test_the_share_of_the_commonest_token_is_counted_among_the_predicted_ones(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("a b b\nb a\nc\nc\n" * 20)
+    corpus = open_corpus(train=[text], validation=[text], tokenizer="whitespace")
+    vocabulary = Vocabulary(["a", "b", "c"])
+    encoded = encode_corpus(corpus, vocabulary, tmp_path / "encoded")
+    shares = [count_text(encoded, boundary).largest_share for boundary in ("sentence", "stream")]
+    assert shares == [4 / 11, 3 / 7]  # of `</s>`, and of b
 
 
 def test_characters_without_an_ngram_model_are_learned_by_heart():
@@ -229,6 +254,7 @@ def test_minutes_choose_options_that_can_be_repeated(
     tmp_path, short_text, capsys, monkeypatch, assert_same_weights
 ):
     monkeypatch.setattr(pace, "MEASURED_SECONDS", 0.05)
+    monkeypatch.setattr(pace, "_MOST_EFFORT", 1.5)  # no pointer, which trains more slowly
     command = ["train", "--train", str(short_text), "--output", str(tmp_path / "model")]
     with monkeypatch.context() as context:
         context.setattr(pace, "measure_seconds", Mock(return_value=(20.0, 10.0)))
