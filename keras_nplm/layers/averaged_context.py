@@ -44,8 +44,8 @@ class AveragedContext(ContextEmbedding):
 
     def __init__(self, *args: Any, averages_after: Sequence[int], **kwargs: Any):
         super().__init__(*args, **kwargs)
+        check_averages(averages_after)
         self.averages_after = tuple(averages_after)
-        check_averages(self.averages_after)
         fix = "use ContextEmbedding for a context without averages."
         check_argument("averages_after", bool(self.averages_after), "one number or more", "()", fix)
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.io.errors import check_choice, check_integer
+from keras_nplm.io.errors import check_choice, check_integer, check_least, check_share
 from keras_nplm.layers.arrays import NORM_EPSILON, BlockArrays, NormArrays, transform_deep
 from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.ops import ConfiguredLayer, Dropout, Tensor, l2_regularizer
@@ -125,6 +125,8 @@ class ResidualBlock(ConfiguredLayer):
     ):
         super().__init__(**kwargs)
         check_choice("activation", activation, ACTIVATIONS)
+        check_share("dropout", dropout)
+        check_least("weight_decay", weight_decay, 0.0)
         self.activation = activation
         self.layer_norm = layer_norm
         self.dropout = dropout

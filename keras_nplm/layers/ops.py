@@ -178,7 +178,7 @@ class Dropout(keras.layers.Dropout):
         if keras.backend.backend() != "tensorflow" or not (training and self.rate):
             return super().call(inputs, training)
         size = tf.size(inputs)
-        dropped = round(self.rate * 65536)
+        dropped = min(round(self.rate * 65536), 65535)  # a rate below 1 keeps some
         seed = tf.cast(self.seed_generator.next(), tf.int32)
         bits = tf.random.stateless_uniform([size // 2 + 1], seed, None, None, tf.int32)
         bits = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]

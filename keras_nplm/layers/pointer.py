@@ -11,6 +11,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
+from keras_nplm.io.errors import check_least
 from keras_nplm.io.shapes import count_matched
 from keras_nplm.layers.arrays import weigh_copies
 from keras_nplm.layers.heads.base import Head
@@ -183,12 +184,8 @@ class Pointer(ConfiguredLayer):
 
     def __init__(self, weight_decay: float = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
+        check_least("weight_decay", weight_decay, 0.0)
         self.weight_decay = weight_decay
-
-    @property
-    def weight_dtype(self) -> str:
-        """The dtype of the weights of words: float64 if the weights are, else float32."""
-        return "float64" if self.variable_dtype == "float64" else "float32"
 
     def build(
         self, features_shape: tuple, vectors_shape: tuple, context_ids_shape: tuple | None = None
@@ -209,7 +206,7 @@ class Pointer(ConfiguredLayer):
 
     def find_copies(self, features: Tensor, context: Context, head: Head) -> Copies:
         """Return the copies of the contexts' words that are outputs of a head."""
-        if context.num_targets == 1:
+        if context.ids.shape[1] == self.u.shape[0]:  # a segment has `<s>` before its words
             weights = ops.expand_dims(self(features, context.vectors, context.ids), 2)
         else:
             weights = self.weigh_segments(features, context.vectors, context.ids, context.starts)
@@ -241,23 +238,25 @@ class Pointer(ConfiguredLayer):
         ]
         products = [ops.matmul(vectors, ops.transpose(query, (0, 2, 1))) for query in queries]
         # [S, w, T]
-        of_words, of_previous = (ops.cast(product, self.weight_dtype) for product in products)
+        of_words, of_previous = (ops.cast(product, self.accumulator_dtype) for product in products)
         place = np.arange(width, dtype=np.int32)[:, None]
         first = 1 + np.arange(targets, dtype=np.int32)
         # nothing is before the first of the n-1 words, and `<s>` before the first word of a
         # sentence
         previous = ops.pad(of_previous[:, :-1], [[0, 0], [1, 0], [0, 0]]) * (place > first).astype(
-            self.weight_dtype
+            self.accumulator_dtype
         )
         is_word = _is_copied(ids)[:, :, None]
         if starts is not None:
             starts = ops.expand_dims(starts, 1)
-            outside = of_previous[:, :1] * ops.cast(starts > first, self.weight_dtype)
+            outside = of_previous[:, :1] * ops.cast(starts > first, self.accumulator_dtype)
             previous = ops.where(place == starts, outside, previous)
             is_word = ops.logical_and(is_word, place >= starts)
         z = of_words + previous + self._match(ids)
         # u by distance: each row is the row before, moved by one place
-        u = ops.pad(ops.cast(self.u, self.weight_dtype), [[1, targets]], constant_values=_NEVER)
+        u = ops.pad(
+            ops.cast(self.u, self.accumulator_dtype), [[1, targets]], constant_values=_NEVER
+        )
         u = ops.reshape(ops.tile(u, targets)[: targets * width], (targets, width))
         out_of_reach = ops.where(is_word, ops.zeros((), u.dtype), _NEVER)
         return ops.sigmoid(z + (ops.transpose(u) + out_of_reach))
@@ -270,7 +269,9 @@ class Pointer(ConfiguredLayer):
         equal = ops.equal(ids[:, :, None], ids[:, None, 1 - targets - longest :])
         # words of the context before i
         seen = np.arange(ids.shape[1])[:, None] - np.arange(1 - longest, targets)
-        equal = ops.cast(equal, self.weight_dtype) * (seen >= longest).astype(self.weight_dtype)
+        equal = ops.cast(equal, self.accumulator_dtype) * (seen >= longest).astype(
+            self.accumulator_dtype
+        )
         equal = ops.pad(equal, [[0, 0], [longest, 0], [0, 0]])
         parts = [
             equal[:, longest - k : -k, longest - k : longest - k + targets]

@@ -40,6 +40,8 @@ class SegmentEmbedding(ConfiguredLayer):
     its words.
     """
 
+    reads_segments = True  # False: single contexts only
+
     def read_segments(
         self, ids: Tensor, boundary: str, training: bool = False, sum_gradient: bool = True
     ) -> Context:

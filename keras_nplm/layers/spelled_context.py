@@ -53,6 +53,7 @@ class SpelledContext(ContextEmbedding):
     """
 
     options = ("near_characters", "spelled_words", "spelling_bits", "separator")
+    reads_segments = False
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class SpelledContext(ContextEmbedding):
         check_integer("near_characters", near_characters, 1)
         check_integer("spelled_words", spelled_words, 0)
         check_integer("spelling_bits", spelling_bits, 1, most=30)
-        check_integer("separator", separator, 0)
+        check_integer("separator", separator, 0, most=self.vocabulary_size - 1)
         self.near_characters = near_characters
         self.spelled_words = spelled_words
         self.spelling_bits = spelling_bits

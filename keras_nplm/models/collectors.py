@@ -119,7 +119,8 @@ class Perplexity(Collector):
         self._unk_tokens += int(is_unk.sum())
 
     def compute_figures(self) -> dict[str, float | int | None]:
-        self._check_finite()
+        unk_alone = self._unk == -math.inf
+        check_finite(self._name, self._total, of_unk=unk_alone)
         total = self._total
         known = self._tokens - self._unk_tokens
         return {
@@ -130,22 +131,6 @@ class Perplexity(Collector):
             "log_prob": float(total),
             "bits_per_word": float(-total / self._tokens / math.log(2)),
         }
-
-    def _check_finite(self) -> None:
-        if self._total == -math.inf:
-            words = "a word of the text"
-            fix = "evaluate it with the boundary of its training."
-            if self._unk == -math.inf:
-                words = "words outside its vocabulary"
-                fix = "leave such words out of the text."
-            mix = "mix the model with the uniform distribution (`mix --uniform`)"
-            raise RunError(f"{self._name} gives {words} probability 0. Fix: {mix}, or {fix}")
-        if not math.isfinite(self._total):
-            raise RunError(
-                f"The log-probability of the text under {self._name} must be finite. "
-                f"Received: {self._total}. Fix: use a smaller rate of training or of dynamic "
-                "evaluation (delete `dynamic.json` to tune it again)."
-            )
 
 
 class Accuracy(Collector):
@@ -178,11 +163,12 @@ class Accuracy(Collector):
 class PerplexityByOrder(Collector):
     """Collects tokens and perplexity by the order of the n-gram that each probability is of.
 
-    For an n-gram model it is the longest listed n-gram; for a network all words of the context
+    For a back-off model it is the longest listed n-gram. For other models all words of the context
     count, so that orders below n are at the beginnings of texts. See `NextWordModel.find_orders`.
     """
 
     def start(self, model: NextWordModel) -> None:
+        self._name = type(model).__name__
         self._log_prob = np.zeros(model.order + 1)
         self._tokens = np.zeros(model.order + 1, np.int64)
 
@@ -192,12 +178,31 @@ class PerplexityByOrder(Collector):
         self._tokens += np.bincount(block.orders, minlength=size)
 
     def compute_figures(self) -> dict[str, list[dict]]:
+        check_finite(self._name, float(self._log_prob.sum()))
         rows = []
         for order in np.flatnonzero(self._tokens).tolist():
             tokens = int(self._tokens[order])
             perplexity = compute_exp(-self._log_prob[order] / tokens)
             rows.append({"order": order, "tokens": tokens, "perplexity": perplexity})
         return {"orders": rows}
+
+
+def check_finite(name: str, log_prob: float, of_unk: bool = False) -> None:
+    """Refuse a sum of ln P that is not finite; `of_unk`: that of `<unk>` alone is not."""
+    if log_prob == -math.inf:
+        words = "a word of the text"
+        fix = "evaluate it with the boundary of its training."
+        if of_unk:
+            words = "words outside its vocabulary"
+            fix = "leave such words out of the text."
+        mix = "mix the model with the uniform distribution (`mix --uniform`)"
+        raise RunError(f"{name} gives {words} probability 0. Fix: {mix}, or {fix}")
+    if not math.isfinite(log_prob):
+        raise RunError(
+            f"The log-probability of the text under {name} must be finite. "
+            f"Received: {log_prob}. Fix: use a smaller rate of training or of dynamic "
+            "evaluation (delete `dynamic.json` to tune it again)."
+        )
 
 
 def compute_exp(x: float) -> float:

@@ -39,7 +39,7 @@ def iterate_ngrams(
 def evaluate(
     model: NextWordModel,
     ids: np.ndarray | Iterator[np.ndarray],
-    collectors: Sequence[Collector] | None = None,
+    collectors: Sequence[Collector] | Collector | None = None,
     boundary: str | None = None,
 ) -> dict[str, Any]:
     """Return the perplexity of a text, summed in float64, or other figures of it, in one pass.
@@ -50,8 +50,9 @@ def evaluate(
         model: any language model; `order` and `log_prob` suffice for the perplexity.
         ids: int32 [T], each sentence closed by `</s>`; or an iterator over parts of them, for a
             text larger than memory. The figures do not depend on where the text is cut.
-        collectors: what is measured: those of `keras_nplm.models.collectors`, `LogZ()` of
-            `keras_nplm.models.networks.log_z`, or a class of one's own. Default: `[Perplexity()]`.
+        collectors: what is measured, one or a list: those of `keras_nplm.models.collectors`,
+            `LogZ()` of `keras_nplm.models.networks.log_z`, or a class of one's own. Default: the
+            collector `Perplexity`.
         boundary: `"sentence"`: contexts end at the sentence's start, and words and `</s>` are
             predicted. `"text"`: contexts cross sentence ends, and words and `</s>` are predicted.
             `"stream"`: contexts cross sentence ends, and only words are predicted. Perplexities of
@@ -82,11 +83,14 @@ def evaluate(
     """
     if collectors is None:
         collectors = [Perplexity()]
+    elif isinstance(collectors, Collector):
+        collectors = [collectors]
     for collector in collectors:
         if not isinstance(collector, Collector):
             raise InputError(
                 f"`collectors` must be a list of collectors. Received: {collectors!r:.80}. "
-                "Fix: name the boundary, `boundary=…`, or pass `[Perplexity()]`."
+                "Fix: name the boundary, `boundary=…`, or take them from "
+                "`keras_nplm.models.collectors`, which also has a Perplexity."
             )
         collector.start(model)
     readers = [collector for collector in collectors if collector.reads_distributions]

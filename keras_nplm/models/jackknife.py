@@ -4,7 +4,7 @@ they predict.
 
 import dataclasses
 import itertools
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
@@ -15,8 +15,9 @@ from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.log_q import LogQ
 from keras_nplm.data.resampling import TextIds, list_arrays
 from keras_nplm.data.source import NgramSource
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument, shorten_value
 from keras_nplm.io.progress import open_progress
+from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
 
 FOLDS = 5
@@ -175,6 +176,10 @@ class Jackknife:
         """Return ln Q(w | context), float32 [B, |V|], of contexts, each by the model without its
         fold, int [B].
         """
+        folds = np.asarray(folds)
+        are_folds = folds.shape == (len(context_ids),) and np.isin(folds, range(len(self.models)))
+        wanted = f"of one fold for each context, 0 to {len(self.models) - 1}"
+        check_argument("folds", bool(np.all(are_folds)), wanted, shorten_value(folds.tolist()))
         result = np.empty((len(context_ids), self.vocabulary_size), np.float32)
         for fold, model in enumerate(self.models):
             chosen = np.flatnonzero(folds == fold)
@@ -219,4 +224,6 @@ def hybrid_dataset(
     source = NgramSource(ids, order, boundary, targets_below)
     if isinstance(model, Jackknife):
         source = model.divide(source)
+    else:
+        resolve_boundary([cast(NextWordModel, model)], boundary)
     return source.with_log_q(model, batch_size, Epochs(**epochs))

@@ -37,7 +37,7 @@ WEIGHTS_FILE = "mixture.npz"
 class Uniform(NextWordModel):
     """Uniform distribution over the words that can be predicted (a zerogram): P(w | h) = 1/|V'|.
 
-    V' is `<unk>` and the words, and with the boundary `"sentence"` also `</s>`.
+    V' is `<unk>` and the words, and unless the boundary is `"stream"` also `</s>`.
     """
 
     order = 2
@@ -48,7 +48,7 @@ class Uniform(NextWordModel):
             raise InputError(
                 f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}."
             )
-        check_integer("vocabulary_size", vocabulary_size, 1)
+        check_integer("vocabulary_size", vocabulary_size, 2)
         predicted = predicted_ids(vocabulary_size, boundary)
         self.vocabulary_size = vocabulary_size
         self.boundary = boundary
@@ -99,10 +99,10 @@ class Mixture(NextWordModel):
         weights: Sequence[float] | np.ndarray,
         bins: FrequencyBins | None = None,
     ):
-        if len(models) < 2:
-            raise InputError(
-                f"`models` must be two models or more. Received: {len(models)}. Fix: add a model."
-            )
+        is_list = isinstance(models, Sequence)
+        received = str(len(models)) if is_list else type(models).__name__
+        are_two = is_list and len(models) >= 2
+        check_argument("models", are_two, "a list of two models or more", received, "add a model.")
         for place, model in enumerate(models):
             check_model(model, f"models[{place}]")
         sizes = [model.vocabulary_size for model in models]

@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import InputError, SpelledContext
+from keras_nplm import (
+    ContextNetwork,
+    DynamicSettings,
+    InputError,
+    Likelihood,
+    LinearHead,
+    SpelledContext,
+    evaluate,
+    make_dynamic,
+)
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from tests.formulas import list_spelled_rows
 
 V = 12  # characters
@@ -90,3 +100,19 @@ def test_more_near_characters_than_the_context_has_are_refused():
     embed = SpelledContext(V, M, near_characters=6, spelled_words=1, spelling_bits=4)
     with pytest.raises(InputError, match="`near_characters` must be at most 5"):
         embed.build((None, 5))
+
+
+@pytest.mark.parametrize("order", [10, 20])
+def test_a_network_of_spelled_words_reads_texts_statically_and_dynamically(order):
+    embed = SpelledContext(V, M, near_characters=2, spelled_words=1, spelling_bits=4, name="embed")
+    network = ContextNetwork(order, embed, LinearHead(V, name="prob"), Likelihood())
+    ids = np.random.default_rng(0).integers(3, V, 150).astype(np.int32)
+    ids[-1] = 3
+    still = make_dynamic(network, DynamicSettings(chunk=8, rate=0.0))
+    ngrams = extract_ngrams(ids, order, "sentence")
+    of_copy = still.log_prob(ngrams[:, :-1], ngrams[:, -1])
+    rows = network.next_log_probs(ngrams[:, :-1])
+    expected = rows[np.arange(len(ngrams)), ngrams[:, -1]]
+    np.testing.assert_allclose(of_copy, expected, rtol=1e-5)
+    perplexity = evaluate(network, ids)["perplexity"]
+    np.testing.assert_allclose(perplexity, np.exp(-expected.mean()), rtol=1e-5)

@@ -284,6 +284,16 @@ TEXT = np.concatenate(_write_sentences([4] * 10))
             id="another boundary",
         ),
         pytest.param(
+            functools.partial(hybrid_dataset, TEXT, kneser_ney(TEXT, V, 2, "stream"), 3, 4),
+            "`boundary` must be 'stream', as the model was trained",
+            id="a model of another boundary",
+        ),
+        pytest.param(
+            functools.partial(Jackknife(TEXT, V, 2).next_log_probs, [[4], [4]], [0, 7]),
+            "`folds` must be of one fold for each context, 0 to 4",
+            id="a fold that is none",
+        ),
+        pytest.param(
             functools.partial(ngram_dataset, TEXT, 3, 4, folds=[5, 3]),
             "`folds`",
             id="folds that decrease",

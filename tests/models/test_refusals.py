@@ -23,17 +23,26 @@ from keras_nplm import (
     Mixture,
     NgramCache,
     NoiseContrastive,
+    Pointer,
     PointerNetwork,
+    ResidualBlock,
+    RunError,
     SampledSoftmax,
     Shortlist,
+    SpelledContext,
     TanhHidden,
     Uniform,
     UnigramCache,
     Vocabulary,
     evaluate,
     fit_mixture,
+    fit_unigrams,
+    tune_dynamic,
+    write_arpa,
 )
+from keras_nplm import Perplexity as MetricPerplexity
 from keras_nplm.models import ngrams
+from keras_nplm.models.collectors import PerplexityByOrder
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
 from keras_nplm.models.networks.growth import check_growable
 from keras_nplm.models.networks.network_file import check_memory
@@ -182,6 +191,19 @@ def test_self_normalised_scores_without_logits_of_all_words():
         SelfNormalised(build_network(HybridNetwork))
 
 
+@pytest.mark.parametrize("head", [EnergyHead(V), LinearHead(V, tied=True)], ids=["energy", "tied"])
+def test_a_head_with_the_vectors_of_another_network(head):
+    build_network(head=head)
+    with refuses("`head` must be a .* of its own.* Received: that of another network"):
+        build_network(head=head)
+
+
+def test_orders_of_a_text_with_probability_0():
+    cache = UnigramCache(V, "stream")
+    with pytest.raises(RunError, match="UnigramCache gives a word of the text probability 0"):
+        evaluate(cache, TEXT, PerplexityByOrder())
+
+
 @pytest.mark.parametrize("head", [AdaptiveHead, EnergyHead])
 def test_new_words_for_a_head_without_rows(head):
     with refuses(f"a row for each word .*: {head.__name__}"):
@@ -205,7 +227,7 @@ def test_a_network_larger_than_the_memory():
 
 
 def test_negative_rates_of_dynamic_evaluation():
-    with refuses("`rate` must be 0 or more"):
+    with refuses("`rate` must be 0.0 or more"):
         DynamicSettings(rate=-1)
 
 
@@ -411,7 +433,7 @@ WRAPPED = LanguageModel(Uniform(V), Vocabulary(["a", "b", "c", "d", "e"]), "word
         ),
         pytest.param(
             lambda: Uniform("9"),
-            "`vocabulary_size` must be an integer, 1 or more. Received: '9'",
+            "`vocabulary_size` must be an integer, 2 or more. Received: '9'",
             id="uniform over a text",
         ),
         pytest.param(
@@ -462,6 +484,90 @@ WRAPPED = LanguageModel(Uniform(V), Vocabulary(["a", "b", "c", "d", "e"]), "word
             lambda: Shortlist(build_listed(), WRAPPED),
             "Fix: pass `background.model`",
             id="a background over text",
+        ),
+        pytest.param(
+            lambda: tune_dynamic(WRAPPED, TEXT),
+            "Fix: pass `model.model`",
+            id="tune a model over text",
+        ),
+        pytest.param(
+            lambda: Mixture(MODEL, [1.0]),
+            "`models` must be a list of two models or more. Received: BackoffModel",
+            id="a mixture of a model",
+        ),
+        pytest.param(
+            lambda: write_arpa("uniform.arpa", UNIFORM, WRAPPED.vocabulary),
+            "`model` must be BackoffModel. Received: Uniform",
+            id="a uniform model as ARPA",
+        ),
+        pytest.param(
+            lambda: fit_unigrams(UNIFORM, np.zeros(V)),
+            "`model` must be BackoffModel. Received: Uniform",
+            id="unigrams of a uniform model",
+        ),
+        pytest.param(
+            lambda: ngrams.ContextFrequencies.from_counts(ngrams.count_ngrams(TEXT, V, 1)),
+            "`counts` must be of order 2 or more. Received: 1",
+            id="contexts of no word",
+        ),
+        pytest.param(
+            lambda: evaluate(MODEL, TEXT, [MetricPerplexity()]),
+            "Fix: .* take them from `keras_nplm.models.collectors`",
+            id="a metric of Keras as a collector",
+        ),
+        pytest.param(
+            lambda: build_network(objective="likelihood"),
+            "`objective` must be of Objective. Received: str",
+            id="an objective by name",
+        ),
+        pytest.param(
+            lambda: ContextNetwork(
+                3, LinearHead(V), ContextEmbedding(V, 2), objective=Likelihood()
+            ),
+            "`embed` must be of ContextEmbedding. Received: LinearHead",
+            id="layers in another order",
+        ),
+        pytest.param(
+            lambda: AveragedContext(V, 2, averages_after=4),
+            "`averages_after` must be a list of integers. Received: 4",
+            id="averages as a number",
+        ),
+        pytest.param(
+            lambda: AdaptiveHead(V, cutoffs=4),
+            "`cutoffs` must be a list of rising ids. Received: 4",
+            id="cut-offs as a number",
+        ),
+        pytest.param(
+            lambda: LinearHead(V, rank="4"), "`rank` must be an integer", id="rank as text"
+        ),
+        pytest.param(
+            lambda: EnergyHead(V, dropout=1.0),
+            r"`dropout` must be in \[0, 1\)",
+            id="energy dropout",
+        ),
+        pytest.param(
+            lambda: ResidualBlock(dropout=1.0), r"`dropout` must be in \[0, 1\)", id="block dropout"
+        ),
+        pytest.param(
+            lambda: Pointer(weight_decay=-1.0), "`weight_decay` must be 0.0 or more", id="pointer"
+        ),
+        pytest.param(
+            lambda: SpelledContext(
+                V, 2, near_characters=1, spelled_words=1, spelling_bits=2, separator=V
+            ),
+            "`separator` must be 0 to 8. Received: 9",
+            id="a separator outside the vocabulary",
+        ),
+        pytest.param(
+            lambda: build_network(PointerNetwork, pointer=Pointer(dtype="float16")),
+            "`dtype` must be float32, .* Received: float16",
+            id="a pointer of float16",
+        ),
+        pytest.param(
+            lambda: DynamicSettings(chunk=2.5), "`chunk` must be an integer", id="half an n-gram"
+        ),
+        pytest.param(
+            lambda: DynamicSettings(rate="0.1"), "`rate` must be a finite number", id="rate as text"
         ),
         pytest.param(
             lambda: WRAPPED.next_words("a", top_k=2.5),

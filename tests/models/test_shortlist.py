@@ -12,12 +12,16 @@ import tensorflow as tf
 from keras_nplm import (
     ContextEmbedding,
     ContextNetwork,
+    DynamicSettings,
     Likelihood,
     LinearHead,
     Mixture,
     Shortlist,
     TanhHidden,
     Uniform,
+    evaluate,
+    make_dynamic,
+    tune_dynamic,
 )
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models.base import NextWordModel
@@ -145,3 +149,27 @@ def test_target_without_an_output_stops_training():
         tf.errors.InvalidArgumentError, match=r"`target_ids` must be 0 to 7.*targets_below="
     ):
         model.fit(np.array([[4, 5]]), np.array([LISTED]), verbose=0)
+
+
+def test_the_mass_follows_a_background_that_is_trained_further():
+    other = _network(3, listed=V)
+    model = Shortlist(_network(3), Mixture([other, Uniform(V, "stream")], [0.9, 0.1]))
+    contexts = _contexts(3)[:6]
+    targets = np.full(6, 4)
+    before = model.log_prob(contexts, targets)
+    other.prob.b.assign(other.prob.b + np.linspace(0, 5, V))
+    after = model.log_prob(contexts, targets)
+    np.testing.assert_allclose(after, model.next_log_probs(contexts)[:, 4], rtol=1e-5)
+    assert (abs(after - before) > 0.1).all()
+
+
+def test_a_background_mixture_stays_while_the_network_learns():
+    text = _text(2)[:60]
+    model = Shortlist(_network(3), _background("mixture"))
+    static = evaluate(model, text)["perplexity"]
+    still = make_dynamic(model, DynamicSettings(rate=0.0, mixture_rate=0.1))
+    assert evaluate(still, text)["perplexity"] == pytest.approx(static, rel=1e-5)
+    tuned = tune_dynamic(model, text)
+    assert tuned.static == pytest.approx(static, rel=1e-5)
+    learner = make_dynamic(model, DynamicSettings(chunk=4, rate=0.5))
+    assert evaluate(learner, text)["perplexity"] != pytest.approx(static, rel=1e-3)

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.data.ids import PAD_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_integer, check_share
 from keras_nplm.layers.energy_ops import all_energies, energies, energy_log_normaliser
 from keras_nplm.layers.heads.base import Head, safe_log
 from keras_nplm.layers.lookup import rows
@@ -66,11 +66,8 @@ class EnergyHead(Head):
         weight_decay: float = 0.0,
         **kwargs: Any,
     ):
-        if hidden_units < 1:
-            raise InputError(
-                f"`hidden_units` must be 1 or more in EnergyHead. Received: {hidden_units}. Fix: "
-                "100 is a usual value."
-            )
+        check_integer("hidden_units", hidden_units, 1)
+        check_share("dropout", dropout)
         super().__init__(vocabulary_size, weight_decay, **kwargs)
         self.supports_jit = False  # XLA is slower here, since it makes gradients dense
         self.hidden_units = hidden_units

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_integer
 from keras_nplm.layers.arrays import multiply_kernel
 from keras_nplm.layers.heads.base import Head, safe_log
 from keras_nplm.layers.ops import NewRows, Tensor, append_rows
@@ -60,11 +60,8 @@ class LinearHead(Head):
         num_outputs: int | None = None,
         **kwargs: Any,
     ):
-        if rank is not None and rank < 1:
-            raise InputError(
-                f"`rank` must be 1 or more, or None. Received: {rank}. Fix: give None for full "
-                "rank."
-            )
+        if rank is not None:
+            check_integer("rank", rank, 1)
         if rank is not None and tied:
             raise InputError(
                 f"`rank` must be None if `tied`. Received: {rank}. Fix: a tied head has rank m."
@@ -83,7 +80,8 @@ class LinearHead(Head):
         self.rank = rank
         self.tied = tied
         self.uses_embedding = tied
-        self._num_outputs = num_outputs
+        # the head of all words grows with the vocabulary
+        self._num_outputs = None if num_outputs == vocabulary_size else num_outputs
         self.U = None
         self.P = None
 

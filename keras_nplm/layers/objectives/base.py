@@ -80,9 +80,10 @@ def smooth_unigram(
     [outputs], of the ids below `num_outputs`.
     """
     counts = np.asarray(counts, np.float64)
-    if counts.ndim != 1 or len(counts) < num_outputs or not counts.sum() > 0:
+    if counts.ndim != 1 or len(counts) < num_outputs or not counts[:num_outputs].sum() > 0:
         raise InputError(
-            f"`counts` must be [|V|] with a positive sum. Received: {counts.shape}. "
+            f"`counts` must be [|V|] with a positive sum of the {num_outputs} words that the head "
+            f"scores. Received: {counts.shape}. "
             "Fix: count the targets of the training text with this vocabulary."
         )
     counts = counts[:num_outputs]

@@ -298,7 +298,7 @@ def _cut_chunks(
     """
     outputs = ngrams[:, -1].reshape(-1, chunk)
     segments, follows = join_contexts(ngrams[:, :-1], chunk, network.boundary)
-    if follows.all():
+    if follows.all() and network.embed.reads_segments:
         return {"segments": segments[:, None]}, outputs
     return {"contexts": ngrams[:, :-1].reshape(-1, chunk, network.order - 1)}, outputs
 

@@ -1,12 +1,10 @@
 """Settings of dynamic evaluation: chunk, step size, rule, and which weights move."""
 
 import dataclasses
-import math
-from typing import NoReturn
 
 import numpy as np
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_choice, check_integer, check_least, check_share
 
 RULES = ("sgd", "rms")
 # of the rule "rms": the least RMS that a gradient is divided by, as a share of the mean RMS
@@ -43,19 +41,15 @@ class DynamicSettings:
     mixture_rate: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.rule not in RULES:
-            _refuse("rule", f"one of {', '.join(RULES)}", self.rule)
+        check_choice("rule", self.rule, RULES)
         for name, value in {"rate": self.rate, **self.factors}.items():
-            if not 0 <= value < math.inf:
-                _refuse(name, "0 or more", value)
+            check_least(name, value, 0.0)
         for name, value in {
             "static_share": self.static_share,
             "mixture_rate": self.mixture_rate,
         }.items():
-            if not 0 <= value < 1:
-                _refuse(name, "in [0, 1)", value)
-        if not self.chunk >= 1:
-            _refuse("chunk", "1 or more", self.chunk)
+            check_share(name, value)
+        check_integer("chunk", self.chunk, 1)
 
     @property
     def factors(self) -> dict[str, float]:
@@ -86,11 +80,6 @@ class DynamicSettings:
         if self.mixture_rate:
             parts.append(f"mixture rate {self.mixture_rate:.3g}")
         return ", ".join(parts)
-
-
-def _refuse(argument: str, wanted: str, received: object) -> NoReturn:
-    fix = "tune the settings on validation text."
-    raise InputError(f"`{argument}` must be {wanted}. Received: {received}. Fix: {fix}")
 
 
 def add_static(log_probs: np.ndarray, static_log_probs: np.ndarray, share: float) -> np.ndarray:

@@ -18,6 +18,7 @@ from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
 from keras_nplm.models.dynamic.settings import DynamicSettings, add_static
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.mixture import Mixture
+from keras_nplm.models.shortlist import Shortlist
 
 TOKENS = 20_000  # of the validation text that settings are tuned on
 STILL = DynamicSettings(rate=0)
@@ -75,6 +76,8 @@ def find_learners(model: NextWordModel) -> list[Any]:
         return [model]
     if isinstance(model, Hybrid):
         return []
+    if isinstance(model, Shortlist):  # of its background it sums distributions
+        return find_learners(model.network)
     return [network for part in model.parts for network in find_learners(part)]
 
 
@@ -129,6 +132,9 @@ def _make_part(
         return _make_mixture(model, settings, mean_squares)
     if not find_learners(model):
         return model
+    if isinstance(model, Shortlist):
+        network = _make_part(model.network, settings, mean_squares)
+        return model.with_parts([network, model.background])
     return model.with_parts([_make_part(part, settings, mean_squares) for part in model.parts])
 
 
@@ -160,6 +166,7 @@ def tune_dynamic(
             rule `"rms"`. Default: the rule is `"sgd"`.
         tokens: how many tokens of the held-out text are read, from its beginning.
     """
+    check_learns(model)
     boundary = resolve_boundary([model], boundary) or "sentence"
     ngrams = _extract_first(held_out_ids, model.order, boundary, tokens)
     networks = find_learners(model)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_nplm.data.boundary import BOUNDARIES
-from keras_nplm.io.errors import InputError, check_choice, check_integer
+from keras_nplm.io.errors import InputError, check_argument, check_choice, check_integer
 from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.base import Head
@@ -108,6 +108,13 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         check_integer("order", order, 2, most=1023)
         check_choice("boundary", boundary, BOUNDARIES)
         _check_arguments(kwargs)
+        for argument, layer, kind in [
+            ("embed", embed, ContextEmbedding),
+            ("head", head, Head),
+            ("objective", objective, Objective),
+        ]:
+            received = type(layer).__name__
+            check_argument(argument, isinstance(layer, kind), f"of {kind.__name__}", received)
         kwargs.setdefault("dtype", head.dtype_policy)
         super().__init__(name=name, **kwargs)
         self.order = order
@@ -141,12 +148,8 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
                 "Received: DirectConnection. Fix: choose a LinearHead."
             )
         for layer in self.list_parts().values():
-            if layer is not None and layer.compute_dtype == "float16":
-                raise InputError(
-                    "`dtype` must be float32, float64, bfloat16 or mixed_bfloat16. Received: "
-                    "float16. "
-                    "Fix: choose one of these: exponentials overflow in float16."
-                )
+            if layer is not None:
+                check_precision(layer)
         self.objective.check_head(self.prob)
 
     def build(self, input_shape: tuple) -> None:
@@ -159,6 +162,7 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
             _build_once(self.hidden, x_shape)
             spec = self.hidden.compute_output_spec(keras.KerasTensor(x_shape))
             features_shape = (None, spec.shape[-1])
+        self._check_tied_head()
         self.prob.tie(self.embed.C)
         _build_once(self.prob, features_shape)
         if self.direct is not None:
@@ -167,6 +171,15 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
             self.objective.build((None, self.prob.num_outputs))
         self.build_parts(features_shape)
         self.built = True
+
+    def _check_tied_head(self) -> None:
+        """Refuse a head that uses the word vectors of another network: it would lose them."""
+        if self.prob.built and self.prob.uses_embedding:
+            raise InputError(
+                f"`head` must be a {type(self.prob).__name__} of its own, since it uses the "
+                "vectors of `embed`. Received: that of another network. "
+                "Fix: give each network its own."
+            )
 
     def build_parts(self, features_shape: tuple) -> None:
         """Build what a subclass adds, for features [B, h]."""
@@ -359,6 +372,17 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         if isinstance(config.get("dtype"), dict):
             config["dtype"] = keras.saving.deserialize_keras_object(config["dtype"])
         return cls(**config)
+
+
+def check_precision(layer: keras.layers.Layer) -> None:
+    """Refuse a layer in half precision with five bits of exponent."""
+    check_argument(
+        "dtype",
+        layer.compute_dtype != "float16",
+        "float32, float64, bfloat16 or mixed_bfloat16",
+        "float16",
+        "choose one of these: exponentials overflow in float16.",
+    )
 
 
 def _check_arguments(arguments: dict) -> None:

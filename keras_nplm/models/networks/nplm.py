@@ -2,7 +2,7 @@
 softmax.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import keras
 from keras import ops
@@ -116,9 +116,21 @@ class NPLM(ContextNetwork):
         return type(self).call is NPLM.call
 
     def get_config(self) -> dict:
-        """Return the sizes: the layers follow from them."""
+        """Return the sizes: the layers follow from them, but for those that are not trained."""
         config = super().get_config()
-        for part in ("embed", "hidden", "direct", "head", "objective"):
+        parts = self.list_parts()
+        for part in parts:
             del config[part]
         config.update(self._sizes)
-        return config
+        frozen = [name for name, part in parts.items() if part is not None and not part.trainable]
+        return config | {"frozen": frozen} if frozen else config
+
+    @classmethod
+    def from_config(cls, config: dict) -> "NPLM":
+        config = dict(config)
+        frozen = config.pop("frozen", ())
+        model = cast(NPLM, super().from_config(config))
+        for name, part in model.list_parts().items():
+            if name in frozen and part is not None:
+                part.trainable = False
+        return model

@@ -8,7 +8,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.pointer import CopyScores, Pointer
 from keras_nplm.layers.segments import Context
-from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.context_network import ContextNetwork, check_precision
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -55,6 +55,7 @@ class PointerNetwork(ContextNetwork):
             )
         given = self._get_given_pointer()
         self.pointer = given or Pointer(name="pointer", dtype=self.prob.dtype_policy)
+        check_precision(self.pointer)
         if not self.pointer.built:
             self.pointer.build(features_shape, (None, self.order - 1, self.embedding_dim))
             self.pointer.built = True

@@ -12,6 +12,7 @@ from keras import ops
 from keras_nplm.data.ids import check_contexts, check_ngrams, find_distinct_rows
 from keras_nplm.data.segments import join_contexts
 from keras_nplm.io.forks import refuse_after_fork
+from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.scores import Scores, compute_log_prob
@@ -44,6 +45,7 @@ class NetworkProbabilities(Network):
     """Mixin of a network with `read`, `features`, `scores` and `prob`."""
 
     boundary: str
+    embed: ContextEmbedding
     prob: Head
     read: Callable[..., Context]
     features: Callable[..., Tensor]
@@ -75,7 +77,7 @@ class NetworkProbabilities(Network):
         result = np.zeros(len(output_ids), self.prob.accumulator_dtype)
         rest = np.arange(len(output_ids))
         # contexts that follow each other, as in a text, share the look-up of their words
-        if self.order > LONG_ORDER:
+        if self.order > LONG_ORDER and self.embed.reads_segments:
             whole = rest[: len(rest) // SEGMENT * SEGMENT].reshape(-1, SEGMENT)
             segments, follows = join_contexts(context_ids[whole], SEGMENT, self.boundary)
             rest = np.concatenate([whole[~follows].ravel(), rest[whole.size :]])

@@ -94,6 +94,9 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
     >>> [round(float(np.exp(model.log_prob([[4]], [5])[0])), 3) for model in (pruned, fitted)]
     [0.503, 0.507]
     """
+    check_model(model, kind=BackoffModel)
+    if model.order == 1:  # no context, after which a unigram would not be used
+        return model
     size = model.vocabulary_size
     before, words = np.divmod(model.keys[0], size)
     p = np.exp(model.log_probs[0], dtype=np.float64)

@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_nplm.data.ids import PAD_ID, check_ids, convert_ids
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
-from keras_nplm.io.errors import check_integer
+from keras_nplm.io.errors import check_argument, check_integer
 from keras_nplm.models.ngrams.sorting import sort_ngrams
 from keras_nplm.models.ngrams.tables import ContextTrie
 
@@ -96,6 +96,8 @@ class ContextFrequencies:
         """Return the frequencies of the contexts of 1 to n-1 words of a text, from its n-gram
         counts.
         """
+        order = len(counts.keys)
+        check_argument("counts", order > 1, "of order 2 or more", order, "contexts have words.")
         frequencies = []
         for length, size in enumerate(counts.contexts.sizes, start=1):
             nodes = counts.nodes(length + 1)

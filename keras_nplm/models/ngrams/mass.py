@@ -6,8 +6,6 @@ from keras_nplm.data.ids import check_contexts, find_distinct_rows
 from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel, compute_backoff_log_probs
 
-_CACHE_SIZE = 1 << 20  # contexts whose mass `SummedMass` keeps
-
 
 class BackoffMass:
     """Probability mass of a set of words under a back-off model, by look-up of the longest listed
@@ -50,8 +48,8 @@ class BackoffMass:
 
 
 class SummedMass:
-    """Probability mass of a set of words under any language model: distributions are summed once
-    for each context.
+    """Probability mass of a set of words under any language model: distributions are summed, once
+    for each context of a call.
     """
 
     def __init__(self, model: NextWordModel, chosen: np.ndarray):
@@ -59,25 +57,16 @@ class SummedMass:
         self.vocabulary_size = model.vocabulary_size
         self._model = model
         self._chosen = chosen
-        # contexts that were looked up before, and their masses
-        self._contexts = np.zeros((0, model.order - 1), np.int32)
-        self._masses = np.zeros(0)
 
     def look_up(self, context_ids: np.ndarray) -> np.ndarray:
         """Return M of each context, float64 [B], for int [B, n-1], oldest word first."""
         context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
-        num_cached = len(self._contexts)
-        contexts, which = find_distinct_rows(np.concatenate([self._contexts, context_ids]))
-        masses = np.full(len(contexts), np.nan)
-        masses[which[:num_cached]] = self._masses
-        new = np.flatnonzero(np.isnan(masses))
-        for block in row_blocks(len(new), DISTRIBUTION_ROWS):
-            log_probs = self._model.next_log_probs(contexts[new[block]])[:, self._chosen]
-            masses[new[block]] = np.exp(log_probs, dtype=np.float64).sum(axis=1)
-        num_kept = len(contexts) if len(contexts) <= _CACHE_SIZE else 0
-        self._contexts = contexts[:num_kept]
-        self._masses = masses[:num_kept]
-        return masses[which[num_cached:]]
+        contexts, which = find_distinct_rows(context_ids)
+        masses = np.empty(len(contexts))
+        for block in row_blocks(len(contexts), DISTRIBUTION_ROWS):
+            log_probs = self._model.next_log_probs(contexts[block])[:, self._chosen]
+            masses[block] = np.exp(log_probs, dtype=np.float64).sum(axis=1)
+        return masses[which]
 
 
 def build_mass(model: NextWordModel, chosen: np.ndarray) -> BackoffMass | SummedMass:

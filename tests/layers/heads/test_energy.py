@@ -61,7 +61,7 @@ def test_dropout_leaves_out_the_same_units_for_all_words():
 
 
 def test_hidden_units_must_be_one_or_more():
-    with pytest.raises(InputError, match="`hidden_units` must be 1 or more in EnergyHead"):
+    with pytest.raises(InputError, match="`hidden_units` must be 1 or more"):
         EnergyHead(V, hidden_units=0)
 
 

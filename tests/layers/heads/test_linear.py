@@ -73,7 +73,7 @@ def test_logits_have_float32_at_least(dtype):
 @pytest.mark.parametrize(
     "options, message",
     [
-        pytest.param(dict(rank=0), "`rank` must be 1 or more, or None", id="rank 0"),
+        pytest.param(dict(rank=0), "`rank` must be 1 or more", id="rank 0"),
         pytest.param(dict(rank=3, tied=True), "`rank` must be None if `tied`", id="rank, tied"),
         pytest.param(dict(num_outputs=4), "`num_outputs` must be 5 to 30", id="no words"),
         pytest.param(dict(num_outputs=31), "`num_outputs` must be 5 to 30", id="too many"),

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import NPLM, ContextEmbedding, ContextNetwork, DeepHidden, Likelihood, LinearHead
+from keras_nplm.models.dynamic.network import copy_network
 
 V = 11
 SHAPES = [
@@ -188,6 +189,17 @@ def test_pretrained_vectors_stay_in_a_network():
 
 
 # The hidden layer may be another one
+
+
+@pytest.mark.parametrize("part", ["embed", "hidden", "prob"])
+def test_a_frozen_layer_stays_frozen_in_files_and_copies(part, tmp_path):
+    model = NPLM(9, order=3, embedding_dim=2, hidden_units=4)
+    getattr(model, part).trainable = False
+    model.save(tmp_path / "model.keras")
+    copies = [keras.models.load_model(tmp_path / "model.keras"), copy_network(model)]
+    for copy in copies:
+        names = [weight.path for weight in copy.trainable_weights]
+        assert names == [weight.path for weight in model.trainable_weights]
 
 
 def activate(name, z):

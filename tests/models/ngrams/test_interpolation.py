@@ -20,3 +20,8 @@ def test_fitted_weights_are_the_most_likely_ones():
     for b in range(2):
         for other in rng.dirichlet([1, 1, 1], 300):
             assert penalised(b, other) <= penalised(b, weights[b]) + 1e-4
+
+
+def test_a_part_without_weight_does_not_drown_the_others():
+    log_probs = np.array([[-1.0, -800.0], [-np.inf, -2.0]])
+    assert combine(log_probs, np.array([[0.0, 1.0]])).tolist() == [-800, -2]
