@@ -256,8 +256,8 @@ _CORPUS = re.compile(r"python_reference|brown(/marks)?|tfds:[\w/:.=,*-]+")
 def train_command(config: Mapping[str, Any]) -> str | None:
     """Return the `keras-nplm train` command that reproduces a `config.json`, without `--output`.
 
-    None if it was not trained, or if its text files, subwords or background model have no name to
-    repeat.
+    None if it was not trained, or if its text files, its tokenizer or background model have no name
+    to repeat.
 
     >>> train_command({"corpus": "brown", **CONFIGURATIONS["brown"].options.flatten()})
     'keras-nplm train --corpus brown --config brown'
@@ -266,7 +266,8 @@ def train_command(config: Mapping[str, Any]) -> str | None:
     if "head" not in config or "background" in config or not _CORPUS.fullmatch(corpus):
         return None
     tokenizer = get_tokenizer(config.get("tokenizer", "words"))
-    if tokenizer.is_trained:
+    is_own = not type(tokenizer).__module__.startswith("keras_nplm.")  # no flag names its class
+    if tokenizer.is_trained or is_own:
         return None
     options = read_options(config)
     nearest = min(CONFIGURATIONS, key=lambda name: len(_list_differences(options, name)))

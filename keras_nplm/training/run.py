@@ -40,5 +40,5 @@ def count_text(encoded: EncodedCorpus, boundary: str) -> TextStatistics:
         tokens=encoded.count_tokens_per_epoch(boundary),
         vocabulary_size=encoded.vocabulary_size,
         unit=get_tokenizer(encoded.tokenizer).unit,
-        largest_share=counts.max() / max(1, counts.sum()),
+        largest_share=float(counts.max() / max(1, counts.sum())),
     )

@@ -138,6 +138,7 @@ def test_the_share_of_the_commonest_token_is_counted_among_the_predicted_ones(tm
     encoded = encode_corpus(corpus, vocabulary, tmp_path / "encoded")
     shares = [count_text(encoded, boundary).largest_share for boundary in ("sentence", "stream")]
     assert shares == [4 / 11, 3 / 7]  # of `</s>`, and of b
+    assert type(shares[0]) is float  # the printed rate follows from it
 
 
 def test_characters_without_an_ngram_model_are_learned_by_heart():

@@ -8,6 +8,7 @@ from keras_nplm import CONFIGURATIONS, Options
 from keras_nplm.cli.app import parse
 from keras_nplm.cli.corpus import choose_tokenizer
 from keras_nplm.data.tokenizers import registry
+from keras_nplm.data.tokenizers.words import WordTokenizer
 from keras_nplm.training.configurations import SMALL, train_command
 from keras_nplm.training.options import CorpusOptions
 
@@ -86,3 +87,12 @@ def test_the_command_gives_the_same_options(name):
     _, bound = parse([*words, "--output", "model"])
     named = CONFIGURATIONS[bound.arguments["config"]].options
     assert named.replace(**bound.arguments["options"]) == options
+
+
+def test_train_command_cannot_name_a_tokenizer_of_ones_own(monkeypatch):
+    class OwnTokenizer(WordTokenizer):
+        kind = "own"
+
+    monkeypatch.setattr(registry, "TOKENIZERS", {**registry.TOKENIZERS, "own": OwnTokenizer})
+    config = {"kind": "nplm", "corpus": "brown", "tokenizer": "own", **Options().flatten()}
+    assert train_command(config) is None
