@@ -139,7 +139,6 @@ def open_given_corpus(
         words: the options of `TextOptions` that were given. Subwords have no use for some.
     """
     from keras_nplm.data.corpora.opening import open_corpus
-    from keras_nplm.data.corpus import FRACTIONS
 
     if texts.train:
         check_left_out({"corpus": given.get("corpus")}, "with `--train`", "drop one of them.")
@@ -160,10 +159,10 @@ def open_given_corpus(
         resample=resample,
         validation=texts.validation,
         test=texts.test,
-        fractions=texts.fractions or FRACTIONS,
+        fractions=texts.fractions,
         shuffle=texts.shuffle,
         all_lines=texts.all,
-        tokenizer=tokenizer,
+        tokenizer=tokenizer if _is_tokenizer_chosen(given, named) else None,
         normalise=texts.normalise,
         subwords=_choose_subwords(given, texts, named, tokenizer),
         data_dir=texts.data_dir,
@@ -181,6 +180,12 @@ def choose_tokenizer(given: Given, named: CorpusOptions = _UNNAMED) -> str:
             check_left_out({"tokenizer": chosen}, "with `--token character`", fix)
         return CharacterTokenizer.kind
     return chosen or CorpusOptions.tokenizer
+
+
+def _is_tokenizer_chosen(given: Given, named: CorpusOptions) -> bool:
+    """Return whether a flag or the named configuration chooses the tokenizer."""
+    is_named = named.token == "character" or named.tokenizer != CorpusOptions.tokenizer
+    return is_named or "token" in given or "tokenizer" in given
 
 
 def _choose_subwords(

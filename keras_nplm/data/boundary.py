@@ -5,7 +5,7 @@ context reaches.
 import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_integer
 
 BOUNDARIES = ("sentence", "text", "stream")
 
@@ -47,15 +47,11 @@ def predicted_ids(vocabulary_size: int, boundary: str) -> np.ndarray:
 
 
 def check_boundary(order: int, boundary: str, least_order: int = 1) -> None:
-    """Check the order of n-grams and the boundary.
+    """Check the order of n-grams, n, and the boundary.
 
-    A network has an order of 2 or more, an n-gram model of 1.
+    A network has an order of 2 or more, an n-gram model of 1: a context has n-1 words.
     """
-    if order < least_order:
-        raise InputError(
-            f"`order` (n) must be {least_order} or more: a context has n-1 words. Received: "
-            f"{order}."
-        )
+    check_integer("order", order, least_order)
     check_boundary_name(boundary)
 
 

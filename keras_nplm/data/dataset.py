@@ -12,6 +12,7 @@ from keras_nplm.data.shards import ShardedIds, encode_lines
 from keras_nplm.data.source import NgramSource
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.io.errors import check_argument
 
 
 def ngram_dataset(
@@ -20,7 +21,7 @@ def ngram_dataset(
     batch_size: int,
     *,
     vocabulary: Vocabulary | None = None,
-    tokenizer: str | Tokenizer = "words",
+    tokenizer: str | Tokenizer | None = None,
     boundary: str = "sentence",
     shuffle: bool = True,
     seed: int = 0,
@@ -59,7 +60,8 @@ def ngram_dataset(
         order: n, 2 or more.
         batch_size: B.
         vocabulary, tokenizer: what encodes strings; see
-            `keras_nplm.data.tokenizers.registry.get_tokenizer`.
+            `keras_nplm.data.tokenizers.registry.get_tokenizer`. Default of the tokenizer:
+            `"words"`. Ids need neither.
         boundary: `"sentence"`, or `"text"` or `"stream"` (n-grams cross sentence ends); see
             `ngram_positions`.
         shuffle: permute the n-grams. Otherwise they are in the order of the text.
@@ -74,7 +76,7 @@ def ngram_dataset(
         part: (w, N): the part of worker w, from 0, of N workers: batches of B/N n-grams. The parts
             of all workers have each n-gram once. Of ids in memory, part w of a batch is its w-th
             N-th. Of shards a worker reads its own.
-        most_batches: limit of the batches in an epoch, with `drop_remainder`. Default: no limit.
+        most_batches: limit of the batches in an epoch. Default: no limit.
         segment: T, the targets of a segment. B must be a multiple of T and of the number of parts.
             Default: 1, n-grams.
         folds: int [K-1], increasing: how many n-grams of the text come before each part but the
@@ -101,9 +103,12 @@ def ngram_dataset(
     2
     """
     if vocabulary is None:
+        fix = "leave it out, or give the vocabulary of the text."
+        is_absent = tokenizer is None
+        check_argument("tokenizer", is_absent, "left out without `vocabulary`", tokenizer, fix)
         text = cast(TextIds, ids)
     else:
-        text = encode_lines(cast(Sequence[str], ids), vocabulary, tokenizer, boundary)
+        text = encode_lines(cast(Sequence[str], ids), vocabulary, tokenizer or "words", boundary)
     source = NgramSource(text, order, boundary, targets_below, folds)
     epochs = Epochs(
         shuffle=shuffle,

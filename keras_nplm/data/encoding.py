@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.arguments import check_sentences
+from keras_nplm.data.boundary import check_boundary_name
 from keras_nplm.data.corpora.chunks import CHUNK_RUNNER, run_task
 from keras_nplm.data.corpora.text_files import LineSplit, TextSplit, find_text_splits
 from keras_nplm.data.corpus import SPLITS, Corpus
@@ -35,6 +36,7 @@ from keras_nplm.data.tokenizers.normalisation import lower
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import ChunkCounter, merge_counts
+from keras_nplm.data.worker_pool import can_send
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import identify_content, read_json, remove_temporary_files, write_json
 from keras_nplm.io.lock import lock_directory
@@ -58,7 +60,7 @@ def encode_sentences(
             skipped.
 
     Raises:
-        InputError: a sentence holds a reserved token (`<s>` or `</s>`).
+        InputError: a sentence holds a reserved token (`<s>` or `</s>`), or the boundary is unknown.
 
     Example:
 
@@ -66,6 +68,7 @@ def encode_sentences(
     >>> encode_sentences([["the", "cat"], ["a", "cat"]], vocabulary)
     array([4, 5, 3, 1, 5, 3], dtype=int32)
     """
+    check_boundary_name(boundary)
     return np.concatenate(
         [
             np.zeros(0, np.int32),
@@ -94,7 +97,7 @@ def count_vocabulary(
         runner = CHUNK_RUNNER.get()
         with runner.open_scratch() if runner else tempfile.TemporaryDirectory() as directory:
             task = functools.partial(ChunkCounter, tokenizer, directory)
-            _, finished = run_task(task, chunks, "Counting words")
+            _, finished = run_task(task, chunks, "Counting words", parallel=can_send(tokenizer))
             vocabulary = Vocabulary.from_counts(
                 merge_counts(itertools.chain.from_iterable(finished)),
                 min_count=min_count,
@@ -151,11 +154,12 @@ def encode_corpus(
             documents.
 
     Raises:
-        InputError: a split has no sentence, or the text holds a reserved token or changed while it
-            was read.
+        InputError: a split has no sentence, the text holds a reserved token or changed while it was
+            read, or the boundary is unknown.
         RunError: the files cannot be written, a worker process died, or a different process writes
             the directory.
     """
+    check_boundary_name(boundary)
     directory = Path(directory)
     with lock_directory(directory):
         texts = find_text_splits(corpus, corpus.splits)
@@ -253,7 +257,7 @@ def _encode_chunks(
     task = functools.partial(
         ChunkEncoder, tokenizer, without_forms, os.path.abspath(directory), boundary
     )
-    run_task(task, todo, "Encoding")
+    run_task(task, todo, "Encoding", parallel=can_send(tokenizer))
     if _plan_encoding(corpus, vocabulary, boundary) != plan:
         raise InputError(
             f"The files of {corpus.name} changed while they were read. Fix: run the same command "

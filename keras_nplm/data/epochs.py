@@ -18,7 +18,7 @@ class Epochs:
         first_epoch: read endless epochs, numbered from this one, to resume training. Default: one
             epoch, and another one each time that the dataset is iterated.
         first_batch: number of batches to skip in the first epoch, at no cost. Needs `first_epoch`.
-        most_batches: limit of the batches in an epoch, with `drop_remainder`. Default: no limit.
+        most_batches: limit of the batches in an epoch. Default: no limit.
         part: (w, N): the part of worker w, from 0, of N workers.
     """
 

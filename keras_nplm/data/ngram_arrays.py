@@ -50,15 +50,20 @@ def arrange_ngrams(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndarr
     context_size = order - 1
     is_target = find_targets(ids, boundary)
     words = ids[is_target]
-    positions = np.arange(context_size, context_size + len(words), dtype=np.int32)
     end = context_end(boundary)
-    breaks = 0
+    is_end = np.zeros(len(ids), bool) if end is None else ids == end
+    size = len(words) + context_size * (1 + int(np.count_nonzero(is_end)))
+    if size >= 1 << 31:
+        raise InputError(
+            f"A text in memory must have fewer than {1 << 31:,} tokens with the contexts of order "
+            f"{order}. Received: {size:,}. Fix: choose a smaller `order` or a `segment` of 2 or "
+            "more, or read the text as `EncodedCorpus.shards`."
+        )
+    positions = np.arange(context_size, context_size + len(words), dtype=np.int32)
     if end is not None:
-        is_end = ids == end
-        breaks = int(np.count_nonzero(is_end))
         before = np.cumsum(is_end, dtype=np.int32)
         positions += context_size * (before - is_end)[is_target]
-    tokens = np.full(len(words) + context_size * (1 + breaks), padding_id(boundary), np.int32)
+    tokens = np.full(size, padding_id(boundary), np.int32)
     tokens[positions] = words
     return tokens, positions
 

@@ -12,6 +12,7 @@ from keras_nplm.data.tokenizers.normalisation import lower
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.io.errors import InputError
 
+LONGEST_PREFIX = 256  # characters that are completed: all prefixes of longer words need gigabytes
 BEFORE_WORD = 3  # characters to read before the longest word, to see that a word is longer
 
 
@@ -34,16 +35,19 @@ def split_unfinished_word(text: str, tokenizer: str | Tokenizer, longest: int) -
 class PrefixIndex(Generic[AnyStr]):
     """Sorted words, as text or as bytes: the words with a prefix are a range of them.
 
-    Ids begin with `first`.
+    Ids begin with `first`. A prefix has at most `longest` characters: 256, or those of the longest
+    word. A longer one has no words.
     """
 
     def __init__(self, words: Sequence[AnyStr], first: int):
         self.words: Sequence[AnyStr] = words
         self.ids = sorted(range(first, len(words)), key=words.__getitem__)
-        self.longest = max(map(len, words[first:]), default=0)
+        self.longest = min(max(map(len, words[first:]), default=0), LONGEST_PREFIX)
 
     def find(self, prefix: AnyStr) -> list[int]:
         """Return the ids of the words with a prefix, in the order of the words."""
+        if len(prefix) > self.longest:
+            return []
         start = bisect.bisect_left(self.ids, prefix, key=self.words.__getitem__)
         stop = bisect.bisect_right(
             self.ids, prefix, start, key=lambda i: self.words[i][: len(prefix)]
@@ -62,7 +66,7 @@ class PrefixIndex(Generic[AnyStr]):
         """
         ranges: dict[AnyStr, tuple[int, int]] = {}
         for place, i in enumerate(self.ids):
-            for length in range(len(self.words[i]) + 1):
+            for length in range(min(len(self.words[i]), self.longest) + 1):
                 prefix = self.words[i][:length]
                 ranges[prefix] = (ranges.get(prefix, (place,))[0], place + 1)
         return ranges

@@ -67,7 +67,7 @@ class PreparedCorpus(Corpus):
 
 
 def open_prepared_corpus(
-    directory: Path, tokenizer: str, subwords: SubwordOptions | None
+    directory: Path, tokenizer: str | None, subwords: SubwordOptions | None
 ) -> PreparedCorpus:
     """Open a directory that `keras-nplm prepare` wrote.
 
@@ -83,8 +83,10 @@ def open_prepared_corpus(
     fields = dict(corpus=str, tokenizer=str, vocabulary_scope=str, min_count=int)
     check_fields(directory / PREPARED_FILE, record, fields)
     record.setdefault("max_size", None)
-    given = {"tokenizer": tokenizer} | (subwords.describe() if subwords else {})
-    for name, value in given.items() if tokenizer != "words" else ():
+    given = {} if tokenizer is None else {"tokenizer": tokenizer}
+    if subwords is not None:
+        given |= subwords.describe()
+    for name, value in given.items():
         if record.get(name) != value:
             raise InputError(
                 f"`{name}` must be {record.get(name)!r}, with which {directory} was prepared. "

@@ -209,7 +209,7 @@ class PoolOrder(EpochOrder):
         first = tf.where(is_resumed, tf.constant(first_pool, tf.int64), 0)
         numbers = tf.data.Dataset.range(first, self._pools.count)
         batches = self._cut_batches(numbers.map(load).prefetch(1).flat_map(read_pool))
-        if not self.epochs.drop_remainder:
+        if not self.epochs.drop_remainder and self.epochs.most_batches is None:
             return batches
         # the range of this worker may have an n-gram more than that of another
         skipped = tf.where(is_resumed, tf.constant(self.epochs.first_batch, tf.int64), 0)

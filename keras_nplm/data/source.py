@@ -14,7 +14,7 @@ from keras_nplm.data.log_q import LogQ, LogQLookup
 from keras_nplm.data.resampling import Resampled, TextIds, list_arrays
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.shuffling import MemoryOrder, PoolOrder, open_epochs
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_integer
 
 _SHUFFLED = Epochs()
 
@@ -84,8 +84,7 @@ class NgramSource:
         ({"segments": int32 [B/T, n-1+T-1]}, target_ids int32 [B/T, T]), with `<pad>` where a place
         has no target.
         """
-        if segment < 1:
-            raise InputError(f"`segment` must be 1 or more. Received: {segment}.")
+        check_integer("segment", segment, 1)
         if self.folds is not None:
             raise InputError("`folds` requires windows. Received: segments.")
         layout = Segments(self.order, self.boundary, self.targets_below, segment)
@@ -108,8 +107,7 @@ class NgramSource:
         return lookup.add_to(windows, batch_size // workers if epochs.drop_remainder else None)
 
     def _open(self, layout: Layout, batch_size: int, epochs: Epochs) -> tf.data.Dataset:
-        if batch_size < 1:
-            raise InputError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
+        check_integer("batch_size", batch_size, 1)
         _, workers = epochs.part
         if batch_size % (workers * layout.targets):
             raise InputError(

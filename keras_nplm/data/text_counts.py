@@ -80,11 +80,11 @@ def write_word_counts(
     lines = "".join(f"{word}\t{count}\n" for word, count in counts.items()).encode(
         "utf-8", "surrogatepass"
     )
-    if lines.count(b"\t") + lines.count(b"\n") != 2 * len(counts):
-        word = next(word for word in counts if "\t" in word or "\n" in word)
+    if lines.count(b"\t") + lines.count(b"\n") != 2 * len(counts) or b"\0" in lines:
+        word = next(word for word in counts if {*word} & {"\t", "\n", "\0"})
         raise InputError(
-            f"A token must not contain white space. Received: {word!r}. Fix: split lines at all "
-            "white space, as `line.split()`."
+            f"A token must not contain white space or NUL. Received: {word!r}. Fix: remove NUL, "
+            "and split lines at all white space, as `line.split()`."
         )
     head = json.dumps({**totals, "types": len(counts), "crc32": zlib.crc32(lines)})
     with replace_file(path) as temporary:

@@ -26,6 +26,20 @@ def count_processes() -> int:
     return min(cores, _MOST) if sys.executable else 1
 
 
+def can_send(value: object) -> bool:
+    """Return whether a worker process can load an object.
+
+    It cannot import the class of an object from the main program or from within a function.
+    """
+    if type(value).__module__ == "__main__":
+        return False
+    try:
+        pickle.dumps(value)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return True
+
+
 def run_in_processes(
     make_task: Callable[[], Any], items: Sequence[tuple], processes: int
 ) -> Iterator[tuple[int | None, Any]]:
@@ -98,6 +112,7 @@ def _feed(
 ) -> None:
     """Send items to a worker process, one after the other, and pass on its answers."""
     try:
+        worker.send(sys.path)
         worker.send(make_task)
         with contextlib.suppress(queue.Empty):
             while True:
@@ -113,3 +128,5 @@ def _feed(
             "resume."
         )
         done.put((None, RunError(message)))
+    except Exception as error:  # otherwise `run_in_processes` would wait for ever
+        done.put((None, error))

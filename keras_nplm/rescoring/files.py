@@ -4,13 +4,16 @@ file itself.
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.rescoring.features import FEATURE_NAME, Score, add_scores
 from keras_nplm.rescoring.line_formats import DECODER_SCORE
+from keras_nplm.rescoring.lists import score_hypotheses
 from keras_nplm.rescoring.losses import Losses, add_losses
 from keras_nplm.rescoring.minimum_error_rate import RESTARTS, tune_pairs
 from keras_nplm.rescoring.nbest import NBestFile, NBestList
@@ -21,7 +24,7 @@ _MOST_HELD = 1000  # lists that wait for features of their weights, so that memo
 
 
 def rescore_file(
-    score: Score,
+    score: Score | LanguageModel,
     nbest: NBestFile,
     output: str | os.PathLike | None = None,
     *,
@@ -37,7 +40,7 @@ def rescore_file(
     them.
 
     Args:
-        score: returns the scores of texts, as `score_hypotheses` with a language model.
+        score: a language model, or a function that returns the scores of texts.
         nbest: the file. It may be larger than memory, but not with `tune_weights`.
         output: the output file; see `open_nbest_writer`. None: standard output. `write=False`: no
             output.
@@ -54,6 +57,8 @@ def rescore_file(
         - With `losses`, their sums: `baseline` of the decoder's first hypotheses, `rescored`, and
             `oracle` of the best.
     """
+    if isinstance(score, LanguageModel):
+        score = functools.partial(score_hypotheses, score)
     pairs: Iterable[tuple[NBestList, np.ndarray]]
     pairs = add_losses(add_scores(nbest, score, name), losses)
     if tune_weights:
@@ -85,7 +90,7 @@ def rescore_file(
         "lists": figures.lists,
         "hypotheses": figures.hypotheses,
         "changed": figures.changed,
-        "weights": None if weights is None else dict(weights),
+        "weights": dict(weights) if weights else None,
     }
     if losses:
         result["baseline"] = figures.baseline

@@ -25,7 +25,8 @@ def add_losses(
     """
     find_losses = losses or _find_no_losses
     for batch in batch_lists(lists):
-        yield from zip(batch, find_losses(batch), strict=True)
+        for nbest, found in zip(batch, find_losses(batch), strict=True):
+            yield nbest, nbest.convert_numbers("losses", found, finite=True)
 
 
 def _find_no_losses(lists: Sequence[NBestList]) -> list[np.ndarray]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_nplm.data.arguments import fold_seed
-from keras_nplm.io.errors import InputError, check_argument, shorten_value
+from keras_nplm.io.errors import InputError
 from keras_nplm.rescoring.features import (
     FEATURE_NAME,
     name_features,
@@ -82,7 +82,7 @@ def tune_pairs(
                 initial.setdefault(feature, 0.0)
         weighted.register(nbest)
         matrices.append(_stack_features(nbest, initial))
-        losses.append(np.asarray(loss, np.float64))
+        losses.append(loss)
     weighted.check()
     if not losses:
         raise InputError(
@@ -107,16 +107,7 @@ def _stack_features(nbest: NBestList, names: Collection[str]) -> np.ndarray:
     for place, name in enumerate(names):
         if name not in nbest.features:
             continue
-        values = np.asarray(nbest.features[name], np.float64)
-        is_whole = values.shape == (len(nbest),) and np.isfinite(values).all()
-        check_argument(
-            name,
-            bool(is_whole),
-            f"a finite number for each of the {len(nbest)} hypotheses of list {nbest.name}",
-            shorten_value(values.tolist()),
-            "score the list again.",
-        )
-        columns[:, place] = values
+        columns[:, place] = nbest.convert_numbers(name, nbest.features[name], finite=True)
     return columns
 
 

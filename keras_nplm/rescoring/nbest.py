@@ -9,12 +9,12 @@ import itertools
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument, shorten_value
 from keras_nplm.io.text import SPACES, check_is_file, read_lines, split_fields
 from keras_nplm.rescoring import line_formats
 
@@ -41,9 +41,28 @@ class NBestList:
 
     def __post_init__(self) -> None:
         self.texts = list(check_lines(self.texts, "texts"))
+        self.features = {
+            name: self.convert_numbers(name, values) for name, values in self.features.items()
+        }
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def convert_numbers(self, argument: str, values: Any, *, finite: bool = False) -> np.ndarray:
+        """Return a number for each hypothesis, float64 [H]; refuse anything else."""
+        try:
+            numbers = np.asarray(values, np.float64)
+        except (TypeError, ValueError):  # no numbers, or lists of several lengths
+            numbers = np.zeros(0)
+        kind = "a finite number" if finite else "a number"
+        check_argument(
+            argument,
+            numbers.shape == (len(self),) and (not finite or bool(np.isfinite(numbers).all())),
+            f"{kind} for each of the {len(self)} hypotheses of list {self.name}",
+            shorten_value(values.tolist() if isinstance(values, np.ndarray) else values),
+            "give one for each hypothesis, in their order.",
+        )
+        return numbers
 
     def with_features(self, features: Mapping[str, np.ndarray]) -> "NBestList":
         """Return a copy with more features, of names that it does not have."""

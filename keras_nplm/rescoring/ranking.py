@@ -26,7 +26,7 @@ def rank_lists(
 ) -> Iterator[NBestList]:
     """Yield N-best lists sorted by sum_k w_k f_k, the greatest first.
 
-    A missing feature counts as 0.
+    A missing feature counts as 0. Without weights, None or `{}`, each list has `default_weights`.
     """
     weighted = WeightedFeatures(weights, name)
     for nbest in lists:
@@ -40,6 +40,7 @@ class WeightedFeatures:
     """
 
     def __init__(self, weights: Mapping[str, float] | None, name: str = FEATURE_NAME):
+        weights = weights or None
         for feature, weight in (weights or {}).items():
             if not math.isfinite(weight):
                 raise InputError(

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import Protocol
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
@@ -55,7 +55,7 @@ class _Writer:
         self._header = header
         self._stack = stack
         # files by the suffix of their name: "" the file itself, ".FEATURE" an archive of costs
-        self._files: dict[str, IO[bytes]] = {}
+        self._files: dict[str, _Output] = {}
         self._open("")
 
     def write(self, nbest: NBestList) -> None:
@@ -101,14 +101,15 @@ class _Writer:
     def _write_line(self, suffix: str, line: str) -> None:
         self._open(suffix).write(line.encode("utf-8") + b"\n")
 
-    def _open(self, suffix: str) -> IO[bytes]:
+    def _open(self, suffix: str) -> "_Output":
         if suffix not in self._files:
             self._files[suffix] = self._open_file(suffix)
         return self._files[suffix]
 
-    def _open_file(self, suffix: str) -> IO[bytes]:
+    def _open_file(self, suffix: str) -> "_Output":
         if self._path is None:
-            return sys.stdout.buffer
+            sys.stdout.flush()  # text that was printed before comes first
+            return getattr(sys.stdout, "buffer", _TextOutput())
         path = Path(self._path)
         is_gzip = path.suffix.lower() == ".gz"
         name = f"{path.stem}{suffix}.gz" if is_gzip else f"{path.name}{suffix}"
@@ -118,4 +119,15 @@ class _Writer:
             return file
         # neither a name nor a time: equal lists give equal bytes
         zipped = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
-        return cast(IO[bytes], self._stack.enter_context(zipped))
+        return self._stack.enter_context(zipped)
+
+
+class _Output(Protocol):
+    def write(self, data: bytes, /) -> object: ...
+
+
+class _TextOutput:
+    """Standard output without a buffer of bytes, as in a notebook."""
+
+    def write(self, data: bytes, /) -> None:
+        sys.stdout.write(data.decode("utf-8"))

@@ -33,7 +33,7 @@ def choose_text(language_model: LanguageModel) -> str:
 def _iterate_sentences(language_model: LanguageModel) -> Iterator[str]:
     """Yield the sentences of the validation text that have no out-of-vocabulary words."""
     corpus = language_model.corpus
-    if corpus is None:
+    if corpus is None or "validation" not in corpus.splits:
         return
     ids = next(iter(corpus.parts("validation")), np.zeros(0, np.int32))[:_MOST_IDS]
     for sentence in np.split(ids, np.flatnonzero(ids == EOS_ID) + 1):

@@ -81,6 +81,8 @@ def find_perplexities(
     elif language_model.corpus is not None:
         alone = language_model.replace_model(model)
         for split in HELD_OUT:
+            if split not in language_model.corpus.splits:
+                continue
             ids = language_model.corpus.ids(split)
             if len(ids):
                 perplexities[split] = float(alone.evaluate(ids)["perplexity"])

@@ -138,7 +138,7 @@ class TextScores(DeviceFunction):
         "x": "ids of whole texts, one in each row, without <s> and </s>",
         "x_lens": "number of ids that count in each row",
         "nll": "-ln P of each text, in nats, with </s> if end_of_sentence_id is not null; NaN if "
-        "an id is out of range",
+        "an id or x_lens is out of range",
     }
     sizes = {0: "N", 1: "L"}
 
@@ -149,23 +149,25 @@ class TextScores(DeviceFunction):
 
     def compute(self, x: tf.Tensor, x_lens: tf.Tensor) -> dict[str, tf.Tensor]:
         order = self.model.order
-        ids = tf.cast(x, tf.int32)
-        lengths = tf.cast(x_lens, tf.int32)[:, None]
-        number, length = tf.unstack(tf.shape(ids))
+        number, length = tf.unstack(tf.shape(x))
         places = tf.range(length + 1)
+        places_64 = tf.cast(places, tf.int64)
         # also in place of the padding
-        targets = tf.where(places < lengths, tf.pad(ids, [[0, 0], [0, 1]]), EOS_ID)
-        first_contexts = tf.tile(self.first_context[None], [number, 1])
+        end = tf.constant(EOS_ID, tf.int64)
+        targets = tf.where(places_64 < x_lens[:, None], tf.pad(x, [[0, 0], [0, 1]]), end)
+        # of all 64 bits
         is_valid = (targets >= 0) & (targets < self.model.vocabulary_size)
+        is_length = (x_lens >= 0) & (x_lens <= places_64[-1])
         targets = tf.clip_by_value(targets, 0, self.model.vocabulary_size - 1)
-        paths = tf.concat([first_contexts, targets], axis=1)
+        first_contexts = tf.tile(self.first_context[None], [number, 1])
+        paths = tf.concat([first_contexts, tf.cast(targets, tf.int32)], axis=1)
         ngrams = tf.gather(paths, places[:, None] + tf.range(order), axis=1)
         ngrams = tf.reshape(ngrams, [-1, order])
         log_prob = self.model.log_prob(ngrams[:, :-1], ngrams[:, -1])
         log_prob = tf.reshape(log_prob, [number, length + 1])
-        num_predicted = lengths + int(self.predicts_end)
-        nll = -tf.reduce_sum(tf.where(places < num_predicted, log_prob, 0.0), axis=1)
-        return {"nll": tf.where(tf.reduce_all(is_valid, axis=1), nll, float("nan"))}
+        num_predicted = x_lens[:, None] + int(self.predicts_end)
+        nll = -tf.reduce_sum(tf.where(places_64 < num_predicted, log_prob, 0.0), axis=1)
+        return {"nll": tf.where(tf.reduce_all(is_valid, axis=1) & is_length, nll, float("nan"))}
 
 
 DEVICE_FUNCTIONS: dict[str, type[DeviceFunction]] = {
@@ -194,9 +196,9 @@ def export_litert(
     `x_lens` int64 [N] to `nll` float32 [N], the sum of -ln P(token | context) over a row's first
     `x_lens` ids and `</s>`. A text of length 0 has `</s>` only. The ids are those of the
     vocabulary, without `<s>` and `</s>`: the function adds them. With the boundary `"stream"` it
-    adds `<pad>` in front and no end. Ids behind a text do not count. An id out of range gives NaN.
-    sherpa-onnx reads language models of this form. It sends the ids of its recogniser's tokens,
-    which must be those of the vocabulary.
+    adds `<pad>` in front and no end. Ids behind a text do not count. An id or `x_lens` out of range
+    gives NaN. sherpa-onnx reads language models of this form. It sends the ids of its recogniser's
+    tokens, which must be those of the vocabulary.
 
     The file holds no tokenizer and no words, since LiteRT has no string lookup.
     `NAME.tflite.vocabulary.txt` beside it lists the words: the id of a word is the number of lines

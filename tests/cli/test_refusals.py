@@ -9,6 +9,10 @@ from keras_nplm.cli.main import main
 SUBWORDS = "ngram --train {text} --output {tmp}/m --tokenizer sentencepiece"
 BYTES = "ngram --train {text} --output {tmp}/m --tokenizer bytes"
 ROWS = [
+    (
+        "ngram --output {tmp}/m --fractions 0.6 0.2 0.2",
+        "`fractions` must be left out unless the lines of `train` are split",
+    ),
     ("train --output {tmp}/m --order 1", "`--order` must be 2 to 1,023. Received: 1. Fix: "),
     ("train --output {tmp}/m --train {tmp}/none.txt", "No such text file"),
     ("train --output {tmp}/m --train {tmp}/empty.txt", "empty.txt is empty"),

@@ -216,6 +216,7 @@ def test_a_checkpoint_of_an_iterator_restores_its_place(place_ids, tmp_path, whe
         pytest.param("memory", dict(drop_remainder=True), id="memory"),
         pytest.param("shards", dict(targets_below=60), id="shards of a short-list"),
         pytest.param("shards", dict(drop_remainder=True, most_batches=7), id="parts of shards"),
+        pytest.param("shards", dict(most_batches=7), id="some batches of shards"),
         pytest.param(
             "memory",
             dict(drop_remainder=True, segment=2, most_batches=5),

@@ -1,9 +1,14 @@
 """Corpora are encoded as shards by one process or several, also after an interruption."""
 
 import functools
+import importlib
+import inspect
 import itertools
 import os
+import pickle
 import signal
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -14,9 +19,11 @@ from keras_nplm import (
     InputError,
     Options,
     RunError,
+    Tokenizer,
     Vocabulary,
     encode_corpus,
     open_corpus,
+    register_tokenizer,
 )
 from keras_nplm.data.corpora.text_files import read_lines
 from keras_nplm.data.corpus import SPLITS
@@ -122,8 +129,8 @@ def test_an_interrupted_encoding_resumes_unless_text_changed(
 def test_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("the cat\n" * 9)
 
-    def change_text(*arguments):
-        chunks.run_task(*arguments)
+    def change_text(*arguments, **options):
+        chunks.run_task(*arguments, **options)
         (tmp_path / "text.txt").write_text("the dog\nand more\n" * 9)
 
     monkeypatch.setattr("keras_nplm.data.encoding.run_task", change_text)
@@ -140,6 +147,69 @@ def test_errors_in_a_worker_process_are_raised_here(tmp_path, many_processes):
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer="whitespace")
     with pytest.raises(InputError, match="reserved token </s>"):
         encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
+
+
+class _Commas(Tokenizer):
+    """Tokens are fields between commas."""
+
+    kind = "commas"
+    unit = "words"
+    tokens_are_words = True
+
+    def split(self, line):
+        return "".join(line.split()).split(",")
+
+    def describe(self):
+        return "Tokens are fields between commas."
+
+
+def _encode_with(tokenizer, directory):
+    """Encode a text of commas with a class, and return the words and the number of the ids."""
+    register_tokenizer(tokenizer)
+    (directory / "text.txt").write_text("the,cat\n" * 30)
+    corpus = open_corpus(train=[str(directory / "text.txt")], tokenizer="commas", all_lines=True)
+    vocabulary = count_vocabulary(corpus)
+    encoded = encode_corpus(corpus, vocabulary, directory / "ids")
+    return vocabulary.words[4:], len(encoded.ids("train"))
+
+
+@pytest.mark.parametrize("place", ["a function", "__main__"])
+def test_a_tokenizer_that_no_worker_can_load_needs_no_workers(
+    tmp_path, monkeypatch, many_processes, forget_tokenizers, place
+):
+    class Local(_Commas):
+        pass
+
+    if place == "__main__":
+        Local.__module__ = place
+        Local.__qualname__ = Local.__name__
+        monkeypatch.setattr("__main__.Local", Local, raising=False)
+    assert _encode_with(Local, tmp_path) == (["cat", "the"], 90)
+
+
+def test_workers_import_the_module_of_a_tokenizer(
+    tmp_path, monkeypatch, many_processes, forget_tokenizers
+):
+    source = inspect.getsource(_Commas)
+    (tmp_path / "my_tokens.py").write_text(f"from keras_nplm import Tokenizer\n\n{source}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    tokenizer = importlib.import_module("my_tokens")._Commas
+    assert _encode_with(tokenizer, tmp_path) == (["cat", "the"], 90)
+
+
+def test_a_module_that_no_worker_finds_is_named(
+    tmp_path, monkeypatch, many_processes, forget_tokenizers
+):
+    module = types.ModuleType("my_hidden_tokens")
+    module.Commas = type("Commas", (_Commas,), {"__module__": module.__name__})
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with pytest.raises(InputError, match="worker process can import.*'my_hidden_tokens'"):
+        _encode_with(module.Commas, tmp_path)
+
+
+def test_a_task_that_cannot_be_sent_raises_its_error():
+    with pytest.raises((AttributeError, pickle.PicklingError), match="lambda"):
+        list(run_in_processes(lambda: None, [(), ()], processes=2))
 
 
 def test_a_worker_process_that_dies_is_a_runtime_failure():

@@ -104,3 +104,9 @@ def test_pools_have_each_ngram_of_the_text_once_an_epoch(
     for epoch in range(2):
         found = _read_epoch(pools, order, epoch)
         assert (sorted(found) == sorted(expected)) if shuffle else (found == expected)
+
+
+def test_more_tokens_than_positions_can_number_are_refused():
+    ids = np.array([4, 3, 5, 3], np.int32)
+    with pytest.raises(InputError, match="fewer than 2,147,483,648 tokens .* 3,221,225,4"):
+        extract_ngrams(ids, 1 << 30, "sentence")

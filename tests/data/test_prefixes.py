@@ -22,6 +22,12 @@ def test_words_with_a_prefix_are_found(words, prefix):
     assert [index.words[i] for i in index.ids[start:stop]] == expected
 
 
+def test_long_prefixes_of_a_long_word_are_left_out():
+    index = PrefixIndex(["a" * 100_000, "b"], first=0)
+    assert (index.longest, len(index.list_ranges())) == (256, 258)
+    assert [index.find("a" * length) for length in (1, 256, 257)] == [[0], [0], []]
+
+
 @pytest.mark.parametrize("name", ["words", "whitespace", "words+lower"])
 @given(text=TEXTS)
 @example(text="it don'")

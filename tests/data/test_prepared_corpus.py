@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 import keras_nplm.training.prepare as prepare
-from keras_nplm import encode_sentences, open_corpus
+from keras_nplm import InputError, encode_sentences, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.training.options import TextOptions
 from keras_nplm.training.prepare import prepare_corpus
@@ -82,6 +82,19 @@ def test_a_prepared_corpus_has_the_sentences_of_its_ids(tmp_path, text):
         assert (encode_sentences(corpus.sentences(split), vocabulary) == encoded.ids(split)).all()
     prepare_corpus(open_corpus(train=[text], tokenizer="sentencepiece"), tmp_path / "subwords")
     assert list(open_corpus(str(tmp_path / "subwords")).sentences("test")) == LINES[54:]
+
+
+def test_a_tokenizer_other_than_that_of_prepared_text_is_refused(tmp_path, capsys, text):
+    prepared = tmp_path / "prepared"
+    prepare_corpus(open_corpus(train=[text], tokenizer="whitespace"), prepared, TextOptions())
+    assert open_corpus(str(prepared)).tokenizer == "whitespace"
+    assert open_corpus(str(prepared), tokenizer="whitespace").tokenizer == "whitespace"
+    message = "`tokenizer` must be 'whitespace', with which"
+    with pytest.raises(InputError, match=message):
+        open_corpus(str(prepared), tokenizer="words")
+    use = ["ngram", "--corpus", prepared, "--output", tmp_path / "model"]
+    assert message in _refuse(capsys, *use, "--tokenizer", "words")
+    assert main([*map(str, use)]) == 0
 
 
 def test_all_lines_are_prepared_for_training(tmp_path, capsys, text):

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from keras_nplm import (
+    Corpus,
     InputError,
     Resampled,
     SubwordOptions,
     Subwords,
     Vocabulary,
+    encode_corpus,
+    encode_sentences,
     ngram_dataset,
     open_corpus,
 )
@@ -20,6 +23,7 @@ from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_batches
 from keras_nplm.data.text_counts import read_word_counts, write_word_counts
 from keras_nplm.data.tokenizers.registry import add_steps, get_tokenizer
+from keras_nplm.data.tokenizers.words import WordTokenizer
 
 IDS = np.array([4, 5, 3], np.int32)
 
@@ -86,7 +90,7 @@ def test_invalid_resampled_texts_are_refused(texts, options, message):
 
 
 def test_ngrams_of_order_0_are_refused():
-    with pytest.raises(InputError, match="`order` .* must be 1 or more"):
+    with pytest.raises(InputError, match="`order` must be 1 or more"):
         extract_ngrams(IDS, 0, "stream")
 
 
@@ -163,6 +167,36 @@ def test_subwords_of_no_text_or_file_are_refused():
 def test_invalid_names_of_tokenizers_are_refused(name, message):
     with pytest.raises(InputError, match=message):
         get_tokenizer(name)
+
+
+@pytest.mark.parametrize("tokenizer", [None, WordTokenizer], ids=["None", "a class"])
+def test_tokenizers_other_than_names_and_objects_are_refused(tokenizer):
+    with pytest.raises(InputError, match="`tokenizer` must be a name or a Tokenizer. Received: "):
+        get_tokenizer(tokenizer)
+
+
+def test_an_unknown_boundary_of_sentences_is_refused(tmp_path):
+    sentences = [["the"]]
+    vocabulary = Vocabulary(["the"])
+    with pytest.raises(InputError, match="`boundary` must be one of sentence, text, stream"):
+        encode_sentences(sentences, vocabulary, "line")
+    corpus = Corpus("one", "whitespace", {"train": lambda: iter(sentences)})
+    with pytest.raises(InputError, match="`boundary` must be one of sentence, text, stream"):
+        encode_corpus(corpus, vocabulary, tmp_path / "ids", "line")
+
+
+def test_a_tokenizer_of_ids_is_refused():
+    with pytest.raises(InputError, match="`tokenizer` must be left out without `vocabulary`"):
+        ngram_dataset(IDS, 3, 2, tokenizer="words")
+
+
+@pytest.mark.parametrize(
+    "order, batch_size, segment, argument",
+    [(3.0, 2, 1, "order"), (3, 2.0, 1, "batch_size"), (3, 2, 2.0, "segment")],
+)
+def test_sizes_other_than_integers_are_refused(order, batch_size, segment, argument):
+    with pytest.raises(InputError, match=f"`{argument}` must be an integer, . or more"):
+        ngram_dataset(IDS, order, batch_size, segment=segment)
 
 
 def test_unknown_steps_of_tokenizers_are_refused():

@@ -6,7 +6,14 @@ import itertools
 
 import pytest
 
-from keras_nplm import Corpus, EncodedCorpus, Vocabulary, encode_corpus, open_corpus
+from keras_nplm import (
+    Corpus,
+    EncodedCorpus,
+    InputError,
+    Vocabulary,
+    encode_corpus,
+    open_corpus,
+)
 from keras_nplm.data import encoding, shards
 from keras_nplm.data.text_counts import TextCounter
 
@@ -67,3 +74,10 @@ def test_each_encoding_counts_the_same_text(tmp_path, monkeypatch, tokenizer, wa
         }
         described = EncodedCorpus.load(tmp_path / "corpus").splits[split]
         assert (described["characters"], described["words"]) == count_plainly([*lines])
+
+
+def test_unknown_words_with_nul_are_refused(tmp_path):
+    corpus = Corpus("tokens", "whitespace", {"train": lambda: iter([["the", "x\0y"]])})
+    message = r"token must not contain white space or NUL. Received: 'x\\x00y'"
+    with pytest.raises(InputError, match=message):
+        encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "corpus")

@@ -73,6 +73,14 @@ def test_words_with_a_line_end_are_refused():
     np.testing.assert_array_equal(Vocabulary(["the", "cat"]).encode(("the", "cat\n")), [4, 1])
 
 
+@pytest.mark.parametrize("word", ["a\0b", "\ud800"], ids=["NUL", "half a surrogate pair"])
+def test_words_that_no_text_file_holds_are_refused(word):
+    with pytest.raises(InputError, match=r"Word .* .line 6. .* NUL or half a surrogate pair"):
+        Vocabulary(["the", word])
+    with pytest.raises(InputError, match="A form must be one token"):
+        Vocabulary(["the"], {word: "the"})
+
+
 @settings(deadline=None, max_examples=30)
 @given(
     st.lists(st.lists(st.sampled_from(["a", "b", "é", "\ud800", "x y", "\n"]), max_size=9)),

@@ -12,7 +12,7 @@ import re
 import numpy as np
 import pytest
 
-from keras_nplm import LanguageModel, Vocabulary, kneser_ney, rescore
+from keras_nplm import LanguageModel, Vocabulary, kneser_ney, rescore, rescore_file
 from keras_nplm.cli.main import main
 from keras_nplm.rescoring.features import add_scores
 from keras_nplm.rescoring.nbest import NBestFile, NBestList
@@ -43,6 +43,17 @@ def test_features_are_the_scores_of_the_sentences(build_ngram_model, boundary):
         )
     best = max(HYPOTHESES, key=lambda text: expected[text])
     assert [nbest.texts[0] for nbest in rescore(model, lists)] == [best, best]
+
+
+def test_a_file_is_rescored_by_a_language_model(build_ngram_model, tmp_path):
+    lines = [f"0\t{text}\n" for text in ("mat", "the cat sat")]
+    (tmp_path / "list.tsv").write_text("".join(lines))
+    output = tmp_path / "out.tsv"
+    model = build_ngram_model("sentence")
+    result = rescore_file(model, NBestFile(tmp_path / "list.tsv"), output, weights={})
+    (expected,) = rescore(model, [NBestList("0", ["mat", "the cat sat"])])
+    assert [nbest.texts for nbest in NBestFile(output)] == [expected.texts]
+    assert (result["hypotheses"], result["weights"]) == (2, None)
 
 
 def test_lists_are_read_lazily(build_ngram_model):

@@ -3,12 +3,14 @@ its place.
 """
 
 import gzip
+import io
 
 import numpy as np
 import pytest
 
 from keras_nplm import InputError
-from keras_nplm.rescoring.nbest import NBestFile
+from keras_nplm.rescoring.nbest import NBestFile, NBestList
+from keras_nplm.rescoring.ranking import rank_lists
 from keras_nplm.rescoring.writer import open_nbest_writer
 
 MOSES = (
@@ -227,3 +229,38 @@ def test_a_file_without_lines_is_refused(tmp_path):
     path.write_text("", encoding="utf-8")
     with pytest.raises(InputError, match="empty.tsv has no lines. Fix: give N-best lists"):
         NBestFile(path)
+
+
+def test_features_may_be_lists_of_numbers():
+    nbest = NBestList("1", ["the cat", "cat"], {"score": [-1, -2.5]})
+    assert nbest.features["score"].dtype == np.float64
+    (ranked,) = rank_lists([nbest], {"score": -1})
+    assert ranked.texts == ["cat", "the cat"]
+
+
+@pytest.mark.parametrize("values", [[-1.0], [[-1.0], [-2.0]], -1.0, ["a", "b"], [[1], [1, 2]]])
+def test_features_other_than_a_number_for_each_hypothesis_are_refused(values):
+    message = "`score` must be a number for each of the 2 hypotheses of list 1"
+    with pytest.raises(InputError, match=message):
+        NBestList("1", ["the cat", "cat"], {"score": values})
+
+
+def test_lists_go_to_a_standard_output_of_text(tmp_path, monkeypatch):
+    file = _open(tmp_path / "list.tsv", TSV)
+    output = io.StringIO()
+    monkeypatch.setattr("sys.stdout", output)
+    with open_nbest_writer(None, "tsv", file.header) as write:
+        for nbest in file:
+            write(nbest)
+    assert output.getvalue() == TSV
+
+
+def test_lists_follow_the_text_that_was_printed_before(tmp_path, monkeypatch):
+    file = _open(tmp_path / "list.tsv", TSV)
+    with open(tmp_path / "output", "w", encoding="utf-8") as output:
+        monkeypatch.setattr("sys.stdout", output)
+        print("before")
+        with open_nbest_writer(None, "tsv", file.header) as write:
+            for nbest in file:
+                write(nbest)
+    assert (tmp_path / "output").read_text() == f"before\n{TSV}"

@@ -21,6 +21,7 @@ LISTS = [NBestList("0", ["the cat", "the old cat", ""]), NBestList("2", ["a"])]
     [
         pytest.param({"score": 2, "nplm": 1}, [-8, -8, -11], id="given weights"),
         pytest.param(None, [-6, -6, -10], id="default weights"),
+        pytest.param({}, [-6, -6, -10], id="no weights"),
     ],
 )
 def test_lists_are_ranked_by_weighted_features(weights, totals):
@@ -89,11 +90,28 @@ def test_tuning_skips_empty_lists(place):
     assert tune(lists, losses) == tune(LISTS_WITH_SCORES, losses)
 
 
-@pytest.mark.parametrize("bad", [[0.0, np.nan, 1.0], [0.0, -np.inf, 1.0], [0.0, 1.0]])
-def test_features_that_are_not_finite_or_too_few_are_refused(bad):
+@pytest.mark.parametrize("bad", [[0.0, np.nan, 1.0], [0.0, -np.inf, 1.0]])
+def test_features_that_are_not_finite_are_refused(bad):
     lists = [NBestList("7", [*"abc"], {**FEATURES, "nplm": np.array(bad)})]
     with pytest.raises(InputError, match="`nplm` must be a finite number for each of the 3 .* 7"):
         tune(lists, WordErrors({"7": "b"}))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        pytest.param([0.0, 1.0], id="too few"),
+        pytest.param([[0.0], [1.0], [2.0]], id="a column"),
+        pytest.param([0.0, np.nan, 1.0], id="NaN"),
+        pytest.param("abc", id="a text"),
+    ],
+)
+def test_losses_other_than_a_number_for_each_hypothesis_are_refused(loss):
+    def find_losses(lists):
+        return [loss for _ in lists]
+
+    with pytest.raises(InputError, match="`losses` must be a finite number for each of the 3 .* 0"):
+        tune(LISTS_WITH_SCORES, find_losses)
 
 
 def test_the_feature_that_is_not_finite_is_named():

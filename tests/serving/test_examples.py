@@ -13,12 +13,14 @@ WORDS = ["the", "cat", "sat", "(", "here"]
 class Corpus:
     """A validation text."""
 
+    splits = ("train", "validation")
+
     def __init__(self, vocabulary, sentences):
         ids = [[*vocabulary.encode(sentence.split()), 3] for sentence in sentences]
         self.ids = np.concatenate([*ids, []]).astype(np.int32)
 
     def parts(self, split):
-        assert split == "validation"
+        assert split == "validation" and split in self.splits
         yield self.ids
 
 
@@ -45,6 +47,13 @@ def test_the_text_is_a_beginning_that_the_model_knows(sentences, text):
 def test_without_such_a_sentence_the_text_is_generated(sentences):
     # of equal words the first, which is `</s>` or letters
     words = choose_text(_build_language_model(sentences)).split()
+    assert set(words) <= {"the", "cat", "sat", "here"}
+
+
+def test_without_validation_text_the_text_is_generated():
+    language_model = _build_language_model(["cat sat here"])
+    language_model.corpus.splits = ("train",)
+    words = choose_text(language_model).split()
     assert set(words) <= {"the", "cat", "sat", "here"}
 
 

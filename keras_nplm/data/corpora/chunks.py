@@ -164,9 +164,11 @@ def run_chunks_by(runner: Any) -> Iterator[None]:
         CHUNK_RUNNER.reset(token)
 
 
-def run_task(make_task: Callable[[], Any], items: Sequence[tuple], title: str) -> tuple[list, list]:
+def run_task(
+    make_task: Callable[[], Any], items: Sequence[tuple], title: str, *, parallel: bool = True
+) -> tuple[list, list]:
     """Run a task on items (chunk, …), by the runner of `run_chunks_by`, or in parallel processes if
-    the text is large.
+    the text is large and `parallel`.
 
     Returns the results in the order of the items, and those of `finish()`, one a process or, by a
     runner, one an item.
@@ -175,7 +177,7 @@ def run_task(make_task: Callable[[], Any], items: Sequence[tuple], title: str) -
         return runner.run(make_task, items)
     sizes = [chunk.estimate_size() for chunk, *_ in items]
     least = PARALLEL_BYTES if all(chunk.ranges for chunk, *_ in items) else PARALLEL_TFDS_BYTES
-    processes = count_processes() if sum(sizes) >= least else 1
+    processes = count_processes() if parallel and sum(sizes) >= least else 1
     values = [None] * len(items)
     finished = []
     with open_progress(title, sum(sizes), "B") as progress:

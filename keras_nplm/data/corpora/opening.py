@@ -25,7 +25,8 @@ from keras_nplm.data.resampling import check_share
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import add_steps, get_tokenizer
-from keras_nplm.io.errors import InputError
+from keras_nplm.data.tokenizers.words import WhitespaceTokenizer, WordTokenizer
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import identify_content
 from keras_nplm.io.paths import check_path, is_remote
 from keras_nplm.io.remote import display_url, fetch
@@ -41,10 +42,10 @@ def open_corpus(
     resample: Sequence[tuple[float, Sequence[str]]] = (),
     validation: Sequence[str] = (),
     test: Sequence[str] = (),
-    fractions: tuple[float, float, float] = FRACTIONS,
+    fractions: tuple[float, float, float] | None = None,
     shuffle: bool = False,
     all_lines: bool = False,
-    tokenizer: str | Tokenizer = "words",
+    tokenizer: str | Tokenizer | None = None,
     normalise: Sequence[str] = (),
     subwords: SubwordOptions | None = None,
     data_dir: str | None = None,
@@ -63,11 +64,13 @@ def open_corpus(
             by lines. An epoch has the share c in (0, 1] of its n-grams; see `keras_nplm.Resampled`.
         validation, test: text files or globs, of which one may be left out. Then the corpus has no
             such split.
-        fractions: shares of the lines for train, validation and test.
+        fractions: shares of the lines for train, validation and test, if `train` alone is given.
+            Default: (0.8, 0.1, 0.1).
         shuffle: split the lines at random, not in three runs. Equal lines fall into one split.
         all_lines: use the whole text for training. The corpus has no validation and no test split.
         tokenizer: `"words"` or `"whitespace"`, for text files and TFDS sets; or `"characters"`,
-            `"sentencepiece"` or `"bytes"`, for any corpus. Or a registered `Tokenizer`.
+            `"sentencepiece"` or `"bytes"`, for any corpus. Or a registered `Tokenizer`. Default:
+            the tokenizer of a prepared directory, else `"words"`.
         normalise: normalisation steps for the tokens of any corpus: `"lower"`, `"numbers"`,
             `"lemmas"`; see `keras_nplm.data.tokenizers.normalisation`.
         subwords: for the tokenizer `sentencepiece`: how its subwords are made. Default: 8,000
@@ -89,7 +92,7 @@ def open_corpus(
     """
     check_path(name, "name", "the name of a corpus, or a path")
     name = os.fspath(name)
-    chosen = add_steps(tokenizer, normalise)
+    chosen = add_steps("words" if tokenizer is None else tokenizer, normalise)
     if subwords is not None and not chosen.is_trained:
         raise InputError(
             "`subwords` must be left out without the tokenizer `sentencepiece`. Received: "
@@ -99,6 +102,13 @@ def open_corpus(
     if shuffle and (validation or test or not train):
         fix = "name --train alone, or leave it out."
         raise InputError(f"`--shuffle` splits the lines of --train. Fix: {fix}")
+    check_argument(
+        "fractions",
+        fractions is None or bool(train and not (validation or test or all_lines)),
+        "left out unless the lines of `train` are split",
+        fractions,
+        "leave it out, or name `train` alone.",
+    )
     if all_lines and (validation or test or shuffle):
         raise InputError(
             "`--all` leaves no line for validation and test. Fix: leave it out. With --validation "
@@ -108,14 +118,16 @@ def open_corpus(
         if all_lines:
             fix = "leave it out, or prepare the text again by `keras-nplm prepare --all`."
             raise InputError(f"`--all` cannot change the splits of the prepared {name}. Fix: {fix}")
-        return open_prepared_corpus(fetch(name), chosen.name, subwords)
+        is_chosen = tokenizer is not None or chosen.steps
+        return open_prepared_corpus(fetch(name), chosen.name if is_chosen else None, subwords)
     if train or resample:
         how = "in runs"
         if shuffle:
             how = "at random"
         if all_lines:
             how = "all"
-        corpus = _open_text(train, resample, validation, test, fractions, how, chosen.name)
+        shares = FRACTIONS if fractions is None else fractions
+        corpus = _open_text(train, resample, validation, test, shares, how, chosen.name)
     elif named:
         raise InputError(
             "--validation and --test need --train. Fix: name the text files to train on."
@@ -148,7 +160,7 @@ def _open_named(name: str, tokenizer: Tokenizer, data_dir: str | None) -> Corpus
             "written by `prepare`. "
             f"Received: {name!r}. Fix: choose one of these, or name text files with --train."
         )
-    if tokenizer.tokens_are_words:  # each text has one kind of words
+    if type(tokenizer) in (WordTokenizer, WhitespaceTokenizer):  # each text has one of the two
         tokenizer = get_tokenizer(stored).with_steps(tokenizer.steps)
     # subwords are made of lines
     split_line = _drop_blank_line if tokenizer.is_trained else tokenizer.split

@@ -19,7 +19,7 @@ from keras_nplm.data.corpora.chunks import (
 )
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.tokenizers.registry import get_tokenizer
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import fetch_files
 from keras_nplm.io.text import STANDARD_INPUT
@@ -164,10 +164,14 @@ def split_at_random(
 
 
 def _check_fractions(fractions: tuple[float, float, float]) -> None:
-    if not (all(fraction > 0 for fraction in fractions) and abs(sum(fractions) - 1) <= 1e-6):
-        raise InputError(
-            f"`fractions` must be three positive numbers that sum to 1. Received: {fractions}."
-        )
+    are_positive = len(fractions) == 3 and all(fraction > 0 for fraction in fractions)
+    check_argument(
+        "fractions",
+        are_positive and abs(sum(fractions) - 1) <= 1e-6,
+        "three positive numbers that sum to 1",
+        fractions,
+        "give numbers such as (0.8, 0.1, 0.1).",
+    )
 
 
 def _select_chunks(

@@ -38,7 +38,8 @@ class Tokenizer(abc.ABC):
     served it must define `build_split_graph` and `match_partial_token`. If its tokens are words,
     prefix completion needs `unfinished_word`, and served completion `match_unfinished_word`. What
     is not defined is refused by name when it is needed. `register_tokenizer` makes the kind known
-    by its name.
+    by its name. Large text is read by several processes if a subclass is in a module that they can
+    import, and by one process if it is in `__main__` or in a function.
 
     Args:
         steps: normalisation steps, some of `allowed_steps`, in any order.

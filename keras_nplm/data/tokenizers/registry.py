@@ -9,7 +9,7 @@ from keras_nplm.data.tokenizers.normalisation import STEPS
 from keras_nplm.data.tokenizers.subwords import SubwordTokenizer
 from keras_nplm.data.tokenizers.utf8_bytes import ByteTokenizer
 from keras_nplm.data.tokenizers.words import WhitespaceTokenizer, WordTokenizer
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 
 # in the order in which `--help` and error messages list them
 TOKENIZERS: dict[str, type[Tokenizer]] = {
@@ -46,13 +46,21 @@ def get_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:
     A `Tokenizer` is returned as it is.
 
     Raises:
-        InputError: no kind has this name, or the kind has not these steps, or not in this order.
+        InputError: it is neither a name nor a `Tokenizer`, no kind has this name, or the kind has
+            not these steps, or not in this order.
 
     >>> get_tokenizer("words+lower").split("The cat's mat.")
     ['the', "cat's", 'mat', '.']
     """
     if isinstance(tokenizer, Tokenizer):
         return tokenizer
+    check_argument(
+        "tokenizer",
+        isinstance(tokenizer, str),
+        "a name or a Tokenizer",
+        repr(tokenizer),
+        "make an object of your class, or pass its name.",
+    )
     kind, *steps = tokenizer.split("+")
     if kind not in TOKENIZERS or steps != [step for step in STEPS if step in steps]:
         raise InputError(

@@ -28,20 +28,23 @@ class TextCodec {
   // earlier: the sentences before it, for a model that reads them
   encodeBeginning(text, earlier = []) {
     const tokens = this.tokenizer.splitBeginning(text);
-    const ids = [...this.encodeSentences(earlier), ...tokens.map((token) => this.encode(token))];
+    const before = this.encodeSentences(earlier, this.contextLength - tokens.length);
+    const ids = [...before, ...tokens.map((token) => this.encode(token))];
     const last = ids.slice(Math.max(0, ids.length - this.contextLength));
     const context = new Int32Array(this.contextLength).fill(this.paddingId);
     context.set(last, this.contextLength - last.length);
     return context;
   }
 
-  // The ids of sentences, each with its end. A blank one begins a new text.
-  encodeSentences(sentences) {
+  // The ids of the last sentences, each with its end: `number` ids or more, if there are so many. A
+  // blank sentence begins a new text. The sentences before are not read, so that each key is fast.
+  encodeSentences(sentences, number) {
     let ids = [];
-    for (const sentence of sentences) {
-      const tokens = this.tokenizer.split(sentence);
+    for (let i = sentences.length - 1; i >= 0 && ids.length < number; i -= 1) {
+      const tokens = this.tokenizer.split(sentences[i]);
+      if (!tokens.length) break;
       const found = tokens.map((token) => this.encode(token));
-      ids = found.length ? [...ids, ...found, this.words.indexOf(END)] : [];
+      ids = [...found, this.words.indexOf(END), ...ids];
     }
     return ids;
   }
@@ -64,6 +67,7 @@ function findBest(places, score, k) {
 
 // Completions of a model whose tokens are words: one context, ranked.
 class WordCompletion {
+  static LONGEST_PREFIX = 256; // characters; a longer one has no words
   static BEFORE_WORD = 3; // characters to read before the longest word, to see that one is longer
 
   // logProbs: a function from contexts to the log-probabilities of all words after each
@@ -71,7 +75,8 @@ class WordCompletion {
     this.codec = codec;
     this.logProbs = logProbs;
     const lengths = codec.words.slice(NUM_SPECIALS).map((word) => Array.from(word).length);
-    this.longest = lengths.reduce((most, length) => Math.max(most, length), 0);
+    const longest = lengths.reduce((most, length) => Math.max(most, length), 0);
+    this.longest = Math.min(longest, WordCompletion.LONGEST_PREFIX);
   }
 
   // Split a prompt into its complete words and its last, unfinished word.
@@ -86,6 +91,7 @@ class WordCompletion {
   async find(text, k, { earlier = [] } = {}) {
     const { before, unfinished } = this.splitUnfinished(text);
     const prefix = this.codec.tokenizer.lowers ? lower(unfinished) : unfinished;
+    if (Array.from(prefix).length > this.longest) return [];
     const ids = [];
     if (!unfinished && this.codec.predictsEnd) ids.push(this.codec.words.indexOf(END));
     for (let id = NUM_SPECIALS; id < this.codec.words.length; id += 1) {

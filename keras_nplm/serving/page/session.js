@@ -6,7 +6,10 @@ async function unpack(text) {
   if (!("DecompressionStream" in globalThis)) {
     throw new Error("It is too old. Use one of the year 2023 or later.");
   }
-  const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const data = atob(text);
+  const packed = new Uint8Array(data.length);
+  // `Uint8Array.from` with a function takes 30 times as long
+  for (let i = 0; i < data.length; i += 1) packed[i] = data.charCodeAt(i);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }

@@ -14,10 +14,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from keras_nplm import InputError, Vocabulary, open_corpus
+from keras_nplm import InputError, Vocabulary, open_corpus, register_tokenizer
 from keras_nplm.data.corpora import chunks, python_reference
 from keras_nplm.data.corpora.download import download_file
 from keras_nplm.data.corpus import SPLITS
+from keras_nplm.data.tokenizers.words import WhitespaceTokenizer
 
 
 def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkeypatch, capfd):
@@ -43,6 +44,21 @@ def test_the_default_corpus_holds_sentences_without_markup():
     lines = [line for split in SPLITS for line in python_reference.read_split(split)]
     assert not [line for line in lines if re.search(r"""[*"=`|<>{}\[\]\\]|::|\.\.\.\w""", line)]
     assert not [line for line in lines if not re.search(r"[.!?:][)”’]*$", line)]
+
+
+def test_a_named_corpus_has_words_of_a_registered_tokenizer(forget_tokenizers):
+    @register_tokenizer
+    class Commas(WhitespaceTokenizer):
+        kind = "commas"
+
+        def split(self, line):
+            return "".join(line.split()).split(",")
+
+    corpus = open_corpus(tokenizer="commas")
+    assert corpus.tokenizer == "commas"
+    line = next(line for line in python_reference.read_split("train") if "," in line)
+    assert line.replace(" ", "").split(",") in [*corpus.sentences("train")]
+    assert open_corpus(tokenizer="whitespace").tokenizer == "words"
 
 
 def test_the_markup_of_later_versions_of_python_is_removed_too(monkeypatch):
@@ -122,6 +138,16 @@ def test_one_text_is_held_out_and_no_line_of_train(tmp_path, held_out):
     assert [*corpus.splits] == ["train", held_out]
     assert [*corpus.sentences("train")] == [["a", "1"], ["b", "2"]]
     assert [*corpus.sentences(held_out)] == [["c", "3"]]
+
+
+def test_fractions_without_effect_are_refused(tmp_path):
+    (tmp_path / "a").write_text("a b\n" * 9)
+    files = [str(tmp_path / "a")]
+    for options in ({}, {"train": files, "test": files}, {"train": files, "all_lines": True}):
+        with pytest.raises(InputError, match="`fractions` must be left out unless the lines of"):
+            open_corpus(fractions=(0.6, 0.2, 0.2), **options)
+    with pytest.raises(InputError, match="`fractions` must be three positive numbers"):
+        open_corpus(train=files, fractions=(0.5, 0.5))
 
 
 def test_lines_are_split_at_random_wherever_the_text_is_cut(tmp_path, monkeypatch):

@@ -1,0 +1,35 @@
+"""Facts beside a file: perplexities of the splits that the corpus has."""
+
+import numpy as np
+import pytest
+
+from keras_nplm import LanguageModel, Uniform, Vocabulary
+from keras_nplm.io.errors import InputError
+from keras_nplm.serving.file_facts import find_perplexities
+
+
+class Corpus:
+    """A text with some of the splits."""
+
+    def __init__(self, *splits):
+        self.splits = dict.fromkeys(splits)
+
+    def ids(self, split):
+        if split not in self.splits:
+            raise InputError(f"`split` must be one of {', '.join(self.splits)}.")
+        return np.array([4, 5, 3], np.int32)
+
+
+@pytest.mark.parametrize(
+    "splits, expected",
+    [
+        pytest.param(("train", "validation", "test"), ["validation", "test"], id="all"),
+        pytest.param(("train", "test"), ["test"], id="no validation"),
+        pytest.param(("train",), [], id="no held-out text"),
+    ],
+)
+def test_a_part_is_evaluated_on_the_splits_of_the_corpus(splits, expected):
+    vocabulary = Vocabulary(["the", "cat"])
+    language_model = LanguageModel(Uniform(len(vocabulary)), vocabulary, "words")
+    language_model.corpus = Corpus(*splits)
+    assert [*find_perplexities(language_model, Uniform(len(vocabulary)), {})] == expected
