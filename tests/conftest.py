@@ -2,6 +2,7 @@
 small trained model.
 """
 
+import contextlib
 import fcntl
 import gc
 import importlib
@@ -25,6 +26,8 @@ import pytest
 import keras_nplm
 from keras_nplm.io import remote
 
+_ADDED = "long or packages"  # the tests that .ci/run adds to the README's test command
+_MARK = re.compile(r"\bmark\.(long|packages)\b")
 _ALL_LONG = re.compile(r"^pytestmark = \[?pytest\.mark\.long\b", re.MULTILINE)
 CORPORA = Path(__file__).parents[2] / "shared" / "corpora"
 # the long tests of each take minutes: begun at the end, one file would run alone
@@ -52,20 +55,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not even import files of which all tests are long, where long tests are left out, and
-    files without long tests, where they run alone.
+    files without a marked test, where `.ci/run` runs those alone.
     """
     if collection_path.suffix != ".py":
         return None
-    if config.option.markexpr == "long":
-        return "mark.long" not in collection_path.read_text(encoding="utf-8") or None
+    if config.option.markexpr == _ADDED:
+        return not _MARK.search(collection_path.read_text(encoding="utf-8")) or None
     if config.option.markexpr != "not long" or not collection_path.name.startswith("test_"):
         return None
     return bool(_ALL_LONG.search(collection_path.read_text(encoding="utf-8"))) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the longest files where long tests run alone; see `--no-loadscope-reorder`."""
-    if config.option.markexpr == "long":
+    """Begin `.ci/run` with the longest files; see `--no-loadscope-reorder`."""
+    if config.option.markexpr == _ADDED:
         items.sort(key=lambda item: not item.path.as_posix().endswith(_LONGEST))
 
 
@@ -184,12 +187,24 @@ def no_logs(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def train_without_report():
+def leave_out_report():
+    """A context manager: runs in its block write no report and no logs."""
+
+    @contextlib.contextmanager
+    def leave_out() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as context:
+            _leave_out_report(context)
+            yield
+
+    return leave_out
+
+
+@pytest.fixture(scope="session")
+def train_without_report(leave_out_report):
     """The function `train` for fixtures: the run writes no report and no logs."""
 
     def train_in_context(*arguments) -> None:
-        with pytest.MonkeyPatch.context() as context:
-            _leave_out_report(context)
+        with leave_out_report():
             keras_nplm.train(*arguments)
 
     return train_in_context

@@ -1,10 +1,12 @@
 """Keras and TFDS find our classes by name; TensorFlow's notices are hidden."""
 
+import importlib
 import os
 import subprocess
 import sys
 
 import pytest
+import tensorflow_datasets as tfds
 
 
 def run_python(program: str, level: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -19,39 +21,35 @@ def run_python(program: str, level: str | None = None) -> subprocess.CompletedPr
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "program",
-    [
-        pytest.param("import keras, keras_nplm", id="keras imported before"),
-        pytest.param("import keras_nplm, keras; keras_nplm.Vocabulary", id="a public name used"),
-    ],
-)
-def test_keras_loads_our_models(program, model_directory):
+def test_keras_loads_our_models_after_an_import(model_directory):
     path = str(model_directory / "model.keras")
-    run = run_python(f"{program}\nprint(keras.models.load_model({path!r}))")
+    run = run_python(f"import keras, keras_nplm\nprint(keras.models.load_model({path!r}))")
     assert "ContextNetwork(order=4" in run.stdout, run.stderr
 
 
 @pytest.mark.long
-def test_after_register_classes_keras_loads_our_models(model_directory):
+def test_keras_loads_our_models_after_a_name_or_register_classes(model_directory):
+    """Each in a process of its own, which is forked after the imports."""
     path = str(model_directory / "model.keras")
-    run = run_python(
-        "import keras_nplm, keras\n"
-        "keras_nplm.register_classes()\n"
-        f"print(keras.models.load_model({path!r}))"
-    )
-    assert "ContextNetwork(order=4" in run.stdout, run.stderr
+    run = run_python(f"""
+import keras_nplm, keras, os
+if os.fork():
+    _, status = os.wait()
+    assert status == 0
+    keras_nplm.register_classes()
+else:
+    keras_nplm.Vocabulary
+print(keras.models.load_model({path!r}), flush=True)
+""")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("ContextNetwork(order=4") == 2, run.stdout
     # a notice of TensorFlow, which `keras_nplm` hides if it is imported first
     assert "This TensorFlow binary is optimized" not in run.stderr
 
 
-@pytest.mark.long
 def test_tfds_finds_our_builders_after_their_module_is_imported():
-    run = run_python(
-        "import tensorflow_datasets as tfds, keras_nplm.data.corpora.tfds_builders\n"
-        "print(tfds.builder_cls('brown').__module__)"
-    )
-    assert run.stdout == "keras_nplm.data.corpora.tfds_builders\n", run.stderr
+    importlib.import_module("keras_nplm.data.corpora.tfds_builders")
+    assert tfds.builder_cls("brown").__module__ == "keras_nplm.data.corpora.tfds_builders"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,9 @@ def test_it_prints_the_perplexity_of_an_n_gram_model(ngram_directory, tmp_path, 
     wrote, holds = capsys.readouterr().out.splitlines()
     assert wrote == f"wrote {path}, {path}.json, {path}.vocabulary.txt"
     assert holds == f"{path} holds the n-gram model: perplexity {figures}"
+    assert main(["export", str(ngram_directory), str(path), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["contents"] == read_json(f"{path}.json")
 
 
 @pytest.mark.long
@@ -36,17 +39,13 @@ def test_the_network_alone_is_printed_beside_its_mixture(model_directory, tmp_pa
     *_, holds = capsys.readouterr().out.splitlines()
     kinds = "network, uniform distribution"
     assert holds == f"{whole} holds the mixture ({kinds}): perplexity {figures}"
-    command = ["export", str(mixture), str(alone), "--network-alone", "--quantise"]
-    assert main(command) == 0
+    assert main(["export", str(mixture), str(alone), "--network-alone", "--quantise"]) == 0
     *_, holds = capsys.readouterr().out.splitlines()
     figures_alone = _format(read_json(model_directory / "metrics.json"))
     assert holds == (
         f"{alone} holds the network alone in 8 bits: perplexity before rounding {figures_alone}; "
         f"the mixture has {figures}"
     )
-    assert main([*command, "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert result["contents"] == read_json(f"{alone}.json")
 
 
 def test_the_network_alone_of_n_grams_is_refused(ngram_directory, tmp_path, capsys):

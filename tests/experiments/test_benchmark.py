@@ -195,7 +195,7 @@ def test_a_command_that_fails_says_its_last_line(tmp_path):
 
 
 @pytest.mark.long
-def test_serving_answers_requests_in_all_forms(monkeypatch):
+def test_each_way_to_serve_answers_enough_requests(monkeypatch):
     monkeypatch.setattr(contenders, "CONTEXTS_PER_ROUND", 1)
     monkeypatch.setattr(signatures, "FUNCTIONS", (signatures.PredictNext,))  # no other is asked
     for group in serving.build_groups(None, 300, batches=(1, 3)):  # its files go with the generator

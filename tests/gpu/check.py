@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -41,10 +42,16 @@ def _train(
 ) -> tuple[ContextNetwork, float]:
     """Train a small network on the embedded default corpus.
 
-    Return it, and its validation perplexity.
+    Return it, and its validation perplexity. No check reads the report or the logs of the run.
     """
     changed = CONFIGURATIONS["small"].options.replace(**SMALL | options)
-    with tempfile.TemporaryDirectory() as temporary:
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        mock.patch("keras_nplm.training.train.write_run_report"),
+        mock.patch(
+            "keras_nplm.training.fit.LanguageModelBoard", return_value=keras.callbacks.Callback()
+        ),
+    ):
         directory = directory or Path(temporary, "model")
         metrics = train(changed, open_corpus(), directory, strategy=strategy)
         model = LanguageModel.load(directory).model

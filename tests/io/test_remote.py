@@ -24,7 +24,7 @@ from keras_nplm.io.remote import (
 )
 
 
-@pytest.fixture(params=["s3", "gs"])
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.packages) for name in ("s3", "gs")])
 def url(request, monkeypatch, tmp_path):
     """The URL of an empty bucket of moto's S3, or of a file system in memory in place of gs://."""
     if request.param == "s3":
@@ -254,6 +254,7 @@ def test_what_a_failed_download_has_left_is_not_uploaded(url, monkeypatch):
     assert store.cat_file(f"{url}/run/config.json") == b"whole"
 
 
+@pytest.mark.packages
 def test_failures_are_named(bucket, monkeypatch):
     store = open_filesystem(bucket)
     store.pipe_file(f"{bucket}/a.txt", b"the cat")

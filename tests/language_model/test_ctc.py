@@ -48,6 +48,7 @@ def _search_all(logits, language_model, alpha, beta):
     return max(texts, key=totals.get), max(totals.values())
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize("boundary", ["sentence", "stream"])
 def test_beam_search_equals_brute_force(boundary):
     pyctcdecode = pytest.importorskip("pyctcdecode", reason="pyctcdecode is not installed")
@@ -179,6 +180,7 @@ PARAMETERS = [
 ]
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize("params", PARAMETERS)
 def test_each_score_is_that_of_pyctcdecode(pair, params):
     language_model, theirs = pair
@@ -202,6 +204,7 @@ def test_each_score_is_that_of_pyctcdecode(pair, params):
             states = after, after_theirs
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize("params", PARAMETERS)
 @pytest.mark.parametrize("hotwords", [None, ["abb", "bbb"]], ids=["no hotwords", "hotwords"])
 def test_whole_decodes_are_those_of_pyctcdecode(pair, params, hotwords):
@@ -235,6 +238,7 @@ def test_whole_decodes_are_those_of_pyctcdecode(pair, params, hotwords):
     assert len(texts) > 1
 
 
+@pytest.mark.packages
 def test_a_decoder_is_saved_and_its_parts_are_loaded(pair, tmp_path):
     import pyctcdecode
 
@@ -255,6 +259,7 @@ def test_a_decoder_is_saved_and_its_parts_are_loaded(pair, tmp_path):
     assert pyctcdecode.BeamSearchDecoderCTC(alphabet, several).decode(logits)
 
 
+@pytest.mark.packages
 def test_the_interface_has_all_names_of_pyctcdecode():
     kind = pytest.importorskip("pyctcdecode", reason="pyctcdecode is not installed").LanguageModel
     # how KenLM's three files lie in a directory

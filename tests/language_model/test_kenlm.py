@@ -318,6 +318,7 @@ def test_numbers_and_lengths_are_those_of_kenlm(tmp_path, text, sentence, expect
     assert model.score(sentence) == pytest.approx(total, rel=1e-6)
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize(("text", "sentence", "expected"), ANSWERS)
 def test_named_files_are_scored_as_by_kenlm(tmp_path, text, sentence, expected):
     real = pytest.importorskip("kenlm", reason="kenlm is not installed: pip install kenlm")
@@ -410,6 +411,7 @@ def test_files_that_kenlm_refuses_are_refused(tmp_path, text, message):
         KenlmModel(path)
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize(("text", "message"), REFUSED)
 def test_kenlm_refuses_these_files(tmp_path, text, message):
     real = pytest.importorskip("kenlm", reason="kenlm is not installed: pip install kenlm")
@@ -515,6 +517,7 @@ def read_random_file(directory: Path, generator: random.Random, real) -> tuple[s
             assert "Avoid pruning" in str(error)  # its tables have room for few blanks
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize("seed", range(40))
 def test_random_files_are_scored_as_by_kenlm(tmp_path, seed):
     real = pytest.importorskip("kenlm", reason="kenlm is not installed: pip install kenlm")

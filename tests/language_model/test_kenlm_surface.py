@@ -60,6 +60,7 @@ def test_all_names_of_kenlm_are_there():
     assert kenlm.Model is KenlmModel and issubclass(kenlm.LanguageModel, kenlm.Model)
 
 
+@pytest.mark.packages
 def test_the_lists_are_those_of_the_real_module():
     real = pytest.importorskip("kenlm", reason="kenlm is not installed")
     assert sorted(name for name in dir(real) if not name.startswith("__")) == MODULE
@@ -140,6 +141,7 @@ def test_a_model_that_cannot_be_read_is_an_os_error(tmp_path):
         kenlm.Model(5)
 
 
+@pytest.mark.packages
 def test_states_are_compared_copied_and_hashed_as_those_of_kenlm(path):
     real = pytest.importorskip("kenlm", reason="kenlm is not installed")
     modules = (kenlm, real)

@@ -385,13 +385,16 @@ def test_a_pool_by_spawn_scores_as_this_process(arpa, tmp_path):
         assert pool.map_async(model.score, texts).get(60) == [*map(model.score, texts)]
 
 
-@pytest.mark.long
-def test_an_executor_by_forkserver_scores_as_this_process(arpa, tmp_path):
-    scorers = _build_scorers(tmp_path / "model")
+def test_an_executor_by_forkserver_needs_no_tensorflow(arpa):
+    scorers = [build(name).scorer() for name in ("kneser-ney", "subwords", "characters")]
     model = KenlmModel(arpa)
     context = multiprocessing.get_context("forkserver")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as executor:
-        found = [executor.submit(_score_word, scorer).result(240) for scorer in scorers]
+        # a function of this file would import TensorFlow
+        results = [executor.submit(scorer.score, scorer.begin(), "cat") for scorer in scorers]
+        found = [result.result(240)[0] for result in results]
         assert found == pytest.approx([*map(_score_word, scorers)], rel=1e-5)
+        has_tensorflow = "'tensorflow' in __import__('sys').modules"
+        assert not executor.submit(eval, has_tensorflow).result(60)
         perplexity = executor.submit(model.perplexity, "the cat").result(60)
         assert perplexity == model.perplexity("the cat")

@@ -175,6 +175,7 @@ def arpa(request, tmp_path_factory):
     return path
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize("has_unk", [True, False])
 def test_numbers_are_those_of_kenlm(arpa, tmp_path, has_unk):
     real = pytest.importorskip("kenlm", reason="kenlm is not installed")

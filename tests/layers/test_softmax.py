@@ -12,6 +12,7 @@ from keras_nplm.layers.softmax import linear_softmax, log_normaliser, noise_loss
 
 W = 6  # features
 B = 9  # contexts
+ONE_TILE = 1 << 22
 ROWS = np.arange(B)
 FEATURES = np.random.default_rng(1).normal(size=(B, W)).astype(np.float32)
 
@@ -43,9 +44,8 @@ def compute_in_numpy(
 
 
 @pytest.mark.parametrize("blocks", [pytest.param([W], id="one kernel"), [4, 2]])
-@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
-    "whole", [pytest.param(0, id="tiles"), pytest.param(1 << 22, id="one tile")]
+    "whole", [pytest.param(0, id="tiles"), pytest.param(ONE_TILE, id="one tile")]
 )
 @pytest.mark.parametrize(
     "size, shift",
@@ -55,7 +55,27 @@ def compute_in_numpy(
         pytest.param(1300, -200, id="underflow"),
     ],
 )
-def test_tiled_softmax_and_its_gradient(size, shift, whole, jit, blocks, monkeypatch):
+def test_tiled_softmax_and_its_gradient(size, shift, whole, blocks, monkeypatch):
+    check_softmax(size, shift, whole, blocks, False, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "size, shift, whole, blocks",
+    [
+        pytest.param(1300, 200, 0, [W], id="overflow, tiles, one kernel"),
+        pytest.param(1300, 200, 0, [4, 2], id="overflow, tiles"),
+        pytest.param(1300, 200, ONE_TILE, [W], id="overflow, one kernel"),
+        pytest.param(1300, 200, ONE_TILE, [4, 2], id="overflow"),
+        pytest.param(30, 0, 0, [4, 2], id="few words, tiles"),
+        pytest.param(1300, -200, 0, [4, 2], id="underflow, tiles"),
+    ],
+)
+def test_softmax_and_its_gradient_are_compiled_by_xla(size, shift, whole, blocks, monkeypatch):
+    check_softmax(size, shift, whole, blocks, True, monkeypatch)
+
+
+def check_softmax(size, shift, whole, blocks, jit, monkeypatch):
     monkeypatch.setattr(softmax, "WHOLE", whole)
     monkeypatch.setattr(softmax, "CACHED", 1)  # the smallest tiles
     kernel, bias = make_weights(size, shift)

@@ -132,6 +132,7 @@ def test_histories_before_an_unknown_word_are_one_state(name):
     assert len({*states}) == 1
 
 
+@pytest.mark.packages
 def test_states_are_as_many_as_those_of_kenlm(tmp_path):
     real = pytest.importorskip("kenlm", reason="kenlm is not installed")
     rng = np.random.default_rng(5)

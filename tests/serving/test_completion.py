@@ -57,6 +57,12 @@ def test_texts_and_prefixes_are_split_as_in_python(name, text):
         assert (context.decode(), word.decode()) == expected
 
 
+def test_long_prefixes_of_a_long_word_fit_no_word():
+    table = PrefixTable(PrefixIndex(["a" * 1000, "b"], first=0))
+    fits = table.match(tf.constant(["a" * 256, "a" * 257, "b"]))
+    assert fits.numpy().tolist() == [[True, False], [False, False], [False, True]]
+
+
 LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "that cat's hat", "é ☃"] * 5
 TYPED = (
     "the ca|the ||c|(ch|the cat-|x|the\tca|the\xa0 ca|the▁ca| \t|我 |☃ca|é|</s>|If the "

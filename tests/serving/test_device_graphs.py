@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import InputError, Mixture
+from keras_nplm import InputError, LanguageModel, Mixture
 from keras_nplm.models.ngrams import DeletedInterpolation, deleted_interpolation
 from keras_nplm.serving.device_graphs import build_device_graph
-from tests.language_models import BOUNDARIES, V, build, make_text
+from keras_nplm.serving.on_device import TextScores
+from tests.language_models import BOUNDARIES, VOCABULARY, V, build, make_text
 
 
 def _list_contexts(length: int) -> np.ndarray:
@@ -85,3 +86,11 @@ def test_graphs_give_the_numbers_of_python(build_model, boundary):
 def test_other_models_are_refused_by_name(name, received):
     with pytest.raises(InputError, match=f"^LiteRT and ONNX files .* Received: {received}. Fix: "):
         build_device_graph(build(name, "sentence"))
+
+
+def test_invalid_texts_have_the_score_nan():
+    language_model = LanguageModel(build("kneser-ney", "sentence"), VOCABULARY, "whitespace")
+    scores = TextScores(build_device_graph(language_model.model), language_model.codec)
+    x = [[5, 6], [5, V], [-1, 5], [5, (1 << 32) + 6], [5, V], [5, 6], [5, 6]]
+    nll = scores.function(tf.constant(x, tf.int64), tf.constant([2, 2, 2, 2, 1, 3, -1], tf.int64))
+    assert np.isnan(nll["nll"]).tolist() == [False, True, True, True, False, True, True]

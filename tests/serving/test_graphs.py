@@ -16,9 +16,7 @@ from keras_nplm import (
     HybridNetwork,
     LanguageModel,
     LinearHead,
-    NoiseContrastive,
     PointerNetwork,
-    SampledSoftmax,
     Shortlist,
     SpelledContext,
     Vocabulary,
@@ -31,14 +29,13 @@ from tests.networks import compose, compose_energy
 
 WORDS = ["the", "cat", "sat", "on", "mat", ".", "a", "dog"]
 SIZE = len(WORDS) + 4
+# Graphs do not read the objective of a network.
 # a mixture by frequency has a network and an interpolated model
 FAST = ["Kneser-Ney", "class-based"]
 LONG = [
     "mixture by frequency",
     "hybrid",
     "hybrid of spelled words",
-    "sampled",
-    "nce",
     "adaptive",
     "tied",
     "no hidden layer",
@@ -135,10 +132,6 @@ def _build_network(kind: str, boundary: str) -> ContextNetwork:
         return compose(SIZE, 4, 6, head=AdaptiveHead(SIZE, name="prob"), boundary=boundary)
     if kind == "energy":
         return compose_energy(SIZE, 4, 6, boundary=boundary)
-    if kind == "sampled":
-        return compose(SIZE, 4, 6, objective=SampledSoftmax(), boundary=boundary)
-    if kind == "nce":
-        return compose(SIZE, 4, 6, objective=NoiseContrastive(), boundary=boundary)
     if kind == "pointer":
         return compose(SIZE, 6, 6, kind=PointerNetwork, boundary=boundary)
     if kind == "averaged":

@@ -11,6 +11,7 @@ import subprocess
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.tokenizers.words import WordTokenizer
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
-from keras_nplm.serving import web_page
+from keras_nplm.serving import on_device, web_page
 from keras_nplm.serving.file_facts import describe_codec
 from keras_nplm.serving.web_page import read_facts
 from tests.tokenizers import build_model
@@ -238,9 +239,16 @@ def test_a_page_holds_the_model_the_words_and_the_facts(language_model, tmp_path
     np.testing.assert_allclose(log_probs, language_model.model.next_log_probs(contexts), atol=2e-5)
 
 
-@pytest.mark.long
-def test_the_card_says_what_is_left_out_of_a_mixture(language_model, tmp_path):
-    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+@pytest.fixture
+def without_network(monkeypatch):
+    """The file of a network is empty and has its facts beside it: its conversion takes seconds."""
+    converted = Mock(**{"SerializeToString.return_value": b""})
+    tf2onnx = Mock(**{"convert.from_function.return_value": (converted, None)})
+    monkeypatch.setattr(on_device, "import_extra", Mock(return_value=tf2onnx))
+    monkeypatch.setattr(on_device, "add_to_onnx", Mock())
+
+
+def test_the_card_says_what_is_left_out_of_a_mixture(without_network, language_model, tmp_path):
     network = language_model.model
     mixture = Mixture([network, kneser_ney(IDS, network.vocabulary_size, 2)], [0.25, 0.75])
     mixed = language_model.replace_model(mixture)
@@ -256,9 +264,7 @@ def test_the_card_says_what_is_left_out_of_a_mixture(language_model, tmp_path):
     assert not {"Mixture of", "Perplexity"} & {*card}
 
 
-@pytest.mark.long
-def test_the_card_of_weights_by_frequency_has_no_weights(language_model, tmp_path):
-    pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
+def test_the_card_of_weights_by_frequency_has_no_weights(without_network, language_model, tmp_path):
     network = language_model.model
     size = network.vocabulary_size
     counts = count_ngrams(IDS, size, 3, "sentence")
@@ -373,3 +379,62 @@ def test_a_runtime_other_than_the_tested_one_is_refused(names, reason, language_
     with pytest.raises(InputError, match=f"`runtime` must be npm's.*{reason}.*npm pack"):
         export_page(language_model, tmp_path / "page", runtime=runtime)
     assert os.listdir(tmp_path) == [runtime.name]
+
+
+def _evaluate_in_node(expression: str):
+    """Return the value of an expression, or of its promise, in the scripts of the page."""
+    program = """
+const fs = require("node:fs"), vm = require("node:vm");
+const scripts = process.argv.slice(1).map((path) => fs.readFileSync(path, "utf-8"));
+vm.runInThisContext(scripts.join("\\n"));
+Promise.resolve(vm.runInThisContext(fs.readFileSync(0, "utf-8"))).then((value) => {
+  console.log(JSON.stringify(value));
+});
+"""
+    scripts = [PAGE / name for name in ("tokenizers.js", "completion.js", "session.js")]
+    run = subprocess.run(
+        [NODE, "-e", program, *scripts], input=expression, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr[-1000:]
+    return json.loads(run.stdout)
+
+
+@needs_node
+def test_only_the_sentences_of_a_context_are_encoded():
+    """Each key encodes the text before the cursor, which may be long."""
+    number_read, ids = _evaluate_in_node("""
+let read = 0;
+const split = (line) => { read += 1; return line.split(" "); };
+const codec = Object.create(TextCodec.prototype);
+const words = ["<pad>", "<unk>", "<s>", "</s>", "a", "b"];
+const given = { words, unknownId: 1, tokenizer: { split } };
+Object.assign(codec, given, { ids: new Map(words.map((word, id) => [word, id])) });
+const found = codec.encodeSentences([...Array(9000).fill("b"), "a b c"], 5);
+[read, found];
+""")
+    assert (number_read, ids) == (2, [5, 3, 4, 5, 1, 3])
+
+
+@needs_node
+def test_a_packed_file_is_unpacked():
+    data = np.random.default_rng(0).bytes(1000)
+    packed = base64.b64encode(gzip.compress(data)).decode()
+    unpacked = _evaluate_in_node(f"unpack('{packed}').then((data) => [...data])")
+    assert bytes(unpacked) == data
+
+
+@needs_node
+def test_long_prefixes_of_a_long_word_have_no_completion():
+    numbers = _evaluate_in_node("""
+const words = ["<pad>", "<unk>", "<s>", "</s>", "a".repeat(1000), "b"];
+const codec = {
+  words,
+  predictsEnd: false,
+  tokenizer: { lowers: false, unfinishedWord: /a*$/ },
+  encodeBeginning: () => null,
+};
+const completion = new WordCompletion(codec, async () => [words.map(() => 0)]);
+const count = async (length) => (await completion.find("a".repeat(length), 5)).length;
+Promise.all([1, 256, 257].map(count));
+""")
+    assert numbers == [1, 1, 0]

@@ -211,7 +211,8 @@ def test_the_printed_command_gives_the_same_run(tmp_path, short_text, capsys):
     types = len((tmp_path / "model" / "vocabulary.txt").read_text().splitlines())
     tokens = split["tokens"] + split["sentences"]  # those that are predicted
     assert (printed[1], int(printed[2])) == (f"{tokens:,}", types)
-    chosen = _choose(tokens, types, **_GIVEN).flatten()
+    statistics = count_text(EncodedCorpus.load(tmp_path / "model" / "corpus"), "sentence")
+    chosen = choose_options(_GIVEN, statistics).flatten()
     assert config.items() >= json.loads(json.dumps(chosen)).items()
     words = shlex.split(printed[3])
     assert words[: len(command) + 3] == ["keras-nplm", *command, "--config", "small"]

@@ -1,5 +1,6 @@
 """An interrupted run resumes from its checkpoint to the same weights, bit for bit."""
 
+import collections
 import contextlib
 import errno
 import json
@@ -167,12 +168,19 @@ OUTPUTS = {
 }
 
 
+CHECKPOINTS = ("last.npz", "previous.npz")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_runs_of_outputs_resume_from_kills_at_random_renames(
+def test_runs_of_outputs_resume_from_kills_at_renames_of_all_files(
     tmp_path, monkeypatch, short_text, short_options, output
 ):
-    """The text is on disk, and a share of it is resampled. Checkpoints are written all the time."""
+    """A run is killed before its first and third rename to a checkpoint. With a short-list, which
+    has the most files, it is killed before the first rename to each other name, too.
+
+    The text is on disk, and a share of it is resampled. Checkpoints are written all the time.
+    """
     options = short_options.replace(dropout=0.2, **OUTPUTS[output])
     small = {
         "data.encoded_corpus.IN_MEMORY": 0,
@@ -188,11 +196,16 @@ def test_runs_of_outputs_resume_from_kills_at_random_renames(
     corpus = open_corpus(train=[str(short_text)], resample=[(0.5, [str(short_text)])])
     whole = train(options, corpus, tmp_path / "whole")
     rename = os.replace
-    random = np.random.default_rng(len(output))
-    kills = 0
+    renames = collections.Counter()
+    kills = []
 
     def replace(source, target):
-        if random.random() < 0.2:
+        path = Path(target)
+        name = path.suffix if path.suffix == ".counts" else path.name  # counts have random names
+        renames[name] += 1
+        is_killed = renames[name] in (1, 3) if name in CHECKPOINTS else renames[name] == 1
+        if is_killed and (name in CHECKPOINTS or output == "shortlist"):
+            kills.append(name)
             raise _Killed
         rename(source, target)
 
@@ -200,9 +213,9 @@ def test_runs_of_outputs_resume_from_kills_at_random_renames(
     while not (tmp_path / "cut" / "metrics.json").exists():
         with contextlib.suppress(_Killed):
             resumed = train(options, corpus, tmp_path / "cut")
-            kills -= 1
-        kills += 1
-    assert kills > 2 and resumed["test"] == whole["test"]
+    assert all(kills.count(name) == 2 for name in CHECKPOINTS), kills
+    assert ({"history.json", "metrics.json"} < {*kills}) == (output == "shortlist")
+    assert resumed["test"] == whole["test"]
     one, two = (
         LanguageModel.load(tmp_path / name).network.get_weights() for name in ("whole", "cut")
     )

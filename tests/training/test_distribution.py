@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -84,22 +86,49 @@ def _list_arguments(text: Path, output: Path) -> list[str]:
     return ["train", *OPTIONS.split(), "--train", str(text), "--output", str(output)]
 
 
+def _start_worker(config: str, arguments: list[str], log: Path) -> subprocess.Popen:
+    """Start a worker as a command does."""
+    with open(log, "ab") as file:
+        run = dict(env=os.environ | {"TF_CONFIG": config}, stdout=file, stderr=file)
+        return subprocess.Popen([sys.executable, "-c", TRAIN, *arguments], **run)
+
+
+def _train_as_worker(config: str, arguments: list[str], log: Path) -> None:
+    os.environ["TF_CONFIG"] = config
+    with open(log, "ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.argv = ["-c", *arguments]
+    exec(TRAIN, {})
+
+
+def _fork_worker(config: str, arguments: list[str], log: Path) -> BaseProcess:
+    """Start a worker as a fork of a process that has imported TensorFlow, and used nothing of
+    it.
+    """
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(["keras_nplm.training.train"])
+    worker = forks.Process(target=_train_as_worker, args=(config, arguments, log))
+    worker.start()
+    return worker
+
+
 @contextlib.contextmanager
-def _start_both(text: Path, directory: Path):
-    """Start two workers, each with a directory of its own; end them after the block."""
+def _start_both(text: Path, directory: Path, *starts: Callable):
+    """Start two workers, each by its function and with a directory of its own; end them after the
+    block.
+    """
     workers = []
-    for index, config in enumerate(_choose_configs()):
-        arguments = _list_arguments(text, directory / f"worker{index}")
-        with open(directory / f"worker{index}.log", "ab") as log:
-            run = dict(env=os.environ | {"TF_CONFIG": config}, stdout=log, stderr=log)
-            command = [sys.executable, "-c", TRAIN, *arguments]
-            workers.append(subprocess.Popen(command, **run))
     try:
+        for index, (start, config) in enumerate(zip(starts, _choose_configs(), strict=True)):
+            arguments = _list_arguments(text, directory / f"worker{index}")
+            workers.append(start(config, arguments, directory / f"worker{index}.log"))
         yield workers
     finally:
         for worker in workers:
             worker.kill()
-            worker.wait()
+            end = worker.wait if isinstance(worker, subprocess.Popen) else worker.join
+            end()
 
 
 def _log(directory: Path, index: int) -> str:
@@ -113,36 +142,12 @@ def _wait_for_checkpoint(directory: Path, chief: subprocess.Popen) -> None:
     assert chief.poll() is None, _log(directory, 0)
 
 
-def _train_as_worker(config: str, arguments: list[str], log: Path) -> None:
-    os.environ["TF_CONFIG"] = config
-    with open(log, "ab") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    sys.argv = ["-c", *arguments]
-    exec(TRAIN, {})
-
-
 def _train_together(text: Path, directory: Path) -> Path:
-    """Train with two workers to the end, and return the chief's directory.
-
-    The workers are forks of a process that has imported TensorFlow, and used nothing of it.
-    """
-    forks = multiprocessing.get_context("forkserver")
-    forks.set_forkserver_preload(["keras_nplm.training.train"])
-    workers = []
-    for index, config in enumerate(_choose_configs()):
-        arguments = _list_arguments(text, directory / f"worker{index}")
-        log = directory / f"worker{index}.log"
-        workers.append(forks.Process(target=_train_as_worker, args=(config, arguments, log)))
-        workers[-1].start()
-    try:
+    """Train with two workers to the end, and return the chief's directory."""
+    with _start_both(text, directory, _fork_worker, _fork_worker) as workers:
         for worker in workers:
             worker.join(_PATIENCE)
             assert worker.exitcode == 0, _log(directory, 0) + _log(directory, 1)
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.join()
     return directory / "worker0"
 
 
@@ -151,9 +156,9 @@ def _train_together(text: Path, directory: Path) -> Path:
 def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(
     text, tmp_path, tmp_path_factory, load_weights, assert_same_weights
 ):
-    with _start_both(text, tmp_path) as (first, second):
+    with _start_both(text, tmp_path, _start_worker, _fork_worker) as (first, second):
         _wait_for_checkpoint(tmp_path, first)
-        second.send_signal(signal.SIGKILL)
+        second.kill()
         # the first worker notices the loss after 10 to 20 seconds
         uninterrupted = _train_together(text, tmp_path_factory.mktemp("uninterrupted"))
         assert first.wait(timeout=_PATIENCE) == 1, _log(tmp_path, 0)
@@ -171,7 +176,7 @@ def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(
 
 
 def _interrupt_a_worker_that_waits(text: Path, directory: Path) -> None:
-    with _start_both(text, directory) as (first, second):
+    with _start_both(text, directory, _start_worker, _start_worker) as (first, second):
         second.kill()
         while (
             "Worker 0 waits for worker 1 (localhost:" not in _log(directory, 0)
@@ -189,7 +194,7 @@ def test_signals_end_a_worker_that_waits_or_trains(text, tmp_path):
     trains = tmp_path / "trains"
     waits.mkdir()
     trains.mkdir()
-    with _start_both(text, trains) as (first, second):
+    with _start_both(text, trains, _start_worker, _start_worker) as (first, second):
         _wait_for_checkpoint(trains, first)
         second.send_signal(signal.SIGSTOP)  # the chief waits for it in a collective operation
         time.sleep(1)

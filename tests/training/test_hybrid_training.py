@@ -32,14 +32,16 @@ def train_characters(tmp_path, no_report) -> Callable[..., tuple[int, Path]]:
     directory.
     """
 
-    def run(texts: dict[str, list[str]], flags: str = SMALL) -> tuple[int, Path]:
+    def run(
+        texts: dict[str, list[str]], flags: str = SMALL, chosen: str = "--network hybrid"
+    ) -> tuple[int, Path]:
         files = []
         for split, lines in texts.items():
             path = tmp_path / f"{split}.txt"
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
             files += [f"--{split}", str(path)]
         output = tmp_path / "model"
-        options = ["--token", "character", "--network", "hybrid", *flags.split(), "--json"]
+        options = ["--token", "character", *chosen.split(), *flags.split(), "--json"]
         return main(["train", *files, *options, "--output", str(output)]), output
 
     return run
@@ -113,7 +115,8 @@ def test_resampled_characters_have_a_hybrid_by_default(train_characters, tmp_pat
     web = tmp_path / "web.txt"
     web.write_text("\n".join(lines) + "\n", encoding="utf-8")
     texts = {"train": lines[:10], "validation": lines[:4], "test": lines[4:8]}
-    status, directory = train_characters(texts, f"{SMALL} --epochs 2 --resample 0.5 {web}")
+    flags = f"{SMALL} --epochs 2 --resample 0.5 {web}"
+    status, directory = train_characters(texts, flags, chosen="")
     assert status == 0
     for split in ("validation", "test"):
         metrics = json.loads((directory / "metrics.json").read_text())

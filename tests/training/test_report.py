@@ -332,6 +332,7 @@ def test_samples_are_those_of_the_model(text, model_directory):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("no_logs")
 def test_train_on_a_file_reports_its_command_and_the_network_alone(
     tmp_path, short_text, monkeypatch
 ):
@@ -366,6 +367,7 @@ _ODD = [
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("no_logs")
 def test_odd_words_are_shown_as_text(tmp_path, small_options, monkeypatch, capsys):
     sentences = [[_ODD[(first + i) % 10] for i in range(5)] for first in range(10)]
     read = functools.partial(iter, sentences)

@@ -14,7 +14,16 @@ import keras_nplm
 from keras_nplm.cli.app import parse
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+pytestmark = pytest.mark.packages
 RECIPE = Path(keras_nplm.__file__).parent / "cli" / "recipes" / "kubernetes.yaml"
+
+
+def test_the_recipe_matches_the_schemas():
+    validator = pytest.importorskip(
+        "kubernetes_validate", reason="kubernetes-validate is not installed"
+    )
+    for manifest in yaml.safe_load_all(RECIPE.read_text(encoding="utf-8")):
+        validator.validate(manifest, validator.latest_version(), strict=True)
 
 
 def test_each_worker_of_the_job_learns_its_place(tmp_path):

@@ -18,7 +18,7 @@ from keras_nplm import (
     ngram_dataset,
 )
 from keras_nplm.models.base import find_networks
-from keras_nplm.models.dynamic import DynamicSettings, make_dynamic, tune_dynamic
+from keras_nplm.models.dynamic import DynamicSettings, make_dynamic, tune_dynamic, tuning
 from keras_nplm.models.dynamic.mixture import DynamicMixture
 
 V = 9
@@ -120,8 +120,17 @@ def test_the_tuned_figure_of_a_mixture_of_mixtures_is_that_of_its_settings():
     assert tuned.dynamic == pytest.approx(dynamic["perplexity"], rel=1e-9)
 
 
+def _measure_one_setting(read, rule) -> tuple[DynamicSettings, dict[DynamicSettings, float]]:
+    """Choose settings without the search, which takes seconds."""
+    chosen = DynamicSettings(32, 0.1, rule)
+    measured = {
+        settings: float(np.exp(-np.mean(read(settings)))) for settings in (tuning.STILL, chosen)
+    }
+    return chosen, measured
+
+
 @pytest.mark.long
-def test_tuning_finds_steps_for_a_changed_text_and_none_for_the_same():
+def test_tuning_finds_steps_for_a_changed_text_and_none_for_the_same(monkeypatch):
     rng = np.random.default_rng(3)
     train = rng.choice(np.arange(4, V), 4000, p=[0.4, 0.3, 0.2, 0.05, 0.05]).astype(np.int32)
     network = NPLM(V, 3, 4, 5, boundary="stream")
@@ -139,6 +148,7 @@ def test_tuning_finds_steps_for_a_changed_text_and_none_for_the_same():
     other = rng.choice(np.arange(4, V), tokens, p=[0.05, 0.05, 0.2, 0.3, 0.4]).astype(np.int32)
     changed = tune_dynamic(network, other, "stream", train)
     assert changed.settings.rate > 0 and changed.dynamic < 0.7 * changed.static
+    monkeypatch.setattr(tuning, "find_settings", _measure_one_setting)
     mixture = tune_dynamic(
         Mixture([network, kneser_ney(other, V, 2, "stream")], [0.9, 0.1]), other, "stream"
     )

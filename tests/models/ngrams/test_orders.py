@@ -140,6 +140,7 @@ def test_written_files_have_the_orders_with_ngrams(tmp_path, name):
     assert [ours.score(text) * np.log(10) for text in TEXTS] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize("name", BACKOFF_MODELS)
 def test_kenlm_reads_the_written_files(tmp_path, name):
     real = pytest.importorskip("kenlm", reason="kenlm is not installed: pip install kenlm")
