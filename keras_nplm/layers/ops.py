@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
@@ -167,6 +167,17 @@ def _register_gradient(gradient: Callable, results: int, inputs: int) -> str:
     name = f"{gradient.__module__}.{gradient.__qualname__}-{results}-{inputs}"
     tf.RegisterGradient(name)(of_identity)
     return name
+
+
+def check_precision(layer: keras.layers.Layer) -> None:
+    """Refuse a layer in half precision with five bits of exponent."""
+    check_argument(
+        "dtype",
+        layer.compute_dtype != "float16",
+        "float32, float64, bfloat16 or mixed_bfloat16",
+        "float16",
+        "choose one of these: exponentials overflow in float16.",
+    )
 
 
 class Dropout(keras.layers.Dropout):

@@ -63,6 +63,14 @@ class Head(ConfiguredLayer):
     def tie(self, embedding: keras.Variable) -> None:
         """Use the matrix C, [|V|, m], of the context layer. Called before `build`."""
 
+    def check_untied(self) -> None:
+        """Refuse a head that uses the word vectors of another network: it would lose them."""
+        if self.built and self.uses_embedding:
+            raise InputError(
+                f"`head` must be a {type(self).__name__} of its own, since it uses the vectors of "
+                "`embed`. Received: that of another network. Fix: give each network its own."
+            )
+
     def check_tied(self, embedding: Tensor | None) -> Tensor:
         """Return what `tie` has stored.
 

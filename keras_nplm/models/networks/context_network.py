@@ -17,7 +17,7 @@ from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.hidden import DirectConnection
 from keras_nplm.layers.objectives.base import Objective, smooth_unigram
-from keras_nplm.layers.ops import Tensor, collect_variables, list_biases
+from keras_nplm.layers.ops import Tensor, check_precision, collect_variables, list_biases
 from keras_nplm.layers.scores import LinearScores, Scores
 from keras_nplm.layers.segments import Context, are_segments
 from keras_nplm.models.networks.metrics import Perplexity
@@ -162,7 +162,7 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
             _build_once(self.hidden, x_shape)
             spec = self.hidden.compute_output_spec(keras.KerasTensor(x_shape))
             features_shape = (None, spec.shape[-1])
-        self._check_tied_head()
+        self.prob.check_untied()
         self.prob.tie(self.embed.C)
         _build_once(self.prob, features_shape)
         if self.direct is not None:
@@ -171,15 +171,6 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
             self.objective.build((None, self.prob.num_outputs))
         self.build_parts(features_shape)
         self.built = True
-
-    def _check_tied_head(self) -> None:
-        """Refuse a head that uses the word vectors of another network: it would lose them."""
-        if self.prob.built and self.prob.uses_embedding:
-            raise InputError(
-                f"`head` must be a {type(self.prob).__name__} of its own, since it uses the "
-                "vectors of `embed`. Received: that of another network. "
-                "Fix: give each network its own."
-            )
 
     def build_parts(self, features_shape: tuple) -> None:
         """Build what a subclass adds, for features [B, h]."""
@@ -372,17 +363,6 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
         if isinstance(config.get("dtype"), dict):
             config["dtype"] = keras.saving.deserialize_keras_object(config["dtype"])
         return cls(**config)
-
-
-def check_precision(layer: keras.layers.Layer) -> None:
-    """Refuse a layer in half precision with five bits of exponent."""
-    check_argument(
-        "dtype",
-        layer.compute_dtype != "float16",
-        "float32, float64, bfloat16 or mixed_bfloat16",
-        "float16",
-        "choose one of these: exponentials overflow in float16.",
-    )
 
 
 def _check_arguments(arguments: dict) -> None:

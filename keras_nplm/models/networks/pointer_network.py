@@ -5,10 +5,10 @@ from typing import Any
 import keras
 
 from keras_nplm.io.errors import InputError
-from keras_nplm.layers.ops import Tensor
+from keras_nplm.layers.ops import Tensor, check_precision
 from keras_nplm.layers.pointer import CopyScores, Pointer
 from keras_nplm.layers.segments import Context
-from keras_nplm.models.networks.context_network import ContextNetwork, check_precision
+from keras_nplm.models.networks.context_network import ContextNetwork
 
 
 @keras.saving.register_keras_serializable("keras_nplm")

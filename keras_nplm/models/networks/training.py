@@ -231,7 +231,9 @@ class ObjectiveTraining(keras.Model):
         else:
             probabilities = ops.softmax(outputs.logits()) if on_scores else outputs
             if are_segments(x):
-                y, probabilities, sample_weight = self._drop_places(y, probabilities, sample_weight)
+                y, probabilities, sample_weight = _drop_places(
+                    y, probabilities, sample_weight, self.jit_compile
+                )
             logs = self.compute_metrics(x, y, probabilities, sample_weight)
         if is_sampled:  # not to be compared with the loss of validation
             logs.pop("perplexity", None)
@@ -240,23 +242,6 @@ class ObjectiveTraining(keras.Model):
         if has_several_workers(self.distribute_strategy):
             logs = {name: ops.reshape(value, (1,)) for name, value in logs.items()}
         return logs
-
-    def _drop_places(
-        self, y: Tensor, probabilities: Tensor, sample_weight: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the rows of segments that have a target: a place without one is `<pad>`."""
-        y = ops.reshape(y, (-1,))
-        is_target = ops.not_equal(y, PAD_ID)
-        if sample_weight is not None:
-            sample_weight = ops.reshape(sample_weight, (-1,))
-        if self.jit_compile:  # XLA knows no rows whose number depends on data
-            given = 1 if sample_weight is None else sample_weight
-            return y, probabilities, ops.multiply(ops.cast(is_target, "float32"), given)
-        probabilities = ops.reshape(probabilities, (-1, probabilities.shape[-1]))
-        if sample_weight is not None:
-            sample_weight = tf.boolean_mask(sample_weight, is_target)
-        kept = [tf.boolean_mask(rows, is_target) for rows in (y, probabilities)]
-        return kept[0], kept[1], sample_weight
 
     def compile_from_config(self, config: dict) -> None:
         config = keras.saving.deserialize_keras_object(config)
@@ -308,3 +293,21 @@ def _refuse_targets(y: Any) -> InputError:
         f"`y` must be [B] or [B, 1] ids. Received: {received}. Fix: give ids, as fit(contexts, "
         "target_ids), or pass loss='categorical_crossentropy' to compile for one-hot targets."
     )
+
+
+def _drop_places(
+    y: Tensor, probabilities: Tensor, sample_weight: Tensor | None, jit_compile: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return the targets of segments with their rows: a place without a target is `<pad>`."""
+    y = ops.reshape(y, (-1,))
+    is_target = ops.not_equal(y, PAD_ID)
+    if sample_weight is not None:
+        sample_weight = ops.reshape(sample_weight, (-1,))
+    if jit_compile:  # XLA knows no rows whose number depends on data
+        given = 1 if sample_weight is None else sample_weight
+        return y, probabilities, ops.multiply(ops.cast(is_target, "float32"), given)
+    probabilities = ops.reshape(probabilities, (-1, probabilities.shape[-1]))
+    if sample_weight is not None:
+        sample_weight = tf.boolean_mask(sample_weight, is_target)
+    kept = [tf.boolean_mask(rows, is_target) for rows in (y, probabilities)]
+    return kept[0], kept[1], sample_weight
