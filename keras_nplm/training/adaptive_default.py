@@ -35,7 +35,8 @@ _SPELLED_ORDER = 61  # of contexts of about ten spelled words
 _SPELLED_DIMS = (30, 48)  # least and most of the vectors of characters and of spelled words
 _SPELLED_UNITS = 320  # more did not pay beside an n-gram model and the vectors of words
 # Most of the learning rate times the share of the commonest token, whose output moves with so much
-# of each batch. SGD diverged at 0.52, in tables with 43% dashes, and not at 0.26. Sentences: 0.15.
+# of each batch. SGD diverged at 0.52, in tables with 43% dashes, and not at 0.26. Usual texts have
+# up to 0.15.
 _MOST_STEP = 0.25
 _CHARACTERS_PER_ROW = 32  # of the training text, for each vector of a spelled word
 _SENTENCE_ORDER = 41  # of a pointer where contexts end with their sentence

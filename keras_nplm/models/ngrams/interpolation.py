@@ -20,8 +20,9 @@ def combine(log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return ln sum_k weight_k P_k, the log-probability of an interpolation, computed stably:
     float64 [T].
     """
-    # a part without weight, which may be far more probable, is no part
-    log_probs = np.where(weights > 0, np.asarray(log_probs, np.float64), -np.inf)
+    log_probs = np.asarray(log_probs, np.float64)
+    if not np.all(weights):  # a part without weight, which may be far more probable, is no part
+        log_probs = np.where(weights, log_probs, -np.inf)
     highest = np.max(log_probs, axis=-1, keepdims=True)
     highest = np.where(np.isfinite(highest), highest, 0)
     scaled = np.sum(weights * np.exp(log_probs - highest), axis=-1)
