@@ -9,13 +9,17 @@ from collections.abc import Sequence
 from keras_nplm.io.errors import InputError, check_argument
 
 
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
 def check_averages(averages_after: Sequence[int]) -> None:
     """Refuse distances that do not rise: the averaged spans of a context follow each other without
     a gap.
     """
     check_argument(
         "averages_after",
-        isinstance(averages_after, Sequence) and not isinstance(averages_after, str),
+        _is_list(averages_after),
         "a list of integers",
         averages_after,
         "give (4,) for one average of all words but the last 4.",
@@ -45,7 +49,7 @@ def choose_cutoffs(vocabulary_size: int, cutoffs: Sequence[int] | None = None) -
     """
     check_argument(
         "cutoffs",
-        cutoffs is None or (isinstance(cutoffs, Sequence) and not isinstance(cutoffs, str)),
+        cutoffs is None or _is_list(cutoffs),
         "a list of rising ids",
         cutoffs,
         "give (2000,) for two clusters.",
