@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.tokenizers.normalisation import lower
+from keras_nplm.data.tokenizers.word_characters import find_ranges
 
 
 def store_array(array: np.ndarray) -> tf.Variable:
@@ -68,15 +69,8 @@ def _list_codes() -> list[int]:
     return [i for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) not in left_out]
 
 
-def is_word_character(character: str) -> bool:
-    return character.isalnum() or character == "_"
-
-
 @functools.cache
 def character_ranges(belongs: Callable[[str], bool]) -> str:
     """Return the characters for which `belongs` is true, as ranges for a regular expression."""
-    codes = [code for code in _list_codes() if belongs(chr(code))]
-    starts = [code for code, before in zip(codes, [-2, *codes], strict=False) if code != before + 1]
-    ends = [code for code, after in zip(codes, [*codes[1:], -2], strict=True) if code != after - 1]
-    ranges = zip(starts, ends, strict=True)
-    return "".join(f"\\x{{{start:x}}}-\\x{{{end:x}}}" for start, end in ranges)
+    ranges = find_ranges(code for code in _list_codes() if belongs(chr(code)))
+    return "".join(f"\\x{{{first:x}}}-\\x{{{last:x}}}" for first, last in ranges)

@@ -37,6 +37,8 @@ def _build_functions(tokenizer_name: str):
 @example(text="The cat's mother-in-law sat on the C")
 @example(text="x-yyyy" * 19)
 @example(text="我们可以 ไทย a\u0301é")
+@example(text="a\u0301'b\u0301 हिन्दी-में'")
+@example(text="a \u0301")
 @settings(max_examples=10, deadline=None)
 def test_texts_and_prefixes_are_split_as_in_python(name, text):
     split, match = _build_functions(name)

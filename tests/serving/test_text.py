@@ -44,13 +44,14 @@ EXAMPLES = [
     "",
     " \x1c\u2028 ",
     "a_b-’c ﬁ Ω\u0301",
+    "हिन्दी में a\u0301\u0302b'\u0301c \u0301d ❤\ufe0fe می\u200cخواهم",
     "<s> <unk>\0\ufeff",
 ]
 EXAMPLES += ["The Cat SAT on 12 mats.", "Goings on Été İ 3rd 1,000 <unk> A", "<s> CATS went ½ ΌΣΟΣ"]
 INVALID = [np.random.default_rng(seed).bytes(seed) for seed in range(40)] + [
     b"a\xf0\x9f\x98 b\xe2\x82"
 ]
-TEXTS = st.text() | st.text("Ab1 ÉéǅİΣς½Ⅳ٣_-'’$.,²²\t\0\x1c\x85\u2028\ufeff<>")
+TEXTS = st.text() | st.text("Ab1 ÉéǅİΣς½Ⅳ٣_-'’$.,²²\u0301\u200dि\t\0\x1c\x85\u2028\ufeff<>")
 TEXTS |= st.lists(
     st.sampled_from([*DICTIONARY, "Cats", "CATS", "Goings", "12", "3rd", "İ", "."])
 ).map(" ".join)

@@ -60,6 +60,7 @@ PROMPTS = [
     ),
     *("3", "3 mats ", "Ⅷ ٣ x2 ½", "🙂 the 🙂", "\ufffdca", "cats" * 20, "the cat " * 30 + "s"),
     *("The\u0301 e\u0301c", "'", "--", "'the", "sat;", "7.", "𝒜 c", "ǅ c", "a" * 70),
+    *("हिन्दी में", "\u0301a ❤\ufe0fa", "a\u0301'b \u200dc", "x'\u0301"),
 ]
 CASES = [
     ("words", "sentence"),

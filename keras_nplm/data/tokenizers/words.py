@@ -1,22 +1,36 @@
 """Words as tokens: of running text, or between white space."""
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
 
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.normalisation import STEPS
+from keras_nplm.data.tokenizers.word_characters import is_mark, is_word_character, match_marks
 from keras_nplm.io.text import SPACES, split_fields
 
-_WORDS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
+_LETTER = r"\w"
 
 
 def split_words(line: str) -> list[str]:
     """Split a line into punctuation marks and words.
 
-    A word is a run of `\\w`; it may contain a single `'`, `’` or `-` between others.
+    A word is a run of `\\w` with their combining marks; it may contain a single `'`, `’` or `-`
+    between others.
     """
-    return _WORDS.findall(line)
+    return _compile_tokens().findall(line)
+
+
+@functools.cache
+def _compile_tokens() -> re.Pattern:
+    return re.compile(rf"{_match_word(_LETTER, match_marks())}|[^\w\s]")
+
+
+def _match_word(letters: str, marks: str) -> str:
+    """Return the regular expression of a word of letters, each with any number of marks."""
+    run = f"[{letters}][{letters}{marks}]*"
+    return f"{run}(?:['’-]{run})*"
 
 
 class WordTokenizer(Tokenizer):
@@ -27,13 +41,11 @@ class WordTokenizer(Tokenizer):
     tokens_are_words = True
     allowed_steps = STEPS
     splits_tokens = True
-    # A mark such as `(` or `.` is a complete token. An apostrophe or hyphen may continue the word
-    unfinished_word = r"(?:\w+(?:['’-]\w+)*['’-]?)?\Z"
 
     def describe(self) -> str:
         return (
-            "Tokens are words and single punctuation marks. A word is a run of letters, digits and "
-            "`_`; it may contain single apostrophes and hyphens."
+            "Tokens are words and single punctuation marks. A word is a run of letters, with their "
+            "combining marks, digits and `_`; it may contain single apostrophes and hyphens."
         )
 
     def split(self, line: str) -> list[str]:
@@ -45,17 +57,27 @@ class WordTokenizer(Tokenizer):
         return word_graph.split_words
 
     def match_partial_token(self) -> str:
-        from keras_nplm.data.text_ops import character_ranges, is_word_character
+        from keras_nplm.data.text_ops import character_ranges
 
-        # a mark that cannot lie within a word is a token, and the next token begins after it
-        within = f"{character_ranges(is_word_character)}'’\\x{{fffd}}-"
+        # punctuation that cannot lie within a word is a token, and the next token begins after it
+        within = f"{character_ranges(_is_in_words)}'’\\x{{fffd}}-"
         return f"^[{within}]*([^{within}]|$)"
 
-    def match_unfinished_word(self) -> str:
-        from keras_nplm.data.text_ops import character_ranges, is_word_character
+    # `(` or `.` is a complete token. An apostrophe or hyphen may continue the word
 
-        letter = character_ranges(is_word_character)
-        return f"(?:[{letter}]+(?:['’-][{letter}]+)*['’-]?)?"
+    @property
+    def unfinished_word(self) -> str:
+        return rf"(?:{_match_word(_LETTER, match_marks())}['’-]?)?\Z"
+
+    def match_unfinished_word(self) -> str:
+        from keras_nplm.data.text_ops import character_ranges
+
+        word = _match_word(character_ranges(is_word_character), character_ranges(is_mark))
+        return f"(?:{word}['’-]?)?"
+
+
+def _is_in_words(character: str) -> bool:
+    return is_word_character(character) or is_mark(character)
 
 
 class WhitespaceTokenizer(Tokenizer):

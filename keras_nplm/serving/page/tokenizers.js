@@ -6,6 +6,9 @@ const SPACE =
   "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
 // the characters of Python's `\w`
 const LETTER = "\\p{L}\\p{N}_";
+// a letter and what belongs to it: marks, and the joiners of no width
+const LETTERS = `[${LETTER}][${LETTER}\\p{M}\\u200c\\u200d]*`;
+const WORD = `${LETTERS}(?:['’-]${LETTERS})*`;
 const SPACE_SYMBOL = "▁";
 const NUMBER = "_number_";
 
@@ -54,9 +57,9 @@ class Tokenizer {
 
 // Words and punctuation marks of running text
 class WordTokenizer extends Tokenizer {
-  static TOKEN = new RegExp(`[${LETTER}]+(?:['’-][${LETTER}]+)*|[^${LETTER}${SPACE}]`, "gu");
-  // a mark is a complete token; an apostrophe or a hyphen may continue the word
-  unfinishedWord = new RegExp(`(?:[${LETTER}]+(?:['’-][${LETTER}]+)*['’-]?)?$`, "u");
+  static TOKEN = new RegExp(`${WORD}|[^${LETTER}${SPACE}]`, "gu");
+  // punctuation is a complete token; an apostrophe or a hyphen may continue the word
+  unfinishedWord = new RegExp(`(?:${WORD}['’-]?)?$`, "u");
 
   split(line) {
     const tokens = line.match(WordTokenizer.TOKEN) ?? [];

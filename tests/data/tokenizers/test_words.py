@@ -1,0 +1,40 @@
+"""Words of running text, in scripts with marks and joiners too."""
+
+import sys
+import unicodedata
+
+import pytest
+
+from keras_nplm.data.tokenizers.word_characters import find_ranges, is_mark, match_marks
+from keras_nplm.data.tokenizers.words import split_words
+
+
+@pytest.mark.parametrize(
+    ("line", "tokens"),
+    [
+        ("The cat's mother-in-law, a-", ["The", "cat's", "mother-in-law", ",", "a", "-"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("שָׁלוֹם עֲלֵיכֶם", ["שָׁלוֹם", "עֲלֵיכֶם"]),
+        ("می\u200cخواهم", ["می\u200cخواهم"]),
+        ("e\u0301te\u0301's", ["e\u0301te\u0301's"]),
+        ("a'\u0301b", ["a", "'", "\u0301", "b"]),
+        ("\u0301a \u200da", ["\u0301", "a", "\u200d", "a"]),
+        ("❤\ufe0fa", ["❤", "\ufe0f", "a"]),
+    ],
+)
+def test_marks_belong_to_the_letter_before_them(line, tokens):
+    assert split_words(line) == tokens
+
+
+def test_all_marks_of_unicode_are_in_the_pattern():
+    codes = [code for code in range(sys.maxunicode + 1) if is_mark(chr(code))]
+    assert find_ranges(codes) == [
+        (ord(text[0]), ord(text[2]))
+        for text in map("".join, zip(*[iter(match_marks())] * 3, strict=True))
+    ]
+    assert sum(unicodedata.category(chr(code)) == "Mn" for code in codes) > 1000
+
+
+def test_ranges_are_runs_of_consecutive_codes():
+    assert find_ranges([1, 2, 3, 7, 9, 10]) == [(1, 3), (7, 7), (9, 10)]
+    assert find_ranges([]) == []
