@@ -144,7 +144,8 @@ def open_given_corpus(
         check_left_out({"corpus": given.get("corpus")}, "with `--train`", "drop one of them.")
     if texts.all:
         check_left_out({"fractions": texts.fractions}, "with `--all`", "drop one of them.")
-    tokenizer = get_tokenizer(choose_tokenizer(given, named))
+    chosen = choose_tokenizer(given, named)
+    tokenizer = get_tokenizer(chosen or CorpusOptions.tokenizer)
     if not tokenizer.has_unknown:
         without_effect = {name: words.get(name) for name in ("min_count", "max_size")}
         kind = tokenizer.summary or tokenizer.kind
@@ -162,30 +163,30 @@ def open_given_corpus(
         fractions=texts.fractions,
         shuffle=texts.shuffle,
         all_lines=texts.all,
-        tokenizer=tokenizer if _is_tokenizer_chosen(given, named) else None,
+        tokenizer=tokenizer if chosen else None,
         normalise=texts.normalise,
         subwords=_choose_subwords(given, texts, named, tokenizer),
         data_dir=texts.data_dir,
     )
 
 
-def choose_tokenizer(given: Given, named: CorpusOptions = _UNNAMED) -> str:
-    """Return the name of the tokenizer, without its normalisation."""
+def choose_tokenizer(given: Given, named: CorpusOptions = _UNNAMED) -> str | None:
+    """Return the name of the tokenizer, without its normalisation, that a flag or the named
+    configuration chooses.
+    """
     chosen = given.get("tokenizer")
-    if "token" not in given and chosen is None:
-        return CharacterTokenizer.kind if named.token == "character" else named.tokenizer
     if given.get("token") == "character":
         if chosen is not None and not get_tokenizer(chosen).tokens_are_words:
             fix = "drop one of them."
             check_left_out({"tokenizer": chosen}, "with `--token character`", fix)
         return CharacterTokenizer.kind
-    return chosen or CorpusOptions.tokenizer
-
-
-def _is_tokenizer_chosen(given: Given, named: CorpusOptions) -> bool:
-    """Return whether a flag or the named configuration chooses the tokenizer."""
-    is_named = named.token == "character" or named.tokenizer != CorpusOptions.tokenizer
-    return is_named or "token" in given or "tokenizer" in given
+    if chosen is not None:
+        return chosen
+    if "token" in given:
+        return CorpusOptions.tokenizer
+    if named.token == "character":
+        return CharacterTokenizer.kind
+    return None if named.tokenizer == CorpusOptions.tokenizer else named.tokenizer
 
 
 def _choose_subwords(

@@ -83,12 +83,11 @@ def ngram(
     named = get_configuration(config)
     if arpa is not None:
         _check_without_text(method, corpus, texts, resample, words)
-        is_chosen = "token" in corpus or "tokenizer" in corpus
         result = import_arpa(
             arpa,
             output,
             vocabulary=vocabulary,
-            tokenizer=choose_tokenizer(corpus) if is_chosen else None,
+            tokenizer=choose_tokenizer(corpus),
             normalise=texts.normalise,
             boundary=words.get("boundary", named.options.text.boundary),
         )

@@ -71,6 +71,11 @@ class NextWordModel:
     def _describe_parts(self) -> str:
         return ""
 
+    @property
+    def learning_parts(self) -> Sequence["NextWordModel"]:
+        """The parts that may learn as they read, in dynamic evaluation."""
+        return self.parts
+
     def with_parts(self, parts: Sequence["NextWordModel"]) -> "NextWordModel":
         """Return a model that combines other parts in the same way."""
         raise NotImplementedError

@@ -2,6 +2,7 @@
 model.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +41,11 @@ class Hybrid(NetworkWithBackground):
                 "Fix: train one on `hybrid_dataset`."
             )
         super().__init__(network, background)
+
+    @property
+    def learning_parts(self) -> Sequence[NextWordModel]:
+        # the network's input is the distribution of the background
+        return []
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         background_contexts = cut_contexts(self.background, context_ids)

@@ -102,6 +102,11 @@ class Shortlist(NetworkWithBackground):
         self.listed = head.num_outputs  # ids below this are in the list
         self.mass = build_mass(background, np.arange(self.vocabulary_size) >= self.listed)
 
+    @property
+    def learning_parts(self) -> Sequence[NextWordModel]:
+        # of the background it sums distributions in advance: `mass`
+        return [self.network]
+
     def outside_mass(self, context_ids: np.ndarray) -> np.ndarray:
         """Return 1 - P_S(h), the background's probability of all words outside the list, float64
         [B].

@@ -16,9 +16,7 @@ from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import Network, NextWordModel, check_model, resolve_boundary
 from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
 from keras_nplm.models.dynamic.settings import DynamicSettings, add_static
-from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.mixture import Mixture
-from keras_nplm.models.shortlist import Shortlist
 
 TOKENS = 20_000  # of the validation text that settings are tuned on
 STILL = DynamicSettings(rate=0)
@@ -68,17 +66,10 @@ class TunedDynamics:
 
 
 def find_learners(model: NextWordModel) -> list[Any]:
-    """Return the networks in a model that can learn as they read, in the order of its parts.
-
-    The network of a hybrid cannot: its input is the n-gram model's distribution.
-    """
+    """Return the networks in a model that can learn as they read, in the order of its parts."""
     if isinstance(model, Network):
         return [model]
-    if isinstance(model, Hybrid):
-        return []
-    if isinstance(model, Shortlist):  # of its background it sums distributions
-        return find_learners(model.network)
-    return [network for part in model.parts for network in find_learners(part)]
+    return [network for part in model.learning_parts for network in find_learners(part)]
 
 
 def digest_weights(model: NextWordModel) -> str:
@@ -132,10 +123,12 @@ def _make_part(
         return _make_mixture(model, settings, mean_squares)
     if not find_learners(model):
         return model
-    if isinstance(model, Shortlist):
-        network = _make_part(model.network, settings, mean_squares)
-        return model.with_parts([network, model.background])
-    return model.with_parts([_make_part(part, settings, mean_squares) for part in model.parts])
+    learning = set(map(id, model.learning_parts))
+    parts = [
+        _make_part(part, settings, mean_squares) if id(part) in learning else part
+        for part in model.parts
+    ]
+    return model.with_parts(parts)
 
 
 def _make_mixture(
