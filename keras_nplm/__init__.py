@@ -15,7 +15,8 @@ its lines come before it reads this level: that oneDNN is on, and that there is 
 
 To add a tokenizer, start in `data.tokenizers`; an option, in `training.options`; a layer, a head,
 an objective or a kind of network, in `training.parts`; a method of n-gram models, in
-`training.estimators`; the served graph of a model, in `serving.graph_model`.
+`training.estimators`; the served graph of a model, in `serving.graph_model`. Afterwards run
+`ruff check`, `ruff format`, `mypy`, and the README's tests; `.ci/run` runs all that must hold.
 
 To know the network in an hour, read in this order: README.md, models/networks/nplm.py,
 layers/context.py, layers/hidden.py, layers/heads/linear.py, layers/scores.py,

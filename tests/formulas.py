@@ -13,7 +13,7 @@ from keras_nplm.layers.averaged_context import AveragedContext
 from keras_nplm.layers.deep_hidden import DeepHidden
 from keras_nplm.layers.heads.adaptive import AdaptiveHead
 from keras_nplm.layers.heads.energy import EnergyHead
-from keras_nplm.layers.hidden import NoHidden
+from keras_nplm.layers.hidden import NoHidden, TanhHidden
 from keras_nplm.layers.objectives.sampled import NoiseContrastive
 from keras_nplm.layers.spelled_context import SpelledContext
 from keras_nplm.models.networks.context_network import ContextNetwork
@@ -122,10 +122,12 @@ class Formulas:
             kernel, bias = self.values(hidden, "kernel bias")
             return np.maximum(x @ kernel + bias, 0)
         H, d = self.values(hidden, "H d")
+        z = x @ H + d
+        if type(hidden) is TanhHidden:
+            return np.tanh(z)
+        assert type(hidden) is DeepHidden, f"write the formula of {type(hidden).__name__} here"
         activate = ACTIVATIONS[hidden.activation]
-        a = activate(x @ H + d)
-        if not isinstance(hidden, DeepHidden):
-            return a
+        a = activate(z)
         for block in hidden.blocks:
             H, d = self.values(block, "H d")
             a = a + activate(self.normalise(a, block.norm) @ H + d)

@@ -10,14 +10,14 @@ from keras import ops
 
 from keras_nplm.io.errors import check_choice, check_integer, check_least, check_share
 from keras_nplm.layers.arrays import NORM_EPSILON, BlockArrays, NormArrays, transform_deep
-from keras_nplm.layers.hidden import TanhHidden
+from keras_nplm.layers.hidden import Hidden
 from keras_nplm.layers.ops import ConfiguredLayer, Dropout, Tensor, l2_regularizer
 
 ACTIVATIONS = ("tanh", "relu", "gelu", "silu")
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class DeepHidden(TanhHidden):
+class DeepHidden(Hidden):
     """Deep hidden layer with residual blocks, layer normalisation and a choice of activation.
 
         a_0 = g(d + H x),    a_k = a_{k-1} + g(d_k + H_k N(a_{k-1})),    a = N(a_K)
@@ -36,7 +36,7 @@ class DeepHidden(TanhHidden):
         dropout: float in [0, 1), the share of hidden units, and of what each block adds, that
             training leaves out.
 
-    Call arguments, returns: as in `TanhHidden`.
+    Call arguments, returns: as in `Hidden`.
 
     Reference: Sun & Iyyer (2021), Revisiting simple neural probabilistic language models, section
     3.
@@ -80,10 +80,8 @@ class DeepHidden(TanhHidden):
         for layer in self.blocks + ([] if self.norm is None else [self.norm]):
             layer.build((None, self.hidden_units))
 
-    def activate(self, z: Tensor) -> Tensor:
-        return getattr(ops, self.activation)(z)
-
-    def transform(self, a: Tensor, training: bool = False) -> Tensor:
+    def transform(self, z: Tensor, training: bool) -> Tensor:
+        a = getattr(ops, self.activation)(z)
         for block in self.blocks:
             a = block(a, training=training)
         return a if self.norm is None else self.norm(a)
@@ -107,7 +105,7 @@ class ResidualBlock(ConfiguredLayer):
         dropout: float in [0, 1), the share of g(…) that training leaves out.
         weight_decay: float, the paper's weight decay on H.
 
-    Call arguments, returns: as in `TanhHidden`, with the input a, float [B, h].
+    Call arguments, returns: as in `Hidden`, with the input a, float [B, h].
 
     Reference: He, Zhang, Ren & Sun (2016), Identity mappings in deep residual networks; Ba, Kiros &
     Hinton (2016), Layer normalization.

@@ -20,13 +20,13 @@ from keras_nplm.layers.ops import (
 from keras_nplm.layers.scores import LinearScores
 
 
-@keras.saving.register_keras_serializable("keras_nplm")
-class TanhHidden(ConfiguredLayer):
-    """The tanh hidden layer of the paper.
+class Hidden(ConfiguredLayer):
+    """Base class of hidden layers: the features a of a context, from d + H x.
 
-        a = tanh(d + H x)
+        a = transform(d + H x)
 
-    H is kept as [(n-1) m, h], the transpose of the paper's.
+    A subclass implements `transform`, and the same in NumPy: `to_array_function`. H is kept as
+    [(n-1) m, h], the transpose of the paper's.
 
     Args:
         hidden_units: int, h.
@@ -38,13 +38,10 @@ class TanhHidden(ConfiguredLayer):
         training: bool, whether dropout is active.
 
     Returns:
-        float [B, h], in (-1, 1) without dropout.
-
-    Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
+        float [B, h].
     """
 
     options = ("hidden_units", "weight_decay", "dropout")
-    activation = "tanh"
 
     def __init__(
         self, hidden_units: int, weight_decay: float = 0.0, dropout: float = 0.0, **kwargs: Any
@@ -72,27 +69,43 @@ class TanhHidden(ConfiguredLayer):
         self.drop.build((None, self.hidden_units))
 
     def call(self, x: Tensor, training: bool = False) -> Tensor:
-        a = self.transform(self.activate(ops.matmul(x, self.H) + self.d), training=training)
+        a = self.transform(ops.matmul(x, self.H) + self.d, training)
         return self.drop(a, training=training)
 
-    def activate(self, z: Tensor) -> Tensor:
-        """Return tanh(z), float [B, h]."""
-        return ops.tanh(z)
-
-    def transform(self, a: Tensor, training: bool = False) -> Tensor:
-        """Return the features that follow the first activation, float [B, h]: here `a` itself."""
-        return a
+    def transform(self, z: Tensor, training: bool) -> Tensor:
+        """Return the features of z = d + H x: float [B, h], both."""
+        raise NotImplementedError
 
     def to_array_function(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Return what follows d + H x as a function of float32 arrays [B, h], with the present
-        weights.
+        """Return `transform` as a function of float32 arrays [B, h], with the present weights.
 
         It may write to its argument, and can be pickled.
         """
-        return compute_tanh
+        raise NotImplementedError
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.hidden_units)
+
+
+@keras.saving.register_keras_serializable("keras_nplm")
+class TanhHidden(Hidden):
+    """The tanh hidden layer of the paper.
+
+        a = tanh(d + H x)
+
+    Args, call arguments: see `Hidden`.
+
+    Returns:
+        float [B, h], in (-1, 1) without dropout.
+
+    Reference: Bengio, Ducharme, Vincent & Jauvin (2003), equation 1.
+    """
+
+    def transform(self, z: Tensor, training: bool) -> Tensor:
+        return ops.tanh(z)
+
+    def to_array_function(self) -> Callable[[np.ndarray], np.ndarray]:
+        return compute_tanh
 
 
 @keras.saving.register_keras_serializable("keras_nplm")

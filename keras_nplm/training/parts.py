@@ -2,9 +2,13 @@
 
 A part is a class with `count…` (parameters and multiplications, without TensorFlow, for `size`) and
 `build` (which imports its layer). To add a head, write its class here and name it in `HEADS` and in
-the choices of `NetworkOptions.head`; nothing else has to be told. The same holds for the others. So
-a new layer takes three files: its own, this one, and `options`. For a name that users import from
-`keras_nplm` add a line to its table.
+the choices of `NetworkOptions.head`. The same holds for the others. A new layer takes three files:
+its own, this one, and `options`. Then:
+
+- the page of `layers` names its file, and the table of `keras_nplm` its class for users;
+- `tests/every_network.py` has a network with it, and `tests/formulas.py` its formula in NumPy;
+- `models.networks.array_file` reads it without Keras, so that commands start in a second; or the
+  test of that file names it as left to Keras.
 """
 
 import dataclasses

@@ -185,9 +185,9 @@ def test_self_normalised_scores_without_logits_of_all_words():
         SelfNormalised(build_network(head=AdaptiveHead(V)))
     with refuses("logits of all words, .*a head of 7 of 9 words"):
         SelfNormalised(build_listed())
-    with refuses("TanhHidden or DeepHidden, .*: Dense"):
+    with refuses("a hidden layer of keras_nplm, .*: Dense"):
         SelfNormalised(build_network(hidden=keras.layers.Dense(3)))
-    with refuses("`model` must be a network of TanhHidden"):
+    with refuses("`model` must be a network with a hidden layer"):
         SelfNormalised(build_network(HybridNetwork))
 
 

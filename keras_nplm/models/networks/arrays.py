@@ -54,7 +54,7 @@ class NetworkArrays:
 def refuse_network(received: str) -> InputError:
     """Return the error of a network that has no form in NumPy."""
     return InputError(
-        "`model` must be a network of TanhHidden or DeepHidden, with logits of all words, for "
-        "self-normalised scores. "
+        "`model` must be a network with a hidden layer of keras_nplm, and with logits of all "
+        "words, for self-normalised scores. "
         f"Received: {received}. Fix: score without them."
     )

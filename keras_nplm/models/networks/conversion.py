@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.heads.energy import EnergyHead
-from keras_nplm.layers.hidden import NoHidden, TanhHidden
+from keras_nplm.layers.hidden import NoHidden, Hidden
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.models.base import Network
 from keras_nplm.models.networks.arrays import NetworkArrays, refuse_network
@@ -45,7 +45,7 @@ def _convert_layers(model: ContextNetwork) -> NetworkArrays:
         return dataclasses.replace(
             arrays, H=_float32(head.H), d=_float32(head.d), v=_float32(head.v)
         )
-    if isinstance(hidden, TanhHidden):
+    if isinstance(hidden, Hidden):
         arrays = dataclasses.replace(
             arrays,
             H=_float32(hidden.H),
@@ -74,7 +74,7 @@ def _check_layers(size: int, hidden: Any, head: Head) -> None:
         return
     if not head.has_word_rows:
         raise refuse_network(type(head).__name__)
-    has_arrays = hidden is None or isinstance(hidden, NoHidden | TanhHidden)
+    has_arrays = hidden is None or isinstance(hidden, Hidden | NoHidden)
     if not has_arrays:
         raise refuse_network(type(hidden).__name__)
 
