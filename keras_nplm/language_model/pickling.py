@@ -18,26 +18,22 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.data.forms import FORMS, SUBWORDS
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import identify_content
 from keras_nplm.io.remote import fetch
 from keras_nplm.models.dynamic import digest_weights
 
 _KEPT = 4  # models that a worker keeps
-# files of a model directory that loading reads; checkpoints, metrics and the corpus may change
-_READ = {
-    *(
-        "config.json",
-        "vocabulary.txt",
-        FORMS,
-        SUBWORDS,
-        "model.keras",
-        "ngrams.npz",
-        "mixture.npz",
-        "cache.json",
-    ),
-    *("spelling.tsv", "dynamic.json", "dynamic.npz"),
+# files of a model directory that loading does not read, beside the corpus, logs and hidden files. A
+# model of one's own may have files of any other name.
+_NOT_READ = {
+    "metrics.json",
+    "history.json",
+    "report.html",
+    "last.npz",
+    "previous.npz",
+    "word_classes.tsv",
+    "word_classes.npz",
 }
 _live: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()  # by token
 # by the token in a pickle: the model, and its own token at that time
@@ -189,20 +185,24 @@ def _unpack(packed: bytes) -> Pickled:
 
 
 def _read_states(path: Path) -> dict[str, tuple[int, int]]:
-    """Return the size and the time of the files that loading reads, by their names in a directory;
-    "" for a file.
+    """Return the size and the time of the files that loading may read, by their names in a
+    directory; "" for a file.
     """
     if not path.is_dir():
         names = [""]
     else:
         found = [*path.iterdir(), *path.glob("components/**/*")]
-        names = sorted(file.relative_to(path).as_posix() for file in found if file.name in _READ)
+        names = sorted(file.relative_to(path).as_posix() for file in found if _is_read(file))
     states = {}
     for name in names:
         if (path / name).is_file():
             state = (path / name).stat()
             states[name] = state.st_size, state.st_mtime_ns
     return states
+
+
+def _is_read(file: Path) -> bool:
+    return file.name not in _NOT_READ and not file.name.startswith(".")
 
 
 @functools.lru_cache(maxsize=64)

@@ -11,13 +11,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_nplm.data.boundary import find_targets
 from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.ids import UNK_ID
-from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.source import NgramSource
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import Network, NextWordModel, replace_part, resolve_boundary
 from keras_nplm.models.dynamic.network import copy_network
+from keras_nplm.models.evaluation import iterate_ngrams
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.networks.context_network import ContextNetwork
 
@@ -92,7 +94,7 @@ def adapt_network(
         fitting.measure(best.weights, share) if learns else fitting.measure(fitting.trained, 1.0)
     )
     chosen = (best.rate, best.epochs, share) if learns else (0.0, 0, 0.0)
-    targets = fitting.held_out[:, -1]
+    targets = fitting.held_out_targets
     sizes = fitting.tokens, len(targets), int((targets == UNK_ID).sum())
     return fitting.copy_model(), Adaptation(*chosen, before, after, *sizes)
 
@@ -138,9 +140,18 @@ class Fitting:
         self.trained = [weight.numpy() for weight in self.network.trainable_weights]
         self._random_states = [state.numpy() for state in self.network.random_states()]
         self.network.compile(keras.optimizers.SGD(_FIRST_RATE))
-        self.held_out = extract_ngrams(held_out_ids, model.order, boundary)
-        self.tokens = len(extract_ngrams(train_ids, model.order, boundary))
+        targets = train_ids[find_targets(train_ids, boundary)]
+        self.tokens = len(targets)
+        self.held_out_ids = held_out_ids
+        self.held_out_targets = held_out_ids[find_targets(held_out_ids, boundary)]
+        self._boundary = boundary
         listed = self.network.prob.num_outputs  # all words, but for a short-list
+        if not ((targets < listed).any() and (self.held_out_targets < listed).any()):
+            raise InputError(
+                "`text` must have words that the network predicts, also in its last lines, which "
+                f"are held out. Received: none of its {listed:,} words in one of both. "
+                "Fix: add text."
+            )
         order = self.network.order
         self._training = NgramSource(train_ids, order, boundary, targets_below=listed)
         self._shuffled = Epochs(seed=seed)
@@ -179,9 +190,12 @@ class Fitting:
         self._assign(
             [old + share * (new - old) for old, new in zip(self.trained, weights, strict=True)]
         )
+        total = 0.0
+        for ngrams in iterate_ngrams(self.model, self.held_out_ids, self._boundary):
+            log_prob = self.model.log_prob(ngrams[:, :-1], ngrams[:, -1])
+            total += log_prob.sum(dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            log_prob = self.model.log_prob(self.held_out[:, :-1], self.held_out[:, -1])
-            perplexity = float(np.exp(-np.mean(log_prob, dtype=np.float64)))
+            perplexity = float(np.exp(-total / len(self.held_out_targets)))
         return perplexity if math.isfinite(perplexity) else math.inf
 
     def copy_model(self) -> NextWordModel:

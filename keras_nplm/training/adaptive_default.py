@@ -45,6 +45,7 @@ _POINTER_EFFORT = 1.6  # from this effort on: a pointer in sentences
 _TEXT_EFFORT = 0.7  # from this effort on: a pointer across sentences
 _POINTER_COST = 1.4  # a pointer in sentences takes 1.4 times as long
 
+_SAMPLING_OPTIONS = ("num_sampled", "proposal")
 _SPELLED_OPTIONS = ("near_characters", "spelled_words", "spelling_bits")
 
 CHOSEN_OPTIONS = (
@@ -143,7 +144,7 @@ def choose_options(
             effort /= _POINTER_COST
     sizes = _spend(effort, sizes)
     head = given.get("head", "linear")
-    objective = given.get("objective", _choose_objective(network, head, statistics))
+    objective = given.get("objective", _choose_objective(given, network, head, statistics))
     chosen = Options(
         select_text_options(given),
         _choose_network_options(given, statistics, network, sizes, objective),
@@ -170,8 +171,9 @@ def _suits_hybrid(given: Mapping[str, Any], statistics: TextStatistics) -> bool:
         return False
     if statistics.tokens >= _NGRAM_TOKENS:
         return False
-    has_other_output = "head" in given or "objective" in given or given.get("shortlist_size")
-    return not has_other_output and given.get("segment", 1) == 1
+    has_other_output = any(name in given for name in ("head", "objective", *_SAMPLING_OPTIONS))
+    has_other_ngrams = given.get("shortlist_size") or given.get("interpolated")
+    return not (has_other_output or has_other_ngrams) and given.get("segment", 1) == 1
 
 
 def _affords_pointer(given: Mapping[str, Any], statistics: TextStatistics, effort: float) -> bool:
@@ -327,13 +329,16 @@ def _round_to(value: float, step: int) -> int:
 # The objective
 
 
-def _choose_objective(network: Network, head: str, statistics: TextStatistics) -> Objective:
+def _choose_objective(
+    given: Mapping[str, Any], network: Network, head: str, statistics: TextStatistics
+) -> Objective:
     if network == "hybrid" or head == "adaptive":
         return "likelihood"
     if head == "energy":
         return "sampled"
     if statistics.vocabulary_size < _SAMPLED_TYPES:
-        return "likelihood"
+        asks_for_samples = any(name in given for name in _SAMPLING_OPTIONS)
+        return "sampled" if asks_for_samples else "likelihood"
     return "sampled" if statistics.vocabulary_size < _NCE_TYPES else "nce"
 
 
@@ -350,7 +355,7 @@ def _choose_optimizer(given: Mapping[str, Any], network: str) -> OptimizerName:
 
 
 def _choose_learning_rate(
-    optimizer: OptimizerName, sizes: _Sizes, statistics: TextStatistics
+    optimizer: OptimizerName, head: str, sizes: _Sizes, statistics: TextStatistics
 ) -> float:
     is_of_characters = statistics.unit == "characters"
     if optimizer == "adagrad":
@@ -359,8 +364,10 @@ def _choose_learning_rate(
         if sizes.spelling_bits is not None:
             return 0.004
         return 0.003 if is_of_characters else 0.002
+    # clusters of so few words diverged at 1.4
+    has_small_clusters = head == "adaptive" and statistics.vocabulary_size < _SAMPLED_TYPES
     if statistics.vocabulary_size < _NCE_TYPES:
-        rate = 0.5 if is_of_characters else 1.4
+        rate = 0.5 if is_of_characters or has_small_clusters else 1.4
     else:
         rate = 1.2 if statistics.tokens < _LARGE_TOKENS else 1.7
     if rate * statistics.largest_share <= _MOST_STEP:
@@ -433,9 +440,10 @@ def _choose_training_options(
     batch_size += -batch_size % (replicas * segment)
     is_averaged = network == "hybrid" and statistics.unit == "characters"
     optimizer = _choose_optimizer(given, network)
+    head = given.get("head", "linear")
     return TrainingOptions(
         optimizer=optimizer,
-        learning_rate=_choose_learning_rate(optimizer, sizes, statistics),
+        learning_rate=_choose_learning_rate(optimizer, head, sizes, statistics),
         weight_average=0.998 if is_averaged else 0.0,
         batch_size=batch_size,
         segment=segment,

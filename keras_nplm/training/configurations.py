@@ -314,7 +314,7 @@ def _list_differences(options: Options, base: str) -> list[str]:
     """List the options that differ from a named configuration, and have an effect."""
     flat = options.flatten()
     named = CONFIGURATIONS[base].options.flatten()
-    without_effect = options.network.without_effect
+    without_effect = options.without_effect
     return [
         name
         for name in describe_options()

@@ -22,7 +22,7 @@ from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, drop_fix
-from keras_nplm.io.files import read_arrays, write_arrays
+from keras_nplm.io.files import identify_content, read_arrays, write_arrays
 from keras_nplm.io.remote import display_url, fetch, upload
 from keras_nplm.models import ngrams
 from keras_nplm.models.model_files import save_model
@@ -158,10 +158,15 @@ class ClassBased(Estimator):
     def record_options(self, options: NgramOptions) -> dict[str, Any]:
         if options.word_classes is None:
             return {"num_classes": options.num_classes}
+        if options.num_classes != NgramOptions.num_classes:
+            raise InputError(
+                "`num_classes` must be left out with `word_classes`, whose file has their number. "
+                f"Received: {options.num_classes}. Fix: leave one of both out."
+            )
         path = fetch(options.word_classes)
         if not path.is_file():
             raise InputError(f"`word_classes` must be an existing file. Received: {str(path)!r}.")
-        return {"word_classes": display_url(path)}
+        return {"word_classes": f"{display_url(path)} ({identify_content(path)})"}
 
     def estimate(self, run: EstimationRun) -> ngrams.NgramModel:
         ids = run.encoded.ids("train")

@@ -408,6 +408,16 @@ class TrainingOptions:
                 f"Received: {self.batch_size}. Fix: change one."
             )
 
+    @property
+    def without_effect(self) -> dict[str, str]:
+        """As `NetworkOptions.without_effect`."""
+        names = {}
+        if self.schedule != "inverse-time":
+            names["decay_rate"] = "schedule"
+        if self.optimizer != "adagrad":
+            names["initial_accumulator"] = "optimizer"
+        return names
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
@@ -481,8 +491,25 @@ class Options(NamedTuple):
             _replace(self.network, given),
             _replace(self.training, given),
         )
-        check_effects(options.network, given)
+        options.check_effects(given)
         return options
+
+    @property
+    def without_effect(self) -> dict[str, str]:
+        """The options of a part that is not chosen, with the option that chooses it."""
+        return self.network.without_effect | self.training.without_effect
+
+    def check_effects(self, given: Iterable[str]) -> None:
+        """Refuse given options of a part that is not chosen."""
+        without_effect = self.without_effect
+        values = self.flatten()
+        for name in given:
+            if name in without_effect:
+                part = without_effect[name]
+                raise InputError(
+                    f"`{name}` must be left out with `{part}` {values[part]}. "
+                    f"Received: {values[name]}. Fix: leave it out, or change `{part}`."
+                )
 
     def flatten(self) -> dict[str, Any]:
         """Return all options by name, as in `config.json`."""
@@ -511,18 +538,6 @@ def check_given(given: Mapping[str, Any]) -> None:
                 "Fix: see `TextOptions`, `NetworkOptions` and `TrainingOptions`."
             )
         known[name].check(value)
-
-
-def check_effects(network: NetworkOptions, given: Iterable[str]) -> None:
-    """Refuse given options of a part that is not chosen."""
-    without_effect = network.without_effect
-    for name in given:
-        if name in without_effect:
-            part = without_effect[name]
-            raise InputError(
-                f"`{name}` must be left out with `{part}` {getattr(network, part)}. "
-                f"Received: {getattr(network, name)}. Fix: leave it out, or change `{part}`."
-            )
 
 
 def read_options(config: Mapping[str, Any]) -> Options:

@@ -193,6 +193,12 @@ def test_a_self_normalised_scorer_stays_one(tmp_path):
 def test_a_pickle_by_path_refuses_missing_and_changed_files(tmp_path):
     directory = tmp_path / "model"
     build("kneser-ney").save(directory)
+    (directory / "table.bin").write_text("of a model of one's own")
+    loaded = LanguageModel.load(directory)
+    of_own_file = pickle.dumps(loaded)
+    (directory / "table.bin").write_text("changed")
+    with pytest.raises(InputError, match="table.bin must be the file that was pickled"):
+        pickle.loads(of_own_file)
     loaded = LanguageModel.load(directory)
     pickles = [pickle.dumps(thing) for thing in (loaded, loaded.scorer(), CtcLanguageModel(loaded))]
     (directory / "metrics.json").write_text("{}")  # not read by loading

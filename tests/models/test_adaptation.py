@@ -7,7 +7,15 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, Hybrid, HybridNetwork, LinearHead, Shortlist, kneser_ney
+from keras_nplm import (
+    NPLM,
+    Hybrid,
+    HybridNetwork,
+    InputError,
+    LinearHead,
+    Shortlist,
+    kneser_ney,
+)
 from keras_nplm.models import adaptation
 from keras_nplm.models.adaptation import adapt_network
 from keras_nplm.models.base import find_network
@@ -125,6 +133,14 @@ def test_rates_follow_the_best_epoch(fitted):
     assert runs[0].rate == 0.1 and 2 <= len(runs) <= 3
     for run, following in itertools.pairwise(runs):
         assert run.epochs in (1, 3) and following.rate == pytest.approx(factor * run.rate)
+
+
+def test_a_text_without_words_of_the_short_list_is_refused(network):
+    model = _build_shortlist_in_mixture(network)
+    unlisted = np.array([7, 8, 8] * 9, np.int32)  # without </s>, which the list has
+    for texts in ((unlisted, HELD_OUT), (NEW, unlisted)):
+        with pytest.raises(InputError, match="must have words that the network predicts.*its 7 "):
+            adapt_network(model, *texts, epochs=1)
 
 
 def _build_nested_mixture(network):

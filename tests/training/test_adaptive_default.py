@@ -156,7 +156,15 @@ def test_characters_without_an_ngram_model_are_learned_by_heart():
 
 @pytest.mark.parametrize(
     "given",
-    [dict(objective="nce"), dict(head="energy"), dict(shortlist_size=9), dict(segment=4)],
+    [
+        dict(objective="nce"),
+        dict(head="energy"),
+        dict(shortlist_size=9),
+        dict(segment=4),
+        dict(interpolated=True),
+        dict(num_sampled=64),
+        dict(proposal="log-uniform"),
+    ],
     ids=str,
 )
 def test_options_that_a_hybrid_has_not_choose_another_network(given):
@@ -181,6 +189,8 @@ def test_the_parts_that_are_given_choose_what_fits_them():
     energy = _choose(10**5, 6000, head="energy").network
     assert (energy.hidden, energy.objective, energy.num_sampled) == ("none", "sampled", 512)
     assert _choose(10**5, 6000, head="adaptive").network.objective == "likelihood"
+    assert _choose(10**5, 60, num_sampled=64).network.objective == "sampled"
+    assert _choose(10**5, 60, head="adaptive").training.learning_rate == 0.5
     averaged = _choose(10**5, 60, "characters", averages_after=(3,)).network
     assert (averaged.network, averaged.context, averaged.averages) == ("hybrid", "averaged", (3,))
 

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, LanguageModel, TextOptions, estimate, mix, open_corpus
+from keras_nplm import NPLM, InputError, LanguageModel, TextOptions, estimate, mix, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.io.files import write_arrays
 from keras_nplm.models.ngrams import exchange_classes
@@ -48,7 +48,7 @@ def test_commands_take_an_estimated_model(tmp_path, capsys, short_text, method):
     likely, unlikely = _json(capsys, "score", directory, tmp_path / "text.txt")["sentences"]
     assert likely["log_prob"] > unlikely["log_prob"] and likely["tokens"] == unlikely["tokens"] == 5
     assert main([*map(str, command), "--order", "2"]) == 2
-    assert "holds a run with other options" in capsys.readouterr().err
+    assert "with other options: order: 3 there, 2 now. Fix: " in capsys.readouterr().err
 
 
 def test_weights_are_given_or_follow_the_frequency(tmp_path, capsys, short_corpus):
@@ -318,3 +318,6 @@ def test_word_classes_are_saved_and_reused(tmp_path, monkeypatch, short_corpus):
     given = estimate("class-based", short_corpus, tmp_path / "given", word_classes=path, **options)
     assert given["test"] == found["test"] and search.call_count == 1
     assert (tmp_path / "given" / "word_classes.tsv").read_bytes() == path.read_bytes()
+    path.write_text(path.read_text() + "\n")
+    with pytest.raises(InputError, match=r"word_classes"):
+        estimate("class-based", short_corpus, tmp_path / "given", word_classes=path, **options)

@@ -52,6 +52,19 @@ def test_invalid_options_are_refused(call, options, message):
         call(**options)
 
 
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (dict(decay_rate=0.5), "`decay_rate` must be left out with `schedule` linear"),
+        (dict(initial_accumulator=1.0), "`initial_accumulator` must be left out with `optimizer`"),
+        (dict(cutoffs=(5,)), "`cutoffs` must be left out with `head` linear. Received: (5,)"),
+    ],
+)
+def test_options_of_a_part_that_is_not_chosen_are_refused(given, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        Options.of(**given)
+
+
 def test_statistics_of_no_text_are_refused():
     with pytest.raises(InputError, match="`tokens` must be 1 or more"):
         TextStatistics(tokens=0, vocabulary_size=10)
@@ -152,6 +165,11 @@ def test_train_leaves_no_directory_after_invalid_options(tmp_path, short_corpus,
             {"method": "class-based", "word_classes": "none.tsv"},
             "`word_classes` must be an existing file",
             id="no file of classes",
+        ),
+        pytest.param(
+            {"method": "class-based", "word_classes": "none.tsv", "num_classes": 7},
+            "`num_classes` must be left out with `word_classes`",
+            id="a number beside a file of classes",
         ),
         pytest.param(
             {"num_classes": 7},

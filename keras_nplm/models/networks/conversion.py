@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.heads.energy import EnergyHead
-from keras_nplm.layers.hidden import NoHidden, Hidden
+from keras_nplm.layers.hidden import Hidden, NoHidden
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.models.base import Network
 from keras_nplm.models.networks.arrays import NetworkArrays, refuse_network

@@ -13,7 +13,7 @@ def check_growable(model: object) -> ContextNetwork:
         raise InputError(
             "`model` must be a network alone to add words to it. Received: "
             f"{type(model).__name__}. "
-            "Fix: train one with `train`."
+            "Fix: train one by `keras-nplm train --network context --no-interpolated`."
         )
     model.check_growable()
     return model

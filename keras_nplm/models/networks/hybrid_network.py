@@ -72,7 +72,7 @@ class HybridNetwork(ContextNetwork):
     def check_growable(self) -> None:
         raise InputError(
             "`model` must be a network alone to add words to it. Received: HybridNetwork. Fix: "
-            "train one with `train`."
+            "train one by `keras-nplm train --network context --no-interpolated`."
         )
 
     def scores(
