@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 
 import keras_nplm
+from keras_nplm.cli.imports import leave_out_optional_libraries
 from keras_nplm.io import remote
 
 _ADDED = "long or packages"  # the tests that .ci/run adds to the README's test command
@@ -50,7 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     hands_out_tests = bool(config.getoption("numprocesses", None))
     if not hands_out_tests:
-        importlib.import_module("keras_nplm.training.train")
+        with leave_out_optional_libraries():
+            importlib.import_module("keras_nplm.training.train")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -39,13 +39,17 @@ of_every_static_model = pytest.mark.parametrize(
     "name", _list_cases(name for name in BUILDERS if name not in DYNAMIC)
 )
 of_every_boundary = pytest.mark.parametrize("boundary", BOUNDARIES)
-of_a_boundary = pytest.mark.parametrize(
-    "boundary",
-    [
-        "sentence",
-        *(pytest.param(boundary, marks=pytest.mark.long) for boundary in ("stream", "text")),
-    ],
-)
+
+
+def _list_boundaries(usual):
+    """List the boundaries: a usual one, and the others for the long tests."""
+    return [
+        boundary if boundary == usual else pytest.param(boundary, marks=pytest.mark.long)
+        for boundary in BOUNDARIES
+    ]
+
+
+of_a_boundary = pytest.mark.parametrize("boundary", _list_boundaries("sentence"))
 
 
 def _contexts(model, rows=40):
@@ -97,7 +101,7 @@ def test_blocks_of_rows_change_nothing(name, monkeypatch):
 
 
 @of_every_model
-@of_every_boundary
+@pytest.mark.parametrize("boundary", _list_boundaries("text"))
 def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
     monkeypatch.setattr("keras_nplm.models.evaluation.BLOCK_SIZE", 60)
     model = build(name, boundary)

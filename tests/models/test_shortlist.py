@@ -163,6 +163,7 @@ def test_the_mass_follows_a_background_that_is_trained_further():
     assert (abs(after - before) > 0.1).all()
 
 
+@pytest.mark.long
 def test_a_background_mixture_stays_while_the_network_learns():
     text = _text(2)[:60]
     model = Shortlist(_network(3), _background("mixture"))

@@ -102,7 +102,10 @@ def _check_ids(tokenizer: str, texts: list[str]) -> None:
         assert ids == expected, repr(text)
 
 
-@pytest.mark.parametrize("tokenizer", NAMES)
+@pytest.mark.parametrize(
+    "tokenizer",
+    [*KINDS, *(pytest.param(name, marks=pytest.mark.long) for name in NAMES if name not in KINDS)],
+)
 def test_odd_texts_have_the_ids_of_training(tokenizer):
     _check_ids(tokenizer, TEXTS)
 

@@ -28,10 +28,29 @@ from tests.every_network import (
 LEFT_TO_KERAS = ("adaptive", "short-list", "hybrid", "of Keras", "energy")
 
 
+_TYPICAL = (
+    "paper",
+    "embed averaged",
+    "hidden deep",
+    "hidden of Keras",
+    "low rank / likelihood",
+    "tied / likelihood",
+    "pointer, direct",
+    "hybrid",
+)
+
+
 def choose_names():
-    """List the networks without those that differ only in the objective, which a file ignores."""
+    """List the networks without those that differ only in the objective, which a file ignores.
+
+    Those with parts of typical ones are for the long tests.
+    """
     others = tuple(f" / {objective}" for objective in OBJECTIVES[1:])
-    return [name for name in NETWORKS if not name.endswith(others)]
+    names = [name for name in NETWORKS if not name.endswith(others)]
+    assert {*_TYPICAL} <= {*names}
+    return [
+        name if name in _TYPICAL else pytest.param(name, marks=pytest.mark.long) for name in names
+    ]
 
 
 @pytest.mark.parametrize("name", choose_names())
