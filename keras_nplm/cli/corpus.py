@@ -88,7 +88,7 @@ class Texts:
     """The files of a text, and what belongs to its tokens."""
 
     train: TextFiles = ()
-    """text files or globs of the train split, one sentence per line"""
+    """text files or globs of the train split, one sentence per line; alone: split 80/10/10"""
 
     validation: TextFiles = ()
     """text files or globs of the validation split, one sentence per line"""

@@ -17,6 +17,18 @@ from cyclopts import (
 from keras_nplm.cli.app import COMMON_FLAGS, NAME
 from keras_nplm.io.errors import InputError, shorten_value
 
+# what names the text of a command
+_TEXT = {
+    "train": "--train",
+    "ngram": "--train",
+    "prepare": "--train",
+    "adapt": "--text",
+    "add-words": "--text",
+    "generate": "--prompt",
+    "score": "MODEL",
+}
+_FLAGS_OF_TEXT = ("--text", "--train", "--file", "--prompt")
+
 
 def explain(error: CycloptsError) -> str:
     """Return the message of an invalid command line."""
@@ -24,21 +36,28 @@ def explain(error: CycloptsError) -> str:
         return str(error.__cause__)  # of a converter
     command = " ".join([NAME, *error.command_chain, ""]) if error.command_chain else ""
     fix = f"Fix: see `{command}--help`."
+    text = _TEXT.get(error.command_chain[-1], "") if error.command_chain else ""
+    hint = f" A text follows {text}." if text.startswith("--") else ""
     match error:
         case UnknownOptionError():
             word = error.token.keyword or error.token.value
             known = [name for one in error.argument_collection for name in one.names]
             names = [name for name in known if name.startswith("--")]
             fix = f"Fix: see `{command}--help-all`."
+            if text and word.partition("=")[0] in _FLAGS_OF_TEXT:
+                return f"Unknown option {word}. A text follows {text}. {fix}"
             return f"Unknown option {word}.{suggest(word, [*names, *COMMON_FLAGS])} {fix}"
         case UnusedCliTokensError():
             (word, *_) = error.unused_tokens or [""]
-            return f"Unexpected argument {shorten_value(word)}. {fix}"
+            return f"Unexpected argument {shorten_value(word)}.{hint} {fix}"
         case ConsumeMultipleError(argument=Argument() as argument):
             return f"{_count_values(error, argument)} {fix}"
         case MissingArgumentError(argument=Argument() as argument):
             if error.keyword is None:
-                return f"`{name_argument(argument)}` is required. {fix}"
+                name = name_argument(argument)
+                (word, *_) = error.unused_tokens or [""]
+                is_text = word and (not word.startswith("-") or word in _FLAGS_OF_TEXT)
+                return f"`{name}` is required.{hint if is_text and name != text else ''} {fix}"
             return f"`{error.keyword}` must be followed by {_describe_number(argument)}. {fix}"
         case CoercionError(argument=Argument() as argument):
             return f"{_describe_refusal(error, argument)} {fix}"

@@ -24,7 +24,7 @@ from keras_nplm.cli.parameters import (
 )
 from keras_nplm.cli.printing import format_figures, print_table, printed_by
 from keras_nplm.data.tokenizers.registry import list_word_tokenizers
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, shorten_value
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.text import STANDARD_INPUT, escape_controls
 
@@ -378,8 +378,15 @@ def _list_score(score: "SentenceScore | TokenScore") -> dict:
 def _print_next_words(result: dict) -> None:
     for context, words in result.items():
         print(f"{escape_controls(context)} …")
-        for word, probability in words.items():
-            print(f"  {probability:.4f} {escape_controls(word)}")
+        cells = [_format_probability(probability) for probability in words.values()]
+        width = max(map(len, cells), default=0)
+        for word, cell in zip(words, cells, strict=True):
+            print(f"  {cell:>{width}} {escape_controls(word)}")
+
+
+def _format_probability(probability: float) -> str:
+    """Return a probability with four decimals, a small one with two significant digits."""
+    return f"{probability:.1e}" if 0 < probability < 0.001 else f"{probability:.4f}"
 
 
 @printed_by(_print_next_words)
@@ -393,7 +400,8 @@ def complete(
     Args:
         words: model directory, and contexts such as "the result of"; without a directory the
             starter model, which was trained on the Python language reference
-        prefix: complete the last, unfinished word of each CONTEXT, as in "the val"
+        prefix: complete the last, unfinished word of each CONTEXT, as in "the val"; prints
+            P(word | words before it), which does not depend on the prefix
         top_k: number of words per context
     """
     from keras_nplm.io.remote import fetch
@@ -409,6 +417,7 @@ def complete(
 def _split_directory(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     """Return the model directory, None if it is left out, and the contexts."""
     first, *others = words
+    _refuse_late_directory(first, others)
     # a long text is no name of a file: `Path.exists` would fail
     is_text = not (os.path.exists(first) or is_remote(first)) and len(first.split()) != 1
     if others and not is_text:
@@ -419,6 +428,18 @@ def _split_directory(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...
             'in "the cat".'
         )
     return None, words
+
+
+def _refuse_late_directory(first: str, others: Sequence[str]) -> None:
+    """Refuse contexts before the model directory: the starter model would answer."""
+    if is_remote(first) or os.path.isdir(first):
+        return
+    for word in others:
+        if is_remote(word) or os.path.isfile(os.path.join(word, "config.json")):
+            raise InputError(
+                f"The model directory must be the first argument. Received: {word}, after "
+                f'{shorten_value(first)}. Fix: keras-nplm complete {word} "{first:.50}".'
+            )
 
 
 def _find_starter() -> Path:

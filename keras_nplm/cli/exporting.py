@@ -23,6 +23,7 @@ from keras_nplm.cli.parameters import (
     integer,
 )
 from keras_nplm.cli.printing import name_component, printed_by
+from keras_nplm.data.tokenizers.registry import list_word_tokenizers
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.fields import Option, check_values
 from keras_nplm.models.ngrams.approximation import MIN_EXPECTED_COUNT, ORDER
@@ -42,6 +43,8 @@ _ENDINGS: dict[Format, str] = {
     "arpa": ".arpa",
     "word2vec": ".vec",
 }
+# an ARPA file may be compressed
+_KNOWN_ENDINGS = ", ".join([*filter(None, _ENDINGS.values()), f"{_ENDINGS['arpa']}.gz"])
 _PAGE = "page"  # the name of a directory that is a web page
 _TOP_K = 10
 _MAX_TEXT_LENGTH = 1 << 16
@@ -85,14 +88,17 @@ else:
     )
 _FROM_INTERNET = "the page loads ONNX Runtime from the internet"
 _BY_NAME = (
-    "by the name of TARGET: .tflite, .onnx, .arpa, .arpa.gz, .vec; page for a directory of this "
-    "name, saved-model for any other"
+    f"by the name of TARGET: {_KNOWN_ENDINGS}; page for a directory of this name, saved-model for "
+    "any other"
 )
 
 
 def _print_written(result: dict) -> None:
     contents = f"{sum(result['ngrams']):,} n-grams to " if "ngrams" in result else ""
     print(f"wrote {contents}{', '.join(result['written'])}")
+    if "approximated" in result:
+        compare = f"; compare: {result['compare']}" if "compare" in result else ""
+        print(f"an approximation of {result['approximated']}{compare}")
     if "contents" in result:
         print(_describe_contents(result["written"][0], result["contents"]))
     if result["format"] == "saved-model":
@@ -234,6 +240,12 @@ def _choose_format(target: str, wanted: Format | None) -> Format:
     elif os.path.basename(name.rstrip("/")) == _PAGE:
         by_name = "page"
     format = wanted or by_name
+    base, ending = os.path.splitext(os.path.basename(target.rstrip("/")))
+    if format == "saved-model" and ending and not matching and not os.path.isdir(target):
+        raise InputError(
+            f"`TARGET` must end with one of {_KNOWN_ENDINGS}, or be a directory without an ending. "
+            f"Received: {target!r}. Fix: choose a name such as {base}{_ENDINGS['arpa']}, or {base}."
+        )
     is_different = matching and format not in matching
     if is_different or (name.endswith(".gz") and format != "arpa"):
         raise InputError(
@@ -327,7 +339,7 @@ def _export_word_vectors(directory: str, target: Path) -> dict:
 
 def _export_arpa(directory: str, target: Path, text: tuple[str, ...], options: ArpaOptions) -> dict:
     from keras_nplm.language_model.language_model import LanguageModel
-    from keras_nplm.models.ngrams import write_arpa
+    from keras_nplm.models.ngrams import BackoffModel, write_arpa
 
     _check_file(target)
     language_model = LanguageModel.load(directory)
@@ -335,6 +347,13 @@ def _export_arpa(directory: str, target: Path, text: tuple[str, ...], options: A
     write_arpa(target, model, language_model.vocabulary)
     result = _describe("arpa", [target])
     result["ngrams"] = model.num_ngrams
+    if not isinstance(language_model.model, BackoffModel):
+        result["approximated"] = directory
+        tokenizer = language_model.tokenizer
+        # `evaluate` reads ARPA files of plain words alone
+        if tokenizer.kind in list_word_tokenizers() and not tokenizer.steps:
+            command = f"keras-nplm evaluate {directory} {result['written'][0]} --text FILE"
+            result["compare"] = " ".join([command, *tokenizer.flags])
     return result
 
 

@@ -27,7 +27,6 @@ from keras_nplm.io.errors import (
     RunError,
     check_argument,
     shorten_value,
-    was_caused_by,
 )
 
 
@@ -86,9 +85,7 @@ def _run(words: list[str], flags: set[str]) -> None:
 
 def _report(error: BaseException, command: str) -> int:
     """Print an error in one line, and return the exit status. Unexpected ones are raised again."""
-    # an interruption within a library may come out as its own error, such as an unreadable file
-    is_interrupted = signals.was_interrupted() or was_caused_by(error, KeyboardInterrupt)
-    if is_interrupted and not isinstance(error, RunError | OSError | MemoryError):
+    if signals.is_interruption(error):
         print_error(command, COMMANDS[command].interruption if command else "interrupted.")
         return 130
     if isinstance(error, CycloptsError):

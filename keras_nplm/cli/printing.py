@@ -110,7 +110,7 @@ def _list_header(result: dict) -> list[str]:
     if "network" in result:
         header.append("network alone")
     if "kneser_ney" in result:
-        header += [KNESER_NEY, "difference"]
+        header += [KNESER_NEY, f"vs {KNESER_NEY}"]
     return header
 
 

@@ -240,11 +240,12 @@ def _find_vocabulary_options(
     for name in _VOCABULARY_OPTIONS:
         if name not in first or name not in second or first[name] == second[name]:
             continue
+        if name == "corpus":
+            texts = (_name_text(first[name]), _name_text(second[name]))
+            found.append(Difference("text and splits", "text", texts))
+            continue
         flag = "--" + name.replace("_", "-")
         values = (_describe_value(flag, first[name]), _describe_value(flag, second[name]))
-        if name == "corpus":
-            flag = "text"
-            values = (_name_text(first[name]), _name_text(second[name]))
         found.append(Difference("vocabulary", flag, values))
     return found
 

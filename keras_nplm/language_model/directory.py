@@ -25,6 +25,7 @@ from keras_nplm.io.files import (
 from keras_nplm.io.lock import LOCK_NAME, lock_directory
 from keras_nplm.io.paths import check_output_path, find_free_path
 from keras_nplm.io.remote import display_url
+from keras_nplm.io.text import open_text
 
 # of metrics.json, where they are
 _METRICS: dict[str, type | tuple] = {
@@ -43,6 +44,9 @@ _FIGURES: dict[str, type | tuple] = {  # of a split
     "tokens": int,
     "unk_tokens": int,
 }
+_NAME_DIRECTORY = "name a directory that `train`, `ngram` or `mix` wrote."
+CORPUS_FILE = "corpus/corpus.json"
+_HEAD = 1 << 12  # bytes in which an ARPA file begins
 _MAYBE_NONE = ("perplexity_without_unk", "bits_per_character", "perplexity_per_word")
 
 
@@ -86,16 +90,27 @@ def read_config(directory: Path) -> dict:
 def read_description(directory: Path) -> tuple[dict, Vocabulary]:
     """Read `config.json` and the vocabulary of a model directory, without the model."""
     if directory.is_file():
-        command = f"keras-nplm ngram --arpa {directory} --output DIR"
-        raise InputError(
-            f"A model directory is needed. Received: the file {directory}. Fix: name a directory; "
-            f"`{command}` makes one of an ARPA file."
-        )
+        fix = _NAME_DIRECTORY
+        if _is_arpa_file(directory):
+            fix = f"make one by `keras-nplm ngram --arpa {directory} --output DIR`."
+        raise InputError(f"A model directory is needed. Received: the file {directory}. Fix: {fix}")
     if not directory.is_dir():
         fix = f"train a model with `keras-nplm train --output {directory}`."
         raise InputError(f"Model directory {directory} does not exist. Fix: {fix}")
+    if not (directory / "config.json").exists():
+        raise InputError(
+            f"A model directory is needed. Received: {directory}, a directory without config.json. "
+            f"Fix: {_NAME_DIRECTORY}"
+        )
     config = read_config(directory)
     return config, load_vocabulary(directory, config["tokenizer"])
+
+
+def _is_arpa_file(path: Path) -> bool:
+    if ".arpa" in path.suffixes:
+        return True
+    with open_text(path) as file:
+        return b"\\data\\" in file.read(_HEAD)
 
 
 def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
@@ -110,6 +125,11 @@ def read_metrics(directory: Path, missing_ok: bool = False) -> dict:
         if name in metrics:
             check_fields(path, metrics, {name: kind})
     return metrics
+
+
+def is_unfinished_run(directory: Path) -> bool:
+    """Return whether a command that trains or estimates in a directory has not come to its end."""
+    return (directory / CORPUS_FILE).exists() and not (directory / "metrics.json").exists()
 
 
 def read_finished_metrics(directory: Path, wanted: Mapping[str, type | tuple]) -> dict:
@@ -147,9 +167,10 @@ def remove_config_if_refused(directory: Path, unless: Collection[str] = ()) -> I
         yield
     except InputError:
         if not any((directory / name).exists() for name in unless):
-            (directory / "config.json").unlink(missing_ok=True)
             for name in ("components", "logs"):
                 shutil.rmtree(directory / name, ignore_errors=True)
+            # last: without it, a directory with these is not taken for a run to resume
+            (directory / "config.json").unlink(missing_ok=True)
         raise
 
 
@@ -185,7 +206,10 @@ def check_output_directory(
         raise InputError(
             f"{directory} already holds a model. Fix: {advice}, or delete the directory."
         )
-    paths = directory.iterdir() if directory.is_dir() else [directory] * directory.exists()
+    if directory.exists() and not directory.is_dir():
+        fix = f"{advise_new_output(directory.with_suffix(''), argument)}."
+        check_argument(argument, False, "a directory", f"{directory}, a file", fix)
+    paths = directory.iterdir() if directory.is_dir() else []
     if not all(path.name in {LOCK_NAME, *allowed} or is_temporary(path) for path in paths):
         raise InputError(
             f"{directory} exists and is not a model directory. Fix: {advice}. "

@@ -16,7 +16,7 @@ from keras_nplm.data.boundary import check_boundary_name, has_documents
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError, check_argument, drop_fix
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_path, find_lock
@@ -25,7 +25,9 @@ from keras_nplm.language_model import completion, word_vectors
 from keras_nplm.language_model.adaptation import adapt_to_text
 from keras_nplm.language_model.codec import TextCodec, check_order
 from keras_nplm.language_model.directory import (
+    CORPUS_FILE,
     check_output_directory,
+    is_unfinished_run,
     load_encoded_corpus,
     read_description,
 )
@@ -61,7 +63,6 @@ if TYPE_CHECKING:
     from keras_nplm.models.networks.context_network import ContextNetwork
 
 
-CORPUS_FILE = "corpus/corpus.json"
 # what commands write before `save`, which completes the directory
 _WRITTEN_BEFORE = ("corpus", "metrics.json")
 
@@ -248,6 +249,13 @@ class LanguageModel(Pickled):
             raise InputError(
                 f"The files of {directory} do not match each other: {error}. Fix: retrain."
             ) from error
+        except InputError as error:
+            if is_unfinished_run(directory):
+                raise InputError(
+                    f"The run in {directory} is not finished. {drop_fix(error)} "
+                    "Fix: run its command again, which resumes it."
+                ) from error
+            raise
         directory = Path(directory).absolute()
         if (directory / SPELLING_FILE).is_file():
             read_spelling = functools.partial(SpellingModel.load, directory / SPELLING_FILE)

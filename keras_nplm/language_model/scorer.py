@@ -278,9 +278,12 @@ def self_normalise(model: NextWordModel) -> NextWordModel:
     if not model.is_normalised:
         return model
     if not isinstance(model, Network):
+        fix = "leave `self_normalised` out."
+        if isinstance(model, Mixture):
+            fix += " Or train a network alone: `keras-nplm train --no-interpolated`."
         raise InputError(
-            "`model` must be an NPLM, which has logits, to be self-normalised. "
-            f"Received: {type(model).__name__}. Fix: leave `self_normalised` out."
+            "`model` must be a network alone, which has logits, to be self-normalised. "
+            f"Received: {type(model).__name__}. Fix: {fix}"
         )
     from keras_nplm.models.networks.self_normalised import SelfNormalised
 

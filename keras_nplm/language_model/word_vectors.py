@@ -29,8 +29,8 @@ def list_word_vectors(model: NextWordModel, codec: TextCodec) -> tuple[list[str]
     network = find_network(model)
     if network is None:
         raise InputError(
-            "`model` must be an NPLM for word vectors. "
-            f"Received: {type(model).__name__}. Fix: train one."
+            "`model` must be an NPLM, or a mixture with one, for word vectors: n-gram models have "
+            f"none. Received: {type(model).__name__}. Fix: give a model of `keras-nplm train`."
         )
     first = len(SPECIALS)
     return codec.vocabulary.words[first:], network.embed.C.numpy()[first:]

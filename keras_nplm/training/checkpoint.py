@@ -35,7 +35,7 @@ from keras_nplm.training.distribution import broadcast_from_chief, is_chief
 from keras_nplm.training.options import Options
 from keras_nplm.training.weight_average import UPDATES_PER_AVERAGE, WeightAverage
 
-SECONDS_PER_SAVE = 600  # a killed run loses at most this much work
+SECONDS_PER_SAVE = 600  # a killed run loses at most so much training, and one validation
 UPDATES_PER_CHECK = 50  # reading the loss waits for the device
 
 
@@ -114,9 +114,12 @@ class Checkpoint(keras.callbacks.Callback):
         # seconds and CPU seconds of training in an unfinished epoch, before its resumption
         self.spent = np.zeros(2)
         self.unfinished_metrics: list[np.ndarray] = []  # metric variables of an unfinished epoch
+        # the same at the end of training: validation uses these variables, too
+        self.trained_metrics: list[np.ndarray] | None = None
         self.average: WeightAverage | None = None
         if training.weight_average:
             self.average = WeightAverage(model, training.weight_average)
+        self.is_swapped: bool | None = False  # the average with the weights; None: in part
         # None: no epoch has begun, and there is nothing new to save
         self.began_at: np.ndarray | None = None
         self.saved_at = time.monotonic()
@@ -126,6 +129,11 @@ class Checkpoint(keras.callbacks.Callback):
     def position(self) -> tuple[int, int]:
         """The epoch, from 0, and the update within it that come next."""
         return divmod(self._count_updates(), self.steps)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether an epoch has all its updates, but no entry in the history: validation is left."""
+        return self._count_updates() == (len(self.history) + 1) * self.steps
 
     @property
     def is_done(self) -> bool:
@@ -150,18 +158,20 @@ class Checkpoint(keras.callbacks.Callback):
         ):
             variable.assign(value)
         self.unfinished_metrics = []
+        self.trained_metrics = None
         self.began_at = _read_clocks()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         if self.average is not None:
             self._update_average(self.average)
         executed = self.model.steps_per_execution
-        if batch // executed % max(1, UPDATES_PER_CHECK // executed):
+        is_late = time.monotonic() - self.saved_at > SECONDS_PER_SAVE
+        if not is_late and batch // executed % max(1, UPDATES_PER_CHECK // executed):
             return
         check_locks(self.directory)
         loss = (logs or {})[self.model.objective.loss_name]
         self._check_finite("loss", loss, f"at update {batch + 1} of epoch {len(self.history) + 1}")
-        if time.monotonic() - self.saved_at > SECONDS_PER_SAVE:
+        if is_late:
             self.save()
 
     def _update_average(self, average: WeightAverage, is_epoch_end: bool = False) -> None:
@@ -177,17 +187,26 @@ class Checkpoint(keras.callbacks.Callback):
     # At the end of an epoch
 
     def on_test_begin(self, logs: dict | None = None) -> None:
-        self._end_training()
+        self.end_training()
 
-    def _end_training(self) -> None:
+    def end_training(self) -> None:
         """Take the time of training, and the average of the weights: it is validated and saved.
 
         `on_epoch_end` takes the weights back.
         """
         self.trained_at = _read_clocks()
+        if not has_several_workers(self.devices):
+            self.trained_metrics = [metric.numpy() for metric in self.model.metrics_variables]
         if self.average is not None:
             self._update_average(self.average, is_epoch_end=True)
-            self.average.swap()
+            self._swap(self.average)
+
+    def _swap(self, average: WeightAverage) -> None:
+        """Exchange weights and average; an interruption leaves a note that some are exchanged."""
+        is_swapped = self.is_swapped
+        self.is_swapped = None
+        average.swap()
+        self.is_swapped = not is_swapped
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         logs = logs or {}
@@ -196,7 +215,6 @@ class Checkpoint(keras.callbacks.Callback):
             self._check_finite("validation perplexity", logs["val_perplexity"], place)
         else:
             self._check_finite("loss", logs[self.model.objective.loss_name], place)
-            self._end_training()
         history = [*self.history, self._collect_figures(epoch, logs)]
         try:
             if self.chief:
@@ -205,10 +223,10 @@ class Checkpoint(keras.callbacks.Callback):
                 write_json(self.directory / "history.json", {"epochs": history})
         finally:
             if self.average is not None:
-                self.average.swap()
+                self._swap(self.average)
         self.spent = np.zeros(2)
         self.began_at = _read_clocks()
-        self.history = history  # before this line `save` writes nothing
+        self.history = history  # before this line `save` writes an epoch to be validated
         self._write_state(self.spent, self._state())
         self.model.stop_training = self.is_done
 
@@ -258,25 +276,33 @@ class Checkpoint(keras.callbacks.Callback):
     # The state to resume from
 
     def save(self) -> None:
-        """Write `last.npz`, but not between an epoch and its entry in the history, nor of weights
-        not finite.
+        """Write `last.npz`, but not of weights that are not finite. With several workers, not
+        between the last update of an epoch and its entry in the history.
         """
-        if self.began_at is None:
+        if self.began_at is None or self.is_swapped is None:
             return
-        updates = self._count_updates()
+        if self.is_trained and has_several_workers(self.devices):
+            return
+        if self.average is not None and self.is_swapped:
+            self._swap(self.average)
         state = self._state()
-        is_finite = all(np.isfinite(weight.numpy()).all() for weight in state["weights"])
-        if updates // self.steps == len(self.history) and is_finite:
-            if self.average is not None:
-                # an interruption may have come between an update and its average
-                self._update_average(self.average)
-            self._write_state(self.spent + _read_clocks() - self.began_at, state)
+        if not all(np.isfinite(weight.numpy()).all() for weight in state["weights"]):
+            return
+        if self.average is not None:
+            # an interruption may have come between an update and its average
+            self._update_average(self.average)
+        ended_at = _read_clocks()
+        if self.is_trained and self.trained_metrics is not None:
+            ended_at = self.trained_at
+        self._write_state(self.spent + ended_at - self.began_at, state)
 
     def _write_state(self, spent: np.ndarray, state: Mapping[str, Sequence]) -> None:
         if self.chief:
             arrays: dict[str, np.ndarray | list[np.ndarray]] = {
                 name: [variable.numpy() for variable in part] for name, part in state.items()
             }
+            if self.is_trained and self.trained_metrics is not None:
+                arrays["metrics"] = self.trained_metrics
             arrays["spent"] = spent
             arrays["history"] = np.frombuffer(
                 json.dumps({"epochs": self.history}).encode(), np.uint8
@@ -355,7 +381,9 @@ class Checkpoint(keras.callbacks.Callback):
         stored["history"] = _check_history(
             path, parse_json(path, stored["history"].tobytes().decode())
         )
-        finished = int(stored["optimizer"][0]) // self.steps
+        finished, step = divmod(int(stored["optimizer"][0]), self.steps)
+        is_trained = step == 0 and finished == len(stored["history"]) + 1  # and not validated
+        finished -= is_trained
         is_match = finished == len(stored["history"]) <= self.epochs and stored["spent"].shape == (
             2,
         )
@@ -363,6 +391,9 @@ class Checkpoint(keras.callbacks.Callback):
             ("validation_perplexity" in epoch) == self.is_validated for epoch in stored["history"]
         )
         self._check_match(path, is_match, "the epochs of this run")
+        # several workers keep no metrics of training
+        fits = not (is_trained and has_several_workers(self.devices))
+        self._check_match(path, fits, "several workers: its last epoch is not validated")
         if finished:
             _check_whole(self.best_path)
         return stored
@@ -380,7 +411,7 @@ class Checkpoint(keras.callbacks.Callback):
             tuple(metric.shape) for metric in metrics
         ]
         _, step = self.position
-        self.unfinished_metrics = stored["metrics"] if step and is_same else []
+        self.unfinished_metrics = stored["metrics"] if is_same and (step or self.is_trained) else []
         if self.history:
             write_json(self.directory / "history.json", {"epochs": self.history})
 

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -50,10 +50,14 @@ def fit_network(run: Run, targets: TrainingTargets, devices: tf.distribute.Strat
     callbacks: list[keras.callbacks.Callback] = [checkpoint]
     if is_chief(devices):
         # a step is an epoch, from 1
-        remove_steps(run.directory / "logs", first=checkpoint.position[0] + 1)
+        remove_steps(run.directory / "logs", first=len(checkpoint.history) + 1)
         board = _build_board(run, targets, reading, model, batch_size)
         # a run killed between the two repeats the epoch: its logs have no gap
         callbacks = [board, checkpoint]
+    if not is_validated:
+        # before the board, which shows the weights that are saved
+        end = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: checkpoint.end_training())
+        callbacks.insert(0, end)
     validation_data = _open_validation_data(reading, run.options, devices)
     open_batches = functools.partial(reading.open_training, batch_size)
     while not checkpoint.is_done:
@@ -96,19 +100,25 @@ def _fit_epochs(
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> None:
     """Fit all epochs that are left, or the rest of an interrupted epoch; save on Ctrl-C."""
-    epoch, step = checkpoint.position
+    epoch = len(checkpoint.history)
+    _, step = checkpoint.position
+    steps = checkpoint.steps - step
+    updates: contextlib.AbstractContextManager = contextlib.nullcontext()
+    if checkpoint.is_trained:  # validation is left
+        steps = 1
+        updates = _without_updates(checkpoint.model)
     progress = 0
     if checkpoint.chief:
         progress = 1 if sys.stderr.isatty() else 2
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr), updates:
             checkpoint.model.fit(
                 train_data,
                 validation_data=validation_data,
-                steps_per_epoch=checkpoint.steps - step,
+                steps_per_epoch=steps,
                 initial_epoch=epoch,
                 # first the rest of an interrupted epoch
-                epochs=epoch + 1 if step else checkpoint.epochs,
+                epochs=epoch + 1 if step or checkpoint.is_trained else checkpoint.epochs,
                 callbacks=list(callbacks),
                 shuffle=False,  # the dataset shuffles
                 verbose=progress,
@@ -118,6 +128,16 @@ def _fit_epochs(
         if not was_caused_by(interruption, tf.errors.OpError):
             checkpoint.save()
         raise
+
+
+@contextlib.contextmanager
+def _without_updates(model: ContextNetwork) -> Iterator[None]:
+    """Let `fit` read batches, and leave weights and metrics as they are."""
+    model.train_function = lambda batches: model.get_metrics_result()
+    try:
+        yield
+    finally:
+        model.train_function = None  # Keras builds its own
 
 
 def _build_board(

@@ -6,14 +6,17 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from keras_nplm.data.boundary import find_targets
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.epochs import Epochs
 from keras_nplm.io.errors import InputError
+from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.training.adaptive_default import choose_options
 from keras_nplm.training.build import build_model, build_optimizer
 from keras_nplm.training.fit import VALIDATION_BATCH, fit_batch
-from keras_nplm.training.options import Options, TextStatistics
+from keras_nplm.training.options import MOST_NGRAM_ORDER, Options, TextStatistics
 from keras_nplm.training.parts import NETWORKS
 
 _MEASURED_IDS = 50_000
@@ -25,6 +28,7 @@ _LEAST_EFFORT = 0.05
 # a text of a few words is trained in no time, and a larger network would only fill the memory
 _MOST_EFFORT = 100.0
 _EVALUATIONS = 3  # after training: validation for the weights of a mixture, validation and test
+_FOLDS = 4.0  # whole texts in the five models of a jackknife
 
 
 def plan_minutes(
@@ -71,7 +75,8 @@ def plan_minutes(
 
 
 def measure_seconds(options: Options, encoded: EncodedCorpus, ngrams: int) -> tuple[float, float]:
-    """Estimate the CPU seconds of an epoch with its validation, and of the end.
+    """Estimate the CPU seconds of an epoch with its validation, and of all else: the n-gram models
+    before, and the evaluation after training.
 
     The network is not kept.
     """
@@ -91,7 +96,25 @@ def measure_seconds(options: Options, encoded: EncodedCorpus, ngrams: int) -> tu
     update = time_steps(fit, _UPDATES)
     validation = time_steps(functools.partial(model.evaluate, held_out, verbose=0), batches)
     validation *= encoded.splits["validation"]["tokens"] / validation_batch
-    return update * ngrams / batch_size + validation, _EVALUATIONS * validation
+    ngram_models = _measure_ngram_models(options, ids, size) * ngrams / number
+    return update * ngrams / batch_size + validation, _EVALUATIONS * validation + ngram_models
+
+
+def _measure_ngram_models(options: Options, ids: np.ndarray, vocabulary_size: int) -> float:
+    """Return the CPU seconds of all n-gram models that a run would estimate from these ids."""
+    network = options.network
+    if not network.has_ngram_model:
+        return 0.0
+    order = min(network.order, MOST_NGRAM_ORDER)
+    models = sum(range(2, order + 1)) / order  # one of each order, as if the time grew with it
+    if network.shortlist_size:
+        order = network.ngram_order
+        models = 1.0
+    if network.network == "hybrid":
+        models += _FOLDS
+    start = time.process_time()
+    kneser_ney(ids, vocabulary_size, order, options.text.boundary)
+    return models * (time.process_time() - start)
 
 
 def time_steps(run: Callable[[], object], steps: int) -> float:

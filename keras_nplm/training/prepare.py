@@ -84,12 +84,17 @@ def prepare_text(directory: Path, corpus: Corpus, text: TextOptions) -> EncodedC
 
 
 def record_run(
-    directory: Path, corpus: Corpus, encoded: EncodedCorpus, options: Mapping[str, Any]
+    directory: Path,
+    corpus: Corpus,
+    encoded: EncodedCorpus,
+    options: Mapping[str, Any],
+    *,
+    is_chief: bool = True,
 ) -> Vocabulary:
     """Write `config.json`; of a run to resume, compare it. Return the vocabulary.
 
     `config.json` has the options, and name and tokenizer of the corpus. If it exists, the text is
-    prepared.
+    prepared. The chief alone prints that a run resumes: other workers may find its `config.json`.
     """
     config = {**options, **corpus.describe()}
     if not (directory / "config.json").exists():
@@ -97,7 +102,7 @@ def record_run(
         upload(directory)
         return load_vocabulary(directory, corpus.tokenizer)
     _, vocabulary = _load_prepared(directory, corpus, "config.json", config)
-    if not (directory / "metrics.json").exists():
+    if is_chief and not (directory / "metrics.json").exists():
         print(f"Resuming the run in {display_url(directory)}.", file=sys.stderr)
     return vocabulary
 
@@ -234,8 +239,11 @@ def _load_prepared(
             raise InputError(
                 f"The text files of the run in {directory} have changed since it began. {fix}"
             )
+        described = [
+            _describe_change(name, recorded.get(name), options.get(name)) for name in differing
+        ]
         raise InputError(
-            f"{directory} holds a run with other options: {', '.join(differing)}. {fix}"
+            f"{directory} holds a run with other options: {'; '.join(described)}. {fix}"
         )
     with explain_damage(directory):
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
@@ -243,6 +251,14 @@ def _load_prepared(
         load_spelling(directory)  # checked now, and not after the last epoch
         _check_sizes(encoded)
     return encoded, vocabulary
+
+
+def _describe_change(name: str, before: object, now: object) -> str:
+    """Return an option with its value of the run and its value now."""
+    values = ["none" if value is None else remove_contents(str(value)) for value in (before, now)]
+    if values[0] == values[1]:
+        return f"{name}: its files have changed"
+    return f"{name}: {values[0]} there, {values[1]} now"
 
 
 def _as_in_file(options: dict) -> dict:

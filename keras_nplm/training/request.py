@@ -85,6 +85,11 @@ class Request:
                 "Received: None. Fix: give --epochs N, as many as were best with validation text, "
                 f"or {fix}"
             )
+        if self.options is None and "patience" in self.given:
+            raise InputError(
+                "`patience` must be left out without validation text, which would end training "
+                f"early. Received: {self.given['patience']}. Fix: leave it out, or {fix}"
+            )
         if self.given.get("interpolated"):
             raise InputError(
                 "`interpolated` must be off without validation text, on which weights are fitted. "
@@ -111,7 +116,7 @@ class Request:
         return self.options.text if self.options else select_text_options(self.given)
 
 
-def prepare_run(request: Request, directory: Path) -> Run:
+def prepare_run(request: Request, directory: Path, *, is_chief: bool = True) -> Run:
     """Count and encode the text, choose the options and record them; or open what is recorded.
 
     Raises:
@@ -120,7 +125,7 @@ def prepare_run(request: Request, directory: Path) -> Run:
     encoded = prepare_text(directory, request.corpus, request.text)
     options = _choose(request, directory, encoded)
     config = describe_run(options, request.background)
-    vocabulary = record_run(directory, request.corpus, encoded, config)
+    vocabulary = record_run(directory, request.corpus, encoded, config, is_chief=is_chief)
     return Run(directory, options, encoded, vocabulary)
 
 

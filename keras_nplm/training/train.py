@@ -1,11 +1,14 @@
 """Train a neural language model: open the text, choose, prepare, fit, evaluate, write."""
 
 import contextlib
+import dataclasses
+import functools
+import json
 import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,7 +34,12 @@ from keras_nplm.models.collectors import Collector
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.mixture import Mixture, fit_mixture
-from keras_nplm.models.model_files import load_component, load_model, save_own_files
+from keras_nplm.models.model_files import (
+    component_directory,
+    load_component,
+    load_model,
+    save_own_files,
+)
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.log_z import LogZ
 from keras_nplm.models.shortlist import BACKGROUND, NETWORK, Shortlist, measure_coverage
@@ -47,7 +55,7 @@ from keras_nplm.training.distribution import (
     open_strategy,
 )
 from keras_nplm.training.fit import fit_network
-from keras_nplm.training.options import NetworkOptions, Options, RunOptions
+from keras_nplm.training.options import NetworkOptions, Options, RunOptions, read_options
 from keras_nplm.training.parts import OBJECTIVES
 from keras_nplm.training.prepare import lock_run
 from keras_nplm.training.report import write_run_report
@@ -56,6 +64,7 @@ from keras_nplm.training.run import Run
 from keras_nplm.training.targets import TrainingTargets, find_target_limit
 from keras_nplm.training.tensorboard import write_final_figures
 
+_OPTIONS_BYTES = 1 << 16  # more than all options need, as JSON
 _SECONDS = ("seconds", "cpu_seconds", "training_cpu_seconds")  # of an epoch
 
 
@@ -87,9 +96,10 @@ def train(
         metrics.json      exact perplexities and the history; its presence marks a finished run
         report.html       learning curves, samples and a map of the words
 
-    `last.npz` is written every ten minutes, after each epoch and on Ctrl-C. A finished run has no
-    checkpoint. The same call resumes from `last.npz`, or if it is damaged or absent from
-    `previous.npz`. On the same number of devices it reaches the same weights, bit for bit.
+    `last.npz` is written every ten minutes of training, after each epoch and on Ctrl-C; with
+    several workers not on Ctrl-C during validation. A finished run has no checkpoint. The same call
+    resumes from `last.npz`, or if it is damaged or absent from `previous.npz`. On the same number
+    of devices it reaches the same weights, bit for bit.
 
     With a short-list (the option `shortlist_size`) the model is a `Shortlist`. `components/0` holds
     the network and `components/1` the background model, which predicts all other words. Default: a
@@ -187,17 +197,33 @@ def _prepare(request: Request, directory: Path, devices: tf.distribute.Strategy)
     """Prepare the directory at the chief, then at the other workers, which may share its files."""
     if is_chief(devices):
         run = prepare_run(request, directory)
-        _wait_for_all(devices)
+        _broadcast_options(devices, run.options)
         return run
-    _wait_for_all(devices)
+    options = _broadcast_options(devices)
+    if request.minutes is not None:  # the times that a worker measures would give another plan
+        request = dataclasses.replace(request, options=options, minutes=None)
     directory = fetch(directory)
-    while not (directory / "config.json").exists():
+    prepare = functools.partial(prepare_run, request, directory, is_chief=False)
+    _write_if_absent(directory / "config.json", directory, prepare)
+    return prepare()
+
+
+def _write_if_absent(path: Path, directory: Path, write: Callable[[], object]) -> None:
+    """Let one of the workers that share a directory write the files of which `path` is the last."""
+    while not path.exists():
         try:
             with lock_run(directory):
-                return prepare_run(request, directory)
-        except LockedError:  # a worker that sees the same directory prepares it
+                write()
+        except LockedError:  # a worker that sees the same directory writes it
             time.sleep(1)
-    return prepare_run(request, directory)
+
+
+def _broadcast_options(devices: tf.distribute.Strategy, options: Options | None = None) -> Options:
+    """Return the options of the chief at every worker, when all workers have come here."""
+    text = json.dumps(options.flatten() if options else {}).encode()
+    content = np.frombuffer(text.ljust(_OPTIONS_BYTES), np.uint8)
+    (content,) = broadcast_from_chief(devices, [content])
+    return read_options(json.loads(content.tobytes()))
 
 
 def _wait_for_all(devices: tf.distribute.Strategy) -> None:
@@ -239,15 +265,33 @@ def _read_finished_run(request: Request, run: Run) -> dict:
 
 def _fit(run: Run, background: str | os.PathLike | None, devices: tf.distribute.Strategy) -> int:
     """Write the n-gram model beside the network, and fit the network; return the best epoch."""
-    with remove_config_if_refused(run.directory, unless=("history.json", *CHECKPOINTS)):
+    # other workers may share the directory of the chief, which trains on
+    guard: contextlib.AbstractContextManager = contextlib.nullcontext()
+    if is_chief(devices):
+        guard = remove_config_if_refused(run.directory, unless=("history.json", *CHECKPOINTS))
+    with guard:
         with explain_damage(run.directory):
             targets = TrainingTargets.of(run.options, run.encoded)
-        if is_chief(devices) and run.options.network.has_ngram_model:
-            write_background(run, background)
-            _note_shortlist(run)
+        if run.options.network.has_ngram_model:
+            _write_background(run, background, devices)
         # here: the networks that `plan_minutes` times draw numbers, too
         keras.utils.set_random_seed(run.options.training.seed)
         return fit_network(run, targets, devices)
+
+
+def _write_background(
+    run: Run, background: str | os.PathLike | None, devices: tf.distribute.Strategy
+) -> None:
+    """Write the n-gram model at the chief, then at the workers that do not share its directory, if
+    the network reads it.
+    """
+    if is_chief(devices):
+        write_background(run, background)
+        _note_shortlist(run)
+    _wait_for_all(devices)
+    if run.options.network.network == "hybrid" and not is_chief(devices):
+        path = component_directory(run.directory, BACKGROUND) / "config.json"
+        _write_if_absent(path, run.directory, functools.partial(write_background, run))
 
 
 def _note_shortlist(run: Run) -> None:

@@ -5,7 +5,9 @@ import json
 import numpy as np
 
 from keras_nplm import LanguageModel, Vocabulary
+from keras_nplm.cli.exporting import export
 from keras_nplm.cli.main import main
+from keras_nplm.cli.printing import print_result
 from keras_nplm.models.ngrams import kneser_ney, prune, read_arpa, write_arpa
 
 V = 9  # <pad> <unk> <s> </s> and five words
@@ -39,7 +41,17 @@ def test_export_approximates_a_network_on_a_text_and_prunes_to_a_size(
     ]
     assert main(["export", str(model_directory), str(path), *flags, "--json"]) == 0
     output, (model, _) = json.loads(capsys.readouterr().out), read_arpa(path, vocabulary)
-    assert output == {"format": "arpa", "ngrams": model.num_ngrams, "written": [str(path)]}
+    compare = f"keras-nplm evaluate {model_directory} {path} --text FILE --tokenizer words"
+    assert output == {
+        "format": "arpa",
+        "ngrams": model.num_ngrams,
+        "written": [str(path)],
+        "approximated": str(model_directory),
+        "compare": compare,
+    }
+    print_result(export, output)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"an approximation of {model_directory}; compare: {compare}"
     assert model.order == 3 and most - 15 <= sum(model.num_ngrams) <= most
 
 
@@ -50,7 +62,8 @@ def test_export_of_a_count_based_model_only_prunes(tmp_path, capsys):
     LanguageModel(model, vocabulary, "words", "stream").save(directory)
     for flags, expected in (([], model), (["--prune", "1e-3"], prune(model, 1e-3))):
         assert main(["export", str(directory), str(tmp_path / "a.arpa"), *flags, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["ngrams"] == expected.num_ngrams
+        output = json.loads(capsys.readouterr().out)
+        assert output["ngrams"] == expected.num_ngrams and "approximated" not in output
         write_arpa(tmp_path / "b.arpa", expected, vocabulary)
         assert (tmp_path / "a.arpa").read_bytes() == (tmp_path / "b.arpa").read_bytes()
     assert main(["export", str(directory), str(tmp_path / "a.arpa"), "--order", "2"]) == 2

@@ -155,3 +155,9 @@ def test_help_starts_with_light_packages_alone(words):
     imported = {name for name in run.stderr.split() if not INSTALLED.fullmatch(name)}
     assert "cyclopts" in imported
     assert imported <= LIGHT
+
+
+@pytest.mark.parametrize("command", ["train", "ngram", "prepare"])
+def test_the_usual_help_tells_the_split_of_training_text_alone(read_help, command):
+    shown = "/".join(f"{100 * share:.0f}" for share in FRACTIONS)
+    assert f"alone: split {shown} " in get_options(read_help(command, "--help"))["--train"]

@@ -61,11 +61,23 @@ def test_invalid_output_path_has_status_2(tmp_path, text, ngram_directory, capsy
         assert _names(tmp_path) == {"file.txt"}
 
 
+@pytest.mark.parametrize("command", DIRECTORIES)
+def test_a_text_in_place_of_a_directory_is_not_to_be_deleted(
+    tmp_path, text, ngram_directory, capsys, command
+):
+    output = Path(shutil.copy(text, tmp_path / "mine.txt"))
+    assert main(command.format(text=text, model=ngram_directory, output=output).split()) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert " Fix: " in error and "delete" not in error
+    assert output.read_bytes() == text.read_bytes()
+
+
 @pytest.mark.parametrize(
     "command, advice",
     [
         ("mix model --uniform --output model", "choose a new `--output`, such as model-3, or"),
         ("ngram --train {text} --order 2 --output model", "such as model-3, or remove model."),
+        ("mix model --uniform --output notes.txt", "choose a new `--output`, such as notes-2."),
         ("ngram --train {text} --output other", "choose a new `--output`, such as other-2. Or"),
         ("ngram --corpus other --output no", "`keras-nplm prepare --output other-2`, and name"),
         ("map model words.png", "name a file such as words-2.svg."),
@@ -76,9 +88,9 @@ def test_advice_names_no_path_that_exists(
 ):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ngram_directory, "model")
-    for name in ("model-2", "other"):
+    for name in ("model-2", "notes", "other"):
         Path(name).mkdir()
-    for name in ("other/file", "words.svg"):
+    for name in ("notes.txt", "other/file", "words.svg"):
         Path(name).touch()
     assert main(command.format(text=text).split()) == 2
     assert advice in capsys.readouterr().err

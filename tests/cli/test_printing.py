@@ -1,6 +1,7 @@
 """What commands print for people: tables of results, one line of figures."""
 
-from keras_nplm.cli.printing import format_figures, print_splits
+from keras_nplm.cli.evaluating import complete
+from keras_nplm.cli.printing import format_figures, print_result, print_splits
 
 FIGURES = {
     "perplexity": 50.0,
@@ -30,9 +31,12 @@ def test_the_end_of_training_is_one_table(capsys):
     )
     assert capsys.readouterr().out.splitlines() == [
         "weights: 0.7500 network, 0.2500 Kneser-Ney",
-        "            tokens  perplexity  bits per character  network alone  Kneser-Ney  difference",
-        "validation     630       40.00               1.500          45.00       50.00      -20.0%",
-        "test         6,500       50.00               1.500          60.00       40.00      +25.0%",
+        "            tokens  perplexity  bits per character  network alone  Kneser-Ney"
+        "  vs Kneser-Ney",
+        "validation     630       40.00               1.500          45.00       50.00"
+        "         -20.0%",
+        "test         6,500       50.00               1.500          60.00       40.00"
+        "         +25.0%",
         'the model is in runs/mine; next: keras-nplm complete runs/mine "a context"',
     ]
 
@@ -96,3 +100,14 @@ def test_validation_and_test_that_are_far_apart_are_explained(capsys):
     assert "test against validation -40%: the two texts differ" in print_perplexities(50, 30)
     assert "--shuffle splits its lines at random" in print_perplexities(30, 40.5)
     assert "texts differ" not in print_perplexities(30, 39.9)
+
+
+def test_small_probabilities_have_significant_digits(capsys):
+    print_result(complete, {"the c": {"cat": 0.5616, "car": 0.0012, "cot": 2.14e-5, "cut": 0.0}})
+    assert capsys.readouterr().out.splitlines() == [
+        "the c …",
+        "   0.5616 cat",
+        "   0.0012 car",
+        "  2.1e-05 cot",
+        "   0.0000 cut",
+    ]

@@ -33,6 +33,14 @@ ROWS = [
     ("score {model} {tmp}/latin1.txt --json", "latin1.txt is not UTF-8 text (byte 3)"),
     ("train --output {tmp}/m --corpus brown --train {text}", "`--corpus` cannot be combined with"),
     ("complete {model}", "`CONTEXT` must follow the model directory"),
+    (
+        "complete {tmp} word",
+        ", a directory without config.json. Fix: name a directory that `train`",
+    ),
+    (
+        "complete {text} word",
+        "text.txt. Fix: name a directory that `train`, `ngram` or `mix` wrote",
+    ),
     ("complete {model} word --top-k 0", "`--top-k` must be 1 or more"),
     ("complete {model} \udcff", "An argument must be UTF-8 text"),
     ("generate {model} --num-words 0", "`--num-words` must be 1 to 1,000,000"),
@@ -51,7 +59,12 @@ ROWS = [
         "export {model} {tmp}/m.arpa --quantise",
         "`--quantise` cannot be combined with the format arpa",
     ),
-    ("export {model} m.gz", "`TARGET` must have an ending of the format"),
+    ("export {model} m.onnx.gz", "`TARGET` must have an ending of the format"),
+    ("export {model} m.gz", "`TARGET` must end with one of"),
+    (
+        "export {tmp}/none {tmp}/mine.arp",
+        "`TARGET` must end with one of .tflite, .onnx, .arpa, .vec, .arpa.gz, or be a directory",
+    ),
     ("export {model} {tmp}/m.arpa --order 9", ", the order of the model. Received: 9"),
     (
         "export {model} {tmp}/m.onnx --prune 1e-7",
@@ -128,6 +141,21 @@ def test_invalid_input_is_one_line_and_status_2(
     assert message in captured.err and "Traceback" not in captured.err and not captured.out
     assert captured.err.splitlines()[-1].startswith(f"keras-nplm {arguments.split()[0]}: ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.txt", "latin1.txt"]
+
+
+@pytest.mark.parametrize("context", ["the", "the cat", "the cat sat"])
+def test_a_context_before_the_model_directory_is_refused(ngram_directory, capsys, context):
+    assert main(["complete", context, str(ngram_directory)]) == 2
+    captured = capsys.readouterr()
+    assert not captured.out
+    assert captured.err.endswith(f'Fix: keras-nplm complete {ngram_directory} "{context}".\n')
+
+
+def test_an_arpa_file_in_place_of_a_directory_is_imported(ngram_directory, tmp_path, capsys):
+    main(["export", str(ngram_directory), str(tmp_path / "m.arpa")])
+    (tmp_path / "m.arpa").rename(tmp_path / "m.lm")
+    assert main(["complete", str(tmp_path / "m.lm"), "the"]) == 2
+    assert f"Fix: make one by `keras-nplm ngram --arpa {tmp_path}/m.lm" in capsys.readouterr().err
 
 
 EXTRAS = [  # the extra, the library, the command

@@ -72,7 +72,7 @@ def test_ngram_commands_take_remote_paths(bucket, store, tmp_path, capsys):
         ),
         (
             f"ngram --train {text} --order 4 --output {model}",
-            f"{model} holds a run with other options: min_count, or",
+            f"{model} holds a run with other options: min_count: 1 there, ",
         ),
         (
             f"ngram --train {text} --output {bucket}/text",

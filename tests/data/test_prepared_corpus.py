@@ -120,7 +120,10 @@ def test_prepared_text_keeps_its_options(tmp_path, capsys, text):
     )
     assert not (tmp_path / "model").exists()
     again = ["prepare", "--train", text, "--output", prepared]
-    assert "holds a run with other options: min_count." in _refuse(capsys, *again, "--min-count", 2)
+    refusal = "holds a run with other options: min_count: 3 there, 2 now. Fix: "
+    assert refusal in _refuse(capsys, *again, "--min-count", 2)
+    other_text = _refuse(capsys, "prepare", "--corpus", "python_reference", "--output", prepared)
+    assert f"corpus: text {text} split 0.8 0.1 0.1 there, python_reference now;" in other_text
     assert "exists and is not a model directory" in _refuse(
         capsys, "ngram", "--train", text, "--output", prepared
     )

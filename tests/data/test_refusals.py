@@ -240,7 +240,12 @@ def test_invalid_corpora_are_refused(options, message):
             "must be three positive numbers that sum to 1",
             id="fractions above 1",
         ),
-        pytest.param(b"one line\n", {}, "1 lines of text are too few to split", id="one line"),
+        pytest.param(
+            b"one line\n", {}, r"1 lines of text are too few .* add text, or name", id="one line"
+        ),
+        pytest.param(
+            b"a\nb\nc\n", {}, "3 lines .* Fix: add text, larger shares by --fractions", id="3 lines"
+        ),
         pytest.param(
             b"a\n" * 9,
             {"test": ["text.txt"], "all_lines": True},

@@ -47,7 +47,7 @@ def _change_words(words, **config) -> TokenOptions:
         ),
         pytest.param(
             _change_words(["the", "dog"], corpus=TEXT.replace("a.txt", "b.txt")),
-            "vocabulary",
+            "text and splits",
             "'text b.txt split 0.8 0.1 0.1', and 'text a.txt split 0.8 0.1 0.1' of one. "
             "Fix: train both with the same text.",
             id="the text",

@@ -1,5 +1,7 @@
 """Invalid input of the language model is refused in one line that names it."""
 
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -9,12 +11,14 @@ from keras_nplm import (
     DynamicSettings,
     InputError,
     LanguageModel,
+    Mixture,
     Uniform,
     Vocabulary,
     add_words,
     open_corpus,
 )
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
+from keras_nplm.language_model.scorer import self_normalise
 from keras_nplm.models.networks.log_z import LogZ
 from tests.networks import compose
 from tests.tokenizers import build_vocabulary
@@ -58,8 +62,18 @@ def test_log_z_of_an_ngram_model_is_refused(ngram_model):
 
 
 def test_word_vectors_of_an_ngram_model_are_refused(ngram_model):
-    with pytest.raises(InputError, match="an NPLM for word vectors. Received: BackoffModel"):
+    with pytest.raises(InputError, match="n-gram models have none. Received: BackoffModel"):
         ngram_model.nearest("cat")
+
+
+def test_scores_of_a_mixture_need_its_probabilities(ngram_model, network):
+    mixture = Mixture([ngram_model.model, network.model], [0.5, 0.5])
+    with pytest.raises(
+        InputError, match="a network alone, .* Received: Mixture.*--no-interpolated"
+    ):
+        self_normalise(mixture)
+    with pytest.raises(InputError, match="Received: BackoffModel. Fix: leave `self_normalised`"):
+        self_normalise(ngram_model.model)
 
 
 def test_another_boundary_than_that_of_the_training_is_refused(ngram_model):
@@ -164,6 +178,19 @@ def test_damaged_directories_are_refused(build_ngram_model, tmp_path, name, cont
         LanguageModel.load(tmp_path)
 
 
+def test_a_network_of_a_newer_version_is_refused(tmp_path):
+    _wrap(compose(9)).save(tmp_path)
+    with zipfile.ZipFile(tmp_path / "model.keras") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts["config.json"] = parts["config.json"].replace(b"TanhHidden", b"GatedHidden")
+    with zipfile.ZipFile(tmp_path / "model.keras", "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    message = "this version of keras_nplm. Received: the class GatedHidden, .* Fix: update"
+    with pytest.raises(InputError, match=message):
+        LanguageModel.load(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
@@ -196,3 +223,16 @@ def test_a_directory_with_other_files_is_refused(build_ngram_model, tmp_path, na
         build_ngram_model("stream").save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "theirs"
+
+
+def test_a_run_that_is_not_finished_is_named(tmp_path, build_ngram_model):
+    directory = tmp_path / "model"
+    build_ngram_model("sentence").save(directory)
+    (directory / "ngrams.npz").unlink()
+    (directory / "corpus").mkdir()
+    (directory / "corpus" / "corpus.json").write_text("{}")
+    with pytest.raises(InputError, match="is not finished. .*ngrams.npz.* Fix: run its command"):
+        LanguageModel.load(directory)
+    (directory / "metrics.json").write_text("{}")
+    with pytest.raises(InputError, match="Cannot read .*ngrams.npz"):
+        LanguageModel.load(directory)

@@ -126,7 +126,8 @@ def test_invalid_words_and_models_are_refused():
     with pytest.raises(InputError, match="`word` must be one string"):
         scorer.score(scorer.begin(), 5)
     with pytest.raises(
-        InputError, match=r"an NPLM, which has logits, .* Received: BackoffModel\. Fix: leave"
+        InputError,
+        match=r"a network alone, which has logits, .* Received: BackoffModel\. Fix: leave",
     ):
         language_model.scorer(self_normalised=True)
 

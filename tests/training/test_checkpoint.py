@@ -134,6 +134,45 @@ def check_resume(tmp_path, train_without_report, interrupted_after, assert_same_
     return check
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param("on_test_begin", marks=pytest.mark.long),
+        "on_test_batch_end",
+        pytest.param("save_best", marks=pytest.mark.long),
+    ],
+)
+def test_an_epoch_interrupted_in_validation_is_validated_on_resume(
+    tmp_path,
+    short_corpus,
+    options,
+    whole,
+    train_without_report,
+    interrupted_after,
+    assert_same_weights,
+    place,
+):
+    """Ctrl-C as the second epoch is trained, and its weights are exchanged with their average."""
+    directory = tmp_path / "model"
+
+    def is_in_the_second_epoch(checkpoint: Checkpoint) -> bool:
+        return checkpoint.position == (2, 0)
+
+    with interrupted_after(Checkpoint, place, is_in_the_second_epoch):
+        train_without_report(options, short_corpus, directory)
+    with np.load(directory / "last.npz") as stored:
+        assert int(stored["optimizer.0"]) == 2 * 41
+        assert len(json.loads(bytes(stored["history"]))["epochs"]) == 1
+    train_without_report(options, short_corpus, directory)
+    expected = read_history(whole / "history.json")
+    timed = ("seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second")
+    for one, other in zip(expected, read_history(directory / "history.json"), strict=True):
+        assert {name: one[name] for name in one.keys() - {*timed}} == {
+            name: other[name] for name in other.keys() - {*timed}
+        }
+    assert_same_weights(whole, directory)
+
+
 @pytest.mark.long
 def test_a_run_with_random_features_resumes_to_the_same_weights(
     short_corpus, options, check_resume
@@ -244,16 +283,51 @@ def build_checkpoint(tmp_path, short_options):
 
 
 def test_checkpoint_is_saved_only_where_a_run_can_resume(build_checkpoint):
-    """Not between the last update of an epoch and its validation, nor from weights that are not
-    finite.
-    """
+    """Not from weights that are not finite."""
     checkpoint = build_checkpoint(2)
-    for updates, is_saved, weight in ((1, True, 0.0), (2, False, 0.0), (1, False, np.nan)):
+    for updates, is_saved, weight in ((1, True, 0.0), (2, True, 0.0), (1, False, np.nan)):
         checkpoint.model.optimizer.iterations.assign(updates)
         checkpoint.model.embed.C.assign(np.full((9, 2), weight))
         checkpoint.save()
         assert checkpoint.last_path.exists() == is_saved
         checkpoint.last_path.unlink(missing_ok=True)
+
+
+def test_several_workers_save_no_epoch_that_is_not_validated(monkeypatch, build_checkpoint):
+    """Only all workers together can read the metrics of training."""
+    checkpoint = build_checkpoint(2)
+    several = Mock(return_value=True)
+    checkpoint.model.optimizer.iterations.assign(2)
+    monkeypatch.setattr("keras_nplm.training.checkpoint.has_several_workers", several)
+    checkpoint.save()
+    assert not checkpoint.last_path.exists()
+    several.return_value = False
+    checkpoint.save()
+    several.return_value = True
+    with pytest.raises(InputError, match="several workers: its last epoch is not validated"):
+        build_checkpoint(2)
+
+
+def test_the_clock_is_read_at_each_update(monkeypatch, build_checkpoint):
+    checkpoint = build_checkpoint(99)
+    checkpoint.model.optimizer.iterations.assign(8)
+    checkpoint.on_train_batch_end(7, {"loss": 1.0})
+    assert not checkpoint.last_path.exists()
+    monkeypatch.setattr("keras_nplm.training.checkpoint.SECONDS_PER_SAVE", 0.0)
+    checkpoint.on_train_batch_end(7, {"loss": 1.0})
+    assert checkpoint.last_path.exists()
+
+
+def test_an_interruption_amid_the_exchange_with_the_average_saves_nothing(
+    monkeypatch, build_checkpoint
+):
+    checkpoint = build_checkpoint(2, weight_average=0.9)
+    checkpoint.model.optimizer.iterations.assign(2)
+    monkeypatch.setattr(checkpoint.average, "swap", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.on_test_begin()
+    checkpoint.save()
+    assert not checkpoint.last_path.exists()
 
 
 def test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent(build_checkpoint):

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from unittest.mock import Mock
@@ -32,6 +32,8 @@ OPTIONS += " --epochs 2 --batch-size 256"
 # without report.html and logs of TensorBoard, most of a short run
 TRAIN = """
 import gc
+import json
+import os
 import sys
 gc.set_threshold(50_000, 10, 10)  # as in tests/conftest.py
 from keras_nplm.cli.imports import leave_out_optional_libraries
@@ -40,10 +42,14 @@ with leave_out_optional_libraries():  # as a command does
     import keras
     import keras_nplm.training.checkpoint as checkpoint
     import keras_nplm.training.fit as fit
+    import keras_nplm.training.pace as pace
     import keras_nplm.training.train as train
 checkpoint.SECONDS_PER_SAVE = 0.5
 train.write_run_report = lambda *arguments: None
 fit.LanguageModelBoard = lambda *arguments, **options: keras.callbacks.Callback()
+if "TF_CONFIG" in os.environ:  # --minutes 2: two epochs by the clock of worker 0, four by that of 1
+    seconds_of_an_epoch = (50.0, 25.0)[json.loads(os.environ["TF_CONFIG"])["task"]["index"]]
+    pace.measure_seconds = lambda *arguments: (seconds_of_an_epoch, 1.0)
 sys.exit(main(sys.argv[1:]))
 """
 _PATIENCE = 120  # seconds, on a busy machine
@@ -82,8 +88,8 @@ def _choose_configs() -> list[str]:
     return [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
 
 
-def _list_arguments(text: Path, output: Path) -> list[str]:
-    return ["train", *OPTIONS.split(), "--train", str(text), "--output", str(output)]
+def _list_arguments(text: Path, output: Path, flags: str = OPTIONS) -> list[str]:
+    return ["train", *flags.split(), "--train", str(text), "--output", str(output)]
 
 
 def _start_worker(config: str, arguments: list[str], log: Path) -> subprocess.Popen:
@@ -114,14 +120,18 @@ def _fork_worker(config: str, arguments: list[str], log: Path) -> BaseProcess:
 
 
 @contextlib.contextmanager
-def _start_both(text: Path, directory: Path, *starts: Callable):
-    """Start two workers, each by its function and with a directory of its own; end them after the
-    block.
-    """
+def _start_both(
+    text: Path,
+    directory: Path,
+    *starts: Callable,
+    outputs: Sequence[str] = ("worker0", "worker1"),
+    flags: str = OPTIONS,
+):
+    """Start two workers, each by its function; end them after the block."""
     workers = []
     try:
         for index, (start, config) in enumerate(zip(starts, _choose_configs(), strict=True)):
-            arguments = _list_arguments(text, directory / f"worker{index}")
+            arguments = _list_arguments(text, directory / outputs[index], flags)
             workers.append(start(config, arguments, directory / f"worker{index}.log"))
         yield workers
     finally:
@@ -142,9 +152,9 @@ def _wait_for_checkpoint(directory: Path, chief: subprocess.Popen) -> None:
     assert chief.poll() is None, _log(directory, 0)
 
 
-def _train_together(text: Path, directory: Path) -> Path:
+def _train_together(text: Path, directory: Path, **options) -> Path:
     """Train with two workers to the end, and return the chief's directory."""
-    with _start_both(text, directory, _fork_worker, _fork_worker) as workers:
+    with _start_both(text, directory, _fork_worker, _fork_worker, **options) as workers:
         for worker in workers:
             worker.join(_PATIENCE)
             assert worker.exitcode == 0, _log(directory, 0) + _log(directory, 1)
@@ -173,6 +183,28 @@ def test_lost_worker_is_restarted_and_training_resumes_bit_for_bit(
     assert main(_list_arguments(text, tmp_path / "alone")) == 0
     for one, two in zip(load_weights(tmp_path / "alone"), load_weights(uninterrupted), strict=True):
         np.testing.assert_allclose(one, two, atol=2e-6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "outputs, flags",
+    [
+        pytest.param(("worker0", "worker0"), "--epochs 1", id="one directory"),
+        pytest.param(("worker0", "worker1"), "--minutes 2", id="two directories, and a plan"),
+    ],
+)
+def test_workers_train_a_hybrid(tmp_path, short_text, outputs, flags):
+    """Each reads the n-gram model, and has the options of the chief."""
+    flags += " --token character --order 4 --embedding-dim 8 --hidden-units 8 --batch-size 256"
+    flags += " --optimizer sgd --learning-rate 1 --weight-average 0"
+    chief = _train_together(short_text, tmp_path, outputs=outputs, flags=flags)
+    written = json.loads((chief / "config.json").read_text())
+    for output in outputs:
+        assert (tmp_path / output / "components" / "1" / "ngrams.npz").exists()
+        config = json.loads((tmp_path / output / "config.json").read_text())
+        assert config["network"] == "hybrid" and config["epochs"] == written["epochs"]
+    assert json.loads((chief / "metrics.json").read_text())["kneser_ney"]["test"] > 1
+    assert "Resuming" not in _log(tmp_path, 0) + _log(tmp_path, 1)
 
 
 def _interrupt_a_worker_that_waits(text: Path, directory: Path) -> None:

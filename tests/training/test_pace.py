@@ -1,6 +1,7 @@
 """`train --minutes`: the plan is what was timed, and texts of a few words are timed, too."""
 
 import time
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -64,11 +65,29 @@ def test_time_of_an_epoch_counts_its_updates_and_its_validation(tmp_path, monkey
         return times[run.func.__name__]
 
     monkeypatch.setattr(pace, "time_steps", find_time)
+    monkeypatch.setattr(pace, "_measure_ngram_models", Mock(return_value=7.0))
     statistics = TextStatistics(tokens=2500, vocabulary_size=encoded.vocabulary_size)
     chosen = choose_options({"batch_size": 100}, statistics)
     validation = 5.0 * 2000 / pace.VALIDATION_BATCH
-    expected = (3.0 * 25 + validation, 3 * validation)
+    expected = (3.0 * 25 + validation, 3 * validation + 7.0)
     assert pace.measure_seconds(chosen, encoded, 2500) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "given, models",
+    [
+        pytest.param({"interpolated": False}, 0.0, id="a network alone"),
+        pytest.param({"interpolated": True}, (2 + 3 + 4) / 4, id="a mixture"),
+        pytest.param({"network": "hybrid"}, (2 + 3 + 4) / 4 + 4, id="a hybrid with a jackknife"),
+        pytest.param({"shortlist_size": 9, "objective": "sampled"}, 1.0, id="a short-list"),
+    ],
+)
+def test_the_ngram_models_of_a_run_are_timed(monkeypatch, given, models):
+    clock = iter([10.0, 13.0])
+    monkeypatch.setattr(pace, "kneser_ney", Mock())
+    monkeypatch.setattr(pace, "time", Mock(process_time=lambda: next(clock)))
+    options = Options.of(order=4, **given)
+    assert pace._measure_ngram_models(options, None, 20) == pytest.approx(3.0 * models)
 
 
 @pytest.mark.long

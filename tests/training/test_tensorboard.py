@@ -26,6 +26,7 @@ from keras_nplm import (
     Options,
     TanhHidden,
     Vocabulary,
+    open_corpus,
     train,
 )
 from keras_nplm.models.networks.context_network import ContextNetwork
@@ -306,3 +307,21 @@ def test_train_writes_hyperparameters_and_curves(model_directory, small_options)
     assert re.findall("<h3><bdi>(.*?)</bdi>", page) == [
         html.escape(html.unescape(name)) for name in prompts[0]
     ]
+
+
+@pytest.mark.usefixtures("no_report")
+def test_logs_without_validation_text_are_of_the_weights_that_are_saved(
+    tmp_path, monkeypatch, short_text, load_weights
+):
+    logged = []
+
+    class Board(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            logged.extend(self.model.get_weights())
+
+    monkeypatch.setattr("keras_nplm.training.fit.LanguageModelBoard", lambda *_, **options: Board())
+    corpus = open_corpus(train=[str(short_text)], all_lines=True)
+    options = dict(order=3, embedding_dim=6, hidden_units=8, epochs=1, weight_average=0.99)
+    train(options, corpus, tmp_path / "model")
+    for one, other in zip(logged, load_weights(tmp_path / "model"), strict=True):
+        np.testing.assert_array_equal(one, other)

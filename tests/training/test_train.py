@@ -2,7 +2,9 @@
 alone.
 """
 
+import importlib
 import json
+from unittest.mock import Mock
 
 import keras
 import numpy as np
@@ -11,9 +13,11 @@ import pytest
 from keras_nplm import InputError, LanguageModel, evaluate, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.language_model.directory import remove_config_if_refused
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.build import build_model
+from keras_nplm.training.request import Request, prepare_run
 
 
 def test_model_directory_is_complete_and_its_figures_hold(model_directory, small_options):
@@ -85,6 +89,7 @@ def test_without_validation_text_the_last_epoch_is_kept(tmp_path, short_text, ca
     "flags, message",
     [
         ("", "`epochs` must be given without validation text, which would end training early."),
+        ("--epochs 2 --patience 1", "`patience` must be left out without validation text"),
         ("--epochs 2 --interpolated", "`interpolated` must be off without validation text"),
         ("--epochs 2 --network hybrid", "`network` must be context or pointer without validation"),
         ("--minutes 1", "`minutes` must be None without validation text. Received: 1.0."),
@@ -158,3 +163,53 @@ def test_finished_run_is_read_and_other_directories_are_refused(
     with pytest.raises(InputError, match="model directory"):
         train(small_options, open_corpus(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("is_chief", [True, False])
+def test_only_the_chief_removes_a_run_that_is_refused(tmp_path, monkeypatch, is_chief):
+    """Another worker may share its directory."""
+    module = importlib.import_module("keras_nplm.training.train")
+    monkeypatch.setattr(module, "is_chief", Mock(return_value=is_chief))
+    monkeypatch.setattr(module, "TrainingTargets", Mock(of=Mock(side_effect=InputError("damaged"))))
+    (tmp_path / "config.json").touch()
+    with pytest.raises(InputError, match="damaged"):
+        module._fit(Mock(directory=tmp_path), None, Mock())
+    assert (tmp_path / "config.json").exists() != is_chief
+
+
+def test_a_kill_amid_the_removal_of_a_run_leaves_one_to_resume(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.rmtree", Mock(side_effect=KeyboardInterrupt))
+    (tmp_path / "config.json").touch()
+    (tmp_path / "components").mkdir()
+    with pytest.raises(KeyboardInterrupt), remove_config_if_refused(tmp_path):
+        raise InputError("refused")
+    assert (tmp_path / "config.json").exists()
+
+
+@pytest.mark.parametrize("is_chief", [True, False])
+def test_a_worker_that_finds_the_run_of_the_chief_prints_nothing(
+    tmp_path, short_corpus, short_options, capsys, is_chief
+):
+    request = Request(short_corpus, short_options.flatten(), short_options)
+    prepare_run(request, tmp_path)
+    prepare_run(request, tmp_path, is_chief=is_chief)
+    assert ("Resuming the run" in capsys.readouterr().err) == is_chief
+
+
+def test_workers_have_the_plan_of_the_chief(tmp_path, monkeypatch, short_corpus, short_options):
+    """Their own clocks would choose other options."""
+    module = importlib.import_module("keras_nplm.training.train")
+    sent = []
+
+    def broadcast(devices, arrays):
+        sent.append(arrays)
+        return sent[0]
+
+    monkeypatch.setattr(module, "broadcast_from_chief", broadcast)
+    monkeypatch.setattr("keras_nplm.training.request.plan_minutes", Mock(side_effect=NameError))
+    module._broadcast_options(Mock(), short_options)
+    monkeypatch.setattr(module, "is_chief", Mock(return_value=False))
+    request = Request(short_corpus, {"min_count": 2}, minutes=1.0)
+    run = module._prepare(request, tmp_path / "worker", Mock())
+    assert run.options == short_options
+    assert (tmp_path / "worker" / "config.json").exists()

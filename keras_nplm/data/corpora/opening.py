@@ -6,7 +6,8 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -214,6 +215,7 @@ def _open_text(
             files["validation"] = _list_files(validation)
         if test:
             files["test"] = _list_files(test)
+        _warn_of_training_files(files, [path for _, listed in resampled for path in listed])
         splits = {split: TextSplit(cut_files(listed), tokenizer) for split, listed in files.items()}
         named = [f"{split}: {_describe_files(listed)}" for split, listed in files.items()]
         names = [*(named[:1] if paths else []), *names, *named[1:]]
@@ -240,6 +242,20 @@ def _open_text(
             [chunk for _, text in texts for chunk in text], tokenizer, shares
         )
     return Corpus(" ".join(["text", *names]), tokenizer, splits)
+
+
+def _warn_of_training_files(files: Mapping[str, list[Path]], resampled: list[Path]) -> None:
+    """Print which files of validation and test are for training, too."""
+    trained = {path.resolve() for path in [*files["train"], *resampled]}
+    for split, listed in files.items():
+        for path in listed:
+            if split != "train" and path.resolve() in trained:
+                print(
+                    f"Warning: the {split} file {display_url(path)} is a training file, too: its "
+                    "perplexity is of training text. Fix: name held-out text, or --train alone, "
+                    "whose lines are split.",
+                    file=sys.stderr,
+                )
 
 
 def _list_files(patterns: Sequence[str]) -> list[Path]:

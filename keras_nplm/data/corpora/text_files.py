@@ -135,9 +135,11 @@ def split_by_lines(
     first = round(sentences * fractions[0])
     second = round(sentences * (fractions[0] + fractions[1]))
     if not 0 < first < second < sentences:
+        # one line for each split
+        shares = "larger shares by --fractions, " if sentences >= len(SPLITS) else ""
         raise InputError(
             f"{', '.join(map(str, paths))}: {sentences} lines of text are too few to split by "
-            f"{fractions}. Fix: add text, or name --validation and --test files."
+            f"{fractions}. Fix: add text, {shares}or name --validation and --test files."
         )
     bounds = {"train": (0, first), "validation": (first, second), "test": (second, sentences)}
     return {

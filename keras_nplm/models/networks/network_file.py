@@ -60,6 +60,7 @@ def _refuse_foreign_classes(path: Path, value: object) -> None:
     """Refuse a configuration that makes Keras create other objects than the layers of a network."""
     if isinstance(value, dict):
         if "class_name" in value and not _is_known(value):
+            _refuse_newer_class(path, value)
             raise InputError(
                 f"{path} must hold layers of keras_nplm, or layers that the program registers. "
                 f"Received: the class {value.get('module')}.{value['class_name']}. Fix: use "
@@ -73,6 +74,19 @@ def _refuse_foreign_classes(path: Path, value: object) -> None:
     if isinstance(value, list):
         for part in value:
             _refuse_foreign_classes(path, part)
+
+
+def _refuse_newer_class(path: Path, described: dict) -> None:
+    """Refuse a class of a version of this package that has more of them."""
+    registered = described.get("registered_name")
+    if not isinstance(registered, str) or not registered.startswith(_PACKAGE):
+        return
+    if keras.saving.get_registered_object(registered) is None:
+        raise InputError(
+            f"{path} must hold layers of this version of keras_nplm. Received: the class "
+            f"{registered.removeprefix(_PACKAGE)}, which it does not have. Fix: update the "
+            "package, or train again."
+        )
 
 
 def _is_known(described: dict) -> bool:

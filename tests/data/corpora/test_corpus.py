@@ -239,3 +239,18 @@ def test_the_brown_builder_has_the_sentences_of_the_corpus(brown_directory):
         lines = [example["text"].split() for _, example in examples]
         assert [words for words in lines if words] == list(corpus.sentences(split))
     assert next(corpus.sentences("train"))[:2] == ["<text>", "<paragraph>"]
+
+
+def test_training_files_that_are_held_out_are_named(tmp_path, capsys):
+    for name in ("train.txt", "web.txt", "new.txt"):
+        (tmp_path / name).write_text("the cat\n", encoding="utf-8")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "train.txt")
+    train, web, new, link = (
+        str(tmp_path / f"{name}.txt") for name in ("train", "web", "new", "link")
+    )
+    open_corpus(train=[train], resample=[(0.5, [web])], validation=[new])
+    assert not capsys.readouterr().err
+    open_corpus(train=[train], resample=[(0.5, [web])], validation=[new, link], test=[web])
+    first, second = capsys.readouterr().err.splitlines()
+    assert f"the validation file {link} is a training file, too" in first
+    assert f"the test file {web} is a training file, too" in second
