@@ -133,7 +133,11 @@ def _fit_epochs(
 @contextlib.contextmanager
 def _without_updates(model: ContextNetwork) -> Iterator[None]:
     """Let `fit` read batches, and leave weights and metrics as they are."""
-    model.train_function = lambda batches: model.get_metrics_result()
+
+    def read_metrics(batches: Any) -> dict:
+        return model.name_training_logs(model.get_metrics_result())
+
+    model.train_function = read_metrics
     try:
         yield
     finally:

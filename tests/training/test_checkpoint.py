@@ -134,14 +134,8 @@ def check_resume(tmp_path, train_without_report, interrupted_after, assert_same_
     return check
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        pytest.param("on_test_begin", marks=pytest.mark.long),
-        "on_test_batch_end",
-        pytest.param("save_best", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("place", ["on_test_begin", "on_test_batch_end", "save_best"])
 def test_an_epoch_interrupted_in_validation_is_validated_on_resume(
     tmp_path,
     short_corpus,

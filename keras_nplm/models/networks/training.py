@@ -220,8 +220,6 @@ class ObjectiveTraining(keras.Model):
             if metric.name == "loss":
                 metric.update_state(ops.stop_gradient(loss) * replicas, sample_weight=number)
         on_scores = self._trains_on_scores()
-        # its loss is no likelihood
-        is_sampled = on_scores and training and self.objective.is_sampled
         if (
             on_scores
             and not self._has_compiled_metrics
@@ -235,13 +233,21 @@ class ObjectiveTraining(keras.Model):
                     y, probabilities, sample_weight, self.jit_compile
                 )
             logs = self.compute_metrics(x, y, probabilities, sample_weight)
-        if is_sampled:  # not to be compared with the loss of validation
-            logs.pop("perplexity", None)
-            logs = {self.objective.loss_name: logs.pop("loss"), **logs}
+        if training:
+            logs = self.name_training_logs(logs)
         # Keras averages over them, which needs a first dimension
         if has_several_workers(self.distribute_strategy):
             logs = {name: ops.reshape(value, (1,)) for name, value in logs.items()}
         return logs
+
+    def name_training_logs(self, logs: dict) -> dict:
+        """Return logs of training in which the loss of samples, which is no likelihood, has a name
+        of its own.
+        """
+        if not (self._trains_on_scores() and self.objective.is_sampled):
+            return logs
+        others = {name: value for name, value in logs.items() if name not in ("loss", "perplexity")}
+        return {self.objective.loss_name: logs["loss"], **others}
 
     def compile_from_config(self, config: dict) -> None:
         config = keras.saving.deserialize_keras_object(config)
