@@ -85,6 +85,7 @@ class Request:
                 "Received: None. Fix: give --epochs N, as many as were best with validation text, "
                 f"or {fix}"
             )
+        # a named configuration gives all options
         if self.options is None and "patience" in self.given:
             raise InputError(
                 "`patience` must be left out without validation text, which would end training "

@@ -63,10 +63,9 @@ class WordTokenizer(Tokenizer):
         within = f"{character_ranges(_is_in_words)}'’\\x{{fffd}}-"
         return f"^[{within}]*([^{within}]|$)"
 
-    # `(` or `.` is a complete token. An apostrophe or hyphen may continue the word
-
     @property
     def unfinished_word(self) -> str:
+        # `(` or `.` is a complete token. An apostrophe or hyphen may continue the word
         return rf"(?:{_match_word(_LETTER, match_marks())}['’-]?)?\Z"
 
     def match_unfinished_word(self) -> str:
