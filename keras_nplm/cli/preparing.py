@@ -30,7 +30,7 @@ def _print_prepared(result: dict) -> None:
         text = f"{counts['tokens']:,} tokens in {counts['sentences']:,} sentences"
         print(f"{split:10} {text}, {counts['unk_tokens']:,} <unk>")
     directory = result["directory"]
-    # a network needs validation text
+    # without validation text `train` asks for the number of epochs, and `ngram` for nothing
     name = "train" if "validation" in result["splits"] else "ngram"
     command = f"keras-nplm {name} --corpus {directory} --output MODEL"
     print(f"the corpus is in {directory}; next: {command}")

@@ -3,7 +3,9 @@ mixture.
 """
 
 import os
+import shutil
 import sys
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -17,9 +19,15 @@ from keras_nplm.language_model.directory import read_config
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.evaluation import evaluate, log_probs
-from keras_nplm.models.model_files import component_directory, load_component, save_component
-from keras_nplm.models.ngrams import kneser_ney
+from keras_nplm.models.model_files import (
+    component_directory,
+    get_kind,
+    load_component,
+    save_model,
+)
+from keras_nplm.models.ngrams import NGRAMS_FILE, BackoffModel
 from keras_nplm.models.shortlist import BACKGROUND, NETWORK
+from keras_nplm.training.estimators import write_kneser_ney
 from keras_nplm.training.options import MOST_NGRAM_ORDER
 from keras_nplm.training.parts import NETWORKS
 from keras_nplm.training.run import Run
@@ -53,30 +61,42 @@ def write_background(run: Run, source: str | os.PathLike | None = None) -> None:
             f"Received: {size}."
         )
     NETWORKS[run.options.network.network].check_text(run.encoded, boundary)
-    model = _load(source, run) if source else _estimate(run)
+    component = component_directory(directory, BACKGROUND)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": Network.kind})
-    # its config.json last: its presence says that the model is complete
-    save_component(directory, BACKGROUND, model)
+    if source:
+        model = _load(source, run)
+        save_model(component, model)
+    else:
+        model = _estimate(run, component / NGRAMS_FILE)
+    # the last file: its presence says that the model is complete
+    write_json(component / "config.json", {"kind": get_kind(model)})
 
 
-def _estimate(run: Run) -> NextWordModel:
+def _estimate(run: Run, path: Path) -> BackoffModel:
+    """Write the Kneser-Ney model of the training split; see `write_background` for its order."""
     network = run.options.network
     boundary = run.options.text.boundary
-    size = run.encoded.vocabulary_size
-    ids = run.encoded.ids("train")
     if network.shortlist_size:
-        return kneser_ney(ids, size, network.ngram_order, boundary)
+        return write_kneser_ney(path, run.encoded, network.ngram_order, boundary)
     held_out = run.encoded.ids("validation")[:_PROBE]
-    best: NextWordModel = kneser_ney(ids, size, 2, boundary)
-    lowest = _measure_perplexity(best, held_out)
-    for order in range(3, min(network.order, MOST_NGRAM_ORDER) + 1):
-        model = kneser_ney(ids, size, order, boundary)
-        perplexity = _measure_perplexity(model, held_out)
-        if perplexity > lowest * (1 - _LEAST_GAIN):
-            break
-        best = model
-        lowest = perplexity
-    return best
+    # not temporary names: the call after a kill writes, and removes, the same
+    folder = path.parent / "orders"
+    try:
+        best = folder / "2.npz"
+        model = write_kneser_ney(best, run.encoded, 2, boundary)
+        lowest = _measure_perplexity(model, held_out)
+        for order in range(3, min(network.order, MOST_NGRAM_ORDER) + 1):
+            candidate = folder / f"{order}.npz"
+            model = write_kneser_ney(candidate, run.encoded, order, boundary)
+            perplexity = _measure_perplexity(model, held_out)
+            if perplexity > lowest * (1 - _LEAST_GAIN):
+                break
+            best = candidate
+            lowest = perplexity
+        os.replace(best, path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return BackoffModel.load(path, boundary)
 
 
 def _measure_perplexity(model: NextWordModel, ids: np.ndarray) -> float:

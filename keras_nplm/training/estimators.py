@@ -99,6 +99,21 @@ class Estimator:
         return model
 
 
+def write_kneser_ney(
+    path: Path, encoded: EncodedCorpus, order: int, boundary: str
+) -> ngrams.BackoffModel:
+    """Write the Kneser-Ney model of the training split, and load it; its counts lie on disk."""
+    ngrams.kneser_ney_on_disk(
+        path,
+        functools.partial(encoded.parts, "train"),
+        len(encoded.shards("train")),
+        encoded.vocabulary_size,
+        order,
+        boundary,
+    )
+    return ngrams.BackoffModel.load(path, boundary)
+
+
 class KneserNey(Estimator):
     """Interpolated modified Kneser-Ney smoothing, in bounded memory."""
 
@@ -107,16 +122,7 @@ class KneserNey(Estimator):
 
     def estimate_and_save(self, run: EstimationRun) -> ngrams.NgramModel:
         path = run.directory / ngrams.NGRAMS_FILE
-        encoded = run.encoded
-        ngrams.kneser_ney_on_disk(
-            path,
-            functools.partial(encoded.parts, "train"),
-            len(encoded.shards("train")),
-            len(run.vocabulary),
-            run.options.order,
-            run.boundary,
-        )
-        return ngrams.BackoffModel.load(path, run.boundary)
+        return write_kneser_ney(path, run.encoded, run.options.order, run.boundary)
 
 
 class DeletedInterpolation(Estimator):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -139,9 +140,14 @@ def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Option
         return _choose_without_validation(request, statistics)
     if request.minutes is None:
         return choose_options(request.given, statistics, replicas=request.replicas)
-    if (directory / "config.json").exists():  # the plan of the run to resume
+    if (directory / "config.json").exists():
         with explain_damage(directory):
             recorded = read_options(read_json(directory / "config.json"))
+        print(
+            f"The options are those of the run in {display_url(directory)}: a run is planned once, "
+            "and `minutes` is not used. For another plan, name another directory.",
+            file=sys.stderr,
+        )
         return recorded.replace(**request.given)
     return plan_minutes(
         request.minutes,

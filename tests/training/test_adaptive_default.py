@@ -282,7 +282,9 @@ def test_minutes_choose_options_that_can_be_repeated(
         and main([*shlex.split(printed)[1:], "--output", str(tmp_path / "again")]) == 0
     )
     assert_same_weights(*(tmp_path / name / "components" / "0" for name in ("model", "again")))
-    assert main([*command, "--minutes=5", *given]) == 0 and "is finished" in capsys.readouterr().err
+    assert main([*command, "--minutes=5", *given]) == 0
+    resumed = capsys.readouterr().err
+    assert "is finished" in resumed and "a run is planned once" in resumed
 
 
 def test_more_minutes_widen_the_network_and_add_a_pointer(monkeypatch):

@@ -13,9 +13,11 @@ import pytest
 
 from keras_nplm import Hybrid, LanguageModel, Options, kneser_ney, open_corpus
 from keras_nplm.cli.main import main
+from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.models.evaluation import evaluate
-from keras_nplm.models.model_files import load_component
+from keras_nplm.models.model_files import component_directory, load_component
 from keras_nplm.models.shortlist import BACKGROUND
 from keras_nplm.training.background import write_background
 from keras_nplm.training.run import Run
@@ -159,28 +161,50 @@ def _write_text(kind: str, rng: np.random.Generator) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("kind", ["random", "chain", "weak", "skip"])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_order_inside_is_the_lowest_that_gains_little(tmp_path, kind, seed):
-    lines = _write_text(kind, np.random.default_rng(seed))
+def _encode(lines: list[str], directory: Path) -> tuple[EncodedCorpus, Vocabulary]:
     files = {}
     for split, part in (("train", lines[::2]), ("validation", lines[1::2]), ("test", lines[:3])):
-        path = tmp_path / f"{split}.txt"
+        path = directory / f"{split}.txt"
         path.write_text("\n".join(part), encoding="utf-8")
         files[split] = [str(path)]
     corpus = open_corpus(**files, tokenizer="characters")
     vocabulary = count_vocabulary(corpus, ["train"], min_count=1, max_size=None)
-    encoded = encode_corpus(corpus, vocabulary, tmp_path / "corpus")
+    return encode_corpus(corpus, vocabulary, directory / "corpus"), vocabulary
+
+
+@pytest.mark.parametrize("kind", ["random", "chain", "weak", "skip"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_order_inside_is_the_lowest_that_gains_little(tmp_path, kind, seed):
+    lines = _write_text(kind, np.random.default_rng(seed))
+    encoded, vocabulary = _encode(lines, tmp_path)
     perplexities = {}
     for order in range(2, 8):
         model = kneser_ney(encoded.ids("train"), encoded.vocabulary_size, order)
         perplexities[order] = evaluate(model, encoded.ids("validation"))["perplexity"]
     options = Options.of(network="hybrid", order=7)
-    write_background(Run(tmp_path, options, encoded, vocabulary))
+    run = Run(tmp_path, options, encoded, vocabulary)
+    write_background(run)
+    files = {"config.json", "ngrams.npz"}  # not those of the orders that were tried
+    assert {path.name for path in component_directory(tmp_path, BACKGROUND).iterdir()} == files
     background = load_component(tmp_path, BACKGROUND, "sentence", len(vocabulary))
     assert background.order == _choose_order(perplexities)
     if kind == "weak":  # one more word gains, yet less than a thousandth
         assert background.order == 2 and perplexities[3] < perplexities[2]
+
+
+def test_the_model_beside_a_network_is_estimated_without_the_text_in_memory(tmp_path, monkeypatch):
+    encoded, vocabulary = _encode(["a b a", "b a b", "a a b"] * 9, tmp_path)
+    read_ids = EncodedCorpus.ids
+    read = []
+
+    def note_ids(corpus, split):
+        read.append(split)
+        return read_ids(corpus, split)
+
+    monkeypatch.setattr(EncodedCorpus, "ids", note_ids)
+    write_background(Run(tmp_path, Options.of(interpolated=True), encoded, vocabulary))
+    assert read == ["validation"]
+    assert load_component(tmp_path, BACKGROUND, "sentence", len(vocabulary)).order >= 2
 
 
 @pytest.mark.long

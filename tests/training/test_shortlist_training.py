@@ -158,7 +158,7 @@ def test_damaged_directories_are_refused(directory, tmp_path, damage, message):
 def test_run_killed_within_its_background_is_finished(tmp_path, train_tiny, no_report, monkeypatch):
     interrupt = Mock(side_effect=KeyboardInterrupt)
     with monkeypatch.context() as context:
-        context.setattr("keras_nplm.models.model_files.save_model", interrupt)
+        context.setattr("keras_nplm.training.background.write_kneser_ney", interrupt)
         assert train_tiny()[0] == 130
     assert train_tiny()[0] == 0
 
