@@ -36,15 +36,13 @@ def make_scaled_adamw(**decay) -> keras.optimizers.Optimizer:
     return OPTIMIZERS.LossScaleOptimizer(OPTIMIZERS.AdamW(0.01, clipnorm=0.05, **decay))
 
 
-# an output and its optimiser: none knows the other, so each, and each way to clip, is here once
+# none knows the other, so each layer, each optimiser and each way to clip is here once
 RUNS = {
     "full": functools.partial(OPTIMIZERS.SGD, 0.1, momentum=0.9, global_clipnorm=0.05),
-    "adaptive": functools.partial(LazyAdagrad, 0.1),
-    "nce": make_scaled_adamw,
-    "sampled": functools.partial(LazySGD, 0.5, clipvalue=0.002),
-    "energy": functools.partial(LazySGD, 0.5),
-    "modern": functools.partial(OPTIMIZERS.Adam, 0.01, clipnorm=0.05),
+    "modern": functools.partial(LazyAdagrad, 0.1),
     "nce, segments": functools.partial(LazyAdam, 0.01),
+    "sampled": make_scaled_adamw,
+    "energy": functools.partial(LazySGD, 0.5, clipvalue=0.002),
 }
 
 
@@ -57,17 +55,14 @@ def text(length: int) -> np.ndarray:
 def build_network(name: str) -> ContextNetwork:
     if name == "full":
         return NPLM(SIZE, ORDER, 8, 12, direct_connections=True)
-    if name == "adaptive":
-        return compose(AdaptiveHead(SIZE, name="prob"), Likelihood())
     if name == "energy":
         return compose(EnergyHead(SIZE, 12, name="prob"), SampledSoftmax())
     if name == "modern":
-        hidden = DeepHidden(12, activation="gelu", residual_blocks=1, layer_norm=True)
         return compose(
-            LinearHead(SIZE, name="prob"),
+            AdaptiveHead(SIZE, name="prob"),
             Likelihood(),
             embed=AveragedContext(SIZE, 8, averages_after=(1,), name="embed"),
-            hidden=hidden,
+            hidden=DeepHidden(12, activation="gelu", residual_blocks=1, layer_norm=True),
         )
     objective = SampledSoftmax() if name == "sampled" else NoiseContrastive()
     direct = DirectConnection(SIZE, name="direct")
