@@ -134,7 +134,7 @@ def list_gradients() -> set[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("build", [build_nce, build_half, build_energy])
+@pytest.mark.parametrize("build", [build_nce, build_half, build_energy, build_adaptive])
 def test_a_dropped_network_is_freed(build):
     registered = list_gradients()
     assert_freed(train_and_drop(build(31)))
@@ -142,7 +142,7 @@ def test_a_dropped_network_is_freed(build):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("build", [build_tiles, build_pointer, build_adaptive])
+@pytest.mark.parametrize("build", [build_tiles, build_pointer])
 def test_a_network_used_in_every_way_is_freed(build, tmp_path):
     registered = list_gradients()
     assert_freed(use_in_every_way_and_drop(build(31), tmp_path))
