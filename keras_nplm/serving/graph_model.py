@@ -131,12 +131,17 @@ def compute_in_blocks(
     """
     num_blocks = (num_rows + block_rows - 1) // block_rows
 
+    # both branches call it, so that it is traced and stored once
+    @tf.function(autograph=False)
+    def compute_rows(start: tf.Tensor, stop: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        return tuple(compute(slice(start, stop)))
+
     def is_left(block: tf.Tensor, *arrays: tf.TensorArray) -> tf.Tensor:
         return block < num_blocks
 
     def add_block(block: tf.Tensor, *arrays: tf.TensorArray) -> tuple:
         start = block * block_rows
-        results = compute(slice(start, start + block_rows))
+        results = compute_rows(start, start + block_rows)
         filled = []
         for array, result in zip(arrays, results, strict=True):
             filled.append(array.write(block, result))
@@ -154,7 +159,7 @@ def compute_in_blocks(
         return tuple(array.concat() for array in filled)
 
     def compute_one_block() -> tuple[tf.Tensor, ...]:
-        return tuple(compute(slice(0, None)))
+        return compute_rows(tf.constant(0), num_rows)
 
     # Inlined, the branch that is not taken would cost a visit to each of its operations: 0.1 ms
     apart = tf.function(

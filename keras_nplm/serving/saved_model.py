@@ -105,7 +105,9 @@ def export_saved_model(
     files["README.md"] = model_card(
         name, language_model, signatures, config or {}, metrics or {}, max_text_length
     )
-    named = {**signatures, "serving_default": signatures[DEFAULT_SIGNATURE]}
+    # `save` would trace the functions again, which takes most of the time of an export
+    traced = {name: function.get_concrete_function() for name, function in signatures.items()}
+    named = {**traced, "serving_default": traced[DEFAULT_SIGNATURE]}
     try:
         with _temporary_directory(target) as temporary:
             with lock_directory(temporary):  # notices the deletion of the target
