@@ -1,10 +1,15 @@
 """The served functions: results, documentation, empty batches, bad requests."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm.serving.signatures import FUNCTIONS, ServingModule
+from keras_nplm import export_saved_model
+from keras_nplm.serving import signatures
+from keras_nplm.serving.signatures import FUNCTIONS, PredictNext, ServingModule
+from keras_nplm.serving.text import TextGraph
 
 SENTENCES = [
     "The value of the name is a string.",
@@ -162,3 +167,11 @@ def test_a_large_batch_is_computed_in_blocks(
     finally:
         tf.config.run_functions_eagerly(False)
     assert max(rows) == 8 and sum(rows) == number
+
+
+def test_an_export_traces_each_function_once(language_model, tmp_path, monkeypatch):
+    """Tracing takes most of the time of an export, and of loading what it wrote."""
+    monkeypatch.setattr(signatures, "FUNCTIONS", (PredictNext,))
+    with patch.object(TextGraph, "contexts", autospec=True, side_effect=TextGraph.contexts) as read:
+        export_saved_model(language_model, tmp_path / "served")
+    assert read.call_count == 1
