@@ -9,7 +9,7 @@ gc.set_threshold(50_000, 10, 10)  # as in tests/conftest.py
 read = text.read_split
 
 def read_split(split):
-    return itertools.islice(read(split), 320 if split == "train" else None)
+    return itertools.islice(read(split), 100 if split == "train" else None)
 
 text.read_split = read_split
 """

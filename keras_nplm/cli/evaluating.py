@@ -320,7 +320,8 @@ def score(
     """Compute log-probabilities of sentences, in nats.
 
     Prints a line per sentence: log-probability, tokens, out-of-vocabulary tokens. A blank line has
-    0 tokens. With the boundary text, a context includes the lines before, up to a blank line.
+    0 tokens. With the boundary text, a context includes the lines before, up to a blank line. With
+    the boundary stream, each line begins without context, unlike in `evaluate`.
 
     Args:
         file: text file, one sentence per line, or - for standard input

@@ -50,7 +50,8 @@ def _print_report(result: dict) -> None:
     from keras_nplm.experiments.records import format_report
 
     if "cpu" in result:
-        machine = f"one core of {result['cpu']}, TensorFlow {result['tensorflow']}"
+        cores = "one core of" if result.get("is_bound", True) else "not bound to one core:"
+        machine = f"{cores} {result['cpu']}, TensorFlow {result['tensorflow']}"
         print(f"{machine}, {result['rounds']} rounds\n")
     print(format_report(result["study"], result))
 
@@ -95,11 +96,14 @@ def benchmark(
     wanted = "of train, validation and test text"
     check_argument("corpus", has_all, wanted, ", ".join(opened.splits), fix)
     settings = Settings(opened, rounds, seconds, Path(output), texts.data_dir)
-    if not has_gpu():  # one core; TensorFlow counts those that it may use
+    # one core; TensorFlow counts those that it may use. macOS cannot bind a process to cores
+    is_bound = hasattr(os, "sched_setaffinity") and not has_gpu()
+    if is_bound:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     if record:
         _check_can_record(list_origins(names, settings))
     report = run_benchmarks(names, settings)
+    report["is_bound"] = is_bound
     report["command"] = _name_command(benchmarks, rounds, seconds, corpus.get("corpus"))
     return _finish("benchmark", report, record)
 

@@ -25,6 +25,8 @@ PipelineOptions = Annotated[tuple[str, ...], SEVERAL, Parameter(help=_HELP, meta
 
 
 def _print_prepared(result: dict) -> None:
+    from keras_nplm.data.corpora.opening import name_directory
+
     print(f"vocabulary {result['vocabulary_size']:,} types")
     for split, counts in result["splits"].items():
         text = f"{counts['tokens']:,} tokens in {counts['sentences']:,} sentences"
@@ -32,7 +34,7 @@ def _print_prepared(result: dict) -> None:
     directory = result["directory"]
     # without validation text `train` asks for the number of epochs, and `ngram` for nothing
     name = "train" if "validation" in result["splits"] else "ngram"
-    command = f"keras-nplm {name} --corpus {directory} --output MODEL"
+    command = f"keras-nplm {name} --corpus {name_directory(directory)} --output MODEL"
     print(f"the corpus is in {directory}; next: {command}")
 
 

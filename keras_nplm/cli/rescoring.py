@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 from cyclopts import Parameter
 
@@ -25,7 +25,8 @@ from keras_nplm.cli.parameters import (
 from keras_nplm.cli.printing import printed_by
 from keras_nplm.data.tokenizers.registry import get_tokenizer, list_word_tokenizers
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.rescoring.features import FEATURE_NAME
+from keras_nplm.io.text import split_fields
+from keras_nplm.rescoring.features import FEATURE_NAME, name_features
 from keras_nplm.rescoring.minimum_error_rate import RESTARTS
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Features:
         is_word = self.name.split() == [self.name] and not set("=:|/") & set(self.name)
         fix = "give a word such as nplm."
         check_argument("name", is_word, "one word without = : | or /", repr(self.name), fix)
+        name_features(self.name)  # refuses the name of the decoder's score
 
     def read_scores(self) -> dict[str, str]:
         """Return the names of `scores` and their files, which are downloaded if they are remote."""
@@ -129,7 +131,20 @@ def _print_rescored(result: dict) -> None:
         names = {"baseline": "before", "rescored": "after rescoring", "oracle": "oracle"}
         rates = ", ".join(f"{result[key]:.4f} {name}" for key, name in names.items())
         print(f"word error rate: {rates}", file=file)
+        _print_references_without_list(result, file)
     print(f"the first hypothesis changed in {result['changed']:,} lists", file=file)
+
+
+def _print_references_without_list(result: dict, file: TextIO) -> None:
+    """Print how many references have no list, as of an utterance that the decoder lost."""
+    # the last line of a file of Moses may be blank: a reference without words
+    if result["words_without_list"]:
+        number = result["references_without_list"]
+        print(
+            f"references without a list, which are not in the rates: {number:,} of "
+            f"{number + result['lists']:,}, with {result['words_without_list']:,} words",
+            file=file,
+        )
 
 
 OutputFile = Annotated[
@@ -217,14 +232,19 @@ class _Job:
             tune_weights=self.tuning.tune is not None,
             write=self.is_written,
             name=self.features.name,
-            restarts=RESTARTS if self.tuning.restarts is None else self.tuning.restarts,
-            seed=self.tuning.seed or 0,
+            restarts=self.tuning.restarts,
+            seed=self.tuning.seed,
         )
         if self.tuning.tune is not None:
             _warn_of_few_lists(result["lists"], len(result["weights"]))
         if losses:
             for key in ("baseline", "oracle", "rescored"):
                 result[key] /= max(1, losses.denominator)
+            without_list = losses.references_without_list
+            result["references_without_list"] = len(without_list)
+            result["words_without_list"] = sum(
+                len(split_fields(text)) for text in without_list.values()
+            )
         return result
 
 

@@ -112,13 +112,16 @@ class EncodedCorpus:
             )
 
     def unknown_words(self, split: str) -> Iterator[dict[str, int]]:
-        """Read the out-of-vocabulary words of a split with their counts, a dict for each shard."""
+        """Read the out-of-vocabulary words of a split with their counts, in dicts of bounded size.
+
+        A word may be in several.
+        """
         described = self.splits[split]
         total = 0
         for shard in described["shards"]:
-            counts, _ = read_word_counts(self.directory / name_text_counts(shard))
-            total += sum(counts.values())
-            yield counts
+            for counts in read_word_counts(self.directory / name_text_counts(shard)):
+                total += sum(counts.values())
+                yield counts
         if total != described["unk_tokens"]:
             text = f"The out-of-vocabulary words of the {split} split in {self.directory}"
             raise InputError(f"{text} do not match corpus.json. {_ENCODE_AGAIN}")

@@ -6,6 +6,7 @@ Both run once.
 import functools
 import hashlib
 import itertools
+import json
 import os
 import tempfile
 import zlib
@@ -31,7 +32,7 @@ from keras_nplm.data.shards import (
     encode_text,
     write_shard,
 )
-from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_word_counts
+from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_totals
 from keras_nplm.data.tokenizers.normalisation import lower
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
@@ -155,9 +156,9 @@ def encode_corpus(
 
     Raises:
         InputError: a split has no sentence, the text holds a reserved token or changed while it was
-            read, or the boundary is unknown.
-        RunError: the files cannot be written, a worker process died, or a different process writes
-            the directory.
+            read, the boundary is unknown, the directory is an invalid path or has no permission,
+            or a different process writes it.
+        RunError: the files cannot be written, or a worker process died.
     """
     check_boundary_name(boundary)
     directory = Path(directory)
@@ -213,7 +214,7 @@ def _describe_split(
     sums = dict.fromkeys(("sentences", "document_ends", "tokens", "unk_tokens", *_TOTALS), 0)
     checksums = []
     for name in names:
-        counted = [read_word_counts(directory / name_text_counts(name), _TOTALS)[1]]
+        counted = [read_totals(directory / name_text_counts(name), _TOTALS)]
         checksum = 0
         for ids in ShardedIds([directory / name], vocabulary_size).parts():
             counted.append(count_ids(ids))
@@ -277,7 +278,7 @@ def _remove_stale_shards(directory: Path, plan: dict) -> None:
     """Remove the shards of a different text or vocabulary, and the temporary files of a killed
     process.
     """
-    if not (directory / _PLAN).exists() or read_json(directory / _PLAN) != plan:
+    if not is_record(directory / _PLAN, plan):
         kinds = itertools.product(SPLITS, ("ids", "unknown.tsv"))
         stale = (directory.glob(f"{split}.[0-9]*.{ending}") for split, ending in kinds)
         for path in [directory / "corpus.json", *itertools.chain.from_iterable(stale)]:
@@ -298,17 +299,26 @@ def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary, boundary: str) -> dic
 
 
 def describe_text(corpus: Corpus) -> dict:
-    """Describe text files or a TFDS set, to notice changed text: the content of each file, the
-    chunks of each split.
+    """Describe text files or a TFDS set, to notice changed text: a digest of the chunks of each
+    split and of the content of each file.
     """
     texts = find_text_splits(corpus, corpus.splits)
     if texts is None:
         return {}
-    chunks = {split: [chunk.describe() for chunk in text.chunks] for split, text in texts.items()}
-    paths = dict.fromkeys(
-        path for text in texts.values() for chunk in text.chunks for path, *_ in chunk.ranges
-    )
-    return {
-        "files": {display_url(path): identify_content(path) for path in paths},
-        "chunks": chunks,
-    }
+    chunks = [(split, chunk) for split, text in texts.items() for chunk in text.chunks]
+    paths = dict.fromkeys(path for _, chunk in chunks for path, *_ in chunk.ranges)
+    digest = hashlib.sha256()
+    for part in itertools.chain(
+        ([split, chunk.describe()] for split, chunk in chunks),
+        ([display_url(path), identify_content(path)] for path in paths),
+    ):
+        digest.update(json.dumps(part).encode())
+    return {"text": digest.hexdigest()}
+
+
+def is_record(path: Path, record: dict) -> bool:
+    """Return whether a JSON file exists and holds a record. A damaged one does not."""
+    try:
+        return path.exists() and read_json(path) == record
+    except InputError:
+        return False

@@ -1,9 +1,11 @@
 """Epochs of batches: which batches are read, in which order, and by which worker."""
 
 import dataclasses
+from collections.abc import Sequence
+from numbers import Integral
 
 from keras_nplm.data.arguments import fold_seed
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument, check_integer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,9 +34,25 @@ class Epochs:
 
     def __post_init__(self) -> None:
         fold_seed(self.seed)  # refuses what is no integer
-        worker, workers = self.part
-        if not 0 <= worker < workers:
-            raise InputError(f"`part` must be (w, N) with 0 <= w < N. Received: {self.part}.")
+        check_integer("first_batch", self.first_batch, 0)
+        if self.first_epoch is not None:
+            check_integer("first_epoch", self.first_epoch, 0)
+        if self.most_batches is not None:
+            check_integer("most_batches", self.most_batches, 1)
+        check_argument(
+            "part",
+            _is_part(self.part),
+            "(w, N) with 0 <= w < N",
+            self.part,
+            "use (0, 1) for one worker.",
+        )
+
+
+def _is_part(part: object) -> bool:
+    """Return whether a value is a pair of integers (w, N) with 0 <= w < N."""
+    if not isinstance(part, Sequence) or len(part) != 2:
+        return False
+    return all(isinstance(number, Integral) for number in part) and 0 <= part[0] < part[1]
 
 
 class EpochSize:

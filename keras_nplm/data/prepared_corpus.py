@@ -122,6 +122,6 @@ def _link_file(source: Path, target: Path) -> None:
         temporary.unlink(missing_ok=True)
         check_is_file(source)
         try:
-            os.link(source, temporary)
+            os.link(os.path.realpath(source), temporary)  # not a link of a symbolic link
         except OSError:
             shutil.copyfile(source, temporary)

@@ -138,11 +138,14 @@ def write_shard(
     directory: Path, shard: str, batches: Iterable[np.ndarray], counter: TextCounter
 ) -> None:
     """Write the ids of a text as a shard, and then its counts."""
-    with replace_file(directory / shard) as temporary, open(temporary, "wb") as file:
+    with (
+        counter.open_file(directory / name_text_counts(shard)),
+        replace_file(directory / shard) as temporary,
+        open(temporary, "wb") as file,
+    ):
         for ids in batches:
             # NumPy's `tofile` does not notice a full disk
             file.write(ids.astype(DTYPE, copy=False).data)
-    counter.write(directory / name_text_counts(shard))
 
 
 class ChunkEncoder:

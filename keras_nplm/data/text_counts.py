@@ -2,21 +2,28 @@
 per word.
 """
 
+import contextlib
+import itertools
 import json
 import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from keras_nplm.data.ids import UNK_ID
 from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_fields, parse_json, read_text, replace_file
+from keras_nplm.io.files import check_fields, parse_json, replace_file
+from keras_nplm.io.text import check_is_file, decode, explain_read_errors
 
 LINES_SIZE = 1 << 16  # characters or tokens of the lines that are counted together
+BLOCK_TYPES = 1 << 18  # different out-of-vocabulary words that are held in memory: about 25 MB
+_HEAD_BYTES = 128  # of the first line of a file, which is written last
+_MAX_HEAD_BYTES = 1 << 16  # of a file that may be damaged
+_READ_BYTES = 1 << 20  # that are read at a time
 
 
 class TextCounter:
@@ -30,7 +37,8 @@ class TextCounter:
 
     def __init__(self) -> None:
         self.characters = self.words = 0
-        self.unknown: Counter[str] = Counter()
+        self.unknown: Counter[str] = Counter()  # while a file is written, only the last of them
+        self._file: WordCountsFile | None = None
 
     def add_lines(self, lines: Iterable[str]) -> None:
         """Count lines, all in one text: that takes a fifth of the time of one by one."""
@@ -57,13 +65,71 @@ class TextCounter:
         def count(tokens: list[str]) -> np.ndarray:
             ids = encode(tokens)
             self.unknown.update(tokens[place] for place in np.flatnonzero(ids == UNK_ID))
+            if self._file is not None and len(self.unknown) >= BLOCK_TYPES:
+                self._file.add(self.unknown)
+                self.unknown.clear()
             return ids
 
         return count
 
-    def write(self, path: str | os.PathLike) -> None:
-        """Write all counts to a file."""
-        write_word_counts(path, self.unknown, {"characters": self.characters, "words": self.words})
+    @contextlib.contextmanager
+    def open_file(self, path: str | os.PathLike) -> Iterator[None]:
+        """Write the out-of-vocabulary words that are counted in the `with` block to a file, and
+        the totals at its end.
+
+        Memory holds about `BLOCK_TYPES` words.
+        """
+        with open_word_counts(path) as self._file:
+            yield
+            self._file.add(self.unknown)
+            self._file.totals = {"characters": self.characters, "words": self.words}
+        self._file = None
+
+
+class WordCountsFile:
+    """Words with their counts, written in blocks: a line of JSON with totals and a checksum, then
+    lines `word<TAB>count`.
+
+    A word of several blocks has several lines. `open_word_counts` opens the file.
+    """
+
+    def __init__(self, file: BinaryIO):
+        self.totals: Mapping[str, int] = {}
+        self._checksum = 0
+        self._file = file
+        self._write_head()
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Write a block of words."""
+        lines = "".join(f"{word}\t{count}\n" for word, count in counts.items()).encode(
+            "utf-8", "surrogatepass"
+        )
+        if lines.count(b"\t") + lines.count(b"\n") != 2 * len(counts) or b"\0" in lines:
+            word = next(word for word in counts if {*word} & {"\t", "\n", "\0"})
+            raise InputError(
+                f"A token must not contain white space or NUL. Received: {word!r}. Fix: remove "
+                "NUL, and split lines at all white space, as `line.split()`."
+            )
+        self._checksum = zlib.crc32(lines, self._checksum)
+        self._file.write(lines)
+
+    def finish(self) -> None:
+        """Write the totals and the checksum into the first line."""
+        self._file.seek(0)
+        self._write_head()
+
+    def _write_head(self) -> None:
+        head = json.dumps({**self.totals, "crc32": self._checksum}).encode()
+        self._file.write(head.ljust(_HEAD_BYTES - 1) + b"\n")
+
+
+@contextlib.contextmanager
+def open_word_counts(path: str | os.PathLike) -> Iterator[WordCountsFile]:
+    """Open a file of words with their counts for writing; see `replace_file`."""
+    with replace_file(path) as temporary, open(temporary, "wb") as file:
+        writer = WordCountsFile(file)
+        yield writer
+        writer.finish()
 
 
 def name_text_counts(shard: str) -> str:
@@ -74,36 +140,51 @@ def name_text_counts(shard: str) -> str:
 def write_word_counts(
     path: str | os.PathLike, counts: Mapping[str, int], totals: Mapping[str, int]
 ) -> None:
-    """Write words with their counts: a line of JSON with totals and a checksum, then lines
-    `word<TAB>count`.
+    """Write words with their counts, and totals, as a file of one block."""
+    with open_word_counts(path) as file:
+        file.add(counts)
+        file.totals = totals
+
+
+def read_word_counts(path: str | os.PathLike) -> Iterator[dict[str, int]]:
+    """Read words with their counts, in dicts of at most `BLOCK_TYPES` words. A word may be in
+    several.
     """
-    lines = "".join(f"{word}\t{count}\n" for word, count in counts.items()).encode(
-        "utf-8", "surrogatepass"
-    )
-    if lines.count(b"\t") + lines.count(b"\n") != 2 * len(counts) or b"\0" in lines:
-        word = next(word for word in counts if {*word} & {"\t", "\n", "\0"})
-        raise InputError(
-            f"A token must not contain white space or NUL. Received: {word!r}. Fix: remove NUL, "
-            "and split lines at all white space, as `line.split()`."
-        )
-    head = json.dumps({**totals, "types": len(counts), "crc32": zlib.crc32(lines)})
-    with replace_file(path) as temporary:
-        temporary.write_bytes(head.encode() + b"\n" + lines)
+    with _open_verified(path, ()) as (file, _):
+        place = file.tell()
+        while lines := list(itertools.islice(file, BLOCK_TYPES)):
+            block = b"".join(lines)
+            counts: dict[str, int] = {}
+            for line in decode(path, block, place).split("\n")[:-1]:
+                word, count = line.split("\t")
+                counts[word] = counts.get(word, 0) + int(count)
+            yield counts
+            place += len(block)
 
 
-def read_word_counts(
-    path: str | os.PathLike, totals: Sequence[str] = ()
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Read words with their counts, and the totals, as `write_word_counts` wrote them."""
-    head, _, lines = read_text(path).partition("\n")
-    described = parse_json(path, head)
-    check_fields(path, described, dict.fromkeys((*totals, "crc32"), int))
-    if described["crc32"] != zlib.crc32(lines.encode()):
-        raise InputError(
-            f"{path} is damaged (checksum mismatch). Fix: restore the file, or encode the corpus "
-            "again."
-        )
-    counts = dict(line.split("\t") for line in lines.split("\n")[:-1])
-    return {word: int(count) for word, count in counts.items()}, {
-        name: described[name] for name in totals
-    }
+def read_totals(path: str | os.PathLike, names: Sequence[str]) -> dict[str, int]:
+    """Read totals of a file of word counts, and verify the whole file."""
+    with _open_verified(path, names) as (_, totals):
+        return {name: totals[name] for name in names}
+
+
+@contextlib.contextmanager
+def _open_verified(
+    path: str | os.PathLike, totals: Sequence[str]
+) -> Iterator[tuple[BinaryIO, dict]]:
+    """Open a file of word counts at its first word, with its first line, and verify it."""
+    check_is_file(path)
+    with explain_read_errors(path), open(path, "rb") as file:
+        described = parse_json(path, decode(path, file.readline(_MAX_HEAD_BYTES)))
+        check_fields(path, described, dict.fromkeys((*totals, "crc32"), int))
+        first = file.tell()
+        checksum = 0
+        while part := file.read(_READ_BYTES):
+            checksum = zlib.crc32(part, checksum)
+        if checksum != described["crc32"]:
+            raise InputError(
+                f"{path} is damaged (checksum mismatch). Fix: restore the file, or encode the "
+                "corpus again."
+            )
+        file.seek(first)
+        yield file, described

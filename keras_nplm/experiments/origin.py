@@ -3,16 +3,18 @@
 Figures of one table must be comparable, so a report is recorded from models of one origin. Code is
 compared by its digest, not by its commit: the README, tests, comments, docstrings, exports and
 reports may change while models that took hours stay valid. A change to a statement that makes or
-scores models asks for new ones.
+scores models asks for new ones. So does another version of the library of a peer, for this peer.
 """
 
 import ast
 import datetime
 import hashlib
 import importlib
+import importlib.metadata
+import itertools
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import keras_nplm
@@ -26,12 +28,22 @@ DIRTY = "-dirty"  # ends the name of a commit whose package has changed since
 _PACKAGE = Path(keras_nplm.__file__).parent
 # the packages whose code makes and scores models
 _ROOMS = ("io", "data", "layers", "models", "language_model", "training")
+# the modules of this package that make, score and mix models and peers
+_MODULES = (
+    "experiments/benchmark/quality.py",
+    "experiments/benchmark/torch_models.py",
+    "experiments/log_probs.py",
+)
 _RECORDS = "experiments/records"  # which `--record` writes
 _COMPARED = ("code", "processor", "python", "tensorflow", "keras")
+_PEER_LIBRARIES = ("torch",)  # compared where a model has them
 
 
-def describe_origin() -> dict[str, str]:
-    """Return the origin of figures that are measured now, by this code on this processor."""
+def describe_origin(libraries: Iterable[str] = ()) -> dict[str, str]:
+    """Return the origin of figures that are measured now, by this code on this processor.
+
+    `libraries` are those of peers, whose versions it has, too.
+    """
     # a module knows its version, whether the package is tensorflow or tensorflow-cpu
     tensorflow = importlib.import_module("tensorflow")
     keras = importlib.import_module("keras")
@@ -43,7 +55,22 @@ def describe_origin() -> dict[str, str]:
         "python": platform.python_version(),
         "tensorflow": tensorflow.__version__,
         "keras": keras.__version__,
+        **{library: _read_version(library) for library in libraries},
     }
+
+
+def _read_version(library: str) -> str:
+    """Return the version of a library without importing it."""
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def list_peer_libraries(origins: Mapping[str, Sequence[Origin]]) -> list[str]:
+    """Return the libraries of peers that origins of models have, by path."""
+    found = list(itertools.chain.from_iterable(origins.values()))
+    return [name for name in _PEER_LIBRARIES if any(name in origin for origin in found)]
 
 
 def name_commit(package: Path = _PACKAGE) -> str:
@@ -72,10 +99,11 @@ def digest_code(package: Path = _PACKAGE) -> str:
     docstrings.
     """
     digest = hashlib.sha256()
-    for room in _ROOMS:
-        for path in sorted((package / room).rglob("*.py")):
-            tree = _RemoveTexts().visit(ast.parse(path.read_bytes()))
-            digest.update(f"{path.relative_to(package)}\n{ast.dump(tree)}\n".encode())
+    of_rooms = (sorted((package / room).rglob("*.py")) for room in _ROOMS)
+    modules = (package / module for module in _MODULES)
+    for path in [*itertools.chain.from_iterable(of_rooms), *modules]:
+        tree = _RemoveTexts().visit(ast.parse(path.read_bytes()))
+        digest.update(f"{path.relative_to(package)}\n{ast.dump(tree)}\n".encode())
     return digest.hexdigest()[:10]
 
 
@@ -117,7 +145,8 @@ def is_comparable(origin: Origin, here: Origin) -> bool:
 
 def _describe_difference(origin: Origin, here: Origin) -> str:
     """Return what differs between the origin of a model and the present one, or nothing."""
-    different = [name for name in _COMPARED if origin.get(name) != here[name]]
+    compared = [*_COMPARED, *(name for name in _PEER_LIBRARIES if name in origin)]
+    different = [name for name in compared if origin.get(name) != here.get(name)]
     if not different:
         return ""
     facts = [f"{name} {origin.get(name, NOT_RECORDED)}" for name in different]
@@ -154,7 +183,7 @@ def format_origin(origin: Origin) -> str:
         origin["processor"],
         f"commit {origin.get('commit', NOT_RECORDED)}",
     ]
-    for name in ("python", "tensorflow", "keras"):
+    for name in ("python", "tensorflow", "keras", *_PEER_LIBRARIES):
         if name in origin:
             facts.append(f"{name} {origin[name]}")
     return f"Measured: {', '.join(facts)}."

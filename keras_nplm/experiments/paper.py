@@ -1,11 +1,10 @@
 """Reproduction of the paper's Table 1 on Brown: its rows, mixtures, parameters and word vectors.
 
 The text is not quite the paper's: |V| is 17,905 here and 16,383 there. So compare rows, not
-columns. No network has `held_out_mass`. Weights of mixtures are 0.5, as in the paper, or fitted on
-validation. The rows with the paper's optimiser (1e-3 per example, in one row 4e-3) end by early
-stopping; they and two n-gram models beside them read the text with the paper's marks. "Our bins" of
-deleted interpolation distinguish contexts that never occurred by their last word. Class-based
-models have a uniform component.
+columns. No network has `held_out_mass`. "Our bins" of deleted interpolation distinguish contexts
+that never occurred by their last word. Weights of mixtures are 0.5, as in the paper, or fitted on
+validation. `trigram` in a mixture is deleted interpolation with our bins; the paper mixes that with
+the paper's bins, whose perplexity is higher. Class-based models have a uniform component.
 """
 
 import dataclasses

@@ -2,10 +2,13 @@
 
 Below `rows/` of a directory, NAME is the model directory, NAME.log has the messages of its command,
 and NAME.json the origins of the code that made it: one, or several after a resume elsewhere.
+`command.txt` of the model directory has its command, and size and checksum of its text.
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
+import itertools
 import os
 import shlex
 import subprocess
@@ -15,11 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_nplm.data.corpora.text_files import expand_patterns
 from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.worker_pool import count_processes
 from keras_nplm.experiments.origin import Origin, describe_origin
-from keras_nplm.io.errors import RunError
-from keras_nplm.io.files import read_json, replace_file, write_json
+from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.files import identify_content, read_json, replace_file, write_json
 
 _FIGURES = (
     "seconds",
@@ -125,9 +129,21 @@ def _run_commands(
 
 
 def is_made(row: Row, directory: Path) -> bool:
-    """Return whether the row exists and was made by its present command."""
+    """Return whether the row exists and was made by its present command, of its present text."""
     record = directory / "rows" / row.name / "command.txt"
-    return record.is_file() and record.read_text(encoding="utf-8") == shlex.join(row.arguments)
+    return record.is_file() and record.read_text(encoding="utf-8") == describe_command(row)
+
+
+def describe_command(row: Row) -> str:
+    """Return the command of a row, and in further lines the size and checksum of the files of
+    `--train`.
+    """
+    words = row.arguments
+    names = [name for flag, name in itertools.pairwise(words) if flag == "--train"]
+    described = [shlex.join(words)]
+    with contextlib.suppress(InputError):  # the command refuses a text that is absent
+        described += map(identify_content, expand_patterns(names))
+    return "\n".join(described)
 
 
 def read_origins(rows: Sequence[Row], directory: Path) -> dict[str, list[Origin]]:
@@ -159,6 +175,7 @@ def _add_origin(row: Row, directory: Path) -> None:
 def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
     """Run the command of a row; return its exit status."""
     model = directory / "rows" / row.name
+    made = describe_command(row)
     _add_origin(row, directory)
     command = [sys.executable, "-m", "keras_nplm", *row.arguments, "--output", str(model)]
     if data_dir and "--corpus" in row.arguments:
@@ -170,5 +187,5 @@ def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
         run = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False)
     if run.returncode == 0:
         with replace_file(model / "command.txt") as temporary:
-            temporary.write_text(shlex.join(row.arguments), encoding="utf-8")
+            temporary.write_text(made, encoding="utf-8")
     return run.returncode

@@ -64,7 +64,12 @@ def check_choice(argument: str, value: object, choices: Sequence[str]) -> None:
 
 
 def _is_finite(value: object) -> TypeGuard[float]:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond the floats
+        return False
 
 
 def _refuse_value(argument: str, wanted: str, value: object, example: object) -> InputError:

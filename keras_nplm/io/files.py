@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import re
-import threading
+import shutil
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,21 +38,29 @@ def replace_file(path: str | os.PathLike, keep: Path | None = None) -> Iterator[
     """Write a file atomically: yield a temporary path with its suffix, and rename it to `path`
     without an error.
 
-    The old file is renamed to `keep`, if given, when the new one is complete.
+    A symbolic link stays one: the file that it names is replaced. The old file is renamed to
+    `keep`, if given, when the new one is complete.
     """
     path = Path(path)
     check_output_path(path)
     check_regular_file(path)
-    name = f".{path.stem}.nplm-{threading.get_native_id()}{path.suffix}"
-    temporary = path.with_name(name)
+    target = Path(os.path.realpath(path))
+    # neither process nor thread: their numbers are the same in several containers
+    number = int.from_bytes(os.urandom(8), "big")
+    # cut, since a file name may have 255 bytes
+    temporary = target.with_name(f".{path.stem[:40]}.nplm-{number}{path.suffix}")
     try:
         check_locks(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         check_locks(path)
-        if keep is not None and path.exists():
-            os.replace(path, keep)
-        os.replace(temporary, path)
+        if keep is not None and target.exists():
+            kept = os.path.realpath(keep)
+            try:
+                os.replace(target, kept)
+            except OSError:  # a link may lead to a different file system
+                shutil.copyfile(target, kept)
+        os.replace(temporary, target)
     except OSError as error:
         raise output_error(path, error, "Its old content, if any, is unchanged.") from error
     finally:
@@ -83,15 +91,25 @@ def remove_temporary_files(directory: Path) -> None:
 
 
 def write_json(path: str | os.PathLike, value: object) -> None:
+    """Write a JSON object that `read_json` can read."""
+    data = _encode_json(path, value)
     with replace_file(path) as temporary:
-        write_json_text(temporary, value)
+        temporary.write_bytes(data)
 
 
 def write_json_text(path: Path, value: object) -> None:
-    """Write a JSON value to a temporary path."""
+    """Write a JSON object to a temporary path."""
+    path.write_bytes(_encode_json(path, value))
+
+
+def _encode_json(path: str | os.PathLike, value: object) -> bytes:
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     # a file name may hold a lone surrogate
-    path.write_bytes(text.encode("utf-8", "backslashreplace"))
+    data = text.encode("utf-8", "backslashreplace")
+    fix = "Fix: name fewer input files, or use shorter paths."
+    check_json_size(path, len(data), fix=fix)
+    _check_object(path, value, "Fix: write an object.")
+    return data
 
 
 def read_json(path: str | os.PathLike) -> dict:
@@ -100,14 +118,15 @@ def read_json(path: str | os.PathLike) -> dict:
     return parse_json(path, read_text(path))
 
 
-def check_json_size(source: object, size: int, most: int = MAX_JSON_BYTES) -> None:
+def check_json_size(
+    source: object, size: int, most: int | None = None, fix: str = _RESTORE
+) -> None:
     """Check the bytes of JSON text before it is read: parsed, it takes up to 30 times as much
-    memory.
+    memory. Default: at most `MAX_JSON_BYTES`.
     """
+    most = MAX_JSON_BYTES if most is None else most
     if size > most:
-        raise InputError(
-            f"{source} must have at most {most:,} bytes. Received: {size:,}. {_RESTORE}"
-        )
+        raise InputError(f"{source} must have at most {most:,} bytes. Received: {size:,}. {fix}")
 
 
 def parse_json(source: object, text: str) -> dict:
@@ -118,11 +137,15 @@ def parse_json(source: object, text: str) -> dict:
         raise InputError(
             f"{source} is not valid JSON ({summarize_error(error)}). {_RESTORE}"
         ) from error
+    _check_object(source, value, _RESTORE)
+    return value
+
+
+def _check_object(source: object, value: object, fix: str) -> None:
     if not isinstance(value, dict):
         raise InputError(
-            f"{source} must hold a JSON object. Received: {type(value).__name__}. {_RESTORE}"
+            f"{source} must hold a JSON object. Received: {type(value).__name__}. {fix}"
         )
-    return value
 
 
 def check_fields(

@@ -6,6 +6,7 @@ output at the same time, the last writer wins.
 """
 
 import contextlib
+import errno
 import importlib
 import logging
 import os
@@ -21,7 +22,7 @@ from typing import Any
 from keras_nplm.io.errors import InputError, RunError, summarize_error
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import replace_file
-from keras_nplm.io.paths import is_remote
+from keras_nplm.io.paths import is_remote, output_error
 
 # library, which raises an error where a download is cut short; and how to give credentials
 _STORES = {
@@ -36,6 +37,7 @@ _LAST = ("config.json", "metrics.json")  # they say that the other files are com
 CHECKPOINTS = ("last.npz", "previous.npz")  # the newest first; only the run itself reads them
 # by local directory: its URL, and the states of files as they are there
 _OUTPUTS: dict[str, tuple[str, dict]] = {}
+_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def open_filesystem(url: str) -> Any:
@@ -83,8 +85,11 @@ def fetch(path: str | os.PathLike) -> Path:
         if (size := sum(info["size"] for info in stale.values())) > _SHOWN_BYTES:
             print(f"Downloading {url} ({size / 1e6:,.1f} MB) to {find_cache()}.", file=sys.stderr)
         for name, info in stale.items():
+            source = f"{url}/{name}".rstrip("/")
             with replace_file(copy / name) as temporary:
-                filesystem.get_file(f"{url}/{name}".rstrip("/"), str(temporary))
+                temporary.touch()  # fails where the cache may not be written
+                with _explain_errors(source, "read"):
+                    filesystem.get_file(source, str(temporary))
                 os.utime(temporary, (_read_version(info),) * 2)
     for file in copy.rglob("[!.]*"):  # others may write .temporary files
         if file.is_file() and file.relative_to(copy).as_posix() not in listed:
@@ -127,7 +132,7 @@ def open_output(path: str | os.PathLike, *, resume: bool = False) -> Iterator[Pa
 
     Changed files are uploaded in the order in which they were written, config.json and metrics.json
     last. With `resume` a run is downloaded from there; otherwise the directory has an empty file in
-    place of each remote one.
+    place of each remote one. Hidden files are neither downloaded nor uploaded nor removed.
     """
     if not is_remote(path):
         yield Path(path)
@@ -196,7 +201,8 @@ def _upload_and_remove(local: Path) -> None:
     try:
         upload(local)
     except (InputError, RunError) as error:
-        raise type(error)(f"{error} The files are kept in {local}.") from error
+        note = f" The files are kept in {local}." if local.exists() else ""
+        raise type(error)(f"{error}{note}") from error
     finally:
         _OUTPUTS.pop(str(local), None)
     shutil.rmtree(local.parent, ignore_errors=True)
@@ -230,8 +236,13 @@ def _download_run(url: str, local: Path, contents: bool) -> dict[str, tuple]:
 def _upload_changes(url: str, states: dict[str, tuple], local: Path) -> None:
     """Upload the files whose states have changed, and remove the deleted ones."""
     filesystem = open_filesystem(url)
+    if not local.is_dir():  # or else all files would count as removed
+        raise RunError(
+            f"{local} was deleted before its upload. Fix: run the command again, and leave the "
+            "directory in place until it ends."
+        )
     names = [path.relative_to(local).as_posix() for path in local.rglob("*") if path.is_file()]
-    found = {name: _read_state(local / name) for name in names if "/." not in f"/{name}"}
+    found = {name: _read_state(local / name) for name in names if _travels(name)}
     changed = [name for name, state in found.items() if states.get(name) != state]
     with _explain_errors(url, "write"):
         renamed = {state: name for name, state in states.items()}
@@ -276,17 +287,20 @@ def _find_copy(url: str) -> Path:
 
 def _list_files(filesystem: Any, url: str) -> dict[str, dict]:
     """Return the descriptions of the files below a URL, by their names relative to it."""
-    listed = {
-        _normalise(path, url[:2]): info for path, info in filesystem.find(url, detail=True).items()
-    }
     found = {
-        path.removeprefix(f"{url}/"): info
-        for path, info in listed.items()
-        if info["type"] == "file"
+        _normalise(path, url[:2]).removeprefix(f"{url}/"): info
+        for path, info in filesystem.find(url, detail=True).items()
+        # consoles and gcsfuse write an empty object `corpus/` for a folder
+        if info["type"] == "file" and not path.endswith("/")
     }
-    return {
-        name: info for name, info in found.items() if {"", ".", ".."}.isdisjoint(name.split("/"))
-    }
+    return {name: info for name, info in found.items() if _travels(name)}
+
+
+def _travels(name: str) -> bool:
+    """Return whether a file of a directory is downloaded, uploaded and removed: a hidden one is
+    not, nor is one whose name leads out of the directory.
+    """
+    return all(part and not part.startswith(".") for part in name.split("/"))
 
 
 def _is_current(copy: Path, described: dict) -> bool:
@@ -295,7 +309,12 @@ def _is_current(copy: Path, described: dict) -> bool:
 
 
 def _read_version(described: dict) -> int:
-    return zlib.crc32(str(described).encode())
+    """Return a number that changes with the object, below 2^31: some file systems have no later
+    time.
+    """
+    # other fields of S3 differ between a listing and the object alone
+    version = described.get("ETag") or described.get("generation") or described
+    return zlib.crc32(str((described["size"], version)).encode()) & 0x7FFFFFFF
 
 
 @contextlib.contextmanager
@@ -306,6 +325,9 @@ def _explain_errors(url: str, verb: str) -> Iterator[None]:
     except (InputError, RunError):
         raise
     except Exception as error:  # botocore, aiohttp and google.auth have classes of their own
+        if isinstance(error, OSError) and error.errno in _DISK_IS_FULL:
+            note = "KERAS_NPLM_CACHE names its directory."
+            raise output_error(find_cache(), error, note) from error
         reason = summarize_error(error).rstrip(".")
         if isinstance(error, FileNotFoundError):
             raise InputError(

@@ -33,6 +33,7 @@ MAX_LINE_BYTES = 1 << 24
 _BUFFER = 1 << 17  # bytes of text that are handed on at a time
 _ARCHIVES = {
     "gzip": (b"\x1f\x8b",),
+    "zip": (b"PK\3\4", b"PK\5\6"),  # refused: it holds files, not one text
     "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([byte]) + b"\x2a\x4d\x18" for byte in range(0x50, 0x60))),
     "xz": (b"\xfd7zXZ\0",),
     "bzip2": tuple(
@@ -123,7 +124,7 @@ def decode(name: str | os.PathLike, data: bytes, offset: int = 0) -> str:
         place = data.index(0)
     except UnicodeDecodeError as error:
         is_utf16 = not offset and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        place = error.start
+        place = error.start + len(data) - len(error.object)  # it lacks the byte order mark
         encoding = "UTF-16" if is_utf16 else "LATIN1"
     raise InputError(
         f"{name} is not UTF-8 text (byte {offset + place}). Fix: name a text file, or convert it, "
@@ -156,7 +157,13 @@ def open_text(
     try:
         with open(path, "rb") if stream is None else contextlib.nullcontext(stream) as raw:
             file: Any = raw if hasattr(raw, "peek") else io.BufferedReader(raw)
-            if kind := _find_kind(file.peek(16)):
+            kind = _find_kind(file.peek(16))
+            if kind == "zip":
+                raise InputError(
+                    f"{path} must be text, plain or compressed by gzip, bzip2, xz or zstd. "
+                    "Received: a zip archive. Fix: extract the text, for example by `unzip -p`."
+                )
+            if kind:
                 library = _MODULES.get(kind) or import_extra("backports.zstd", str(path))
                 errors += (library.ZstdError,) if kind == "zstd" else ()
                 file = io.BufferedReader(library.open(file), _BUFFER)

@@ -4,6 +4,7 @@ network.
 
 import os
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,8 +79,10 @@ def check_arpa_file(path: str | os.PathLike) -> None:
         if ".arpa" in found.suffixes:
             fix = "check the name."
         raise InputError(f"{_EXPECTED} Received: {path}, which does not exist. Fix: {fix}")
-    with open_text(found) as file:
-        head = file.read(_HEAD)
+    head = b""
+    if not zipfile.is_zipfile(found):  # a table of a model, for example: refused as text
+        with open_text(found) as file:
+            head = file.read(_HEAD)
     if head.startswith(_BINARY):
         raise InputError(
             f"{_EXPECTED} Received: {path}, a binary file of KenLM. "

@@ -1,4 +1,6 @@
-"""Options in which the tokens of two models differ: text, vocabulary, tokenizer, boundary."""
+"""Options that make the figures of two models incomparable: text, vocabulary, tokenizer, boundary,
+held-out mass.
+"""
 
 import dataclasses
 import os
@@ -15,6 +17,7 @@ from keras_nplm.io.files import remove_contents
 from keras_nplm.io.remote import fetch
 from keras_nplm.language_model.directory import read_config, read_description
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.models.base import NextWordModel, find_networks
 
 # of config.json: how the words of a vocabulary were chosen
 _VOCABULARY_OPTIONS = (
@@ -28,9 +31,15 @@ _VOCABULARY_OPTIONS = (
 )
 
 
+HELD_OUT_KNOWLEDGE = (
+    "Held-out mass uses which words of the vocabulary occur in the other splits alone. "
+    "Fix: train with --held-out-mass 0."
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class TokenOptions:
-    """What the tokens of a model are.
+    """What the tokens of a model are, and its held-out mass.
 
     Attributes:
         name: the model, as messages call it.
@@ -39,6 +48,7 @@ class TokenOptions:
         boundary: its boundary.
         config: the content of `config.json`, with the options of the vocabulary; empty if they are
             not known.
+        held_out_mass: see `find_held_out_mass`.
     """
 
     name: str
@@ -46,6 +56,7 @@ class TokenOptions:
     tokenizer: Tokenizer
     boundary: str
     config: Mapping[str, Any]
+    held_out_mass: float = 0.0
 
     @classmethod
     def of_model(cls, path: str | os.PathLike, model: LanguageModel) -> "TokenOptions":
@@ -53,7 +64,21 @@ class TokenOptions:
         found = fetch(path)
         config = read_config(found) if found.is_dir() else {}
         name = os.fspath(path)
-        return cls(name, model.vocabulary, model.tokenizer, model.boundary, config)
+        mass = find_held_out_mass(model.model, config)
+        return cls(name, model.vocabulary, model.tokenizer, model.boundary, config, mass)
+
+
+def find_held_out_mass(model: NextWordModel, config: Mapping[str, Any]) -> float:
+    """Return the probability that the networks of a model were trained to give to words that occur
+    in the other splits alone.
+
+    0 if `config.json` says that the words are of the training split: then there are no such words.
+    """
+    if config.get("vocabulary_scope") == "train":
+        return 0.0
+    # a network that was read as arrays has no objective
+    objectives = [getattr(network, "objective", None) for network in find_networks(model)]
+    return max((getattr(each, "held_out_mass", 0.0) for each in objectives), default=0.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,8 +168,9 @@ def describe_incomparable(models: Sequence[TokenOptions]) -> list[str]:
             reasons.append(f"{one} ({first.name}), {two} ({other.name})")
             has_other_text |= difference.of == "normalisation"
             is_split_at_spaces |= difference.of == "tokenizer" and _is_file_of_words(first, other)
+    knowledge = _compare_held_out_mass(models)
     if not reasons:
-        return []
+        return knowledge
     sentences = [f"Perplexities and tokens are not comparable: {'; '.join(reasons)}."]
     if is_split_at_spaces:
         sentences.append(
@@ -158,7 +184,18 @@ def describe_incomparable(models: Sequence[TokenOptions]) -> list[str]:
             "Bits per character are not comparable either: with --normalise they are of the "
             "normalised text."
         )
-    return sentences
+    return sentences + knowledge
+
+
+def _compare_held_out_mass(models: Sequence[TokenOptions]) -> list[str]:
+    """Return a sentence on held-out mass, if some models have it and others have not."""
+    if len({model.held_out_mass > 0 for model in models}) < 2:
+        return []
+    values = [f"--held-out-mass {model.held_out_mass:g} ({model.name})" for model in models]
+    return [
+        f"Perplexities and bits per character are not comparable: {', '.join(values)}. "
+        f"{HELD_OUT_KNOWLEDGE}"
+    ]
 
 
 def _is_file_of_words(*models: TokenOptions) -> bool:

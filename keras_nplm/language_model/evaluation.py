@@ -85,6 +85,10 @@ def _holds_ids(text: object) -> bool:
 
 
 def _measure_ids(codec: TextCodec, ids: np.ndarray) -> TextSize:
+    missing = _find_missing(codec, ids)
+    if missing is not None:
+        fix = "Fix: evaluate the lines of the text."
+        return TextSize(missing=f"{missing} {fix}", normalised=codec.tokenizer.steps)
     counter = TextCounter()
     for sentence in np.split(ids, np.flatnonzero(ids == EOS_ID) + 1):
         is_word = (sentence != BOS_ID) & (sentence != EOS_ID)
@@ -92,6 +96,18 @@ def _measure_ids(codec: TextCodec, ids: np.ndarray) -> TextSize:
         counter.add_lines([codec.tokenizer.join(tokens)])
     counts = {"characters": counter.characters, "words": counter.words, **count_ids(ids)}
     return TextSize.of_text(counts, codec.boundary, codec.tokenizer, None)
+
+
+def _find_missing(codec: TextCodec, ids: np.ndarray) -> str | None:
+    """Return why ids do not give the number of characters of their text; None if they do."""
+    if not codec.tokenizer.keeps_length:
+        name = codec.tokenizer.name
+        return f"Token ids of the tokenizer {name} do not say how many characters the text has."
+    if not codec.predicts_end and len(ids) and ids[-1] != EOS_ID:
+        return "Token ids of a stream do not say where lines end, unless </s> closes each line."
+    if UNK_ID in ids:
+        return "Token ids do not say how out-of-vocabulary words are spelled."
+    return None
 
 
 def _encode_lines(

@@ -117,7 +117,7 @@ class KenlmModel(Pickled):
     `<s>`, `</s>` and `<pad>` are words of the file like others. Unlike KenLM, files of order 1 are
     read, and orders above 6. In a model directory a word may have several tokens: its probability
     is their product, its n-gram the last one. Models with the boundary `"stream"` predict no
-    `</s>`: use `eos=False`.
+    `</s>`: use `eos=False` in scores; `perplexity` does.
 
     A model can be pickled, as in `pool.map(model.score, sentences)`: by its path, where the file
     must be the same.
@@ -239,8 +239,11 @@ class KenlmModel(Pickled):
         return ((score.log_prob, score.ngram_length, score.oov) for score in scores)
 
     def perplexity(self, sentence: str | bytes) -> float:
-        """Return the perplexity of a sentence, over its words and `</s>`."""
-        return 10.0 ** (-self.score(sentence) / (len(_split_words(sentence)) + 1))
+        """Return the perplexity of a sentence, over its words and `</s>`, if that is predicted."""
+        # of ARPA files as in KenLM
+        eos = self._arpa_words is not None or bool(self._scorer.end_ids)
+        number = len(_split_words(sentence)) + eos
+        return 10.0 ** (-self.score(sentence, eos=eos) / max(1, number))
 
     def BeginSentenceWrite(self, state: State) -> None:
         """Set a state to the beginning of a sentence."""

@@ -55,6 +55,7 @@ from keras_nplm.language_model.scoring import (
 from keras_nplm.models.base import NextWordModel, check_model, find_network, resolve_boundary
 from keras_nplm.models.collectors import Collector
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
+from keras_nplm.models.dynamic.tuning import check_learns
 from keras_nplm.models.model_files import check_savable, get_kind, load_model, save_model
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
@@ -361,8 +362,9 @@ class LanguageModel(Pickled):
         """Return the exact perplexity of a text, its bits per character and its perplexity per
         word.
 
-        Out-of-vocabulary words are spelled by `spelling`. Token ids with `<unk>` have no bits per
-        character.
+        Out-of-vocabulary words are spelled by `spelling`. Token ids have bits per character and
+        perplexity per word only without `<unk>`, with each line closed by `</s>`, and of tokenizers
+        that keep spaces, such as `"whitespace"` or `"characters"`, not `"words"`.
 
         Args:
             text: lines of text, one sentence each; or token ids, int [T], each sentence closed by
@@ -396,6 +398,7 @@ class LanguageModel(Pickled):
         """Tune dynamic evaluation, `dynamics`, on the validation split, for `evaluate`, `score` and
         `save`.
         """
+        check_learns(self.model)
         if self.corpus is None or "validation" not in self.corpus.splits:
             received = "without corpus/" if self.corpus is None else "without validation text"
             raise InputError(
@@ -452,9 +455,9 @@ class LanguageModel(Pickled):
         `min_log_prob` is a lower bound of ln P of one n-gram. `dynamic`: a copy of the model learns
         after each chunk of tokens and at the end of each sentence, before it scores the next. See
         `evaluate`, whose chunks cross sentences. With the boundary `"text"` the sentences are one
-        text, and a blank one ends a document. With `alone` each is a text of its own, such as a
-        hypothesis of an N-best list. Then a blank one has ln P(</s>), too: the hypothesis that
-        nothing was said.
+        text, and a blank one ends a document. With `"stream"` each sentence begins without context,
+        unlike in `evaluate`. With `alone` each is a text of its own, such as a hypothesis of an
+        N-best list. Then a blank one has ln P(</s>), too: the hypothesis that nothing was said.
         """
         scorer, options = self._open_scorer(dynamic, alone, min_log_prob)
         return iterate_scores(score_sentences, scorer, check_lines(sentences, "sentences"), options)

@@ -103,7 +103,8 @@ def score_sentences(
     ngrams = _arrange(scorer, sentences, options)
     log_prob, _ = _evaluate(scorer.model, ngrams, options)
     number = len(sentences)
-    sums = np.bincount(ngrams.owners, log_prob, number)
+    # of no n-gram NumPy returns integers
+    sums = np.bincount(ngrams.owners, log_prob, number).astype(np.float64)
     tokens = np.bincount(ngrams.owners, minlength=number)
     unknown = np.bincount(ngrams.owners, ngrams.is_unknown, number).astype(np.int64)
     rows = zip(sums.tolist(), tokens.tolist(), unknown.tolist(), strict=True)

@@ -12,8 +12,10 @@ from keras_nplm.data.ids import BOS_ID, PAD_ID, check_contexts, check_ngrams, fi
 from keras_nplm.io.errors import InputError, check_argument
 
 NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster in large blocks
-# contexts in a block whose distributions, float [rows, |V|], are computed together
+# contexts in a block whose distributions, float [rows, |V|], are computed together, at most, and
+# words in these distributions
 DISTRIBUTION_ROWS = 512
+_DISTRIBUTION_WORDS = 1 << 24
 NETWORK_FILE = "model.keras"
 
 
@@ -189,9 +191,10 @@ class NextWordModel:
         to 1.
         """
         context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
-        if len(context_ids) <= DISTRIBUTION_ROWS:
+        size = count_distribution_rows(self.vocabulary_size)
+        if len(context_ids) <= size:
             return self._next_log_probs(context_ids)
-        first, *others = row_blocks(len(context_ids), DISTRIBUTION_ROWS)
+        first, *others = row_blocks(len(context_ids), size)
         rows = self._next_log_probs(context_ids[first])
         # filled block by block: concatenating would need twice the memory
         result = np.empty((len(context_ids), rows.shape[1]), rows.dtype)
@@ -206,7 +209,7 @@ class NextWordModel:
         Default: from distributions.
         """
         result = np.empty(len(target_ids))
-        for block in row_blocks(len(target_ids), DISTRIBUTION_ROWS):
+        for block in row_blocks(len(target_ids), count_distribution_rows(self.vocabulary_size)):
             contexts, which = find_distinct_rows(context_ids[block])
             result[block] = self._next_log_probs(contexts)[which, target_ids[block]]
         return result
@@ -320,6 +323,13 @@ def replace_part(model: NextWordModel, old: NextWordModel, new: NextWordModel) -
 def row_blocks(num_rows: int, block_size: int) -> Iterator[slice]:
     """Yield slices of at most `block_size` rows that cover `num_rows` rows."""
     return (slice(start, start + block_size) for start in range(0, num_rows, block_size))
+
+
+def count_distribution_rows(vocabulary_size: int) -> int:
+    """Return the number of contexts whose distributions, float [rows, |V|], are computed
+    together.
+    """
+    return max(1, min(DISTRIBUTION_ROWS, _DISTRIBUTION_WORDS // vocabulary_size))
 
 
 def cut_contexts(model: NextWordModel, context_ids: np.ndarray) -> np.ndarray:

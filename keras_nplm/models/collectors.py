@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_nplm.data.ids import UNK_ID, find_distinct_rows
 from keras_nplm.io.errors import RunError
-from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, row_blocks
+from keras_nplm.models.base import NextWordModel, count_distribution_rows, row_blocks
 
 
 class Block:
@@ -41,7 +41,8 @@ class Block:
         contexts, which = find_distinct_rows(self.contexts)
         places = np.argsort(which, kind="stable")
         ends = np.cumsum(np.bincount(which, minlength=len(contexts)))
-        for rows in row_blocks(len(contexts), DISTRIBUTION_ROWS):
+        size = count_distribution_rows(self.model.vocabulary_size)
+        for rows in row_blocks(len(contexts), size):
             log_probs = self.model.next_log_probs(contexts[rows])
             first = ends[rows.start - 1] if rows.start else 0
             of_rows = places[first : ends[rows.start + len(log_probs) - 1]]

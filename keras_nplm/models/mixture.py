@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.boundary import BOUNDARIES, predicted_ids
-from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.data.ids import convert_ids
+from keras_nplm.data.ngram_arrays import ngram_blocks
 from keras_nplm.io.errors import InputError, check_argument, check_integer
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import (
@@ -19,18 +20,21 @@ from keras_nplm.models.base import (
     cut_contexts,
     find_longest_used,
     resolve_boundary,
+    row_blocks,
     saved_as,
     use_whole_contexts,
 )
-from keras_nplm.models.evaluation import log_probs
+from keras_nplm.models.evaluation import BLOCK_SIZE, PART_SIZE, log_probs
 from keras_nplm.models.ngrams.interpolation import (
     FrequencyBins,
     combine,
     fit_weights,
     is_distribution,
+    sum_log_probs,
 )
 
 WEIGHTS_FILE = "mixture.npz"
+_BLOCK_WORDS = 1 << 16  # words of distributions that are combined together
 
 
 @saved_as("uniform")
@@ -208,7 +212,12 @@ class Mixture(NextWordModel):
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         parts = [model.next_log_probs(cut_contexts(model, context_ids)) for model in self.models]
         weights = self.weights[self.find_bins(context_ids)]
-        return combine(np.stack(parts, axis=2), weights[:, None])
+        result = np.empty((len(context_ids), self.vocabulary_size))
+        # a few rows at a time: `combine` needs several times their memory
+        for rows in row_blocks(len(result), max(1, _BLOCK_WORDS // self.vocabulary_size)):
+            of_rows = np.stack([part[rows] for part in parts], axis=2)
+            result[rows] = combine(of_rows, weights[rows, None])
+        return result
 
     def find_bins(self, context_ids: np.ndarray) -> np.ndarray:
         """Return the row of the weights of each context, int64 [B]."""
@@ -249,9 +258,8 @@ def fit_mixture(
     held_out_bins = None
     if bins:
         order = min(mixture.order, len(bins.frequencies.counts) + 1)
-        ngrams = extract_ngrams(held_out_ids, order, boundary)
-        held_out_bins = bins.find_bins(ngrams[:, :-1])
-    weights = fit_weights(np.stack(columns, axis=1), held_out_bins, num_bins)
+        held_out_bins = _read_bins(bins, held_out_ids, order, boundary)
+    weights = fit_weights(columns, held_out_bins, num_bins)
     return Mixture(chosen, weights, bins)
 
 
@@ -292,8 +300,8 @@ def _choose_candidates(
         for model, column in zip(candidates[place], read[place], strict=True):
             likelihood = 0.0
             if len(candidates[place]) > 1:
-                log_prob = np.stack([*known, column], axis=1)
-                likelihood = combine(log_prob, fit_weights(log_prob)[0]).sum()
+                mixed = [*known, column]
+                likelihood = sum_log_probs(mixed, fit_weights(mixed)[0])
             if likelihood > best:
                 best = likelihood
                 chosen[place] = model
@@ -303,5 +311,14 @@ def _choose_candidates(
 
 
 def _read_column(model: NextWordModel, ids: np.ndarray, boundary: str) -> np.ndarray:
-    """Return ln P of every token of a text, float [T]."""
-    return np.concatenate([part for part, _ in log_probs(model, ids, boundary)])
+    """Return ln P of every token of a text, float32 [T]: a text may have a billion tokens."""
+    parts = log_probs(model, ids, boundary)
+    return np.concatenate([part.astype(np.float32, copy=False) for part, _ in parts])
+
+
+def _read_bins(bins: FrequencyBins, ids: np.ndarray, order: int, boundary: str) -> np.ndarray:
+    """Return the bin of the context of every token of a text, int32 [T]."""
+    whole = convert_ids(ids)
+    parts = (whole[part] for part in row_blocks(len(whole), PART_SIZE))
+    blocks = ngram_blocks(parts, order, boundary, BLOCK_SIZE)
+    return np.concatenate([bins.find_bins(block[:, :-1]).astype(np.int32) for block in blocks])

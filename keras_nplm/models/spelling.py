@@ -146,7 +146,9 @@ class SpellingModel:
     @classmethod
     def load(cls, path: str | os.PathLike) -> "SpellingModel":
         """Read what `save` wrote."""
-        counts, _ = read_word_counts(path)
+        counts: dict[str, int] = {}
+        for part in read_word_counts(path):
+            counts |= part
         return cls(counts)
 
 

@@ -6,9 +6,10 @@ import numpy as np
 
 from keras_nplm.data.arguments import check_items
 from keras_nplm.data.word_counts import batch_by_size
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.progress import open_progress
 from keras_nplm.language_model.scoring import SentenceScore
+from keras_nplm.rescoring.line_formats import DECODER_SCORE
 from keras_nplm.rescoring.nbest import NBestList
 
 FEATURE_NAME = "nplm"
@@ -20,6 +21,8 @@ Score = Callable[[Sequence[str]], Iterable[SentenceScore]]
 
 def name_features(name: str = FEATURE_NAME) -> tuple[str, str, str]:
     """Return the names of the features: ln P, the number of tokens, and that of unknown words."""
+    wanted = f"a different name than {DECODER_SCORE}, the decoder's total"
+    check_argument("name", name != DECODER_SCORE, wanted, name, "choose another, such as nplm.")
     return name, f"{name}_words", f"{name}_unk"
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.rescoring.features import FEATURE_NAME, Score, add_scores
 from keras_nplm.rescoring.line_formats import DECODER_SCORE
@@ -33,8 +34,8 @@ def rescore_file(
     tune_weights: bool = False,
     write: bool = True,
     name: str = FEATURE_NAME,
-    restarts: int = RESTARTS,
-    seed: int = 0,
+    restarts: int | None = None,
+    seed: int | None = None,
 ) -> dict:
     """Rescore a file: add a language model's features to each hypothesis, rank the lists, and write
     them.
@@ -43,11 +44,12 @@ def rescore_file(
         score: a language model, or a function that returns the scores of texts.
         nbest: the file. It may be larger than memory, but not with `tune_weights`.
         output: the output file; see `open_nbest_writer`. None: standard output. `write=False`: no
-            output.
+            output, and no file named.
         weights: weight of each feature; see `rank_lists`. With `tune_weights`, the initial weights.
         losses: losses of hypotheses, to report what rescoring gains; see `tune`.
-        tune_weights: tune the weights for the smallest loss, with `restarts` random starts from
-            `seed`.
+        tune_weights: tune the weights for the smallest loss of `losses`.
+        restarts, seed: number of additional random starts, and their random seed, with
+            `tune_weights` alone. Default: 8 and 0.
         name: name of the language model's feature.
 
     Returns:
@@ -57,13 +59,29 @@ def rescore_file(
         - With `losses`, their sums: `baseline` of the decoder's first hypotheses, `rescored`, and
             `oracle` of the best.
     """
+    if tune_weights:
+        fix = "give losses=WordErrors(references)."
+        check_argument("losses", losses is not None, "given with `tune_weights`", losses, fix)
+    else:
+        for argument, value in {"restarts": restarts, "seed": seed}.items():
+            wanted = "left out without `tune_weights`"
+            check_argument(argument, value is None, wanted, value, "give tune_weights=True.")
+    if not write:
+        fix = "leave one of them out."
+        check_argument("output", output is None, "left out with write=False", output, fix)
     if isinstance(score, LanguageModel):
         score = functools.partial(score_hypotheses, score)
     pairs: Iterable[tuple[NBestList, np.ndarray]]
     pairs = add_losses(add_scores(nbest, score, name), losses)
     if tune_weights:
         pairs = list(pairs)
-        weights = tune_pairs(pairs, weights, name=name, restarts=restarts, seed=seed)
+        weights = tune_pairs(
+            pairs,
+            weights,
+            name=name,
+            restarts=RESTARTS if restarts is None else restarts,
+            seed=seed or 0,
+        )
     weighted = WeightedFeatures(weights, name)
     figures = _Figures()
     held: list[NBestList] = []

@@ -37,8 +37,8 @@ class WordErrors:
     """Word errors of hypotheses: the edit distance to the reference, in words separated by white
     space.
 
-    `references` are texts by the name of the list; `denominator` is the number of their words so
-    far. A loss of `tune`.
+    `references` are texts by the name of the list; `denominator` is the number of the words of
+    those whose lists were read. A loss of `tune`.
 
     >>> errors = WordErrors({"1": "the cat sat"})
     >>> [losses] = errors([NBestList("1", ["the cat sat", "a cat"])])
@@ -51,7 +51,13 @@ class WordErrors:
 
     def __init__(self, references: Mapping[str, str]):
         self._references = references
+        self._without_list = dict.fromkeys(references)
         self.denominator = 0
+
+    @property
+    def references_without_list(self) -> dict[str, str]:
+        """The references, by name, of which no list was read: their words are in no error rate."""
+        return {name: self._references[name] for name in self._without_list}
 
     def __call__(self, lists: Sequence[NBestList]) -> list[np.ndarray]:
         errors = []
@@ -62,6 +68,7 @@ class WordErrors:
                 )
             reference = split_fields(self._references[nbest.name])
             self.denominator += len(reference)
+            self._without_list.pop(nbest.name, None)
             distances = [
                 Levenshtein.distance(split_fields(text), reference) for text in nbest.texts
             ]

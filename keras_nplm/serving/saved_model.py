@@ -75,9 +75,9 @@ def export_saved_model(
     server's files.
 
     `TARGET/<version>/` is the SavedModel, with `vocabulary.txt` in `assets.extra/`. It is renamed
-    last, so a server that watches TARGET never loads an incomplete model. `TARGET/README.md` is the
-    model card. The files that configure the server, with the name of TARGET as the model name, are
-    written only if absent.
+    last, so a server that watches TARGET, a local directory, never loads an incomplete model. (An
+    upload to an object store is file by file.) `TARGET/README.md` is the model card. The files that
+    configure the server, with the name of TARGET as the model name, are written only if absent.
 
     Args:
         language_model: a language model whose parts are of classes with a graph; see

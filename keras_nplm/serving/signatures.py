@@ -161,9 +161,11 @@ class PredictNext(WordFunction):
         "the start of a text; after white space at the end a new word begins",
     }
     outputs = {
-        "words": "next words; empty strings where `probabilities` is NaN",
-        "probabilities": "P(word | context), normalised over the whole vocabulary; NaN if the last "
-        "{max_text_length:,} bytes of a longer text do not hold n-1 tokens",
+        "words": "next words; empty strings where `probabilities` is NaN or fewer than k words are "
+        "found",
+        "probabilities": "P(word | context), normalised over the whole vocabulary; 0 where fewer "
+        "than k words are found; NaN if the last {max_text_length:,} bytes of a longer text do not "
+        "hold n-1 tokens",
     }
 
     def __init__(self, served: ServedModel):

@@ -10,7 +10,7 @@ import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ from keras_nplm.data.tokenizers.characters import CharacterTokenizer
 from keras_nplm.data.tokenizers.utf8_bytes import ByteTokenizer
 from keras_nplm.data.tokenizers.words import WhitespaceTokenizer, WordTokenizer
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import read_json
-from keras_nplm.io.paths import check_output_path, output_error
+from keras_nplm.io.files import read_json, remove_temporary_files, replace_file
+from keras_nplm.io.lock import lock_directory
+from keras_nplm.io.paths import check_output_path
 from keras_nplm.io.text import check_is_file
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
@@ -55,7 +56,7 @@ RUNTIME_FILES = {
 MOST_MODEL_BYTES = 1 << 28  # more does not fit into a string of JavaScript
 _MOST_RUNTIME_BYTES = 1 << 26
 _SOURCES = Path(__file__).parent / "page"
-_FACTS = "facts.js"  # its presence means that `export_page` wrote the directory
+_FACTS = "facts.js"  # written last; its presence means that `export_page` wrote the directory
 _WRITTEN = (_FACTS, "vocabulary.js", "model.js", "runtime.js")
 
 
@@ -78,7 +79,8 @@ def export_page(
     Args:
         language_model: a model that `export_onnx` accepts, with the tokenizer words, whitespace,
             characters or bytes.
-        target: directory of the page: absent, empty or with an earlier page, which is replaced.
+        target: directory of the page: absent, empty or with an earlier page, whose files are
+            replaced. Hidden files stay. It may be a link, a mount point or the working directory.
         runtime: the file that `npm pack onnxruntime-web@VERSION` writes. The page then needs no
             internet. Default: the page loads ONNX Runtime from cdn.jsdelivr.net.
         quantise: 8-bit matrices, a quarter of the size.
@@ -91,6 +93,7 @@ def export_page(
     Raises:
         InputError: the page cannot run this tokenizer or this model, `runtime` is a different file,
             or `target` holds other files. Nothing is written.
+        RunError: the disk is full, for example. An earlier page is unchanged.
     """
     target = Path(target)
     _check_tokenizer(language_model.tokenizer)
@@ -109,11 +112,7 @@ def export_page(
         "model.js": {"MODEL": _pack(model)},
         "runtime.js": {"RUNTIME": _describe_runtime(runtime_files)},
     }
-    with _replace_directory(target) as directory:
-        for source in _SOURCES.iterdir():
-            shutil.copyfile(source, directory / source.name)
-        for file, values in constants.items():
-            _write_constants(directory / file, values)
+    _write_page(target, constants)
     return target / "index.html"
 
 
@@ -144,7 +143,7 @@ def _check_target(target: Path) -> None:
             f"A page must be a directory. Received: {target}, which is a file. Fix: choose a "
             "different name."
         )
-    found = {path.name for path in target.iterdir()}
+    found = {path.name for path in target.iterdir() if not path.name.startswith(".")}
     pages_files = {*_WRITTEN, *(source.name for source in _SOURCES.iterdir())}
     if found and (_FACTS not in found or not found <= pages_files):
         raise InputError(
@@ -272,6 +271,21 @@ def _pack(content: bytes) -> str:
     return base64.b64encode(gzip.compress(content, mtime=0)).decode()
 
 
+def _write_page(target: Path, constants: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the files of a page: all to temporary paths, which are then renamed, facts.js last."""
+    with lock_directory(target), contextlib.ExitStack() as files:
+        remove_temporary_files(target)
+
+        def replace(name: str) -> Path:
+            return files.enter_context(replace_file(target / name))
+
+        # the first is renamed last
+        for file, values in constants.items():
+            _write_constants(replace(file), values)
+        for source in _SOURCES.iterdir():
+            shutil.copyfile(source, replace(source.name))
+
+
 def _write_constants(path: Path, values: Mapping[str, Any]) -> None:
     """Write a script that defines constants."""
     lines = ['"use strict";\n']
@@ -279,29 +293,3 @@ def _write_constants(path: Path, values: Mapping[str, Any]) -> None:
         lines.append(f"const {name} = {json.dumps(value, ensure_ascii=False, indent=1)};\n")
     # a file name may hold a lone surrogate
     path.write_bytes("".join(lines).encode("utf-8", "backslashreplace"))
-
-
-@contextlib.contextmanager
-def _replace_directory(target: Path) -> Iterator[Path]:
-    """Write a directory as a whole: yield a temporary one, and rename it to `target` without an
-    error.
-    """
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(
-            prefix=f".{target.name}.new.", dir=target.parent, ignore_cleanup_errors=True
-        ) as temporary:
-            new = Path(temporary, "new")
-            new.mkdir()
-            yield new
-            old = Path(temporary, "old")
-            if target.exists():
-                target.rename(old)
-            try:
-                new.rename(target)
-            except OSError:
-                if old.exists():
-                    old.rename(target)
-                raise
-    except OSError as error:
-        raise output_error(target, error, "Its old content, if any, is unchanged.") from error

@@ -26,6 +26,7 @@ from keras_nplm.io.files import identify_content, read_arrays, write_arrays
 from keras_nplm.io.remote import display_url, fetch, upload
 from keras_nplm.models import ngrams
 from keras_nplm.models.model_files import save_model
+from keras_nplm.models.ngrams.tables import refuse_unless
 from keras_nplm.training.ngram_options import NgramOptions
 
 _CLASSES_FILE = "word_classes.tsv"
@@ -221,7 +222,11 @@ def _load_search(
             return ngrams.load_classes(path, vocabulary), 0
         if search_path.exists():
             search = read_arrays(search_path, ["classes", "sweeps_left"])
-            return search["classes"], int(search["sweeps_left"])
+            classes = search["classes"]
+            is_whole = classes.shape == (len(vocabulary),) and classes.dtype.kind == "i"
+            refuse_unless(search_path, is_whole and classes.min() >= 0)
+            refuse_unless(search_path, search["sweeps_left"].shape == ())
+            return classes, int(search["sweeps_left"])
     except InputError as error:
         print(f"{drop_fix(error)} The search for classes begins again.", file=sys.stderr)
     return None, ngrams.MAX_SWEEPS

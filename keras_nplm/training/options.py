@@ -172,7 +172,8 @@ class NetworkOptions:
     """weight of the penalty on (log Z)^2, which keeps log Z near 0; not with the head adaptive"""
 
     held_out_mass: Annotated[float, Option(least=0, below=1, advanced=True)] = 0.0
-    """label-smoothing mass for words unseen in training; not with the head adaptive"""
+    """label-smoothing mass for words unseen in training: not comparable with models of mass 0; not
+    with the head adaptive"""
 
     shortlist_size: Annotated[int | None, Option(least=1, example=2000, advanced=True)] = None
     """s, short-list: the network predicts the s most frequent words, an n-gram model the others"""

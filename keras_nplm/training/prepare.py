@@ -14,7 +14,7 @@ from keras_nplm.data.corpora.chunks import CHUNK_RUNNER
 from keras_nplm.data.corpora.text_files import find_text_splits
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_corpus
+from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_corpus, is_record
 from keras_nplm.data.forms import check_companions
 from keras_nplm.data.prepared_corpus import PREPARED_FILE, PreparedCorpus
 from keras_nplm.data.tokenizers.registry import get_tokenizer
@@ -176,17 +176,17 @@ def _count_and_encode(
     splits = ["train"]
     if text.vocabulary_scope == "corpus":
         splits = [split for split in SPLITS if split in corpus.splits]
-    files = describe_text(corpus)
+    described = describe_text(corpus)
     record = {
         **corpus.describe(),
         "min_count": text.min_count,
         "max_size": text.max_size,
         "splits": splits,
-        **files,
+        **described,
     }
     del record["corpus"]
     path = directory / _COUNT_RECORD
-    if files and path.exists() and _is_record(path, record):
+    if described and is_record(path, record):
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
     else:
         path.unlink(missing_ok=True)
@@ -194,18 +194,10 @@ def _count_and_encode(
             corpus, splits, min_count=text.min_count, max_size=text.max_size
         )
         vocabulary.save(directory / "vocabulary.txt")
-        if files:
+        if described:
             write_json(path, record)
     encoded = encode_corpus(corpus, vocabulary, directory / "corpus", text.boundary)
     return encoded, vocabulary
-
-
-def _is_record(path: Path, record: dict) -> bool:
-    """Whether a file holds a record. A damaged one does not."""
-    try:
-        return read_json(path) == record
-    except InputError:
-        return False
 
 
 def _complete(

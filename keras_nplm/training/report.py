@@ -21,6 +21,7 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.files import CONTENT, replace_file
+from keras_nplm.language_model.differences import HELD_OUT_KNOWLEDGE, find_held_out_mass
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.evaluation import evaluate, format_perplexity
@@ -135,7 +136,7 @@ def write_run_report(
             for name in ("parameters", "best_epoch", "seconds", "ngrams_per_second")
         },
         **_show_curves(config, metrics, contenders),
-        **_compare_models(language_model, metrics, contenders),
+        **_compare_models(language_model, config, metrics, contenders),
         **_show_continuations(language_model),
         **_show_word_vectors(language_model),
     )
@@ -294,7 +295,10 @@ def _estimate_ngrams(language_model: LanguageModel, splits: Sequence[str]) -> _C
 
 
 def _compare_models(
-    language_model: LanguageModel, metrics: dict, contenders: Sequence[_Contender]
+    language_model: LanguageModel,
+    config: dict,
+    metrics: dict,
+    contenders: Sequence[_Contender],
 ) -> dict[str, str]:
     whole = contenders[0]
     splits = _list_splits(metrics)
@@ -312,6 +316,7 @@ def _compare_models(
     comparison = "Without a Kneser-Ney model: the training text would need too much memory."
     if len(contenders) > 1:
         comparison = _compare_with_ngrams(whole, contenders[-1], last)
+        comparison += _explain_held_out_mass(language_model, config)
     is_end_predicted = predicts_end(language_model.boundary)
     return {
         "whole": escape_html(whole.name),
@@ -345,6 +350,17 @@ def _compare_with_ngrams(whole: _Contender, ngrams: _Contender, split: str) -> s
     return (
         f"The {name}’s {split} perplexity is {abs(change):.1%} {direction} than that of a Kneser-Ney "
         "model (interpolated, modified) of the same text."
+    )
+
+
+def _explain_held_out_mass(language_model: LanguageModel, config: dict) -> str:
+    """Say that the network knows words of the other splits, which Kneser-Ney does not."""
+    mass = find_held_out_mass(language_model.model, config)
+    if not mass:
+        return ""
+    return (
+        f" The two are not comparable: the network has --held-out-mass {mass:g}, Kneser-Ney has none. "
+        f"{HELD_OUT_KNOWLEDGE}"
     )
 
 

@@ -9,6 +9,7 @@ import pickle
 import signal
 import sys
 import types
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -124,6 +125,34 @@ def test_an_interrupted_encoding_resumes_unless_text_changed(
     assert (shard.stat().st_mtime_ns == before) == (change == "time")
     encode("whole")
     assert read_files(tmp_path / "ids") == read_files(tmp_path / "whole")
+
+
+@pytest.fixture
+def interrupt_encoding(monkeypatch):
+    """A function that encodes a corpus until its first shard is written."""
+
+    def encode(corpus, directory):
+        with monkeypatch.context() as context, pytest.raises(_Killed):
+            context.setattr("keras_nplm.data.shards.write_shard", Mock(side_effect=_Killed))
+            encode_corpus(corpus, Vocabulary(["the"]), directory)
+
+    return encode
+
+
+def test_the_plan_of_many_files_is_short(tmp_path, interrupt_encoding):
+    for number in range(50):
+        (tmp_path / f"{number}.txt").write_text("the cat\n")
+    corpus = open_corpus(train=[str(tmp_path / "*.txt")])
+    interrupt_encoding(corpus, tmp_path / "ids")
+    assert (tmp_path / "ids" / "plan.json").stat().st_size < 500
+
+
+def test_a_damaged_plan_begins_the_encoding_anew(tmp_path, interrupt_encoding):
+    (tmp_path / "text.txt").write_text("the cat\n" * 9)
+    corpus = open_corpus(train=[str(tmp_path / "text.txt")])
+    interrupt_encoding(corpus, tmp_path / "ids")
+    (tmp_path / "ids" / "plan.json").write_text("{")
+    encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
 
 
 def test_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):

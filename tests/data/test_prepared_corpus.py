@@ -61,6 +61,45 @@ def test_a_model_of_prepared_text_is_that_of_the_text(
         )
 
 
+def test_a_symbolic_link_is_linked_to_its_shard(tmp_path, text):
+    prepared = tmp_path / "prepared"
+    prepare_corpus(open_corpus(train=[text]), prepared)
+    (prepared / "store").mkdir()
+    for path in [*(prepared / "corpus").iterdir()]:
+        path.rename(prepared / "store" / path.name)
+        path.symlink_to(f"../store/{path.name}")
+    encoded, _ = open_corpus(str(prepared)).link(tmp_path / "model")
+    shard = tmp_path / "model" / "corpus" / "train.00000.ids"
+    assert not shard.is_symlink() and len(encoded.ids("train"))
+
+
+def test_the_count_record_of_many_files_is_short_and_is_found(tmp_path, monkeypatch):
+    for number in range(50):
+        (tmp_path / f"{number}.txt").write_text("the cat\n")
+    corpus = open_corpus(train=[str(tmp_path / "*.txt")])
+    with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
+        context.setattr(prepare, "encode_corpus", Mock(side_effect=KeyboardInterrupt))
+        prepare_corpus(corpus, tmp_path / "prepared")
+    assert (tmp_path / "prepared" / "corpus" / "counted.json").stat().st_size < 500
+    monkeypatch.setattr(prepare, "count_vocabulary", None)
+    _, vocabulary = prepare_corpus(corpus, tmp_path / "prepared")
+    assert vocabulary.words[4:] == ["cat", "the"]
+
+
+@pytest.mark.parametrize("name", ["brown", "brown/marks", "python_reference"])
+def test_a_prepared_directory_named_as_a_text_is_not_ignored(
+    tmp_path, monkeypatch, capsys, text, name
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["prepare", "--train", text, "--tokenizer", "whitespace", "--output", name]) == 0
+    assert f"--corpus ./{name} --output" in capsys.readouterr().out
+    with pytest.raises(
+        InputError, match=f"must name one text. Received: '{name}'.* Fix:.* ./{name},"
+    ):
+        open_corpus(name)
+    assert open_corpus(f"./{name}").tokenizer == "whitespace"
+
+
 def test_a_prepared_corpus_has_the_sentences_of_its_ids(tmp_path, text):
     encoded, vocabulary = prepare_corpus(
         open_corpus(train=[text]), tmp_path / "prepared", TextOptions(min_count=20)

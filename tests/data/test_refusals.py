@@ -21,7 +21,7 @@ from keras_nplm.data.forms import make_head
 from keras_nplm.data.ids import check_ngrams
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_batches
-from keras_nplm.data.text_counts import read_word_counts, write_word_counts
+from keras_nplm.data.text_counts import read_totals, read_word_counts, write_word_counts
 from keras_nplm.data.tokenizers.registry import add_steps, get_tokenizer
 from keras_nplm.data.tokenizers.words import WordTokenizer
 
@@ -54,6 +54,14 @@ def of_subwords() -> Vocabulary:
         pytest.param({"seed": 1.5}, "`seed` must be an integer. Received", id="seed 1.5"),
         pytest.param(
             {"part": (2, 2)}, r"`part` must be \(w, N\) with 0 <= w < N", id="part 2 of 0 and 1"
+        ),
+        pytest.param({"part": None}, r"`part` must be \(w, N\)", id="no part"),
+        pytest.param({"part": (0, 2, 3)}, r"`part` must be \(w, N\)", id="a part of three"),
+        pytest.param({"part": (0, 1.5)}, r"`part` must be \(w, N\)", id="1.5 workers"),
+        pytest.param({"most_batches": 0}, "`most_batches` must be 1 or more", id="no batches"),
+        pytest.param({"first_epoch": -1}, "`first_epoch` must be 0 or more", id="a negative epoch"),
+        pytest.param(
+            {"first_batch": 0.5}, "`first_batch` must be an integer, 0 or more", id="half a batch"
         ),
         pytest.param(
             {"batch_size": 6, "part": (0, 2), "segment": 2},
@@ -355,10 +363,12 @@ every_damage = pytest.mark.parametrize(
 def test_damaged_word_counts_are_refused(tmp_path, damage):
     path = tmp_path / "unknown.tsv"
     write_word_counts(path, {"cow": 2, "été": 1}, {"words": 7})
-    read_word_counts(path, ["words"])
+    read_totals(path, ["words"])
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(InputError, match=path.name):
-        read_word_counts(path, ["words"])
+        read_totals(path, ["words"])
+    with pytest.raises(InputError, match=path.name):
+        next(read_word_counts(path))
 
 
 @every_damage

@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import gzip
 import itertools
 
 import pytest
@@ -14,7 +15,7 @@ from keras_nplm import (
     encode_corpus,
     open_corpus,
 )
-from keras_nplm.data import encoding, shards
+from keras_nplm.data import encoding, shards, text_counts
 from keras_nplm.data.text_counts import TextCounter
 
 LINES = [
@@ -81,3 +82,36 @@ def test_unknown_words_with_nul_are_refused(tmp_path):
     message = r"token must not contain white space or NUL. Received: 'x\\x00y'"
     with pytest.raises(InputError, match=message):
         encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "corpus")
+
+
+def test_unknown_words_are_written_and_read_in_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_counts, "BLOCK_TYPES", 10)
+    monkeypatch.setattr(shards, "BATCH_TOKENS", 4)
+    words = [f"word{i}" for i in range(200)] + ["often"] * 20
+    text = "\n".join(itertools.chain.from_iterable((word, "often the") for word in words))
+    (tmp_path / "text.txt.gz").write_bytes(gzip.compress(text.encode()))
+    blocks = []
+    add = text_counts.WordCountsFile.add
+
+    def record_size(file, counts):
+        blocks.append(len(counts))
+        add(file, counts)
+
+    monkeypatch.setattr(text_counts.WordCountsFile, "add", record_size)
+    corpus = open_corpus(train=[str(tmp_path / "text.txt.gz")], all_lines=True)
+    encoded = encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "corpus")
+    assert len(blocks) > 10 and max(blocks) <= 14
+    parts = list(encoded.unknown_words("train"))
+    assert max(map(len, parts)) <= 10
+    found = sum(map(collections.Counter, parts), collections.Counter())
+    assert found == collections.Counter([*words, *["often"] * len(words)])
+    described = encoded.splits["train"]
+    assert (described["characters"], described["words"]) == count_plainly(text.splitlines())
+
+
+def test_word_counts_of_an_earlier_version_are_read(tmp_path):
+    (tmp_path / "a.tsv").write_bytes(
+        b'{"characters": 9, "words": 2, "types": 1, "crc32": 3495698958}\ncow\t2\n'
+    )
+    assert list(text_counts.read_word_counts(tmp_path / "a.tsv")) == [{"cow": 2}]
+    assert text_counts.read_totals(tmp_path / "a.tsv", ["words"]) == {"words": 2}

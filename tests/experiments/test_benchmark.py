@@ -2,6 +2,8 @@
 
 import functools
 import os
+import re
+import shutil
 import sys
 import time
 from unittest.mock import Mock
@@ -9,9 +11,11 @@ from unittest.mock import Mock
 import pytest
 
 from keras_nplm import Corpus
+from keras_nplm.cli.main import main
 from keras_nplm.data.corpora.opening import open_corpus
 from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
+from keras_nplm.experiments import benchmark
 from keras_nplm.experiments.benchmark import (
     Settings,
     contenders,
@@ -177,7 +181,25 @@ def test_estimation_is_measured_next_to_lmplz(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_the_start_of_commands_is_compared_with_that_of_tensorflow(monkeypatch):
+def test_the_start_of_commands_is_compared_with_that_of_tensorflow(monkeypatch, capsys):
+    """Empty programs are timed in place of the two that import TensorFlow.
+
+    The program of Keras runs in this process.
+    """
+    of_tensorflow = {
+        "complete through Keras": start._THROUGH_KERAS,
+        "import tensorflow": "import tensorflow",
+    }
+
+    def build(name, function, arguments, **options):
+        if program := of_tensorflow.get(name):
+            assert arguments["words"] == [sys.executable, "-c", program]
+            arguments = arguments | {"words": [sys.executable, "-c", "pass"]}
+        return Process(name, function, arguments, **options)
+
+    exec(start._THROUGH_KERAS, {})
+    assert re.match(r"\[\('[^']+', 0\.\d+\), ", capsys.readouterr().out)
+    monkeypatch.setattr(start, "Process", build)
     monkeypatch.setattr(start, "measure_group", functools.partial(measure_group, warm_up=0))
     *ours, tensorflow = start.measure(Settings(CORPUS, 1))
     assert [row["name"] for row in ours] == ["complete", "score", "complete through Keras"]
@@ -198,6 +220,15 @@ def test_a_command_that_fails_says_its_last_line(tmp_path):
 def test_each_way_to_serve_answers_enough_requests(monkeypatch):
     monkeypatch.setattr(contenders, "CONTEXTS_PER_ROUND", 1)
     monkeypatch.setattr(signatures, "FUNCTIONS", (signatures.PredictNext,))  # no other is asked
+    export_litert = serving.export_litert
+
+    def export_once(language_model, path, quantise):
+        if quantise:  # quantised files: serving/test_on_device.py
+            shutil.copy(path.with_name("float32.tflite"), path)
+        else:
+            export_litert(language_model, path, quantise=False)
+
+    monkeypatch.setattr(serving, "export_litert", export_once)
     for group in serving.build_groups(None, 300, batches=(1, 3)):  # its files go with the generator
         for contender in group:
             assert len(contender.run_round()["request_seconds"]) >= 20, contender.name
@@ -248,6 +279,53 @@ def test_quality_keeps_finished_models_and_compares_with_ours(tmp_path, monkeypa
     assert [row["name"] for row in rows] == [title, "PyTorch LSTM, 3,000 CPU seconds"]
     changed = {**lstm, "dropout": 0.6}
     assert "failure" in quality.measure_peer(changed, tmp_path, tmp_path / "quality")
+
+
+@pytest.mark.parametrize("seconds", [(300, 600, 1000, 3000), (300, 300, 3000)])
+def test_quality_measures_ours_once_and_names_peers_by_seconds(tmp_path, monkeypatch, seconds):
+    monkeypatch.setattr(quality, "make_rows", Mock())
+    monkeypatch.setattr(quality, "measure_ours", measure_better)
+    trained = []
+
+    def measure_peer(recipe, corpus, directory):
+        trained.append((recipe["seconds"], recipe["layers"]))
+        return {**ROW, "name": f"PyTorch {recipe['model']}"}
+
+    monkeypatch.setattr(quality, "measure_peer", measure_peer)
+    rows = quality.measure(Settings(None, seconds=seconds, directory=tmp_path))
+    names = [row["name"] for row in rows]
+    assert len({*names}) == len(names)
+    place = names.index(quality.OURS[3000][0].title)
+    assert names[: len(quality.OURS[300])] == [row.title for row in quality.OURS[300]]
+    assert names[place + 1 :] == [
+        f"PyTorch LSTM, {budget:,} CPU seconds" for budget in seconds if budget >= 1000
+    ]
+    is_repeated = seconds.count(300) == 2
+    assert ("PyTorch LSTM" in names) == is_repeated
+    assert ("PyTorch LSTM, 600 CPU seconds" in names) == (not is_repeated)
+
+
+@pytest.mark.parametrize("can_bind", [True, False])
+def test_a_report_says_whether_its_core_was_bound(monkeypatch, capsys, can_bind, text):
+    report = {"rows": [], "cpu": "M4", "rounds": 1, "tensorflow": "2.21.0"}
+    monkeypatch.setattr(benchmark, "run_benchmarks", Mock(return_value=report))
+    bind = Mock()
+    monkeypatch.setattr(os, "sched_setaffinity", bind, raising=False)
+    if not can_bind:
+        monkeypatch.delattr(os, "sched_setaffinity")
+    monkeypatch.setattr(contenders, "has_gpu", Mock(return_value=False))
+    files = ["--train", text, "--validation", text, "--test", text]
+    assert main(["benchmark", "start", *files]) == 0
+    cores = "one core of M4" if can_bind else "not bound to one core: M4"
+    assert capsys.readouterr().out.startswith(f"{cores}, TensorFlow 2.21.0, 1 rounds")
+    assert bind.called == can_bind
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("the cat sat on the mat\n")
+    return str(path)
 
 
 @pytest.mark.long

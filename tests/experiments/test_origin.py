@@ -4,14 +4,17 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from keras_nplm import InputError, __version__
 from keras_nplm.experiments.origin import (
     check_is_committed,
     check_origins,
+    describe_origin,
     digest_code,
     format_origin,
+    list_peer_libraries,
     merge_origins,
     name_commit,
 )
@@ -28,12 +31,17 @@ def scale(x):
 '''
 
 
+PEERS = ("log_probs.py", "benchmark/quality.py", "benchmark/torch_models.py")
+
+
 @pytest.fixture
 def package(tmp_path) -> Path:
-    """A package with two rooms."""
+    """A package with three rooms."""
     directory = tmp_path / "checkout" / "keras_nplm"
-    for room in ("layers", "experiments/records"):
+    for room in ("layers", "experiments/records", "experiments/benchmark"):
         (directory / room).mkdir(parents=True)
+    for module in PEERS:
+        (directory / "experiments" / module).write_text(CODE)
     (directory / "__init__.py").write_text("")
     (directory / "layers" / "scale.py").write_text(CODE)
     (directory / "experiments" / "records" / "paper.json").write_text("{}")
@@ -54,6 +62,29 @@ def test_a_digest_covers_new_files(package):
     before = digest_code(package)
     (package / "layers" / "shift.py").write_text("SHIFT = 1\n")
     assert digest_code(package) != before
+
+
+@pytest.mark.parametrize("module", PEERS)
+def test_a_digest_covers_what_trains_and_mixes_peers(package, module):
+    before = digest_code(package)
+    (package / "experiments" / module).write_text(CODE.replace("0.5", "0.6"))
+    assert digest_code(package) != before
+
+
+def test_peers_have_the_version_of_their_library():
+    assert "numpy" not in describe_origin()
+    here = describe_origin(["numpy", "absent-library"])
+    assert (here["numpy"], here["absent-library"]) == (np.__version__, "not installed")
+
+
+def test_a_peer_of_another_library_is_not_comparable():
+    peer = {**HERE, "torch": "2.1"}
+    origins = {"paper/rows/mlp1": [HERE], "paper/quality/LSTM-300.json": [peer]}
+    assert list_peer_libraries(origins) == ["torch"]
+    assert list_peer_libraries({"paper/rows/mlp1": [HERE]}) == []
+    check_origins(origins, peer)
+    with pytest.raises(InputError, match=r"Received: LSTM-300 \(commit 0123456789: torch 2.1\)"):
+        check_origins(origins, {**HERE, "torch": "2.2"})
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

@@ -20,7 +20,7 @@ from keras_nplm import LanguageModel, Options, TextOptions, Vocabulary, open_cor
 from keras_nplm.cli.main import main
 from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.experiments import log_probs, paper, rows
-from keras_nplm.experiments.rows import Row, is_made, make_rows, read_origins
+from keras_nplm.experiments.rows import Row, describe_command, is_made, make_rows, read_origins
 from keras_nplm.experiments.seeds import add_seeds, list_rows, read_made
 from keras_nplm.experiments.studies import dynamic, tokenization
 from keras_nplm.io.errors import RunError
@@ -71,6 +71,20 @@ def test_a_row_is_made_again_if_its_command_has_changed(commands, tmp_path):
     make_rows([changed, SECOND], tmp_path)
     assert len(commands) == 3
     assert is_made(changed, tmp_path)
+
+
+def test_a_row_is_made_again_if_its_text_has_changed(commands, tmp_path):
+    text = tmp_path / "my text.txt"
+    text.write_text("the cat sat\n")
+    row = Row("mine", "mine", f"ngram --train {shlex.quote(str(text))} --order 2")
+    make_rows([row], tmp_path)
+    make_rows([row], tmp_path)
+    assert len(commands) == 1
+    text.write_text("the dog sat\n")
+    assert not is_made(row, tmp_path)
+    make_rows([row], tmp_path)
+    assert len(commands) == 2
+    assert is_made(row, tmp_path)
 
 
 def make_by(code: str, row: Row, directory: Path, monkeypatch) -> None:
@@ -196,7 +210,7 @@ def test_table_1_is_made_and_reported(tmp_path, text, monkeypatch, capsys):
     network, _ = made
     directory = tmp_path / "rows" / network.name
     assert main([*network.arguments, "--output", str(directory)]) == 0
-    (directory / "command.txt").write_text(shlex.join(network.arguments), encoding="utf-8")
+    (directory / "command.txt").write_text(describe_command(network), encoding="utf-8")
     capsys.readouterr()
     assert main(["paper", "--output", str(tmp_path), "--json"]) == 0
     report = json.loads((tmp_path / "studies" / "paper.json").read_text())

@@ -4,6 +4,7 @@ their content.
 
 import errno
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +15,13 @@ from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import (
     NUMBER,
     check_fields,
+    is_temporary,
     read_arrays,
     read_json,
     replace_file,
     write_arrays,
     write_json,
+    write_json_text,
 )
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.text import check_is_file, read_text
@@ -51,6 +54,60 @@ def test_a_failed_write_keeps_the_old_file(tmp_path):
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
+def test_two_writers_of_a_file_do_not_share_a_temporary_one(tmp_path):
+    """The main threads of two containers have the same number."""
+    path = tmp_path / "words.txt"
+    with replace_file(path) as one:
+        with replace_file(path) as two:
+            assert one != two and is_temporary(one) and is_temporary(two)
+            one.write_text("one")
+            two.write_text("two")
+        assert path.read_text() == "two"
+    assert path.read_text() == "one" and list(tmp_path.iterdir()) == [path]
+
+
+def test_the_longest_name_of_a_file_can_be_written(tmp_path):
+    path = tmp_path / ("猫" * 83 + ".json")
+    write_json(path, {})
+    assert len(os.fsencode(path.name)) == 254 and read_json(path) == {}
+
+
+def test_links_stay_links_and_the_files_that_they_name_are_replaced(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "absolute.txt").symlink_to(disk / "absolute.txt")
+    (tmp_path / "run" / "relative.txt").symlink_to("../disk/relative.txt")
+    (tmp_path / "link").symlink_to("run")
+    for content in ("old", "new"):
+        for name in ("absolute.txt", "relative.txt"):
+            path = tmp_path / "link" / name
+            with lock_directory(tmp_path / "link"), replace_file(path) as temporary:
+                assert temporary.parent == disk and temporary.suffix == ".txt"
+                temporary.write_text(content)
+            assert path.is_symlink() and (disk / name).read_text() == content
+    assert len([*disk.iterdir()]) == len([*(tmp_path / "run").iterdir()]) == 2
+
+
+@pytest.mark.parametrize("is_same_disk", [True, False])
+def test_the_old_file_of_a_link_is_kept(tmp_path, monkeypatch, is_same_disk):
+    (tmp_path / "disk").mkdir()
+    last, previous = (tmp_path / name for name in ("last.npz", "previous.npz"))
+    last.symlink_to("disk/last.npz")
+    rename = os.replace
+
+    def replace(source, target):
+        if Path(source).parent != Path(target).parent and not is_same_disk:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        rename(source, target)
+
+    monkeypatch.setattr("os.replace", replace)
+    for number in range(3):
+        write_arrays(last, {"a": np.array([number])}, keep=previous)
+    assert last.is_symlink() and read_arrays(last, ["a"])["a"] == 2
+    assert read_arrays(previous, ["a"])["a"] == 1
+
+
 @pytest.mark.parametrize(
     "path, message",
     [
@@ -79,6 +136,23 @@ def test_paths_that_cannot_exist_are_refused(tmp_path, path, message):
 def test_json_is_written_and_read_back(tmp_path):
     write_json(tmp_path / "new" / "a.json", {"name": "Été 猫", "half": "\udcff"})
     assert read_json(tmp_path / "new" / "a.json")["name"] == "Été 猫"
+
+
+@pytest.mark.parametrize("write", [write_json, write_json_text])
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        ({"a": "猫" * 40}, "a.json must have at most 100 bytes. Received: 134. Fix: name fewer"),
+        ([1], "a.json must hold a JSON object. Received: list. Fix: write"),
+    ],
+)
+def test_json_that_could_not_be_read_is_not_written(tmp_path, monkeypatch, write, value, message):
+    monkeypatch.setattr(files, "MAX_JSON_BYTES", 100)
+    with pytest.raises(InputError, match=message):
+        write(tmp_path / "a.json", value)
+    assert not [*tmp_path.iterdir()]
+    write(tmp_path / "a.json", {"a": "x" * 86})
+    assert os.path.getsize(tmp_path / "a.json") == 100 and read_json(tmp_path / "a.json")
 
 
 @pytest.mark.parametrize(

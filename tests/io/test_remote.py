@@ -2,6 +2,9 @@
 with a remedy.
 """
 
+import contextlib
+import errno
+import shutil
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -14,6 +17,7 @@ from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import write_arrays, write_json
 from keras_nplm.io.paths import check_output_path
 from keras_nplm.io.remote import (
+    _read_version,
     display_url,
     fetch,
     fetch_beside,
@@ -142,6 +146,126 @@ def test_the_reason_of_a_failure_is_told(memory_store, monkeypatch):
     assert local.with_name("forms.tsv").read_bytes() == b"forms"
 
 
+@pytest.mark.parametrize(
+    "failure, kind, message",
+    [
+        (
+            PermissionError("Forbidden"),
+            InputError,
+            r"read {url} \(Forbidden\). Fix: set GOOGLE_APP",
+        ),
+        (FileNotFoundError("gone"), InputError, "read {url}: no such bucket, file or directory"),
+        (ConnectionError("reset by peer"), RunError, r"read {url} \(reset .* Fix: check network"),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            RunError,
+            "write .*cache: No space left on device. KERAS_NPLM_CACHE names .* Fix: free some",
+        ),
+    ],
+)
+@pytest.mark.parametrize("fails_in", ["a file", "a run"])
+def test_a_failed_download_names_the_failing_side(
+    memory_store, monkeypatch, failure, kind, message, fails_in
+):
+    memory_store.pipe_file("gs://bucket/run/config.json", b"{}")
+    monkeypatch.setattr(memory_store, "get_file", Mock(side_effect=failure))
+    url = "gs://bucket/run/config.json" if fails_in == "a file" else "gs://bucket/run"
+    with pytest.raises(kind, match="Cannot " + message.format(url=url)):
+        if fails_in == "a file":
+            fetch(url)
+        else:
+            with open_output(url, resume=True):
+                raise AssertionError
+
+
+def test_a_cache_that_cannot_be_written_is_named(memory_store, monkeypatch):
+    memory_store.pipe_file("gs://bucket/a.txt", b"the cat")
+    refused = Mock(side_effect=PermissionError(errno.EACCES, "Permission denied"))
+    monkeypatch.setattr(Path, "touch", refused)
+    with pytest.raises(InputError, match="Cannot write .*cache/files/gs/bucket/a.txt: Permission"):
+        fetch("gs://bucket/a.txt")
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("error", [None, InputError("refused")])
+def test_hidden_remote_files_stay_as_they_are(memory_store, resume, error):
+    hidden = [".gitignore", ".git/HEAD", "notebooks/.ipynb_checkpoints/a.ipynb"]
+    for name in ("config.json", *hidden):
+        memory_store.pipe_file(f"gs://bucket/run/{name}", name.encode())
+    with (
+        contextlib.suppress(InputError),
+        open_output("gs://bucket/run", resume=resume) as local,
+    ):
+        (local / ".gitignore").write_text("ours")
+        if error is not None:
+            raise error
+    for name in ("config.json", *hidden):
+        assert memory_store.cat_file(f"gs://bucket/run/{name}") == name.encode()
+    assert _list_names(fetch("gs://bucket/run")) == ["config.json"]
+
+
+def _list_names(directory: Path) -> list[str]:
+    return sorted(
+        path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()
+    )
+
+
+def test_a_deleted_directory_removes_nothing_from_the_store(memory_store):
+    memory_store.pipe_file("gs://bucket/run/config.json", b"{}")
+    with (
+        pytest.raises(RunError, match="run was deleted before its upload.*until it ends.$"),
+        open_output("gs://bucket/run", resume=True) as local,
+    ):
+        shutil.rmtree(local)
+    assert memory_store.cat_file("gs://bucket/run/config.json") == b"{}"
+
+
+def test_the_empty_objects_of_folders_are_no_files(url, monkeypatch):
+    """Consoles, gcsfuse and several tools write `run/corpus/` as they create a folder."""
+    store = open_filesystem(url)
+    for name in ("config.json", "corpus/corpus.json"):
+        store.pipe_file(f"{url}/run/{name}", name.encode())
+    folders = ["run/", "run/corpus/"]
+    bucket = url.partition("//")[2]
+    find = store.find
+
+    def find_with_folders(*arguments, **options):
+        return find(*arguments, **options) | {
+            f"{url}/{folder}": {"type": "file", "size": 0} for folder in folders
+        }
+
+    if url.startswith("s3"):
+        for folder in folders:
+            store.call_s3("put_object", Bucket=bucket, Key=folder, Body=b"")
+    else:
+        monkeypatch.setattr(store, "find", find_with_folders)
+    wanted = ["config.json", "corpus/corpus.json"]
+    assert _list_names(fetch(f"{url}/run")) == wanted
+    with open_output(f"{url}/run", resume=True) as local:
+        assert _list_names(local) == wanted
+    if url.startswith("s3"):
+        found = store.call_s3("list_objects_v2", Bucket=bucket, Prefix="run/")["Contents"]
+        kept = {part["Key"].removeprefix("run/") for part in found}
+        assert kept == {"", "corpus/", *wanted}
+
+
+@pytest.mark.packages
+def test_a_file_is_not_downloaded_again_with_its_directory(bucket, monkeypatch):
+    store = open_filesystem(bucket)
+    store.pipe_file(f"{bucket}/run/config.json", b"{}")
+    path = fetch(f"{bucket}/run/config.json")
+    monkeypatch.setattr(store, "get_file", Mock(side_effect=AssertionError))
+    for name in ("run", "run/config.json", "run"):
+        fetch(f"{bucket}/{name}")
+    assert path.read_bytes() == b"{}"
+
+
+def test_versions_of_copies_are_times_of_any_file_system():
+    for field in ("ETag", "generation", "created"):
+        versions = {_read_version({"size": 1, field: str(i)}) for i in range(100)}
+        assert len(versions) == 100 and max(versions) < 1 << 31
+
+
 def test_who_may_not_list_may_write(memory_store, monkeypatch):
     monkeypatch.setattr(memory_store, "ls", Mock(side_effect=PermissionError("list")))
     with open_output_file("gs://bucket/out.txt") as local:
@@ -219,7 +343,7 @@ def test_changed_files_are_uploaded_and_config_comes_last(url, monkeypatch):
         assert not _list(url) and display_url(local / "a.json") == f"{url}/run/a.json"
         upload(local)
         assert uploaded == [f"{url}/run/{name}.json" for name in ("z", "a", "metrics", "config")]
-        write_json(local / "a.json", [])
+        write_json(local / "a.json", {"order": 5})
         (local / "z.json").unlink()
     assert uploaded[4:] == [f"{url}/run/a.json"]
     assert _list(f"{url}/run") == ["a.json", "config.json", "metrics.json"]

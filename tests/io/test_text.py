@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import threading
+import zipfile
 
 import pytest
 
@@ -37,6 +38,23 @@ def test_encoding_that_the_error_names_restores_the_text(tmp_path, encoding, tex
     assert path.read_bytes().decode(named[1]) == text
     with pytest.raises(InputError, match=r"\(byte 57\)\. Fix: .*`iconv -f LATIN1 "):
         decode("text.txt", b"\xff\xfe\n", 57)  # after the first line these are letters
+
+
+def test_the_byte_that_is_not_utf8_is_counted_from_the_start():
+    for mark in (b"", b"\xef\xbb\xbf"):
+        for data in (mark + b"caf\xe9", mark + b"caf\0"):
+            with pytest.raises(InputError, match=rf"\(byte {len(mark) + 3}\)"):
+                decode("text.txt", data)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("names", [[], ["a.txt"]])
+def test_a_zip_archive_is_no_text(tmp_path, compression, names):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", compression) as archive:
+        for name in names:
+            archive.writestr(name, ENGLISH)
+    with pytest.raises(InputError, match=r"a.zip must be text.* Fix: extract .* `unzip -p`\.$"):
+        [*read_lines(tmp_path / "a.zip")]
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,15 @@ import dataclasses
 
 import pytest
 
-from keras_nplm import InputError, Vocabulary
+from keras_nplm import InputError, LanguageModel, Likelihood, Mixture, Uniform, Vocabulary
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.language_model.differences import (
     TokenOptions,
     check_same_tokens,
     describe_incomparable,
+    find_held_out_mass,
 )
+from tests.networks import compose
 
 TEXT = "text a.txt (10 bytes, crc32 00000001) split 0.8 0.1 0.1"
 ONE = TokenOptions(
@@ -100,3 +102,28 @@ def test_incomparable_figures_have_the_reasons_of_all_models():
         "(two); --min-count 2 (one), --min-count 5 (rare).",
         "With --boundary stream, bits per character leave out the ends of lines.",
     ]
+
+
+def test_held_out_mass_of_some_models_is_named():
+    smoothed = _change(held_out_mass=0.04)
+    [sentence] = describe_incomparable([ONE, smoothed])
+    assert sentence == (
+        "Perplexities and bits per character are not comparable: --held-out-mass 0 (one), "
+        "--held-out-mass 0.04 (two). Held-out mass uses which words of the vocabulary occur in the "
+        "other splits alone. Fix: train with --held-out-mass 0."
+    )
+    assert describe_incomparable([smoothed, smoothed]) == []
+    stream = dataclasses.replace(smoothed, boundary="stream")
+    assert sentence in describe_incomparable([ONE, stream])
+
+
+def test_held_out_mass_of_a_saved_mixture_is_known(tmp_path):
+    vocabulary = Vocabulary(["the", "cat"])
+    network = compose(len(vocabulary), objective=Likelihood(held_out_mass=0.04), boundary="stream")
+    parts = [Uniform(len(vocabulary), "stream"), network]
+    LanguageModel(Mixture(parts, [0.5, 0.5]), vocabulary, "words").save(tmp_path / "mixture")
+    loaded = LanguageModel.load(tmp_path / "mixture")
+    assert TokenOptions.of_model(tmp_path / "mixture", loaded).held_out_mass == 0.04
+    assert find_held_out_mass(loaded.model, {"vocabulary_scope": "corpus"}) == 0.04
+    # no word of the vocabulary is only in the other splits
+    assert find_held_out_mass(loaded.model, {"vocabulary_scope": "train"}) == 0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import DynamicSettings, LanguageModel, encode_sentences
+from keras_nplm import DynamicSettings, InputError, LanguageModel, encode_sentences
 from keras_nplm.cli.main import main
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.language_model.dynamics import save_dynamics
@@ -113,3 +113,9 @@ def test_commands_label_dynamic_figures(directory, capsys, tmp_path):
     static, dynamic = capsys.readouterr().out.splitlines()
     assert static.startswith(f"{text}: perplexity ")
     assert dynamic.startswith("dynamic: perplexity ")
+
+
+def test_dynamic_evaluation_of_an_ngram_model_names_the_model(build_ngram_model):
+    # not the absent corpus: settings of one's own would be refused, too
+    with pytest.raises(InputError, match="must be an NPLM or a mixture .* Received: BackoffModel"):
+        build_ngram_model("sentence").evaluate(["the cat"], dynamic=True)

@@ -213,3 +213,16 @@ def test_a_new_state_is_no_context_and_one_state_may_be_in_and_out(path):
 def test_words_are_split_at_ascii_white_space(path):
     model = kenlm.Model(path)
     assert len([*model.full_scores(" a\tbé\na\x0ba\x0ca\r\na\u00a0a a\u2003a ", eos=False)]) == 7
+
+
+@pytest.mark.parametrize("boundary", ["sentence", "stream"])
+def test_perplexity_of_a_model_directory_is_that_of_evaluate(build_ngram_model, tmp_path, boundary):
+    language_model = build_ngram_model(boundary)
+    language_model.save(tmp_path / "model")
+    model = kenlm.Model(tmp_path / "model")
+    line = "the cat sat on the mat"
+    expected = language_model.evaluate([line])["perplexity"]
+    assert model.perplexity(line) == pytest.approx(expected)
+    if boundary == "stream":
+        # no word, and no end of a sentence
+        assert model.perplexity("") == 1.0

@@ -26,8 +26,13 @@ def test_next_words_are_the_most_probable_words(build_ngram_model):
     assert language_model.next_words("the", top_k=9) == language_model.next_words("the", top_k=5)
 
 
+def _split_at_spaces(language_model: LanguageModel) -> LanguageModel:
+    """Return a model whose token ids have the characters of the text."""
+    return LanguageModel(language_model.model, language_model.vocabulary, "whitespace")
+
+
 def test_evaluate_takes_lines_ids_or_a_split(build_ngram_model, tmp_path):
-    language_model = build_ngram_model("sentence")
+    language_model = _split_at_spaces(build_ngram_model("sentence"))
     result = language_model.evaluate(LINES)
     scores = [score for line, score in zip(LINES, language_model.score(LINES), strict=True) if line]
     assert result["log_prob"] == pytest.approx(sum(score.log_prob for score in scores), rel=1e-6)
@@ -38,11 +43,11 @@ def test_evaluate_takes_lines_ids_or_a_split(build_ngram_model, tmp_path):
     assert result.items() >= evaluate(language_model.model, ids).items()
 
     sentences = dict.fromkeys(SPLITS, lambda: iter([line.split() for line in LINES if line]))
-    corpus = Corpus("lines", "words", sentences)
+    corpus = Corpus("lines", "whitespace", sentences)
     language_model.corpus = encode_corpus(corpus, language_model.vocabulary, tmp_path / "corpus")
     assert language_model.evaluate() == language_model.evaluate("validation") == result
     assert build_ngram_model("stream").evaluate(LINES)["tokens"] == 6
-    language_model = build_ngram_model("text")
+    language_model = _split_at_spaces(build_ngram_model("text"))
     ids = encode_sentences(map(str.split, LINES), language_model.vocabulary, "text")
     assert 2 in ids.tolist() and language_model.evaluate(LINES) == language_model.evaluate(ids)
 

@@ -17,7 +17,6 @@ import pytest
 
 from keras_nplm import (
     CtcLanguageModel,
-    DeepHidden,
     Hybrid,
     HybridNetwork,
     InputError,
@@ -25,7 +24,6 @@ from keras_nplm import (
     LanguageModel,
     LinearHead,
     Mixture,
-    PointerNetwork,
     RunError,
     Shortlist,
     Uniform,
@@ -38,7 +36,7 @@ from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.subwords import Subwords
 from keras_nplm.language_model import kenlm
 from keras_nplm.models.spelling import SpellingModel
-from tests.networks import compose, compose_energy
+from tests.networks import compose
 
 LINES = ["the cat sat, 3 hats", "that cat's hat", "a mat: the act"] * 4
 WORDS = ["the", "cat", "unheard-of", "hat"]
@@ -52,10 +50,7 @@ def _kneser_ney(tokenizer="words", vocabulary=VOCABULARY):
 
 
 def _network(**options):
-    return _randomise(compose(V, 3, 3, 4, boundary="sentence", **options))
-
-
-def _randomise(network):
+    network = compose(V, 3, 3, 4, boundary="sentence", **options)
     rng = np.random.default_rng(0)
     for weight in network.trainable_weights:
         weight.assign(rng.normal(0, 0.5, weight.shape))
@@ -80,18 +75,6 @@ def _mixture():
     return Mixture([_network(), _kneser_ney(), UnigramCache(V, length=9)], [0.4, 0.3, 0.3])
 
 
-def _pointer():
-    return _network(kind=PointerNetwork)
-
-
-def _residual():
-    return _network(hidden=DeepHidden(4, residual_blocks=1, name="hidden"))
-
-
-def _energy():
-    return _randomise(compose_energy(V, 3, 3, 4))
-
-
 def _hybrid():
     return Hybrid(_network(kind=HybridNetwork), _kneser_ney())
 
@@ -99,9 +82,6 @@ def _hybrid():
 MODELS = {
     "kneser-ney": _kneser_ney,
     "network": _network,
-    "pointer": _pointer,
-    "residual blocks": _residual,
-    "energy": _energy,
     "short-list": _shortlist,
     "hybrid": _hybrid,
     "mixture": _mixture,

@@ -125,3 +125,8 @@ def test_an_empty_hypothesis_is_no_blank_line(build_ngram_model):
     assert (alone.log_prob, alone.tokens) == (pytest.approx(expected), 1)
     [rescored] = rescore(language_model, [NBestList("0", ["", "the cat"])])
     assert rescored.features["nplm"][rescored.texts.index("")] == pytest.approx(expected)
+
+
+def test_the_score_of_a_blank_sentence_is_a_float(build_ngram_model):
+    [score] = build_ngram_model("sentence").score([""])
+    assert (type(score.log_prob), score.log_prob, score.tokens) == (float, 0.0, 0)

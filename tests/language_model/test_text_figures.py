@@ -139,10 +139,18 @@ def test_the_advice_for_a_model_without_spelling_model_helps(tmp_path, capsys):
 
 def test_text_without_unknown_words_needs_no_spelling_model():
     language_model = LanguageModel(
-        Uniform(7, "sentence"), Vocabulary(["the", "cat", "sat"]), "words"
+        Uniform(7, "sentence"), Vocabulary(["the", "cat", "sat"]), "whitespace"
     )
     for text in (["the cat sat", "the cat"], np.array([4, 5, 6, 3, 4, 5, 3])):
         figures = language_model.evaluate(text)
         assert figures["bits_per_character"] == pytest.approx(7 * math.log2(5) / 20)
         assert figures["perplexity_per_word"] == pytest.approx(5)
-    assert language_model.evaluate(np.array([4, 1, 3]))["bits_per_character"] is None
+
+
+def test_ids_with_unknown_words_have_no_bits_per_character():
+    vocabulary = Vocabulary(["the"])
+    language_model = LanguageModel(Uniform(5, "sentence"), vocabulary, "whitespace")
+    language_model.spelling = SpellingModel.from_vocabulary(vocabulary)
+    figures = language_model.evaluate(np.array([4, 1, 3]))
+    assert figures["bits_per_character"] is None
+    assert "how out-of-vocabulary words are spelled" in figures["bits_per_character_missing"]

@@ -1,6 +1,7 @@
 """Figures beside the perplexity: accuracy, perplexity by order, a copy that learns."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from keras_nplm import (
     make_dynamic,
 )
 from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.models import base
+from keras_nplm.models.base import count_distribution_rows
 from keras_nplm.models.collectors import Accuracy, Block, Perplexity, PerplexityByOrder
 from keras_nplm.models.dynamic.collector import Dynamic
 
@@ -90,8 +93,21 @@ def test_each_value_of_a_block_is_computed_once(monkeypatch):
     assert calls == [len(extract_ngrams(TEXT, 3, "sentence"))]
 
 
+def test_distributions_of_a_large_vocabulary_are_computed_a_few_at_a_time(monkeypatch):
+    assert [*map(count_distribution_rows, (9, 20_000, 200_000, 1 << 25))] == [512, 512, 83, 1]
+    monkeypatch.setattr(base, "_DISTRIBUTION_WORDS", 1 << 18, raising=False)
+    size = 20_000
+    mixture = Mixture([Uniform(size), Uniform(size)], [0.5, 0.5])
+    ids = np.append(np.arange(4, 60), 3)
+    tracemalloc.start()
+    evaluate(mixture, ids, [Accuracy()])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 64 * (1 << 18)
+
+
 def test_distributions_are_computed_in_blocks_of_bounded_memory(monkeypatch):
-    monkeypatch.setattr("keras_nplm.models.collectors.DISTRIBUTION_ROWS", 7)
+    monkeypatch.setattr("keras_nplm.models.base.DISTRIBUTION_ROWS", 7)
     model = _build_kneser_ney()
     sizes = []
     compute = model.next_log_probs

@@ -244,15 +244,13 @@ def test_a_model_that_cannot_learn_is_refused_by_name(name):
 )
 def test_a_model_learns_from_a_text(name):
     model = build(name, "stream")
-
-    def learn():
-        return _make_learner(model)
-
+    learner = _make_learner(model)
     ids = make_text(5, "stream")
     before = evaluate(model, ids)["perplexity"]
-    first = evaluate(learn(), ids)["perplexity"]
+    first = evaluate(learner, ids)["perplexity"]
     assert first != pytest.approx(before, rel=1e-6)
-    assert evaluate(learn(), ids)["perplexity"] == pytest.approx(first, rel=1e-5)
+    learner.reset()
+    assert evaluate(learner, ids)["perplexity"] == pytest.approx(first, rel=1e-5)
     assert evaluate(model, ids)["perplexity"] == before  # the model itself has not learned
 
 

@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
 from keras_nplm import NPLM, DynamicSettings
 from keras_nplm.models.dynamic import make_dynamic
@@ -24,9 +25,10 @@ def _build() -> NPLM:
 def test_many_networks_print_no_warning_of_retracing(caplog, monkeypatch):
     """As the search for dynamic settings, which reads the text with a copy for each setting."""
     monkeypatch.setattr(logging.getLogger("tensorflow"), "propagate", True)
+    monkeypatch.setattr(polymorphic_function, "FREQUENT_TRACING_WARNING_THRESHOLD", 2)  # of 5
     network = _build()
     with caplog.at_level(logging.WARNING):
-        for _ in range(5):  # TensorFlow warns at the fifth trace
+        for _ in range(2):
             learner = make_dynamic(network, DynamicSettings(chunk=2))
             for size in (3, 1, 2):
                 learner.log_prob(CONTEXTS[:size], TARGETS[:size])

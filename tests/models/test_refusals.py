@@ -266,6 +266,12 @@ def test_classes_that_do_not_fit_the_text():
         ngrams.exchange_classes(TEXT, V, 4)
     with refuses("`start` must be 1 classes or fewer"):
         ngrams.exchange_classes(TEXT, V, 1, start=CLASSES)
+    with refuses("`start` must be a class of 0 or more for each of 9 words. Received: 2 numbers"):
+        ngrams.exchange_classes(TEXT, V, 1, start=[4, 4])
+    with refuses("`start` must be a class of 0 or more for each of 9 words. Received: 9 numbers"):
+        ngrams.exchange_classes(TEXT, V, 1, start=[-1] * V)
+    with refuses("`ids` must be ids of one word or more. Received: a text without words"):
+        ngrams.exchange_classes(np.array([3, 3]), V, 1)
 
 
 def test_files_of_classes(tmp_path):
@@ -278,7 +284,7 @@ def test_files_of_classes(tmp_path):
 
 def test_a_token_of_probability_0_in_every_model():
     with refuses("token 1 has probability 0 in every model"):
-        fit_weights(np.array([[0.0, 0.0], [-np.inf, -np.inf]]))
+        fit_weights(np.array([[0.0, -np.inf], [0.0, -np.inf]]))
 
 
 def test_limits_of_pruning():

@@ -12,7 +12,7 @@ import re
 import numpy as np
 import pytest
 
-from keras_nplm import LanguageModel, Vocabulary, kneser_ney, rescore, rescore_file
+from keras_nplm import InputError, LanguageModel, Vocabulary, kneser_ney, rescore, rescore_file
 from keras_nplm.cli.main import main
 from keras_nplm.rescoring.features import add_scores
 from keras_nplm.rescoring.nbest import NBestFile, NBestList
@@ -54,6 +54,30 @@ def test_a_file_is_rescored_by_a_language_model(build_ngram_model, tmp_path):
     (expected,) = rescore(model, [NBestList("0", ["mat", "the cat sat"])])
     assert [nbest.texts for nbest in NBestFile(output)] == [expected.texts]
     assert (result["hypotheses"], result["weights"]) == (2, None)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        pytest.param({"tune_weights": True}, "`losses` must be given", id="tuning without losses"),
+        pytest.param({"restarts": 3}, "`restarts` must be left out", id="restarts alone"),
+        pytest.param({"seed": 0}, "`seed` must be left out", id="a seed alone"),
+        pytest.param({"write": False}, "`output` must be left out", id="an output not written"),
+        pytest.param({"name": "score"}, "`name` must be a different", id="the decoder's name"),
+    ],
+)
+def test_options_without_effect_are_refused(build_ngram_model, tmp_path, options, message):
+    (tmp_path / "list").write_text("0 ||| mat ||| TM= -1 ||| -1\n")
+    output = tmp_path / "out"
+    with pytest.raises(InputError, match=message):
+        rescore_file(build_ngram_model("sentence"), NBestFile(tmp_path / "list"), output, **options)
+    assert not output.exists()
+
+
+def test_the_name_of_the_decoder_score_is_refused(build_ngram_model):
+    # of a list without a score, as Kaldi's, nothing else would tell
+    with pytest.raises(InputError, match="the decoder's total"):
+        list(rescore(build_ngram_model("sentence"), [NBestList("0", HYPOTHESES)], name="score"))
 
 
 def test_lists_are_read_lazily(build_ngram_model):
@@ -99,6 +123,24 @@ def test_the_command_tunes_weights_and_takes_them(model_directory, moses, tmp_pa
     read = list(NBestFile(tmp_path / "tuned"))
     assert [nbest.texts[0] for nbest in read] == (moses / "references").read_text().splitlines()
     assert all("nplm_before" in nbest.features for nbest in read)
+
+
+def test_references_without_a_list_are_counted(build_ngram_model, tmp_path, capsys):
+    build_ngram_model("sentence").save(tmp_path / "model")
+    (tmp_path / "list").write_text("0 ||| the cat ||| TM= -1 ||| -1\n")
+    references = tmp_path / "references"
+    command = ["rescore", str(tmp_path / "model"), str(tmp_path / "list")]
+    command += ["--references", str(references), "--output", str(tmp_path / "out")]
+    references.write_text("the cat\na lost utterance\n\n")
+    assert main([*command, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["references_without_list"], result["words_without_list"]) == (2, 3)
+    assert main(command) == 0
+    line = "references without a list, which are not in the rates: 2 of 3, with 3 words"
+    assert line in capsys.readouterr().out.splitlines()
+    references.write_text("the cat\n\n")
+    assert main(command) == 0
+    assert "without a list" not in capsys.readouterr().out
 
 
 def test_the_command_rescores_kaldi(model_directory, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import NPLM, LanguageModel, Vocabulary, export_saved_model
+from keras_nplm.serving import signatures
 
 WORDS = (
     "the . of a is to in value name object string not class if this The If with be function".split()
@@ -50,6 +51,15 @@ def exported(language_model, build_once) -> Path:
     """The first version of the SavedModel; tests read it and write nothing there."""
     export = functools.partial(export_saved_model, language_model, top_k=5)
     return build_once("served", export) / "1"
+
+
+@pytest.fixture(scope="session")
+def predicting(language_model, build_once) -> Path:
+    """A SavedModel of `predict_next` alone; tests read it and write nothing there."""
+    export = functools.partial(export_saved_model, language_model, top_k=5)
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(signatures, "FUNCTIONS", (signatures.PredictNext,))
+        return build_once("predicting", export) / "1"
 
 
 @pytest.fixture(scope="session")

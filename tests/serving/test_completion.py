@@ -72,13 +72,13 @@ TYPED = (
 ).split("|")
 
 
-def _check(signatures: dict, language_model: LanguageModel, top_k: int) -> None:
-    """Compare both signatures with Python."""
+def _check(functions: dict, language_model: LanguageModel, top_k: int) -> None:
+    """Compare both served functions with Python."""
     calls = {"complete_prefix": ("texts", language_model.complete_prefix)}
     if language_model.vocabulary.subwords is not None:
         calls["predict_next"] = ("contexts", language_model.next_words)
     for name, (argument, predict) in calls.items():
-        served = signatures[name](**{argument: tf.constant(TYPED)})
+        served = functions[name](**{argument: tf.constant(TYPED)})
         for i, text in enumerate(TYPED):
             words = predict(text, top_k)
             probabilities = served["probabilities"][i].numpy()
@@ -96,16 +96,19 @@ def test_served_completions_of_words_are_those_of_python(loaded, language_model)
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "kind, space, network",
+    "kind, space, network, is_traced",
     [
-        pytest.param("characters", "▁", NPLM, id="characters"),
-        pytest.param("characters", "▁", Uniform, id="equal probabilities"),
-        pytest.param("unigram", "", NPLM, id="unigram subwords"),
-        pytest.param("bpe", "", NPLM, id="byte-pair subwords"),
+        pytest.param("characters", "▁", NPLM, True, id="characters"),
+        pytest.param("characters", "▁", Uniform, False, id="equal probabilities"),
+        pytest.param("unigram", "", NPLM, False, id="unigram subwords"),
+        pytest.param("bpe", "", NPLM, True, id="byte-pair subwords"),
     ],
 )
 @pytest.mark.usefixtures("small_beam")
-def test_pieces_complete_words_in_the_served_graph(randomise, monkeypatch, kind, space, network):
+def test_pieces_complete_words_in_the_served_graph(
+    randomise, monkeypatch, kind, space, network, is_traced
+):
+    """Two cases run eagerly, as tracing takes most of the time."""
     monkeypatch.setattr("keras_nplm.language_model.completion.LONGEST_PREFIX", 6)
     monkeypatch.setattr("keras_nplm.language_model.completion.MOST_PIECES", 8)
     tokenizer = "characters"
@@ -116,4 +119,6 @@ def test_pieces_complete_words_in_the_served_graph(randomise, monkeypatch, kind,
     size = len(vocabulary)
     model = Uniform(size, "sentence") if network is Uniform else randomise(NPLM(size, 3, 5, 8))
     language_model = LanguageModel(model, vocabulary, tokenizer, "sentence")
-    _check(ServingModule(language_model, 3).signatures(), language_model, 3)
+    module = ServingModule(language_model, 3)
+    functions = {name: function.compute for name, function in module.functions.items()}
+    _check(module.signatures() if is_traced else functions, language_model, 3)

@@ -111,9 +111,10 @@ def test_the_requests_of_the_card_fit_the_signatures(card, loaded):
 
 
 @pytest.mark.long
-def test_the_python_requests_of_the_card_run(
-    card, loaded, exported, language_model, monkeypatch, capsys
-):
+def test_the_python_requests_of_the_card_run(predicting, language_model, monkeypatch, capsys):
+    card = (predicting.parent / "README.md").read_text(encoding="utf-8")
+    loaded = tf.saved_model.load(predicting)
+
     def answer_rest(url, data):
         assert url == "http://localhost:8501/v1/models/small:predict"
         outputs = {}
@@ -123,7 +124,7 @@ def test_the_python_requests_of_the_card_run(
         return io.StringIO(json.dumps({"outputs": outputs}))
 
     monkeypatch.setattr(urllib.request, "urlopen", answer_rest)
-    monkeypatch.chdir(exported.parent)
+    monkeypatch.chdir(predicting.parent)
     over_rest, without_server = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     (context,) = json.loads(re.search(r"tf.constant\((.*)\)\)", without_server)[1])
     words = [word for word, _ in language_model.next_words(context, 5)]

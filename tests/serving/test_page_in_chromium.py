@@ -129,6 +129,7 @@ def test_typing_tab_and_clicks_write_text(browser, words_page, language_model):
     # a mark stands where the word ends
     browser.evaluate("insertWord({ word: '.', isEnd: false })")
     assert read() == f"The object {words[place][0]}. "
+    wait_for_answer(f"The object {words[place][0]}. ")
     # the next line is a new sentence
     browser.evaluate("insertWord({ word: '</s>', isEnd: true })")
     assert read() == f"The object {words[place][0]}.\n"

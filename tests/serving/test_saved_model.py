@@ -43,7 +43,7 @@ def no_graphs(monkeypatch) -> None:
 
 
 @pytest.mark.long
-def test_it_loads_without_keras_and_keras_nplm(exported, language_model):
+def test_it_loads_without_keras_and_keras_nplm(predicting, language_model):
     program = """
 import sys
 sys.modules["keras"] = sys.modules["keras_nplm"] = None
@@ -51,7 +51,8 @@ import tensorflow as tf
 predict = tf.saved_model.load(sys.argv[1]).signatures["predict_next"]
 print(predict(contexts=tf.constant(["The value of"]))["words"].numpy()[0, 0].decode())
 """
-    run = subprocess.run([sys.executable, "-c", program, exported], capture_output=True, text=True)
+    command = [sys.executable, "-c", program, predicting]
+    run = subprocess.run(command, capture_output=True, text=True)
     assert run.stdout.strip() == language_model.next_words("The value of", 1)[0][0], run.stderr
 
 

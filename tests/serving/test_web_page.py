@@ -97,9 +97,13 @@ vm.runInThisContext(scripts.map((path) => fs.readFileSync(path, "utf-8")).join("
 
 
 def _run_in_node(
-    language_model: LanguageModel, facts: dict, k: int, earlier: Sequence[str] = ()
+    language_model: LanguageModel,
+    facts: dict,
+    k: int,
+    earlier: Sequence[str] = (),
+    prompts: Sequence[str] = PROMPTS,
 ) -> list[dict]:
-    """Complete the prompts, which follow earlier sentences, with the scripts of the page.
+    """Complete prompts, which follow earlier sentences, with the scripts of the page.
 
     k = 0: only encode them.
     """
@@ -111,7 +115,7 @@ def _run_in_node(
         "words": language_model.vocabulary.words,
         "forms": language_model.vocabulary.forms or {},
         "table": [[value if value > -np.inf else None for value in row] for row in table.tolist()],
-        "prompts": PROMPTS,
+        "prompts": list(prompts),
         "earlier": list(earlier),
         "k": k,
     }
@@ -175,7 +179,10 @@ def test_the_scripts_complete_odd_texts_as_python(tokenizer, boundary):
     language_model = _build_bigrams(tokenizer, boundary)
     facts = describe_codec(language_model.codec, language_model.model.order)
     k = 8
-    for prompt, answer in zip(PROMPTS, _run_in_node(language_model, facts, k + 1), strict=True):
+    # words of bytes are searched: a prompt takes a quarter of a second
+    prompts = PROMPTS[::4] if tokenizer.startswith("bytes") else PROMPTS
+    answers = _run_in_node(language_model, facts, k + 1, prompts=prompts)
+    for prompt, answer in zip(prompts, answers, strict=True):
         found = answer["found"]
         if language_model.tokenizer.kind == "characters":
             found = [word for word in found if not word["isEnd"]]
@@ -291,29 +298,71 @@ def without_conversion(monkeypatch):
     monkeypatch.setattr(web_page, "export_onnx", write)
 
 
+def _read_files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def _read_files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
 def test_an_earlier_page_is_replaced(without_conversion, language_model, tmp_path):
     target = tmp_path / "page"
     target.mkdir()
     export_page(language_model, target)
-    facts = (target / "facts.js").read_bytes()
+    # of a file manager, and of a killed export
+    for name in (".DS_Store", ".model.nplm-7.js"):
+        (target / name).write_bytes(b"")
+    files = _read_files(target)
     export_page(language_model, target, config={"corpus": "brown"})
-    assert (target / "facts.js").read_bytes() != facts
+    replaced = _read_files(target)
+    assert files.keys() - replaced.keys() == {".model.nplm-7.js"}
+    assert {name for name in replaced if replaced[name] != files[name]} == {"facts.js"}
     assert os.listdir(tmp_path) == ["page"]
+
+
+def test_a_link_to_a_directory_stays_one(without_conversion, language_model, tmp_path):
+    (tmp_path / "served").mkdir()
+    (tmp_path / "page").symlink_to("served")
+    index = export_page(language_model, tmp_path / "page")
+    assert (tmp_path / "page").is_symlink()
+    assert index.samefile(tmp_path / "served" / "index.html")
+    assert sorted(os.listdir(tmp_path)) == ["page", "served"]
+
+
+def test_the_working_directory_becomes_a_page(
+    without_conversion, language_model, tmp_path, monkeypatch
+):
+    # as a mount point it cannot be renamed
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert export_page(language_model, ".") == Path("index.html")
+    assert {"index.html", "facts.js"} < {*os.listdir()}
+
+
+def test_the_facts_are_written_last(without_conversion, language_model, tmp_path, monkeypatch):
+    replace = Mock(wraps=os.replace)
+    monkeypatch.setattr(os, "replace", replace)
+    export_page(language_model, tmp_path)
+    names = [Path(call.args[1]).name for call in replace.call_args_list]
+    assert names[-1] == "facts.js"
+    assert sorted(names) == sorted(os.listdir(tmp_path))
 
 
 def test_a_full_disk_leaves_the_earlier_page(
     without_conversion, language_model, tmp_path, monkeypatch
 ):
-    def fail(source, target):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    index = export_page(language_model, tmp_path / "page")
-    facts = index.with_name("facts.js").read_bytes()
-    monkeypatch.setattr(web_page.shutil, "copyfile", fail)
-    with pytest.raises(RunError, match=r"Cannot write .*page: No space left .* is unchanged\."):
-        export_page(language_model, tmp_path / "page", config={"corpus": "brown"})
+    export_page(language_model, tmp_path / "page")
+    files = _read_files(tmp_path / "page")
+    full = OSError(errno.ENOSPC, "No space left on device")
+    # the files of the model and two scripts are on the disk
+    monkeypatch.setattr(web_page.shutil, "copyfile", Mock(side_effect=[None, None, full] * 2))
+    for name in ("page", "new"):
+        message = rf"Cannot write .*{name}/\S+: No space left .* is unchanged\."
+        with pytest.raises(RunError, match=message):
+            export_page(language_model, tmp_path / name, config={"corpus": "brown"})
+    assert _read_files(tmp_path / "page") == files
     assert os.listdir(tmp_path) == ["page"]
-    assert index.with_name("facts.js").read_bytes() == facts
 
 
 @pytest.mark.parametrize("file", ["notes.txt", "index.html"])

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import time
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import DEFAULT, Mock
 
 import numpy as np
 import pytest
@@ -30,7 +30,6 @@ from keras_nplm.cli.main import main
 from keras_nplm.io.files import read_json
 from keras_nplm.training import pace
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
-from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.run import count_text
 from keras_nplm.training.sizes import compute_sizes
 
@@ -240,21 +239,25 @@ def test_the_printed_command_gives_the_same_run(tmp_path, short_text, capsys):
     assert perplexities[0] <= min(perplexities) * 1.001  # EM stops before a weight of 0
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("no_report")
-def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, interrupted_after):
+def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, monkeypatch):
+    """Ctrl-C as training begins: that checkpoints resume is in test_checkpoint.py."""
     requested = _GIVEN | {"epochs": 2}
     text = Path(shutil.copy(short_text, tmp_path / "text.txt"))
     corpus = open_corpus(train=[str(text)])
-    with interrupted_after(Checkpoint, "on_epoch_end"):
+    fit_network = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr("keras_nplm.training.train.fit_network", fit_network)
+    with pytest.raises(KeyboardInterrupt):
         train(requested, corpus, tmp_path / "model")
+    config = read_json(tmp_path / "model" / "config.json")
     with pytest.raises(InputError, match="holds a run with other options: batch_size"):
         train({**requested, "batch_size": 9}, corpus, tmp_path / "model")
     capsys.readouterr()
-    assert [
-        epoch["epoch"] for epoch in train(requested, corpus, tmp_path / "model")["history"]
-    ] == [1, 2]
+    with pytest.raises(KeyboardInterrupt):
+        train(requested, corpus, tmp_path / "model")
     assert "Resuming the run" in capsys.readouterr().err
+    assert read_json(tmp_path / "model" / "config.json") == config
+    begun, resumed = (call.args[0].options for call in fit_network.call_args_list)
+    assert begun == resumed
     text.write_text(text.read_text().replace("w1 ", "w2 "))  # of the same size
     with pytest.raises(InputError, match="The text files of the run in .* have changed"):
         train(requested, open_corpus(train=[str(text)]), tmp_path / "model")
@@ -275,7 +278,11 @@ def test_minutes_choose_options_that_can_be_repeated(
         r"`minutes` must be [\d.]+ or more for this text. Received: 0.001", capsys.readouterr().err
     )
     given = "--embedding-dim 4 --hidden-units 8 --epochs 1".split()
+    # the first of two plans is not timed, to save seconds
+    measure = Mock(wraps=pace.measure_seconds, side_effect=[(0.1, 0.1), DEFAULT])
+    monkeypatch.setattr(pace, "measure_seconds", measure)
     assert main([*command, "--minutes=0.3", *given]) == 0
+    assert measure.call_count == 2
     printed = re.search(r"^Options chosen .*\n(.*)$", capsys.readouterr().err, re.M)[1]
     assert (
         "--minutes" not in printed

@@ -19,6 +19,7 @@ from keras_nplm import (
     CONFIGURATIONS,
     Corpus,
     LanguageModel,
+    Likelihood,
     Mixture,
     RunError,
     evaluate,
@@ -110,8 +111,9 @@ def encoded(tmp_path_factory) -> EncodedCorpus:
     return encode_corpus(corpus, VOCABULARY, tmp_path_factory.mktemp("text") / "corpus")
 
 
-def _build_mixture(encoded: EncodedCorpus) -> Mixture:
-    return Mixture([compose(V), kneser_ney(encoded.ids("train"), V, 3)], [0.25, 0.75])
+def _build_mixture(encoded: EncodedCorpus, held_out_mass: float = 0.0) -> Mixture:
+    network = compose(V, objective=Likelihood(held_out_mass=held_out_mass))
+    return Mixture([network, kneser_ney(encoded.ids("train"), V, 3)], [0.25, 0.75])
 
 
 CONFIG = {
@@ -191,6 +193,13 @@ def test_mixture_is_beside_its_network_and_kneser_ney(write_small_report):
     assert bits == pytest.approx(expected, abs=6e-4)
     assert "0.250 P(w | context) of the network + 0.750" in text
     assert "test perplexity is 24.4% lower than that of a Kneser-Ney model" in text
+
+
+@pytest.mark.parametrize("mass", [0.0, 0.04])
+def test_a_network_with_held_out_mass_is_not_comparable(write_small_report, encoded, mass):
+    text = write_small_report(model=_build_mixture(encoded, mass))
+    sentence = "the network has --held-out-mass 0.04, Kneser-Ney has none. Held-out mass uses which"
+    assert (sentence in text) == bool(mass)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import functools
 import itertools
 import os
 import sys
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -21,7 +22,7 @@ from keras_nplm.data.corpora.text_files import (
     split_by_lines,
 )
 from keras_nplm.data.corpus import FRACTIONS, SPLITS, Corpus
-from keras_nplm.data.prepared_corpus import open_prepared_corpus
+from keras_nplm.data.prepared_corpus import PREPARED_FILE, open_prepared_corpus
 from keras_nplm.data.resampling import check_share
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers.base import Tokenizer
@@ -34,6 +35,7 @@ from keras_nplm.io.remote import display_url, fetch
 from keras_nplm.io.text import check_is_file
 
 _NAMES = ("python_reference", "brown", "brown/plain", "brown/marks")
+_MAX_LISTED = 1 << 16  # characters of the files that the name of a corpus lists
 
 
 def open_corpus(
@@ -115,7 +117,13 @@ def open_corpus(
             "`--all` leaves no line for validation and test. Fix: leave it out. With --validation "
             "or --test every line of --train is for training."
         )
-    if not named and (is_remote(name) or os.path.isdir(name)) and name not in _NAMES:
+    is_known = _is_known(name)
+    if not named and is_known and os.path.exists(os.path.join(name, PREPARED_FILE)):
+        raise InputError(
+            f"`corpus` must name one text. Received: {name!r}, a known text and a prepared "
+            f"directory. Fix: name the directory {name_directory(name)}, or rename it."
+        )
+    if not named and not is_known and (is_remote(name) or os.path.isdir(name)):
         if all_lines:
             fix = "leave it out, or prepare the text again by `keras-nplm prepare --all`."
             raise InputError(f"`--all` cannot change the splits of the prepared {name}. Fix: {fix}")
@@ -138,6 +146,16 @@ def open_corpus(
         if all_lines:
             corpus = _join_splits(corpus)
     return corpus if subwords is None else dataclasses.replace(corpus, subwords=subwords)
+
+
+def _is_known(name: str) -> bool:
+    """Return whether a name is that of a text, and not of a directory."""
+    return name in _NAMES or name.startswith("tfds:")
+
+
+def name_directory(directory: str) -> str:
+    """Return the name by which `open_corpus` opens a prepared directory."""
+    return os.path.join(os.curdir, directory) if _is_known(directory) else directory
 
 
 def _open_named(name: str, tokenizer: Tokenizer, data_dir: str | None) -> Corpus:
@@ -269,5 +287,13 @@ def _list_files(patterns: Sequence[str]) -> list[Path]:
 def _describe_files(paths: Sequence[Path]) -> str:
     """Return the path or URL, size and checksum of each file: a text edited to the same size is a
     different text.
+
+    Of many files, the first one is listed, with the size and a checksum of all.
     """
-    return " ".join(f"{display_url(path)} ({identify_content(path)})" for path in paths)
+    listed = " ".join(f"{display_url(path)} ({identify_content(path)})" for path in paths)
+    if len(listed) <= _MAX_LISTED:
+        return listed
+    size = sum(map(os.path.getsize, paths))
+    checksum = zlib.crc32(listed.encode("utf-8", "surrogatepass"))
+    more = f"{display_url(paths[0])} and {len(paths) - 1:,} more files"
+    return f"{more} ({size} bytes, crc32 {checksum:08x})"

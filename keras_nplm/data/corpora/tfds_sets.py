@@ -43,24 +43,27 @@ class TfdsChunk(Chunk):
         """Read the lines of the examples that are not blank, each example as `decode_lines` reads a
         file.
         """
-        if self.directory not in _BUILDERS:
-            with _refuse_errors(
-                f"TFDS cannot read {self.directory}", "prepare it again where all workers see it."
-            ):
-                _BUILDERS[self.directory] = tfds.builder_from_directory(self.directory)
-        # files one after the other, so that the order does not depend on where the examples are cut
-        config = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
-        read = tfds.core.ReadInstruction(self.split, from_=self.start, to=self.stop, unit="abs")
-        texts = _BUILDERS[self.directory].as_dataset(
-            split=read, shuffle_files=False, read_config=config
-        )
-        texts = texts.map(lambda example: example[self.feature])
-        batches = texts.batch(_BATCH).prefetch(2).as_numpy_iterator()
-        for number, text in enumerate(itertools.chain.from_iterable(batches), self.start):
+        for number, text in enumerate(self._read_examples(), self.start):
             source = f"Example {number} of the {self.split} split in {self.directory}"
             yield from (
                 line for line in decode_lines(io.BytesIO(text), source) if line.strip(SPACES)
             )
+
+    def _read_examples(self) -> Iterator[bytes]:
+        with _refuse_errors(
+            f"TFDS cannot read {self.directory}", "prepare it again where all workers see it."
+        ):
+            if self.directory not in _BUILDERS:
+                _BUILDERS[self.directory] = tfds.builder_from_directory(self.directory)
+            # files one after the other: the order does not depend on where the examples are cut
+            config = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
+            read = tfds.core.ReadInstruction(self.split, from_=self.start, to=self.stop, unit="abs")
+            texts = _BUILDERS[self.directory].as_dataset(
+                split=read, shuffle_files=False, read_config=config
+            )
+            texts = texts.map(lambda example: example[self.feature])
+            batches = texts.batch(_BATCH).prefetch(2).as_numpy_iterator()
+            yield from itertools.chain.from_iterable(batches)
 
     def describe(self) -> list:
         return [[], list(dataclasses.astuple(self))]

@@ -24,6 +24,7 @@ class CharacterTokenizer(Tokenizer):
     flag = "--token"
     value = "character"
     space = SPACE
+    keeps_spaces = True
     blanks = WHITE_SPACE + SPACE
 
     def describe(self) -> str:

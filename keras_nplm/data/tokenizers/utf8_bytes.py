@@ -27,6 +27,7 @@ class ByteTokenizer(Tokenizer):
     space = BYTE_NAMES[ord(" ")]
     searches_words = True
     alphabet = BYTE_NAMES
+    keeps_spaces = True
 
     def describe(self) -> str:
         example = BYTE_NAMES[ord("A")]

@@ -10,7 +10,7 @@ perplexities to that of the pointer above: compare seconds, too.
 
 import functools
 import sys
-import time
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from keras_nplm.experiments.log_probs import (
     load_log_probs,
     load_or_tune_dynamics,
     measure_mixture,
+    sum_dynamic_seconds,
 )
 from keras_nplm.experiments.origin import Origin, describe_origin
 from keras_nplm.experiments.rows import Row, make_rows, read_origins, read_row
@@ -35,7 +36,7 @@ from keras_nplm.models.caches import ContinuousCache
 
 _POINTER = "train --config modern-pointer"
 _FLAGS = "--held-out-mass 0 --seed 1"
-OURS = {  # by CPU seconds; others are compared with the first
+OURS = {  # by CPU seconds, of a short and of a long training; others are compared with the first
     300: [
         Row("modern-pointer-short", "modern-pointer, 7 epochs", f"{_POINTER} {_FLAGS} --epochs 7"),
         Row("modern-small-held-out-1", "modern-small", f"train --config modern-small {_FLAGS}"),
@@ -76,13 +77,14 @@ _TRANSFORMER = {
     "dropout": 0.3,
 }
 RECIPES = {"LSTM": _LSTM, "Transformer": _TRANSFORMER}  # peers and their training
-_LONG = 1000  # CPU seconds: a training of fewer is short
+_LONG = 1000  # CPU seconds: a training of fewer is short, of ours as of peers
 _SHORT = {  # changes for a short training
     "LSTM": {"layers": 1, "batch": 20, "rate": 3e-3, "dropout": 0.3, "weight_dropout": 0.2},
     "Transformer": {"layers": 2, "dropout": 0.2},
 }
 FLATNESS = [0.05, 0.1, 0.2, 0.4, 0.8]  # candidates of the continuous cache
 CACHE_LENGTH = 2000  # words
+LIBRARY = "torch"  # of the peers
 
 
 def _count_millions(row: dict) -> float:
@@ -108,20 +110,35 @@ COLUMNS: list[Column] = [
 def measure(settings: Settings) -> list[dict]:
     rows = []
     with lock_directory(settings.directory):
-        for seconds in settings.seconds:
-            rows += _measure_budget(seconds, settings.directory, settings.data_dir)
+        for is_long in (False, True):
+            budgets = [
+                seconds
+                for seconds in dict.fromkeys(settings.seconds)
+                if (seconds >= _LONG) == is_long
+            ]
+            if budgets:
+                rows += _measure_budgets(budgets, settings.directory, settings.data_dir)
     return rows
 
 
-def _measure_budget(seconds: int, directory: Path, data_dir: str | None) -> list[dict]:
-    """Return the rows of our models and of the peers for a number of CPU seconds of training."""
-    ours = _choose_ours(seconds)
+def _measure_budgets(
+    budgets: Sequence[int], directory: Path, data_dir: str | None
+) -> list[dict[str, Any]]:
+    """Return the rows of our models, and of the peers for each number of CPU seconds of training:
+    all short, or all long.
+    """
+    ours = _choose_ours(budgets[0])
     make_rows(ours, directory, 1, data_dir)
     (directory / "quality").mkdir(exist_ok=True)
     first, *others = [measure_ours(row, directory) for row in ours]
     corpus = directory / "rows" / ours[0].name / "corpus"
-    for model in _choose_peers(seconds):
-        others.append(measure_peer(choose_recipe(model, seconds), corpus, directory / "quality"))
+    for seconds in budgets:
+        for model in _choose_peers(seconds):
+            recipe = choose_recipe(model, seconds)
+            peer = measure_peer(recipe, corpus, directory / "quality")
+            if seconds >= _LONG or len(budgets) > 1:
+                peer["name"] = f"{peer['name']}, {seconds:,.0f} CPU seconds"
+            others.append(peer)
     for other in others:
         if "failure" not in other:
             other["ratio_to_ours"] = {
@@ -133,7 +150,7 @@ def _measure_budget(seconds: int, directory: Path, data_dir: str | None) -> list
 
 
 def _choose_ours(seconds: float) -> list[Row]:
-    return OURS[max((budget for budget in OURS if budget <= seconds), default=min(OURS))]
+    return OURS[min(OURS) if seconds < _LONG else max(OURS)]
 
 
 def _choose_peers(seconds: float) -> list[str]:
@@ -176,9 +193,9 @@ def measure_ours(row: Row, directory: Path) -> dict:
             return kept["row"]
     figures = read_row(row, directory)
     cache = _measure_best_cache(row, directory)
-    began = time.process_time()
     dynamic = compute_perplexities(load_dynamic_log_probs(directory, row.name))
     settings = load_or_tune_dynamics(directory / "rows" / row.name).settings
+    seconds = sum_dynamic_seconds(directory, row.name)
     measured = {
         "validation": figures["validation"],
         "test": figures["test"],
@@ -189,7 +206,7 @@ def measure_ours(row: Row, directory: Path) -> dict:
         "cache": cache,
         "dynamic": dynamic,
         "dynamic_settings": str(settings),
-        "dynamic_cpu_seconds": round(time.process_time() - began),
+        "dynamic_cpu_seconds": None if seconds is None else round(seconds),
     }
     write_json(result, {**made, "row": measured})
     return measured
@@ -215,22 +232,17 @@ def measure_peer(recipe: dict, corpus: Path, directory: Path) -> dict:
     """Return the row of a peer, trained on an encoded corpus in its own process unless it was
     before.
     """
-    name = _name_peer(recipe)
+    name = f"PyTorch {recipe['model']}"
     result = _name_result(recipe, directory)
     if not _is_trained(recipe, result):
         arguments = {"recipe": recipe, "corpus": str(corpus), "result": str(result)}
         print(f"training {name}, {recipe['seconds']:,.0f} CPU seconds", file=sys.stderr)
-        peer = Process(name, f"{__package__}.torch_models:build_trainer", arguments, ["torch"])
+        peer = Process(name, f"{__package__}.torch_models:build_trainer", arguments, [LIBRARY])
         (row,) = measure_group([peer], rounds=1, warm_up=0)
         if "failure" in row:
             return row
-        write_json(result, {**read_json(result), "origins": [describe_origin()]})
+        write_json(result, {**read_json(result), "origins": [describe_origin([LIBRARY])]})
     return {"name": name, **read_json(result)["row"]}
-
-
-def _name_peer(recipe: dict) -> str:
-    name = f"PyTorch {recipe['model']}"
-    return name if recipe["seconds"] < _LONG else f"{name}, {recipe['seconds']:,.0f} CPU seconds"
 
 
 def _name_result(recipe: dict, directory: Path) -> Path:

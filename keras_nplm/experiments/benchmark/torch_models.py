@@ -410,11 +410,10 @@ def tune_cache(
     """Return the perplexities with a continuous cache, whose flatness and weight are those of the
     best validation.
     """
-    bins = np.zeros(len(ids["validation"]), np.int64)
     found = []
     for flatness in candidates:
         log_probs = read_with_cache(model, ids["validation"], flatness)
-        weights = fit_weights(log_probs, bins, 1)
+        weights = fit_weights(log_probs.T)
         found.append((-combine(log_probs, weights).mean(), flatness, weights))
     loss, flatness, weights = min(found, key=itemgetter(0))
     test = combine(read_with_cache(model, ids["test"], flatness), weights)

@@ -24,6 +24,7 @@ from keras_nplm.experiments.origin import (
     format_origin,
     is_comparable,
     join_dates,
+    list_peer_libraries,
     merge_origins,
 )
 from keras_nplm.experiments.study import BENCHMARKS, STUDIES, Declaration, load_study
@@ -110,8 +111,8 @@ def record_report(name: str, report: Mapping) -> None:
     """
     path = DIRECTORY / f"{name}.json"
     report = dict(report)
-    here = describe_origin()
     origins = report.pop("origins", {})
+    here = describe_origin(list_peer_libraries(origins))
     _check_origins(origins, here)
     command = {"command": report.pop("command", _name_command(name))}
     if name == "benchmark":
@@ -170,7 +171,7 @@ def check_can_record(origins: Mapping[str, list[Origin]]) -> None:
         raise InputError(
             f"`--record` needs a checkout, which has {PAGE.parent}. Fix: `pip install -e .` there."
         )
-    _check_origins(origins, describe_origin())
+    _check_origins(origins, describe_origin(list_peer_libraries(origins)))
 
 
 def _check_origins(origins: Mapping[str, list[Origin]], here: Origin) -> None:

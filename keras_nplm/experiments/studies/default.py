@@ -4,7 +4,8 @@
 text. "To Kneser-Ney" is the test perplexity relative to Kneser-Ney on the same tokens, with the
 order from 3 to 6 that is best on validation. `--texts FILE …` adds texts of your own, with a
 sentence in each line. `python -m keras_nplm.experiments.studies.texts` makes nine such texts from
-public corpora.
+public corpora. The ninth, the German reference, is not in the table: training on it diverged at the
+measured commit. Later code mends that.
 """
 
 import shlex

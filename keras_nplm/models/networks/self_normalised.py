@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.ids import find_distinct_rows
-from keras_nplm.models.base import DISTRIBUTION_ROWS, Network, NextWordModel, row_blocks
+from keras_nplm.models.base import (
+    Network,
+    NextWordModel,
+    count_distribution_rows,
+    row_blocks,
+)
 from keras_nplm.models.networks.arrays import NetworkArrays, refuse_network
 
 _ROWS = 512  # n-grams in a block, whose hidden units fit the cache
@@ -220,7 +225,8 @@ class ArrayNetwork(SelfNormalised):
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         result = np.empty(len(target_ids))
-        for block in row_blocks(len(target_ids), DISTRIBUTION_ROWS):
+        rows = count_distribution_rows(self.vocabulary_size)
+        for block in row_blocks(len(target_ids), rows):
             contexts, which = find_distinct_rows(context_ids[block])
             logits = self._logits(contexts)
             result[block] = logits[which, target_ids[block]] - _log_normaliser(logits)[which]

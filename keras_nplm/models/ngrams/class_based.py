@@ -154,5 +154,5 @@ def class_based(
         log_uniform = np.log(uniform)
     model = ClassBased(class_model, classes, word_log_probs, log_uniform, uniform_weight=0.0)
     ngrams = extract_ngrams(held_out_ids, order, boundary)
-    weights = fit_weights(model.components(ngrams[:, :-1], ngrams[:, -1]))
+    weights = fit_weights(model.components(ngrams[:, :-1], ngrams[:, -1]).T)
     return dataclasses.replace(model, uniform_weight=float(weights[0, 1]))

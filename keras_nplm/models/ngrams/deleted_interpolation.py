@@ -189,5 +189,5 @@ def deleted_interpolation(
     ngrams = extract_ngrams(held_out_ids, order, boundary)
     with np.errstate(divide="ignore"):
         components = np.log(model.components(ngrams[:, :-1], ngrams[:, -1]))
-    weights = fit_weights(components, bins.find_bins(ngrams[:, :-1]), bins.number)
+    weights = fit_weights(components.T, bins.find_bins(ngrams[:, :-1]), bins.number)
     return dataclasses.replace(model, weights=weights)

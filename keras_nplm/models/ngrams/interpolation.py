@@ -4,16 +4,20 @@ frequency bins.
 
 import dataclasses
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_arrays
+from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.counts import ContextFrequencies
 from keras_nplm.models.ngrams.tables import ContextTrie, are_counts, check_tables, refuse_unless
 
 _MAX_ITERATIONS = 500
 _TOLERANCE = 1e-6  # of the largest change of a weight
+_PRIOR = 1.0  # events of each bin that its components share equally
+_BLOCK_EVENTS = 1 << 16  # held-out events whose responsibilities are computed together
 
 
 def combine(log_probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -36,38 +40,67 @@ def is_distribution(shares: np.ndarray) -> bool:
 
 
 def fit_weights(
-    log_probs: np.ndarray, bins: np.ndarray | None = None, num_bins: int = 1
+    columns: Sequence[np.ndarray] | np.ndarray, bins: np.ndarray | None = None, num_bins: int = 1
 ) -> np.ndarray:
-    """Fit interpolation weights to ln P_k of held-out events, [T, K], by expectation-maximisation
-    (EM).
+    """Fit interpolation weights to ln P_k of held-out events, K columns [T], by
+    expectation-maximisation (EM): float64 [bins, K].
 
         r_tk = w_k P_k(t) / sum_j w_j P_j(t),
         w_k <- (1/K + sum_t r_tk) / (1 + T), over the T events of the bin
 
+    It reads the columns in blocks: its own memory does not grow with T.
+
     Reference: Jelinek & Mercer (1980), Interpolated estimation of Markov source parameters from
     sparse data.
     """
-    events, components = log_probs.shape
-    bins = np.zeros(events, np.int64) if bins is None else bins
+    components = len(columns)
+    events = len(columns[0])
     weights = np.full((num_bins, components), 1 / components)
-    sizes = np.bincount(bins, minlength=num_bins)[:, None]
+    sizes = events if bins is None else np.bincount(bins, minlength=num_bins)[:, None]
     for _ in range(_MAX_ITERATIONS):
-        total = combine(log_probs, weights[bins])
-        is_possible = np.isfinite(total)
-        if not is_possible.all():
-            raise InputError(
-                "`held_out_ids` must be words with a probability above 0. Received: token "
-                f"{int(np.argmin(is_possible))} has probability 0 in every model. "
-                "Fix: add the uniform distribution (--uniform)."
+        sums = np.zeros_like(weights)
+        for block in row_blocks(events, _BLOCK_EVENTS):
+            log_probs = np.array([column[block] for column in columns], np.float64)
+            sums += _sum_responsibilities(
+                log_probs, weights, None if bins is None else bins[block], block.start
             )
-        responsibility = np.exp(np.log(weights)[bins] + log_probs - total[:, None])
-        of_bins = [np.bincount(bins, column, minlength=num_bins) for column in responsibility.T]
-        sums = np.stack(of_bins, axis=1)
         previous = weights
-        weights = (sums + 1 / components) / (sizes + 1)
+        weights = (sums + _PRIOR / components) / (sizes + _PRIOR)
         if np.abs(weights - previous).max() < _TOLERANCE:
             break
     return weights
+
+
+def _sum_responsibilities(
+    log_probs: np.ndarray, weights: np.ndarray, bins: np.ndarray | None, start: int
+) -> np.ndarray:
+    """Return sum_t r_tk in each bin, float64 [bins, K], of a block of ln P_k, float64 [K, B], whose
+    first event is number `start`.
+    """
+    highest = log_probs.max(axis=0)
+    is_possible = np.isfinite(highest)
+    if not is_possible.all():
+        raise InputError(
+            "`held_out_ids` must be words with a probability above 0. Received: token "
+            f"{start + int(np.argmin(is_possible))} has probability 0 in every model. "
+            "Fix: add the uniform distribution (--uniform)."
+        )
+    joint = np.exp(log_probs - highest)  # at least one is 1, and no weight is 0
+    joint *= weights.T if bins is None else weights.T[:, bins]
+    joint /= joint.sum(axis=0)
+    if bins is None:
+        return joint.sum(axis=1)[None]
+    of_bins = [np.bincount(bins, column, minlength=len(weights)) for column in joint]
+    return np.stack(of_bins, axis=1)
+
+
+def sum_log_probs(columns: Sequence[np.ndarray], weights: np.ndarray) -> float:
+    """Return the log-likelihood of an interpolation, of K columns ln P_k [T] and weights [K], in
+    blocks.
+    """
+    blocks = row_blocks(len(columns[0]), _BLOCK_EVENTS)
+    parts = (np.stack([column[block] for column in columns], axis=1) for block in blocks)
+    return float(sum(combine(part, weights).sum() for part in parts))
 
 
 @dataclasses.dataclass(frozen=True)

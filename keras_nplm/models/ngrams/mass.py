@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_nplm.data.ids import check_contexts, find_distinct_rows
-from keras_nplm.models.base import DISTRIBUTION_ROWS, NextWordModel, row_blocks
+from keras_nplm.models.base import NextWordModel, count_distribution_rows, row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel, compute_backoff_log_probs
 
 
@@ -63,7 +63,7 @@ class SummedMass:
         context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
         contexts, which = find_distinct_rows(context_ids)
         masses = np.empty(len(contexts))
-        for block in row_blocks(len(contexts), DISTRIBUTION_ROWS):
+        for block in row_blocks(len(contexts), count_distribution_rows(self.vocabulary_size)):
             log_probs = self._model.next_log_probs(contexts[block])[:, self._chosen]
             masses[block] = np.exp(log_probs, dtype=np.float64).sum(axis=1)
         return masses[which]

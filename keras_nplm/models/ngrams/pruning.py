@@ -94,7 +94,9 @@ class WeighedOrder:
         with np.errstate(divide="ignore", invalid="ignore"):
             of_word = -p * (np.log(q / p) + log_gamma_without)
             entropy = of_word - above * (log_gamma_without - log_gamma)
-        return np.expm1(self.history * np.where(p > 0, entropy, 0.0)), above
+        # nor does one after a context of probability 0
+        is_possible = (p > 0) & (self.history > 0)
+        return np.expm1(self.history * np.where(is_possible, entropy, 0.0)), above
 
     def take(self, places: np.ndarray) -> "WeighedOrder":
         return WeighedOrder(

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_nplm.data.boundary import predicted_ids
-from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID
+from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, convert_ids
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_integer
+from keras_nplm.io.errors import InputError, check_argument, check_integer
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import read_lines
 from keras_nplm.models.ngrams.counts import count_ngrams
@@ -60,6 +60,9 @@ def exchange_classes(
     counts = count_ngrams(ids, vocabulary_size, 2, boundary)
     by_frequency = counts.keys[0][np.argsort(-counts.counts[0], kind="stable")]
     by_frequency = by_frequency[by_frequency != EOS_ID]
+    has_words = len(by_frequency) > 0
+    fix = "pass the token ids of a text."
+    check_argument("ids", has_words, "ids of one word or more", "a text without words", fix)
     check_integer("num_classes", num_classes, 1)
     if num_classes > len(by_frequency):
         raise InputError(
@@ -71,6 +74,14 @@ def exchange_classes(
         start = _empty_classes(vocabulary_size)
         numbers = np.minimum(np.arange(len(by_frequency)), num_classes - 1)
         start[by_frequency] = numbers + FIRST_CLASS
+    start = convert_ids(start, "start")
+    check_argument(
+        "start",
+        len(start) == vocabulary_size and start.min() >= 0,
+        f"a class of 0 or more for each of {vocabulary_size} words",
+        f"{len(start)} numbers, the least {start.min(initial=0)}",
+        "pass the classes that `after_sweep` got.",
+    )
     found = int(start.max()) - FIRST_CLASS + 1
     if found > num_classes:
         raise InputError(

@@ -65,6 +65,14 @@ function findBest(places, score, k) {
   return best.map((found) => found.place);
 }
 
+// The text without the characters of a pattern at its end. A regular expression that ends in `+$`
+// would take quadratic time.
+function stripEnd(text, pattern) {
+  let end = text.length;
+  while (end && pattern.test(text[end - 1])) end -= 1;
+  return text.slice(0, end);
+}
+
 // Completions of a model whose tokens are words: one context, ranked.
 class WordCompletion {
   static LONGEST_PREFIX = 256; // characters; a longer one has no words
@@ -158,6 +166,7 @@ class WordPieces {
     this.last = new Uint8Array(size).fill(OPEN);
     const starts = new Uint8Array(size).fill(ENDS_WITH_OTHER);
     const hasSpace = new Array(size).fill(false);
+    this.hasSpace = hasSpace;
     const fits = new Array(size).fill(true); // not the second or a later byte of a character
     for (let id = NUM_SPECIALS; id < size; id += 1) {
       hasSpace[id] = this.texts[id].startsWith(" ");
@@ -243,7 +252,7 @@ class PieceCompletion {
     const { before, unfinished } = this.splitUnfinished(text);
     if (Array.from(unfinished).length > PieceCompletion.LONGEST_PREFIX) return [];
     const { tokenizer } = this.codec;
-    const stripped = before.replace(new RegExp(`[${tokenizer.blanks}]+$`, "u"), "");
+    const stripped = stripEnd(before, new RegExp(`[${tokenizer.blanks}]`, "u"));
     const context = this.codec.encodeBeginning(stripped, earlier);
     let end = this.pieces.last[context[context.length - 1]];
     if (stripped && (unfinished || stripped !== before)) {
@@ -264,6 +273,8 @@ class PieceCompletion {
     // partial words: their text, context, and the scores of each next token
     let partial = [{ text: "", context, scores: allowed.map((value) => value - total) }];
     let words = new Map();
+    // of each word the most probable spelling: its score, and whether no space is before it
+    const spellings = new Map();
     // after a prompt without an unfinished word the sentence may end
     const withEnd = !wanted && this.codec.predictsEnd;
     if (withEnd) words.set(END, partial[0].scores[this.codec.words.indexOf(END)]);
@@ -275,7 +286,12 @@ class PieceCompletion {
       if (!best.length) break;
       const extended = best.map((place) => this.extend(partial, place));
       const logProbs = await this.logProbs(extended.map((part) => part.context));
-      words = mergeWords([...words, ...this.scoreEnds(extended, logProbs, wanted)], beam);
+      const ended = this.scoreEnds(extended, logProbs, wanted);
+      for (const [text, score, isJoined] of ended) {
+        const best = spellings.get(text);
+        if (!best || best.score < score) spellings.set(text, { score, isJoined });
+      }
+      words = mergeWords([...words, ...ended], beam);
       const scores = [...words.values()];
       const worst = scores.length >= number ? scores[number - 1] : -Infinity;
       const least = worst + PieceCompletion.NEGLIGIBLE;
@@ -286,6 +302,7 @@ class PieceCompletion {
       word: toText(bytes),
       probability: Math.exp(score),
       isEnd: withEnd && bytes === END,
+      isJoined: spellings.get(bytes)?.isJoined ?? false,
     }));
   }
 
@@ -306,16 +323,22 @@ class PieceCompletion {
   // A partial word with one more token
   extend(partial, place) {
     const size = this.codec.words.length;
-    const { text, context, scores } = partial[Math.floor(place / size)];
+    const { text, context, scores, isJoined } = partial[Math.floor(place / size)];
     const id = place % size;
     const next = new Int32Array(context.length);
     next.set(context.subarray(1));
     next[context.length - 1] = id;
-    return { text: text + this.pieces.texts[id], context: next, last: id, score: scores[id] };
+    return {
+      text: text + this.pieces.texts[id],
+      context: next,
+      last: id,
+      score: scores[id],
+      isJoined: isJoined ?? !this.pieces.hasSpace[id],
+    };
   }
 
   // Add to partial words the scores of their next tokens, and return those that may be words, each
-  // with its score: that of the text, and that a new word begins
+  // with its score, that of the text and that a new word begins, and whether no space is before it
   scoreEnds(extended, logProbs, wanted) {
     const found = [];
     extended.forEach((part, row) => {
@@ -323,17 +346,18 @@ class PieceCompletion {
       part.ends = this.pieces.begins[this.pieces.last[part.last]];
       const text = part.text.length >= wanted.length ? toText(part.text) : null;
       if (text === null || !VISIBLE.test(text)) return;
-      found.push([part.text, logSumExp(part.scores.filter((_, id) => part.ends[id]))]);
+      const score = logSumExp(part.scores.filter((_, id) => part.ends[id]));
+      found.push([part.text, score, part.isJoined]);
     });
     return found;
   }
 
   // A partial word without the tokens that begin a new word, and without negligible ones
-  dropEnds({ text, context, scores, ends }, least) {
+  dropEnds({ text, context, scores, ends, isJoined }, least) {
     for (let id = 0; id < scores.length; id += 1) {
       if (ends[id] || scores[id] < least) scores[id] = -Infinity;
     }
-    return { text, context, scores };
+    return { text, context, scores, isJoined };
   }
 }
 

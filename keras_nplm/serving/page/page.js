@@ -13,15 +13,17 @@ const statusLine = document.getElementById("status");
 const timeLine = document.getElementById("time");
 
 let completion = null;
-let shownWords = [];
+// the last text before the cursor that was looked up, and its words: null before the answer
+let latest = { text: null, words: [] };
 // whether Tab takes the first word; Escape gives Tab back its usual meaning
 let tabTakesWord = true;
-// rises with each change of the text: an answer to an earlier text is not shown
-let change = 0;
 
-// The text before the cursor: of a model of sentences its last line, and the lines before
 function readText() {
-  const text = field.value.slice(0, field.selectionStart);
+  return field.value.slice(0, field.selectionStart);
+}
+
+// Split text into the prompt, which is the last line for a model of sentences, and earlier lines.
+function splitText(text) {
   if (FACTS.boundary === "stream") return { prompt: text, earlier: [] };
   const lines = text.split("\n");
   const prompt = lines.pop();
@@ -57,7 +59,7 @@ function makeRow(found, largest) {
 // Say the words to screen readers; the others see the list.
 function announce(words, unfinished) {
   const first = words.slice(0, 3).map(({ word, isEnd }) => (isEnd ? END_NAME : word));
-  statusLine.classList.toggle("spoken", words.length > 0);
+  statusLine.className = words.length ? "spoken" : "";
   statusLine.textContent = words.length
     ? `Most probable: ${first.join(", ")}.`
     : `No word of the vocabulary begins with “${unfinished}”.`;
@@ -65,16 +67,22 @@ function announce(words, unfinished) {
 
 async function showWords() {
   if (!completion) return;
-  change += 1;
-  const current = change;
-  const isStale = () => current !== change;
-  const { prompt, earlier } = readText();
+  const current = { text: readText(), words: null };
+  latest = current;
+  const isStale = () => current !== latest;
+  const { prompt, earlier } = splitText(current.text);
   const { unfinished } = completion.splitUnfinished(prompt);
   const start = performance.now();
-  const words = await completion.find(prompt, NUM_WORDS, { earlier, isStale });
+  let words;
+  try {
+    words = await completion.find(prompt, NUM_WORDS, { earlier, isStale });
+  } catch (error) {
+    if (!isStale()) explainFailure(error);
+    return;
+  }
   if (isStale()) return;
   const milliseconds = performance.now() - start;
-  shownWords = words;
+  current.words = words;
   heading.textContent = unfinished ? `Words that begin with “${unfinished}”` : "Next words";
   const largest = words.length ? words[0].probability : 1;
   list.replaceChildren(...words.map((found) => makeRow(found, largest)));
@@ -83,23 +91,26 @@ async function showWords() {
   document.body.dataset.answered = prompt;
 }
 
-// Replace the unfinished word by the chosen one. Words and marks are spaced as in print.
-function insertWord({ word, isEnd }) {
-  const cursor = field.selectionStart;
-  const { unfinished } = completion.splitUnfinished(readText().prompt);
-  let before = field.value.slice(0, cursor - unfinished.length);
+// Replace the unfinished word by the chosen one, unless the text has changed since the words were
+// found. Words and marks are spaced as in print; tokens that white space separates have spaces.
+function insertWord({ word, isEnd, isJoined }) {
+  const text = readText();
+  if (!latest.words || latest.text !== text) return;
+  const { unfinished } = completion.splitUnfinished(splitText(text).prompt);
+  let before = text.slice(0, text.length - unfinished.length);
   let inserted = `${word} `;
   if (isEnd) {
     before = before.trimEnd();
     inserted = "\n";
-  } else if (completion.codec.tokenizer.tokensAreWords && !unfinished) {
-    const last = before.at(-1);
-    const needsSpace = last !== undefined && !/\s/.test(last) && !OPENING_MARKS.includes(last);
-    if (CLOSING_MARKS.includes(word)) before = before.replace(/ +$/, "");
+  } else if (!unfinished) {
+    const isPrint = completion.codec.tokenizer.splitsTokens;
+    const last = before.at(-1) ?? " ";
+    const needsSpace = !isJoined && !/\s/.test(last) && !(isPrint && OPENING_MARKS.includes(last));
+    if (isPrint && CLOSING_MARKS.includes(word)) before = stripEnd(before, / /);
     else if (needsSpace) before += " ";
-    if (OPENING_MARKS.includes(word)) inserted = word;
+    if (isPrint && OPENING_MARKS.includes(word)) inserted = word;
   }
-  field.value = before + inserted + field.value.slice(cursor);
+  field.value = before + inserted + field.value.slice(text.length);
   field.selectionStart = before.length + inserted.length;
   field.selectionEnd = field.selectionStart;
   field.focus();
@@ -112,9 +123,10 @@ function onKeyDown(event) {
     return;
   }
   const isPlainTab = event.key === "Tab" && !event.shiftKey && !event.altKey && !event.ctrlKey;
-  if (isPlainTab && tabTakesWord && shownWords.length) {
+  if (isPlainTab && tabTakesWord && latest.words?.length !== 0) {
+    // before the answer Tab does nothing
     event.preventDefault();
-    insertWord(shownWords[0]);
+    if (latest.words) insertWord(latest.words[0]);
   } else if (event.key !== "Tab") {
     tabTakesWord = true;
   }
@@ -134,7 +146,9 @@ function showCard() {
 }
 
 function explainFailure(error) {
-  statusLine.classList.add("failed");
+  latest.words = [];
+  list.replaceChildren();
+  statusLine.className = "failed";
   statusLine.textContent = `The model does not run in this browser. ${error.message}`;
 }
 
@@ -157,8 +171,6 @@ field.addEventListener("keydown", onKeyDown);
 field.addEventListener("focus", () => (tabTakesWord = true));
 // the cursor was moved
 document.addEventListener("selectionchange", () => {
-  if (document.activeElement === field && document.body.dataset.answered !== readText().prompt) {
-    showWords();
-  }
+  if (document.activeElement === field && latest.text !== readText()) showWords();
 });
 start();

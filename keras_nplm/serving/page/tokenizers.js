@@ -28,6 +28,8 @@ function splitFields(text, space) {
 
 class Tokenizer {
   tokensAreWords = true;
+  // whether marks beside a word, without a space, are tokens of their own
+  splitsTokens = false;
   // the token of the white space between words, if it is a token
   space = "";
 
@@ -57,6 +59,7 @@ class Tokenizer {
 
 // Words and punctuation marks of running text
 class WordTokenizer extends Tokenizer {
+  splitsTokens = true;
   static TOKEN = new RegExp(`${WORD}|[^${LETTER}${SPACE}]`, "gu");
   // punctuation is a complete token; an apostrophe or a hyphen may continue the word
   unfinishedWord = new RegExp(`(?:${WORD}['’-]?)?$`, "u");

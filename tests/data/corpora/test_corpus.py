@@ -19,6 +19,7 @@ from keras_nplm.data.corpora import chunks, python_reference
 from keras_nplm.data.corpora.download import download_file
 from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.tokenizers.words import WhitespaceTokenizer
+from keras_nplm.io.files import remove_contents
 
 
 def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkeypatch, capfd):
@@ -196,7 +197,7 @@ def test_a_download_is_kept_if_its_checksum_is_right(tmp_path):
     (tmp_path / "remote.zip").write_bytes(content)
     url = (tmp_path / "remote.zip").as_uri()
     path = tmp_path / "data" / "local.zip"
-    with pytest.raises(InputError, match="data/local.zip is damaged: .* fetch it again from file:"):
+    with pytest.raises(InputError, match="data/local.zip is damaged: .* Fix: fetch it from file:"):
         download_file(url, "0" * 64, path)
     assert not path.exists()
     download_file(url, hashlib.sha256(content).hexdigest(), path)
@@ -239,6 +240,19 @@ def test_the_brown_builder_has_the_sentences_of_the_corpus(brown_directory):
         lines = [example["text"].split() for _, example in examples]
         assert [words for words in lines if words] == list(corpus.sentences(split))
     assert next(corpus.sentences("train"))[:2] == ["<text>", "<paragraph>"]
+
+
+def test_the_name_of_a_corpus_of_many_files_is_bounded(tmp_path):
+    for number in range(400):
+        (tmp_path / f"{number:0200}.txt").write_text("the cat\n")
+    first = tmp_path / f"{0:0200}.txt"
+    train = [str(tmp_path / "*.txt")]
+    name = open_corpus(train=train).name
+    assert f"text {first} and 399 more files (3200 bytes, crc32 " in name and len(name) < 1000
+    assert open_corpus(train=train).name == name
+    (tmp_path / f"{7:0200}.txt").write_text("the dog\n")
+    changed = open_corpus(train=train).name
+    assert changed != name and remove_contents(changed) == remove_contents(name)
 
 
 def test_training_files_that_are_held_out_are_named(tmp_path, capsys):

@@ -51,6 +51,25 @@ def test_a_tfds_set_does_not_depend_on_where_it_is_cut(tmp_path, monkeypatch):
         assert (encode_sentences(lines, vocabulary) == encoded.ids(split)).all()
 
 
+def test_a_damaged_example_is_refused_in_one_line(tmp_path):
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="texts",
+        version="1.0.0",
+        data_dir=str(tmp_path),
+        features=tfds.features.FeaturesDict({"text": tfds.features.Text()}),
+        split_datasets={"train": tf.data.Dataset.from_tensor_slices({"text": ["a b"] * 40})},
+    )
+    corpus = open_corpus("tfds:texts", data_dir=str(tmp_path))
+    path = next(tmp_path.rglob("*.tfrecord*"))
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+    message = r"TFDS cannot read .*corrupted record.* Fix: prepare it again"
+    with pytest.raises(InputError, match=message) as caught:
+        list(corpus.sentences("test"))
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "name, message",
     [

@@ -135,10 +135,49 @@ def test_bits_per_character_are_those_of_all_tokens(kind):
     characters = sum(len(" ".join(line.split())) for line in lines) + len(lines)
     # all words but `<pad>` and `<s>` are equally probable
     expected = tokens * math.log2(len(vocabulary) - 2) / characters
-    for text in (lines, encode_lines(lines, vocabulary, tokenizer, "sentence")):
-        figures = language_model.evaluate(text)
-        assert figures["bits_per_character"] == pytest.approx(expected)
-        assert figures["unk_tokens"] == figures["spelling_log_prob"] == 0
+    figures = language_model.evaluate(lines)
+    assert figures["bits_per_character"] == pytest.approx(expected)
+    assert figures["unk_tokens"] == figures["spelling_log_prob"] == 0
+
+
+def _merge_spaces(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_that_keep_spaces_are_joined_to_the_line(kind):
+    _, tokenizer = _bind(kind)
+    joined = [_merge_spaces(tokenizer.join(tokenizer.split(line))) for line in LINES]
+    assert tokenizer.keeps_spaces == (joined == [*map(_merge_spaces, LINES)])
+
+
+_TEXT_FIGURES = ("bits_per_character", "perplexity_per_word", "characters", "words")
+_NORMALISED = ("words+lower", "whitespace+lower", "whitespace+numbers", "characters+lower")
+
+
+@pytest.mark.parametrize("boundary", ["sentence", "text", "stream"])
+@pytest.mark.parametrize("name", [*KINDS, *_NORMALISED])
+def test_figures_of_ids_are_those_of_the_lines_or_none(name, boundary):
+    vocabulary, tokenizer = _bind(name)
+    language_model = LanguageModel(Uniform(len(vocabulary), boundary), vocabulary, tokenizer)
+    ids = encode_lines(LINES, vocabulary, tokenizer, boundary)
+    of_lines, of_ids = (language_model.evaluate(text) for text in (LINES, ids))
+    assert of_ids["log_prob"] == of_lines["log_prob"]
+    has_figures = name in ("whitespace", "characters", "sentencepiece", "bytes")
+    has_figures |= name in ("whitespace+lower", "characters+lower")
+    for figure in _TEXT_FIGURES:
+        assert of_ids[figure] == (of_lines[figure] if has_figures else None)
+    if not has_figures:
+        assert f"of the tokenizer {name} do not say" in of_ids["bits_per_character_missing"]
+
+
+def test_a_stream_without_line_ends_has_no_bits_per_character():
+    vocabulary, tokenizer = _bind("characters")
+    language_model = LanguageModel(Uniform(len(vocabulary), "stream"), vocabulary, tokenizer)
+    ids = encode_lines(LINES, vocabulary, tokenizer, "stream")
+    figures = language_model.evaluate(ids[ids != EOS_ID])
+    assert figures["bits_per_character"] is None
+    assert "do not say where lines end" in figures["bits_per_character_missing"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -282,15 +282,13 @@ def short_segments(monkeypatch):
     monkeypatch.setattr(probabilities, "SEGMENT", 8)
 
 
-# a pointer sees all words of a segment: one boundary in the fast tests, as its graphs take time
+# a pointer sees all words of a segment: one boundary, as its graphs take time
 of_readers = pytest.mark.parametrize(
     "build, boundary",
     [
         (build_averages, "stream"),
         (build_averages, "sentence"),
         (build_nce_pointer, "text"),
-        pytest.param(build_nce_pointer, "stream", marks=pytest.mark.long),
-        pytest.param(build_nce_pointer, "sentence", marks=pytest.mark.long),
     ],
 )
 
@@ -334,19 +332,17 @@ def test_a_probability_does_not_depend_on_neighbours(short_segments, build, boun
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("boundary", ["sentence", "text"])
-def test_dynamic_evaluation_reads_texts_as_segments(boundary, monkeypatch):
-    network = build_nce_pointer(boundary)
-    ngrams = extract_ngrams(make_text(boundary), N, boundary)
+def test_dynamic_evaluation_reads_texts_as_segments(monkeypatch):
+    network = build_nce_pointer("text")
+    ngrams = extract_ngrams(make_text("text"), N, "text")
     check_dynamic_evaluation(network, ngrams, monkeypatch, is_joined=True)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("boundary, marker", [("sentence", 3), ("text", 2)])
-def test_dynamic_evaluation_keeps_markers_in_contexts(boundary, marker, monkeypatch):
-    network = build_nce_pointer(boundary)
+def test_dynamic_evaluation_keeps_markers_in_contexts(monkeypatch):
+    network = build_nce_pointer("sentence")
     words = np.random.default_rng(7).integers(4, V, 60).astype(np.int32)
-    words[[20, 41]] = marker
+    words[[20, 41]] = 3
     ngrams = np.lib.stride_tricks.sliding_window_view(words, N)
     check_dynamic_evaluation(network, ngrams, monkeypatch, is_joined=False)
 

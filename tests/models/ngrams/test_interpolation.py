@@ -1,15 +1,18 @@
 """Weights fitted by expectation-maximisation; frequency bins: see test_deleted_interpolation.py."""
 
+import tracemalloc
+
 import numpy as np
 
-from keras_nplm.models.ngrams.interpolation import combine, fit_weights
+from keras_nplm.models.ngrams import interpolation
+from keras_nplm.models.ngrams.interpolation import combine, fit_weights, sum_log_probs
 
 
 def test_fitted_weights_are_the_most_likely_ones():
     rng = np.random.default_rng(1)
     log_probs = np.log(rng.dirichlet([1, 1, 1], 500))
     bins = rng.integers(0, 2, 500)
-    weights = fit_weights(log_probs, bins, 3)
+    weights = fit_weights(log_probs.T, bins, 3)
     np.testing.assert_allclose(weights.sum(axis=1), 1)
     np.testing.assert_allclose(weights[2], 1 / 3)  # a bin without events
 
@@ -20,6 +23,31 @@ def test_fitted_weights_are_the_most_likely_ones():
     for b in range(2):
         for other in rng.dirichlet([1, 1, 1], 300):
             assert penalised(b, other) <= penalised(b, weights[b]) + 1e-4
+
+
+def test_blocks_change_no_weight(monkeypatch):
+    rng = np.random.default_rng(2)
+    log_probs = np.log(rng.dirichlet([1, 2, 3], 500)).astype(np.float32)
+    bins = rng.integers(0, 2, 500)
+    whole = [fit_weights(log_probs.T), fit_weights(log_probs.T, bins, 2)]
+    monkeypatch.setattr(interpolation, "_BLOCK_EVENTS", 7)
+    in_blocks = [fit_weights(list(log_probs.T)), fit_weights(log_probs.T, bins, 2)]
+    for one, other in zip(whole, in_blocks, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+    likelihood = combine(log_probs, whole[0][0]).sum()
+    np.testing.assert_allclose(sum_log_probs(log_probs.T, whole[0][0]), likelihood)
+
+
+def test_memory_of_fitting_does_not_grow_with_the_text(monkeypatch):
+    monkeypatch.setattr(interpolation, "_MAX_ITERATIONS", 1)
+    columns = np.log(np.random.default_rng(3).random((2, 1 << 19), np.float32) + 0.1)
+    peaks = []
+    for events in (1 << 17, 1 << 19):
+        tracemalloc.start()
+        fit_weights(columns[:, :events])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0]
 
 
 def test_a_part_without_weight_does_not_drown_the_others():

@@ -96,6 +96,19 @@ def test_max_ngrams_is_nearly_reached_and_never_exceeded():
     assert prune(model, 1e-3, max_ngrams=10_000).num_ngrams == prune(model, 1e-3).num_ngrams
 
 
+@pytest.mark.filterwarnings("error")
+def test_an_ngram_whose_context_has_probability_0_goes_first():
+    p = np.array([0.5, 0.5, 0, 0])  # of words of probability 0, one is a context, one has a bigram
+    with np.errstate(divide="ignore"):
+        unigrams = np.log(p).astype(np.float32)
+    keys = np.array([0 * 4 + 1, 2 * 4 + 3])
+    listed = np.log([0.9, 0.5]).astype(np.float32)
+    model = BackoffModel.normalised(ContextTrie(4, []), unigrams, [keys], [listed])
+    assert compute_perplexity_changes(model)[0].tolist()[1] == 0
+    assert prune(model, max_ngrams=sum(model.num_ngrams) - 1).ngrams(2).tolist() == [[0, 1]]
+    assert not len(prune(model, threshold=1e9).ngrams(2))
+
+
 def test_a_context_that_lists_all_words_keeps_an_ngram():
     unigrams = np.log([0.25, 0.25, 0.25, 0.25]).astype(np.float32)
     sharp = np.log([0.97, 0.01, 0.01, 0.01]).astype(np.float32)
