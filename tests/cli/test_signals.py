@@ -20,9 +20,10 @@ NUMBERS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[dict]:
     """The handlers before a test, which get the signals again after it."""
-    before = {number: signal.getsignal(number) for number in NUMBERS}
-    yield before
-    for number, handler in before.items():
+    outside = {number: signal.getsignal(number) for number in NUMBERS}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup would ignore it
+    yield {number: signal.getsignal(number) for number in NUMBERS}
+    for number, handler in outside.items():
         signal.signal(number, handler)
     signals.forget_interruption()
 
