@@ -154,7 +154,7 @@ class Mixture(NextWordModel):
         return {WEIGHTS_FILE: self._write_weights}
 
     def _write_weights(self, path: Path) -> None:
-        arrays = {"weights": self.weights}
+        arrays: dict[str, Any] = {"weights": self.weights}
         if self.bins is not None:
             arrays.update(self.bins.arrays())
         write_arrays(path, arrays)
