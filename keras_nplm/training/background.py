@@ -19,12 +19,7 @@ from keras_nplm.language_model.directory import read_config
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.evaluation import evaluate, log_probs
-from keras_nplm.models.model_files import (
-    component_directory,
-    get_kind,
-    load_component,
-    save_model,
-)
+from keras_nplm.models.model_files import component_directory, load_component, save_component
 from keras_nplm.models.ngrams import NGRAMS_FILE, BackoffModel
 from keras_nplm.models.shortlist import BACKGROUND, NETWORK
 from keras_nplm.training.estimators import write_kneser_ney
@@ -61,23 +56,23 @@ def write_background(run: Run, source: str | os.PathLike | None = None) -> None:
             f"Received: {size}."
         )
     NETWORKS[run.options.network.network].check_text(run.encoded, boundary)
-    component = component_directory(directory, BACKGROUND)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": Network.kind})
     if source:
-        model = _load(source, run)
-        save_model(component, model)
-    else:
-        model = _estimate(run, component / NGRAMS_FILE)
-    # the last file: its presence says that the model is complete
-    write_json(component / "config.json", {"kind": get_kind(model)})
+        save_component(directory, BACKGROUND, _load(source, run))
+        return
+    component = component_directory(directory, BACKGROUND)
+    _estimate(run, component / NGRAMS_FILE)
+    # the last file, as by `save_component`: its presence says that the model is complete
+    write_json(component / "config.json", {"kind": BackoffModel.kind})
 
 
-def _estimate(run: Run, path: Path) -> BackoffModel:
+def _estimate(run: Run, path: Path) -> None:
     """Write the Kneser-Ney model of the training split; see `write_background` for its order."""
     network = run.options.network
     boundary = run.options.text.boundary
     if network.shortlist_size:
-        return write_kneser_ney(path, run.encoded, network.ngram_order, boundary)
+        write_kneser_ney(path, run.encoded, network.ngram_order, boundary)
+        return
     held_out = run.encoded.ids("validation")[:_PROBE]
     # not temporary names: the call after a kill writes, and removes, the same
     folder = path.parent / "orders"
@@ -96,7 +91,6 @@ def _estimate(run: Run, path: Path) -> BackoffModel:
         os.replace(best, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return BackoffModel.load(path, boundary)
 
 
 def _measure_perplexity(model: NextWordModel, ids: np.ndarray) -> float:
