@@ -163,11 +163,18 @@ def check_is_committed(here: Origin) -> None:
 
 
 def merge_origins(origins: Mapping[str, Sequence[Origin]], here: Origin) -> dict[str, str]:
-    """Return the origin of a report whose models have the present one, with their first and last
-    date.
+    """Return the origin of a report whose models have the present code and processor, with their
+    commits, and their first and last date.
     """
-    spans = [origin["date"] for found in origins.values() for origin in found]
-    return {**here, "date": join_dates(spans or [here["date"]])}
+    found = list(itertools.chain.from_iterable(origins.values())) or [here]
+    dates = join_dates([origin["date"] for origin in found])
+    return {**here, "date": dates, "commit": _join_commits([origin["commit"] for origin in found])}
+
+
+def _join_commits(names: Sequence[str]) -> str:
+    """Return commits, or lists of commits, as one list."""
+    commits = itertools.chain.from_iterable(name.split(", ") for name in names)
+    return ", ".join(sorted(set(commits)))
 
 
 def join_dates(spans: Sequence[str]) -> str:

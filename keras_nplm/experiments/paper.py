@@ -25,7 +25,7 @@ from keras_nplm.experiments.claims import TABLE as CLAIMS_TABLE
 from keras_nplm.experiments.claims import judge_claims, measure_similar_words
 from keras_nplm.experiments.log_probs import load_log_probs, measure_mixture
 from keras_nplm.experiments.rows import Row, is_made, read_row
-from keras_nplm.experiments.seeds import add_seeds, list_rows, read_made
+from keras_nplm.experiments.seeds import add_seeds, join_measured, list_rows
 from keras_nplm.experiments.study import Study
 from keras_nplm.experiments.tables import (
     Column,
@@ -98,6 +98,8 @@ PAPER_ROWS = (
     ),
 )
 SEEDS = (add_seeds(PAPER_ROWS[0], 3),)  # of MLP1
+_ROWS = list_rows(PAPER_ROWS, SEEDS)
+_FURTHER_SEEDS = [row.name for row in _ROWS if row not in PAPER_ROWS]
 VECTORS_ROW = "brown-no-held-out"  # the network whose word vectors are reported
 QUERIES = (  # words whose nearest neighbours are reported
     "she him three Monday London father could said went green small because during years States"
@@ -128,8 +130,10 @@ def _describe_making(row: dict) -> str:
 
 
 def _is_on_page(row: dict) -> bool:
-    """Return whether a row is one of the paper, or stands beside it."""
-    return "command" in row or row["paper"] is not None
+    """Return whether a row is one of the paper, or stands beside it, but for single seeds."""
+    if "command" in row:
+        return row["name"] not in _FURTHER_SEEDS
+    return row["paper"] is not None
 
 
 def _compute_share(row: dict) -> float:
@@ -173,15 +177,16 @@ def find_row(name: str) -> Row:
 
 
 def _measure(directory: Path) -> dict:
-    made = [row for row in PAPER_ROWS if is_made(row, directory)]
+    made = [row for row in _ROWS if is_made(row, directory)]
     names = [row.name for row in made]
     rows = []
     for row in made:
         figures = read_row(row, directory)
         figures["paper"] = row.paper
         rows.append(figures)
-    report: dict[str, Any] = {"rows": rows, "seeds": read_made(SEEDS, directory)}
-    on_brown = [row for row in made if row not in paper_optimiser.ROWS]
+    report: dict[str, Any] = {"rows": rows, "seeds": join_measured(SEEDS, rows)}
+    of_other_texts = paper_optimiser.ROWS
+    on_brown = [row for row in made if row in PAPER_ROWS and row not in of_other_texts]
     if on_brown:
         report["mixtures"] = _measure_mixtures(on_brown, directory)
         encoded = EncodedCorpus.load(directory / "rows" / on_brown[0].name / "corpus")
@@ -198,7 +203,7 @@ def _measure(directory: Path) -> dict:
     return report
 
 
-STUDY = Study(__doc__, TABLES, list_rows(PAPER_ROWS, SEEDS), measure=_measure)
+STUDY = Study(__doc__, TABLES, _ROWS, measure=_measure)
 
 
 def add_recorded(report: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,8 +214,8 @@ def add_recorded(report: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict
     made = {row["name"] for row in report["rows"]}
     # a recorded row with another command is not that of the present table
     commands = {row["name"]: row["command"] for row in recorded["rows"] if row["name"] not in made}
-    kept = {row.name for row in PAPER_ROWS if commands.get(row.name) == row.full_command}
-    order = [row.name for row in PAPER_ROWS]
+    kept = {row.name for row in _ROWS if commands.get(row.name) == row.full_command}
+    order = [row.name for row in _ROWS]
 
     def join(key: str, find_name: Callable[[dict], str]) -> list[dict]:
         rows = [row for row in recorded.get(key, ()) if find_name(row) in kept]
@@ -220,10 +225,10 @@ def add_recorded(report: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict
         **recorded,
         **report,
         "rows": join("rows", itemgetter("name")),
-        "seeds": join("seeds", _find_seed_1),
         # sorted by their network: that with equal weights stays before that with fitted ones
         "mixtures": join("mixtures", _find_network),
     }
+    merged["seeds"] = join_measured(SEEDS, merged["rows"])
     curves = [
         {key: value for key, value in epoch.items() if key == "epoch" or key in kept}
         for epoch in recorded["curves"]
@@ -231,11 +236,6 @@ def add_recorded(report: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict
     merged["curves"] = paper_optimiser.join_curves(curves, report["curves"])
     merged["claims"] = judge_claims(merged)
     return merged
-
-
-def _find_seed_1(row: Mapping[str, Any]) -> str:
-    """Return the name of the first row of some seeds."""
-    return next(seeds.rows[0].name for seeds in SEEDS if seeds.name == row["name"])
 
 
 def _find_network(mixture: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Networks that are trained with several random seeds: a row of their means, least and greatest."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,10 @@ class Seeds:
         return all(is_made(row, directory) for row in self.rows)
 
     def read(self, directory: Path) -> dict[str, Any]:
-        """Return the figures of the rows, lists by seed; the command is that of the first."""
-        figures = [read_row(row, directory) for row in self.rows]
+        return self.join([read_row(row, directory) for row in self.rows])
+
+    def join(self, figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the figures of the rows as lists by seed; the command is that of the first."""
         line: dict[str, Any] = {"name": self.name, "title": self.title}
         for key in ("command", "parameters"):
             line[key] = figures[0][key]
@@ -47,7 +49,7 @@ def add_seeds(first: Row, number: int) -> Seeds:
     others = []
     for seed in range(2, number + 1):
         command = f"{first.command} --seed {seed}"
-        others.append(Row(f"{first.name}-seed-{seed}", first.title, command))
+        others.append(Row(f"{first.name}-seed-{seed}", f"{first.title}, seed {seed}", command))
     title = f"{first.title} ({number} seeds)"
     return Seeds(f"{first.name}-seeds", title, [first, *others])
 
@@ -61,3 +63,15 @@ def list_rows(rows: Iterable[Row], groups: Iterable[Seeds]) -> list[Row]:
 def read_made(groups: Iterable[Seeds], directory: Path) -> list[dict]:
     """Return the figures of the networks of which all seeds are made."""
     return [seeds.read(directory) for seeds in groups if seeds.is_made(directory)]
+
+
+def join_measured(
+    groups: Iterable[Seeds], figures: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Join the figures of the networks of which all seeds are measured."""
+    measured = {row["name"]: row for row in figures}
+    return [
+        seeds.join([measured[row.name] for row in seeds.rows])
+        for seeds in groups
+        if all(row.name in measured for row in seeds.rows)
+    ]

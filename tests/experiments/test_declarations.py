@@ -18,7 +18,7 @@ from keras_nplm.cli.app import parse
 from keras_nplm.cli.main import main
 from keras_nplm.experiments import records
 from keras_nplm.experiments.benchmark import quality
-from keras_nplm.experiments.paper import digest_figures
+from keras_nplm.experiments.paper import SEEDS, digest_figures
 from keras_nplm.experiments.paper import find_row as find_paper_row
 from keras_nplm.experiments.paper_optimiser import NO_DIRECT, PAPER
 from keras_nplm.experiments.records import REPORTS, format_report, load_report, record_report
@@ -192,6 +192,24 @@ def test_rows_of_the_paper_may_be_recorded_one_after_the_other(checkout):
     ]
     assert recorded["nearest"] == report["nearest"]
     assert recorded["measured"]["paper"]["date"] == "2026-11-26 to 2026-11-28"
+
+
+def test_seeds_of_the_paper_may_be_recorded_one_after_the_other(checkout):
+    report = load_report("paper")
+    first = find_row(report["rows"], "mlp1")
+    report["rows"] = [row for row in report["rows"] if "-seed-" not in row["name"]]
+    record_report("paper", {**report, "origins": {"a/rows/mlp1": [HERE]}})
+    (group,) = SEEDS
+    for seed, row, test in zip((2, 3), group.rows[1:], (250.0, 260.0), strict=True):
+        assert load_report("paper")["seeds"] == []
+        made = {**first, "name": row.name, "title": row.title, "command": row.full_command}
+        some = {"rows": [{**made, "test": test}], "seeds": [], "claims": [], "curves": []}
+        record_report("paper", {**some, "origins": {f"b/rows/mlp1-seed-{seed}": [HERE]}})
+    (seeds,) = load_report("paper")["seeds"]
+    assert seeds["test"] == [first["test"], 250, 260]
+    page, readme = checkout.read()
+    assert "| MLP1 (3 seeds) |" in page and "| MLP1, seed 2 |" not in page
+    assert f"| 268 | {first['test']:.1f} |" in readme
 
 
 def test_recorded_rows_with_another_command_are_not_kept(checkout):

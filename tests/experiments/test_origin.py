@@ -147,6 +147,13 @@ def test_a_report_has_the_first_and_the_last_date_of_its_models():
     assert merge_origins({}, HERE) == merge_origins({"a": [HERE]}, HERE) == HERE
 
 
+def test_a_report_has_the_commits_of_its_models():
+    here = {**HERE, "commit": "3"}
+    recorded = {**HERE, "commit": "1, 2"}
+    made = {**HERE, "commit": "1"}
+    assert merge_origins({"a": [made], "b": [recorded]}, here)["commit"] == "1, 2"
+
+
 def test_a_line_says_what_was_not_recorded():
     assert format_origin(HERE) == (
         "Measured: 2026-11-28, AMD EPYC, commit 0123456789, python 3.11.7, tensorflow 2.21.0, "
