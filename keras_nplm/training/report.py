@@ -57,6 +57,7 @@ svg { width: 100%; height: auto; } table { border-spacing: 0; overflow-x: auto; 
 th, td { padding-right: 1.2rem; font-weight: normal; font-variant-numeric: tabular-nums; text-align: left; }
 th, td { vertical-align: top; } summary { cursor: pointer; }
 section { columns: 4 13rem; } section div { break-inside: avoid; margin-bottom: 1rem; }
+section td { padding-right: .6rem; } section td:last-child { padding-right: 0; }
 td i { display: block; height: .55rem; background: #2a7a4b; margin-top: .5rem; }
 nav { display: flex; flex-wrap: wrap; gap: 1rem; } nav div { flex: 1 1 20rem; min-width: 0; }
 .narrow { display: none; }
@@ -411,7 +412,7 @@ def _show_continuations(language_model: LanguageModel) -> dict[str, str]:
     for context in contexts:
         card = f"<div><h3><bdi>{escape_html(context)}</bdi> …</h3><table>"
         for word, p in (proposed := language_model.next_words(context, 6)):
-            bar = f'<i style="width:{4 * p / proposed[0][1]:.1f}rem"></i>'
+            bar = f'<i style="width:{3 * p / proposed[0][1]:.1f}rem"></i>'
             card += (
                 f"<tr><td><bdi>{escape_html(word)}</bdi></td><td>{bar}</td><td>{p:.3f}</td></tr>"
             )
