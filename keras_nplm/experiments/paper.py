@@ -98,8 +98,7 @@ PAPER_ROWS = (
     ),
 )
 SEEDS = (add_seeds(PAPER_ROWS[0], 3),)  # of MLP1
-_ROWS = list_rows(PAPER_ROWS, SEEDS)
-_FURTHER_SEEDS = [row.name for row in _ROWS if row not in PAPER_ROWS]
+_FURTHER_SEEDS = [row.name for seeds in SEEDS for row in seeds.rows[1:]]
 VECTORS_ROW = "brown-no-held-out"  # the network whose word vectors are reported
 QUERIES = (  # words whose nearest neighbours are reported
     "she him three Monday London father could said went green small because during years States"
@@ -177,7 +176,7 @@ def find_row(name: str) -> Row:
 
 
 def _measure(directory: Path) -> dict:
-    made = [row for row in _ROWS if is_made(row, directory)]
+    made = [row for row in STUDY.rows if is_made(row, directory)]
     names = [row.name for row in made]
     rows = []
     for row in made:
@@ -203,7 +202,7 @@ def _measure(directory: Path) -> dict:
     return report
 
 
-STUDY = Study(__doc__, TABLES, _ROWS, measure=_measure)
+STUDY = Study(__doc__, TABLES, list_rows(PAPER_ROWS, SEEDS), measure=_measure)
 
 
 def add_recorded(report: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,8 +213,8 @@ def add_recorded(report: Mapping[str, Any], recorded: Mapping[str, Any]) -> dict
     made = {row["name"] for row in report["rows"]}
     # a recorded row with another command is not that of the present table
     commands = {row["name"]: row["command"] for row in recorded["rows"] if row["name"] not in made}
-    kept = {row.name for row in _ROWS if commands.get(row.name) == row.full_command}
-    order = [row.name for row in _ROWS]
+    kept = {row.name for row in STUDY.rows if commands.get(row.name) == row.full_command}
+    order = [row.name for row in STUDY.rows]
 
     def join(key: str, find_name: Callable[[dict], str]) -> list[dict]:
         rows = [row for row in recorded.get(key, ()) if find_name(row) in kept]
