@@ -218,6 +218,8 @@ def test_a_command_that_fails_says_its_last_line(tmp_path):
 
 @pytest.mark.long
 def test_each_way_to_serve_answers_enough_requests(monkeypatch):
+    for runtime in ("ai_edge_litert", "onnxruntime", "tf2onnx"):
+        pytest.importorskip(runtime, reason="the extra [onnx] is not installed")
     monkeypatch.setattr(contenders, "CONTEXTS_PER_ROUND", 1)
     monkeypatch.setattr(signatures, "FUNCTIONS", (signatures.PredictNext,))  # no other is asked
     export_litert = serving.export_litert
