@@ -17,6 +17,7 @@ from keras_nplm.io.text import open_text
 from keras_nplm.models.base import check_model, row_blocks
 from keras_nplm.models.ngrams.arpa_lines import ArpaLines, Section, read_header, read_section
 from keras_nplm.models.ngrams.backoff import BackoffModel
+from keras_nplm.models.ngrams.kneser_ney import compute_logs
 from keras_nplm.models.ngrams.mass import BackoffMass
 from keras_nplm.models.ngrams.merging import merge_into_unk
 from keras_nplm.models.ngrams.tables import ContextTrie
@@ -166,9 +167,9 @@ def read_arpa(
             merged into `<unk>`, which gets the sum of their probabilities after each context; see
             `merge_into_unk`. A word of the vocabulary that is not in the file gets the probability
             of the file's `<unk>`, as in KenLM with `lmplz --vocab_pad |V|`. Without this padding
-            they would sum to more than 1: `<unk>` and these words share its probability. Default:
-            the words of the file, in its order. A word `<pad>` of the file is left out: in text it
-            is unknown.
+            they would sum to more than 1: `<unk>` and these words share its probability, also after
+            a context that lists `<unk>`. Default: the words of the file, in its order. A word
+            `<pad>` of the file is left out: in text it is unknown.
         boundary: `"sentence"`, `"text"` or `"stream"`, how the training text was cut into n-grams.
             Default: `"sentence"` if the file gives `</s>` a probability, else `"stream"`.
 
@@ -210,8 +211,11 @@ def read_arpa_file(
         log_prob[ids] = unigrams.log10_probs
         log_prob[[PAD_ID, BOS_ID]] = -np.inf
         absent = np.setdiff1d(np.arange(len(all_words)), [*ids, UNK_ID, PAD_ID, BOS_ID, EOS_ID])
+        is_unk_divided = False
         if len(absent):
-            log_prob[[UNK_ID, *absent]] = _divide_unk(log_prob, len(absent))
+            share = _divide_unk(log_prob, len(absent))
+            is_unk_divided = share < log_prob[UNK_ID]
+            log_prob[[UNK_ID, *absent]] = share
         backoff = np.zeros(len(all_words))
         backoff[ids] = unigrams.log10_backoffs
         sections = [
@@ -227,6 +231,8 @@ def read_arpa_file(
         model = _build(_NATURAL, log_prob, backoff, sections, boundary, refuse_repeated)
         if any((section.log10_backoffs > 0).any() for section in (unigrams, *sections)):
             _refuse_large_backoffs(lines, model, [unigrams, *sections[:-1]], all_words)
+    if is_unk_divided:
+        _divide_listed_unk(model, absent)
     outside = len(all_words) - len(vocabulary)
     if outside:
         model = merge_into_unk(model, len(vocabulary))
@@ -244,6 +250,41 @@ def _divide_unk(log10_probs: np.ndarray, absent: int) -> float:
         return float(log10_probs[UNK_ID])
     left = max(1 - of_words, of_unk)
     return float(np.log10(min(of_unk, left / (absent + 1))))
+
+
+def _divide_listed_unk(model: BackoffModel, absent: np.ndarray) -> None:
+    """Divide P(<unk> | h) of each context that lists `<unk>` with the words that a file lacks.
+
+        P'(<unk> | h) = P(<unk> | h) - sum of P(w | h) over the absent words w, which back off
+
+    In an interpolated model this is above 0. In others it may be below a share of P(<unk> | h),
+    which `<unk>` keeps. Then γ(h) becomes smaller, so that the sum over all words stays.
+    """
+    is_absent = np.zeros(model.vocabulary_size, bool)
+    is_absent[absent] = True
+    for k, keys in enumerate(model.keys):
+        rows = np.flatnonzero(keys % model.vocabulary_size == UNK_ID)
+        nodes = keys[rows] // model.vocabulary_size
+        listed = np.exp(model.log_probs[k][rows], dtype=np.float64)
+        # anew for each order: those below may have other back-off weights now
+        rest = listed - BackoffMass(model, is_absent).masses[k][nodes]
+        kept = np.maximum(rest, listed / (len(absent) + 1))
+        model.log_probs[k][rows] = compute_logs(kept)
+        excess = kept - rest
+        too_much = np.flatnonzero(excess > 0)
+        if len(too_much):
+            _reduce_backoffs(model, k, nodes[too_much], excess[too_much])
+
+
+def _reduce_backoffs(model: BackoffModel, k: int, nodes: np.ndarray, excess: np.ndarray) -> None:
+    """Reduce γ of contexts of k+1 words: the sums of their probabilities fall by `excess`."""
+    is_word = np.ones(model.vocabulary_size, bool)
+    total = BackoffMass(model, is_word).masses[k][nodes]
+    contexts_of_listed = model.keys[k] // model.vocabulary_size
+    p = np.exp(model.log_probs[k], dtype=np.float64)
+    listed = np.bincount(contexts_of_listed, p, minlength=model.contexts.sizes[k])[nodes]
+    backed_off = total - listed
+    model.backoffs[k][nodes] += np.log1p(-excess / backed_off)
 
 
 def _refuse_vocabulary(

@@ -168,6 +168,56 @@ def test_words_that_only_the_vocabulary_has_share_the_probability_of_unk(read):
     assert _log10(model, vocabulary, "on <unk>") == pytest.approx(-0.1 + half)
 
 
+def _sum_all(model: BackoffModel) -> np.ndarray:
+    """Return the sums of the distributions after all contexts of two words."""
+    first, second = np.divmod(np.arange(model.vocabulary_size**2), model.vocabulary_size)
+    contexts = np.stack([first, second], axis=1)[:, -(model.order - 1) :]
+    return np.exp(model.next_log_probs(contexts)).sum(axis=1)
+
+
+def test_a_context_that_lists_unk_shares_its_probability_with_absent_words(tmp_path):
+    ids = np.random.default_rng(3).choice([1, 4, 5, 6, 3], 900, p=[0.3, 0.3, 0.2, 0.1, 0.1])
+    written = kneser_ney(ids.astype(np.int32), 7, 3, "sentence")
+    write_arpa(tmp_path / "kn.arpa", written, Vocabulary(["a", "b", "c"]))
+    larger = Vocabulary(["a", "b", "c", "d", "e", "f"])
+    model, _ = read_arpa(tmp_path / "kn.arpa", larger)
+    np.testing.assert_allclose(_sum_all(model), 1, atol=1e-5)
+    known = np.array([[4, 5], [6, 4], [5, 1]])
+    found = model.next_log_probs(known)[:, 3:7]
+    np.testing.assert_allclose(found, written.next_log_probs(known)[:, 3:], atol=1e-5)
+    of_unk = np.exp(model.next_log_probs(known)[:, [1, 7, 8, 9]]).sum(axis=1)
+    np.testing.assert_allclose(of_unk, np.exp(written.next_log_probs(known)[:, 1]), atol=1e-5)
+
+
+# not interpolated: P(<unk> | a) is below what backs off, and after "a" sums are 1 with <unk>
+KATZ = """\\data\\
+ngram 1=5
+ngram 2=2
+
+\\1-grams:
+-0.69897 </s>
+-99 <s>
+-0.30103 <unk>
+-0.69897 a -0.124939
+-1 b
+
+\\2-grams:
+-0.522879 a a
+-1.30103 a <unk>
+
+\\end\\
+"""
+
+
+def test_a_context_whose_unk_is_rare_keeps_its_sum(read):
+    sums = _sum_all(read(KATZ)[0])
+    model, _ = read(KATZ, Vocabulary(["a", "b", "c", "d", "e"]))
+    expected = sums[4]  # after "a"
+    assert expected < 1
+    assert np.exp(model.next_log_probs(np.array([[4]]))).sum() == pytest.approx(expected, abs=1e-5)
+    assert np.exp(model.log_prob(np.array([[4]]), np.array([1])))[0] == pytest.approx(0.05 / 4)
+
+
 def test_words_that_only_the_vocabulary_has_have_all_of_unk_in_a_padded_file(read):
     model, _ = read(PADDED, Vocabulary(["the", "cat", "dog"]))
     assert np.exp(model.unigrams[[1, 5, 6]]) == pytest.approx(0.1, rel=1e-5)
