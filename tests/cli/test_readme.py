@@ -144,6 +144,13 @@ def test_the_table_of_results_leaves_out_no_row():
     assert all(f"| {result.title} |" in README for result in records.RESULTS)
 
 
+def test_the_range_of_the_seeds_is_recorded():
+    (seeds,) = records.load_report("paper")["seeds"]
+    test = seeds["test"]
+    shown = f"Three seeds of MLP1: {min(test):.1f} to {max(test):.1f}."
+    assert len(test) == 3 and shown in " ".join(README.split())
+
+
 def test_every_relative_link_exists():
     relative = [
         link for link in re.findall(r"\]\(([^)]+)\)", README) if not link.startswith("https://")
