@@ -184,7 +184,7 @@ def compose(
             dtype=dtype,
         )
     chosen = make_objective(objective, dtype)
-    decay = 0.0 if chosen.is_sampled else 0.1
+    decay = 0.1 if chosen.has_likelihood else 0.0
     scorer = make_head(head, dtype, decay)
     options = {}
     if direct:

@@ -217,7 +217,7 @@ class Formulas:
         alpha = objective.self_normalisation
         y = self.logits(inputs)
         of_target = y[np.arange(len(targets)), targets]
-        if not objective.is_sampled:
+        if objective.has_likelihood:
             log_z = log_sum_exp(y)
             mass = objective.held_out_mass
             losses = (1 - mass) * (log_z - of_target) + alpha * log_z**2

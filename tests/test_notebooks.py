@@ -95,6 +95,26 @@ def list_messages(path: Path) -> list[str]:
     return ["".join(output["text"]) for output in outputs if output.get("name") == "stderr"]
 
 
+def test_the_objective_of_notebook_04_has_a_gradient_where_a_target_is_sure():
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from keras_nplm.layers.objectives.base import Losses, Objective
+    from keras_nplm.layers.scores import StoredScores
+
+    cells = json.loads((ROOT / "notebooks" / "04_modern.ipynb").read_text("utf-8"))["cells"]
+    [cell] = [cell for cell in cells if cell.get("id") == "own-classes"]
+    names = {"keras": keras, "Losses": Losses, "Objective": Objective}
+    exec("".join(cell["source"]), names)
+    y = tf.constant(np.diag([0.0, 17.0, 40.0]), "float32")
+    with tf.GradientTape() as tape:
+        tape.watch(y)
+        losses = names["FocalLikelihood"](0.5).losses(StoredScores(y), np.array([0, 1, 2]))
+        loss = tf.reduce_sum(losses.loss)
+    assert np.isfinite(loss) and np.isfinite(tape.gradient(loss, y)).all()
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_saved_outputs_have_no_messages_and_the_imports_clear_them(path):
     assert not list_messages(path)

@@ -5,7 +5,7 @@ import itertools
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -33,10 +33,14 @@ if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.language_model.scoring import SentenceScore, TokenScore
     from keras_nplm.models.collectors import Collector
+    from keras_nplm.models.spelling import SpellingModel
 
+# functions that yield lines and warn of them, by the name of the tokenizer
+_Watches = dict[str, Callable[[Iterable[str]], Iterator[str]]]
 ArpaTokenizer = Annotated[
     str | None, Parameter(choices=list_word_tokenizers(), show_default="whitespace")
 ]
+_MAX_UNKNOWN = 0.1  # share of out-of-vocabulary tokens, as in a training text
 _STARTER = "the starter model, which was trained on the Python language reference"
 PresetDirectory = Annotated[
     str | None, FETCHED, Parameter(name="DIR", help="model directory", show_default=_STARTER)
@@ -121,6 +125,7 @@ def evaluate(
         all: print the perplexity without <unk> and that per word, too; --json always has them
     """
     from keras_nplm.language_model.arpa_models import is_arpa_file
+    from keras_nplm.language_model.differences import read_warnings
 
     if text:
         check_left_out({"split": split}, "with `--text`", "drop one of them.")
@@ -135,12 +140,17 @@ def evaluate(
         result = _compare(models, split or "test", text, tokenizer)
     else:
         (path,) = models
-        model, source = _open(path, split or "test", text, tokenizer)
+        model, lines = _open(path, text, tokenizer, {})
         if dynamic:
             _ensure_dynamics(model, Path(path))
         collectors = _make_collectors(accuracy, by_order, ln_z)
-        result = model.evaluate(source, collectors, dynamic)
+        result = model.evaluate(lines or split or "test", collectors, dynamic)
         _note_spelling(path, result)
+        if text:
+            _warn_of_unknown(path, result)
+        else:
+            for warning in read_warnings(models):
+                print(f"Warning: {warning}", file=sys.stderr)
     result["text"] = ", ".join(text) if text else f"{split or 'test'} split"
     if all:
         result["all"] = True
@@ -177,55 +187,115 @@ def _refuse_dynamic_arpa(dynamic: bool) -> None:
 
 
 def _open(
-    path: str, split: str, text: tuple[str, ...], tokenizer: str | None
-) -> "tuple[LanguageModel, str | Iterator[str]]":
-    """Return a model, and the split or the lines of the text that it evaluates."""
+    path: str, text: tuple[str, ...], tokenizer: str | None, watches: _Watches
+) -> "tuple[LanguageModel, Iterator[str] | None]":
+    """Return a model, and the lines of the text that it evaluates, if any.
+
+    Models with the same tokenizer share one of `watches`, so that a text has one warning.
+    """
     from keras_nplm.data.corpora.text_files import read_files
     from keras_nplm.data.unusual_text import warn_of_tokens
     from keras_nplm.language_model.arpa_models import open_model
 
     if not text:
-        return open_model(path), split
+        return open_model(path), None
     lines = _read_first(read_files(text))
     model = open_model(path, arpa_tokenizer=tokenizer)
-    return model, warn_of_tokens(model.tokenizer)(lines)
+    name = model.tokenizer_name
+    if name not in watches:
+        watches[name] = warn_of_tokens(model.tokenizer)
+    return model, watches[name](lines)
 
 
-def _note_spelling(path: str, figures: dict[str, Any]) -> None:
-    """Say in the figures of an ARPA file which model spells its unknown words."""
+def _warn_of_unknown(path: str, figures: dict[str, Any]) -> None:
+    """Warn if many tokens of a text are out of the vocabulary of a model."""
+    share = figures["unk_tokens"] / figures["tokens"]
+    if share > _MAX_UNKNOWN:
+        print(
+            f"Warning: {share:.0%} of the tokens are out of the vocabulary of {path} (<unk>), so "
+            "that the perplexity looks good. Fix: compare bits per character, or evaluate text "
+            "like the training text.",
+            file=sys.stderr,
+        )
+
+
+def _note_spelling(path: str, figures: dict[str, Any], speller: str | None = None) -> None:
+    """Say in the figures of an ARPA file which model spells its unknown words.
+
+    `speller` names the model with the same words whose spelling model is used; None: the file's.
+    """
     from keras_nplm.language_model.arpa_models import is_arpa_file
 
-    if is_arpa_file(path) and figures["unk_tokens"]:
-        number = f"{figures['unk_tokens']:,} <unk>"
-        figures["spelling"] = f"a model of the words of {Path(path).name} spells the {number}."
+    if not is_arpa_file(path) or not figures["unk_tokens"]:
+        return
+    number = f"{figures['unk_tokens']:,} <unk>"
+    model = f"a model of the words of {Path(path).name}"
+    if speller is not None:
+        model = f"the spelling model of {speller}, which has the same words,"
+    figures["spelling"] = f"{model} spells the {number}."
 
 
 def _compare(
     paths: Sequence[str], split: str, text: tuple[str, ...], tokenizer: str | None
 ) -> dict[str, Any]:
     """Return the figures of several models on one text, and why figures are not comparable."""
+    from keras_nplm.language_model.arpa_models import is_arpa_file
     from keras_nplm.language_model.differences import (
         TokenOptions,
         check_same_text,
         describe_incomparable,
+        read_warnings,
     )
 
-    if list(text) == [STANDARD_INPUT]:
-        raise InputError(
-            "`--text` must be a file with several models, which read it one after another. "
-            "Received: - (standard input). Fix: save standard input to a file."
+    if text:
+        _check_read_again(text)
+    else:
+        check_same_text(paths, split)
+    rows = {}
+    described = {}
+    watches: _Watches = {}
+    spellers: dict[frozenset[str], tuple[str, SpellingModel]] = {}
+    alone = []
+    # directories first, whose spelling models ARPA files with the same words get
+    for path in sorted(paths, key=is_arpa_file):
+        model, lines = _open(path, text, tokenizer, watches)
+        words = frozenset(model.vocabulary.words)
+        speller: str | None = None
+        if is_arpa_file(path) and words in spellers:
+            speller, model.spelling = spellers[words]
+        elif model.spelling is not None:
+            spellers[words] = (path, model.spelling)
+        figures = model.evaluate(lines or split)
+        _note_spelling(path, figures, speller)
+        if "spelling" in figures and speller is None:
+            alone.append(path)
+        if text:
+            _warn_of_unknown(path, figures)
+        rows[path] = {"model": path, **figures}
+        described[path] = TokenOptions.of_model(path, model)
+    sentences = describe_incomparable([described[path] for path in paths])
+    if alone and not all(map(is_arpa_file, paths)):
+        sentences.append(
+            f"Bits per character of {', '.join(alone)} are not exactly comparable: no directory "
+            "here has the same words, and with them a spelling model of <unk>."
         )
     if not text:
-        check_same_text(paths, split)
-    rows = []
-    described = []
-    for path in paths:
-        model, source = _open(path, split, text, tokenizer)
-        figures = model.evaluate(source)
-        _note_spelling(path, figures)
-        rows.append({"model": path, **figures})
-        described.append(TokenOptions.of_model(path, model))
-    return {"models": rows, "not_comparable": describe_incomparable(described)}
+        sentences += read_warnings(paths)
+    return {"models": [rows[path] for path in paths], "not_comparable": sentences}
+
+
+def _check_read_again(text: Sequence[str]) -> None:
+    """Refuse a text that can be read once: several models read it one after another."""
+    from keras_nplm.data.corpora.text_files import expand_patterns
+
+    received = [STANDARD_INPUT + " (standard input)"] if list(text) == [STANDARD_INPUT] else []
+    if not received:
+        received = [str(path) for path in expand_patterns(text) if not path.is_file()]
+    if received:
+        raise InputError(
+            "`--text` must be a regular file with several models, which read it one after another. "
+            f"Received: {received[0]}. Fix: save it to a file."
+        )
 
 
 def _make_collectors(accuracy: bool, by_order: bool, ln_z: bool) -> "list[Collector]":
@@ -357,7 +427,7 @@ def score(
         )
     if self_normalised:
         print("Scores are off by log Z: see `evaluate --ln-z`.", file=sys.stderr)
-    lines = warn_of_tokens(opened.tokenizer)(lines)
+    lines = warn_of_tokens(opened.tokenizer, is_scored=True)(lines)
     result: dict[str, Any] = {}
     if header:
         result["columns"] = _TOKEN_COLUMNS if tokens else _SENTENCE_COLUMNS

@@ -143,8 +143,12 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def format_figures(figures: dict, with_all: bool = False) -> str:
-    """Return the figures of `evaluate` in one line: perplexity and bits, or all of them."""
+    """Return the figures of `evaluate` in one line: perplexity, `<unk>` and bits, or all of
+    them.
+    """
     parts = [f"perplexity {figures['perplexity']:.2f} over {figures['tokens']:,} tokens"]
+    if figures["unk_tokens"] and not with_all:
+        parts.append(f"{figures['unk_tokens']:,} of them <unk>")
     if figures.get("bits_per_character") is None:
         parts.append(f"{figures['bits_per_word']:.3f} bits per token")
     else:

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 Format = Literal["moses", "kaldi", "tsv"]
 _BY_FIRST_LINE = "by the first line, tsv by the file's name"
-_ALL_ONE = f"1 for the decoder's score, or for each feature, and for {FEATURE_NAME}"
+_ALL_ONE = (
+    "1 for the decoder's score or the total of the last rescoring, without both for each feature, "
+    f"and 1 for {FEATURE_NAME}"
+)
 # as in regression, where fewer than ten observations for each fitted number overfit
 _LISTS_PER_WEIGHT = 10
 _STANDARD_OUTPUT = "standard output; with --json no file"
@@ -237,6 +240,7 @@ class _Job:
         )
         if self.tuning.tune is not None:
             _warn_of_few_lists(result["lists"], len(result["weights"]))
+        _warn_of_unknown(result)
         if losses:
             for key in ("baseline", "oracle", "rescored"):
                 result[key] /= max(1, losses.denominator)
@@ -278,12 +282,26 @@ def _warn_of_few_lists(lists: int, weights: int) -> None:
         )
 
 
+def _warn_of_unknown(result: dict) -> None:
+    """Warn if many tokens of the hypotheses are out of the vocabulary of the model."""
+    from keras_nplm.data.unusual_text import MAX_UNKNOWN
+
+    share = result["unk_tokens"] / max(1, result["tokens"])
+    if share > MAX_UNKNOWN:
+        print(
+            f"Warning: {share:.0%} of the tokens of the hypotheses are out of the vocabulary "
+            "(<unk>): the model can hardly rank them. Fix: map integer ids to words, choose the "
+            "`--tokenizer` of the hypotheses, or train a model on text like them.",
+            file=sys.stderr,
+        )
+
+
 def _make_score(language_model: "LanguageModel") -> "Score":
     """Return the function that scores hypotheses, and warns of texts that are tokenised already."""
     from keras_nplm.data.unusual_text import warn_of_tokens
     from keras_nplm.rescoring.lists import score_hypotheses
 
-    watch = warn_of_tokens(language_model.tokenizer)
+    watch = warn_of_tokens(language_model.tokenizer, is_scored=True)
 
     def score(texts: Sequence[str]) -> "Iterable[SentenceScore]":
         return score_hypotheses(language_model, watch(texts))

@@ -3,7 +3,8 @@
 Read first: ids, the special tokens; boundary, how far a context reaches; vocabulary; ngram_arrays,
 n-grams in NumPy; source, a text as n-grams; dataset, `ngram_dataset`, as tf.data.
 
-- Text: corpora, where it comes from; corpus, its splits; unusual_text, warnings; arguments, checks.
+- Text: corpora, where it comes from; corpus, its splits; unusual_text, warnings;
+  repeated_sentences, validation and test text that a training text has; arguments, checks.
 - Tokens: tokenizers, lines to tokens, and normalisation; subwords, SentencePiece models; forms,
   lower-case words to the vocabulary's; prefixes, words by their beginning; text_ops, in TensorFlow.
 - Ids on disk: word_counts and text_counts; encoding, a corpus to shards of ids; encoded_corpus and

@@ -15,11 +15,12 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 
 _SEARCHED = 1 << 16  # lines of each split that are searched for tokens
-_MAX_UNKNOWN = 0.1  # share of out-of-vocabulary tokens
+MAX_UNKNOWN = 0.1  # share of out-of-vocabulary tokens
 _MAX_LINE = 200  # tokens of a line, on average
+_MARKER = re.compile(r"(?P<marker></?s>)")
 # markers, and tokens of the Penn Treebank, WikiText, Moses and BPE, which `words` would split
 _TOKENISED = re.compile(
-    r"</?s>|<(?:unk|UNK|pad|eos|bos)>|(?<!\S)@[-.,/]@(?!\S)|\w@@ "
+    rf"{_MARKER.pattern}|<(?:unk|UNK|pad|eos|bos)>|(?<!\S)@[-.,/]@(?!\S)|\w@@ "
     r"|&(?:apos|quot|#124|#91|#93);|-[LR][RSC]B-"
     r"|(?<=\w )(?:n't|'(?:s|re|ve|ll|d|m))(?!\S)"
 )
@@ -36,7 +37,7 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
     lines = itertools.chain.from_iterable(itertools.islice(text, _SEARCHED) for text in texts)
     yield from filter(None, [_describe_tokens(lines, tokenizer)])
     for split, counts in encoded.splits.items():
-        if (share := counts["unk_tokens"] / max(1, counts["tokens"])) > _MAX_UNKNOWN:
+        if (share := counts["unk_tokens"] / max(1, counts["tokens"])) > MAX_UNKNOWN:
             yield (
                 f"{share:.0%} of the {split} tokens are out of the vocabulary (<unk>), so that the "
                 "perplexity looks good. Fix: use `--tokenizer sentencepiece`, lower `--min-count`, "
@@ -51,15 +52,21 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
         )
 
 
-def warn_of_tokens(tokenizer: str | Tokenizer) -> Callable[[Iterable[str]], Iterator[str]]:
-    """Return a function that yields all lines, and warns once of text that is tokenised already."""
+def warn_of_tokens(
+    tokenizer: str | Tokenizer, *, is_scored: bool = False
+) -> Callable[[Iterable[str]], Iterator[str]]:
+    """Return a function that yields all lines, and warns once of text that is tokenised already.
+
+    `is_scored`: the lines are scored, where `<s>` and `</s>` count as unknown words. Training and
+    evaluation refuse these tokens.
+    """
     warned = False
     chosen = get_tokenizer(tokenizer)
 
     def watch(lines: Iterable[str]) -> Iterator[str]:
         nonlocal warned
         for line in lines:
-            if not warned and (sentence := _describe_tokens([line], chosen)):
+            if not warned and (sentence := _describe_tokens([line], chosen, is_scored)):
                 print(f"Warning: {sentence}", file=sys.stderr)
                 warned = True
             yield line
@@ -67,12 +74,18 @@ def warn_of_tokens(tokenizer: str | Tokenizer) -> Callable[[Iterable[str]], Iter
     return watch
 
 
-def _describe_tokens(lines: Iterable[str], tokenizer: Tokenizer) -> str:
-    mark = None
-    if tokenizer.splits_tokens:
-        mark = next(filter(None, map(_TOKENISED.search, lines)), None)
+def _describe_tokens(lines: Iterable[str], tokenizer: Tokenizer, is_scored: bool = False) -> str:
+    if not (tokenizer.splits_tokens or is_scored):
+        return ""
+    pattern = _TOKENISED if tokenizer.splits_tokens else _MARKER
+    mark = next(filter(None, map(pattern.search, lines)), None)
     if mark is None:
         return ""
+    if mark["marker"]:
+        return (
+            f"The text holds {mark[0]}, which counts as text: each line is a sentence, without "
+            "markers. Fix: remove it, for example by `sed -E 's#</?s>##g'`."
+        )
     return (
         f"The text is tokenised already, since it has {mark[0].strip()!r}, which the tokenizer "
         f"{tokenizer.kind} splits. Fix: use `--tokenizer whitespace` (with `train`, `ngram` and "

@@ -18,7 +18,7 @@ from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.remote import fetch
-from keras_nplm.io.text import open_text
+from keras_nplm.io.text import check_is_file, open_text
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.scorer import self_normalise
 from keras_nplm.models.ngrams import BackoffModel
@@ -79,6 +79,7 @@ def check_arpa_file(path: str | os.PathLike) -> None:
         if ".arpa" in found.suffixes:
             fix = "check the name."
         raise InputError(f"{_EXPECTED} Received: {path}, which does not exist. Fix: {fix}")
+    check_is_file(found)  # its beginning is read again
     head = b""
     if not zipfile.is_zipfile(found):  # a table of a model, for example: refused as text
         with open_text(found) as file:

@@ -15,7 +15,7 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import remove_contents
 from keras_nplm.io.remote import fetch
-from keras_nplm.language_model.directory import read_config, read_description
+from keras_nplm.language_model.directory import read_config, read_description, read_metrics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel, find_networks
 
@@ -97,12 +97,13 @@ class Difference:
 
 
 def find_differences(
-    first: TokenOptions, second: TokenOptions, *, ids_matter: bool = False
+    first: TokenOptions, second: TokenOptions, *, for_mixture: bool = False
 ) -> list[Difference]:
     """Return the properties in which the tokens of two models differ; none if perplexities per
     token are comparable.
 
-    With `ids_matter` the same words in a different order differ, too, as for a mixture.
+    With `for_mixture` the same words in a different order differ, too, and so do boundaries that
+    predict the same tokens after different contexts.
     """
     found = []
     if first.tokenizer.kind != second.tokenizer.kind:
@@ -112,13 +113,13 @@ def find_differences(
     if first.tokenizer.steps != second.tokenizer.steps:
         steps = (_name_steps(first.tokenizer), _name_steps(second.tokenizer))
         found.append(Difference("normalisation", "--normalise", steps))
-    if _has_other_words(first.vocabulary, second.vocabulary, ids_matter):
+    if _has_other_words(first.vocabulary, second.vocabulary, for_mixture):
         options = _find_vocabulary_options(first.config, second.config)
         # other tokens have another vocabulary
         if not options and not found:
             options = [_count_differing_words(first.vocabulary, second.vocabulary)]
         found += options
-    if first.boundary != second.boundary:
+    if _have_other_boundaries(first.boundary, second.boundary, for_mixture):
         boundaries = (f"--boundary {first.boundary}", f"--boundary {second.boundary}")
         found.append(Difference("boundary", "--boundary", boundaries))
     return found
@@ -128,7 +129,7 @@ def check_same_tokens(wanted: TokenOptions, given: TokenOptions) -> None:
     """Refuse a model with a different tokenizer, vocabulary or boundary than wanted, and name the
     options that differ.
     """
-    differences = find_differences(wanted, given, ids_matter=True)
+    differences = find_differences(wanted, given, for_mixture=True)
     if not differences:
         return
     properties = " and ".join(dict.fromkeys(difference.of for difference in differences))
@@ -236,6 +237,15 @@ def check_same_text(paths: Sequence[str | os.PathLike], split: str) -> None:
             )
 
 
+def read_warnings(paths: Sequence[str | os.PathLike]) -> list[str]:
+    """Return what `metrics.json` of model directories says against their figures of the splits."""
+    warnings = []
+    for path in paths:
+        metrics = read_metrics(fetch(path), missing_ok=True)
+        warnings += [f"{os.fspath(path)}: {warning}" for warning in metrics.get("warnings", ())]
+    return warnings
+
+
 def _read_split(directory: Path, split: str) -> _SplitText:
     config, _ = read_description(directory)
     path = directory / "corpus"
@@ -262,11 +272,17 @@ def _name_steps(tokenizer: Tokenizer) -> str:
     return " ".join(["--normalise", *tokenizer.steps])
 
 
-def _has_other_words(first: Vocabulary, second: Vocabulary, ids_matter: bool) -> bool:
+def _has_other_words(first: Vocabulary, second: Vocabulary, for_mixture: bool) -> bool:
     # equal pieces may have other scores, by which text is split
-    if ids_matter or first.subwords is not None:
+    if for_mixture or first.subwords is not None:
         return first != second
     return set(first.words) != set(second.words)
+
+
+def _have_other_boundaries(first: str, second: str, for_mixture: bool) -> bool:
+    if for_mixture:
+        return first != second
+    return predicts_end(first) != predicts_end(second)
 
 
 def _find_vocabulary_options(

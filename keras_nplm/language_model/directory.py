@@ -36,6 +36,7 @@ _METRICS: dict[str, type | tuple] = {
     "ngrams_per_second": int,
     "ngrams": list,
     "history": list,
+    "warnings": list,
 }
 _FIGURES: dict[str, type | tuple] = {  # of a split
     "perplexity": NUMBER,

@@ -43,7 +43,33 @@ def list_biases(layer: keras.layers.Layer) -> list[keras.Variable]:
     return [weight for weight in layer.trainable_weights if len(weight.shape) == 1]
 
 
-class ConfiguredLayer(keras.layers.Layer):
+class NamedWeights(keras.layers.Layer):
+    """Base class of layers and networks whose own weights a file stores by name."""
+
+    def add_weight(self, *args: Any, name: str | None = None, **kwargs: Any) -> keras.Variable:
+        """Add a weight. Its name is its key in a file. Default: its number in the layer.
+
+        Keras would number unnamed weights by process: a file would not load.
+        """
+        others = self.list_own_variables()
+        name = name or f"weight_{len(others)}"
+        if name in [other.name for other in others]:
+            raise InputError(
+                "`name` must differ from the names of the other weights of the layer, since a file "
+                f"stores weights by name. Received: {name!r}. Fix: give each weight its own name."
+            )
+        return super().add_weight(*args, name=name, **kwargs)
+
+    def list_own_variables(self) -> list[keras.Variable]:
+        """Return the variables that a file stores for this layer, without those of its
+        sub-layers.
+        """
+        numbered: dict[str, keras.Variable] = {}
+        super().save_own_variables(numbered)
+        return list(numbered.values())
+
+
+class ConfiguredLayer(NamedWeights):
     """Base class of the layers of a network. A layer owns its facts: options, weight decay, growth.
 
     `options` names the attributes that its configuration holds, those of its base classes added.
@@ -76,12 +102,6 @@ class ConfiguredLayer(keras.layers.Layer):
                 )
             weight.assign(old)
 
-    def list_own_variables(self) -> list[keras.Variable]:
-        """Return the variables that a file stores for this layer, without those of its
-        sub-layers.
-        """
-        return collect_variables(super().save_own_variables)
-
     def save_own_variables(self, store: Any) -> None:
         """Store each weight under its letter; Keras would number them."""
         for variable in self.list_own_variables():
@@ -102,13 +122,6 @@ class ConfiguredLayer(keras.layers.Layer):
             name for kind in reversed(type(self).__mro__) for name in vars(kind).get("options", ())
         ]
         return super().get_config() | {name: getattr(self, name) for name in names}
-
-
-def collect_variables(save_own_variables: Callable[[dict], None]) -> list[keras.Variable]:
-    """Return the variables that a method of Keras, `save_own_variables`, stores under numbers."""
-    numbered: dict[str, keras.Variable] = {}
-    save_own_variables(numbered)
-    return list(numbered.values())
 
 
 def l2_regularizer(weight_decay: float) -> keras.regularizers.Regularizer | None:
@@ -178,6 +191,18 @@ def check_precision(layer: keras.layers.Layer) -> None:
         "float16",
         "choose one of these: exponentials overflow in float16.",
     )
+
+
+def check_penalty(part: str, layer: keras.layers.Layer) -> None:
+    """Refuse an activity regularizer of a layer that a network does not call: Keras adds its
+    penalty in a call.
+    """
+    if layer.activity_regularizer is not None:
+        raise InputError(
+            f"`activity_regularizer` must be None in `{part}`. "
+            f"Received: {type(layer.activity_regularizer).__name__}. "
+            "Fix: give it to the hidden layer."
+        )
 
 
 class Dropout(keras.layers.Dropout):

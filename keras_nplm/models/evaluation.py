@@ -55,9 +55,9 @@ def evaluate(
             collector `Perplexity`.
         boundary: `"sentence"`: contexts end at the sentence's start, and words and `</s>` are
             predicted. `"text"`: contexts cross sentence ends, and words and `</s>` are predicted.
-            `"stream"`: contexts cross sentence ends, and only words are predicted. Perplexities of
-            different boundaries are not comparable. Default: `model.boundary`, or `"sentence"` for
-            a model without one.
+            `"stream"`: contexts cross sentence ends, and only words are predicted: its
+            perplexities are not comparable with the others'. Default: `model.boundary`, or
+            `"sentence"` for a model without one.
 
     Returns:
         dict: the figures of all collectors. Those of `Perplexity`: `perplexity` over all predicted

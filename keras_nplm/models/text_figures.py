@@ -81,7 +81,8 @@ def compute_text_figures(
         perplexity per word = exp(-(ln P(tokens) + ln P(spellings)) / words)
 
     ln P(spellings) is the sum of ln P(spelling | <unk>): a word model pays for all of its text. Not
-    included is the cost of spacing that a tokenizer of words loses, and of normalisation.
+    included is the cost of spacing that a tokenizer of words loses, and of normalisation. A
+    perplexity per word beyond e**700, as of text without spaces, is None.
     """
     figures: dict[str, Any] = {"bits_per_character": None, "perplexity_per_word": None}
     if (
@@ -92,7 +93,9 @@ def compute_text_figures(
     ):
         total = -(log_prob + size.spelling_log_prob)
         figures["bits_per_character"] = total / math.log(2) / size.characters
-        figures["perplexity_per_word"] = compute_exp(total / size.words)
+        per_word = compute_exp(total / size.words)
+        # none for text without spaces: JSON has no infinity
+        figures["perplexity_per_word"] = per_word if math.isfinite(per_word) else None
     else:
         figures["bits_per_character_missing"] = size.missing
     figures |= {name: getattr(size, name) for name in ("characters", "words", "spelling_log_prob")}

@@ -12,13 +12,12 @@ import numpy as np
 
 from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.rescoring.features import FEATURE_NAME, Score, add_scores
-from keras_nplm.rescoring.line_formats import DECODER_SCORE
+from keras_nplm.rescoring.features import FEATURE_NAME, Score, add_scores, name_features
 from keras_nplm.rescoring.lists import score_hypotheses
 from keras_nplm.rescoring.losses import Losses, add_losses
 from keras_nplm.rescoring.minimum_error_rate import RESTARTS, tune_pairs
 from keras_nplm.rescoring.nbest import NBestFile, NBestList
-from keras_nplm.rescoring.ranking import WeightedFeatures
+from keras_nplm.rescoring.ranking import WeightedFeatures, find_total
 from keras_nplm.rescoring.writer import open_nbest_writer
 
 _MOST_HELD = 1000  # lists that wait for features of their weights, so that memory is bounded
@@ -55,6 +54,7 @@ def rescore_file(
     Returns:
         - `format`; `lists` and `hypotheses`, their numbers; `changed`: the number of lists whose
           first hypothesis is not the decoder's.
+        - `tokens` of all hypotheses that the language model predicts, and `unk_tokens` among them.
         - `weights`; None if each list had its `default_weights`.
         - With `losses`, their sums: `baseline` of the decoder's first hypotheses, `rescored`, and
             `oracle` of the best.
@@ -83,7 +83,7 @@ def rescore_file(
             seed=seed or 0,
         )
     weighted = WeightedFeatures(weights, name)
-    figures = _Figures()
+    figures = _Figures(name)
     held: list[NBestList] = []
     with contextlib.ExitStack() as stack:
         write_list = None
@@ -108,6 +108,8 @@ def rescore_file(
         "lists": figures.lists,
         "hypotheses": figures.hypotheses,
         "changed": figures.changed,
+        "tokens": figures.tokens,
+        "unk_tokens": figures.unk_tokens,
         "weights": dict(weights) if weights else None,
     }
     if losses:
@@ -121,21 +123,28 @@ def rescore_file(
 class _Figures:
     """What `rescore_file` counts, list by list."""
 
+    name: str
     lists: int = 0
     hypotheses: int = 0
     changed: int = 0
     baseline: float = 0.0
     oracle: float = 0.0
     rescored: float = 0.0
+    tokens: int = 0
+    unk_tokens: int = 0
 
     def add(self, nbest: NBestList, losses: np.ndarray, order: np.ndarray) -> None:
         """Add a list, with the losses of its hypotheses and their new order."""
         best = int(order[0])
-        # without scores the decoder's best hypothesis is its first
-        decoder_best = int(np.argmax(nbest.features.get(DECODER_SCORE, 0)))
+        _, tokens, unk_tokens = name_features(self.name)
+        total = find_total(nbest.features, self.name)
+        # without a total the decoder's best hypothesis is its first
+        decoder_best = 0 if total is None else int(np.argmax(nbest.features[total]))
         self.lists += 1
         self.hypotheses += len(nbest)
         self.changed += nbest.texts[best] != nbest.texts[decoder_best]
         self.baseline += float(losses[decoder_best])
         self.oracle += float(losses.min())
         self.rescored += float(losses[best])
+        self.tokens += int(nbest.features[tokens].sum())
+        self.unk_tokens += int(nbest.features[unk_tokens].sum())

@@ -19,6 +19,8 @@ TSV_HEADER = ("id", "hypothesis")
 # names of the columns of the id and of the hypothesis in the headers of other tools
 TSV_IDS = ("id", "utt", "utt_id", "utterance", "utterance_id", "key", "list", "list_id")
 TSV_HYPOTHESES = ("hypothesis", "hyp", "text", "sentence", "translation", "transcript", "words")
+# and of the reference in those of files of references
+TSV_REFERENCES = (*TSV_HYPOTHESES, "reference", "ref", "transcription")
 # utterance and rank
 _KALDI_LINE = re.compile(rf"[{SPACES}]*([^{SPACES}]+)-([0-9]+)(?:[{SPACES}]+(.*))?", re.DOTALL)
 
@@ -48,6 +50,11 @@ def parse_number(text: str) -> float:
     if not math.isfinite(value) or "_" in text:
         raise ValueError(f"{text.strip()[:40]!r} is not a finite number")
     return value
+
+
+def name_total(feature: str) -> str:
+    """Return the name of the total that rescoring with a feature writes to a column of its own."""
+    return f"{feature}_total"
 
 
 def unescape_moses(text: str) -> str:
@@ -209,6 +216,12 @@ def read_tsv_columns(first_line: str) -> TsvColumns:
     if id_place is None or hypothesis_place is None:
         return TsvColumns(names, is_header=True)
     return TsvColumns(names, id_place, hypothesis_place, is_header=True, is_known=True)
+
+
+def is_reference_header(line: str) -> bool:
+    """Return whether a line names the columns of the list and of its reference."""
+    names = [field.strip(SPACES).lower() for field in line.split("\t")]
+    return len(names) == 2 and names[0] in TSV_IDS and names[1] in TSV_REFERENCES
 
 
 def _find_column(names: Sequence[str], wanted: Sequence[str]) -> int | None:

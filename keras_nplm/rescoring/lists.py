@@ -30,8 +30,8 @@ def rescore(
     The feature `name` is ln P(hypothesis), at least -228 per token. `name_words` is the number
     of predicted tokens, and `name_unk` the number of out-of-vocabulary words; these two are
     written to files only if they have a weight. The default of the weights, also of `{}`, is 1 for
-    `"score"` (or for each feature of a list without it) and 1 for `name`; `keras_nplm.tune` finds
-    better ones.
+    `"score"`, or the total of an earlier rescoring (without a total for each feature of a list),
+    and 1 for `name`; `keras_nplm.tune` finds better ones.
     """
     score = functools.partial(score_hypotheses, language_model)
     return rank_lists(add_scores(lists, score, name), weights, name)

@@ -10,7 +10,7 @@ from rapidfuzz.distance import Levenshtein
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import SPACES, split_fields
 from keras_nplm.rescoring.features import batch_lists
-from keras_nplm.rescoring.line_formats import unescape_moses
+from keras_nplm.rescoring.line_formats import is_reference_header, unescape_moses
 from keras_nplm.rescoring.nbest import NBestList, line_error, read_numbered_lines
 
 # of some lists: float [H] per list
@@ -79,10 +79,14 @@ class WordErrors:
 def read_references(path: str | os.PathLike, format: str) -> dict[str, str]:
     """Read reference texts by list: Moses's line i is the reference of list i, the other formats
     name the list.
+
+    The first line of TSV may be a header, such as `id<TAB>reference`.
     """
     references: dict[str, str] = {}
     # a blank line of Moses is an empty reference
     for line_number, line in read_numbered_lines(path, with_blank=format == "moses"):
+        if format == "tsv" and not references and is_reference_header(line):
+            continue
         if format == "moses":
             name = str(line_number - 1)
             text = unescape_moses(line)

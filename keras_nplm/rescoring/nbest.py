@@ -248,7 +248,10 @@ def _detect_format(path: Path, line: str) -> str:
         line_formats.parse_kaldi_line(line)
     except ValueError as error:
         raise InputError(
-            f"The first line of {path} is not in a known format. Fix: give `--format`."
+            f"The first line of {path} must be of Moses (`id ||| hypothesis ||| features ||| "
+            "score`), of Kaldi (`utterance-k words`) or tab-separated (`id<TAB>hypothesis<TAB>"
+            f"score`). Received: {shorten_value(line)}. Fix: convert the lists, for example to "
+            "tab-separated columns."
         ) from error
     return "kaldi"
 

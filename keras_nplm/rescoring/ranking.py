@@ -1,24 +1,37 @@
 """Ranking of the hypotheses of N-best lists by a weighted sum of their features."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.rescoring.features import FEATURE_NAME, name_features
-from keras_nplm.rescoring.line_formats import DECODER_SCORE
+from keras_nplm.rescoring.line_formats import DECODER_SCORE, name_total
 from keras_nplm.rescoring.nbest import NBestList
 
 
-def default_weights(features: Iterable[str], name: str = FEATURE_NAME) -> dict[str, float]:
-    """Return the weight 1 for the language model and for the decoder score, or for all features of
-    the decoder.
+def default_weights(features: Collection[str], name: str = FEATURE_NAME) -> dict[str, float]:
+    """Return the weight 1 for the language model and for `find_total`, or for all features of the
+    decoder.
     """
-    of_decoder = [feature for feature in features if feature not in name_features(name)]
-    if DECODER_SCORE in of_decoder:
-        of_decoder = [DECODER_SCORE]
-    return dict.fromkeys([*of_decoder, name], 1.0)
+    total = find_total(features, name)
+    before = _leave_out_own(features, name) if total is None else [total]
+    return dict.fromkeys([*before, name], 1.0)
+
+
+def find_total(features: Collection[str], name: str = FEATURE_NAME) -> str | None:
+    """Return the last total that lists had before the language model: the decoder's `score`, or
+    `NAME_total` beside a feature NAME, of an earlier rescoring. None: they had no total.
+    """
+    totals = {DECODER_SCORE, *map(name_total, features)}
+    before = _leave_out_own(features, name)
+    return next((feature for feature in reversed(before) if feature in totals), None)
+
+
+def _leave_out_own(features: Collection[str], name: str) -> list[str]:
+    own = name_features(name)
+    return [feature for feature in features if feature not in own]
 
 
 def rank_lists(

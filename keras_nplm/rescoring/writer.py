@@ -11,7 +11,7 @@ from typing import Protocol
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import split_fields
-from keras_nplm.rescoring.line_formats import DECODER_SCORE, extend_moses_line
+from keras_nplm.rescoring.line_formats import DECODER_SCORE, extend_moses_line, name_total
 from keras_nplm.rescoring.nbest import NBestList, check_format
 
 
@@ -68,7 +68,7 @@ class _Writer:
         columns = dict(new_features)
         if totals is not None:
             name = next(iter(new_features), DECODER_SCORE)
-            columns[f"{name}_total"] = totals
+            columns[name_total(name)] = totals
         if self._format == "tsv":
             self._write_tsv(nbest.lines, columns)
         else:

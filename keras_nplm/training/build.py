@@ -63,7 +63,7 @@ def build_optimizer(options: Options, steps_per_epoch: int) -> keras.optimizers.
     if row_clipnorm is None and options.network.order > _LONG_ORDER:
         row_clipnorm = _ROW_CLIPNORM
     # with all words in each loss the gradient for C is dense, too, and usually longer
-    dense_clipnorm = _TIED_CLIPNORM if options.network.tied_output and is_sampled else None
+    dense_clipnorm = _TIED_CLIPNORM if options.network.is_tied and is_sampled else None
     return LazySGD(
         rate,
         weight_decay=weight_decay,

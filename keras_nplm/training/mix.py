@@ -4,6 +4,7 @@ network.
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from keras_nplm.data.arguments import check_items
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import BOS_ID
 from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.data.repeated_sentences import measure_repeated
 from keras_nplm.data.text_counts import name_text_counts
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file, write_json
-from keras_nplm.io.remote import open_output
+from keras_nplm.io.remote import fetch, open_output
 from keras_nplm.language_model.arpa_models import (
     check_arpa_file,
     is_arpa_file,
@@ -25,7 +27,7 @@ from keras_nplm.language_model.arpa_models import (
     read_arpa_model,
 )
 from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
-from keras_nplm.language_model.directory import lock_new_directory
+from keras_nplm.language_model.directory import lock_new_directory, read_metrics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel, find_networks
 from keras_nplm.models.caches import (
@@ -44,6 +46,8 @@ _BIN_CONTEXT = 2  # context words whose frequency selects the mixture weights, a
 # of a unigram or n-gram cache, of which validation chooses one
 _DECAYS = (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
 _FLATNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of a continuous cache, for features of length 1
+# share of validation or test sentences; more than in the training text of the same corpus
+_MAX_REPEATED = 0.05
 _PROBE = 1000  # n-grams whose features give the mean square of their length
 
 
@@ -84,6 +88,7 @@ def mix(
     Returns:
         the content of `metrics.json`: `weights`, `components` and their `sources`, the values of
         caches, and exact `validation` and `test` figures if a directory has an encoded corpus.
+        `warnings` names the models, if any, that were trained on its validation or test text.
 
     Raises:
         InputError: the models do not match, an option is invalid, or the output exists.
@@ -102,6 +107,9 @@ def mix(
         spelling = next((part.spelling for part in parts if part.spelling), None)
         if weights is None:
             _require_corpus(corpus)
+        warnings = _find_warnings(directories, parts, corpus) if corpus else []
+        for warning in warnings:
+            print(f"Warning: {warning}", file=sys.stderr)
         candidates = [[part.model] for part in parts]
         candidates += _list_caches(parts, corpus, cache_length, caches)
         if uniform:
@@ -117,6 +125,8 @@ def mix(
         if corpus:
             _copy_corpus(corpus, local / "corpus")
             metrics.update(evaluate_splits(mixture, corpus, spelling))
+        if warnings:
+            metrics["warnings"] = warnings
         write_json(local / "metrics.json", metrics)
         mixed = LanguageModel(mixture, vocabulary, parts[0].tokenizer, boundary)
         mixed.spelling = spelling
@@ -203,6 +213,43 @@ def _find_corpus(parts: Sequence[LanguageModel]) -> EncodedCorpus | None:
     corpora = [part.corpus for part in parts if part.corpus]
     with_validation = [corpus for corpus in corpora if "validation" in corpus.splits]
     return next(iter(with_validation or corpora), None)
+
+
+def _find_warnings(
+    directories: Sequence[str | os.PathLike],
+    parts: Sequence[LanguageModel],
+    corpus: EncodedCorpus,
+) -> list[str]:
+    """Return sentences on models that were trained on validation or test text of a corpus.
+
+    A mixture with the same training text has such sentences in its `metrics.json`.
+    """
+    pairs = list(zip(directories, parts, strict=True))
+    owner = next(directory for directory, part in pairs if part.corpus is corpus)
+    checksums = corpus.splits["train"]["crc32"]
+    usual: dict[str, float] | None = None
+    warnings: list[str] = []
+    for directory, part in pairs:
+        if part.corpus is None:
+            continue
+        if part.corpus.splits["train"]["crc32"] == checksums:
+            warnings += read_metrics(fetch(directory), missing_ok=True).get("warnings", ())
+            continue
+        if usual is None:
+            usual = measure_repeated(corpus, corpus)
+        repeated = measure_repeated(corpus, part.corpus)
+        shares = [
+            f"{share:.0%} of the {split}"
+            for split, share in repeated.items()
+            if share > usual[split] + _MAX_REPEATED
+        ]
+        if shares:
+            warnings.append(
+                f"{os.fspath(directory)} was trained on {' and '.join(shares)} sentences of "
+                f"{os.fspath(owner)}, so that perplexities of the mixture are too low there. Fix: "
+                "train both with the same splits, for example with --corpus DIR of `prepare`."
+            )
+    return list(dict.fromkeys(warnings))
 
 
 def _require_corpus(corpus: EncodedCorpus | None) -> EncodedCorpus:

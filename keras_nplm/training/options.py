@@ -334,13 +334,22 @@ class NetworkOptions:
             for name in ("activation", "residual_blocks", "layer_norm"):
                 names[name] = "hidden"
         if self.hidden == "none" and self.head != "energy":
-            names["hidden_units"] = "hidden"
+            for name in ("hidden_units", "dropout"):
+                names[name] = "hidden"
+        if self.head != "linear":
+            for name in ("output_rank", "tied_output"):
+                names[name] = "head"
         if self.head != "adaptive":
             names["cutoffs"] = "head"
         if self.objective == "likelihood":
             for name in ("num_sampled", "proposal"):
                 names[name] = "objective"
         return names
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether the head has the matrix C of the context layer."""
+        return self.tied_output and "tied_output" not in self.without_effect
 
     @property
     def averages(self) -> tuple[int, ...]:

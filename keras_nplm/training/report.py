@@ -33,6 +33,7 @@ from keras_nplm.models.shortlist import BACKGROUND, NETWORK, Shortlist
 from keras_nplm.models.text_figures import TextSize, compute_text_figures
 from keras_nplm.training.charts import MAP_SIZE, draw_lines, draw_words, escape_html, render_svg
 from keras_nplm.training.configurations import train_command
+from keras_nplm.training.options import read_options
 
 _EQUALS = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
 _PERPLEXITIES = ("perplexity", "perplexity_without_unk", "perplexity_per_word")
@@ -178,10 +179,14 @@ def _describe_model(contenders: Sequence[_Contender]) -> str:
 def _describe_network(language_model: LanguageModel, config: dict) -> str:
     network = _get_network(language_model)
     parts = escape_html(f"{config['network']}, {config['head']}, {config['objective']}")
+    sizes = f"A word vector has m{_EQUALS}{network.embedding_dim} numbers"
+    if "hidden_units" in read_options(config).without_effect:
+        sizes += ". There is no hidden layer."
+    else:
+        sizes += f", the hidden layer h{_EQUALS}{config['hidden_units']} units."
     return (
         f"The network reads {network.order - 1} tokens of context (n{_EQUALS}{network.order}). "
-        f"A word vector has m{_EQUALS}{network.embedding_dim} numbers, the hidden layer h{_EQUALS}"
-        f"{config['hidden_units']} units. Network, head, objective: {parts}."
+        f"{sizes} Network, head, objective: {parts}."
     )
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import sys
 
@@ -34,14 +35,16 @@ def models(tmp_path_factory, text):
 
 @pytest.fixture
 def run(models, capsys, monkeypatch):
-    """Function that runs a command in the directory of the models: its lines, or its error."""
+    """Function that runs a command in the directory of the models: its lines, or its error or
+    warnings.
+    """
 
-    def run(command: str, status: int = 0) -> list[str]:
+    def run(command: str, status: int = 0, warnings: bool = False) -> list[str]:
         monkeypatch.chdir(models)
         capsys.readouterr()
         assert main(command.split()) == status
         captured = capsys.readouterr()
-        return (captured.err if status else captured.out).splitlines()
+        return (captured.err if status or warnings else captured.out).splitlines()
 
     return run
 
@@ -71,6 +74,22 @@ def test_an_arpa_file_has_the_tokenizer_of_its_text(run, models):
 def test_a_directory_has_its_own_tokenizer(run, command):
     (error,) = run(f"{command} --tokenizer words", status=2)
     assert "`--tokenizer` must be left out with a model directory" in error
+
+
+def test_an_arpa_file_is_compared_with_the_spelling_model_of_its_words(run):
+    comparison = "evaluate words.arpa.gz words --text new.txt"
+    lines = run(comparison)
+    file, directory = (line.split()[1:] for line in lines[2:4])
+    assert file == directory
+    assert lines[4] == (
+        "bits per character of words.arpa.gz: the spelling model of words, which has the same "
+        "words, spells the 2 <unk>."
+    )
+    assert json.loads(run(f"{comparison} --tokenizer words --json")[0])["not_comparable"] == []
+    assert run("evaluate words.arpa.gz rare --text new.txt")[-1] == (
+        "Bits per character of words.arpa.gz are not exactly comparable: no directory here has the "
+        "same words, and with them a spelling model of <unk>."
+    )
 
 
 def test_an_arpa_file_needs_a_text(run):
@@ -112,8 +131,11 @@ def test_models_of_the_same_tokens_are_compared_without_a_note(run):
     assert [row.split()[0] for row in rows] == ["words", "bigrams"]
     assert rows[0].split()[1:] != rows[1].split()[1:]
     alone = run("evaluate bigrams --text new.txt")[0]
-    bits, perplexity, tokens, _ = rows[1].split()[1:]
-    assert f"perplexity {perplexity} over {tokens} tokens, {bits} bits per character" in alone
+    bits, perplexity, tokens, unknown = rows[1].split()[1:]
+    assert alone.endswith(
+        f"perplexity {perplexity} over {tokens} tokens, {unknown} of them <unk>, {bits} bits per "
+        "character"
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,10 +194,46 @@ def test_models_of_different_texts_need_a_text(run, models, text):
     [
         ("--text new.txt --accuracy", "`--accuracy` cannot be combined with several models"),
         ("--text new.txt --dynamic", "`--dynamic` cannot be combined with several models"),
-        ("--text -", "`--text` must be a file with several models"),
+        ("--text -", "`--text` must be a regular file with several models"),
     ],
 )
 def test_what_several_models_cannot_have_is_refused(run, monkeypatch, flags, message):
     monkeypatch.setattr(sys, "stdin", io.StringIO(NEW_TEXT))
     (error,) = run(f"evaluate words bigrams {flags}", status=2)
     assert message in error
+
+
+@pytest.fixture
+def pipe():
+    """The name of a pipe, as a shell gives it for `<(COMMAND)`."""
+    end, other_end = os.pipe()
+    os.close(other_end)
+    yield f"/dev/fd/{end}"
+    os.close(end)
+
+
+def test_a_pipe_that_is_read_twice_is_refused(run, pipe):
+    (error,) = run(f"evaluate words bigrams --text new.txt {pipe}", status=2)
+    assert "`--text` must be a regular file with several models, which read it one" in error
+    assert f"Received: {pipe}. Fix: save it to a file." in error
+    (error,) = run(f"evaluate {pipe} --text new.txt", status=2)
+    assert f"Cannot read {pipe}: it is a directory, a device or a pipe. Fix: name a" in error
+
+
+def test_a_tokenised_text_has_one_warning_for_several_models(run, models):
+    (models / "tokenised.txt").write_text("the do n't cat\n", encoding="utf-8")
+    warnings = run("evaluate words bigrams stream --text tokenised.txt", warnings=True)
+    assert "\n".join(warnings).count("The text is tokenised already") == 1
+
+
+@pytest.mark.parametrize("other", ["", " words"])
+def test_a_text_of_unknown_words_has_a_warning(run, models, other):
+    (models / "foreign.txt").write_text("der Hund\n", encoding="utf-8")
+    warnings = run(f"evaluate bigrams{other} --text foreign.txt", warnings=True)
+    assert len(warnings) == 1 + len(other.split())
+    assert warnings[0].startswith(
+        "Warning: 67% of the tokens are out of the vocabulary of bigrams (<unk>), so that the "
+        "perplexity looks good. Fix: compare bits per character"
+    )
+    (models / "known.txt").write_text("the cat\n", encoding="utf-8")
+    assert run(f"evaluate bigrams{other} --text known.txt", warnings=True) == []

@@ -72,8 +72,9 @@ def test_components_of_a_mixture_are_named_by_their_directories(capsys):
 
 
 def test_figures_are_in_one_line():
-    assert format_figures(FIGURES) == "perplexity 50.00 over 6,500 tokens, 1.500 bits per character"
-    without = {**FIGURES, "bits_per_character": None}
+    line = "perplexity 50.00 over 6,500 tokens, 40 of them <unk>, 1.500 bits per character"
+    assert format_figures(FIGURES) == line
+    without = {**FIGURES, "bits_per_character": None, "unk_tokens": 0}
     assert format_figures(without) == "perplexity 50.00 over 6,500 tokens, 5.640 bits per token"
 
 

@@ -94,6 +94,13 @@ def test_words_in_a_different_order_have_comparable_perplexities():
     assert describe_incomparable([ONE, other, ONE]) == []
 
 
+def test_boundaries_that_predict_the_same_tokens_are_comparable_but_not_mixed():
+    other = _change(boundary="text")
+    assert describe_incomparable([ONE, other]) == []
+    with pytest.raises(InputError, match="two must have the same boundary as one"):
+        check_same_tokens(ONE, other)
+
+
 def test_incomparable_figures_have_the_reasons_of_all_models():
     stream = _change(boundary="stream")
     rare = dataclasses.replace(_change_words(["the"], min_count=5), name="rare")

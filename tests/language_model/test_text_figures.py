@@ -13,6 +13,7 @@ from keras_nplm.cli.main import main
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
+from keras_nplm.models.text_figures import TextSize, compute_text_figures
 from keras_nplm.training.options import TextOptions
 
 LINES = [
@@ -145,6 +146,13 @@ def test_text_without_unknown_words_needs_no_spelling_model():
         figures = language_model.evaluate(text)
         assert figures["bits_per_character"] == pytest.approx(7 * math.log2(5) / 20)
         assert figures["perplexity_per_word"] == pytest.approx(5)
+
+
+def test_a_text_without_spaces_has_no_infinite_figure():
+    """JSON has no infinity."""
+    figures = compute_text_figures(-701.0, TextSize(1000, 1, 0.0))
+    assert figures["perplexity_per_word"] is None
+    assert figures["bits_per_character"] > 1
 
 
 def test_ids_with_unknown_words_have_no_bits_per_character():

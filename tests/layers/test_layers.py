@@ -192,6 +192,13 @@ def test_a_layer_that_depends_on_the_vocabulary_must_say_how_it_grows():
     np.testing.assert_array_equal(one.bias.numpy(), other.bias.numpy())
 
 
+def test_two_weights_of_a_layer_must_not_share_a_name():
+    layer = WordBias(5)
+    layer.add_weight(name="K", shape=(2,))
+    with pytest.raises(InputError, match="`name` must differ from .* Received: 'K'. Fix: give"):
+        layer.add_weight(name="K", shape=(3,))
+
+
 def test_residual_blocks_must_not_be_negative():
     with pytest.raises(InputError, match="`residual_blocks` must be 0 to 1,023. Received: -1"):
         DeepHidden(5, residual_blocks=-1)

@@ -41,6 +41,7 @@ from keras_nplm import (
     write_arpa,
 )
 from keras_nplm import Perplexity as MetricPerplexity
+from keras_nplm.layers.heads.base import Head
 from keras_nplm.models import ngrams
 from keras_nplm.models.collectors import PerplexityByOrder
 from keras_nplm.models.dynamic import DynamicSettings, make_dynamic
@@ -141,6 +142,33 @@ def test_direct_connections_to_fewer_words():
 def test_direct_connections_to_a_head_without_rows(head):
     with refuses(f"`direct` must be None with {head.__name__}, which has no W"):
         build_network(head=head(V), direct=DirectConnection(V))
+
+
+@pytest.mark.parametrize(
+    "part, kind, sizes",
+    [
+        ("embed", ContextEmbedding, [V, 2]),
+        ("head", LinearHead, [V]),
+        ("direct", DirectConnection, [V]),
+    ],
+)
+def test_activity_regularizers_that_training_would_not_see(part, kind, sizes):
+    layer = kind(*sizes, activity_regularizer="l2")
+    with refuses(f"`activity_regularizer` must be None in `{part}`. Received: L2. Fix: give it to"):
+        build_network(**{part: layer})
+
+
+def test_an_activity_regularizer_of_a_network():
+    with refuses("`activity_regularizer` must be left out: a network has no such argument"):
+        build_network(activity_regularizer="l2")
+
+
+def test_the_unigram_start_of_a_head_without_one():
+    class Own(LinearHead):
+        set_unigram = Head.set_unigram
+
+    with refuses("`head` must have `set_unigram` to start from the .* Received: Own. Fix: define"):
+        build_network(head=Own(V)).set_unigram(np.ones(V))
 
 
 @pytest.mark.parametrize("head", [AdaptiveHead, EnergyHead])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import CONFIGURATIONS, NPLM, Options
+from keras_nplm import CONFIGURATIONS, NPLM, NetworkOptions, Options
 from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.source import NgramSource
 from keras_nplm.training.build import build_model, build_optimizer
@@ -79,10 +79,16 @@ def test_rows_of_words_that_fill_the_context_are_clipped(options, norm):
         pytest.param(dict(tied_output=True, objective="nce"), 1.0, id="tied, sampled"),
         pytest.param(dict(tied_output=True, objective="likelihood"), None, id="tied, all words"),
         pytest.param(dict(objective="nce"), None, id="not tied"),
+        pytest.param(
+            dict(tied_output=True, head="energy", hidden="none", objective="sampled"),
+            None,
+            id="a head that cannot be tied",
+        ),
     ],
 )
 def test_dense_gradients_are_clipped_for_an_output_tied_to_the_embedding(options, norm):
-    assert build_optimizer(Options.of(**options), 1).dense_clipnorm == norm
+    options = Options(network=NetworkOptions(**options))
+    assert build_optimizer(options, 1).dense_clipnorm == norm
 
 
 @pytest.mark.long

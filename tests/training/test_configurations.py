@@ -81,7 +81,11 @@ def test_train_command_lists_all_options(options, config, flags):
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_the_command_gives_the_same_options(name):
-    options = CONFIGURATIONS[name].options.replace(epochs=7, dropout=0.5, tied_output=False)
+    options = CONFIGURATIONS[name].options
+    changes = dict(epochs=7, dropout=0.5, tied_output=False)
+    for option in changes.keys() & options.without_effect.keys():
+        del changes[option]
+    options = options.replace(**changes)
     config = {"kind": "nplm", "corpus": "brown", **options.flatten()}
     words = train_command(config).split()[1:]
     _, bound = parse([*words, "--output", "model"])

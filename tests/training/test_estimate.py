@@ -110,6 +110,77 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(tmp_path, capsys):
     assert metrics["test"]["perplexity"] < 0.8 * plain["test"]["perplexity"]
 
 
+@pytest.fixture
+def estimate_characters(tmp_path, text):
+    """Function that estimates a model of characters, which are those of all splits."""
+
+    def estimate_characters(name: str, **options) -> Path:
+        corpus = open_corpus(tokenizer="characters", **{"train": [str(text)], **options})
+        of_all = TextOptions(vocabulary_scope="corpus", min_count=1)
+        estimate("kneser-ney", corpus, tmp_path / name, order=2, text=of_all)
+        return tmp_path / name
+
+    return estimate_characters
+
+
+@pytest.fixture
+def text(tmp_path) -> Path:
+    """200 lines, each of 20 random letters."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "text.txt"
+    lines = ["".join(rng.choice([*"abcdef"], 20)) for _ in range(200)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "options, shares",
+    [
+        ({"all_lines": True}, "100% of the validation and 100% of the test"),
+        ({"fractions": (0.9, 0.05, 0.05)}, "100% of the validation"),
+    ],
+)
+def test_mixing_warns_of_a_model_that_was_trained_on_held_out_text(
+    tmp_path, capsys, estimate_characters, options, shares
+):
+    first = estimate_characters("first")
+    other = estimate_characters("other", **options)
+    warning = (
+        f"{other} was trained on {shares} sentences of {first}, so that perplexities of the "
+        "mixture are too low there. Fix: train both with the same splits, for example with "
+        "--corpus DIR of `prepare`."
+    )
+    capsys.readouterr()
+    metrics = mix([first, other], tmp_path / "mixture", weights=[0.5, 0.5])
+    assert capsys.readouterr().err == f"Warning: {warning}\n"
+    assert metrics["warnings"] == [warning]
+    again = mix([first, tmp_path / "mixture"], tmp_path / "again", weights=[0.5, 0.5])
+    assert again["warnings"] == [warning]
+    assert main(["evaluate", str(first), str(tmp_path / "mixture")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{tmp_path}/mixture: {warning}"
+    assert main(["evaluate", str(tmp_path / "mixture")]) == 0
+    assert f"Warning: {tmp_path}/mixture: {warning}" in capsys.readouterr().err
+
+
+def test_mixing_does_not_warn_of_lines_that_all_texts_have(
+    tmp_path, capsys, text, estimate_characters
+):
+    lines = text.read_text(encoding="utf-8").splitlines()
+    parts = {"train": lines[20:], "validation": lines[:20]}
+    parts["mirrored"] = [line[::-1] for line in parts["train"]]  # the same vocabulary
+    files = {}
+    for name, part in parts.items():
+        (tmp_path / name).write_text("\n".join([*part, "aba", "bab"]), encoding="utf-8")
+        files[name] = [str(tmp_path / name)]
+    validation = files["validation"]
+    first = estimate_characters("first", train=files["train"], validation=validation)
+    other = estimate_characters("other", train=files["mirrored"], validation=validation)
+    capsys.readouterr()
+    metrics = mix([first, other], tmp_path / "mixture")
+    assert "warnings" not in metrics
+    assert "Warning" not in capsys.readouterr().err
+
+
 def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, short_corpus):
     for name, boundary, min_count in (
         ("kn", "sentence", 2),

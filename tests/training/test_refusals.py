@@ -58,6 +58,15 @@ def test_invalid_options_are_refused(call, options, message):
         (dict(decay_rate=0.5), "`decay_rate` must be left out with `schedule` linear"),
         (dict(initial_accumulator=1.0), "`initial_accumulator` must be left out with `optimizer`"),
         (dict(cutoffs=(5,)), "`cutoffs` must be left out with `head` linear. Received: (5,)"),
+        (dict(head="adaptive", output_rank=50), "`output_rank` must be left out with `head` ada"),
+        (
+            dict(head="adaptive", tied_output=True),
+            "`tied_output` must be left out with `head` ada",
+        ),
+        (
+            dict(hidden="none", direct_connections=True, dropout=0.5),
+            "`dropout` must be left out with `hidden` none. Received: 0.5",
+        ),
     ],
 )
 def test_options_of_a_part_that_is_not_chosen_are_refused(given, message):

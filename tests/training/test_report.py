@@ -167,13 +167,14 @@ def write_small_report(encoded, tmp_path, monkeypatch):
         command: str | None = None,
         model: NextWordModel | None = None,
         metrics: dict = METRICS,
+        config: dict = CONFIG,
     ) -> str:
         path = tmp_path / "verses" / "report.html"
         path.parent.mkdir()
         model = model or _build_mixture(encoded)
         language_model = LanguageModel(model, VOCABULARY, "whitespace", "sentence")
         language_model.corpus = encoded
-        write_run_report(path, language_model, CONFIG, metrics, command)
+        write_run_report(path, language_model, config, metrics, command)
         return path.read_text(encoding="utf-8")
 
     return write
@@ -193,6 +194,21 @@ def test_mixture_is_beside_its_network_and_kneser_ney(write_small_report):
     assert bits == pytest.approx(expected, abs=6e-4)
     assert "0.250 P(w | context) of the network + 0.750" in text
     assert "test perplexity is 24.4% lower than that of a Kneser-Ney model" in text
+
+
+@pytest.mark.parametrize(
+    "options, expected",
+    [
+        pytest.param({}, f"numbers, the hidden layer h{SPACE}={SPACE}5 units. Network,", id="tanh"),
+        pytest.param(
+            {"hidden": "none", "direct_connections": True},
+            "numbers. There is no hidden layer. Network,",
+            id="none",
+        ),
+    ],
+)
+def test_a_network_is_described_by_its_parts(write_small_report, options, expected):
+    assert expected in write_small_report(config={**CONFIG, **options})
 
 
 @pytest.mark.parametrize("mass", [0.0, 0.04])

@@ -18,6 +18,9 @@ class Head(ConfiguredLayer):
     Calling a head gives the logits y of all words, float [B, outputs]. Weights, logits and sums
     have `accumulator_dtype`: half precision is too coarse for an output.
 
+    A subclass implements `build` and `scores`; also `set_unigram` if a network of it is to start
+    from the unigram model.
+
     Args:
         vocabulary_size: int, |V|.
         weight_decay: float, the paper's weight decay on the matrices. Biases have none.
@@ -51,7 +54,10 @@ class Head(ConfiguredLayer):
         """Set the biases so that P(w | context) is `unigram`, float [outputs], whatever the
         context.
         """
-        raise NotImplementedError
+        raise InputError(
+            "`head` must have `set_unigram` to start from the unigram model. "
+            f"Received: {type(self).__name__}. Fix: define `set_unigram`, or do not call it."
+        )
 
     def check_growable(self) -> None:
         """Refuse to add words: unless a head says otherwise, it has no row for each word."""

@@ -16,7 +16,7 @@ from keras_nplm.layers.scores import Scores
 
 class Losses(NamedTuple):
     """The losses of a batch: the training loss of each target, float [B], and its exact -ln P where
-    this costs nothing more, or None.
+    this costs nothing more; None if the objective has `has_likelihood` False.
     """
 
     loss: Tensor
@@ -43,9 +43,8 @@ class Objective(ConfiguredLayer):
     ['loss', 'perplexity']
     """
 
-    loss_name = "loss"  # of the training loss in the logs: "loss" for a likelihood
-    # whether it needs the scores of sampled words only: its loss is no likelihood
-    is_sampled = False
+    loss_name = "loss"  # of the training loss in the logs
+    has_likelihood = True  # whether `losses` returns -ln P; False: training logs no perplexity
     held_out_mass = 0.0  # ε of `smooth_unigram`
 
     def losses(self, scores: Scores, target_ids: Tensor) -> Losses:

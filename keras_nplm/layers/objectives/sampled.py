@@ -54,7 +54,7 @@ class SampledObjective(Objective):
     """
 
     options = ("num_sampled", "proposal", "held_out_mass", "self_normalisation", "seed")
-    is_sampled = True
+    has_likelihood = False
 
     def __init__(
         self,

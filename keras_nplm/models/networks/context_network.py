@@ -17,7 +17,13 @@ from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.hidden import DirectConnection
 from keras_nplm.layers.objectives.base import Objective, smooth_unigram
-from keras_nplm.layers.ops import Tensor, check_precision, collect_variables, list_biases
+from keras_nplm.layers.ops import (
+    NamedWeights,
+    Tensor,
+    check_penalty,
+    check_precision,
+    list_biases,
+)
 from keras_nplm.layers.scores import LinearScores, Scores
 from keras_nplm.layers.segments import Context, are_segments
 from keras_nplm.models.networks.metrics import Perplexity
@@ -25,12 +31,12 @@ from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
 
 # of keras.layers.Layer
-_KERAS_ARGUMENTS = {"dtype", "trainable", "autocast", "activity_regularizer"}
+_KERAS_ARGUMENTS = {"dtype", "trainable", "autocast"}
 _PARTS = ("embed", "hidden", "direct", "head", "objective")  # in the configuration
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
-class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
+class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, keras.Model):
     """Next-word network of a context of n-1 words, composed of layers.
 
         inputs -> read -> features a -> scores y -> P(w | context) = exp(y_w) / sum_i exp(y_i)
@@ -147,9 +153,11 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
                 f"`direct` must be None with {type(self.prob).__name__}, which has no W. "
                 "Received: DirectConnection. Fix: choose a LinearHead."
             )
-        for layer in self.list_parts().values():
+        for part, layer in self.list_parts().items():
             if layer is not None:
                 check_precision(layer)
+                if part != "hidden":  # Keras calls it alone
+                    check_penalty(part, layer)
         self.objective.check_head(self.prob)
 
     def build(self, input_shape: tuple) -> None:
@@ -341,10 +349,6 @@ class ContextNetwork(NetworkProbabilities, ObjectiveTraining, keras.Model):
             name = f"random_state_{number}"
             if name in store:  # weights saved without dropout have fewer
                 state.assign(store[name])
-
-    def list_own_variables(self) -> list[keras.Variable]:
-        """Return the weights that no layer has, such as g and v of a `HybridNetwork`."""
-        return collect_variables(super().save_own_variables)
 
     def get_config(self) -> dict:
         config = super().get_config()

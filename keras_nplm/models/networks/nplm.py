@@ -105,6 +105,8 @@ class NPLM(ContextNetwork):
         )
 
     def call(self, inputs: Any, training: bool = False) -> Tensor:
+        if self._overrides(NPLM, "features", "score", "scores"):
+            return super().call(inputs, training)
         x = self.read(inputs, training).x  # [B, (n-1) m]
         a = self.hidden(x, training=training)  # tanh(d + H x), [B, h]
         y = self.prob(a)  # b + U a, [B, |V|]

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_nplm.data.ids import PAD_ID
 from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.layers.objectives.base import Objective
 from keras_nplm.layers.ops import Tensor
 from keras_nplm.layers.scores import compute_log_prob
 from keras_nplm.layers.segments import are_segments
@@ -102,6 +103,10 @@ class ObjectiveTraining(keras.Model):
         loss, number, outputs = self._compute_step(data, training=False)
         return self._update_metrics(data, loss, number, outputs, training=False)
 
+    def _overrides(self, base: type, *names: str) -> bool:
+        """Return whether a subclass of `base` overrides one of these methods."""
+        return any(getattr(type(self), name) is not getattr(base, name) for name in names)
+
     def _trains_on_scores(self) -> bool:
         """Whether the loss is the model's own, computed without the probabilities that `call`
         returns.
@@ -125,6 +130,7 @@ class ObjectiveTraining(keras.Model):
         scores = self.scores(x, training=training, sum_gradient=False)
         if training:
             loss, negative_log_likelihood = self.objective.losses(scores, target_ids)
+            _check_likelihood(self.objective, negative_log_likelihood)
         else:
             loss = negative_log_likelihood = -compute_log_prob(scores, target_ids)
         loss *= ops.cast(known, loss.dtype)
@@ -132,7 +138,10 @@ class ObjectiveTraining(keras.Model):
         if is_segments:  # a place of a segment without a target is `<pad>`
             is_target = ops.cast(ops.not_equal(target_ids, PAD_ID), "float32")
             number = ops.sum(is_target)
-            given = 1 if sample_weight is None else ops.reshape(sample_weight, (-1,))
+            given = 1
+            if sample_weight is not None:
+                _check_segment_weights(sample_weight, y)
+                given = ops.reshape(sample_weight, (-1,))
             sample_weight = ops.multiply(is_target, given)
         if negative_log_likelihood is not None:
             self.perplexity.update_state(negative_log_likelihood, sample_weight=sample_weight)
@@ -241,20 +250,40 @@ class ObjectiveTraining(keras.Model):
         return logs
 
     def name_training_logs(self, logs: dict) -> dict:
-        """Return logs of training in which the loss of samples, which is no likelihood, has a name
-        of its own.
+        """Return logs of training in which the loss has the name that the objective gives it.
+
+        They have no perplexity if the objective has no likelihood.
         """
-        if not (self._trains_on_scores() and self.objective.is_sampled):
+        if not self._trains_on_scores():
             return logs
-        others = {name: value for name, value in logs.items() if name not in ("loss", "perplexity")}
-        return {self.objective.loss_name: logs["loss"], **others}
+        named = dict(logs)
+        if not self.objective.has_likelihood:
+            named.pop("perplexity", None)
+        if "loss" in named:
+            named = {self.objective.loss_name: named.pop("loss"), **named}
+        return named
+
+    def get_compile_config(self) -> dict:
+        config = super().get_compile_config()
+        if config and self.optimizer.weight_decay:
+            # the configuration of an optimiser does not say which weights have no decay
+            config["without_decay"] = [
+                place
+                for place, weight in enumerate(self.weights)
+                if not self.optimizer._use_weight_decay(weight)
+            ]
+        return config
 
     def compile_from_config(self, config: dict) -> None:
         config = keras.saving.deserialize_keras_object(config)
+        without_decay = config.pop("without_decay", None)  # absent in older files: the biases
         # another machine may be faster with another choice
         self.compile(**config | {"jit_compile": "auto"})
-        if self.optimizer.weight_decay:  # its configuration does not say which weights have none
-            self.optimizer.exclude_from_weight_decay(var_list=self.biases)
+        if self.optimizer.weight_decay:
+            excluded = self.biases
+            if without_decay is not None:
+                excluded = [self.weights[place] for place in without_decay]
+            self.optimizer.exclude_from_weight_decay(var_list=excluded)
         self.optimizer.build(self.trainable_variables)
 
 
@@ -299,6 +328,27 @@ def _refuse_targets(y: Any) -> InputError:
         f"`y` must be [B] or [B, 1] ids. Received: {received}. Fix: give ids, as fit(contexts, "
         "target_ids), or pass loss='categorical_crossentropy' to compile for one-hot targets."
     )
+
+
+def _check_likelihood(objective: Objective, negative_log_likelihood: Tensor | None) -> None:
+    """Refuse losses without the likelihood that an objective promises: the logs show it."""
+    if objective.has_likelihood and negative_log_likelihood is None:
+        raise InputError(
+            "`has_likelihood` must be False in an objective whose losses have no -ln P. "
+            f"Received: True in {type(objective).__name__}. "
+            "Fix: define `has_likelihood = False` in its class."
+        )
+
+
+def _check_segment_weights(sample_weight: Tensor, y: Tensor) -> None:
+    """Refuse one weight for a whole segment: Keras computes such weights from `class_weight`."""
+    shape = tf.TensorShape(sample_weight.shape)
+    if not shape.is_compatible_with(y.shape) and y.shape[-1] != 1:
+        raise InputError(
+            "`sample_weight` must be [S, T], a weight for each target of a segment. "
+            f"Received: {shape.as_list()}. "
+            "Fix: give such weights instead of `class_weight`, or give contexts [B, n-1]."
+        )
 
 
 def _drop_places(

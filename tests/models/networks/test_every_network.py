@@ -209,7 +209,7 @@ def test_half_precision_trains(name, dtype):
 def draw_words(network: ContextNetwork, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the targets and negative samples of the next step: those that the step will draw."""
     objective = network.objective
-    if not objective.is_sampled:
+    if objective.has_likelihood:
         return targets, None
     state = objective.seed_generator.state
     before = state.numpy()

@@ -26,7 +26,9 @@ from keras_nplm import (
     SampledSoftmax,
     TanhHidden,
 )
+from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.hidden import NoHidden
+from keras_nplm.layers.scores import StoredScores
 from keras_nplm.models.networks.network_file import load_network
 
 V = 30
@@ -41,6 +43,29 @@ class Clipped(keras.layers.Layer):
 
     def call(self, x):
         return keras.ops.clip(x, -0.01, 0.01)
+
+
+@keras.saving.register_keras_serializable("test_network_file")
+class Unnamed(Head):
+    """A head whose weights have no names."""
+
+    def build(self, input_shape):
+        self.K = self.add_weight(shape=(input_shape[-1], self.vocabulary_size))
+        self.c = self.add_weight(shape=(self.vocabulary_size,), initializer="zeros")
+
+    def scores(self, features, training=False):
+        return StoredScores(keras.ops.matmul(features, self.K) + self.c)
+
+
+@keras.saving.register_keras_serializable("test_network_file")
+class Scaled(ContextNetwork):
+    """A network with a weight of its own, without a name."""
+
+    def build_parts(self, features_shape):
+        self.scale = self.add_weight(shape=(), initializer="ones")
+
+    def score(self, context, features, training=False):
+        return StoredScores(super().score(context, features, training).logits() * self.scale)
 
 
 def build_network(kind=ContextNetwork, **options):
@@ -130,6 +155,10 @@ def build_hybrid():
     return build_network(HybridNetwork, objective=Likelihood(held_out_mass=0.1))
 
 
+def build_unnamed_weights():
+    return build_network(Scaled, head=Unnamed(V, name="prob"))
+
+
 BUILDERS = [
     build_paper,
     build_half_precision,
@@ -145,6 +174,7 @@ BUILDERS = [
     build_nce,
     build_energy,
     build_hybrid,
+    build_unnamed_weights,
 ]
 TRAINED = [
     build_nce,
@@ -222,6 +252,49 @@ def test_a_loaded_network_trains_on_alike(build, tmp_path):
         np.testing.assert_array_equal(left.numpy(), right.numpy(), err_msg=left.path)
     for left, right in zip(model.random_states(), loaded.random_states(), strict=True):
         np.testing.assert_array_equal(left.numpy(), right.numpy())
+
+
+def exclude_nothing(optimizer, model):
+    """Leave the weight decay of all weights."""
+
+
+def exclude_biases(optimizer, model):
+    optimizer.exclude_from_weight_decay(var_list=model.biases)
+
+
+def exclude_vectors_by_name(optimizer, model):
+    optimizer.exclude_from_weight_decay(var_names=["C"])
+
+
+@pytest.mark.parametrize(
+    "exclude, excluded",
+    [
+        (exclude_nothing, set()),
+        (exclude_biases, {"b", "d"}),
+        (exclude_vectors_by_name, {"C"}),
+    ],
+)
+def test_a_loaded_network_has_the_same_weight_decay(exclude, excluded, tmp_path):
+    model = build_network()
+    optimizer = keras.optimizers.AdamW(0.1, weight_decay=0.5)
+    exclude(optimizer, model)
+    model.compile(optimizer)
+    optimizer.build(model.trainable_variables)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    decays = loaded.optimizer._use_weight_decay
+    assert {weight.name for weight in loaded.weights if not decays(weight)} == excluded
+
+
+def test_biases_have_no_weight_decay_in_an_older_file():
+    model = build_network()
+    model.compile(keras.optimizers.AdamW(0.1, weight_decay=0.5))
+    config = model.get_compile_config()
+    del config["without_decay"]
+    loaded = build_network()
+    loaded.compile_from_config(config)
+    decays = loaded.optimizer._use_weight_decay
+    assert {weight.name for weight in loaded.weights if not decays(weight)} == {"b", "d"}
 
 
 def test_weights_of_another_layer_are_refused(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import NPLM, ContextEmbedding, ContextNetwork, DeepHidden, Likelihood, LinearHead
+from keras_nplm.layers.scores import StoredScores
 from keras_nplm.models.dynamic.network import copy_network
 
 V = 11
@@ -186,6 +187,46 @@ def test_pretrained_vectors_stay_in_a_network():
     assert networks[0].embed.C is networks[1].embed.C
     assert len(embed.weights) == 1
     np.testing.assert_array_equal(embed.C, vectors)
+
+
+# A subclass changes a part of equation 1
+
+
+class SharpScore(NPLM):
+    def score(self, context, features, training=False):
+        return StoredScores(3 * super().score(context, features, training).logits())
+
+
+class SharpFeatures(NPLM):
+    def features(self, context, training=False):
+        return 3 * super().features(context, training)
+
+
+class SharpVectors(NPLM):
+    def read(self, inputs, training=False, sum_gradient=True):
+        context = super().read(inputs, training, sum_gradient)
+        return context._replace(x=3 * context.x)
+
+
+class SharpScores(NPLM):
+    def scores(self, inputs, training=False, sum_gradient=True):
+        return StoredScores(3 * super().scores(inputs, training, sum_gradient).logits())
+
+
+@pytest.mark.parametrize("kind", [SharpScore, SharpFeatures, SharpVectors, SharpScores])
+def test_call_follows_the_scores_of_a_subclass(kind):
+    model = kind(V, order=3, embedding_dim=3, hidden_units=4)
+    paper = NPLM(V, order=3, embedding_dim=3, hidden_units=4)
+    rng = np.random.default_rng(0)
+    paper.set_weights([rng.normal(size=weight.shape) for weight in paper.get_weights()])
+    model.set_weights(paper.get_weights())
+    contexts, targets = make_batch(3)
+    own = np.log(model(contexts).numpy())
+    assert np.abs(own - np.log(paper(contexts).numpy())).max() > 0.1
+    np.testing.assert_allclose(own, model.next_log_probs(contexts), atol=1e-5)
+    model.compile("sgd", run_eagerly=True)
+    logs = model.test_on_batch(contexts, targets, return_dict=True)
+    np.testing.assert_allclose(logs["loss"], -own[np.arange(7), targets].mean(), rtol=1e-5)
 
 
 # The hidden layer may be another one

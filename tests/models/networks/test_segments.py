@@ -139,6 +139,29 @@ def make_segments(boundary, num_targets, num_outputs=V, number=3):
     return words[:, :-1], targets, contexts, targets.reshape(-1).copy()
 
 
+def test_one_weight_for_a_whole_segment_is_refused():
+    network = build_direct("stream")
+    network.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    segments, targets, *_ = make_segments("stream", num_targets=4)
+    message = r"`sample_weight` must be \[S, T\].* Received: \[3\]. Fix: .*`class_weight`"
+    with pytest.raises(InputError, match=message):
+        network.train_on_batch({"segments": segments}, targets, sample_weight=np.ones(3))
+    first = ({"segments": segments[:1]}, targets[:1])
+    with pytest.raises(InputError, match=r"`sample_weight` must be .* Received: \[1\]"):
+        network.train_on_batch(*first, class_weight=dict.fromkeys(range(V), 100.0))
+
+
+def test_segments_of_one_target_take_a_weight_each():
+    network = build_direct("stream")
+    network.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    segments, targets, *_ = make_segments("stream", num_targets=1)
+    data = ({"segments": segments}, targets)
+    weights = np.array([0.0, 2.0, 5.0])
+    shaped = network.test_on_batch(*data, sample_weight=weights[:, None], return_dict=True)
+    flat = network.test_on_batch(*data, sample_weight=weights, return_dict=True)
+    assert flat["loss"] == shaped["loss"] > 0
+
+
 def find_loss_and_gradients(network, inputs, targets):
     """Return the loss of a training step, and its gradients by all weights."""
     network.compile(keras.optimizers.SGD(1.0), run_eagerly=True)

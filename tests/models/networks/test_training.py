@@ -23,6 +23,7 @@ from keras_nplm import (
     TanhHidden,
     ngram_dataset,
 )
+from keras_nplm.layers.objectives.base import Losses, Objective
 
 V = 11
 ORDER = 4
@@ -196,6 +197,49 @@ def test_a_sampled_loss_has_a_name_of_its_own():
     exact = -model.log_prob(contexts, targets).mean()
     np.testing.assert_allclose(history["val_loss"], exact, rtol=1e-5)
     np.testing.assert_allclose(np.log(history["val_perplexity"]), exact, rtol=1e-5)
+
+
+class Doubled(Objective):
+    """Twice -ln P."""
+
+    loss_name = "doubled"
+
+    def losses(self, scores, target_ids):
+        log_z, logit = scores.for_training(target_ids)
+        return Losses(2 * (log_z - logit), log_z - logit)
+
+
+class Unknown(Objective):
+    """An objective that does not say its likelihood."""
+
+    def losses(self, scores, target_ids):
+        log_z, logit = scores.for_training(target_ids)
+        return Losses(log_z - logit, None)
+
+
+class NoLikelihood(Unknown):
+    has_likelihood = False
+
+
+@pytest.mark.parametrize(
+    "kind, names", [(Doubled, {"doubled", "perplexity"}), (NoLikelihood, {"loss"})]
+)
+def test_logs_follow_the_objective(kind, names):
+    model = build_network(kind())
+    model.compile("sgd", run_eagerly=True)
+    contexts, targets = make_batch()
+    assert set(model.train_on_batch(contexts, targets, return_dict=True)) == names
+    logs = model.test_on_batch(contexts, targets, return_dict=True)
+    assert set(logs) == {"loss", "perplexity"}
+    exact = -model.log_prob(contexts, targets).mean()
+    np.testing.assert_allclose([logs["loss"], np.log(logs["perplexity"])], exact, rtol=1e-5)
+
+
+def test_an_objective_says_that_it_has_no_likelihood():
+    model = build_network(Unknown())
+    model.compile("sgd", run_eagerly=True)
+    with pytest.raises(InputError, match="`has_likelihood` must be False .* Received: True in Unk"):
+        model.train_on_batch(*make_batch())
 
 
 def test_callbacks_see_the_perplexity():
