@@ -1,6 +1,7 @@
 """Errors of a command line as one sentence, with a close name: "Did you mean"."""
 
 import difflib
+import shlex
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,7 @@ from cyclopts import (
 )
 
 from keras_nplm.cli.app import COMMON_FLAGS, NAME
+from keras_nplm.cli.parameters import SEVERAL
 from keras_nplm.io.errors import InputError, shorten_value
 
 # what names the text of a command
@@ -44,6 +46,10 @@ def explain(error: CycloptsError) -> str:
             known = [name for one in error.argument_collection for name in one.names]
             names = [name for name in known if name.startswith("--")]
             fix = f"Fix: see `{command}--help-all`."
+            if _has_space(word):
+                return (
+                    f"Unknown option {word}. Fix: write -- before words that start with a hyphen."
+                )
             if text and word.partition("=")[0] in _FLAGS_OF_TEXT:
                 return f"Unknown option {word}. A text follows {text}. {fix}"
             return f"Unknown option {word}.{suggest(word, [*names, *COMMON_FLAGS])} {fix}"
@@ -51,13 +57,21 @@ def explain(error: CycloptsError) -> str:
             (word, *_) = error.unused_tokens or [""]
             return f"Unexpected argument {shorten_value(word)}.{hint} {fix}"
         case ConsumeMultipleError(argument=Argument() as argument):
+            if error.actual_count < error.min_required:
+                fix = _fix_value(error) or fix
+            else:
+                fix = f"Fix: put other words before {error.keyword}."
             return f"{_count_values(error, argument)} {fix}"
         case MissingArgumentError(argument=Argument() as argument):
             if error.keyword is None:
                 name = name_argument(argument)
                 (word, *_) = error.unused_tokens or [""]
                 is_text = word and (not word.startswith("-") or word in _FLAGS_OF_TEXT)
+                if argument.index is not None and (flag := _find_flag_of_several(error)):
+                    values = "whose values are all words up to the next flag"
+                    fix = f"Fix: put {name} before {flag}, {values}."
                 return f"`{name}` is required.{hint if is_text and name != text else ''} {fix}"
+            fix = _fix_value(error) or fix
             return f"`{error.keyword}` must be followed by {_describe_number(argument)}. {fix}"
         case CoercionError(argument=Argument() as argument):
             return f"{_describe_refusal(error, argument)} {fix}"
@@ -73,6 +87,31 @@ def suggest(word: str, names: Iterable[str]) -> str:
 def name_argument(argument: Argument) -> str:
     """Return the flag of an argument, or the name of a positional one."""
     return argument.name if argument.name.startswith("-") else argument.name.lstrip("*").upper()
+
+
+def _has_space(word: str) -> bool:
+    """Return whether a word is no name of a flag, as it has white space before a value."""
+    return len(word.partition("=")[0].split()) > 1
+
+
+def _fix_value(error: ConsumeMultipleError | MissingArgumentError) -> str:
+    """Return the remedy if the word after a flag is a value that starts with a hyphen."""
+    words = error.root_input_tokens or []
+    after = words[words.index(error.keyword) + 1 :] if error.keyword in words else []
+    (word, *_) = after or [""]
+    if not word.startswith("-") or (word.startswith("--") and not _has_space(word)):
+        return ""
+    return f"Fix: write an equals sign before the hyphen: {error.keyword}={shlex.quote(word)}."
+
+
+def _find_flag_of_several(error: CycloptsError) -> str:
+    """Return the last flag of the line that takes several words; an empty string without one."""
+    flags: list[str] = []
+    for argument in error.app.assemble_argument_collection() if error.app else ():
+        if argument.parameter.consume_multiple == SEVERAL.consume_multiple:
+            flags += argument.names
+    words = error.root_input_tokens or []
+    return next((word for word in reversed(words) if word in flags), "")
 
 
 def _count_values(error: ConsumeMultipleError, argument: Argument) -> str:

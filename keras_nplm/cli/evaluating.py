@@ -40,7 +40,6 @@ _Watches = dict[str, Callable[[Iterable[str]], Iterator[str]]]
 ArpaTokenizer = Annotated[
     str | None, Parameter(choices=list_word_tokenizers(), show_default="whitespace")
 ]
-_MAX_UNKNOWN = 0.1  # share of out-of-vocabulary tokens, as in a training text
 _STARTER = "the starter model, which was trained on the Python language reference"
 PresetDirectory = Annotated[
     str | None, FETCHED, Parameter(name="DIR", help="model directory", show_default=_STARTER)
@@ -209,8 +208,10 @@ def _open(
 
 def _warn_of_unknown(path: str, figures: dict[str, Any]) -> None:
     """Warn if many tokens of a text are out of the vocabulary of a model."""
+    from keras_nplm.data.unusual_text import MAX_UNKNOWN
+
     share = figures["unk_tokens"] / figures["tokens"]
-    if share > _MAX_UNKNOWN:
+    if share > MAX_UNKNOWN:
         print(
             f"Warning: {share:.0%} of the tokens are out of the vocabulary of {path} (<unk>), so "
             "that the perplexity looks good. Fix: compare bits per character, or evaluate text "

@@ -125,10 +125,23 @@ class NextWordModel:
         parts = [self._log_prob(context_ids[block], target_ids[block]) for block in blocks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
+    @property
+    def looks_up_ngrams(self) -> bool:
+        """Whether it, or one of its parts, finds n-grams of several orders, as a back-off model."""
+        return any(part.looks_up_ngrams for part in self.parts)
+
     def find_orders(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        """Return the order of the n-gram that each probability is of, int [B]: here all words of
-        the context count.
+        """Return the order of the n-gram that each probability is of, int [B].
+
+        Default: of the longest that a part finds. Without such a part all words of the context
+        count.
         """
+        parts = [part for part in self.parts if part.looks_up_ngrams]
+        if parts:
+            found = [
+                part.find_orders(cut_contexts(part, context_ids), target_ids) for part in parts
+            ]
+            return np.max(found, axis=0)
         counts = context_ids != PAD_ID
         counts[:, :-1] &= context_ids[:, 1:] != BOS_ID
         return 1 + np.count_nonzero(counts, axis=1)

@@ -164,8 +164,9 @@ class Accuracy(Collector):
 class PerplexityByOrder(Collector):
     """Collects tokens and perplexity by the order of the n-gram that each probability is of.
 
-    For a back-off model it is the longest listed n-gram. For other models all words of the context
-    count, so that orders below n are at the beginnings of texts. See `NextWordModel.find_orders`.
+    For a back-off model, alone or as a part, it is the longest listed n-gram. For other models all
+    words of the context count, so that orders below n are at the beginnings of texts. See
+    `NextWordModel.find_orders`.
     """
 
     def start(self, model: NextWordModel) -> None:

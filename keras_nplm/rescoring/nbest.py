@@ -132,6 +132,8 @@ class NBestFile:
             check_is_file(file)
         with contextlib.closing(read_numbered_lines(self.path)) as lines:
             number, first = next(lines, (1, ""))
+        if not first:
+            raise InputError(f"{self.path} has no lines. Fix: give N-best lists.")
         self.format = format or _detect_format(self.path, first)
         self.header: str | None = None
         self.tsv_columns: line_formats.TsvColumns | None = None
@@ -141,8 +143,6 @@ class NBestFile:
         elif self.format == "kaldi":
             self._parse = line_formats.parse_kaldi_line
         else:
-            if not first:
-                raise InputError(f"{self.path} has no lines. Fix: give N-best lists.")
             with name_line(self.path, number):
                 columns = line_formats.read_tsv_columns(first)
             self._parse = functools.partial(line_formats.parse_tsv_line, columns=columns)

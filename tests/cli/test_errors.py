@@ -35,6 +35,22 @@ ROWS = [
     pytest.param("evaluate m --text", "must be followed by values, 1 or more.", id="no values"),
     pytest.param("mix m --output x --ngram-cache 1 2", "1 at most. Received: 2.", id="two values"),
     pytest.param(
+        "rescore m --weights nplm=1 f",
+        "`NBEST` is required. Fix: put NBEST before --weights, whose values are all words up to "
+        "the next flag.",
+        id="argument after a flag of several values",
+    ),
+    pytest.param(
+        "mix --output x --unigram-cache m n",
+        "Received: 2. Fix: put other words before --unigram-cache.",
+        id="argument after a flag of one value",
+    ),
+    pytest.param(
+        "evaluate m --text -x.txt",
+        "Received: 0. Fix: write an equals sign before the hyphen: --text=-x.txt.",
+        id="file with a hyphen",
+    ),
+    pytest.param(
         "evaluate m --split dev",
         "`--split` must be one of train, validation, test. Received: 'dev'.",
         id="choice",
@@ -74,6 +90,25 @@ def test_a_wrong_command_line_is_one_line_and_status_2(line, message, capsys):
     assert message in printed and " Fix: " in printed
     assert not captured.out
     assert printed.startswith("keras-nplm")
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (
+            ["complete", "- the"],
+            "Unknown option - the. Fix: write -- before words that start with a hyphen.",
+        ),
+        (
+            ["generate", "--prompt", "-5 is"],
+            "`--prompt` must be followed by a value. Fix: write an equals sign before the hyphen: "
+            "--prompt='-5 is'.",
+        ),
+    ],
+)
+def test_a_text_that_starts_with_a_hyphen_has_a_remedy(words, message, capsys):
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_an_error_is_plain_text_in_a_terminal_without_features(capsys, monkeypatch):

@@ -264,15 +264,31 @@ def test_text_that_is_tokenised_already_is_noticed(tmp_path, ngram_directory, ca
     (tmp_path / "nbest").write_text(f"0 ||| a ||| ||| -1\n0 ||| {hypothesis} ||| ||| -1\n")
     train = f"ngram --train {tmp_path}/text --output {tmp_path}/m"
     others = "score {} {}/text", "rescore {} {}/nbest"
+    remedy = "by `sed" if line == "</s>" else "`--tokenizer whitespace`"
     for command in (train, *(other.format(ngram_directory, tmp_path) for other in others)):
         main(command.split())
-        assert capsys.readouterr().err.count("`--tokenizer whitespace`") == (line in TOKENISED), (
-            command
-        )
+        assert capsys.readouterr().err.count(remedy) == (line in TOKENISED), command
     main(f"{train}2 --tokenizer whitespace".split())
     assert ("reserved token </s>: each line is a sentence" in capsys.readouterr().err) == (
         line == "</s>"
     )
+
+
+def test_markers_are_noticed_where_a_text_is_scored(tmp_path, capsys):
+    (tmp_path / "text").write_text(TEXT * 20, encoding="utf-8")
+    model = tmp_path / "m"
+    _run(
+        capsys,
+        *["ngram", "--train", tmp_path / "text", "--tokenizer", "whitespace"],
+        *["--output", model, "--min-count", "1"],
+    )
+    (tmp_path / "marked").write_text(f"<s> {TEXT.splitlines()[0]} </s>\n" * 2, encoding="utf-8")
+    assert main(["score", str(model), str(tmp_path / "marked")]) == 0
+    assert capsys.readouterr().err.count("Warning: The text holds <s>, which counts as text") == 1
+    # one that is refused needs no warning
+    assert main(["evaluate", str(model), "--text", str(tmp_path / "marked")]) == 2
+    error = capsys.readouterr().err
+    assert "The text holds the reserved token" in error and "Warning" not in error
 
 
 @pytest.mark.parametrize(

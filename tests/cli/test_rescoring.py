@@ -86,6 +86,28 @@ def test_a_weight_without_a_feature_is_refused_before_anything_is_written(rescor
     assert "The N-best lists have no feature 'foo' for its weight." in error
 
 
+@pytest.mark.parametrize("tokenizer", ["whitespace", "words"])
+def test_markers_in_hypotheses_are_a_warning(rescore, tokenizer):
+    text = "1\tthe cat sat\t-2\n1\t<s> the cat </s>\t-1\n"
+    _, error = rescore(text, "--tokenizer", tokenizer)
+    assert (
+        "Warning: The text holds <s>, which counts as text: each line is a sentence, without "
+        "markers. Fix: remove it, for example by `sed -E 's#</?s>##g'`.\n"
+    ) in error
+    assert "whitespace" not in error
+
+
+@pytest.mark.parametrize("words, is_foreign", [("12 7 301", True), ("the cat sat", False)])
+def test_hypotheses_of_unknown_words_are_a_warning(rescore, words, is_foreign):
+    _, error = rescore(f"1\t{words}\t-2\n1\t{words}\t-1\n")
+    warning = (
+        "Warning: 75% of the tokens of the hypotheses are out of the vocabulary (<unk>): the model "
+        "can hardly rank them. Fix: map integer ids to words"
+    )
+    assert (warning in error) == is_foreign
+    assert ("Warning" in error) == is_foreign
+
+
 def test_lists_are_not_replaced(rescore, tmp_path):
     target = tmp_path / "list.tsv"
     _, error = rescore(LIST.format(id=1), "--output", str(target), status=2)

@@ -5,7 +5,9 @@ import functools
 import numpy as np
 import pytest
 
-from keras_nplm import Uniform, UnigramCache, evaluate, fit_mixture
+from keras_nplm import DynamicSettings, Mixture, Uniform, UnigramCache, evaluate, fit_mixture
+from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.models.dynamic.tuning import make_dynamic
 from keras_nplm.models.ngrams import (
     ContextFrequencies,
     FrequencyBins,
@@ -46,6 +48,27 @@ def test_the_candidate_with_the_best_held_out_likelihood_is_chosen():
         assert evaluate(mixture, held_out)["perplexity"] == pytest.approx(
             min(perplexities), rel=1e-12
         )
+
+
+def test_orders_of_a_mixture_are_those_of_its_longest_ngrams():
+    short = kneser_ney(_text(1), V, 2)
+    long = kneser_ney(_text(2), V, 4)
+    mixture = Mixture([Uniform(V), Mixture([short, long], [0.5, 0.5])], [0.1, 0.9])
+    cached = Mixture([mixture, UnigramCache(V, "sentence", length=9)], [0.9, 0.1])
+    ngrams = extract_ngrams(_text(3, 60), cached.order, "sentence")
+    contexts = ngrams[:, :-1]
+    targets = ngrams[:, -1]
+    of_parts = [
+        model.find_orders(contexts[:, 1 - model.order :], targets) for model in (short, long)
+    ]
+    expected = np.maximum(*of_parts)
+    assert {1, 2, 3, 4} >= set(expected) and len(set(expected)) > 2
+    for model in (mixture, cached, make_dynamic(mixture, DynamicSettings(mixture_rate=0.1))):
+        found = model.find_orders(contexts[:, 1 - model.order :], targets)
+        assert found.tolist() == expected.tolist()
+    # without n-grams all words of the context count
+    without = Mixture([Uniform(V), Uniform(V)], [0.5, 0.5])
+    assert set(without.find_orders(contexts[:, -1:], targets)) == {2}
 
 
 def test_candidates_may_stand_in_any_order():

@@ -198,7 +198,14 @@ def test_new_features_and_totals_are_written(tmp_path, text, written):
         pytest.param(
             "0\ta\t1\n0\tb\n", None, "list, line 2: expected 3 columns", id="tsv, a short line"
         ),
-        pytest.param("some words\n", None, "list is not in a known format", id="no format"),
+        pytest.param(
+            "NBestList1.0\n(-100) a b\n",
+            None,
+            "list must be of Moses .* of Kaldi .* or tab-separated .* Received: 'NBestList1.0'. "
+            "Fix: convert the lists",
+            id="no format",
+        ),
+        pytest.param("", None, "list has no lines", id="no lines"),
         pytest.param(
             KALDI,
             COSTS.replace("utt-a-2 11\n", ""),

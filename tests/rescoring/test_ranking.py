@@ -9,7 +9,7 @@ from keras_nplm import InputError
 from keras_nplm.rescoring.losses import WordErrors, read_references
 from keras_nplm.rescoring.minimum_error_rate import tune
 from keras_nplm.rescoring.nbest import NBestList
-from keras_nplm.rescoring.ranking import rank_lists
+from keras_nplm.rescoring.ranking import default_weights, rank_lists
 
 FEATURES = {"score": np.array([-1.0, -2, -2]), "nplm": np.array([-9.0, -4, -4])}
 LISTS_WITH_SCORES = [NBestList("0", [*"abc"], FEATURES)]
@@ -29,6 +29,23 @@ def test_lists_are_ranked_by_weighted_features(weights, totals):
         [NBestList("0", ["a", "b", "c"], FEATURES, new_features=("nplm",))], weights
     )
     assert (nbest.texts, nbest.totals.tolist()) == (["b", "c", "a"], totals)  # equals as they were
+
+
+@pytest.mark.parametrize(
+    "features, total",
+    [
+        pytest.param("am lm", None, id="no total"),
+        pytest.param("score am", "score", id="the decoder's score"),
+        pytest.param("am nplm nplm_total", "nplm_total", id="an earlier rescoring"),
+        pytest.param("score nplm nplm_total b b_total", "b_total", id="two earlier rescorings"),
+        pytest.param("am am_total nplm_before score", "score", id="a later score, as of Moses"),
+        pytest.param("run_total", None, id="a name that only ends so"),
+    ],
+)
+def test_the_last_total_stands_for_the_features_before(features, total):
+    before = features.split()
+    expected = before if total is None else [total]
+    assert [*default_weights([*before, "new", "new_words", "new_unk"], "new")] == [*expected, "new"]
 
 
 def _plain_distance(hypothesis, reference):
@@ -63,6 +80,10 @@ def test_word_errors_are_the_edit_distance(hypotheses, reference):
             "kaldi", "u1 the cat\nu2\n", {"u1": "the cat", "u2": ""}, id="kaldi, by utterance"
         ),
         pytest.param("tsv", "a b\tthe cat\n", {"a b": "the cat"}, id="tsv, by id"),
+        pytest.param("tsv", "Utt\tref\na\tb\n", {"a": "b"}, id="tsv with a header"),
+        pytest.param(
+            "tsv", "utt\tthe text\na\tb\n", {"utt": "the text", "a": "b"}, id="tsv without header"
+        ),
     ],
 )
 def test_references_are_read_in_each_format(tmp_path, format, text, expected):

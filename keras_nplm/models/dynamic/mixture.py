@@ -54,6 +54,13 @@ class DynamicMixture(NextWordModel):
         log_probs = self.part_log_probs(context_ids, target_ids)
         return self._weights.combine(log_probs, bins)
 
+    @property
+    def looks_up_ngrams(self) -> bool:
+        return self.mixture.looks_up_ngrams
+
+    def find_orders(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
+        return self.mixture.find_orders(context_ids, target_ids)
+
     def part_log_probs(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return ln P_k of n-grams, float64 [B, K]; the models learn from them."""
         parts = [

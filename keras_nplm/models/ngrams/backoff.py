@@ -123,6 +123,10 @@ class BackoffModel(NgramModel):
     def _used_ngrams(self) -> list[np.ndarray] | None:
         return flag_used_ngrams(self)
 
+    @property
+    def looks_up_ngrams(self) -> bool:
+        return True
+
     def find_orders(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return the order of the longest n-gram that ends with each target, int [B].
 
