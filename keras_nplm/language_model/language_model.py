@@ -471,7 +471,7 @@ class LanguageModel(Pickled):
         >>> from keras_nplm import LanguageModel
         >>> [scores] = LanguageModel.from_preset("starter").score_tokens(["The valuable"])
         >>> [(score.token, score.order, score.is_unknown) for score in scores]
-        [('The', 2, False), ('valuable', 3, True), ('</s>', 4, False)]
+        [('The', 2, False), ('valuable', 3, True), ('</s>', 1, False)]
         """
         scorer, options = self._open_scorer(dynamic)
         return iterate_scores(score_tokens, scorer, check_lines(sentences, "sentences"), options)
