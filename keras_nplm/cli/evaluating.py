@@ -117,7 +117,8 @@ def evaluate(
             split
         tokenizer: word tokenizer for an ARPA file: the one of its training text
         accuracy: report how often the most probable word was right; this computes distributions
-        by_order: report tokens and perplexity by the order of the n-gram that was found
+        by_order: report tokens and perplexity by the order of the n-gram that was found; of a
+            network alone all words of the context count
         ln_z: report log Z; a self-normalised network has log Z close to 0
         dynamic: also evaluate a copy that learns from the text as it reads, with settings tuned on
             validation text

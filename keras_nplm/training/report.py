@@ -218,7 +218,7 @@ def _show_curves(config: dict, metrics: dict, contenders: Sequence[_Contender]) 
     training = (
         "is the mean over an epoch, with dropout"
         if is_measured
-        else "is unknown: training uses a sampled loss"
+        else "is unknown: the training loss is no likelihood"
     )
     charts = [
         draw_lines("perplexity", perplexities, best),
