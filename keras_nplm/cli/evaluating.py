@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # functions that yield lines and warn of them, by the name of the tokenizer
 _Watches = dict[str, Callable[[Iterable[str]], Iterator[str]]]
+# names and spelling models of models, by their words
+_Spellers = dict[frozenset[str], tuple[str, "SpellingModel"]]
 ArpaTokenizer = Annotated[
     str | None, Parameter(choices=list_word_tokenizers(), show_default="whitespace")
 ]
@@ -256,17 +258,12 @@ def _compare(
     rows = {}
     described = {}
     watches: _Watches = {}
-    spellers: dict[frozenset[str], tuple[str, SpellingModel]] = {}
+    spellers: _Spellers = {}
     alone = []
     # directories first, whose spelling models ARPA files with the same words get
     for path in sorted(paths, key=is_arpa_file):
         model, lines = _open(path, text, tokenizer, watches)
-        words = frozenset(model.vocabulary.words)
-        speller: str | None = None
-        if is_arpa_file(path) and words in spellers:
-            speller, model.spelling = spellers[words]
-        elif model.spelling is not None:
-            spellers[words] = (path, model.spelling)
+        speller = _share_spelling(path, model, spellers)
         figures = model.evaluate(lines or split)
         _note_spelling(path, figures, speller)
         if "spelling" in figures and speller is None:
@@ -284,6 +281,22 @@ def _compare(
     if not text:
         sentences += read_warnings(paths)
     return {"models": [rows[path] for path in paths], "not_comparable": sentences}
+
+
+def _share_spelling(path: str, model: "LanguageModel", spellers: _Spellers) -> str | None:
+    """Give an ARPA file the spelling model of a model before it with the same words.
+
+    Return the name of that model; None: the model keeps its own, which later ones may get.
+    """
+    from keras_nplm.language_model.arpa_models import is_arpa_file
+
+    words = frozenset(model.vocabulary.words)
+    if is_arpa_file(path) and words in spellers:
+        speller, model.spelling = spellers[words]
+        return speller
+    if model.spelling is not None:
+        spellers[words] = (path, model.spelling)
+    return None
 
 
 def _check_read_again(text: Sequence[str]) -> None:

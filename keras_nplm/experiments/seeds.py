@@ -19,9 +19,6 @@ class Seeds:
     title: str
     rows: Sequence[Row]
 
-    def is_made(self, directory: Path) -> bool:
-        return all(is_made(row, directory) for row in self.rows)
-
     def read(self, directory: Path) -> dict[str, Any]:
         return self.join([read_row(row, directory) for row in self.rows])
 
@@ -60,9 +57,10 @@ def list_rows(rows: Iterable[Row], groups: Iterable[Seeds]) -> list[Row]:
     return list(dict.fromkeys(both))
 
 
-def read_made(groups: Iterable[Seeds], directory: Path) -> list[dict]:
+def read_made(groups: Sequence[Seeds], directory: Path) -> list[dict]:
     """Return the figures of the networks of which all seeds are made."""
-    return [seeds.read(directory) for seeds in groups if seeds.is_made(directory)]
+    rows = [row for row in list_rows((), groups) if is_made(row, directory)]
+    return join_measured(groups, [read_row(row, directory) for row in rows])
 
 
 def join_measured(
