@@ -144,8 +144,8 @@ class CopyScores(NamedTuple):
         return copies.add_to_normaliser(log_z), copies.add_to_logit(logit, word_ids)
 
     def expected_logit(self, distribution: Tensor) -> Tensor:
-        """Return the expected logit of the vocabulary: held-out words are not in the context."""
-        return self.scores.expected_logit(distribution)
+        y = self.logits()  # y' of a copied word is not linear in the features
+        return ops.matmul(y, ops.cast(distribution, y.dtype))
 
     def take(self, places: Tensor) -> "CopyScores":
         return CopyScores(self.scores.take(places), self.copies.take(places))

@@ -1,10 +1,15 @@
 """Scores answer every question as the logits of all words do."""
 
+import importlib
+import inspect
+import pkgutil
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import keras_nplm.layers
 from keras_nplm import AdaptiveHead, DirectConnection, EnergyHead, LinearHead
 from keras_nplm.layers.pointer import Copies, CopyScores
 from keras_nplm.layers.scores import LinearScores, Scores, StoredScores, compute_log_prob
@@ -99,6 +104,18 @@ def log_sum_exp(y: np.ndarray) -> np.ndarray:
     return np.logaddexp.reduce(y.astype(np.float64), axis=1)
 
 
+def test_every_class_of_scores_is_tried():
+    modules = pkgutil.walk_packages(keras_nplm.layers.__path__, "keras_nplm.layers.")
+    names = [importlib.import_module(module.name) for module in modules]
+    classes = {
+        value
+        for module in names
+        for value in vars(module).values()
+        if inspect.isclass(value) and value is not Scores and hasattr(value, "for_training")
+    }
+    assert classes == {type(make.values[0]()) for make in SCORES}
+
+
 @of_all_scores
 def test_few_words_have_the_logits_of_all(make):
     scores = make()
@@ -126,8 +143,7 @@ def test_log_z_is_that_of_all_logits(make):
 def test_expected_logit_is_the_mean_by_a_distribution(make):
     scores = make()
     q = np.random.default_rng(2).dirichlet(np.ones(V))
-    without_copies = scores.scores if isinstance(scores, CopyScores) else scores
-    expected = without_copies.logits().numpy() @ q
+    expected = scores.logits().numpy() @ q
     np.testing.assert_allclose(scores.expected_logit(tf.constant(q)), expected, atol=1e-4)
 
 
