@@ -4,8 +4,8 @@ Read first: graph_model, the base class of models as TensorFlow graphs, and `bui
 chooses the graph by the class of the model; signatures, the served functions, one class each.
 
 - saved_model: a SavedModel version and the server's files. model_card: its README. examples: the
-  inputs of its requests. text: tokenizer and vocabulary in the graph. prefixes, word_search:
-  completions in the graph.
+  inputs of its requests. warm_up: the requests that the server sends to itself. text: tokenizer
+  and vocabulary in the graph. prefixes, word_search: completions in the graph.
 - graphs, ngram_graphs, linear_outputs: the graphs of networks, mixtures, short-lists, hybrids and
   n-gram models.
 - on_device: LiteRT and ONNX files. device_graphs: graphs of the operations that these have.

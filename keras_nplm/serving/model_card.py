@@ -13,7 +13,6 @@ from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.io.markdown import markdown_code, markdown_table
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.evaluation import format_perplexity
-from keras_nplm.serving.examples import build_examples
 from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, FUNCTIONS
 from keras_nplm.training.configurations import train_command
 
@@ -29,6 +28,7 @@ def model_card(
     name: str,
     language_model: LanguageModel,
     signatures: Mapping[str, tf.types.experimental.PolymorphicFunction],
+    examples: Mapping[str, list[Any]],
     config: Mapping[str, Any],
     metrics: Mapping[str, Any],
     max_text_length: int,
@@ -39,10 +39,10 @@ def model_card(
         name: the name of the served model.
         language_model: the model.
         signatures: the served functions, as `ServingModule.signatures` returns them.
+        examples: an example of each input, by its name, as `build_examples` returns them.
         config, metrics: contents of `config.json` and `metrics.json`, or empty.
         max_text_length: limit of a text in bytes.
     """
-    examples = build_examples(language_model)
     sections = [
         f"# {name}\n\n{_describe_purpose(name, language_model)}",
         _describe_training_data(config),

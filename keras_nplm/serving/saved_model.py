@@ -16,8 +16,10 @@ from keras_nplm.io.files import replace_file
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path, output_error
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.serving.examples import build_examples
 from keras_nplm.serving.model_card import model_card
 from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, MAX_TEXT_LENGTH, ServingModule
+from keras_nplm.serving.warm_up import write_warm_up_requests
 
 _MARKER = "models.config"  # its presence means that `export_saved_model` wrote the directory
 _MAX_BATCH = 128  # rows that the server runs in one call of the model
@@ -74,9 +76,10 @@ def export_saved_model(
     """Export a language model as a SavedModel for TF Serving: the next version in `target`, and the
     server's files.
 
-    `TARGET/<version>/` is the SavedModel, with `vocabulary.txt` in `assets.extra/`. It is renamed
-    last, so a server that watches TARGET, a local directory, never loads an incomplete model. (An
-    upload to an object store is file by file.) `TARGET/README.md` is the model card. The files that
+    `TARGET/<version>/` is the SavedModel. Its `assets.extra/` has `vocabulary.txt`, and the warm-up
+    requests that the server sends to itself, so that no client waits. The version is renamed last,
+    so a server that watches TARGET, a local directory, never loads an incomplete model. (An upload
+    to an object store is file by file.) `TARGET/README.md` is the model card. The files that
     configure the server, with the name of TARGET as the model name, are written only if absent.
 
     Args:
@@ -102,17 +105,21 @@ def export_saved_model(
     served = ServingModule(language_model, top_k, max_text_length)
     signatures = served.signatures()
     files = _describe_server(name, target)
+    examples = build_examples(language_model)
     files["README.md"] = model_card(
-        name, language_model, signatures, config or {}, metrics or {}, max_text_length
+        name, language_model, signatures, examples, config or {}, metrics or {}, max_text_length
     )
     # `save` would trace the functions again, which takes most of the time of an export
     traced = {name: function.get_concrete_function() for name, function in signatures.items()}
     named = {**traced, "serving_default": traced[DEFAULT_SIGNATURE]}
+    inputs = {key: function.input_signature for key, function in signatures.items()}
+    inputs["serving_default"] = inputs[DEFAULT_SIGNATURE]
     try:
         with _temporary_directory(target) as temporary:
             with lock_directory(temporary):  # notices the deletion of the target
                 tf.saved_model.save(served, temporary, signatures=named)
                 language_model.vocabulary.save(temporary / "assets.extra" / "vocabulary.txt")
+                write_warm_up_requests(temporary, name, inputs, examples)
             for file, text in files.items():
                 with replace_file(target / file) as path:
                     path.write_text(text, encoding="utf-8")

@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_nplm import CONFIGURATIONS
 from keras_nplm.serving.model_card import model_card
 
+EXAMPLES = {"contexts": ["the value of"]}
 UNTRUSTED = [
     "evil`\n# evil\n```\n<script>evil()</script>\n~~~",
     "[evil](http://evil.example) ![evil](evil) a | evil | <img src=x onerror=evil()> &lt;",
@@ -28,7 +29,7 @@ def test_the_card_has_perplexities_and_the_configuration(language_model):
     }
     none = {"perplexity": 3.0, "perplexity_without_unk": None, "tokens": 2, "unk_tokens": 2}
     metrics = {"test": metrics, "validation": none, "parameters": 389_004}
-    card = model_card("small", language_model, {}, {}, metrics, 100)
+    card = model_card("small", language_model, {}, EXAMPLES, {}, metrics, 100)
     assert (
         "| test | 55.91 | 58.06 | 6,526 | 422 |" in card
         and "| validation | 3.00 | – | 2 | 2 |" in card
@@ -46,7 +47,7 @@ def test_the_card_has_perplexities_and_the_configuration(language_model):
         "tokenizer": "words",
         "boundary": "stream",
     }
-    card = model_card("small", language_model, {}, config, {}, 100)
+    card = model_card("small", language_model, {}, EXAMPLES, config, {}, 100)
     (command,) = re.findall(r"^keras-nplm train .*$", card, re.MULTILINE)
     assert "--corpus brown" in command and "--hidden-units 12" in command
     assert json.loads(re.search(r"```json\n(.*?)```", card, re.DOTALL)[1]) == config
@@ -62,7 +63,7 @@ def test_every_string_of_an_untrusted_model_is_within_code(language_model):
         "boundary": text,
         text: [text, {text: text}],
     }
-    card = model_card("mine", language_model, {}, config, {}, 100)
+    card = model_card("mine", language_model, {}, EXAMPLES, config, {}, 100)
     card.encode("utf-8")  # so that it can be written
     blocks = re.findall(r"^```(\w+)\n(.*?)\n```$", card, re.DOTALL | re.MULTILINE)
     assert json.loads(dict(blocks)["json"]) == config

@@ -56,6 +56,26 @@ print(predict(contexts=tf.constant(["The value of"]))["words"].numpy()[0, 0].dec
     assert run.stdout.strip() == language_model.next_words("The value of", 1)[0][0], run.stderr
 
 
+@pytest.mark.packages
+def test_the_server_finds_a_warm_up_request_of_each_signature(exported, loaded):
+    """Read by the messages of TensorFlow Serving."""
+    messages = pytest.importorskip(
+        "tensorflow_serving.apis.prediction_log_pb2",
+        reason="tensorflow-serving-api is not installed",
+    )
+    file = exported / "assets.extra" / "tf_serving_warmup_requests"
+    answered = set()
+    for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator():
+        request = messages.PredictionLog.FromString(record).predict_log.request
+        name = request.model_spec.signature_name
+        inputs = {key: tf.make_ndarray(value) for key, value in request.inputs.items()}
+        answer = loaded.signatures[name](**{k: tf.constant(v) for k, v in inputs.items()})
+        assert all(len(value) == 1 for value in answer.values())
+        assert request.model_spec.name == exported.parent.name
+        answered.add(name)
+    assert answered == {*loaded.signatures}
+
+
 def test_variables_of_training_are_not_saved(tmp_path):
     hidden = TanhHidden(5, dropout=0.1, name="hidden")
     model = compose(12, 3, 2, hidden=hidden, objective=NoiseContrastive(), boundary="stream")

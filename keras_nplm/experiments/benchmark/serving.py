@@ -2,13 +2,16 @@
 
 The SavedModel takes texts and returns the most probable next words. It is compared with the
 network's two matrix products alone. A short context has the words that the network reads, a
-sentence about 100 characters. LiteRT and ONNX Runtime return log-probabilities of all words.
+sentence about 100 characters. LiteRT and ONNX Runtime return log-probabilities of all words. The
+first request to a loaded version is timed without and with the warm-up requests of the export.
 """
 
 import functools
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +23,8 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.experiments.benchmark import SPEED_COLUMNS, Settings, declare_speed, peers
 from keras_nplm.experiments.benchmark.contenders import (
     Contender,
+    Figures,
+    PeerError,
     Process,
     is_installed,
     time_requests,
@@ -28,6 +33,7 @@ from keras_nplm.experiments.benchmark.networks import PAPER, VOCABULARY_SIZE, sa
 from keras_nplm.experiments.tables import Column
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
+from keras_nplm.serving.warm_up import FILE
 from keras_nplm.training.build import build_model
 
 
@@ -54,7 +60,8 @@ def build_groups(
     context_ids = sample_ngrams(PAPER.network.order, max(batches), size)[:, :-1]
     texts = [" ".join(vocabulary.decode(context)) for context in context_ids]
     with tempfile.TemporaryDirectory() as directory:
-        loaded = tf.saved_model.load(export_saved_model(language_model, directory))
+        version = export_saved_model(language_model, directory)
+        loaded = tf.saved_model.load(version)
         predict_next = loaded.signatures["predict_next"]
         for batch in batches:
             predict = functools.partial(predict_next, contexts=tf.constant(texts[:batch]))
@@ -65,6 +72,10 @@ def build_groups(
                 time_requests(f"SavedModel, {batch} sentences a request", predict_long, batch),
                 time_requests("matrix products", multiply, batch, peer=True),
             ]
+        yield [
+            _time_first_request("first request, no warm-up", version, texts[:1], is_warm=False),
+            _time_first_request("first request, warmed up", version, texts[:1], is_warm=True),
+        ]
         yield _build_device_group(language_model, Path(directory), context_ids[:1])
 
 
@@ -93,6 +104,44 @@ def _build_matrix_products(batch: int, size: int) -> Callable[[], object]:
         return tf.matmul(tf.matmul(x, hidden), output, transpose_b=True)
 
     return functools.partial(multiply, x)
+
+
+def _time_first_request(name: str, version: Path, texts: list[str], *, is_warm: bool) -> Contender:
+    """Return the first request to a version, which each round loads as the server does."""
+
+    def work() -> Figures:
+        requests = [*_read_warm_up_requests(version)] if is_warm else []
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            loaded = tf.compat.v1.saved_model.load(session, ["serve"], str(version))
+            for signature, inputs in requests:
+                _send(session, loaded.signature_def[signature], inputs)
+            began = time.perf_counter()
+            _send(session, loaded.signature_def["predict_next"], {"contexts": texts})
+            seconds = time.perf_counter() - began
+        return {"ngrams": len(texts), "seconds": seconds, "request_seconds": [seconds]}
+
+    return Contender(name, work, peer=not is_warm)
+
+
+def _send(session: Any, signature: Any, inputs: dict[str, Any]) -> None:
+    """Ask a session for all outputs of a signature, as the server does."""
+    outputs = [output.name for output in signature.outputs.values()]
+    session.run(outputs, {signature.inputs[name].name: value for name, value in inputs.items()})
+
+
+def _read_warm_up_requests(version: Path) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """Yield the signature and the inputs of the warm-up requests, as the server reads them."""
+    if not is_installed("tensorflow_serving"):
+        raise PeerError(
+            "tensorflow-serving-api is not installed: pip install --no-deps tensorflow-serving-api"
+        )
+    from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
+
+    records = tf.data.TFRecordDataset(str(version / "assets.extra" / FILE))
+    for record in records.as_numpy_iterator():
+        request = PredictionLog.FromString(record).predict_log.request
+        inputs = {name: tf.make_ndarray(value) for name, value in request.inputs.items()}
+        yield request.model_spec.signature_name, inputs
 
 
 def _build_device_group(
