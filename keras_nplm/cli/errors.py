@@ -1,6 +1,7 @@
 """Errors of a command line as one sentence, with a close name: "Did you mean"."""
 
 import difflib
+import itertools
 import shlex
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +16,7 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
-from keras_nplm.cli.app import COMMON_FLAGS, NAME
+from keras_nplm.cli.app import COMMON_FLAGS, NAME, build_app
 from keras_nplm.cli.parameters import SEVERAL
 from keras_nplm.io.errors import InputError, shorten_value
 
@@ -42,17 +43,9 @@ def explain(error: CycloptsError) -> str:
     hint = f" A text follows {text}." if text.startswith("--") else ""
     match error:
         case UnknownOptionError():
-            word = error.token.keyword or error.token.value
-            known = [name for one in error.argument_collection for name in one.names]
-            names = [name for name in known if name.startswith("--")]
-            fix = f"Fix: see `{command}--help-all`."
-            if _has_space(word):
-                return (
-                    f"Unknown option {word}. Fix: write -- before words that start with a hyphen."
-                )
-            if text and word.partition("=")[0] in _FLAGS_OF_TEXT:
-                return f"Unknown option {word}. A text follows {text}. {fix}"
-            return f"Unknown option {word}.{suggest(word, [*names, *COMMON_FLAGS])} {fix}"
+            return _explain_unknown(error.token.keyword or error.token.value, text, error)
+        case MissingArgumentError() if flag := _find_unknown_flag(error):
+            return _explain_unknown(flag, text, error)
         case UnusedCliTokensError():
             (word, *_) = error.unused_tokens or [""]
             return f"Unexpected argument {shorten_value(word)}.{hint} {fix}"
@@ -76,6 +69,34 @@ def explain(error: CycloptsError) -> str:
         case CoercionError(argument=Argument() as argument):
             return f"{_describe_refusal(error, argument)} {fix}"
     return f"{' '.join(str(error).split())} {fix}"
+
+
+def _explain_unknown(word: str, text: str, error: CycloptsError) -> str:
+    """Return the message of an unknown option. A flag named `text` is followed by a text."""
+    if _has_space(word):
+        return f"Unknown option {word}. Fix: write -- before words that start with a hyphen."
+    fix = f"Fix: see `{' '.join([NAME, *error.command_chain])} --help-all`."
+    if text and word.partition("=")[0] in _FLAGS_OF_TEXT:
+        return f"Unknown option {word}. A text follows {text}. {fix}"
+    return f"Unknown option {word}.{suggest(word, [*_list_flags(error), *COMMON_FLAGS])} {fix}"
+
+
+def _find_unknown_flag(error: CycloptsError) -> str:
+    """Return the first flag that the command does not have, or an empty string.
+
+    cyclopts looks for missing arguments first: a mistyped flag is the likely cause.
+    """
+    known = _list_flags(error)
+    words = [word.partition("=")[0] for word in error.root_input_tokens or []]
+    flags = itertools.takewhile(lambda word: word != "--", words)
+    return next((word for word in flags if word.startswith("--") and word not in known), "")
+
+
+def _list_flags(error: CycloptsError) -> list[str]:
+    """Return the flags of the command of an error."""
+    app = error.command_chain and build_app()[error.command_chain[0]]
+    names = [name for one in app.assemble_argument_collection() for name in one.names] if app else []
+    return [name for name in names if name.startswith("--")]
 
 
 def suggest(word: str, names: Iterable[str]) -> str:

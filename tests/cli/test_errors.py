@@ -28,7 +28,7 @@ ROWS = [
     pytest.param("train t.txt", "`--output` is required. A text follows --train.", id="text first"),
     pytest.param("train t.txt --output m", "'t.txt'. A text follows --train.", id="text of train"),
     pytest.param("train --text t --output m", "--text. A text follows --train.", id="--text"),
-    pytest.param("train --oder 5", "`--output` is required. Fix: ", id="no text"),
+    pytest.param("train --order 5", "`--output` is required. Fix: ", id="no text"),
     pytest.param("score m --text t.txt", "--text. A text follows MODEL.", id="text of score"),
     pytest.param("adapt m t.txt --output n", "`--text` is required. Fix: ", id="text of adapt"),
     pytest.param("evaluate m --split", "`--split` must be followed by a value.", id="no value"),
@@ -90,6 +90,20 @@ def test_a_wrong_command_line_is_one_line_and_status_2(line, message, capsys):
     assert message in printed and " Fix: " in printed
     assert not captured.out
     assert printed.startswith("keras-nplm")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_mistyped_flag_gets_the_one_that_was_meant(command, capsys):
+    """Also where an argument is missing. The last letter of the flag is typed twice."""
+    flags = [
+        name
+        for argument in build_app()[command].assemble_argument_collection()
+        for name in argument.names
+        if name.startswith("--")
+    ]
+    for flag in flags:
+        assert main([command, f"{flag}{flag[-1]}", "x"]) == 2
+        assert f"Did you mean {flag}?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
