@@ -95,7 +95,9 @@ def _find_unknown_flag(error: CycloptsError) -> str:
 def _list_flags(error: CycloptsError) -> list[str]:
     """Return the flags of the command of an error."""
     app = error.command_chain and build_app()[error.command_chain[0]]
-    names = [name for one in app.assemble_argument_collection() for name in one.names] if app else []
+    names = (
+        [name for one in app.assemble_argument_collection() for name in one.names] if app else []
+    )
     return [name for name in names if name.startswith("--")]
 
 

@@ -194,3 +194,9 @@ def format_origin(origin: Origin) -> str:
         if name in origin:
             facts.append(f"{name} {origin[name]}")
     return f"Measured: {', '.join(facts)}."
+
+
+def describe_changes(origins: Iterable[Origin], code: str) -> str:
+    """Return a sentence if figures were measured by other code than that with a digest."""
+    is_present = {origin.get("code") for origin in origins} == {code}
+    return "" if is_present else " The code of the models has changed since."

@@ -1,5 +1,5 @@
 """Recorded reports: the measured results that the package ships, the page that shows them, the
-picture of Table 1, and the README's table.
+picture of Table 1, and the README's table. Page and README say whether the code has changed since.
 
 `--record` of the commands replaces their report here, and writes the page, the table and of `paper`
 the picture again. A report is of one commit and one processor: models of other code or another
@@ -20,7 +20,9 @@ from keras_nplm.experiments.origin import (
     Origin,
     check_is_committed,
     check_origins,
+    describe_changes,
     describe_origin,
+    digest_code,
     format_origin,
     is_comparable,
     join_dates,
@@ -201,7 +203,7 @@ def _describe_origins() -> str:
     for name in ("processor", "commit"):
         values = {origin.get(name, NOT_RECORDED) for origin in origins}
         facts.append(f"{name} {values.pop()}" if len(values) == 1 else f"several {name}s")
-    return f"Measured: {', '.join(facts)}."
+    return f"Measured: {', '.join(facts)}.{describe_changes(origins, digest_code())}"
 
 
 def _find_row(result: Result) -> dict[str, Any]:
@@ -242,23 +244,25 @@ _RESULT_COLUMNS: list[Column] = [
 def write_page() -> None:
     """Write the page of measured results, from the recorded reports."""
     parts = [_HEADER.rstrip()]
+    code = digest_code()
     for name in REPORTS:
         if name in _ONLY_IN_NOTEBOOKS:
             continue
         report = read_json(DIRECTORY / f"{name}.json")
-        parts += _format_section(name, report)
+        parts += _format_section(name, report, code)
     with replace_file(PAGE) as temporary:
         temporary.write_text(_fill_lines(join_paragraphs(*parts)) + "\n", encoding="utf-8")
 
 
-def _format_section(name: str, report: Mapping) -> list[str]:
+def _format_section(name: str, report: Mapping, code: str) -> list[str]:
     """Return the title of a report, and its tables, each between its command and its origin."""
     title, text = _load_declaration(name).split_text()
     parts = [f"## {title}"]
     if name == "benchmark":
         parts.append(text)
     for part, measured in report["measured"].items():
-        frame = Frame(measured["command"], format_origin(measured), text)
+        origin = format_origin(measured) + describe_changes([measured], code)
+        frame = Frame(measured["command"], origin, text)
         if name == "benchmark":
             parts.append(benchmark.ALL.format_one(part, report, frame))
         else:
