@@ -84,6 +84,11 @@ class ConfiguredLayer(NamedWeights):
         return "float64" if self.variable_dtype == "float64" else "float32"
 
     @property
+    def product_dtype(self) -> str:
+        """The dtype of matrix products with exponentials, which overflow in float16."""
+        return self.accumulator_dtype if self.compute_dtype == "float16" else self.compute_dtype
+
+    @property
     def biases(self) -> list[keras.Variable]:
         """The trainable weights without weight decay: the vectors."""
         return [weight for weight in self.trainable_weights if len(weight.shape) == 1]
@@ -183,13 +188,13 @@ def _register_gradient(gradient: Callable, results: int, inputs: int) -> str:
 
 
 def check_precision(layer: keras.layers.Layer) -> None:
-    """Refuse a layer in half precision with five bits of exponent."""
+    """Refuse weights with five bits of exponent: small updates of them are lost."""
     check_argument(
         "dtype",
-        layer.compute_dtype != "float16",
-        "float32, float64, bfloat16 or mixed_bfloat16",
+        layer.variable_dtype != "float16",
+        "float32, float64, bfloat16, mixed_bfloat16 or mixed_float16",
         "float16",
-        "choose one of these: exponentials overflow in float16.",
+        "choose mixed_float16, which has weights of float32.",
     )
 
 

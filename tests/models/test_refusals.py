@@ -107,11 +107,6 @@ def build_listed():
             dict(dtype="float16"), "`dtype` must be float32, .* Received: float16", id="float16"
         ),
         pytest.param(
-            dict(dtype="mixed_float16"),
-            "`dtype` must be float32, .* Received: float16",
-            id="mixed_float16",
-        ),
-        pytest.param(
             dict(output="nce"),
             r"`output` must be left out: .* Fix: .*ContextNetwork\(hidden=",
             id="an output layer",

@@ -67,7 +67,7 @@ class AdaptiveHead(Head):
         return itertools.pairwise((*self.cutoffs, self.vocabulary_size))
 
     def scores(self, features: Tensor, training: bool = False) -> "AdaptiveScores":
-        dtype = self.compute_dtype if training else self.accumulator_dtype
+        dtype = self.product_dtype if training else self.accumulator_dtype
         return AdaptiveScores(self, ops.cast(features, self.accumulator_dtype), dtype)
 
     def set_unigram(self, unigram: np.ndarray) -> None:

@@ -110,7 +110,7 @@ class LinearHead(Head):
         if self.P is not None:
             features = ops.matmul(features, ops.cast(self.P, features.dtype))
         kernels = () if self.U is None else (self.U,)
-        dtype = self.compute_dtype if training else self.accumulator_dtype
+        dtype = self.product_dtype if training else self.accumulator_dtype
         return LinearScores(features, kernels, self.b, dtype)
 
     def full_kernel(self) -> np.ndarray:

@@ -21,7 +21,12 @@ _CACHED = 1 << 16  # logits whose exponentials fit the cache
 _FEW = 8  # contexts whose rows of all tables are gathered at once
 _LEAST = np.float32(1e-37)  # as in `layers.pointer`
 _CHECKED = 4  # contexts whose logits are compared with those of the network
-_TOLERANCE = {"float32": 1e-3, "float64": 1e-3, "bfloat16": 0.1}  # by the dtype of the network
+_TOLERANCE = {
+    "float32": 1e-3,
+    "float64": 1e-3,
+    "bfloat16": 0.1,
+    "float16": 0.02,
+}  # by the dtype of the network
 
 
 class SelfNormalised(NextWordModel):

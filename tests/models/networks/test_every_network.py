@@ -144,7 +144,7 @@ def test_arrays_go_through_compiled_graphs(name):
 # Precision
 
 # float32: see the tests above
-TOLERANCES = {"float64": 1e-7, "bfloat16": 0.25, "mixed_bfloat16": 0.25}
+TOLERANCES = {"float64": 1e-7, "bfloat16": 0.25, "mixed_bfloat16": 0.25, "mixed_float16": 0.03}
 of_half_precision = pytest.mark.parametrize(
     "name",
     [
@@ -163,7 +163,13 @@ of_half_precision = pytest.mark.parametrize(
 
 @of_half_precision
 @pytest.mark.parametrize(
-    "dtype", ["float64", "mixed_bfloat16", pytest.param("bfloat16", marks=pytest.mark.long)]
+    "dtype",
+    [
+        "float64",
+        "mixed_bfloat16",
+        "mixed_float16",
+        pytest.param("bfloat16", marks=pytest.mark.long),
+    ],
 )
 def test_scores_have_float32_at_least_whatever_the_precision(name, dtype):
     network = build(name, dtype)
@@ -189,6 +195,12 @@ def test_scores_have_float32_at_least_whatever_the_precision(name, dtype):
         ("pointer, direct", "mixed_bfloat16"),
         ("low rank / nce", "bfloat16"),
         ("adaptive / likelihood", "bfloat16"),
+        ("paper", "mixed_float16"),
+        ("hidden deep", "mixed_float16"),
+        ("adaptive / likelihood", "mixed_float16"),
+        ("energy / sampled", "mixed_float16"),
+        ("pointer, direct", "mixed_float16"),
+        ("low rank / nce", "mixed_float16"),
     ],
 )
 def test_half_precision_trains(name, dtype):
