@@ -3,7 +3,7 @@ what it minimises.
 """
 
 import os
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import keras
 import numpy as np
@@ -317,6 +317,15 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
             self(inputs)  # Keras exports only models that were called
             input_signature = [keras.tree.map_structure(_make_spec, self.describe_inputs())]
         super().export(filepath, *args, input_signature=input_signature, **kwargs)
+
+    def quantize(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse: Keras would quantise `Dense` layers alone, and leave C and U as they are."""
+        raise InputError(
+            "A network must be quantised as a file: its layers have no 8-bit form in Keras. "
+            f"Received: {self.name}. Fix: save it as a LanguageModel and call "
+            "`keras-nplm export DIR model.tflite --quantise`, or "
+            "`export_litert(language_model, path, quantise=True)`; `export_onnx` has it, too."
+        )
 
     @property
     def _default_save_signature(self) -> Any:
