@@ -359,12 +359,12 @@ class LanguageModel(Pickled):
         collectors: Sequence[Collector] = (),
         dynamic: bool | DynamicSettings = False,
     ) -> dict:
-        """Return the exact perplexity of a text, its bits per character and its perplexity per
-        word.
+        """Return the exact perplexity of a text, its bits per character, bits per byte and
+        perplexity per word.
 
-        Out-of-vocabulary words are spelled by `spelling`. Token ids have bits per character and
-        perplexity per word only without `<unk>`, with each line closed by `</s>`, and of tokenizers
-        that keep spaces, such as `"whitespace"` or `"characters"`, not `"words"`.
+        Out-of-vocabulary words are spelled by `spelling`. Token ids have bits per character, bits
+        per byte and perplexity per word only without `<unk>`, with each line closed by `</s>`, and
+        of tokenizers that keep spaces, such as `"whitespace"` or `"characters"`, not `"words"`.
 
         Args:
             text: lines of text, one sentence each; or token ids, int [T], each sentence closed by
@@ -378,9 +378,9 @@ class LanguageModel(Pickled):
 
         Returns:
             `perplexity`, `perplexity_without_unk`, `tokens`, `unk_tokens`, `log_prob` (nats),
-            `bits_per_word` (bits per token), `bits_per_character`, `perplexity_per_word`,
-            `characters`, `words`, `spelling_log_prob` (nats). `dynamic`, on request: the same
-            figures, and `settings`.
+            `bits_per_word` (bits per token), `bits_per_character`, `bits_per_byte` (UTF-8),
+            `perplexity_per_word`, `characters`, `bytes`, `words`, `spelling_log_prob` (nats).
+            `dynamic`, on request: the same figures, and `settings`.
         """
         measured = list(collectors)
         if dynamic:
