@@ -53,6 +53,7 @@ _SPLITS = ("validation", "test")
 # of `components` in metrics.json
 _TITLES = {
     "nplm": "network",
+    "keras": "Keras model",
     "hybrid": "network with an n-gram model inside",
     "shortlist": "network of a short-list",
     "back-off": "n-gram model",
