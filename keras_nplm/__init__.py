@@ -82,6 +82,7 @@ _PUBLIC = {
     ],
     "keras_nplm.models.ngrams.approximation": ["approximate", "fit_unigrams"],
     "keras_nplm.models.hybrid": ["Hybrid"],
+    "keras_nplm.models.keras_model": ["KerasModel"],
     "keras_nplm.models.jackknife": ["Jackknife", "hybrid_dataset"],
     "keras_nplm.models.shortlist": ["Shortlist"],
     "keras_nplm.models.spelling": ["SpellingModel"],

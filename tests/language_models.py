@@ -3,6 +3,7 @@
 import functools
 import tempfile
 
+import keras
 import numpy as np
 
 from keras_nplm import (
@@ -12,6 +13,7 @@ from keras_nplm import (
     ContinuousCache,
     Hybrid,
     HybridNetwork,
+    KerasModel,
     Likelihood,
     LinearHead,
     Mixture,
@@ -58,6 +60,13 @@ def _randomise(network):
     for weight in network.trainable_weights:
         weight.assign(rng.normal(0, 0.5, weight.shape))
     return network
+
+
+def _build_keras_model(boundary):
+    ids = keras.Input((2,), dtype="int32")
+    x = keras.layers.LSTM(4)(keras.layers.Embedding(V, 3)(ids))
+    rows = keras.layers.Dense(V, activation="softmax")(x)
+    return KerasModel(_randomise(keras.Model(ids, rows)), boundary=boundary)
 
 
 def _build_nplm(boundary):
@@ -167,6 +176,7 @@ BUILDERS = {
     "pointer": _build_pointer,
     "short-list": _build_shortlist,
     "hybrid": _build_hybrid,
+    "keras model": _build_keras_model,
     "kneser-ney": _build_kneser_ney,
     "interpolation": _build_interpolation,
     "class-based": _build_class_based,

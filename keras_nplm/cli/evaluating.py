@@ -73,7 +73,10 @@ def _print_evaluation(result: dict) -> None:
 def _print_comparison(result: dict) -> None:
     """Print a row for each model, and why columns are not comparable."""
     print(f"{result['text']}:")
-    columns = [("bits per character", "bits_per_character", ".3f")]
+    columns = [
+        ("bits per character", "bits_per_character", ".3f"),
+        ("bits per byte", "bits_per_byte", ".3f"),
+    ]
     if "all" in result:
         columns.append(("per word", "perplexity_per_word", ".2f"))
     columns.append(("perplexity", "perplexity", ".2f"))
@@ -110,8 +113,9 @@ def evaluate(
 ) -> dict:
     """Compute the exact perplexity of a split or a text.
 
-    Several models are compared in a table. Bits per character are comparable between models of
-    different tokens, perplexities are not. A sentence names the options in which the models differ.
+    Several models are compared in a table. Bits per character, and per byte of UTF-8, are
+    comparable between models of different tokens, perplexities are not. A sentence names the
+    options in which the models differ.
 
     Args:
         split: split of the corpus

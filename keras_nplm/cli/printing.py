@@ -53,6 +53,7 @@ _SPLITS = ("validation", "test")
 # of `components` in metrics.json
 _TITLES = {
     "nplm": "network",
+    "keras": "Keras model",
     "hybrid": "network with an n-gram model inside",
     "shortlist": "network of a short-list",
     "back-off": "n-gram model",
@@ -154,6 +155,7 @@ def format_figures(figures: dict, with_all: bool = False) -> str:
     else:
         of = " of the normalised text" if figures.get("normalised") else ""
         parts.append(f"{figures['bits_per_character']:.3f} bits per character{of}")
+        parts.append(f"{figures['bits_per_byte']:.3f} bits per byte")
     if with_all:
         parts += _list_more_figures(figures)
     return ", ".join(parts)

@@ -15,7 +15,7 @@ from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.ids import BOS_ID, EOS_ID
 from keras_nplm.data.resampling import Resampled, TextIds, count_resampled, is_share
 from keras_nplm.data.shards import DTYPE, ShardedIds
-from keras_nplm.data.text_counts import name_text_counts, read_word_counts
+from keras_nplm.data.text_counts import TOTALS, name_text_counts, read_word_counts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, read_json
 
@@ -39,9 +39,9 @@ class EncodedCorpus:
         vocabulary_size: |V|; all ids are below it.
         splits: for `"train"`, and for `"validation"` and `"test"` where the corpus has them, the
             counts `sentences`, `document_ends` (`<s>`), `tokens` and `unk_tokens`, and the names of
-            its `shards` with the `crc32` of each; also `characters` and `words` of the text,
-            without line ends (see `TextCounter`). With resampling also `shares`: (number of shards,
-            share of their n-grams in an epoch).
+            its `shards` with the `crc32` of each; also `characters`, `bytes` and `words` of the
+            text, without line ends (see `TextCounter`). With resampling also `shares`: (number of
+            shards, share of their n-grams in an epoch).
     """
 
     directory: Path
@@ -61,9 +61,7 @@ class EncodedCorpus:
             raise InputError(f"{path} does not describe an encoded corpus. {_ENCODE_AGAIN}")
         check_fields(path, description, {"name": str, "tokenizer": str, "vocabulary_size": int})
         for split, described in splits.items():
-            counts = dict.fromkeys(
-                ("sentences", "tokens", "unk_tokens", "characters", "words"), int
-            )
+            counts = dict.fromkeys(("sentences", "tokens", "unk_tokens", *TOTALS), int)
             check_fields(path, described, counts | {"shards": list, "crc32": list})
             names = [name_shard(split, number) for number in range(len(described["shards"]))]
             if described["shards"] != names:  # so that no name leads out of the directory
@@ -71,9 +69,9 @@ class EncodedCorpus:
                     f"The {split} shards in {path} must be {name_shard(split, 0)} …. "
                     f"{_ENCODE_AGAIN}"
                 )
-            if not 0 < described["words"] <= described["characters"]:
+            if not 0 < described["words"] <= described["characters"] <= described["bytes"]:
                 raise InputError(
-                    f"The {split} text in {path} must have a word and its characters. "
+                    f"The {split} text in {path} must have a word, its characters and bytes. "
                     f"{_ENCODE_AGAIN}"
                 )
             if not _divides(described.get("shares", [[len(names), 1]]), len(names)):

@@ -32,7 +32,7 @@ from keras_nplm.data.shards import (
     encode_text,
     write_shard,
 )
-from keras_nplm.data.text_counts import TextCounter, name_text_counts, read_totals
+from keras_nplm.data.text_counts import TOTALS, TextCounter, name_text_counts, read_totals
 from keras_nplm.data.tokenizers.normalisation import lower
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
@@ -44,7 +44,6 @@ from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.progress import open_progress
 from keras_nplm.io.remote import display_url
 
-_TOTALS = ("characters", "words")  # of a shard's text, beside its out-of-vocabulary words
 # present until all shards are whole: the text and vocabulary of an unfinished encoding
 _PLAN = "plan.json"
 
@@ -211,10 +210,10 @@ def _describe_split(
     corpus: Corpus, split: str, names: list[str], vocabulary_size: int, directory: Path
 ) -> dict:
     """Read the shards of a split once more, and return its entry of `corpus.json`."""
-    sums = dict.fromkeys(("sentences", "document_ends", "tokens", "unk_tokens", *_TOTALS), 0)
+    sums = dict.fromkeys(("sentences", "document_ends", "tokens", "unk_tokens", *TOTALS), 0)
     checksums = []
     for name in names:
-        counted = [read_totals(directory / name_text_counts(name), _TOTALS)]
+        counted = [read_totals(directory / name_text_counts(name), TOTALS)]
         checksum = 0
         for ids in ShardedIds([directory / name], vocabulary_size).parts():
             counted.append(count_ids(ids))

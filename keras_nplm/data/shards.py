@@ -149,8 +149,8 @@ def write_shard(
 
 
 class ChunkEncoder:
-    """A task for `run_task`: encode a chunk of text as a shard, and count its characters and
-    words.
+    """A task for `run_task`: encode a chunk of text as a shard, and count its characters,
+    bytes and words.
     """
 
     def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary, directory: str, boundary: str):

@@ -1,5 +1,5 @@
-"""Characters, words and out-of-vocabulary words of a text, for bits per character and perplexity
-per word.
+"""Characters, bytes, words and out-of-vocabulary words of a text, for bits per character, bits per
+byte and perplexity per word.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, parse_json, replace_file
 from keras_nplm.io.text import check_is_file, decode, explain_read_errors
 
+TOTALS = ("characters", "bytes", "words")  # of a text, beside its out-of-vocabulary words
 LINES_SIZE = 1 << 16  # characters or tokens of the lines that are counted together
 BLOCK_TYPES = 1 << 18  # different out-of-vocabulary words that are held in memory: about 25 MB
 _HEAD_BYTES = 128  # of the first line of a file, which is written last
@@ -27,16 +28,16 @@ _READ_BYTES = 1 << 20  # that are read at a time
 
 
 class TextCounter:
-    """Count the characters, the words and the out-of-vocabulary words of a text while it is
-    tokenised and encoded.
+    """Count the characters, the bytes, the words and the out-of-vocabulary words of a text while it
+    is tokenised and encoded.
 
-    Characters are Unicode code points; a run of white space counts as one, at the ends of a line as
-    none. Words are separated by white space, whatever the tokenizer. A model that predicts `</s>`
-    adds one of each a line.
+    Characters are Unicode code points, bytes are those of UTF-8; a run of white space counts as
+    one, at the ends of a line as none. Words are separated by white space, whatever the tokenizer.
+    A model that predicts `</s>` adds one of each a line.
     """
 
     def __init__(self) -> None:
-        self.characters = self.words = 0
+        self.totals = dict.fromkeys(TOTALS, 0)
         self.unknown: Counter[str] = Counter()  # while a file is written, only the last of them
         self._file: WordCountsFile | None = None
 
@@ -50,8 +51,10 @@ class TextCounter:
         is_plain = text.isprintable() and "  " not in text and text.strip(" ") == text
         if not is_plain:
             text = " ".join(text.split())
-        self.words += text.count(" ") + 1
-        self.characters += len(text) - (len(with_words) - 1)
+        ends = len(with_words) - 1  # the spaces that join lines
+        self.totals["characters"] += len(text) - ends
+        self.totals["bytes"] += len(text.encode("utf-8", "surrogatepass")) - ends
+        self.totals["words"] += text.count(" ") + 1
 
     def count_lines(self, lines: Iterable[Any], join: Callable[[Any], str] = str) -> Iterator[Any]:
         """Count lines, or tokens that `join` makes lines of, and yield them."""
@@ -82,7 +85,7 @@ class TextCounter:
         with open_word_counts(path) as self._file:
             yield
             self._file.add(self.unknown)
-            self._file.totals = {"characters": self.characters, "words": self.words}
+            self._file.totals = self.totals
         self._file = None
 
 

@@ -179,11 +179,13 @@ def describe_incomparable(models: Sequence[TokenOptions]) -> list[str]:
             "was split like that of the other model, add `--tokenizer words`."
         )
     if len({predicts_end(model.boundary) for model in models}) > 1:
-        sentences.append("With --boundary stream, bits per character leave out the ends of lines.")
+        sentences.append(
+            "With --boundary stream, bits per character and byte leave out the ends of lines."
+        )
     if has_other_text:
         sentences.append(
-            "Bits per character are not comparable either: with --normalise they are of the "
-            "normalised text."
+            "Bits per character and byte are not comparable either: with --normalise they are of "
+            "the normalised text."
         )
     return sentences + knowledge
 
@@ -194,7 +196,7 @@ def _compare_held_out_mass(models: Sequence[TokenOptions]) -> list[str]:
         return []
     values = [f"--held-out-mass {model.held_out_mass:g} ({model.name})" for model in models]
     return [
-        f"Perplexities and bits per character are not comparable: {', '.join(values)}. "
+        f"Perplexities and bits per character and byte are not comparable: {', '.join(values)}. "
         f"{HELD_OUT_KNOWLEDGE}"
     ]
 

@@ -48,7 +48,12 @@ _FIGURES: dict[str, type | tuple] = {  # of a split
 _NAME_DIRECTORY = "name a directory that `train`, `ngram` or `mix` wrote."
 CORPUS_FILE = "corpus/corpus.json"
 _HEAD = 1 << 12  # bytes in which an ARPA file begins
-_MAYBE_NONE = ("perplexity_without_unk", "bits_per_character", "perplexity_per_word")
+_MAYBE_NONE = (
+    "perplexity_without_unk",
+    "bits_per_character",
+    "bits_per_byte",
+    "perplexity_per_word",
+)
 
 
 def load_vocabulary(directory: Path, tokenizer: str | Tokenizer) -> Vocabulary:

@@ -1,4 +1,4 @@
-"""Perplexity and bits per character of a text, token ids or a split, under a language model."""
+"""Perplexity, bits per character and bits per byte of a text, token ids or a split."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -94,7 +94,7 @@ def _measure_ids(codec: TextCodec, ids: np.ndarray) -> TextSize:
         is_word = (sentence != BOS_ID) & (sentence != EOS_ID)
         tokens = codec.vocabulary.decode(sentence[is_word])
         counter.add_lines([codec.tokenizer.join(tokens)])
-    counts = {"characters": counter.characters, "words": counter.words, **count_ids(ids)}
+    counts = counter.totals | count_ids(ids)
     return TextSize.of_text(counts, codec.boundary, codec.tokenizer, None)
 
 
@@ -132,7 +132,7 @@ def _encode_lines(
             yield ids
 
     def measure() -> TextSize:
-        sizes = {"characters": counter.characters, "words": counter.words, **counts}
+        sizes = counter.totals | counts
         known = spelled if counts["unk_tokens"] and spelling is not None else None
         return TextSize.of_text(sizes, codec.boundary, codec.tokenizer, known)
 

@@ -56,10 +56,13 @@ from keras_nplm.models.base import NextWordModel, check_model, find_network, res
 from keras_nplm.models.collectors import Collector
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
 from keras_nplm.models.dynamic.tuning import check_learns
+from keras_nplm.models.keras_model import wrap_keras_model
 from keras_nplm.models.model_files import check_savable, get_kind, load_model, save_model
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
 if TYPE_CHECKING:
+    import keras
+
     from keras_nplm.models.adaptation import Adaptation
     from keras_nplm.models.networks.context_network import ContextNetwork
 
@@ -72,7 +75,8 @@ class LanguageModel(Pickled):
     """A language model with its vocabulary and tokenizer: score, complete and generate text.
 
     Args:
-        model: an NPLM, an n-gram model, a `Mixture`, a `Shortlist`, or any `NextWordModel`.
+        model: an NPLM, an n-gram model, a `Mixture`, a `Shortlist`, or any `NextWordModel`; or a
+            plain `keras.Model` from ids to probabilities, which becomes a `KerasModel`.
         vocabulary: the words of the model.
         tokenizer: a `Tokenizer`, or its name with its normalisation, such as `"words"`,
             `"whitespace"` or `"words+lower"`; see
@@ -98,11 +102,12 @@ class LanguageModel(Pickled):
 
     def __init__(
         self,
-        model: NextWordModel,
+        model: "NextWordModel | keras.Model",
         vocabulary: Vocabulary,
         tokenizer: str | Tokenizer,
         boundary: str | None = None,
     ):
+        model = wrap_keras_model(model, boundary)
         check_model(model)
         if not isinstance(vocabulary, Vocabulary):
             fix = "pass `Vocabulary(words)`, or the vocabulary of the encoded corpus."
@@ -359,12 +364,12 @@ class LanguageModel(Pickled):
         collectors: Sequence[Collector] = (),
         dynamic: bool | DynamicSettings = False,
     ) -> dict:
-        """Return the exact perplexity of a text, its bits per character and its perplexity per
-        word.
+        """Return the exact perplexity of a text, its bits per character, bits per byte and
+        perplexity per word.
 
-        Out-of-vocabulary words are spelled by `spelling`. Token ids have bits per character and
-        perplexity per word only without `<unk>`, with each line closed by `</s>`, and of tokenizers
-        that keep spaces, such as `"whitespace"` or `"characters"`, not `"words"`.
+        Out-of-vocabulary words are spelled by `spelling`. Token ids have bits per character, bits
+        per byte and perplexity per word only without `<unk>`, with each line closed by `</s>`, and
+        of tokenizers that keep spaces, such as `"whitespace"` or `"characters"`, not `"words"`.
 
         Args:
             text: lines of text, one sentence each; or token ids, int [T], each sentence closed by
@@ -378,9 +383,9 @@ class LanguageModel(Pickled):
 
         Returns:
             `perplexity`, `perplexity_without_unk`, `tokens`, `unk_tokens`, `log_prob` (nats),
-            `bits_per_word` (bits per token), `bits_per_character`, `perplexity_per_word`,
-            `characters`, `words`, `spelling_log_prob` (nats). `dynamic`, on request: the same
-            figures, and `settings`.
+            `bits_per_word` (bits per token), `bits_per_character`, `bits_per_byte` (UTF-8),
+            `perplexity_per_word`, `characters`, `bytes`, `words`, `spelling_log_prob` (nats).
+            `dynamic`, on request: the same figures, and `settings`.
         """
         measured = list(collectors)
         if dynamic:

@@ -174,7 +174,7 @@ class Fitting:
         batch_size = min(_BATCH, self.tokens)
         training = self._open(self._training, batch_size, self._shuffled)
         stopping = keras.callbacks.EarlyStopping(
-            "val_perplexity", mode="min", restore_best_weights=True, patience=1
+            "val_perplexity", restore_best_weights=True, patience=1
         )
         options = dict(
             callbacks=[stopping, keras.callbacks.TerminateOnNaN()], shuffle=False, verbose=0

@@ -28,7 +28,9 @@ def check_model(model: object, argument: str = "model", kind: type | None = None
     wanted = kind.__name__ if kind else "a language model over ids, a `NextWordModel`"
     # a language model over text has one
     has_model = isinstance(getattr(model, "model", None), NextWordModel)
-    fix = f"pass `{argument}.model`." if has_model else "pass a network or an n-gram model."
+    fix = "pass a network, an n-gram model, or `KerasModel(model)` of a plain Keras model."
+    if has_model:
+        fix = f"pass `{argument}.model`."
     check_argument(argument, False, wanted, type(model).__name__, fix)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 # importing the modules registers their classes by `saved_as`
 import keras_nplm.models.caches
 import keras_nplm.models.hybrid
+import keras_nplm.models.keras_model
 import keras_nplm.models.mixture
 import keras_nplm.models.ngrams
 import keras_nplm.models.shortlist  # noqa: F401

@@ -1,5 +1,5 @@
-"""Figures that are comparable between tokenizers: bits per character and perplexity per word, with
-spellings.
+"""Figures that are comparable between tokenizers: bits per character, bits per byte and perplexity
+per word, with spellings.
 """
 
 import dataclasses
@@ -9,6 +9,7 @@ from typing import Any
 
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.text_counts import TOTALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.models.base import NextWordModel, resolve_boundary
@@ -19,11 +20,12 @@ from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
 
 @dataclasses.dataclass(frozen=True)
 class TextSize:
-    """The size of a text in characters and words, and the cost of spelling its out-of-vocabulary
-    words.
+    """The size of a text in characters, bytes and words, and the cost of spelling its
+    out-of-vocabulary words.
     """
 
     characters: int | None = None
+    bytes: int | None = None
     words: int | None = None
     spelling_log_prob: float | None = None
     missing: str | None = None
@@ -39,7 +41,7 @@ class TextSize:
     ) -> "TextSize":
         """Return the size of a text."""
         ends = counts["sentences"] if predicts_end(boundary) else 0
-        size = (counts["characters"] + ends, counts["words"] + ends)
+        characters, size, words = (counts[name] + ends for name in TOTALS)
         missing = None
         if not counts["unk_tokens"]:
             spelling_log_prob = 0.0
@@ -49,7 +51,8 @@ class TextSize:
                 "<unk>. Fix: train it with `keras-nplm train`, or in Python set "
                 "`language_model.spelling = SpellingModel.from_vocabulary(vocabulary)` and save it."
             )
-        return cls(*size, spelling_log_prob, missing, get_tokenizer(tokenizer).steps)
+        steps = get_tokenizer(tokenizer).steps
+        return cls(characters, size, words, spelling_log_prob, missing, steps)
 
     @classmethod
     def of_split(
@@ -60,11 +63,6 @@ class TextSize:
         Without a spelling model only a text without `<unk>` has figures.
         """
         counts = encoded.splits[split]
-        if "characters" not in counts or "words" not in counts:
-            return cls(
-                missing="The corpus was encoded without its characters. Fix: train again with "
-                "this version."
-            )
         log_prob = None
         if spelling is not None and counts["unk_tokens"]:
             log_prob = sum(map(spelling.sum_log_prob, encoded.unknown_words(split)))
@@ -74,31 +72,35 @@ class TextSize:
 def compute_text_figures(
     log_prob: float, size: TextSize
 ) -> dict[str, float | int | str | list | None]:
-    """Return bits per character and perplexity per word: figures that are comparable between
-    tokenizers.
+    """Return bits per character, bits per byte and perplexity per word: figures that are comparable
+    between tokenizers.
 
         bits per character  = -(ln P(tokens) + ln P(spellings)) / (ln 2 · characters)
+        bits per byte       = -(ln P(tokens) + ln P(spellings)) / (ln 2 · bytes of UTF-8)
         perplexity per word = exp(-(ln P(tokens) + ln P(spellings)) / words)
 
     ln P(spellings) is the sum of ln P(spelling | <unk>): a word model pays for all of its text. Not
     included is the cost of spacing that a tokenizer of words loses, and of normalisation. A
     perplexity per word beyond e**700, as of text without spaces, is None.
     """
-    figures: dict[str, Any] = {"bits_per_character": None, "perplexity_per_word": None}
+    names = ("bits_per_character", "bits_per_byte", "perplexity_per_word")
+    figures: dict[str, Any] = dict.fromkeys(names)
     if (
         size.missing is None
         and size.characters
+        and size.bytes
         and size.words
         and size.spelling_log_prob is not None
     ):
         total = -(log_prob + size.spelling_log_prob)
         figures["bits_per_character"] = total / math.log(2) / size.characters
+        figures["bits_per_byte"] = total / math.log(2) / size.bytes
         per_word = compute_exp(total / size.words)
         # none for text without spaces: JSON has no infinity
         figures["perplexity_per_word"] = per_word if math.isfinite(per_word) else None
     else:
         figures["bits_per_character_missing"] = size.missing
-    figures |= {name: getattr(size, name) for name in ("characters", "words", "spelling_log_prob")}
+    figures |= {name: getattr(size, name) for name in (*TOTALS, "spelling_log_prob")}
     return figures | ({"normalised": list(size.normalised)} if size.normalised else {})
 
 

@@ -8,6 +8,7 @@ from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.scores import LinearScores, compute_log_prob
 from keras_nplm.models.base import cut_contexts
 from keras_nplm.models.hybrid import Hybrid
+from keras_nplm.models.keras_model import KerasModel
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.hybrid_network import HybridNetwork
@@ -105,6 +106,24 @@ class NetworkGraph(GraphModel):
 def refuse_hybrid_network(model: HybridNetwork) -> GraphModel:
     """Refuse the network of a hybrid without the n-gram model that it reads."""
     raise refuse_model(model, "export the `Hybrid` of this network and its n-gram model.")
+
+
+@build_graph.register(KerasModel)
+class KerasModelGraph(GraphModel):
+    """A plain Keras model as a graph, with the variables that inference reads and no others."""
+
+    def __init__(self, model: KerasModel):
+        super().__init__(model)
+        self._get_model = lambda: model.model  # see `NetworkGraph`
+        contexts = tf.TensorSpec([None, self.order - 1], tf.int32)
+        inference = tf.function(self.next_log_probs, [contexts], autograph=False)
+        self.weights = list(inference.get_concrete_function().graph.variables)
+
+    def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
+        return tf.gather(self.next_log_probs(context_ids), target_ids, batch_dims=1)
+
+    def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
+        return tf.math.log(tf.cast(self._get_model()(context_ids, training=False), tf.float32))
 
 
 @build_graph.register(Uniform)

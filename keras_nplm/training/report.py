@@ -17,6 +17,7 @@ from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import EOS_ID, SPECIALS
+from keras_nplm.data.text_counts import TOTALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
@@ -338,11 +339,11 @@ def _list_more_figures(metrics: dict) -> str:
     for split in _list_splits(metrics):
         figures = metrics[split]
         perplexities = [figures.get(name) for name in _PERPLEXITIES]
-        bits = format_perplexity(figures.get("bits_per_character"), digits=3)
-        rows.append([split, *map(format_perplexity, perplexities), bits])
-    return _format_table(
-        ["", "perplexity", "without <unk>", "per word", "bits per character"], rows
-    )
+        bits = [figures.get(name) for name in ("bits_per_character", "bits_per_byte")]
+        cells = [format_perplexity(figure, digits=3) for figure in bits]
+        rows.append([split, *map(format_perplexity, perplexities), *cells])
+    header = ["", "perplexity", "without <unk>", "per word", "bits per character", "bits per byte"]
+    return _format_table(header, rows)
 
 
 def _compare_with_ngrams(whole: _Contender, ngrams: _Contender, split: str) -> str:
@@ -374,7 +375,7 @@ def _compute_bits(perplexity: float | None, figures: dict) -> float | None:
     """Return bits per character of a perplexity, over the text that `figures` are of."""
     if perplexity is None or figures.get("bits_per_character") is None:
         return None
-    size = TextSize(figures["characters"], figures["words"], figures["spelling_log_prob"])
+    size = TextSize(*(figures[name] for name in (*TOTALS, "spelling_log_prob")))
     log_prob = -figures["tokens"] * math.log(perplexity)
     return cast(float, compute_text_figures(log_prob, size)["bits_per_character"])
 

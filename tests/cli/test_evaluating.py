@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import sys
 
@@ -127,14 +128,15 @@ def test_a_path_that_is_no_model_is_refused(run, models, path, message):
 def test_models_of_the_same_tokens_are_compared_without_a_note(run):
     first, header, *rows = run("evaluate words bigrams --text new.txt")
     assert first == "new.txt:"
-    assert header.split() == ["bits", "per", "character", "perplexity", "tokens", "<unk>"]
+    columns = ["bits per character", "bits per byte", "perplexity", "tokens", "<unk>"]
+    assert re.split(" {2,}", header.strip()) == columns
     assert [row.split()[0] for row in rows] == ["words", "bigrams"]
     assert rows[0].split()[1:] != rows[1].split()[1:]
     alone = run("evaluate bigrams --text new.txt")[0]
-    bits, perplexity, tokens, unknown = rows[1].split()[1:]
+    bits, of_bytes, perplexity, tokens, unknown = rows[1].split()[1:]
     assert alone.endswith(
         f"perplexity {perplexity} over {tokens} tokens, {unknown} of them <unk>, {bits} bits per "
-        "character"
+        f"character, {of_bytes} bits per byte"
     )
 
 
@@ -152,7 +154,9 @@ def test_models_of_different_tokens_are_compared_with_the_reason(run, other, rea
     lines = run(f"evaluate words {other} --text new.txt --all")
     assert "per word" in lines[1] and "without <unk>" in lines[1]
     assert f"Perplexities and tokens are not comparable: {reason}" in lines
-    is_normalised = any("Bits per character are not comparable either" in line for line in lines)
+    is_normalised = any(
+        "Bits per character and byte are not comparable either" in line for line in lines
+    )
     assert is_normalised == (other == "lower")
     assert any("leave out the ends of lines" in line for line in lines) == (other == "stream")
 

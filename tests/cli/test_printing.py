@@ -10,6 +10,7 @@ FIGURES = {
     "tokens": 6500,
     "unk_tokens": 40,
     "bits_per_character": 1.5,
+    "bits_per_byte": 1.375,
     "bits_per_word": 5.64,
     "characters": 30_000,
     "words": 6_000,
@@ -73,7 +74,7 @@ def test_components_of_a_mixture_are_named_by_their_directories(capsys):
 
 def test_figures_are_in_one_line():
     line = "perplexity 50.00 over 6,500 tokens, 40 of them <unk>, 1.500 bits per character"
-    assert format_figures(FIGURES) == line
+    assert format_figures(FIGURES) == f"{line}, 1.375 bits per byte"
     without = {**FIGURES, "bits_per_character": None, "unk_tokens": 0}
     assert format_figures(without) == "perplexity 50.00 over 6,500 tokens, 5.640 bits per token"
 

@@ -1,4 +1,4 @@
-"""Characters and words of a text, its out-of-vocabulary words."""
+"""Characters, bytes and words of a text, its out-of-vocabulary words."""
 
 import collections
 import functools
@@ -26,17 +26,21 @@ LINES = [
 ] * 5
 
 
-def count_plainly(lines: list[str]) -> tuple[int, int]:
-    """Characters of the lines with single spaces, and their words."""
+def count_plainly(lines: list[str]) -> dict[str, int]:
+    """Characters and bytes of the lines with single spaces, and their words."""
     lines = [" ".join(line.split()) for line in lines]
-    return sum(len(line) for line in lines), sum(len(line.split(" ")) for line in lines if line)
+    return {
+        "characters": sum(len(line) for line in lines),
+        "bytes": sum(len(line.encode()) for line in lines),
+        "words": sum(len(line.split(" ")) for line in lines if line),
+    }
 
 
 @pytest.mark.parametrize("line", [*LINES[:4], " ", "two  spaces", " first", "last ", "a\xa0b c"])
 def test_every_white_space_counts_as_one_character_between_words(line):
     counter = TextCounter()
     counter.add_lines([line])
-    assert (counter.characters, counter.words) == count_plainly([line])
+    assert counter.totals == count_plainly([line])
 
 
 @pytest.mark.parametrize(
@@ -74,7 +78,8 @@ def test_each_encoding_counts_the_same_text(tmp_path, monkeypatch, tokenizer, wa
             word: count for word, count in unknown.items() if word not in ("the", "cat", "t", "▁")
         }
         described = EncodedCorpus.load(tmp_path / "corpus").splits[split]
-        assert (described["characters"], described["words"]) == count_plainly([*lines])
+        totals = count_plainly([*lines])
+        assert {name: described[name] for name in totals} == totals
 
 
 def test_unknown_words_with_nul_are_refused(tmp_path):
@@ -106,7 +111,8 @@ def test_unknown_words_are_written_and_read_in_blocks(tmp_path, monkeypatch):
     found = sum(map(collections.Counter, parts), collections.Counter())
     assert found == collections.Counter([*words, *["often"] * len(words)])
     described = encoded.splits["train"]
-    assert (described["characters"], described["words"]) == count_plainly(text.splitlines())
+    totals = count_plainly(text.splitlines())
+    assert {name: described[name] for name in totals} == totals
 
 
 def test_word_counts_of_an_earlier_version_are_read(tmp_path):

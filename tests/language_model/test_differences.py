@@ -107,7 +107,7 @@ def test_incomparable_figures_have_the_reasons_of_all_models():
     assert describe_incomparable([ONE, stream, rare]) == [
         "Perplexities and tokens are not comparable: --boundary sentence (one), --boundary stream "
         "(two); --min-count 2 (one), --min-count 5 (rare).",
-        "With --boundary stream, bits per character leave out the ends of lines.",
+        "With --boundary stream, bits per character and byte leave out the ends of lines.",
     ]
 
 
@@ -115,7 +115,7 @@ def test_held_out_mass_of_some_models_is_named():
     smoothed = _change(held_out_mass=0.04)
     [sentence] = describe_incomparable([ONE, smoothed])
     assert sentence == (
-        "Perplexities and bits per character are not comparable: --held-out-mass 0 (one), "
+        "Perplexities and bits per character and byte are not comparable: --held-out-mass 0 (one), "
         "--held-out-mass 0.04 (two). Held-out mass uses which words of the vocabulary occur in the "
         "other splits alone. Fix: train with --held-out-mass 0."
     )

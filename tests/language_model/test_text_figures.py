@@ -1,5 +1,5 @@
-"""Bits per character and perplexity per word against an oracle in plain Python, by split, text file
-and command.
+"""Bits per character, bits per byte and perplexity per word against an oracle in plain Python, by
+split, text file and command.
 """
 
 import json
@@ -23,7 +23,15 @@ LINES = [
     "猫 is a cat",
 ]
 LINES = [*LINES, "the dogs sat"] * 6
-FIGURES = ("bits_per_character", "perplexity_per_word", "characters", "words", "spelling_log_prob")
+FIGURES = (
+    "bits_per_character",
+    "bits_per_byte",
+    "perplexity_per_word",
+    "characters",
+    "bytes",
+    "words",
+    "spelling_log_prob",
+)
 
 _OTHERS = [
     pytest.param(name, marks=pytest.mark.long) for name in ("characters", "words+lower+numbers")
@@ -52,9 +60,7 @@ def directory(request, tmp_path_factory, tokenizer):
     return directory
 
 
-def compute_plainly(
-    language_model: LanguageModel, lines: list[str]
-) -> tuple[float, float, int, int, float]:
+def compute_plainly(language_model: LanguageModel, lines: list[str]) -> dict[str, float]:
     """The figures, token by token and word by word."""
     model = language_model.model
     spelling = language_model.spelling
@@ -64,12 +70,12 @@ def compute_plainly(
     nats = 0.0
     spelled = 0.0
     history = [0] * (order - 1)
-    characters = 0
-    words = 0
+    characters = size = words = 0
     for line in lines:
         history = [2] * (order - 1) if ends else history
         single = " ".join(line.split())
         characters = characters + len(single) + len(ends)
+        size = size + len(single.encode()) + len(ends)
         words = words + len(single.split(" ")) + len(ends)
         for token in [*language_model.tokenize(line), *ends]:
             target = ids.get(token, 1)
@@ -77,7 +83,8 @@ def compute_plainly(
             spelled += float(spelling.log_prob([token])[0]) if target == 1 else 0.0
             history = [*history[1:], target]
     bits = (nats - spelled) / math.log(2)
-    return bits / characters, 2 ** (bits / words), characters, words, spelled
+    rates = bits / characters, bits / size, 2 ** (bits / words)
+    return dict(zip(FIGURES, (*rates, characters, size, words, spelled), strict=True))
 
 
 def test_figures_equal_a_plain_oracle_by_every_way(directory, tokenizer, capsys):
@@ -99,16 +106,22 @@ def test_figures_equal_a_plain_oracle_by_every_way(directory, tokenizer, capsys)
         language_model.evaluate(iter(lines)),
         json.loads(capsys.readouterr().out),
     ):
-        assert [figures[name] for name in FIGURES] == pytest.approx(expected, rel=1e-6)
+        assert {name: figures[name] for name in FIGURES} == pytest.approx(expected, rel=1e-6)
         assert figures.get("normalised", []) == tokenizer.split("+")[1:]
     assert main(["evaluate", str(directory / "model")]) == 0
     of = " of the normalised text" if "+" in tokenizer else ""
-    line = f", {expected[0]:.3f} bits per character{of}"
+    assert expected["bits_per_byte"] < expected["bits_per_character"]  # the text is not ASCII
+    line = f", {expected['bits_per_character']:.3f} bits per character{of}"
+    line += f", {expected['bits_per_byte']:.3f} bits per byte"
     printed = capsys.readouterr().out.strip()
     assert printed.startswith("test split: perplexity ")
     assert printed.endswith(line)
     assert main(["evaluate", str(directory / "model"), "--all"]) == 0
-    assert capsys.readouterr().out.strip().endswith(f", {expected[1]:.2f} per word")
+    assert (
+        capsys.readouterr()
+        .out.strip()
+        .endswith(f", {expected['perplexity_per_word']:.2f} per word")
+    )
 
 
 def test_a_mixture_has_the_spelling_of_its_components(directory):
@@ -150,7 +163,7 @@ def test_text_without_unknown_words_needs_no_spelling_model():
 
 def test_a_text_without_spaces_has_no_infinite_figure():
     """JSON has no infinity."""
-    figures = compute_text_figures(-701.0, TextSize(1000, 1, 0.0))
+    figures = compute_text_figures(-701.0, TextSize(1000, 1000, 1, 0.0))
     assert figures["perplexity_per_word"] is None
     assert figures["bits_per_character"] > 1
 

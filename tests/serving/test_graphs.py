@@ -25,6 +25,7 @@ from keras_nplm.models import ngrams
 from keras_nplm.models.mixture import Mixture, Uniform
 from keras_nplm.serving import build_graph
 from keras_nplm.serving.signatures import ServingModule
+from tests import language_models
 from tests.networks import compose, compose_energy
 
 WORDS = ["the", "cat", "sat", "on", "mat", ".", "a", "dog"]
@@ -49,6 +50,7 @@ LONG = [
     "deleted interpolation",
     "deleted interpolation, paper",
     "mixture",
+    "keras model",
     "short-list",
     "short-list of all words",
     "network of a short-list",
@@ -75,6 +77,8 @@ def _build_model(kind: str, boundary: str):
     if kind == "class-based":
         classes = np.array([0, 4, 2, 3, 4, 5, 4, 5, 6, 6, 4, 6], np.int32)
         return ngrams.class_based(ids, held_out, classes, 3, boundary)
+    if kind == "keras model":
+        return language_models.build(kind, boundary)
     if kind == "mixture":
         models = [
             _build_model("full", boundary),

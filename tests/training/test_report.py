@@ -93,7 +93,7 @@ def test_figures_are_of_the_run_and_a_kneser_ney_model(text, model_directory, kn
     assert _texts(page, "h1") == [f"{model_directory.name}: a language model of python_reference"]
     figures = _texts(page, "details[1]//td")
     names = ("perplexity", "perplexity_without_unk", "perplexity_per_word")
-    assert figures[6:9] == [f"{metrics['test'][name]:.2f}" for name in names]
+    assert figures[7:10] == [f"{metrics['test'][name]:.2f}" for name in names]
     values = [value for epoch in metrics["history"] for value in epoch.values()]
     assert _texts(page, "details[2]//td") == [f"{value:.5g}" for value in values]
 
@@ -128,9 +128,11 @@ FIGURES = {
     "perplexity_without_unk": 34.46,
     "tokens": 240,
     "characters": 1500,
+    "bytes": 1500,
     "words": 240,
     "spelling_log_prob": 0.0,
     "bits_per_character": 0.817,
+    "bits_per_byte": 0.817,
     "perplexity_per_word": 34.46,
 }
 METRICS = {

@@ -45,6 +45,7 @@ def read_network_arrays(path: Path) -> NetworkArrays | None:
     """
     with contextlib.suppress(Exception):
         described, data = read_archive(path)
+        described.pop("build_config", None)
         _check_classes(described)
         with h5py.File(io.BytesIO(data), "r") as stored:
             for weight in list_weights(stored, len(data)):

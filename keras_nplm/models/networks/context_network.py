@@ -3,7 +3,7 @@ what it minimises.
 """
 
 import os
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import keras
 import numpy as np
@@ -26,7 +26,7 @@ from keras_nplm.layers.ops import (
 )
 from keras_nplm.layers.scores import LinearScores, Scores
 from keras_nplm.layers.segments import Context, are_segments
-from keras_nplm.models.networks.metrics import Perplexity
+from keras_nplm.models.networks.metrics import OwnPerplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
 
@@ -54,12 +54,12 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
     words before and between T consecutive targets; see `ngram_dataset(segment=…)`.
 
     `compile(optimizer=…)` needs no loss: the model has its own, computed from the scores without
-    storing [B, |V|] probabilities. The logs have `perplexity`, without weight decay; a callback
-    that monitors it needs `mode="min"`. A sampled objective logs its training loss under a name of
-    its own, and `perplexity` in validation only. Metrics given to `compile` see the probabilities,
-    at the cost of a full softmax. A loss given to `compile`, and a subclass that overrides `call`,
-    use the probabilities that `call` returns, as in any Keras model. A training loop of your own
-    sums the repeated rows of gradients by `sum_gradients`.
+    storing [B, |V|] probabilities. The logs have `perplexity`, without weight decay, which
+    callbacks monitor: `EarlyStopping("val_perplexity")`. A sampled objective logs its training loss
+    under a name of its own, and `perplexity` in validation only. Metrics given to `compile` see the
+    probabilities, at the cost of a full softmax. A loss given to `compile`, and a subclass that
+    overrides `call`, use the probabilities that `call` returns, as in any Keras model. A training
+    loop of your own sums the repeated rows of gradients by `sum_gradients`.
 
     Args:
         order: int, n, 2 or more. A context has n-1 words.
@@ -131,7 +131,7 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         self.direct = direct
         self.prob = head
         self.objective = objective
-        self.perplexity = Perplexity()
+        self.perplexity = OwnPerplexity()
         self._check_layers()
         self.build((None, order - 1))
 
@@ -317,6 +317,15 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
             self(inputs)  # Keras exports only models that were called
             input_signature = [keras.tree.map_structure(_make_spec, self.describe_inputs())]
         super().export(filepath, *args, input_signature=input_signature, **kwargs)
+
+    def quantize(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse: Keras would quantise `Dense` layers alone, and leave C and U as they are."""
+        raise InputError(
+            "A network must be quantised as a file: its layers have no 8-bit form in Keras. "
+            f"Received: {self.name}. Fix: save it as a LanguageModel and call "
+            "`keras-nplm export DIR model.tflite --quantise`, or "
+            "`export_litert(language_model, path, quantise=True)`; `export_onnx` has it, too."
+        )
 
     @property
     def _default_save_signature(self) -> Any:

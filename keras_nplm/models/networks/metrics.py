@@ -68,6 +68,20 @@ class Perplexity(keras.metrics.Mean):
         return super().get_config() | {"from_logits": self.from_logits}
 
 
+class OwnPerplexity(Perplexity):
+    """The perplexity of a network, which adds the -ln P of its loss.
+
+    `compile` gives it to Keras, whose callbacks know the direction of such metrics alone. Keras
+    then asks for an update from probabilities, which would count every token twice.
+    """
+
+    def update_state(
+        self, y_true: Tensor, y_pred: Tensor | None = None, sample_weight: Tensor | None = None
+    ) -> None:
+        if y_pred is None:
+            super().update_state(y_true, sample_weight=sample_weight)
+
+
 def negative_log_likelihoods(targets: Tensor, outputs: Tensor, from_logits: bool = False) -> Tensor:
     """Return -ln P(target), float [...], of probabilities or logits [..., |V|].
 

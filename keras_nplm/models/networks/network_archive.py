@@ -11,32 +11,31 @@ from keras_nplm.io.files import check_json_size, open_archive, parse_json
 _WEIGHTS = "model.weights.h5"
 _PARTS = ["config.json", "metadata.json", _WEIGHTS]
 # bytes of config.json and of metadata.json; a network of this package needs 10,000
-_MAX_CONFIG = 1 << 16
+MAX_CONFIG = 1 << 16
 
 
-def read_archive(path: Path) -> tuple[dict, bytes]:
+def read_archive(path: Path, max_config: int = MAX_CONFIG) -> tuple[dict, bytes]:
     """Return the configuration of a network and the bytes of its weights, HDF5.
 
-    What loading does not use is left out: how the network was compiled, and the input shapes, as
-    the network builds its layers. Damage is an error of any kind.
+    How the network was compiled, which loading does not use, is left out. Damage is an error of any
+    kind.
     """
     with open_archive(path) as archive:
         if sorted(archive.namelist()) != _PARTS:
             raise ValueError(f"its parts must be {', '.join(_PARTS)}")
-        described, _ = (_read_part(archive, path, name) for name in _PARTS[:2])
+        described, _ = (_read_part(archive, path, name, max_config) for name in _PARTS[:2])
         described.pop("compile_config", None)
-        described.pop("build_config", None)
         # `open_archive` has limited its size
         return described, archive.read(_WEIGHTS)
 
 
-def _read_part(archive: zipfile.ZipFile, path: Path, name: str) -> dict:
+def _read_part(archive: zipfile.ZipFile, path: Path, name: str, max_size: int) -> dict:
     """Read a JSON object of the archive.
 
     Keras copies the name of a model into the name of each weight.
     """
     source = f"{name} in {path}"
-    check_json_size(source, archive.getinfo(name).file_size, _MAX_CONFIG)
+    check_json_size(source, archive.getinfo(name).file_size, max_size)
     return parse_json(source, archive.read(name).decode("utf-8"))
 
 

@@ -5,8 +5,10 @@ holds.
 import importlib
 import math
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import keras
 import numpy as np
@@ -15,14 +17,38 @@ from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.files import check_is_file
 from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.models.networks.network_archive import count_weights, read_archive
+from keras_nplm.models.networks.network_archive import MAX_CONFIG, count_weights, read_archive
 
 _PACKAGE = "keras_nplm>"  # begins the names of classes that this package registers
 _FLOAT = 4  # bytes
+# Keras's classes that compute with numbers alone, by the beginning of their module
+_KERAS_MODULES = tuple(
+    f"keras.src.{module}."
+    for module in (
+        "constraints",
+        "dtype_policies",
+        "initializers",
+        "layers",
+        "models",
+        "ops",
+        "random",
+        "regularizers",
+    )
+)
+_OTHER_LAYERS = ("keras.src.layers.core.lambda_layer", "keras.src.layers.preprocessing.")
+# what Keras writes in the place of a tensor or a value
+_VALUES = {"__keras_tensor__", "__tensor__", "__numpy__", "__slice__", "__ellipsis__"}
+Loaded = TypeVar("Loaded", bound=keras.Model)
 
 
 def load_network(path: Path) -> ContextNetwork:
-    """Load a network, not compiled.
+    """Load a network, not compiled; see `load_keras_model`."""
+    return load_keras_model(path, ContextNetwork, MAX_CONFIG)
+
+
+def load_keras_model(path: Path, kind: type[Loaded], max_config: int) -> Loaded:
+    """Load a Keras model of a class, not compiled, whose configuration has at most `max_config`
+    bytes.
 
     Keras creates objects of the classes and sizes that a file names: it is checked.
     """
@@ -35,10 +61,10 @@ def load_network(path: Path) -> ContextNetwork:
     # all classes that a file may name
     importlib.import_module("keras_nplm.models.networks.registered")
     try:
-        described, data = read_archive(path)
+        described, data = read_archive(path, max_config)
         _refuse_foreign_classes(path, described)
         number = count_weights(data)
-        if _count_described_weights(described) > number:
+        if _count_described_weights(described, kind) > number:
             raise ValueError(f"it describes more weights than the {number:,} that it holds")
         model = keras.models.load_model(path, compile=False, safe_mode=True)
     except InputError:
@@ -57,19 +83,14 @@ def load_network(path: Path) -> ContextNetwork:
 
 
 def _refuse_foreign_classes(path: Path, value: object) -> None:
-    """Refuse a configuration that makes Keras create other objects than the layers of a network."""
+    """Refuse a configuration that makes Keras create other objects than those of layers."""
     if isinstance(value, dict):
         if "class_name" in value and not _is_known(value):
             _refuse_newer_class(path, value)
             raise InputError(
-                f"{path} must hold layers of keras_nplm, or layers that the program registers. "
-                f"Received: the class {value.get('module')}.{value['class_name']}. Fix: use "
-                "TanhHidden or DeepHidden, or read a file that you trust with "
-                "`keras.models.load_model`."
+                f"{path} must hold layers of keras_nplm or Keras, or layers that the program "
+                f"registers. Received: the class {_name_class(value)}. Fix: {_advise(value)}"
             )
-        # Keras would build a layer of this size, whatever the weights are
-        if "build_config" in value:
-            raise ValueError("it names the input shape of a layer, which the network knows")
         value = list(value.values())
     if isinstance(value, list):
         for part in value:
@@ -89,18 +110,61 @@ def _refuse_newer_class(path: Path, described: dict) -> None:
         )
 
 
+def _name_class(described: dict) -> str:
+    """Return the name of a class, with its module where a file has it, or of a function."""
+    name = described["class_name"]
+    module = described.get("module")  # Keras leaves it out of some classes
+    if name == "function":
+        return f"{described.get('config')}"
+    return f"{name}" if module is None else f"{module}.{name}"
+
+
+def _find_registered_name(described: dict) -> object:
+    """Return the name by which Keras looks for a class or a function that others register."""
+    is_function = described["class_name"] == "function"
+    return described.get("config" if is_function else "registered_name")
+
+
+def _advise(described: dict) -> str:
+    """Return the remedy for a class, or a function, that is not known."""
+    decorator = "`@keras.saving.register_keras_serializable()`"
+    name = _find_registered_name(described)
+    if not isinstance(name, str):
+        return "replace it; `keras.models.load_model` reads a file that you trust."
+    if ">" in name:
+        return f"before loading, import the module that has it with {decorator}."
+    return (
+        f"decorate it with {decorator} and save again; before loading this file, set "
+        f"`keras.saving.get_custom_objects()[{name!r}] = {name}`."
+    )
+
+
 def _is_known(described: dict) -> bool:
-    registered = described.get("registered_name")
-    if registered is None:
-        return (described.get("module"), described["class_name"]) == ("keras", "DTypePolicy")
-    if not isinstance(registered, str):
+    name = described["class_name"]
+    if name in _VALUES or _is_keras_class(described.get("module"), name):
+        return True
+    registered = _find_registered_name(described)
+    if not isinstance(registered, str) or registered.startswith("keras>"):
         return False
     kind = keras.saving.get_registered_object(registered)
-    is_layer = isinstance(kind, type) and issubclass(kind, keras.layers.Layer)
-    return is_layer and (registered.startswith(_PACKAGE) or not registered.startswith("keras>"))
+    if name == "function":
+        return kind is not None
+    return isinstance(kind, type) and issubclass(kind, keras.layers.Layer)
 
 
-def _count_described_weights(described: dict) -> int:
+def _is_keras_class(module: object, name: object) -> bool:
+    """Return whether Keras has a class of this name that computes with numbers alone."""
+    if not (isinstance(module, str) and isinstance(name, str)):
+        return False
+    kind = getattr(sys.modules.get(module), name, None)
+    if not isinstance(kind, type):
+        return False
+    return kind.__module__.startswith(_KERAS_MODULES) and not kind.__module__.startswith(
+        _OTHER_LAYERS
+    )
+
+
+def _count_described_weights(described: dict, kind: type[keras.Model]) -> int:
     """Return the number of weights that loading would allocate; a ValueError if the options are out
     of range.
     """
@@ -109,8 +173,8 @@ def _count_described_weights(described: dict) -> int:
         # weights have shapes only; leaving the scope would allocate them
         keras.StatelessScope().__enter__()
         network = keras.saving.deserialize_keras_object(described)
-        if not isinstance(network, ContextNetwork):
-            raise ValueError(f"it holds no network but a {type(network).__name__}")
+        if not isinstance(network, kind):
+            raise ValueError(f"it holds no {kind.__name__} but a {type(network).__name__}")
         return sum(math.prod(weight.shape) for weight in network.weights)
 
     try:

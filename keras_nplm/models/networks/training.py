@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
@@ -68,17 +69,27 @@ class ObjectiveTraining(keras.Model):
         replicas = tf.distribute.has_strategy() or self.distribute_strategy.num_replicas_in_sync > 1
         if jit_compile == "auto" and (replicas or not tf.config.list_logical_devices("GPU")):
             jit_compile = False
-        # Keras takes an empty list for metrics that it has to build
         super().compile(
             optimizer,
             loss,
-            metrics=metrics or None,
+            metrics=[*keras.tree.flatten(metrics or []), self.perplexity],
+            # Keras takes an empty list for metrics that it has to build
             weighted_metrics=weighted_metrics or None,
             jit_compile=jit_compile,
             **options,
         )
+        self.perplexity.reset_state()
+        if not self._has_compiled_metrics:  # Keras builds them in an update, which no step makes
+            for metric in self.metrics:
+                if metric.name == "compile_metrics":
+                    metric.update_state(np.zeros(1, int), np.zeros((1, 1)))
         if replicas:
             check_replicable(self)
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """The metrics of `compile`, with the perplexity among them, and those of the layers."""
+        return [metric for metric in super().metrics if metric is not self.perplexity]
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Build from the known shape: Keras would begin the shuffled dataset, whose next pass is
@@ -265,6 +276,8 @@ class ObjectiveTraining(keras.Model):
 
     def get_compile_config(self) -> dict:
         config = super().get_compile_config()
+        if config:
+            config["metrics"] = config["metrics"][:-1] or None  # `compile` adds the perplexity
         if config and self.optimizer.weight_decay:
             # the configuration of an optimiser does not say which weights have no decay
             config["without_decay"] = [

@@ -118,8 +118,8 @@ def test_counts_are_those_of_the_text(kind):
     vocabulary, tokenizer = _bind(kind)
     counter = TextCounter()
     ids = np.concatenate([*encode_text(LINES, vocabulary, kind, "sentence", counter)])
-    assert counter.words == sum(len(line.split()) for line in LINES)
-    assert counter.characters == sum(len(" ".join(line.split())) for line in LINES)
+    assert counter.totals["words"] == sum(len(line.split()) for line in LINES)
+    assert counter.totals["characters"] == sum(len(" ".join(line.split())) for line in LINES)
     counts = count_ids(ids)
     assert counts["tokens"] == sum(len(tokenizer.split(line)) for line in LINES)
     assert counts["sentences"] == len(LINES)
@@ -151,7 +151,13 @@ def test_tokens_that_keep_spaces_are_joined_to_the_line(kind):
     assert tokenizer.keeps_spaces == (joined == [*map(_merge_spaces, LINES)])
 
 
-_TEXT_FIGURES = ("bits_per_character", "perplexity_per_word", "characters", "words")
+_TEXT_FIGURES = (
+    "bits_per_character",
+    "bits_per_byte",
+    "perplexity_per_word",
+    "characters",
+    "words",
+)
 _NORMALISED = ("words+lower", "whitespace+lower", "whitespace+numbers", "characters+lower")
 
 

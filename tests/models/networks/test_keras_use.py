@@ -15,6 +15,7 @@ from keras_nplm import (
     PointerNetwork,
     TanhHidden,
 )
+from keras_nplm.io.errors import InputError
 from keras_nplm.models.dynamic.network import (
     DynamicNPLM,
     DynamicSettings,
@@ -117,6 +118,11 @@ def test_tensorflow_saves_a_network(tmp_path):
     serve = tf.saved_model.load(tmp_path / "saved").signatures["serving_default"]
     [rows] = serve(tf.constant(CONTEXTS)).values()
     np.testing.assert_allclose(rows, model(CONTEXTS), rtol=1e-5)
+
+
+def test_quantize_says_what_quantises():
+    with pytest.raises(InputError, match=r"export DIR model.tflite --quantise.*export_litert\("):
+        build_nplm().quantize("int8")
 
 
 def test_a_hybrid_trains_and_predicts_on_named_arrays():

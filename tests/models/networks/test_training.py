@@ -242,22 +242,35 @@ def test_an_objective_says_that_it_has_no_likelihood():
         model.train_on_batch(*make_batch())
 
 
-def test_callbacks_see_the_perplexity():
-    model = build_nplm()
+@pytest.mark.parametrize(
+    "objective, options, names",
+    [
+        (Likelihood(), {}, {"loss", "perplexity"}),
+        (NoiseContrastive(num_sampled=3, seed=1), {}, {"nce_loss"}),
+        (
+            Likelihood(),
+            {"metrics": ["accuracy"]},
+            {"loss", "perplexity", "accuracy", "val_accuracy"},
+        ),
+        (Likelihood(), {"loss": "sparse_categorical_crossentropy"}, {"loss", "perplexity"}),
+    ],
+)
+def test_callbacks_know_that_a_low_perplexity_is_best(objective, options, names, tmp_path):
+    model = build_network(objective)
     data = make_batch(size=64)
-    seen = []
-
-    def record(epoch, logs):
-        seen.append(logs)
-
-    callback = keras.callbacks.LambdaCallback(on_epoch_end=record)
-    stop = keras.callbacks.EarlyStopping("val_perplexity", mode="min", min_delta=1e9, patience=1)
-    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
-    model.fit(*data, validation_data=data, epochs=5, verbose=0, callbacks=[callback, stop])
-    # nothing improves by a billion: training stops after the second epoch
-    assert [set(logs) for logs in seen] == [
-        {"loss", "perplexity", "val_loss", "val_perplexity"}
-    ] * 2
+    stop = keras.callbacks.EarlyStopping("val_perplexity", min_delta=1e9, patience=2)
+    plateau = keras.callbacks.ReduceLROnPlateau("val_perplexity", min_delta=1e9, patience=1)
+    path = tmp_path / "best.keras"
+    best = keras.callbacks.ModelCheckpoint(path, "val_perplexity", save_best_only=True)
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True, **options)
+    callbacks = [stop, plateau, best]
+    fitted = model.fit(*data, validation_data=data, epochs=9, verbose=0, callbacks=callbacks)
+    assert {*fitted.history} - {"learning_rate"} == names | {"val_loss", "val_perplexity"}
+    assert len(fitted.epoch) == 3  # nothing improves by a billion
+    figures = keras.models.load_model(path).evaluate(*data, verbose=0, return_dict=True)
+    assert figures["perplexity"] == pytest.approx(min(fitted.history["val_perplexity"]), rel=1e-5)
+    expected = np.exp(-model.log_prob(*data).mean())
+    assert fitted.history["val_perplexity"][-1] == pytest.approx(expected, rel=1e-5)
 
 
 # A subclass, and a loss of the user's own

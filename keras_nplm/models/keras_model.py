@@ -1,0 +1,157 @@
+"""A plain Keras model, from ids [B, n-1] to P(w | context), as a language model.
+
+Its methods alone import Keras and TensorFlow: the class must be known to find the kind of a file.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keras_nplm.io.errors import InputError, check_argument, check_integer, summarize_error
+from keras_nplm.io.files import check_fields, read_json, write_json_text
+from keras_nplm.io.forks import refuse_after_fork
+from keras_nplm.models.base import NETWORK_FILE, ModelFolder, NextWordModel, saved_as
+
+if TYPE_CHECKING:
+    import keras
+
+_SETTINGS_FILE = "keras_model.json"
+_MAX_CONFIG = 1 << 20  # bytes of the configuration in a file
+_MAX_ERROR = 0.01  # of the sum of a distribution, in half precision
+
+
+@saved_as("keras")
+class KerasModel(NextWordModel):
+    """Language model of a plain Keras model, such as an LSTM, from ids to probabilities.
+
+        ids, int [B, n-1] -> P(w | context), float [B, |V|]
+
+    `LanguageModel(keras_model, vocabulary, tokenizer)` makes it. Contexts have the oldest word
+    first; `<pad>` (0) fills a shorter context. A model directory can be loaded if all layers are of
+    Keras, or registered by `keras.saving.register_keras_serializable`.
+
+    Args:
+        model: a `keras.Model` with one input, whose output is a softmax over the vocabulary.
+        order: int, n. Default: the width of the input plus 1.
+        boundary: `"sentence"`, `"text"` or `"stream"`, how the training text was cut into n-grams.
+            None: not known.
+
+    Raises:
+        InputError: the model does not compute such probabilities.
+
+    Example:
+
+    >>> import keras
+    >>> network = keras.Sequential([
+    ...     keras.Input((4,), dtype="int32"),
+    ...     keras.layers.Embedding(1000, 16),
+    ...     keras.layers.LSTM(32),
+    ...     keras.layers.Dense(1000, activation="softmax"),
+    ... ])
+    >>> KerasModel(network, boundary="sentence")
+    KerasModel(order=5, |V|=1000, boundary='sentence')
+    """
+
+    description = "A Keras model"
+
+    def __init__(self, model: "keras.Model", order: int | None = None, boundary: str | None = None):
+        refuse_after_fork(type(self).__name__)
+        self.model = model
+        self.order = _find_order(model, order)
+        self.boundary = boundary
+        self.vocabulary_size = self._check_outputs()
+
+    def _check_outputs(self) -> int:
+        """Return |V|; refuse outputs that are no distributions over the words of the inputs."""
+        ids = np.zeros((2, self.order - 1), np.int32)
+        fix = f"let it map ids, int [B, {self.order - 1}], to P, float [B, |V|]."
+        try:
+            size = self.model(ids, training=False).shape[-1]
+            ids[1] = size - 1  # the greatest id
+            rows = np.array(self.model(ids, training=False), np.float32)
+        except Exception as error:  # of any layer
+            reason = summarize_error(error)
+            wanted = f"a function of ids [B, {self.order - 1}] up to |V|-1"
+            raise InputError(f"`model` must be {wanted}. Received: {reason} Fix: {fix}") from error
+        check_argument("model", rows.ndim == 2, "one of outputs [B, |V|]", [*rows.shape], fix)
+        sums = rows.sum(axis=1)
+        is_distribution = bool((rows >= 0).all() and (np.abs(sums - 1) < _MAX_ERROR).all())
+        fix = "add a softmax: `keras.layers.Dense(|V|, activation='softmax')`."
+        received = f"a row that sums to {sums[0]:.3g}"
+        check_argument("model", is_distribution, "one of probabilities", received, fix)
+        return size
+
+    @functools.cached_property
+    def _compute(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The model as one graph of all batch sizes, from contexts to float32 [B, |V|]."""
+        import tensorflow as tf
+
+        def call(context_ids: Any) -> Any:
+            return tf.cast(self.model(context_ids, training=False), tf.float32)
+
+        contexts = tf.TensorSpec([None, self.order - 1], tf.int32)
+        graph = tf.function(call, [contexts], autograph=False).get_concrete_function()
+
+        def compute(context_ids: np.ndarray) -> np.ndarray:
+            refuse_after_fork(type(self).__name__)
+            return graph(tf.convert_to_tensor(context_ids, tf.int32)).numpy()
+
+        return compute
+
+    def __getstate__(self) -> dict:
+        return {name: value for name, value in vars(self).items() if name != "_compute"}
+
+    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):  # a probability may be 0
+            return np.log(self._compute(context_ids))
+
+    def list_changing_arrays(self) -> Iterator[np.ndarray]:
+        for weight in self.model.trainable_weights:
+            yield weight.numpy()
+
+    def list_files(self) -> Mapping[str, Callable[[Path], object]]:
+        settings = functools.partial(write_json_text, value={"order": self.order})
+        return {NETWORK_FILE: self.model.save, _SETTINGS_FILE: settings}
+
+    @classmethod
+    def read_files(cls, folder: ModelFolder) -> "KerasModel":
+        import keras
+
+        from keras_nplm.models.networks.network_file import load_keras_model
+
+        path = folder.path / _SETTINGS_FILE
+        settings = read_json(path)
+        check_fields(path, settings, {"order": int})
+        model = load_keras_model(folder.path / NETWORK_FILE, keras.Model, _MAX_CONFIG)
+        return cls(model, settings["order"], folder.boundary)
+
+
+def _find_order(model: "keras.Model", order: int | None) -> int:
+    """Return n, of the width of the input or as given."""
+    shapes = [tensor.shape for tensor in getattr(model, "inputs", None) or ()]
+    is_one = len(shapes) <= 1 and all(len(shape) == 2 for shape in shapes)
+    fix = "give it one `keras.Input((n - 1,), dtype='int32')`."
+    check_argument("model", is_one, "one of an input [B, n-1]", shapes, fix)
+    width = shapes[0][1] if shapes else None  # a subclass does not say
+    if order is None and width is not None:
+        order = width + 1
+    if order is None:
+        raise InputError(
+            "`order` must be given for an input of any width. Received: None. Fix: pass "
+            "`KerasModel(model, order=5)`, or give the model `keras.Input((n - 1,))`."
+        )
+    check_integer("order", order, 2)
+    fits = width in (None, order - 1)
+    check_argument("order", fits, f"the width of the input plus 1, {width} + 1", order)
+    return order
+
+
+def wrap_keras_model(model: Any, boundary: str | None) -> NextWordModel:
+    """Return a plain Keras model as a language model, and a language model as it is."""
+    keras = sys.modules.get("keras")
+    is_plain = keras is not None and isinstance(model, keras.Model) and not hasattr(model, "order")
+    return KerasModel(model, boundary=boundary) if is_plain else model
