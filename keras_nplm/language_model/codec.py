@@ -9,6 +9,7 @@ from keras_nplm.data.boundary import check_boundary_name, padding_id, predicts_e
 from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
@@ -112,7 +113,8 @@ class TextCodec:
         words.
         """
         if self.tokenizer.tokens_are_words:
-            return PrefixIndex(self.vocabulary.words, len(SPECIALS))
+            words = [*map(clean_text, self.vocabulary.words)]
+            return PrefixIndex(words, len(SPECIALS))
         return WordPieces(self.vocabulary, self.tokenizer)
 
     def first_context(self, order: int) -> np.ndarray:
