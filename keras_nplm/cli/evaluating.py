@@ -499,9 +499,10 @@ def complete(
     model = LanguageModel.load(path, as_arrays=True)
     predict = model.complete_prefix if prefix else model.next_words
     found = {context: dict(predict(context, top_k)) for context in contexts}
-    for context in (context for context in found if not found[context]):
-        unfinished = split_prompt(model.codec, context)[1]
-        print(f"No word of the vocabulary begins with {unfinished!r}.", file=sys.stderr)
+    for context, words_of_context in found.items():
+        if prefix and not words_of_context:
+            unfinished = split_prompt(model.codec, context)[1]
+            print(f"No word of the vocabulary begins with {unfinished!r}.", file=sys.stderr)
     return found
 
 

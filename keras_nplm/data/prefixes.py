@@ -50,8 +50,8 @@ def use_case(typed: str, word: str) -> str:
 class PrefixIndex(Generic[AnyStr]):
     """Sorted words, as text or as bytes: the words with a prefix are a range of them.
 
-    Ids begin with `first`, or are `ids`. A prefix has at most `longest` characters: 256, or those of the longest
-    word. A longer one has no words.
+    Ids begin with `first`, or are `ids`. A prefix has at most `longest` characters: 256, or those
+    of the longest word. A longer one has no words.
     """
 
     def __init__(self, words: Sequence[AnyStr], first: int, ids: Iterable[int] | None = None):
@@ -70,17 +70,6 @@ class PrefixIndex(Generic[AnyStr]):
         )
         return self.ids[start:stop]
 
-    def find_other_case(self, prefix: str) -> list[int]:
-        """Return the ids of the words with a prefix, whatever the case of letters, ascending."""
-        lowered = lower(prefix)
-        return sorted({*self.find(lowered), *self.lowered.find(lowered)})
-
-    @functools.cached_property
-    def lowered(self) -> "PrefixIndex[str]":
-        """The words with capital letters alone, in lower case."""
-        words = [*map(lower, self.words)]
-        return PrefixIndex(words, 0, [i for i in self.ids if words[i] != self.words[i]])
-
     def find_equal(self, word: AnyStr) -> list[int]:
         start = bisect.bisect_left(self.ids, word, key=self.words.__getitem__)
         return self.ids[
@@ -97,3 +86,18 @@ class PrefixIndex(Generic[AnyStr]):
                 prefix = self.words[i][:length]
                 ranges[prefix] = (ranges.get(prefix, (place,))[0], place + 1)
         return ranges
+
+
+class WordIndex(PrefixIndex[str]):
+    """The words of a vocabulary by their prefix, in the same case of letters or in any."""
+
+    def find_other_case(self, prefix: str) -> list[int]:
+        """Return the ids of the words with a prefix, whatever the case of letters, ascending."""
+        lowered = lower(prefix)
+        return sorted({*self.find(lowered), *self.lowered.find(lowered)})
+
+    @functools.cached_property
+    def lowered(self) -> PrefixIndex[str]:
+        """The words with capital letters alone, in lower case."""
+        words = [*map(lower, self.words)]
+        return PrefixIndex(words, 0, [i for i in self.ids if words[i] != self.words[i]])

@@ -31,9 +31,9 @@ class TextCounter:
     """Count the characters, the words and the out-of-vocabulary words of a text while it is
     tokenised and encoded.
 
-    Characters are Unicode code points of clean text, as tokenizers read it; a run of white space counts as one, at the ends of a line as
-    none. Words are separated by white space, whatever the tokenizer. A model that predicts `</s>`
-    adds one of each a line.
+    Characters are Unicode code points of clean text, as tokenizers read it; a run of white space
+    counts as one, at the ends of a line as none. Words are separated by white space, whatever the
+    tokenizer. A model that predicts `</s>` adds one of each a line.
     """
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from keras_nplm.data.arguments import check_text
 from keras_nplm.data.boundary import crosses_sentences
 from keras_nplm.data.ids import EOS_ID
-from keras_nplm.data.prefixes import PrefixIndex
+from keras_nplm.data.prefixes import WordIndex
 from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.io.errors import InputError, check_integer, check_least
 from keras_nplm.language_model.codec import TextCodec
@@ -85,7 +85,7 @@ def _sample_sentences(
     """
     candidates = first_ids
     pieces = codec.word_index if codec.tokenizer.searches_words else None
-    assert not isinstance(pieces, PrefixIndex)  # words are not searched by their pieces
+    assert not isinstance(pieces, WordIndex)  # words are not searched by their pieces
     sentences: list[list[int]] = [[]]
     number = 0
     tokens = 0

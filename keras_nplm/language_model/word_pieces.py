@@ -85,8 +85,8 @@ def is_letter(character: str) -> bool:
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
-    """Split a text, as `clean_text`, into its complete words and its last, unfinished word, which consists of
-    letters.
+    """Split a text, as `clean_text`, into its complete words and its last, unfinished word, which
+    consists of letters.
     """
     text = clean_text(text)
     start = len(text)

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.clean_ops import clean_texts
-from keras_nplm.data.prefixes import BEFORE_WORD, PrefixIndex
+from keras_nplm.data.prefixes import BEFORE_WORD, PrefixIndex, WordIndex
 from keras_nplm.data.text_ops import (
     change_case,
     character_ranges,
@@ -107,7 +107,7 @@ class PrefixTable(tf.Module):
 class WordTable(tf.Module):
     """The words of a vocabulary by their prefix, in the same case of letters or else in any."""
 
-    def __init__(self, index: PrefixIndex):
+    def __init__(self, index: WordIndex):
         super().__init__()
         self.longest = index.longest
         self._same_case = PrefixTable(index)
@@ -146,7 +146,7 @@ def propose_words(
 
     def use_case() -> tuple[tf.Tensor, tf.Tensor]:
         changed = tf.where(is_other[:, None], _use_case(typed, words), words)
-        number = changed.shape[1]
+        number = tf.shape(changed)[1]
         is_equal = changed[:, :, None] == changed[:, None]
         is_earlier = tf.range(number)[:, None] > tf.range(number)
         is_first = ~tf.reduce_any(is_equal & is_earlier, axis=2) | (changed == "")

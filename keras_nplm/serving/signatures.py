@@ -200,7 +200,7 @@ class CompletePrefix(WordFunction):
     signature_name = "complete_prefix"
     description = (
         "Autocompletion: the k most probable words that begin with the unfinished last word of "
-        "each text; if there is none, words in a different case of letters, in the case of the text."
+        "each text. If there is none: words in another case of letters, in the case of the text."
     )
     inputs = {
         "texts": "texts of any length, whose last word is unfinished; after white space every word "

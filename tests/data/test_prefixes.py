@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from keras_nplm.data.prefixes import PrefixIndex, split_unfinished_word
+from keras_nplm.data.prefixes import PrefixIndex, WordIndex, split_unfinished_word
 from keras_nplm.data.tokenizers.normalisation import lower
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 
@@ -25,7 +25,7 @@ def test_words_with_a_prefix_are_found(words, prefix):
 @given(words=WORDS, prefix=st.text("aAéÉ字-", max_size=3))
 def test_words_with_a_prefix_in_any_case_are_found(words, prefix):
     words = [*dict.fromkeys([*words, *map(str.upper, words)])]
-    index = PrefixIndex(words, first=0)
+    index = WordIndex(words, first=0)
     expected = [i for i, word in enumerate(words) if lower(word).startswith(lower(prefix))]
     assert index.find_other_case(prefix) == expected
 

@@ -46,12 +46,13 @@ class Tokenizer(abc.ABC):
     """A kind of tokens with normalisation steps: lines of text to tokens and back, and its facts.
 
     A subclass must define the class attributes `kind`, `unit` and `tokens_are_words`, and the
-    methods `split` and `describe`. Its `split` receives clean text; see `clean_text`. Its tokens must be neither empty nor contain white space. To be
-    served it must define `build_split_graph` and `match_partial_token`. If its tokens are words,
-    prefix completion needs `unfinished_word`, and served completion `match_unfinished_word`. What
-    is not defined is refused by name when it is needed. `register_tokenizer` makes the kind known
-    by its name. Large text is read by several processes if a subclass is in a module that they can
-    import, and by one process if it is in `__main__` or in a function.
+    methods `split` and `describe`. Its `split` receives clean text; see `clean_text`. Its tokens
+    must be neither empty nor contain white space. To be served it must define `build_split_graph`
+    and `match_partial_token`. If its tokens are words, prefix completion needs `unfinished_word`,
+    and served completion `match_unfinished_word`. What is not defined is refused by name when it is
+    needed. `register_tokenizer` makes the kind known by its name. Large text is read by several
+    processes if a subclass is in a module that they can import, and by one process if it is in
+    `__main__` or in a function.
 
     Args:
         steps: normalisation steps, some of `allowed_steps`, in any order.
