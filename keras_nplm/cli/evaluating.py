@@ -495,13 +495,19 @@ def complete(
         top_k: number of words per context
     """
     from keras_nplm.io.remote import fetch
+    from keras_nplm.language_model.completion import split_prompt
     from keras_nplm.language_model.language_model import LanguageModel
 
     directory, contexts = _split_directory(words)
     path = fetch(directory) if directory else _find_starter()
     model = LanguageModel.load(path, as_arrays=True)
     predict = model.complete_prefix if prefix else model.next_words
-    return {context: dict(predict(context, top_k)) for context in contexts}
+    found = {context: dict(predict(context, top_k)) for context in contexts}
+    for context, words_of_context in found.items():
+        if prefix and not words_of_context:
+            unfinished = split_prompt(model.codec, context)[1]
+            print(f"No word of the vocabulary begins with {unfinished!r}.", file=sys.stderr)
+    return found
 
 
 def _split_directory(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:

@@ -33,7 +33,8 @@ from keras_nplm.data.shards import (
     write_shard,
 )
 from keras_nplm.data.text_counts import TOTALS, TextCounter, name_text_counts, read_totals
-from keras_nplm.data.tokenizers.normalisation import lower
+from keras_nplm.data.tokenizers.clean_text import clean_text
+from keras_nplm.data.tokenizers.normalisation import lower_text
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import ChunkCounter, merge_counts
@@ -118,7 +119,7 @@ def _train_subwords(corpus: Corpus, splits: Sequence[str]) -> Vocabulary:
     """Train the subwords of a corpus, or read them from the file that it names."""
     lines = _read_splits(corpus, splits, "Reading text for subwords")
     if get_tokenizer(corpus.tokenizer).lowers:
-        lines = map(lower, lines)
+        lines = map(lower_text, map(clean_text, lines))
     return Vocabulary.from_subwords(corpus.subwords.make(lines))
 
 

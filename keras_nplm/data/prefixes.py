@@ -3,12 +3,14 @@ with it.
 """
 
 import bisect
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import AnyStr, Generic
 
 from keras_nplm.data.tokenizers.base import Tokenizer
-from keras_nplm.data.tokenizers.normalisation import lower
+from keras_nplm.data.tokenizers.clean_text import clean_text
+from keras_nplm.data.tokenizers.normalisation import is_upper, lower, upper
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.io.errors import InputError
 
@@ -17,32 +19,46 @@ BEFORE_WORD = 3  # characters to read before the longest word, to see that a wor
 
 
 def split_unfinished_word(text: str, tokenizer: str | Tokenizer, longest: int) -> tuple[str, str]:
-    """Split a text into its complete words and its last, unfinished word, normalised, or the end of
-    a longer word.
+    """Split a text, as `clean_text`, into its complete words and its last, unfinished word, or the
+    end of a longer word.
     """
     chosen = get_tokenizer(tokenizer)
     if not chosen.tokens_are_words:
         raise InputError(
             f"Prefix completion must have a tokenizer of words. Received: {chosen.name!r}."
         )
+    text = clean_text(text)
     tail = text[-longest - BEFORE_WORD :]
     found = re.search(chosen.unfinished_word, tail)
     word = found.group() if found else ""
-    context = text[: len(text) - len(word)]
-    return context, lower(word) if chosen.lowers else word
+    return text[: len(text) - len(word)], word
+
+
+def use_case(typed: str, word: str) -> str:
+    """Return a word that begins with a prefix, but for the case of letters, in the case of the
+    prefix.
+
+    The rest of the word is in lower case, or in upper case after two or more capitals alone.
+
+    >>> [use_case(typed, "house") for typed in ("Hou", "HOU", "H")]
+    ['House', 'HOUSE', 'House']
+    """
+    rest = lower(word[len(typed) :])
+    return typed + (upper(rest) if is_upper(typed) else rest)
 
 
 class PrefixIndex(Generic[AnyStr]):
     """Sorted words, as text or as bytes: the words with a prefix are a range of them.
 
-    Ids begin with `first`. A prefix has at most `longest` characters: 256, or those of the longest
-    word. A longer one has no words.
+    Ids begin with `first`, or are `ids`. A prefix has at most `longest` characters: 256, or those
+    of the longest word. A longer one has no words.
     """
 
-    def __init__(self, words: Sequence[AnyStr], first: int):
+    def __init__(self, words: Sequence[AnyStr], first: int, ids: Iterable[int] | None = None):
         self.words: Sequence[AnyStr] = words
-        self.ids = sorted(range(first, len(words)), key=words.__getitem__)
-        self.longest = min(max(map(len, words[first:]), default=0), LONGEST_PREFIX)
+        listed = range(first, len(words)) if ids is None else ids
+        self.ids = sorted(listed, key=words.__getitem__)
+        self.longest = min(max((len(words[i]) for i in self.ids), default=0), LONGEST_PREFIX)
 
     def find(self, prefix: AnyStr) -> list[int]:
         """Return the ids of the words with a prefix, in the order of the words."""
@@ -70,3 +86,18 @@ class PrefixIndex(Generic[AnyStr]):
                 prefix = self.words[i][:length]
                 ranges[prefix] = (ranges.get(prefix, (place,))[0], place + 1)
         return ranges
+
+
+class WordIndex(PrefixIndex[str]):
+    """The words of a vocabulary by their prefix, in the same case of letters or in any."""
+
+    def find_other_case(self, prefix: str) -> list[int]:
+        """Return the ids of the words with a prefix, whatever the case of letters, ascending."""
+        lowered = lower(prefix)
+        return sorted({*self.find(lowered), *self.lowered.find(lowered)})
+
+    @functools.cached_property
+    def lowered(self) -> PrefixIndex[str]:
+        """The words with capital letters alone, in lower case."""
+        words = [*map(lower, self.words)]
+        return PrefixIndex(words, 0, [i for i in self.ids if words[i] != self.words[i]])

@@ -12,6 +12,7 @@ from keras_nplm.data.boundary import has_documents
 from keras_nplm.data.ids import BOS, BOS_ID, EOS, EOS_ID, UNK_ID, check_ids
 from keras_nplm.data.text_counts import TextCounter, name_text_counts
 from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.subwords import SubwordTokenizer
 from keras_nplm.data.vocabulary import Vocabulary, check_reserved
 from keras_nplm.io.errors import InputError
@@ -83,6 +84,7 @@ def encode_text(
         lines = counter.count_lines(lines)
         encode = counter.count_unknown(encode)
     if isinstance(bound, SubwordTokenizer):
+        lines = map(clean_text, lines)
         lines = lines if has_documents(boundary) else filter(str.strip, lines)
         return _encode_subwords(lines, bound)
     return encode_batches(map(bound.split, lines), encode, boundary)

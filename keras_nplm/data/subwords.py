@@ -17,6 +17,7 @@ import numpy as np
 
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.forms import SUBWORDS_MARK
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.pieces import (
     BYTE_NAMES,
     DEFAULT_PIECES,
@@ -111,7 +112,7 @@ class Subwords:
     def train(
         cls, lines: Iterable[str], pieces: int = DEFAULT_PIECES, kind: str = "unigram"
     ) -> "Subwords":
-        """Train the pieces on lines of text.
+        """Train the pieces on lines of text, in the form of `clean_text`.
 
         The same text gives the same pieces, the most frequent ones first.
 
@@ -128,7 +129,7 @@ class Subwords:
         facts = describe_fields(SubwordOptions)
         facts["pieces"].check(pieces)
         facts["kind"].check(kind)
-        sample = _sample_lines(check_lines(lines))
+        sample = _sample_lines(map(clean_text, check_lines(lines)))
         alphabet = _choose_characters(sample, (pieces - _FIRST_ID - 256) // 2)
         if not alphabet:
             raise InputError(

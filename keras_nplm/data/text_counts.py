@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from keras_nplm.data.ids import UNK_ID
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import check_fields, parse_json, replace_file
@@ -31,9 +32,10 @@ class TextCounter:
     """Count the characters, the bytes, the words and the out-of-vocabulary words of a text while it
     is tokenised and encoded.
 
-    Characters are Unicode code points, bytes are those of UTF-8; a run of white space counts as
-    one, at the ends of a line as none. Words are separated by white space, whatever the tokenizer.
-    A model that predicts `</s>` adds one of each a line.
+    Characters are Unicode code points of clean text, as tokenizers read it, and bytes are those of
+    its UTF-8; a run of white space counts as one, at the ends of a line as none. Words are
+    separated by white space, whatever the tokenizer. A model that predicts `</s>` adds one of each
+    a line.
     """
 
     def __init__(self) -> None:
@@ -44,9 +46,12 @@ class TextCounter:
     def add_lines(self, lines: Iterable[str]) -> None:
         """Count lines, all in one text: that takes a fifth of the time of one by one."""
         with_words = [line for line in lines if line and not line.isspace()]
+        text = " ".join(with_words)
+        if clean_text(text) != text:
+            with_words = [line for line in map(clean_text, with_words) if line.strip()]
+            text = " ".join(with_words)
         if not with_words:
             return
-        text = " ".join(with_words)
         # the only white space of a printable text is the space: nothing must be split
         is_plain = text.isprintable() and "  " not in text and text.strip(" ") == text
         if not is_plain:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.tokenizers.normalisation import lower
+from keras_nplm.data.clean_ops import clean_texts
+from keras_nplm.data.tokenizers.normalisation import lower, upper
 from keras_nplm.data.tokenizers.word_characters import find_ranges
 
 
@@ -22,8 +23,8 @@ def store_array(array: np.ndarray) -> tf.Variable:
 
 
 def decode_texts(texts: tf.Tensor) -> tf.Tensor:
-    """Return texts whose invalid bytes are replaced by U+FFFD."""
-    return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
+    """Return texts whose invalid bytes are replaced by U+FFFD, as `clean_text`."""
+    return clean_texts(tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8"))
 
 
 def merge_spaces(texts: tf.Tensor) -> tf.Tensor:
@@ -40,26 +41,40 @@ def split_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
 
 
 def lower_texts(texts: tf.Tensor) -> tf.Tensor:
-    """Return texts in lower case, string [B], as `normalisation.lower` does."""
-    upper, lowered = list_lower_case_codes()
+    """Return clean texts in lower case, string [B], as `normalisation.lower_text` does."""
+    return clean_texts(change_case(texts, lower))
+
+
+def change_case(texts: tf.Tensor, change: Callable[[str], str]) -> tf.Tensor:
+    """Return texts with each character in another case: string [B], `change` is `lower` or
+    `upper`.
+    """
     decoded = tf.strings.unicode_decode(texts, "UTF-8")
-    codes = decoded.flat_values
-    places = tf.minimum(tf.searchsorted(upper, codes), len(upper) - 1)
-    codes = tf.where(tf.gather(upper, places) == codes, tf.gather(lowered, places), codes)
+    codes = _change_codes(decoded.flat_values, change)
     return tf.strings.unicode_encode(decoded.with_flat_values(codes), "UTF-8")
 
 
+def find_upper_texts(texts: tf.Tensor) -> tf.Tensor:
+    """Return which texts are in upper case, as `normalisation.is_upper`: string to bool [B]."""
+    decoded = tf.strings.unicode_decode(texts, "UTF-8")
+    codes = decoded.flat_values
+    is_capital = decoded.with_flat_values(tf.cast(_change_codes(codes, lower) != codes, tf.int32))
+    is_small = decoded.with_flat_values(_change_codes(codes, upper) != codes)
+    return (tf.reduce_sum(is_capital, axis=1) > 1) & ~tf.reduce_any(is_small, axis=1)
+
+
+def _change_codes(codes: tf.Tensor, change: Callable[[str], str]) -> tf.Tensor:
+    changing, changed = _list_changed_codes(change)
+    places = tf.minimum(tf.searchsorted(changing, codes), len(changing) - 1)
+    return tf.where(tf.gather(changing, places) == codes, tf.gather(changed, places), codes)
+
+
 @functools.cache
-def list_lower_case_codes() -> tuple[np.ndarray, np.ndarray]:
-    """Return the codes that lower case changes, ascending, and their new codes: int32, both."""
-    upper = []
-    lowered = []
-    for code in _list_codes():
-        new_code = ord(lower(chr(code)))
-        if new_code != code:
-            upper.append(code)
-            lowered.append(new_code)
-    return np.array(upper, np.int32), np.array(lowered, np.int32)
+def _list_changed_codes(change: Callable[[str], str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the codes that a change of case changes, ascending, and their new codes: int32."""
+    pairs = [(code, ord(change(chr(code)))) for code in _list_codes()]
+    changing, changed = np.array([pair for pair in pairs if pair[0] != pair[1]], np.int32).T.copy()
+    return changing, changed
 
 
 @functools.cache

@@ -21,6 +21,7 @@ from keras_nplm.data.forms import (
 )
 from keras_nplm.data.ids import BOS, EOS, EOS_ID, PAD, SPECIALS, UNK, UNK_ID, check_ids, convert_ids
 from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
@@ -294,8 +295,14 @@ class Vocabulary:
     __hash__ = None  # type: ignore[assignment]
 
     @functools.cached_property
-    def _ids(self) -> dict[str, int]:
-        return {word: i for i, word in enumerate(self.words) if word != PAD}
+    def ids(self) -> dict[str, int]:
+        """The ids of the words, also by their clean text, which tokens are; see `clean_text`."""
+        ids = {word: i for i, word in enumerate(self.words) if word != PAD}
+        text = "\n".join(self.words)
+        if clean_text(text) != text:  # a list of other software
+            for word, i in [*ids.items()]:
+                ids.setdefault(clean_text(word), i)
+        return ids
 
     def encode(self, tokens: Sequence[str]) -> np.ndarray:
         """Look up the ids of tokens, int32 [T].
@@ -306,7 +313,7 @@ class Vocabulary:
             tokens = list(check_items(tokens, "tokens"))
         try:
             # a list first: `np.fromiter` takes half as long again
-            ids = np.array([*map(self._ids.get, tokens, itertools.repeat(UNK_ID))], np.int32)
+            ids = np.array([*map(self.ids.get, tokens, itertools.repeat(UNK_ID))], np.int32)
             # every item that is no string, or not valid, is out of vocabulary
             "".join([tokens[i] for i in np.flatnonzero(ids == UNK_ID)]).encode("utf-8")
         except TypeError:  # an item that cannot be hashed, or is no string

@@ -7,8 +7,9 @@ import numpy as np
 
 from keras_nplm.data.boundary import check_boundary_name, padding_id, predicts_end
 from keras_nplm.data.ids import EOS_ID, SPECIALS
-from keras_nplm.data.prefixes import PrefixIndex
+from keras_nplm.data.prefixes import WordIndex
 from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
@@ -107,12 +108,13 @@ class TextCodec:
         return np.arange(first, len(self.vocabulary))
 
     @functools.cached_property
-    def word_index(self) -> PrefixIndex | WordPieces:
+    def word_index(self) -> WordIndex | WordPieces:
         """The words of the vocabulary by prefix, or its subwords or characters as parts of
         words.
         """
         if self.tokenizer.tokens_are_words:
-            return PrefixIndex(self.vocabulary.words, len(SPECIALS))
+            words = [*map(clean_text, self.vocabulary.words)]
+            return WordIndex(words, len(SPECIALS))
         return WordPieces(self.vocabulary, self.tokenizer)
 
     def first_context(self, order: int) -> np.ndarray:

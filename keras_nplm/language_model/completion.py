@@ -6,7 +6,8 @@ import numpy as np
 
 from keras_nplm.data.arguments import check_text
 from keras_nplm.data.ids import EOS, EOS_ID, SPECIALS
-from keras_nplm.data.prefixes import split_unfinished_word
+from keras_nplm.data.prefixes import split_unfinished_word, use_case
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.normalisation import lower
 from keras_nplm.io.errors import check_integer
 from keras_nplm.language_model.codec import TextCodec
@@ -49,12 +50,33 @@ def complete_prefix(model: NextWordModel, codec: TextCodec, text: str, top_k: in
     check_integer("top_k", top_k, 1)
     check_text(text, "text")
     index = codec.word_index
+    context, typed = split_prompt(codec, text)
     if isinstance(index, WordPieces):
-        before, prefix = split_unfinished(text)
-        return _search(model, codec, before, prefix, top_k, with_end=False)
-    context, prefix = split_unfinished_word(text, codec.tokenizer, index.longest)
-    ids = np.sort(np.array(index.find(prefix), np.int32))
-    return _rank(model, codec, context, ids, top_k)
+        prefixes = [lower(typed)] if codec.tokenizer.lowers else [typed, lower(typed)]
+        for prefix in dict.fromkeys(prefixes):
+            if words := _search(model, codec, context, prefix, top_k, with_end=False):
+                return words if prefix == typed else _use_case(typed, words)
+        return []
+    if ids := sorted(index.find(typed)):
+        return _rank(model, codec, context, np.array(ids), top_k)
+    others = np.array(index.find_other_case(typed), np.int32)
+    return _use_case(typed, _rank(model, codec, context, others, len(others)))[:top_k]
+
+
+def split_prompt(codec: TextCodec, text: str) -> tuple[str, str]:
+    """Split a text, as `clean_text`, into its complete words and its last, unfinished word."""
+    index = codec.word_index
+    if isinstance(index, WordPieces):
+        return split_unfinished(text)
+    return split_unfinished_word(text, codec.tokenizer, index.longest)
+
+
+def _use_case(typed: str, words: Words) -> Words:
+    """Return words in the case of a prefix; of words that become equal the most probable one."""
+    proposed: dict[str, float] = {}
+    for word, probability in words:
+        proposed.setdefault(use_case(typed, clean_text(word)), probability)
+    return [*proposed.items()]
 
 
 def _rank(
@@ -77,13 +99,12 @@ def _search(
     """
     pieces = codec.word_index
     assert isinstance(pieces, WordPieces)
+    text = clean_text(text)
     before = text.rstrip(pieces.blanks)
     context_ids = codec.encode_beginning(before, model.order)
     begin = pieces.last[context_ids[-1]]
     if before and (prefix or before != text):
         begin = NO_SPACE if before == text else AFTER_SPACE
-    if codec.tokenizer.lowers:
-        prefix = lower(prefix)
     return complete_words(
         model, context_ids, pieces, begin, prefix=prefix, with_end=with_end, top_k=top_k
     )

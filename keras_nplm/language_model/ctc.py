@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_nplm.data.ids import PAD_ID
-from keras_nplm.data.prefixes import PrefixIndex
+from keras_nplm.data.prefixes import WordIndex
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
 from keras_nplm.language_model.scorer import ID_BYTES, State
@@ -125,9 +125,9 @@ class CtcLanguageModel:
         return self.unk_score_offset * max(1, len(partial_token) / _LONG)
 
     @functools.cached_property
-    def _word_index(self) -> PrefixIndex | None:
+    def _word_index(self) -> WordIndex | None:
         index = self.language_model.codec.word_index
-        return index if isinstance(index, PrefixIndex) else None
+        return index if isinstance(index, WordIndex) else None
 
     def score(
         self, prev_state: State, word: str, is_last_word: bool = False

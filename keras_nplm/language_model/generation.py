@@ -8,7 +8,8 @@ import numpy as np
 from keras_nplm.data.arguments import check_text
 from keras_nplm.data.boundary import crosses_sentences
 from keras_nplm.data.ids import EOS_ID
-from keras_nplm.data.prefixes import PrefixIndex
+from keras_nplm.data.prefixes import WordIndex
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.io.errors import InputError, check_integer, check_least
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.scorer import convert_to_arrays
@@ -30,7 +31,7 @@ def generate_text(
     top_k: int | None,
 ) -> str:
     """Continue a prompt with sampled words; see `LanguageModel.generate`."""
-    check_text(prompt, "prompt")
+    prompt = clean_text(check_text(prompt, "prompt"))
     check_integer("num_words", num_words, 1, _MAX_WORDS)
     check_least("temperature", temperature, 0)
     if top_k is not None:
@@ -84,7 +85,7 @@ def _sample_sentences(
     """
     candidates = first_ids
     pieces = codec.word_index if codec.tokenizer.searches_words else None
-    assert not isinstance(pieces, PrefixIndex)  # words are not searched by their pieces
+    assert not isinstance(pieces, WordIndex)  # words are not searched by their pieces
     sentences: list[list[int]] = [[]]
     number = 0
     tokens = 0

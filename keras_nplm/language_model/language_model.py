@@ -530,9 +530,11 @@ class LanguageModel(Pickled):
         boxes show it.
 
         The words before the unfinished word, such as `"val"` in `"The val"`, are the context. After
-        white space every word fits. The words have P(w | context), in descending order, normalised
-        over the whole vocabulary: divide by their sum over all words with the prefix for P(w |
-        context, prefix). Special tokens are left out.
+        white space every word fits. If no word begins with the unfinished word, words in a
+        different case of letters are proposed, in the case that was typed: `"HOU"` gives `"HOUSE"`.
+        The words have P(w | context), in descending order, normalised over the whole vocabulary:
+        divide by their sum over all words with the prefix for P(w | context, prefix). Special
+        tokens are left out.
         """
         return completion.complete_prefix(self.model, self.codec, text, top_k)
 

@@ -11,6 +11,7 @@ import numpy as np
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_lines
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.vocabulary import check_reserved
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.language_model.language_model import LanguageModel
@@ -121,7 +122,7 @@ def count_new_words(
         words = [word for word, count in counts.items() if count >= min_count and word not in known]
         wanted = f"a text with an out-of-vocabulary word that occurs {min_count} times or more"
         check_argument("sentences", bool(words), wanted, 0, "lower `min_count`, or add text.")
-    words = list(check_lines(words, "words"))
+    words = [*map(clean_text, check_lines(words, "words"))]
     for word in words:
         if word in known:
             raise InputError(f"The word {word!r} is already in the vocabulary. Fix: leave it out.")

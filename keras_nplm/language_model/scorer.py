@@ -12,6 +12,7 @@ from keras_nplm.data.arguments import check_text
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.data.subwords import WordCache
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.io.errors import InputError
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.pickling import Origin, Pickled
@@ -212,6 +213,7 @@ class Scorer(Pickled):
 
         White space at an end of the word is the space to its neighbour, and not given twice.
         """
+        word = clean_text(check_text(word, "word"))
         last = state[-ID_BYTES:]
         if not self._between:
             # the first token of a word has the space before it
@@ -230,7 +232,6 @@ class Scorer(Pickled):
         """Remove the spaces that the `▁` of subwords stands for: that to the word before, and that
         to the next one.
         """
-        check_text(word, "word")
         if not is_first:
             word = word.removeprefix(" ")
         return word.rstrip(self.tokenizer.blanks)

@@ -8,6 +8,7 @@ import numpy as np
 from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.prefixes import PrefixIndex
 from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.pieces import spell_piece
 from keras_nplm.data.vocabulary import Vocabulary
 
@@ -84,9 +85,10 @@ def is_letter(character: str) -> bool:
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
-    """Split a text into its complete words and its last, unfinished word, which consists of
-    letters.
+    """Split a text, as `clean_text`, into its complete words and its last, unfinished word, which
+    consists of letters.
     """
+    text = clean_text(text)
     start = len(text)
     while start and is_letter(text[start - 1]):
         start -= 1

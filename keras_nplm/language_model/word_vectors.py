@@ -115,7 +115,7 @@ def _find_nearest(
 
 def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenizer: Tokenizer) -> list[int]:
     """Return the rows of words, before or after normalisation, among the word vectors."""
-    known = vocabulary.words[len(SPECIALS) :]
+    first = len(SPECIALS)
     is_piece = tokenizer.is_trained
     wanted = "one subword" if is_piece else "in the vocabulary"
     rows = []
@@ -123,13 +123,15 @@ def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenizer: Tokenizer
         joined = " ".join(tokenizer.split(word))
         # a piece within words may be spelled as this word
         candidates = [joined, word] if is_piece else [word, joined]
-        spelling = next((text for text in candidates if text in known), None)
-        if spelling is None:
+        found = next(
+            filter(first.__le__, (vocabulary.ids.get(text, 0) for text in candidates)), None
+        )
+        if found is None:
             raise InputError(
                 f"`word` must be {wanted}. Received: {joined!r}. "
                 "Fix: choose a line of vocabulary.txt."
             )
-        rows.append(known.index(spelling))
+        rows.append(found - first)
     return rows
 
 

@@ -11,6 +11,8 @@ from typing import ClassVar
 import tensorflow as tf
 
 from keras_nplm.data.ids import SPECIALS, UNK_ID
+from keras_nplm.data.text_ops import change_case, decode_texts
+from keras_nplm.data.tokenizers.normalisation import lower
 from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.completion import LONGEST_PREFIX
@@ -18,7 +20,7 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_pieces import WordPieces
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.serving.graph_model import GraphModel, build_graph, compute_in_blocks
-from keras_nplm.serving.prefixes import PrefixTable, UnfinishedWords
+from keras_nplm.serving.prefixes import UnfinishedWords, WordTable, propose_words
 from keras_nplm.serving.text import TextGraph, gather_ngrams
 from keras_nplm.serving.word_search import WordSearch
 
@@ -51,7 +53,7 @@ class ServedModel:
     network: ContextNetwork | None
     model: GraphModel
     text: TextGraph
-    completions: PrefixTable | WordSearch
+    completions: WordTable | WordSearch
     top_k: int
     max_text_length: int
 
@@ -116,7 +118,7 @@ class WordFunction(ServedFunction):
 
         They are composed of parts of words by a beam search. `with_end`: `</s>` is one of them.
         """
-        before, begin = search.split_blanks(contexts, prefixes)
+        before, begin = search.split_blanks(decode_texts(contexts), prefixes)
 
         def complete(context_ids: tf.Tensor, rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
             return search.complete(context_ids, prefixes[rows], begin[rows], with_end)
@@ -198,7 +200,7 @@ class CompletePrefix(WordFunction):
     signature_name = "complete_prefix"
     description = (
         "Autocompletion: the k most probable words that begin with the unfinished last word of "
-        "each text."
+        "each text. If there is none: words in another case of letters, in the case of the text."
     )
     inputs = {
         "texts": "texts of any length, whose last word is unfinished; after white space every word "
@@ -214,26 +216,52 @@ class CompletePrefix(WordFunction):
     def __init__(self, served: ServedModel):
         super().__init__(served)
         self.completions = served.completions
+        self.lowers = served.codec.tokenizer.lowers
         longest = LONGEST_PREFIX
-        if isinstance(self.completions, PrefixTable):
+        if isinstance(self.completions, WordTable):
             longest = self.completions.longest
         self.unfinished = UnfinishedWords(served.codec.tokenizer, longest)
         self.top_k = min(served.top_k, self.model.vocabulary_size - len(SPECIALS))
 
     def compute(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        contexts, prefixes = self.unfinished.split(texts)
+        contexts, typed = self.unfinished.split(texts)
         if isinstance(self.completions, WordSearch):
-            return self.search_words(self.completions, contexts, prefixes, with_end=False)
+            return self.search_any_case(self.completions, contexts, typed)
         table = self.completions
+        first = len(SPECIALS)
+        most = min(self.top_k * table.most_variants, self.model.vocabulary_size - first)
 
         def rank(context_ids: tf.Tensor, rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
-            first = len(SPECIALS)
-            fits = table.match(prefixes[rows])[:, first:]
-            ids, probabilities = self.model.most_probable(context_ids, first, self.top_k, fits)
-            words = tf.gather(self.text.words, ids)
-            return tf.where(probabilities > 0, words, ""), probabilities
+            fits, is_other = table.match(typed[rows])
+            ids, probabilities = self.model.most_probable(context_ids, first, most, fits[:, first:])
+            words = tf.where(probabilities > 0, tf.gather(self.text.words, ids), "")
+            return propose_words(typed[rows], is_other, words, probabilities, self.top_k)
 
         return self.answer_in_blocks(contexts, self.top_k, self.model.block_rows, rank)
+
+    def search_any_case(
+        self, search: WordSearch, contexts: tf.Tensor, typed: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Return the words that begin with what was typed, else with it in lower case."""
+
+        # both searches call it, so that it is traced and stored once
+        @tf.function(autograph=False)
+        def search_words(prefixes: tf.Tensor) -> dict[str, tf.Tensor]:
+            return self.search_words(search, contexts, prefixes, with_end=False)
+
+        lowered = change_case(typed, lower)
+        prefixes = lowered if self.lowers else typed
+        found = search_words(prefixes)
+        if not self.lowers:
+            is_missing = (found["words"][:, 0] == "") & (typed != lowered)
+            prefixes = tf.where(is_missing, lowered, typed)
+            found = tf.cond(
+                tf.reduce_any(is_missing), lambda: search_words(prefixes), lambda: found
+            )
+        words, probabilities = propose_words(
+            typed, prefixes != typed, found["words"], found["probabilities"], search.top_k
+        )
+        return {"words": words, "probabilities": probabilities}
 
 
 class Score(ServedFunction):
@@ -364,7 +392,7 @@ class Embed(ServedFunction):
         return served.network is not None
 
     def compute(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
-        ids = self.text.look_up(words)
+        ids = self.text.look_up(decode_texts(words))
         return {"vectors": tf.gather(self.C, ids), "ids": ids}
 
 
@@ -404,11 +432,11 @@ class ServingModule(tf.Module):
         codec = language_model.codec
         text = TextGraph(codec.vocabulary, codec.tokenizer, codec.boundary)
         index = codec.word_index
-        completions: PrefixTable | WordSearch
+        completions: WordTable | WordSearch
         if isinstance(index, WordPieces):
             completions = WordSearch(model, index, top_k)
         else:
-            completions = PrefixTable(index)
+            completions = WordTable(index)
         served = ServedModel(
             codec=codec,
             network=language_model.network,

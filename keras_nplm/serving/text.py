@@ -35,10 +35,7 @@ class TextGraph(tf.Module):
         super().__init__()
         self.boundary = boundary
         self.words = tf.constant(vocabulary.words)  # [|V|]
-        ids = {}
-        for number, word in enumerate(vocabulary.words):
-            if number >= len(SPECIALS):
-                ids[word] = number
+        ids = {word: i for word, i in vocabulary.ids.items() if i >= len(SPECIALS)}
         for form, word in (vocabulary.forms or {}).items():
             ids[form] = ids[word]
         entries = tf.lookup.KeyValueTensorInitializer(

@@ -315,6 +315,10 @@ def test_complete_and_generate_use_the_starter_model(capsys):
         "The val"
     ]
     assert [*words] == ["value"]
+    assert main(["complete", "The VAL", "The zebr", "--prefix"]) == 0
+    shown = capsys.readouterr()
+    assert "VALUE" in shown.out
+    assert "No word of the vocabulary begins with 'zebr'." in shown.err
     assert main(["generate", "--num-words", "3", "--prompt", "The value"]) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("The value ") and "starter model" in shown.err

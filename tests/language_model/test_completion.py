@@ -13,7 +13,9 @@ from keras_nplm.data.subwords import Subwords
 from keras_nplm.language_model import completion
 from keras_nplm.language_model.word_pieces import is_letter
 from keras_nplm.models.base import NextWordModel
+from tests.tokenizers import PARTS_OF_WORDS, build_model
 
+LOWERED = ["words+lower", *(f"{kind}+lower" for kind in PARTS_OF_WORDS)]
 LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "that cat's hat", "é ☃"] * 5
 
 
@@ -190,3 +192,29 @@ def test_whole_words_are_completed(language_model):
     )
     for text in ("the ca", "☃ca", "(ca"):  # a character in bytes ends a word, too
         assert language_model.complete_prefix(text)[0][0].startswith("ca")
+
+
+@pytest.mark.parametrize(
+    "tokenizer, typed, word",
+    [
+        *((kind, "Hou", "House") for kind in ("words", "whitespace", *LOWERED)),
+        *((kind, "the HOU", "HOUSE") for kind in ("words", *LOWERED)),
+        *((kind, "ann", "anna") for kind in ("words", *LOWERED)),
+        ("words", "An", "Anna"),
+        ("words", "É", "Été"),
+        ("words", "E\u0301T", "ÉTÉ"),
+        ("words", "mcd", "mcdonald"),
+        ("characters", "Hou", "House"),  # no word has this capital
+    ],
+)
+def test_a_prefix_in_another_case_is_completed_in_its_case(tokenizer, typed, word):
+    lines = ["Anna leaves the house", "the house of McDonald", "été"] * 9
+    model = build_model(tokenizer, lines, order=6)
+    assert model.complete_prefix(typed, 1)[0][0] == word
+
+
+def test_of_words_that_differ_in_case_the_most_probable_one_is_proposed():
+    model = build_model("words", ["the house", "the House", "the house", "the horse"] * 9)
+    [(word, probability), (other, _)] = model.complete_prefix("the HO", 5)
+    assert (word, other) == ("HOUSE", "HORSE")
+    assert probability == model.complete_prefix("the ho", 1)[0][1]

@@ -18,7 +18,9 @@ from keras_nplm.serving.prefixes import PrefixTable, UnfinishedWords
 from keras_nplm.serving.signatures import ServingModule
 
 WORDS = ["the", "cat", "cat's", "a-b", "ca", "éa字", "C", "."]
-TEXTS = st.text("acC tÉé字-'’.\x1c\u2028\ufffd😀", max_size=40) | st.text(max_size=10)
+TEXTS = st.text("acC tÉé字-'’.\x1c\u2028\ufffd😀\u0301\u00ad\u200b", max_size=40) | st.text(
+    max_size=10
+)
 
 
 @functools.cache
@@ -68,7 +70,7 @@ def test_long_prefixes_of_a_long_word_fit_no_word():
 LINES = ["the cat sat, they ate that hat", "chat: the act – 我们可以", "that cat's hat", "é ☃"] * 5
 TYPED = (
     "the ca|the ||c|(ch|the cat-|x|the\tca|the\xa0 ca|the▁ca| \t|我 |☃ca|é|</s>|If the "
-    "o|tttttt|ttttttt"
+    "o|tttttt|ttttttt|The CA|Ca|NAM|Va|IS|É|e\u0301|the\u200bC|iF"
 ).split("|")
 
 

@@ -39,9 +39,19 @@ SPACES = [
     "\u3000",
     "\ufeff",
 ]
+COMPOSED = [
+    "\u0301",
+    "\u0327\u0301",
+    "\u1161\u11ab",
+    "\u09c7\u09be",
+    "\u212b\u00ad\u0323",
+    "\u0958",
+]
 MARKS = ["▁", "\ufffd", "\ufe0f", "\u0301", "\u202e", "👩\u200d🔬", "\U000e0001", "İ", "ß"]
 PATTERNS = ["{0}the", "th{0}e cat", "the{0}", "the {0}", "the{0}cat", "{0}", "{0}{0} a{0} {0}"]
-TEXTS = [pattern.format(odd) for odd in (*CONTROLS, *SPACES, *MARKS) for pattern in PATTERNS]
+TEXTS = [
+    pattern.format(odd) for odd in (*CONTROLS, *SPACES, *COMPOSED, *MARKS) for pattern in PATTERNS
+]
 TEXTS += ["", "a\r\n", "\r\na", "a\n\nb\n", "a\r\nb \r\n", "a \n", "a\n ", " \n ", "\t\n", "<unk>"]
 TEXTS += ["the <unk> ", "x" * 3000, "the" + " " * 500, " " * 500 + "the", "the " * 50]
 INVALID = [
@@ -115,7 +125,9 @@ def test_odd_texts_have_the_ids_of_training(tokenizer):
 def test_the_end_of_a_cut_text_has_its_last_tokens(kind, cut_texts):
     vocabulary = _build_vocabulary(kind)
     tokenizer = vocabulary.tokenizer(kind)
-    texts = cut_texts("thecatbé▁:,-'a12☃\0\t\u3000    ", 90)
+    texts = cut_texts(
+        "thecatbé▁:,-'a12☃\0\t\u3000   \u0301\u0327ᄒ\u1161\u11ab\u200b\u00ad\u200d", 120
+    )
     context_ids, found = TextGraph(vocabulary, tokenizer, "sentence").contexts(
         tf.constant(texts), ORDER, 1 << 20
     )

@@ -5,6 +5,7 @@ end of a text.
 import functools
 import itertools
 import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -108,6 +109,7 @@ def test_any_text_has_the_ids_of_python(texts, name):
 
 
 _ALL = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
+_EQUIVALENT = [unicodedata.normalize("NFD", character) for character in _ALL]
 _CHANGED = [
     character for character in _ALL if lower(character) != character or is_number(character)
 ]
@@ -118,6 +120,7 @@ _CHANGED = [
     "name, characters, pattern",
     [
         pytest.param("words", _ALL, "{0}a{0}'b ", id="words"),
+        pytest.param("characters", _EQUIVALENT, "{0}a", id="decomposed characters"),
         pytest.param("characters+lower", _ALL, "{0}a", id="characters in lower case"),
         pytest.param(
             "words+lower+numbers",

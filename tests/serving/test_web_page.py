@@ -60,6 +60,26 @@ PROMPTS = [
     ),
     *("3", "3 mats ", "Ⅷ ٣ x2 ½", "🙂 the 🙂", "\ufffdca", "cats" * 20, "the cat " * 30 + "s"),
     *("The\u0301 e\u0301c", "'", "--", "'the", "sat;", "7.", "𝒜 c", "ǅ c", "a" * 70),
+    *(
+        "e\u0301c",
+        "THE\u0301 E\u0301C",
+        "İ\u0327",
+        "\u1112\u1161\u11ab",
+        "the\u200bc",
+        "so\u00adc \ufeffc\u00ada",
+    ),
+    *(
+        "Hat",
+        "HAT",
+        "oN",
+        "école",
+        "Éc",
+        "THE C",
+        "cAT’",
+        "c\u200d",
+        "👩\u200d🔬 the",
+        "the \u200b",
+    ),
     *("हिन्दी में", "\u0301a ❤\ufe0fa", "a\u0301'b \u200dc", "x'\u0301"),
 ]
 CASES = [

@@ -5,6 +5,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.normalisation import (
     DESCRIPTIONS,
     LENGTH_KEEPING_STEPS,
@@ -31,16 +32,27 @@ class WordList(Protocol):
     def forms(self) -> Mapping[str, str] | None: ...
 
 
+def _split_clean_text(split: Callable[[Any, str], list[str]]) -> Callable[[Any, str], list[str]]:
+    """Return the method `split` of a tokenizer for any text."""
+
+    @functools.wraps(split)
+    def split_text(self: Any, line: str) -> list[str]:
+        return split(self, clean_text(line))
+
+    return split_text
+
+
 class Tokenizer(abc.ABC):
     """A kind of tokens with normalisation steps: lines of text to tokens and back, and its facts.
 
     A subclass must define the class attributes `kind`, `unit` and `tokens_are_words`, and the
-    methods `split` and `describe`. Its tokens must be neither empty nor contain white space. To be
-    served it must define `build_split_graph` and `match_partial_token`. If its tokens are words,
-    prefix completion needs `unfinished_word`, and served completion `match_unfinished_word`. What
-    is not defined is refused by name when it is needed. `register_tokenizer` makes the kind known
-    by its name. Large text is read by several processes if a subclass is in a module that they can
-    import, and by one process if it is in `__main__` or in a function.
+    methods `split` and `describe`. Its `split` receives clean text; see `clean_text`. Its tokens
+    must be neither empty nor contain white space. To be served it must define `build_split_graph`
+    and `match_partial_token`. If its tokens are words, prefix completion needs `unfinished_word`,
+    and served completion `match_unfinished_word`. What is not defined is refused by name when it is
+    needed. `register_tokenizer` makes the kind known by its name. Large text is read by several
+    processes if a subclass is in a module that they can import, and by one process if it is in
+    `__main__` or in a function.
 
     Args:
         steps: normalisation steps, some of `allowed_steps`, in any order.
@@ -100,6 +112,11 @@ class Tokenizer(abc.ABC):
     splits_tokens: ClassVar[bool] = False
     keeps_spaces: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "split" in cls.__dict__:
+            setattr(cls, "split", _split_clean_text(cls.__dict__["split"]))  # noqa: B010
+
     def __init__(self, steps: Sequence[str] = (), forms: Mapping[str, str] | None = None):
         missing = [fact for fact in _FACTS if not hasattr(self, fact)]
         if missing:
@@ -153,7 +170,7 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def split(self, line: str) -> list[str]:
-        """Split a line into tokens, normalised by the steps."""
+        """Split a line, which is clean text, into tokens, normalised by the steps."""
 
     def split_sentence(self, line: str) -> list[str]:
         """Split a line that is a sentence: a blank line has no tokens."""
@@ -209,7 +226,7 @@ class Tokenizer(abc.ABC):
 
     def ends_with_space(self, text: str) -> bool:
         """Return whether a text ends with white space; some kinds have words of no-break spaces."""
-        return text[-1:].isspace()
+        return clean_text(text)[-1:].isspace()
 
     # the vocabulary
 
@@ -296,16 +313,17 @@ class Tokenizer(abc.ABC):
     def build_split_graph(self) -> Callable[[Any], Any]:
         """Return `split` without steps as a function of tensors.
 
-        Its argument is text in valid UTF-8, string [B], in lower case with the step `lower`. It
-        returns a ragged tensor of tokens, string [B, (T)].
+        Its argument is clean text in valid UTF-8, string [B], in lower case with the step `lower`.
+        It returns a ragged tensor of tokens, string [B, (T)].
         """
         raise self._undefined("build_split_graph", "is served")
 
     def match_partial_token(self) -> str:
-        """Return the regular expression (RE2) of the start of a text that was cut at any byte.
+        """Return the regular expression (RE2) of the start of clean text that was cut at any byte.
 
         It ends where a token surely begins. A character that is cut begins with at most three
-        U+FFFD, so these say nothing about where tokens begin.
+        U+FFFD, or with what composes with a character before, such as an accent; see
+        `match_cut_character`. So these say nothing about where tokens begin.
         """
         raise self._undefined("match_partial_token", "is served")
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.normalisation import lower_text
 from keras_nplm.data.tokenizers.pieces import SPACE
 from keras_nplm.io.text import WHITE_SPACE
 
@@ -31,7 +32,7 @@ class CharacterTokenizer(Tokenizer):
         return f"Tokens are single characters; white space is the token `{SPACE}`."
 
     def split(self, line: str) -> list[str]:
-        return self.normalise(list(SPACE.join(line.split())))
+        return list(SPACE.join((lower_text(line) if self.lowers else line).split()))
 
     def join_rest(self, tokens: Sequence[str]) -> str:
         return "".join(tokens).replace(SPACE, " ")
@@ -48,4 +49,6 @@ class CharacterTokenizer(Tokenizer):
         return split
 
     def match_partial_token(self) -> str:
-        return r"^\x{fffd}{0,3}"
+        from keras_nplm.data.clean_ops import match_cut_character
+
+        return match_cut_character()

@@ -1,6 +1,7 @@
 """Normalisation of tokens: lower case, one symbol for numbers, English lemmas."""
 
 import functools
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,25 @@ def lower(text: str) -> str:
     return "".join(character.lower()[0] for character in text)
 
 
+def lower_text(text: str) -> str:
+    """Lower-case a text in NFC; the result is in NFC: J̌ has one character in lower case alone."""
+    return unicodedata.normalize("NFC", lower(text))
+
+
+def upper(text: str) -> str:
+    """Upper-case a text character by character; one without a single capital, such as ß, stays."""
+    capitals = map(str.upper, text)
+    return "".join(
+        capital if len(capital) == 1 else character
+        for character, capital in zip(text, capitals, strict=True)
+    )
+
+
+def is_upper(text: str) -> bool:
+    """Return whether a text has two or more capitals and no other letters that have capitals."""
+    return upper(text) == text and sum(lower(character) != character for character in text) > 1
+
+
 def is_number(token: str) -> bool:
     """Return whether a token has a character of numeric value and no letter.
 
@@ -46,7 +66,7 @@ def build_normalizer(
     @functools.lru_cache(_CACHED)
     def normalise(token: str) -> str:
         if "lower" in steps:
-            token = lower(token)
+            token = lower_text(token)
         if "numbers" in steps and is_number(token):
             token = NUMBER
         if "lemmas" in steps:

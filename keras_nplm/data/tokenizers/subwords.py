@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_nplm.data.tokenizers.base import Tokenizer, WordList
-from keras_nplm.data.tokenizers.normalisation import lower
+from keras_nplm.data.tokenizers.clean_text import clean_text
+from keras_nplm.data.tokenizers.normalisation import lower_text
 from keras_nplm.data.tokenizers.pieces import SPACE, join_pieces
 from keras_nplm.io.errors import InputError
 
@@ -56,17 +57,15 @@ class SubwordTokenizer(Tokenizer):
         )
 
     def split(self, line: str) -> list[str]:
-        return self.model.encode(self._lower(line))
+        return self.model.encode(lower_text(line) if self.lowers else line)
 
     def split_sentence(self, line: str) -> list[str]:
+        line = clean_text(line)
         return [] if line.isspace() else self.split(line)
 
     def encode_bytes(self, line: str) -> bytes:
-        """Encode a line as the bytes of its ids; see `Subwords.encode_bytes`."""
-        return self.model.encode_bytes(self._lower(line))
-
-    def _lower(self, line: str) -> str:
-        return lower(line) if self.lowers else line
+        """Encode a line of clean text as the bytes of its ids; see `Subwords.encode_bytes`."""
+        return self.model.encode_bytes(lower_text(line) if self.lowers else line)
 
     def join_rest(self, tokens: Sequence[str]) -> str:
         return join_pieces(tokens)

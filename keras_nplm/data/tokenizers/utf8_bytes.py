@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_nplm.data.tokenizers.base import Tokenizer
-from keras_nplm.data.tokenizers.normalisation import lower
+from keras_nplm.data.tokenizers.normalisation import lower_text
 from keras_nplm.data.tokenizers.pieces import BYTE_NAMES, join_pieces
 from keras_nplm.io.errors import InputError
 
@@ -41,7 +41,7 @@ class ByteTokenizer(Tokenizer):
     def split(self, line: str) -> list[str]:
         text = " ".join(line.split())
         if self.lowers:
-            text = lower(text)
+            text = lower_text(text)
         try:
             data = text.encode("utf-8")
         except UnicodeEncodeError as error:
@@ -66,4 +66,6 @@ class ByteTokenizer(Tokenizer):
         return split
 
     def match_partial_token(self) -> str:
-        return r"^\x{fffd}{0,3}"
+        from keras_nplm.data.clean_ops import match_cut_character
+
+        return match_cut_character()

@@ -2,12 +2,19 @@
 
 import functools
 import itertools
+import re
 import unicodedata
 from collections.abc import Iterable
 
 # what has marks: planes 0 and 1 from the first mark on, and the selectors of variants
 _MARKS = (range(0x300, 0x1F000), range(0xE0100, 0xE01F0))
 _ZERO_WIDTH = "\u200c\u200d"  # the non-joiner of Persian words, and the joiner of Indic ones
+# the marks that are invisible without a letter before them, as ranges of a regular expression: the
+# former, the grapheme joiner, vowels of Khmer that have no shape, and selectors of variants
+INVISIBLE_MARKS = (
+    "\u034f\u17b4\u17b5\u180b-\u180d\u180f\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
+)
+_INVISIBLE = re.compile(f"[{INVISIBLE_MARKS}]")
 
 
 def is_word_character(character: str) -> bool:
@@ -20,6 +27,11 @@ def is_mark(character: str) -> bool:
     Python's `\\w` has no marks, though a word of Hindi has them in its middle.
     """
     return unicodedata.category(character).startswith("M") or character in _ZERO_WIDTH
+
+
+def is_invisible(character: str) -> bool:
+    """Return whether a character is a mark that only changes how a character before it looks."""
+    return _INVISIBLE.match(character) is not None
 
 
 @functools.cache

@@ -11,13 +11,14 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.tokenizers.word_characters import is_mark, is_word_character
+from keras_nplm.data.tokenizers.word_characters import is_invisible, is_mark, is_word_character
 
 _OTHER = 0  # punctuation: a token of its own
 _LETTER = 1
 _SPACE = 2
 _JOINER = 3  # between two letters it belongs to their word
 _MARK = 4  # after a letter and its marks it belongs to their word, else it is a token
+_INVISIBLE = 5  # a mark that else is no token
 _JOINERS = "'’-"
 
 
@@ -36,7 +37,7 @@ def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
     is_inside = is_letter | ((kinds == _JOINER) & after_letter & before_letter)  # a word
     is_first = ~(is_inside & _shift_right(is_inside) & follows)
 
-    is_kept = kinds != _SPACE
+    is_kept = (kinds != _SPACE) & ((kinds != _INVISIBLE) | is_inside)
     starts = tf.where(tf.boolean_mask(is_first, is_kept))[:, 0]
     characters = tf.RaggedTensor.from_row_starts(
         tf.boolean_mask(codes, is_kept), starts, validate=False
@@ -50,7 +51,7 @@ def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
 
 def _find_marks_of_letters(kinds: tf.Tensor, follows: tf.Tensor) -> tf.Tensor:
     """Return which characters are marks on a letter: int8 [N] and bool [N] to bool [N]."""
-    is_mark = (kinds == _MARK) & follows
+    is_mark = (kinds >= _MARK) & follows
     bases = tf.boolean_mask(kinds, ~is_mark)  # the characters that marks are written on
     places = tf.cumsum(tf.cast(~is_mark, tf.int32)) - 1
     return is_mark & (tf.gather(bases, places) == _LETTER)
@@ -85,5 +86,5 @@ def _find_kind(character: str) -> int:
     if character.isspace():
         return _SPACE
     if is_mark(character):
-        return _MARK
+        return _INVISIBLE if is_invisible(character) else _MARK
     return _JOINER if character in _JOINERS else _OTHER

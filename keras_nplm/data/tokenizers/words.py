@@ -6,8 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.normalisation import STEPS
-from keras_nplm.data.tokenizers.word_characters import is_mark, is_word_character, match_marks
+from keras_nplm.data.tokenizers.word_characters import (
+    INVISIBLE_MARKS,
+    is_mark,
+    is_word_character,
+    match_marks,
+)
 from keras_nplm.io.text import SPACES, split_fields
 
 _LETTER = r"\w"
@@ -17,14 +23,14 @@ def split_words(line: str) -> list[str]:
     """Split a line into punctuation marks and words.
 
     A word is a run of `\\w` with their combining marks; it may contain a single `'`, `’` or `-`
-    between others.
+    between others. A joiner or a selector of variants after an emoji is no token.
     """
     return _compile_tokens().findall(line)
 
 
 @functools.cache
 def _compile_tokens() -> re.Pattern:
-    return re.compile(rf"{_match_word(_LETTER, match_marks())}|[^\w\s]")
+    return re.compile(rf"{_match_word(_LETTER, match_marks())}|[^\w\s{INVISIBLE_MARKS}]")
 
 
 def _match_word(letters: str, marks: str) -> str:
@@ -96,7 +102,7 @@ class WhitespaceTokenizer(Tokenizer):
         return self.normalise(split_fields(line))
 
     def ends_with_space(self, text: str) -> bool:
-        return bool(text) and text[-1] in SPACES
+        return clean_text(text)[-1:] in {*SPACES}
 
     def build_split_graph(self) -> Callable[[Any], Any]:
         import tensorflow as tf

@@ -15,7 +15,9 @@ class TextCodec {
     this.paddingId = facts.padding_id;
     this.unknownId = facts.unknown_id;
     this.predictsEnd = facts.end_of_sentence_id !== null;
-    this.ids = new Map(words.map((word, id) => [word, id]));
+    // words in the form of tokens, which a list of other software may have in another form
+    this.ids = new Map(words.map((word, id) => [clean(word), id]).reverse());
+    words.forEach((word, id) => this.ids.set(word, id));
   }
 
   // The id of a token. Special tokens in a text are out-of-vocabulary words.
@@ -73,45 +75,89 @@ function stripEnd(text, pattern) {
   return text.slice(0, end);
 }
 
+// A word that begins with a prefix, but for the case of letters, in the case of the prefix
+function useCase(typed, word) {
+  const rest = lower(Array.from(word).slice(Array.from(typed).length).join(""));
+  return typed + (isUpper(typed) ? upper(rest) : rest);
+}
+
+// Words in the case of a prefix; of words that become equal the first one
+function useCaseOfAll(typed, found) {
+  const proposed = new Map();
+  for (const answer of found) {
+    const word = useCase(typed, answer.word);
+    if (!proposed.has(word)) proposed.set(word, { ...answer, word });
+  }
+  return [...proposed.values()];
+}
+
+class Completion {
+  // Split a prompt into its complete words and its last, unfinished word, both as they were typed.
+  splitUnfinished(text) {
+    const unfinished = this.findUnfinished(clean(text));
+    let start = text.length;
+    while (start && clean(text.slice(start)) !== unfinished) start -= 1;
+    return { before: text.slice(0, start), unfinished: text.slice(start) };
+  }
+}
+
 // Completions of a model whose tokens are words: one context, ranked.
-class WordCompletion {
+class WordCompletion extends Completion {
   static LONGEST_PREFIX = 256; // characters; a longer one has no words
   static BEFORE_WORD = 3; // characters to read before the longest word, to see that one is longer
 
   // logProbs: a function from contexts to the log-probabilities of all words after each
   constructor(codec, logProbs) {
+    super();
     this.codec = codec;
     this.logProbs = logProbs;
-    const lengths = codec.words.slice(NUM_SPECIALS).map((word) => Array.from(word).length);
+    this.cleanWords = codec.words.map(clean);
+    const lengths = this.cleanWords.slice(NUM_SPECIALS).map((word) => Array.from(word).length);
     const longest = lengths.reduce((most, length) => Math.max(most, length), 0);
     this.longest = Math.min(longest, WordCompletion.LONGEST_PREFIX);
   }
 
-  // Split a prompt into its complete words and its last, unfinished word.
-  splitUnfinished(text) {
+  findUnfinished(text) {
     const characters = Array.from(text.slice(-2 * (this.longest + WordCompletion.BEFORE_WORD)));
     const tail = characters.slice(-this.longest - WordCompletion.BEFORE_WORD).join("");
     const [word] = tail.match(this.codec.tokenizer.unfinishedWord) ?? [""];
-    return { before: text.slice(0, text.length - word.length), unfinished: word };
+    return word;
+  }
+
+  // The words in lower case, which few prompts need
+  get loweredWords() {
+    this.lowered ??= this.cleanWords.map(lower);
+    return this.lowered;
   }
 
   // earlier: the sentences before the text, for a model that reads them
   async find(text, k, { earlier = [] } = {}) {
     const { before, unfinished } = this.splitUnfinished(text);
-    const prefix = this.codec.tokenizer.lowers ? lower(unfinished) : unfinished;
-    if (Array.from(prefix).length > this.longest) return [];
-    const ids = [];
-    if (!unfinished && this.codec.predictsEnd) ids.push(this.codec.words.indexOf(END));
-    for (let id = NUM_SPECIALS; id < this.codec.words.length; id += 1) {
-      if (this.codec.words[id].startsWith(prefix)) ids.push(id);
-    }
+    const typed = clean(unfinished);
+    if (Array.from(typed).length > this.longest) return [];
     const [logProbs] = await this.logProbs([this.codec.encodeBeginning(before, earlier)]);
-    const best = findBest(ids, (id) => logProbs[id], k);
-    return best.map((id) => ({
+    const score = (id) => logProbs[id];
+    const answer = (id) => ({
       word: this.codec.words[id],
       probability: Math.exp(logProbs[id]),
       isEnd: this.codec.words[id] === END,
-    }));
+    });
+    const ids = WordCompletion.listWords(this.cleanWords, typed);
+    if (!typed && this.codec.predictsEnd) ids.unshift(this.codec.words.indexOf(END));
+    if (ids.length) return findBest(ids, score, k).map(answer);
+    const others = WordCompletion.listWords(this.loweredWords, lower(typed));
+    const found = sortBest(others, score, others.length).map((id) => {
+      return { ...answer(id), word: this.cleanWords[id] };
+    });
+    return useCaseOfAll(typed, found).slice(0, k);
+  }
+
+  static listWords(words, prefix) {
+    const ids = [];
+    for (let id = NUM_SPECIALS; id < words.length; id += 1) {
+      if (words[id].startsWith(prefix)) ids.push(id);
+    }
+    return ids;
   }
 }
 
@@ -214,7 +260,7 @@ function logSumExp(row) {
 
 // Completions of a model whose tokens are parts of words, such as characters: a beam search, up to
 // the next word or </s>.
-class PieceCompletion {
+class PieceCompletion extends Completion {
   static LEAST_WORDS = 16; // that the search looks for
   static NEGLIGIBLE = -9; // ln of the share of the k-th best word below which a part is dropped
   static MOST_PIECES = 64; // of a word, after its prefix
@@ -224,17 +270,17 @@ class PieceCompletion {
   static MOST_NUMBERS = 1 << 25;
 
   constructor(codec, logProbs) {
+    super();
     this.codec = codec;
     this.logProbs = logProbs;
     this.pieces = new WordPieces(codec.words);
   }
 
-  splitUnfinished(text) {
+  findUnfinished(text) {
     const characters = Array.from(text);
     let start = characters.length;
     while (start && continuesWord(characters[start - 1])) start -= 1;
-    const unfinished = characters.slice(start).join("");
-    return { before: text.slice(0, text.length - unfinished.length), unfinished };
+    return characters.slice(start).join("");
   }
 
   chooseBeam(k) {
@@ -250,16 +296,22 @@ class PieceCompletion {
   // says whether the text has changed, so that the search may stop
   async find(text, k, { earlier = [], isStale = () => false } = {}) {
     const { before, unfinished } = this.splitUnfinished(text);
-    if (Array.from(unfinished).length > PieceCompletion.LONGEST_PREFIX) return [];
+    const typed = clean(unfinished);
+    if (Array.from(typed).length > PieceCompletion.LONGEST_PREFIX) return [];
     const { tokenizer } = this.codec;
-    const stripped = stripEnd(before, new RegExp(`[${tokenizer.blanks}]`, "u"));
+    const cleanBefore = clean(before);
+    const stripped = stripEnd(cleanBefore, new RegExp(`[${tokenizer.blanks}]`, "u"));
     const context = this.codec.encodeBeginning(stripped, earlier);
     let end = this.pieces.last[context[context.length - 1]];
-    if (stripped && (unfinished || stripped !== before)) {
-      end = stripped === before ? NO_SPACE : AFTER_SPACE;
+    if (stripped && (typed || stripped !== cleanBefore)) {
+      end = stripped === cleanBefore ? NO_SPACE : AFTER_SPACE;
     }
-    const wanted = toBytes(tokenizer.lowers ? lower(unfinished) : unfinished);
-    return this.search(context, end, wanted, k, isStale);
+    const prefixes = tokenizer.lowers ? [lower(typed)] : [typed, lower(typed)];
+    for (const prefix of new Set(prefixes)) {
+      const found = await this.search(context, end, toBytes(prefix), k, isStale);
+      if (found.length) return prefix === typed ? found : useCaseOfAll(typed, found);
+    }
+    return [];
   }
 
   async search(context, end, wanted, k, isStale) {

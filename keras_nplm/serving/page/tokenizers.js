@@ -9,12 +9,44 @@ const LETTER = "\\p{L}\\p{N}_";
 // a letter and what belongs to it: marks, and the joiners of no width
 const LETTERS = `[${LETTER}][${LETTER}\\p{M}\\u200c\\u200d]*`;
 const WORD = `${LETTERS}(?:['’-]${LETTERS})*`;
+// marks that are invisible without a letter before them, such as the variant of an emoji
+const INVISIBLE_MARKS =
+  "\\u034f\\u17b4\\u17b5\\u180b-\\u180d\\u180f\\u200c\\u200d\\ufe00-\\ufe0f\\u{e0100}-\\u{e01ef}";
+// the invisible format characters, without U+200B to U+200D
+const IGNORED = new RegExp(
+  "[\\u00ad\\u061c\\u180e\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb" +
+    "\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0001}\\u{e0020}-\\u{e007f}]",
+  "gu",
+);
 const SPACE_SYMBOL = "▁";
 const NUMBER = "_number_";
+
+// Python's `clean_text`: NFC without invisible format characters
+function clean(text) {
+  return text.replaceAll("\u200b", " ").replace(IGNORED, "").normalize("NFC");
+}
 
 // Python's `lower` of keras_nplm: character by character
 function lower(text) {
   return Array.from(text, (character) => Array.from(character.toLowerCase())[0]).join("");
+}
+
+function lowerText(text) {
+  return lower(text).normalize("NFC");
+}
+
+// Python's `upper` of keras_nplm: a character without a single capital stays
+function upper(text) {
+  return Array.from(text, (character) => {
+    const capital = character.toUpperCase();
+    return Array.from(capital).length === 1 ? capital : character;
+  }).join("");
+}
+
+// Whether a text has two or more capitals and no other letters that have capitals
+function isUpper(text) {
+  const isCapital = (character) => lower(character) !== character;
+  return upper(text) === text && Array.from(text).filter(isCapital).length > 1;
 }
 
 function isNumber(token) {
@@ -42,16 +74,21 @@ class Tokenizer {
 
   normalise(token) {
     let normalised = token;
-    if (this.lowers) normalised = lower(normalised);
+    if (this.lowers) normalised = lowerText(normalised);
     if (this.steps.includes("numbers") && isNumber(normalised)) normalised = NUMBER;
     if (this.steps.includes("lemmas")) normalised = this.forms.get(normalised) ?? normalised;
     return normalised;
   }
 
+  // The tokens of a line
+  split(line) {
+    return this.splitClean(clean(line));
+  }
+
   // The tokens of a prompt. White space at its end counts, since the next word follows.
   splitBeginning(text) {
     const tokens = this.split(text);
-    const endsWithSpace = new RegExp(`[${SPACE}]$`, "u").test(text);
+    const endsWithSpace = new RegExp(`[${SPACE}]$`, "u").test(clean(text));
     if (this.space && tokens.length && endsWithSpace) tokens.push(this.space);
     return tokens;
   }
@@ -60,11 +97,11 @@ class Tokenizer {
 // Words and punctuation marks of running text
 class WordTokenizer extends Tokenizer {
   splitsTokens = true;
-  static TOKEN = new RegExp(`${WORD}|[^${LETTER}${SPACE}]`, "gu");
+  static TOKEN = new RegExp(`${WORD}|[^${LETTER}${SPACE}${INVISIBLE_MARKS}]`, "gu");
   // punctuation is a complete token; an apostrophe or a hyphen may continue the word
   unfinishedWord = new RegExp(`(?:${WORD}['’-]?)?$`, "u");
 
-  split(line) {
+  splitClean(line) {
     const tokens = line.match(WordTokenizer.TOKEN) ?? [];
     return tokens.map((token) => this.normalise(token));
   }
@@ -75,7 +112,7 @@ class WhitespaceTokenizer extends Tokenizer {
   static SPACES = " \\t\\r\\n";
   unfinishedWord = new RegExp(`[^${WhitespaceTokenizer.SPACES}\\ufffd]*$`, "u");
 
-  split(line) {
+  splitClean(line) {
     return splitFields(line, WhitespaceTokenizer.SPACES).map((token) => this.normalise(token));
   }
 }
@@ -86,9 +123,9 @@ class CharacterTokenizer extends Tokenizer {
   space = SPACE_SYMBOL;
   blanks = SPACE + SPACE_SYMBOL;
 
-  split(line) {
-    const characters = Array.from(splitFields(line, SPACE).join(SPACE_SYMBOL));
-    return characters.map((token) => this.normalise(token));
+  splitClean(line) {
+    const text = splitFields(line, SPACE).join(SPACE_SYMBOL);
+    return Array.from(this.lowers ? lowerText(text) : text);
   }
 }
 
@@ -98,9 +135,9 @@ class ByteTokenizer extends Tokenizer {
   space = "<0x20>";
   blanks = SPACE;
 
-  split(line) {
+  splitClean(line) {
     const text = splitFields(line, SPACE).join(" ");
-    const data = new TextEncoder().encode(this.lowers ? lower(text) : text);
+    const data = new TextEncoder().encode(this.lowers ? lowerText(text) : text);
     return Array.from(data, (byte) => {
       const number = byte.toString(16).toUpperCase().padStart(2, "0");
       return `<0x${number}>`;

@@ -3,6 +3,9 @@
 import functools
 import math
 import pickle
+import re
+import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -14,13 +17,14 @@ from keras_nplm.data.ids import EOS_ID, UNK_ID
 from keras_nplm.data.shards import count_ids, encode_lines, encode_text
 from keras_nplm.data.text_counts import TextCounter
 from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.normalisation import STEPS, lower
 from keras_nplm.data.tokenizers.pieces import SPACE
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, add_steps, get_tokenizer
 from keras_nplm.io.files import read_json
 from keras_nplm.io.text import split_fields
 from keras_nplm.training.options import TextOptions
-from tests.tokenizers import KINDS, build_vocabulary
+from tests.tokenizers import KINDS, PARTS_OF_WORDS, build_vocabulary
 
 LINES = [
     "The cat sat, on the mat",
@@ -71,7 +75,59 @@ def test_tokens_without_unk_spell_every_text(kind, text):
     vocabulary, tokenizer = _bind(kind)
     tokens = tokenizer.split(text)
     assert UNK_ID not in vocabulary.encode(tokens)
-    assert tokenizer.join(tokens).split() == text.split()
+    assert tokenizer.join(tokens).split() == clean_text(text).split()
+
+
+_LOWERED = [f"{kind}+lower" for kind in KINDS if "lower" in TOKENIZERS[kind].allowed_steps]
+# accents, Korean, a Bengali vowel of two parts, composites that NFC excludes, invisible characters
+ODD_TEXTS = st.text("aeJåΪệ각ব\u0301\u0323\u030c\u0307İ\u09c7\u09be\u0958'-. \u1100\u1161\u11a8K…")
+_CF = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) == "Cf"]
+_VISIBLE = re.compile(
+    "[\u0600-\u0605\u06dd\u070f\u0890-\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001343f]"
+)
+_KEPT = "\u200b\u200c\u200d"
+
+
+@pytest.mark.parametrize("name", [*KINDS, *_LOWERED])
+@settings(max_examples=60, deadline=None)
+@given(text=ODD_TEXTS | st.text())
+def test_canonically_equivalent_texts_have_the_same_tokens(name, text):
+    _, tokenizer = _bind(name)
+    tokens = tokenizer.split(text)
+    for form in ("NFC", "NFD"):
+        equivalent = unicodedata.normalize(form, text)
+        assert tokenizer.split(equivalent) == tokens
+        assert tokenizer.split_beginning(equivalent) == tokenizer.split_beginning(text)
+    assert tokenizer.split(tokenizer.join(tokens).replace(SPACE, " ")) == tokens
+
+
+@pytest.mark.parametrize("name", [*KINDS, *_LOWERED])
+def test_invisible_format_characters_are_no_tokens(name):
+    _, tokenizer = _bind(name)
+    for invisible in _CF:
+        if invisible in _KEPT or _VISIBLE.match(invisible):
+            continue
+        for text in ("{0}the cat", "the c{0}at", "e{0}\u0301", "the {0}", "{0}", "{0} a"):
+            expected = text.format("")
+            assert tokenizer.split_beginning(text.format(invisible)) == (
+                tokenizer.split_beginning(expected)
+            ), (text, hex(ord(invisible)))
+    for text in ("the{0}cat", "the{0}", "{0}the", "{0}"):
+        expected = tokenizer.split_beginning(text.format(" "))
+        assert tokenizer.split_beginning(text.format("\u200b")) == expected
+    for text in ("می\u200cخواهم", "ක්\u200dර"):
+        joined = tokenizer.join(tokenizer.split(text))
+        assert joined == text
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in PARTS_OF_WORDS])
+def test_words_of_a_list_in_another_form_are_found(kind):
+    words = [unicodedata.normalize("NFD", word) for word in ("été", "각")] + ["so\u00adfa", "é"]
+    vocabulary = Vocabulary([*words, "e\u0301"])
+    tokens = vocabulary.tokenizer(kind).split("été 각 sofa é")
+    assert vocabulary.encode(tokens).tolist() == [4, 5, 6, 7]
+    model = LanguageModel(Uniform(len(vocabulary), "sentence"), vocabulary, kind)
+    assert [word for word, _ in model.complete_prefix("ét")] == [words[0]]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,8 +18,8 @@ from keras_nplm.data.tokenizers.words import split_words
         ("می\u200cخواهم", ["می\u200cخواهم"]),
         ("e\u0301te\u0301's", ["e\u0301te\u0301's"]),
         ("a'\u0301b", ["a", "'", "\u0301", "b"]),
-        ("\u0301a \u200da", ["\u0301", "a", "\u200d", "a"]),
-        ("❤\ufe0fa", ["❤", "\ufe0f", "a"]),
+        ("\u0301a \u200da", ["\u0301", "a", "a"]),
+        ("❤\ufe0fa 👩\u200d🔬", ["❤", "a", "👩", "🔬"]),
     ],
 )
 def test_marks_belong_to_the_letter_before_them(line, tokens):
