@@ -25,6 +25,7 @@ _VOCABULARY_OPTIONS = (
     "vocabulary_scope",
     "min_count",
     "max_size",
+    "vocabulary",
     "pieces",
     "pieces_kind",
     "pieces_file",

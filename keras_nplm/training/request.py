@@ -11,9 +11,10 @@ from typing import Any
 from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import read_json
+from keras_nplm.io.files import identify_content, read_json
 from keras_nplm.io.remote import display_url
 from keras_nplm.language_model.directory import explain_damage
+from keras_nplm.language_model.word_vectors import read_vector_width
 from keras_nplm.training.adaptive_default import choose_options
 from keras_nplm.training.options import (
     Options,
@@ -45,6 +46,7 @@ class Request:
     replicas: int = 1
     minutes: float | None = None
     background: str | os.PathLike | None = None
+    vectors: str | os.PathLike | None = None
     command: Sequence[str] = ()
     started: float = dataclasses.field(default_factory=time.process_time)
 
@@ -63,6 +65,8 @@ class Request:
             raise InputError(
                 "`background` requires `shortlist_size`. Received: None. Fix: add --shortlist-size."
             )
+        if self.vectors is not None:
+            self._check_width(self.vectors)
         if self.options is None:
             # options that contradict each other in any text are refused before one is read
             choose_options(self.given, TextStatistics(tokens=100_000, vocabulary_size=1000))
@@ -113,6 +117,17 @@ class Request:
                 f"times `segment`. Received: {batch_size}."
             )
 
+    def _check_width(self, vectors: str | os.PathLike) -> None:
+        """Take m of the file of vectors, unless all options are given; refuse another m."""
+        width = read_vector_width(vectors)
+        if self.options is None:
+            object.__setattr__(self, "given", {"embedding_dim": width, **self.given})
+        if self.given["embedding_dim"] != width:
+            raise InputError(
+                f"`embedding_dim` must be {width}, m of the vectors of {vectors}. "
+                f"Received: {self.given['embedding_dim']}. Fix: give --embedding-dim {width}."
+            )
+
     @property
     def text(self) -> TextOptions:
         return self.options.text if self.options else select_text_options(self.given)
@@ -126,9 +141,9 @@ def prepare_run(request: Request, directory: Path, *, is_chief: bool = True) -> 
     """
     encoded = prepare_text(directory, request.corpus, request.text)
     options = _choose(request, directory, encoded)
-    config = describe_run(options, request.background)
+    config = describe_run(options, request.background, request.vectors)
     vocabulary = record_run(directory, request.corpus, encoded, config, is_chief=is_chief)
-    return Run(directory, options, encoded, vocabulary)
+    return Run(directory, options, encoded, vocabulary, request.vectors)
 
 
 def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Options:
@@ -169,9 +184,15 @@ def _choose_without_validation(request: Request, statistics: TextStatistics) -> 
     return chosen
 
 
-def describe_run(options: Options, background: str | os.PathLike | None) -> dict[str, Any]:
+def describe_run(
+    options: Options,
+    background: str | os.PathLike | None,
+    vectors: str | os.PathLike | None = None,
+) -> dict[str, Any]:
     """Return what `config.json` records of a run, without its text."""
     config = {**options.flatten(), "kind": options.network.kind}
     if background is not None:
         config["background"] = display_url(background)
+    if vectors is not None:
+        config["vectors"] = f"{display_url(vectors)} ({identify_content(vectors)})"
     return config
