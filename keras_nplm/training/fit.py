@@ -16,7 +16,7 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.training.build import build_model, build_optimizer
+from keras_nplm.training.build import build_model, build_optimizer, set_word_vectors
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configurations import format_list
 from keras_nplm.training.distribution import distribute_parts, is_chief, shard_batches
@@ -248,7 +248,7 @@ def _build(
     with devices.scope():
         model = build_model(options, vocabulary_size)
         if run.vectors is not None:
-            model.embed.C.assign(run.vectors.vectors)
+            set_word_vectors(model, run.vectors.vectors)
         model.set_unigram(weights @ targets.counts, options.text.min_count)
         optimizer = build_optimizer(_fit_rate(options, targets), steps)
         optimizer.exclude_from_weight_decay(var_list=model.biases)

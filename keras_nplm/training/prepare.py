@@ -264,6 +264,13 @@ def _load_prepared(
             raise InputError(
                 f"The text files of the run in {directory} have changed since it began. {fix}"
             )
+        if differing == ["epochs"] and (directory / "metrics.json").exists():
+            fix = (
+                "A finished run does not continue: its learning rate was planned for its epochs, "
+                f"and its optimiser state is gone. Fix: train anew, and "
+                f"{advise_new_output(directory)}; or let the model learn from more text, by "
+                f"`keras-nplm adapt {directory} --text FILE --output DIR`."
+            )
         described = [
             _describe_change(name, recorded.get(name), options.get(name)) for name in differing
         ]

@@ -1,6 +1,7 @@
 """What a call of `train` asks for, and its preparation: the text encoded, the options chosen."""
 
 import dataclasses
+import functools
 import os
 import sys
 import time
@@ -65,11 +66,10 @@ class Request:
             raise InputError(
                 "`background` requires `shortlist_size`. Received: None. Fix: add --shortlist-size."
             )
-        if self.vectors is not None:
-            self._check_width(self.vectors)
+        self._check_width()
         if self.options is None:
             # options that contradict each other in any text are refused before one is read
-            choose_options(self.given, TextStatistics(tokens=100_000, vocabulary_size=1000))
+            choose_options(self.decided, TextStatistics(tokens=100_000, vocabulary_size=1000))
 
     @property
     def has_validation(self) -> bool:
@@ -117,16 +117,26 @@ class Request:
                 f"times `segment`. Received: {batch_size}."
             )
 
-    def _check_width(self, vectors: str | os.PathLike) -> None:
-        """Take m of the file of vectors, unless all options are given; refuse another m."""
-        width = read_vector_width(vectors)
-        if self.options is None:
-            object.__setattr__(self, "given", {"embedding_dim": width, **self.given})
-        if self.given["embedding_dim"] != width:
+    def _check_width(self) -> None:
+        width = self.vector_width
+        given = self.given.get("embedding_dim", width)
+        if given != width is not None:
             raise InputError(
-                f"`embedding_dim` must be {width}, m of the vectors of {vectors}. "
-                f"Received: {self.given['embedding_dim']}. Fix: give --embedding-dim {width}."
+                f"`embedding_dim` must be {width}, m of the vectors of {self.vectors}. "
+                f"Received: {given}. Fix: give --embedding-dim {width}."
             )
+
+    @functools.cached_property
+    def vector_width(self) -> int | None:
+        """m of the file of word vectors, if there is one."""
+        return None if self.vectors is None else read_vector_width(self.vectors)
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """The options that are not chosen: those given, and m of the word vectors."""
+        if self.vector_width is None:
+            return self.given
+        return {"embedding_dim": self.vector_width, **self.given}
 
     @property
     def text(self) -> TextOptions:
@@ -154,7 +164,7 @@ def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Option
     if not request.has_validation:
         return _choose_without_validation(request, statistics)
     if request.minutes is None:
-        return choose_options(request.given, statistics, replicas=request.replicas)
+        return choose_options(request.decided, statistics, replicas=request.replicas)
     if (directory / "config.json").exists():
         with explain_damage(directory):
             recorded = read_options(read_json(directory / "config.json"))
@@ -163,10 +173,10 @@ def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Option
             "and `minutes` is not used. For another plan, name another directory.",
             file=sys.stderr,
         )
-        return recorded.replace(**request.given)
+        return recorded.replace(**request.decided)
     return plan_minutes(
         request.minutes,
-        request.given,
+        request.decided,
         statistics,
         encoded,
         replicas=request.replicas,
@@ -176,7 +186,7 @@ def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Option
 
 def _choose_without_validation(request: Request, statistics: TextStatistics) -> Options:
     """Choose a network alone: no validation text compares it with an n-gram model."""
-    given = {"interpolated": False, **request.given}
+    given = {"interpolated": False, **request.decided}
     chosen = choose_options(given, statistics, replicas=request.replicas)
     if chosen.network.network == "hybrid":
         given["network"] = "context"
