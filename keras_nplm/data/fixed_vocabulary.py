@@ -83,7 +83,7 @@ def _check_single_words(path: str, lines: Sequence[Sequence[str]]) -> None:
         first = shorten_value(" ".join(lines[several[0] - 1]))
         raise InputError(
             f"`vocabulary` must have one word per line. Received: {path} with several words in "
-            f"{len(several):,} lines, such as line {several[0]}: {first}. Fix: of a lexicon keep the words, by "
-            f"`awk '{{print $1}}' {path} > words.txt`; of a row of words make lines, by "
-            f"`tr -s ' \\t' '\\n' < {path} > words.txt`."
+            f"{len(several):,} lines, such as line {several[0]}: {first}. Fix: of a lexicon keep "
+            f"the words, by `awk '{{print $1}}' {path} > words.txt`; of a row of words make lines, "
+            f"by `tr -s ' \\t' '\\n' < {path} > words.txt`."
         )

@@ -166,9 +166,7 @@ class FoundVectors(NamedTuple):
     is_found: np.ndarray
 
 
-def read_word_vectors(
-    path: str | os.PathLike, vocabulary: Vocabulary, seed: int = 0
-) -> np.ndarray:
+def read_word_vectors(path: str | os.PathLike, vocabulary: Vocabulary, seed: int = 0) -> np.ndarray:
     """Read pretrained word vectors (GloVe, word2vec, fastText) for the words of a vocabulary.
 
     The file is text, plain or compressed, with a line `word x_1 … x_m` for each word. A first line
@@ -201,8 +199,8 @@ def read_word_vectors(
     ((6, 3), [0.5, -2.0, 1.5])
 
     References: Mikolov et al. (2013), Efficient estimation of word representations in vector space;
-    Pennington, Socher & Manning (2014), GloVe; Bojanowski et al. (2017), Enriching word vectors with
-    subword information.
+    Pennington, Socher & Manning (2014), GloVe; Bojanowski et al. (2017), Enriching word vectors
+    with subword information.
     """
     return find_word_vectors(path, vocabulary, seed).vectors
 

@@ -15,8 +15,10 @@ _LONG_ORDER = 8
 _ROW_CLIPNORM = 1.0  # rows of usual batches stay below it
 # of an output tied to C, which diverged without: of 99 gradients in 100 the norm is below 0.8
 _TIED_CLIPNORM = 1.0
-# root mean square of the components of word vectors that C starts from
+# root mean square of the components of word vectors that C starts from; less if C is the output,
+# too, where 0.3 was worse than a random start
 _START_SIZE = 0.3
+_TIED_START_SIZE = 0.1
 
 
 def build_model(options: Options, vocabulary_size: int) -> ContextNetwork:
@@ -49,11 +51,12 @@ def set_word_vectors(network: ContextNetwork, vectors: np.ndarray) -> None:
     """Start C from word vectors, float32 [|V|, m].
 
     Frozen vectors stay as they are. Others are multiplied by one number, which changes no angle:
-    the rate of SGD suits components of this size, and files have 0.05 to 0.6.
+    components of one size suit the learning rate, and those of files have 0.05 to 0.6.
     """
     scale = 1.0
     if network.embed.trainable:
-        scale = _START_SIZE / np.sqrt(np.square(vectors, dtype=np.float64).mean())
+        size = _TIED_START_SIZE if network.prob.uses_embedding else _START_SIZE
+        scale = size / np.sqrt(np.square(vectors, dtype=np.float64).mean())
     network.embed.C.assign(vectors * scale)
 
 

@@ -69,8 +69,8 @@ def estimate(
 
     Returns:
         the content of `metrics.json`: exact `validation` and `test` figures (see `evaluate`) of the
-        splits that the corpus has, `ngrams` of each order, `vocabulary` if it is fixed, `seconds` and `cpu_seconds` of the
-        estimation, n-grams `scored_per_second`.
+        splits that the corpus has, `ngrams` of each order, `vocabulary` if it is fixed, `seconds`
+        and `cpu_seconds` of the estimation, n-grams `scored_per_second`.
 
     Raises:
         InputError: an option or the text is invalid, or the directory holds a run with other
@@ -126,8 +126,8 @@ def import_arpa(
     """Import an ARPA file as a model directory, which must not exist and has no encoded corpus.
 
     `vocabulary` is a file of the words that count, as in `open_corpus`: other words of the file are
-    merged into `<unk>`; see `read_arpa`. A `vocabulary.txt` keeps its ids, so that the models can be
-    mixed, and the spelling model beside it is used, too. Default: the words of the file.
+    merged into `<unk>`; see `read_arpa`. A `vocabulary.txt` keeps its ids, so that the models can
+    be mixed, and the spelling model beside it is used, too. Default: the words of the file.
     The default `tokenizer` is `"words"` if it keeps all words whole, else `"whitespace"`.
     Return `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
     """

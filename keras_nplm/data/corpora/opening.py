@@ -139,7 +139,9 @@ def open_corpus(
             fix = "leave it out, or prepare the text again by `keras-nplm prepare --all`."
             raise InputError(f"`--all` cannot change the splits of the prepared {name}. Fix: {fix}")
         is_chosen = tokenizer is not None or chosen.steps
-        return open_prepared_corpus(fetch(name), chosen.name if is_chosen else None, subwords, fixed)
+        return open_prepared_corpus(
+            fetch(name), chosen.name if is_chosen else None, subwords, fixed
+        )
     if train or resample:
         how = "in runs"
         if shuffle:
