@@ -92,6 +92,7 @@ _PUBLIC = {
     "keras_nplm.language_model.language_model": ["LanguageModel"],
     "keras_nplm.language_model.new_words": ["add_words"],
     "keras_nplm.language_model.scorer": ["Scorer"],
+    "keras_nplm.language_model.word_vectors": ["read_word_vectors"],
     "keras_nplm.rescoring.files": ["rescore_file"],
     "keras_nplm.rescoring.lists": ["rescore"],
     "keras_nplm.rescoring.losses": ["WordErrors"],

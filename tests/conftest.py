@@ -205,9 +205,9 @@ def leave_out_report():
 def train_without_report(leave_out_report):
     """The function `train` for fixtures: the run writes no report and no logs."""
 
-    def train_in_context(*arguments) -> None:
+    def train_in_context(*arguments, **options) -> None:
         with leave_out_report():
-            keras_nplm.train(*arguments)
+            keras_nplm.train(*arguments, **options)
 
     return train_in_context
 

@@ -17,6 +17,7 @@ from keras_nplm.cli.parameters import (
     check_left_out,
     flatten,
     number,
+    read_input,
 )
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.characters import CharacterTokenizer
@@ -82,6 +83,22 @@ Resample = Annotated[
 ]
 
 
+_HELP = (
+    "fixed word list, one word per line, or the vocabulary.txt of a model, whose ids are kept; all "
+    "other words are <unk>"
+)
+WordFile = Annotated[
+    str | None,
+    Parameter(
+        help=_HELP,
+        metavar="FILE",
+        converter=read_input,
+        group=GROUP,
+        show_default="the words of the text",
+    ),
+]
+
+
 @Parameter(name="*", group=GROUP)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Texts:
@@ -130,13 +147,16 @@ def open_given_corpus(
     *,
     named: CorpusOptions = _UNNAMED,
     words: Given = NONE_GIVEN,
+    vocabulary: str | None = None,
 ) -> "Corpus":
     """Open the corpus that the flags describe.
 
     Args:
         given: the options that were given.
         named: the options of the named configuration. They decide where no flag does.
-        words: the options of `TextOptions` that were given. Subwords have no use for some.
+        words: the options of `TextOptions` that were given. Subwords and a fixed vocabulary have no
+            use for some.
+        vocabulary: the file of a fixed vocabulary.
     """
     from keras_nplm.data.corpora.opening import open_corpus
 
@@ -146,9 +166,11 @@ def open_given_corpus(
         check_left_out({"fractions": texts.fractions}, "with `--all`", "drop one of them.")
     chosen = choose_tokenizer(given, named)
     tokenizer = get_tokenizer(chosen or CorpusOptions.tokenizer)
-    if not tokenizer.has_unknown:
+    if vocabulary is not None or not tokenizer.has_unknown:
         without_effect = {name: words.get(name) for name in ("min_count", "max_size")}
         kind = tokenizer.summary or tokenizer.kind
+        if vocabulary is not None:
+            kind = "`--vocabulary`"
         fix = "leave it out."
         if tokenizer.is_trained:
             fix = "set the size of the vocabulary by `--pieces`."
@@ -166,6 +188,7 @@ def open_given_corpus(
         tokenizer=tokenizer if chosen else None,
         normalise=texts.normalise,
         subwords=_choose_subwords(given, texts, named, tokenizer),
+        vocabulary=vocabulary,
         data_dir=texts.data_dir,
     )
 

@@ -13,6 +13,7 @@ from keras_nplm.cli.corpus import (
     Resample,
     Share,
     Texts,
+    WordFile,
     choose_tokenizer,
     open_given_corpus,
 )
@@ -30,7 +31,7 @@ from keras_nplm.cli.parameters import (
     number,
     read_input,
 )
-from keras_nplm.cli.printing import print_splits, printed_by
+from keras_nplm.cli.printing import print_splits, print_vocabulary, printed_by
 from keras_nplm.io.fields import FieldFacts
 from keras_nplm.models.caches import DECAY, FLATNESS, LENGTH
 from keras_nplm.training.ngram_options import NgramOptions
@@ -55,6 +56,7 @@ def _print_ngram(result: dict) -> None:
     if "seconds" in result:
         listed += f": {result['seconds']} s, {result['cpu_seconds']} CPU s"
     print(listed)
+    print_vocabulary(result)
     print_splits(result)
 
 
@@ -65,18 +67,17 @@ def ngram(
     config: Annotated[ConfigName, Parameter(show=False)] = None,
     method: NgramFlags = NONE_GIVEN,
     arpa: ArpaFile = None,
-    vocabulary: Annotated[ArpaFile, Parameter(show_default="the words of the ARPA file")] = None,
     corpus: CorpusFlags = NONE_GIVEN,
     texts: Texts = NO_TEXTS,
+    vocabulary: WordFile = None,
     resample: Resample = (),
     words: TextFlags = NONE_GIVEN,
 ) -> dict:
     """Estimate an n-gram model and evaluate it.
 
     Args:
-        arpa: ARPA file, plain or .gz, to read instead of a corpus
-        vocabulary: vocabulary.txt of a model to mix the ARPA file with; other words of the file
-            count as <unk>, which gets the sum of their probabilities
+        arpa: ARPA file, plain or .gz, to read instead of a corpus; to mix it with a model, name the
+            vocabulary.txt of the model
     """
     from keras_nplm.training.estimate import estimate, import_arpa
 
@@ -92,8 +93,9 @@ def ngram(
             boundary=words.get("boundary", named.options.text.boundary),
         )
     else:
-        check_left_out({"vocabulary": vocabulary}, "without `--arpa`", "give `--arpa`.")
-        opened = open_given_corpus(corpus, texts, resample, named=named.corpus, words=words)
+        opened = open_given_corpus(
+            corpus, texts, resample, named=named.corpus, words=words, vocabulary=vocabulary
+        )
         chosen = named.options.replace(**{**opened.fixed_options, **words})
         options = NgramOptions(**{"order": chosen.network.ngram_order, **method})
         # all options by name: one that `estimate` does not know is an error

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from keras_nplm.cli.configurations import ConfigName, TextFlags, get_configuration
-from keras_nplm.cli.corpus import NO_TEXTS, CorpusFlags, Resample, Texts, open_given_corpus
+from keras_nplm.cli.corpus import (
+    NO_TEXTS,
+    CorpusFlags,
+    Resample,
+    Texts,
+    WordFile,
+    open_given_corpus,
+)
 from keras_nplm.cli.parameters import NONE_GIVEN, SEVERAL, Output, check_left_out
-from keras_nplm.cli.printing import printed_by
+from keras_nplm.cli.printing import print_vocabulary, printed_by
 
 if TYPE_CHECKING:
     from keras_nplm.data.beam_runner import BeamRunner
@@ -28,6 +35,7 @@ def _print_prepared(result: dict) -> None:
     from keras_nplm.data.corpora.opening import name_directory
 
     print(f"vocabulary {result['vocabulary_size']:,} types")
+    print_vocabulary(result)
     for split, counts in result["splits"].items():
         text = f"{counts['tokens']:,} tokens in {counts['sentences']:,} sentences"
         print(f"{split:10} {text}, {counts['unk_tokens']:,} <unk>")
@@ -47,6 +55,7 @@ def prepare(
     config: Annotated[ConfigName, Parameter(show=False)] = None,
     corpus: CorpusFlags = NONE_GIVEN,
     texts: Texts = NO_TEXTS,
+    vocabulary: WordFile = None,
     resample: Resample = (),
     words: TextFlags = NONE_GIVEN,
 ) -> dict:
@@ -57,7 +66,11 @@ def prepare(
     from keras_nplm.data.corpora.chunks import run_chunks_by
     from keras_nplm.io.lock import lock_directory
     from keras_nplm.io.remote import open_output
-    from keras_nplm.training.prepare import check_prepared_directory, prepare_corpus
+    from keras_nplm.training.prepare import (
+        check_prepared_directory,
+        describe_fixed_vocabulary,
+        prepare_corpus,
+    )
 
     named = get_configuration(config)
     chosen = dataclasses.replace(named.options.text, **words)
@@ -68,13 +81,16 @@ def prepare(
         run_chunks_by(chunks),
     ):
         check_prepared_directory(directory)
-        opened = open_given_corpus(corpus, texts, resample, named=named.corpus, words=words)
-        encoded, vocabulary = prepare_corpus(opened, directory, chosen)
+        opened = open_given_corpus(
+            corpus, texts, resample, named=named.corpus, words=words, vocabulary=vocabulary
+        )
+        encoded, _ = prepare_corpus(opened, directory, chosen)
     names = ("sentences", "tokens", "unk_tokens")
     splits = {}
     for split, counts in encoded.splits.items():
         splits[split] = {name: counts[name] for name in names}
-    return {"directory": output, "vocabulary_size": len(vocabulary), "splits": splits}
+    result = {"directory": output, "vocabulary_size": encoded.vocabulary_size, "splits": splits}
+    return result | describe_fixed_vocabulary(opened, encoded)
 
 
 def _open_runner(name: str, output: str, pipeline_options: tuple[str, ...]) -> "BeamRunner | None":

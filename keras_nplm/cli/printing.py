@@ -73,6 +73,17 @@ def name_component(kind: str) -> str:
     return _TITLES.get(kind, kind)
 
 
+def print_vocabulary(result: dict) -> None:
+    """Print the file of a fixed vocabulary, if there is one, and how many of its words the training
+    text lacks.
+    """
+    if words := result.get("vocabulary"):
+        print(
+            f"vocabulary: {words['words']:,} words of {words['file']}; {words['absent']:,} do not "
+            "occur in the training text"
+        )
+
+
 def print_splits(result: dict) -> None:
     """Print weights of a mixture, a table of validation and test, and a command to try next."""
     # `train` estimates the n-gram model itself

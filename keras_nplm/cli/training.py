@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from keras_nplm.cli.configurations import ConfigName, get_configuration
-from keras_nplm.cli.corpus import GROUP, NO_TEXTS, CorpusFlags, Resample, Texts, open_given_corpus
+from keras_nplm.cli.corpus import (
+    GROUP,
+    NO_TEXTS,
+    CorpusFlags,
+    Resample,
+    Texts,
+    WordFile,
+    open_given_corpus,
+)
 from keras_nplm.cli.parameters import (
     FETCHED,
     NONE_GIVEN,
@@ -20,7 +28,7 @@ from keras_nplm.cli.parameters import (
     flatten,
     make_parameter,
 )
-from keras_nplm.cli.printing import print_splits, printed_by
+from keras_nplm.cli.printing import print_splits, print_vocabulary, printed_by
 from keras_nplm.data.tokenizers.base import Unit
 from keras_nplm.io.memory import keep_freed_memory
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
@@ -75,6 +83,13 @@ Background = Annotated[
         help=_HELP, metavar="DIR", group="network", show=False, show_default="a Kneser-Ney model"
     ),
 ]
+_HELP = (
+    "pretrained word vectors from which C starts, as text of GloVe, word2vec or fastText, plain or "
+    "compressed; their width is --embedding-dim"
+)
+VectorFile = Annotated[
+    str | None, FETCHED, Parameter(help=_HELP, metavar="FILE", group="network", show=False)
+]
 
 
 def _print_training(result: dict) -> None:
@@ -96,6 +111,9 @@ def _print_training(result: dict) -> None:
         f"{result['cpu_seconds']} CPU s, {result['ngrams_per_second']:,} n-grams/s, "
         f"{'best epoch' if 'validation' in result else 'epoch'} {best}{early}"
     )
+    print_vocabulary(result)
+    if vectors := result.get("vectors"):
+        print(f"vectors: {vectors['found']:,} of {vectors['words']:,} words in {vectors['file']}")
     print_splits(result)
     directory = Path(result["directory"])
     report = directory / "report.html"
@@ -113,9 +131,11 @@ def train(
     config: Annotated[ConfigName, Parameter(show_default="auto, by text size")] = None,
     corpus: CorpusFlags = NONE_GIVEN,
     texts: Texts = NO_TEXTS,
+    vocabulary: WordFile = None,
     resample: Resample = (),
     options: OptionFlags = NONE_GIVEN,
     background: Background = None,
+    vectors: VectorFile = None,
     run: RunFlags = NONE_GIVEN,
     call: Called,
 ) -> dict:
@@ -136,7 +156,9 @@ def train(
         check_given(options)
     else:
         named.options.replace(**options)
-    opened = open_given_corpus(corpus, texts, resample, named=named.corpus, words=options)
+    opened = open_given_corpus(
+        corpus, texts, resample, named=named.corpus, words=options, vocabulary=vocabulary
+    )
     chosen: Options | Given = options
     if config is not None:
         chosen = named.options.replace(**{**opened.fixed_options, **options})
@@ -149,6 +171,7 @@ def train(
         output,
         strategy=strategy,
         background=background,
+        vectors=vectors,
         worker_timeout=request.worker_timeout,
         minutes=request.minutes,
         command=_drop_minutes(call.words),

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from keras_nplm.data.fixed_vocabulary import FixedVocabulary
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
@@ -23,6 +24,7 @@ class Corpus:
         splits: for each of "train", "validation" and "test" a function that returns an iterator
             over its sentences, which are lines of text with the tokenizer `sentencepiece`.
         subwords: for the tokenizer `sentencepiece`: how the subwords are made.
+        vocabulary: the words that count. Default: they are counted in the text.
 
     Example:
 
@@ -37,6 +39,7 @@ class Corpus:
     # a sentence is a list of tokens, or a line
     splits: Mapping[str, Callable[[], Iterator[Sequence[str]]]]
     subwords: SubwordOptions = dataclasses.field(default_factory=SubwordOptions)
+    vocabulary: FixedVocabulary | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.tokenizer, Tokenizer):
@@ -58,7 +61,8 @@ class Corpus:
 
     def describe(self) -> dict:
         """Return what `config.json` records: the corpus, the tokenizer and, if used, the options of
-        the subwords.
+        the subwords or the file of the vocabulary.
         """
         subwords = self.subwords.describe() if get_tokenizer(self.tokenizer).is_trained else {}
-        return {"corpus": self.name, "tokenizer": self.tokenizer, **subwords}
+        words = {} if self.vocabulary is None else self.vocabulary.describe()
+        return {"corpus": self.name, "tokenizer": self.tokenizer, **subwords, **words}

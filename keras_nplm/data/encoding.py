@@ -33,6 +33,7 @@ from keras_nplm.data.shards import (
     write_shard,
 )
 from keras_nplm.data.text_counts import TOTALS, TextCounter, name_text_counts, read_totals
+from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.normalisation import lower_text
 from keras_nplm.data.tokenizers.registry import get_tokenizer
@@ -87,11 +88,16 @@ def count_vocabulary(
 ) -> Vocabulary:
     """Count the words of some splits, or train subwords, and build the vocabulary.
 
-    Large files are read in parallel.
+    Large files are read in parallel. A `vocabulary.txt` has its ids, and no text is read.
     """
     tokenizer = get_tokenizer(corpus.tokenizer)
     if tokenizer.is_trained:
         return _train_subwords(corpus, splits)
+    if corpus.vocabulary is not None and corpus.vocabulary.has_ids:
+        return _add_forms(corpus.vocabulary.vocabulary, tokenizer)
+    words: Sequence[str] = tokenizer.alphabet
+    if corpus.vocabulary is not None:
+        words = corpus.vocabulary.vocabulary.words[len(SPECIALS) :]
     texts = find_text_splits(corpus, splits)
     if texts is not None:
         chunks = [(chunk,) for split in splits for chunk in texts[split].chunks]
@@ -103,15 +109,20 @@ def count_vocabulary(
                 merge_counts(itertools.chain.from_iterable(finished)),
                 min_count=min_count,
                 max_size=max_size,
-                alphabet=tokenizer.alphabet,
+                words=words,
             )
     else:
         vocabulary = Vocabulary.build(
             _read_splits(corpus, splits, "Counting words"),
             min_count=min_count,
             max_size=max_size,
-            alphabet=tokenizer.alphabet,
+            words=words,
         )
+    return _add_forms(vocabulary, tokenizer)
+
+
+def _add_forms(vocabulary: Vocabulary, tokenizer: Tokenizer) -> Vocabulary:
+    """Return the vocabulary with the forms of its words, if tokens are lemmas."""
     return vocabulary.with_forms(tokenizer.load_forms()) if tokenizer.uses_lemmas else vocabulary
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.fixed_vocabulary import FixedVocabulary
 from keras_nplm.data.ids import BOS, EOS
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.text_counts import name_text_counts
@@ -67,11 +68,14 @@ class PreparedCorpus(Corpus):
 
 
 def open_prepared_corpus(
-    directory: Path, tokenizer: str | None, subwords: SubwordOptions | None
+    directory: Path,
+    tokenizer: str | None,
+    subwords: SubwordOptions | None,
+    vocabulary: FixedVocabulary | None,
 ) -> PreparedCorpus:
     """Open a directory that `keras-nplm prepare` wrote.
 
-    A tokenizer and subwords, if given, must be the same.
+    A tokenizer, subwords and a vocabulary, if given, must be the same.
     """
     if not (directory / PREPARED_FILE).exists():
         raise InputError(
@@ -86,6 +90,8 @@ def open_prepared_corpus(
     given = {} if tokenizer is None else {"tokenizer": tokenizer}
     if subwords is not None:
         given |= subwords.describe()
+    if vocabulary is not None:
+        given |= vocabulary.describe()
     for name, value in given.items():
         if record.get(name) != value:
             raise InputError(

@@ -36,11 +36,14 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
     texts = [split.lines() for split in corpus.splits.values() if isinstance(split, TextSplit)]
     lines = itertools.chain.from_iterable(itertools.islice(text, _SEARCHED) for text in texts)
     yield from filter(None, [_describe_tokens(lines, tokenizer)])
+    add_words = "lower `--min-count`"
+    if "vocabulary" in corpus.describe():
+        add_words = "add words to the file of `--vocabulary`"
     for split, counts in encoded.splits.items():
         if (share := counts["unk_tokens"] / max(1, counts["tokens"])) > MAX_UNKNOWN:
             yield (
                 f"{share:.0%} of the {split} tokens are out of the vocabulary (<unk>), so that the "
-                "perplexity looks good. Fix: use `--tokenizer sentencepiece`, lower `--min-count`, "
+                f"perplexity looks good. Fix: use `--tokenizer sentencepiece`, {add_words}, "
                 "or add text."
             )
     tokens = encoded.splits["train"]["tokens"]

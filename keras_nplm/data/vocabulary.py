@@ -26,8 +26,8 @@ from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.fields import FieldFacts
-from keras_nplm.io.files import read_text, replace_file
-from keras_nplm.io.text import split_fields
+from keras_nplm.io.files import replace_file
+from keras_nplm.io.text import decode, open_text, split_fields
 
 if typing.TYPE_CHECKING:
     from keras_nplm.data.subwords import Subwords
@@ -135,7 +135,7 @@ class Vocabulary:
         min_count: int = 1,
         max_size: int | None = None,
         tokenizer: str | Tokenizer | None = None,
-        alphabet: Sequence[str] = (),
+        words: Sequence[str] = (),
     ) -> "Vocabulary":
         """Count words in one pass and bounded memory.
 
@@ -148,8 +148,9 @@ class Vocabulary:
             max_size: the largest number of words, without special tokens. Default: no limit.
             tokenizer: tokenizer of strings or its name, such as `"words"`; see `get_tokenizer`.
                 Default: none.
-            alphabet: tokens that are in the vocabulary however often they occur. Default: those of
-                the tokenizer, if it has an alphabet, such as `"bytes"`.
+            words: the words of the vocabulary, however often they occur; others are `<unk>`.
+                `min_count` and `max_size` then have no effect. Default: the alphabet of the
+                tokenizer, if it has one, as `"bytes"`, else the words of the sentences.
 
         Raises:
             InputError: an option is out of range, the text holds a reserved token, or no word is
@@ -169,14 +170,14 @@ class Vocabulary:
                     "Subwords are trained, not counted. Fix: use "
                     "`Vocabulary.from_subwords(Subwords.train(lines, pieces))`."
                 )
-            alphabet = alphabet or chosen.alphabet
+            words = words or chosen.alphabet
             sentences = map(chosen.split, check_lines(sentences, "sentences"))
         with tempfile.TemporaryDirectory() as directory:
             counts = WordCounts(directory)
             for sentence in sentences:
                 counts.update(sentence)
             return cls.from_counts(
-                counts.pairs(), min_count=min_count, max_size=max_size, alphabet=alphabet
+                counts.pairs(), min_count=min_count, max_size=max_size, words=words
             )
 
     @classmethod
@@ -186,7 +187,7 @@ class Vocabulary:
         *,
         min_count: int = 1,
         max_size: int | None = None,
-        alphabet: Sequence[str] = (),
+        words: Sequence[str] = (),
     ) -> "Vocabulary":
         """Build the vocabulary from pairs (word, count), in any order, or a dictionary; see
         `build`.
@@ -195,15 +196,17 @@ class Vocabulary:
         _MAX_SIZE.check(max_size)
         kept: dict[str, int] = {}
         types = 0
-        always = dict.fromkeys(alphabet, 0)
+        fixed = dict.fromkeys(words, 0)
         counts = iter(counts.items() if isinstance(counts, Mapping) else counts)
         while some := dict(itertools.islice(counts, _WORDS_AT_A_TIME)):
             check_reserved(some)
             types += len(some)
             some.pop(UNK, None)
             some.pop(PAD, None)
-            for token in always.keys() & some.keys():
-                always[token] += some.pop(token)
+            if fixed:
+                for word in fixed.keys() & some.keys():
+                    fixed[word] += some[word]
+                continue
             kept.update((word, count) for word, count in some.items() if count >= min_count)
             if max_size is not None:
                 kept = {word: kept[word] for word in _sort_by_count(kept)[:max_size]}
@@ -211,7 +214,7 @@ class Vocabulary:
             raise InputError(
                 "The text of the vocabulary must have at least one word. Fix: give more text."
             )
-        kept.update(always)
+        kept.update(fixed)
         if not kept:
             raise InputError(
                 f"No word occurs {min_count} times. Fix: lower `min_count`, or give more text."
@@ -223,7 +226,8 @@ class Vocabulary:
         """Load a `vocabulary.txt`, one word a line in the order of the ids, with the files beside
         it.
         """
-        text = read_text(path).replace("\r\n", "\n")
+        with open_text(path) as file:
+            text = decode(path, file.read()).replace("\r\n", "\n")
         if not text.endswith("\n"):
             raise InputError(
                 f"{path} is empty or truncated: it must end with a line end. Fix: restore the file."

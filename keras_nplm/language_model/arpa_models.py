@@ -112,8 +112,8 @@ def read_arpa_model(
         path: the file.
         vocabulary: the vocabulary whose ids to use; see `read_arpa`. Default: the words of the
             file.
-        spelling: the spelling model of that vocabulary. Without a vocabulary one is made of the
-            words of the file.
+        spelling: the spelling model of that vocabulary. Default: one is made of the words of the
+            file.
         tokenizer: the tokenizer. Default: `"words"` if it keeps all words whole, else
             `"whitespace"`, which is printed.
         normalise: further normalisation steps of the tokenizer.
@@ -135,7 +135,7 @@ def read_arpa_model(
     chosen = add_steps(tokenizer or _choose_tokenizer(read.vocabulary), normalise)
     opened = LanguageModel(model, read.vocabulary, chosen, boundary)
     opened.spelling = spelling
-    if vocabulary is None:
+    if spelling is None and chosen.has_unknown:
         opened.spelling = _spell_rare_words(model, read.vocabulary)
     return opened
 

@@ -25,6 +25,7 @@ _VOCABULARY_OPTIONS = (
     "vocabulary_scope",
     "min_count",
     "max_size",
+    "vocabulary",
     "pieces",
     "pieces_kind",
     "pieces_file",
@@ -149,6 +150,9 @@ def check_same_tokens(wanted: TokenOptions, given: TokenOptions) -> None:
         fix = f"train both with the same {' and '.join(flags)}"
     else:
         fix = "prepare one text with `keras-nplm prepare`, and train both with --corpus DIR"
+    of_words = all(each.of in ("vocabulary", "text and splits") for each in differences)
+    if of_words and not is_file and wanted.vocabulary.subwords is None:
+        fix += f"; or train the second with --vocabulary {wanted.name}/vocabulary.txt"
     raise InputError(
         f"{given.name} must have the same {properties} as {wanted.name}. Received: {received}. "
         f"Fix: {fix}."

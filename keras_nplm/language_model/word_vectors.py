@@ -1,18 +1,25 @@
-"""Word vectors (rows of C): nearest neighbours, analogies, a t-SNE map, and export in the format of
+"""Word vectors (rows of C): nearest neighbours, analogies, a t-SNE map, and files in the format of
 word2vec.
 """
 
+import codecs
+import contextlib
+import functools
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from keras_nplm.data.arguments import check_text
-from keras_nplm.data.ids import SPECIALS
+from keras_nplm.data.ids import PAD, PAD_ID, SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError, check_argument, shorten_value
 from keras_nplm.io.files import replace_file
+from keras_nplm.io.remote import fetch
+from keras_nplm.io.text import MAX_LINE_BYTES, open_text
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.models.base import NextWordModel, find_network
 
@@ -147,6 +154,136 @@ def write_word2vec(path: str | os.PathLike, words: Sequence[str], vectors: np.nd
         file.write(f"{len(vectors)} {vectors.shape[1]}\n")
         for word, row in zip(words, vectors.tolist(), strict=True):
             file.write(f"{word} {' '.join([f'{number:.9g}' for number in row])}\n")
+
+
+class FoundVectors(NamedTuple):
+    """Word vectors of a file for the words of a vocabulary.
+
+    Attributes:
+        vectors: float32 [|V|, m], by id.
+        is_found: bool [|V|], whether the file has the word; other vectors are random.
+    """
+
+    vectors: np.ndarray
+    is_found: np.ndarray
+
+
+def read_word_vectors(path: str | os.PathLike, vocabulary: Vocabulary, seed: int = 0) -> np.ndarray:
+    """Read pretrained word vectors (GloVe, word2vec, fastText) for the words of a vocabulary.
+
+    The file is text, plain or compressed, with a line `word x_1 … x_m` for each word. A first line
+    with the numbers of words and of components may precede them. The file is read as a stream:
+    memory holds the words of the vocabulary alone. Of a repeated word the first line counts.
+
+    Words that the file lacks get random vectors, whose components have the root mean square of
+    those that were found. `<pad>` gets zeros.
+
+    Args:
+        path: the file, such as `glove.6B.100d.txt`, `wiki.en.vec.gz`, or a `.vec` that
+            `keras-nplm export` wrote.
+        vocabulary: the vocabulary, whose words are looked up as they are written.
+        seed: random seed of the vectors of absent words.
+
+    Returns:
+        vectors, float32 [|V|, m], by id: for `network.embed.C.assign(vectors)`.
+
+    Raises:
+        InputError: the file is absent or binary, a line has no m numbers, or no word of the
+            vocabulary is in it.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "small.vec")
+    >>> _ = path.write_text("the 0.5 -2.0 1.5\\ndog 1.0 2.0 3.0\\n")
+    >>> vectors = read_word_vectors(path, Vocabulary(["the", "cat"]))
+    >>> vectors.shape, vectors[4].tolist()
+    ((6, 3), [0.5, -2.0, 1.5])
+
+    References: Mikolov et al. (2013), Efficient estimation of word representations in vector space;
+    Pennington, Socher & Manning (2014), GloVe; Bojanowski et al. (2017), Enriching word vectors
+    with subword information.
+    """
+    return find_word_vectors(path, vocabulary, seed).vectors
+
+
+def find_word_vectors(
+    path: str | os.PathLike, vocabulary: Vocabulary, seed: int = 0
+) -> FoundVectors:
+    """Read word vectors as `read_word_vectors`, and say which words were found."""
+    ids = {word.encode(): i for i, word in enumerate(vocabulary.words) if word != PAD}
+    is_found = np.zeros(len(vocabulary), bool)
+    with _open_vectors(path) as (width, lines):
+        vectors = np.zeros((len(vocabulary), width), np.float32)
+        for number, line in lines:
+            word, *rest = line.split(None, 1)[:2] or [b""]
+            place = ids.get(word)
+            if place is None or is_found[place]:
+                continue
+            components = b"".join(rest).split()
+            # an entry of several words, as GloVe has them, is longer
+            if len(components) <= width:
+                vectors[place] = _parse_vector(path, number, components, width)
+                is_found[place] = True
+    if not is_found.any():
+        shown = ", ".join(map(repr, vocabulary.words[len(SPECIALS) :][:3]))
+        raise InputError(
+            f"`vectors` must have words of the vocabulary, such as {shown}. Received: {path}, "
+            "which has none. Fix: name vectors of this language; for vectors of words in lower "
+            "case add `--normalise lower`."
+        )
+    absent = np.flatnonzero(~is_found)
+    scale = np.sqrt(np.square(vectors[is_found], dtype=np.float64).mean())
+    vectors[absent] = np.random.default_rng(seed).normal(0, scale, (len(absent), width))
+    vectors[PAD_ID] = 0
+    return FoundVectors(vectors, is_found)
+
+
+def read_vector_width(path: str | os.PathLike) -> int:
+    """Return m of a file of word vectors."""
+    with _open_vectors(path) as (width, _):
+        return width
+
+
+@contextlib.contextmanager
+def _open_vectors(
+    path: str | os.PathLike,
+) -> Iterator[tuple[int, Iterator[tuple[int, bytes]]]]:
+    """Open a file of word vectors: yield m, and its numbered lines without the header."""
+    with open_text(fetch(path)) as file:
+        lines = enumerate(iter(functools.partial(file.readline, MAX_LINE_BYTES), b""), start=1)
+        number, first = next(lines, (1, b""))
+        first = first.removeprefix(codecs.BOM_UTF8)
+        header = first.split()
+        has_header = len(header) == 2 and all(map(bytes.isdigit, header))
+        if has_header:
+            number, first = next(lines, (2, b""))
+        components = first.split()[1:]
+        width = int(header[1]) if has_header else len(components)
+        _parse_vector(path, number, components[-width:], width)
+        yield width, itertools.chain([(number, first)], lines)
+
+
+def _parse_vector(
+    path: str | os.PathLike, number: int, components: Sequence[bytes], width: int
+) -> np.ndarray:
+    """Return a vector, float32 [m]; refuse what is not m finite numbers."""
+    with contextlib.suppress(ValueError):
+        vector = np.array([*map(float, components)], np.float32)
+        if len(vector) == width > 0 and np.isfinite(vector).all():
+            return vector
+    received = shorten_value(b" ".join(components).decode(errors="replace"))
+    fix = "restore the file."
+    if number <= 2:
+        fix = (
+            "convert a binary file of word2vec by gensim: `KeyedVectors.load_word2vec_format("
+            "FILE, binary=True).save_word2vec_format('words.vec')`. fastText writes a .vec file "
+            "beside its .bin."
+        )
+    raise InputError(
+        f"`vectors` must be text with a word and {width} finite numbers on each line. Received: "
+        f"{path}, line {number}: {received}. Fix: {fix}"
+    )
 
 
 def word_map(vectors: np.ndarray) -> np.ndarray:

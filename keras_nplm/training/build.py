@@ -1,6 +1,7 @@
 """Build the network and the optimiser that options describe."""
 
 import keras
+import numpy as np
 
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.network_file import check_memory
@@ -14,6 +15,10 @@ _LONG_ORDER = 8
 _ROW_CLIPNORM = 1.0  # rows of usual batches stay below it
 # of an output tied to C, which diverged without: of 99 gradients in 100 the norm is below 0.8
 _TIED_CLIPNORM = 1.0
+# root mean square of the components of word vectors that C starts from; less if C is the output,
+# too, where 0.3 was worse than a random start
+_START_SIZE = 0.3
+_TIED_START_SIZE = 0.1
 
 
 def build_model(options: Options, vocabulary_size: int) -> ContextNetwork:
@@ -40,6 +45,19 @@ def _scale_to_unit_variance(weight: keras.Variable) -> None:
     them down, beside which a comparison would not be fair.
     """
     weight.assign(weight / keras.ops.std(weight))
+
+
+def set_word_vectors(network: ContextNetwork, vectors: np.ndarray) -> None:
+    """Start C from word vectors, float32 [|V|, m].
+
+    Frozen vectors stay as they are. Others are multiplied by one number, which changes no angle:
+    components of one size suit the learning rate, and those of files have 0.05 to 0.6.
+    """
+    scale = 1.0
+    if network.embed.trainable:
+        size = _TIED_START_SIZE if network.prob.uses_embedding else _START_SIZE
+        scale = size / np.sqrt(np.square(vectors, dtype=np.float64).mean())
+    network.embed.C.assign(vectors * scale)
 
 
 def build_optimizer(options: Options, steps_per_epoch: int) -> keras.optimizers.Optimizer:

@@ -256,14 +256,15 @@ _CORPUS = re.compile(r"python_reference|brown(/marks)?|tfds:[\w/:.=,*-]+")
 def train_command(config: Mapping[str, Any]) -> str | None:
     """Return the `keras-nplm train` command that reproduces a `config.json`, without `--output`.
 
-    None if it was not trained, or if its text files, its tokenizer or background model have no name
-    to repeat.
+    None if it was not trained, or if its text files, its tokenizer, background model, vocabulary or
+    vectors have no name to repeat.
 
     >>> train_command({"corpus": "brown", **CONFIGURATIONS["brown"].options.flatten()})
     'keras-nplm train --corpus brown --config brown'
     """
     corpus = config.get("corpus", "text ")
-    if "head" not in config or "background" in config or not _CORPUS.fullmatch(corpus):
+    has_files = not {"background", "vocabulary", "vectors"}.isdisjoint(config)
+    if "head" not in config or has_files or not _CORPUS.fullmatch(corpus):
         return None
     tokenizer = get_tokenizer(config.get("tokenizer", "words"))
     is_own = not type(tokenizer).__module__.startswith("keras_nplm.")  # no flag names its class

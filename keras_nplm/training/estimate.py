@@ -11,10 +11,8 @@ from typing import Any
 
 from keras_nplm.data.corpus import HELD_OUT, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.forms import list_companions
+from keras_nplm.data.fixed_vocabulary import FixedVocabulary
 from keras_nplm.data.tokenizers.base import Tokenizer
-from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import NUMBER, write_json
 from keras_nplm.io.remote import fetch, fetch_beside, open_output
 from keras_nplm.language_model.codec import check_order
@@ -29,7 +27,12 @@ from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.estimators import EstimationRun, get_estimator
 from keras_nplm.training.ngram_options import Method, NgramOptions
 from keras_nplm.training.options import TextOptions
-from keras_nplm.training.prepare import lock_run, prepare_text, record_run
+from keras_nplm.training.prepare import (
+    describe_fixed_vocabulary,
+    lock_run,
+    prepare_text,
+    record_run,
+)
 
 # of metrics.json of a finished run
 _FINISHED: dict[str, type | tuple] = {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER}
@@ -66,8 +69,8 @@ def estimate(
 
     Returns:
         the content of `metrics.json`: exact `validation` and `test` figures (see `evaluate`) of the
-        splits that the corpus has, `ngrams` of each order, `seconds` and `cpu_seconds` of the
-        estimation, n-grams `scored_per_second`.
+        splits that the corpus has, `ngrams` of each order, `vocabulary` if it is fixed, `seconds`
+        and `cpu_seconds` of the estimation, n-grams `scored_per_second`.
 
     Raises:
         InputError: an option or the text is invalid, or the directory holds a run with other
@@ -104,6 +107,7 @@ def estimate(
         cpu_seconds = time.process_time() - cpu_began
         metrics = evaluate_splits(model, encoded, load_spelling(local))
         metrics.update(model.compute_figures())
+        metrics.update(describe_fixed_vocabulary(corpus, encoded))
         metrics["seconds"] = round(seconds, 2)
         metrics["cpu_seconds"] = round(cpu_seconds, 2)
         write_json(local / "metrics.json", metrics)
@@ -121,9 +125,9 @@ def import_arpa(
 ) -> dict:
     """Import an ARPA file as a model directory, which must not exist and has no encoded corpus.
 
-    `vocabulary` is a `vocabulary.txt` whose word ids to use: models with the same vocabulary can be
-    mixed. Words of the file that it lacks are merged into `<unk>`; see `read_arpa`. The spelling
-    model beside it is used, too. Without `vocabulary` a new one is made of the words of the file.
+    `vocabulary` is a file of the words that count, as in `open_corpus`: other words of the file are
+    merged into `<unk>`; see `read_arpa`. A `vocabulary.txt` keeps its ids, so that the models can
+    be mixed, and the spelling model beside it is used, too. Default: the words of the file.
     The default `tokenizer` is `"words"` if it keeps all words whole, else `"whitespace"`.
     Return `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
     """
@@ -131,24 +135,23 @@ def import_arpa(
     from keras_nplm.language_model.arpa_models import read_arpa_model
 
     path = fetch(path)
+    fixed = spelling = None
     if vocabulary is not None:
-        given = os.fspath(vocabulary)
-        vocabulary = fetch(vocabulary)
-        fix = "name the vocabulary.txt of a model."
-        check_argument("vocabulary", vocabulary.is_file(), "an existing file", repr(given), fix)
-        names = [companion.name for companion in list_companions(vocabulary)]
-        fetch_beside(vocabulary, [*names, SPELLING_FILE])
+        fixed = FixedVocabulary.read(vocabulary)
+        if fixed.has_ids:
+            found = fetch(vocabulary)
+            fetch_beside(found, [SPELLING_FILE])
+            spelling = load_spelling(found.parent)
     with open_output(directory) as local, lock_new_directory(local):
-        given_words = Vocabulary.load(vocabulary) if vocabulary is not None else None
         imported = read_arpa_model(
             path,
-            vocabulary=given_words,
-            spelling=load_spelling(vocabulary.parent) if vocabulary is not None else None,
+            vocabulary=None if fixed is None else fixed.vocabulary,
+            spelling=spelling,
             tokenizer=tokenizer,
             normalise=normalise,
             boundary=boundary,
         )
-        if vocabulary is None:
+        if spelling is None:
             print(
                 f"The spelling model of unknown words is new, of the words of {path.name}. For the "
                 "one of another model, add --vocabulary DIR/vocabulary.txt.",

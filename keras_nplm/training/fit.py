@@ -16,7 +16,7 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.training.build import build_model, build_optimizer
+from keras_nplm.training.build import build_model, build_optimizer, set_word_vectors
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configurations import format_list
 from keras_nplm.training.distribution import distribute_parts, is_chief, shard_batches
@@ -41,7 +41,7 @@ def fit_network(run: Run, targets: TrainingTargets, devices: tf.distribute.Strat
     """
     batch_size, steps, executed = divide_epoch(run.options, targets, devices)
     reading = NETWORKS[run.options.network.network].read_texts(run)
-    model = _build(run.options, targets, steps, devices)
+    model = _build(run, targets, steps, devices)
     model.steps_per_execution = executed
     is_validated = reading.validation_ids is not None
     checkpoint = Checkpoint(
@@ -235,15 +235,20 @@ def _fit_rate(options: Options, targets: TrainingTargets) -> Options:
 
 
 def _build(
-    options: Options, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy
+    run: Run, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy
 ) -> ContextNetwork:
-    """Build and compile the model, initialised to the unigram distribution of the targets."""
+    """Build and compile the model, initialised to the unigram distribution of the targets, and to
+    word vectors if the run has them.
+    """
+    options = run.options
     vocabulary_size = targets.counts.shape[1]
     # relative weights of the texts, 1 for the text with the smallest share: its counts enter as
     # they are
     weights = targets.shares / targets.shares.min()
     with devices.scope():
         model = build_model(options, vocabulary_size)
+        if run.vectors is not None:
+            set_word_vectors(model, run.vectors.vectors)
         model.set_unigram(weights @ targets.counts, options.text.min_count)
         optimizer = build_optimizer(_fit_rate(options, targets), steps)
         optimizer.exclude_from_weight_decay(var_list=model.biases)

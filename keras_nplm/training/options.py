@@ -127,7 +127,7 @@ class NetworkOptions:
     """m, components of a word's feature vector"""
 
     freeze_embedding: Annotated[bool, Option(advanced=True)] = False
-    """C keeps its random vectors, with components of variance 1; only other weights are trained"""
+    """C is not trained: it keeps the vectors of --vectors, or random ones of variance 1"""
 
     hidden: Annotated[Literal["none", "tanh", "deep"], Option(advanced=True)] = "deep"
     """hidden layer: none, with direct connections; the paper's tanh layer; deep: residual blocks"""

@@ -16,6 +16,7 @@ from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, describe_text, encode_corpus, is_record
 from keras_nplm.data.forms import check_companions
+from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.prepared_corpus import PREPARED_FILE, PreparedCorpus
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.unusual_text import describe_unusual_text
@@ -200,12 +201,44 @@ def _count_and_encode(
     return encoded, vocabulary
 
 
+def describe_fixed_vocabulary(corpus: Corpus, encoded: EncodedCorpus) -> dict[str, Any]:
+    """Return the file of a fixed vocabulary, its number of words, and how many of them do not occur
+    in the training text, under the name `vocabulary`; {} if the words were counted.
+    """
+    described = corpus.describe()
+    if "vocabulary" not in described:
+        return {}
+    counts = encoded.frequencies()[len(SPECIALS) :]
+    absent = int((counts == 0).sum())
+    file = remove_contents(described["vocabulary"])
+    return {"vocabulary": {"file": file, "words": len(counts), "absent": absent}}
+
+
+def _check_fixed_vocabulary(corpus: Corpus, encoded: EncodedCorpus) -> Iterator[str]:
+    """Refuse a fixed vocabulary of which no word occurs; warn of words that cannot occur."""
+    if corpus.vocabulary is None:
+        return
+    figures = describe_fixed_vocabulary(corpus, encoded)["vocabulary"]
+    unreachable = corpus.vocabulary.describe_unreachable(get_tokenizer(corpus.tokenizer))
+    if figures["absent"] == figures["words"]:
+        raise InputError(
+            f"`vocabulary` must have words of the training text. Received: {figures['file']}, of "
+            f"which no word occurs in it. "
+            f"{unreachable or 'Fix: give the words of this text, in its language and case.'}"
+        )
+    if unreachable:
+        yield unreachable
+
+
 def _complete(
     directory: Path, corpus: Corpus, encoded: EncodedCorpus, record: str, options: dict
 ) -> None:
     """Warn of unusual text, and record the options. The record says that all is complete."""
     (directory / _COUNT_RECORD).unlink(missing_ok=True)
-    for warning in describe_unusual_text(corpus, encoded, options.get("boundary", "sentence")):
+    for warning in (
+        *_check_fixed_vocabulary(corpus, encoded),
+        *describe_unusual_text(corpus, encoded, options.get("boundary", "sentence")),
+    ):
         print(f"Warning: {warning}", file=sys.stderr)
     write_json(directory / record, options)
 
@@ -230,6 +263,13 @@ def _load_prepared(
         if differing == ["corpus"] and before == now:
             raise InputError(
                 f"The text files of the run in {directory} have changed since it began. {fix}"
+            )
+        if differing == ["epochs"] and (directory / "metrics.json").exists():
+            fix = (
+                "A finished run does not continue: its learning rate was planned for its epochs, "
+                f"and its optimiser state is gone. Fix: train anew, and "
+                f"{advise_new_output(directory)}; or let the model learn from more text, by "
+                f"`keras-nplm adapt {directory} --text FILE --output DIR`."
             )
         described = [
             _describe_change(name, recorded.get(name), options.get(name)) for name in differing

@@ -1,6 +1,7 @@
 """What a call of `train` asks for, and its preparation: the text encoded, the options chosen."""
 
 import dataclasses
+import functools
 import os
 import sys
 import time
@@ -11,9 +12,10 @@ from typing import Any
 from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import read_json
+from keras_nplm.io.files import identify_content, read_json
 from keras_nplm.io.remote import display_url
 from keras_nplm.language_model.directory import explain_damage
+from keras_nplm.language_model.word_vectors import read_vector_width
 from keras_nplm.training.adaptive_default import choose_options
 from keras_nplm.training.options import (
     Options,
@@ -45,6 +47,7 @@ class Request:
     replicas: int = 1
     minutes: float | None = None
     background: str | os.PathLike | None = None
+    vectors: str | os.PathLike | None = None
     command: Sequence[str] = ()
     started: float = dataclasses.field(default_factory=time.process_time)
 
@@ -63,9 +66,10 @@ class Request:
             raise InputError(
                 "`background` requires `shortlist_size`. Received: None. Fix: add --shortlist-size."
             )
+        self._check_width()
         if self.options is None:
             # options that contradict each other in any text are refused before one is read
-            choose_options(self.given, TextStatistics(tokens=100_000, vocabulary_size=1000))
+            choose_options(self.decided, TextStatistics(tokens=100_000, vocabulary_size=1000))
 
     @property
     def has_validation(self) -> bool:
@@ -113,6 +117,27 @@ class Request:
                 f"times `segment`. Received: {batch_size}."
             )
 
+    def _check_width(self) -> None:
+        width = self.vector_width
+        given = self.given.get("embedding_dim", width)
+        if given != width is not None:
+            raise InputError(
+                f"`embedding_dim` must be {width}, m of the vectors of {self.vectors}. "
+                f"Received: {given}. Fix: give --embedding-dim {width}."
+            )
+
+    @functools.cached_property
+    def vector_width(self) -> int | None:
+        """m of the file of word vectors, if there is one."""
+        return None if self.vectors is None else read_vector_width(self.vectors)
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """The options that are not chosen: those given, and m of the word vectors."""
+        if self.vector_width is None:
+            return self.given
+        return {"embedding_dim": self.vector_width, **self.given}
+
     @property
     def text(self) -> TextOptions:
         return self.options.text if self.options else select_text_options(self.given)
@@ -126,9 +151,9 @@ def prepare_run(request: Request, directory: Path, *, is_chief: bool = True) -> 
     """
     encoded = prepare_text(directory, request.corpus, request.text)
     options = _choose(request, directory, encoded)
-    config = describe_run(options, request.background)
+    config = describe_run(options, request.background, request.vectors)
     vocabulary = record_run(directory, request.corpus, encoded, config, is_chief=is_chief)
-    return Run(directory, options, encoded, vocabulary)
+    return Run(directory, options, encoded, vocabulary, request.vectors)
 
 
 def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Options:
@@ -139,7 +164,7 @@ def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Option
     if not request.has_validation:
         return _choose_without_validation(request, statistics)
     if request.minutes is None:
-        return choose_options(request.given, statistics, replicas=request.replicas)
+        return choose_options(request.decided, statistics, replicas=request.replicas)
     if (directory / "config.json").exists():
         with explain_damage(directory):
             recorded = read_options(read_json(directory / "config.json"))
@@ -148,10 +173,10 @@ def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Option
             "and `minutes` is not used. For another plan, name another directory.",
             file=sys.stderr,
         )
-        return recorded.replace(**request.given)
+        return recorded.replace(**request.decided)
     return plan_minutes(
         request.minutes,
-        request.given,
+        request.decided,
         statistics,
         encoded,
         replicas=request.replicas,
@@ -161,7 +186,7 @@ def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Option
 
 def _choose_without_validation(request: Request, statistics: TextStatistics) -> Options:
     """Choose a network alone: no validation text compares it with an n-gram model."""
-    given = {"interpolated": False, **request.given}
+    given = {"interpolated": False, **request.decided}
     chosen = choose_options(given, statistics, replicas=request.replicas)
     if chosen.network.network == "hybrid":
         given["network"] = "context"
@@ -169,9 +194,15 @@ def _choose_without_validation(request: Request, statistics: TextStatistics) -> 
     return chosen
 
 
-def describe_run(options: Options, background: str | os.PathLike | None) -> dict[str, Any]:
+def describe_run(
+    options: Options,
+    background: str | os.PathLike | None,
+    vectors: str | os.PathLike | None = None,
+) -> dict[str, Any]:
     """Return what `config.json` records of a run, without its text."""
     config = {**options.flatten(), "kind": options.network.kind}
     if background is not None:
         config["background"] = display_url(background)
+    if vectors is not None:
+        config["vectors"] = f"{display_url(vectors)} ({identify_content(vectors)})"
     return config

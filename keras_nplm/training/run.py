@@ -1,6 +1,8 @@
 """A training run that is ready for its first update."""
 
 import dataclasses
+import functools
+import os
 from pathlib import Path
 
 from keras_nplm.data.boundary import predicts_end
@@ -9,6 +11,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import BOS_ID, EOS_ID
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.language_model.word_vectors import FoundVectors, find_word_vectors
 from keras_nplm.training.options import Options, TextStatistics
 
 
@@ -20,6 +23,16 @@ class Run:
     options: Options
     encoded: EncodedCorpus
     vocabulary: Vocabulary
+    vectors_file: str | os.PathLike | None = None
+    """word vectors from which C starts"""
+
+    @functools.cached_property
+    def vectors(self) -> FoundVectors | None:
+        """The word vectors from which C starts, if a file has them."""
+        if self.vectors_file is None:
+            return None
+        seed = self.options.training.seed
+        return find_word_vectors(self.vectors_file, self.vocabulary, seed)
 
     @property
     def held_out_splits(self) -> list[str]:

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import Corpus
+from keras_nplm.data.ids import SPECIALS
 from keras_nplm.io.errors import check_argument, was_caused_by
 from keras_nplm.io.files import NUMBER, read_json, write_json
 from keras_nplm.io.lock import LockedError
@@ -57,7 +58,7 @@ from keras_nplm.training.distribution import (
 from keras_nplm.training.fit import fit_network
 from keras_nplm.training.options import NetworkOptions, Options, RunOptions, read_options
 from keras_nplm.training.parts import OBJECTIVES
-from keras_nplm.training.prepare import lock_run
+from keras_nplm.training.prepare import describe_fixed_vocabulary, lock_run
 from keras_nplm.training.report import write_run_report
 from keras_nplm.training.request import Request, prepare_run
 from keras_nplm.training.run import Run
@@ -75,6 +76,7 @@ def train(
     *,
     strategy: str | tf.distribute.Strategy = "auto",
     background: str | os.PathLike | None = None,
+    vectors: str | os.PathLike | None = None,
     worker_timeout: int = RunOptions.worker_timeout,
     minutes: float | None = None,
     command: Sequence[str] = (),
@@ -121,6 +123,9 @@ def train(
             uploaded as they are written. It must be absent, or hold a run with the same options.
         strategy: a tf.distribute strategy, or its name. See `open_strategy`.
         background: with a short-list, the model directory of the background model.
+        vectors: a file of word vectors from which C starts; see `read_word_vectors`. Its number of
+            components is m, unless `embedding_dim` is given. With the option `freeze_embedding`
+            they stay as they are.
         worker_timeout: seconds to wait for absent workers.
         minutes: CPU time of the whole run on one core, which the chosen options follow; see
             `plan_minutes`. Default: that of `choose_options`.
@@ -129,7 +134,8 @@ def train(
     Returns:
         the content of `metrics.json`, or `{}` at workers other than the chief: exact `validation`
         and `test` figures (see `evaluate`), `coverage` of a short-list, `parameters`,
-        `predicted_types`, `best_epoch`, `seconds`, `cpu_seconds`, `training_cpu_seconds` (without
+        `predicted_types`, `vocabulary` if it is fixed, `vectors` if C starts from a file,
+        `best_epoch`, `seconds`, `cpu_seconds`, `training_cpu_seconds` (without
         validation), `ngrams_per_second`, `processor`, and `history`, the figures of each epoch.
         Of a mixture also `weights`, `components`, and `network` and `kneser_ney`, the perplexities
         of its parts alone. `best_epoch` is 0 if the n-gram model of a hybrid is better than all
@@ -142,6 +148,7 @@ def train(
             directory is in use.
     """
     background = None if background is None else fetch(background)
+    vectors = None if vectors is None else fetch(vectors)
     if isinstance(strategy, str):
         strategy = open_strategy(strategy, worker_timeout=worker_timeout)
     all_options: Options | None = None
@@ -161,6 +168,7 @@ def train(
         replicas=strategy.num_replicas_in_sync,
         minutes=minutes,
         background=background,
+        vectors=vectors,
         command=command,
     )
     with fail_if_worker_is_lost(strategy), _open_directory(directory, strategy) as local:
@@ -173,6 +181,8 @@ def train(
         if not is_chief(strategy):
             return {}
         metrics = _evaluate(run, best_epoch)
+        metrics.update(describe_fixed_vocabulary(corpus, run.encoded))
+        metrics.update(_describe_vectors(run))
         write_final_figures(run.directory / "logs", metrics)
         write_json(run.directory / "metrics.json", metrics)
         remove_checkpoints(run.directory)
@@ -334,6 +344,15 @@ def _evaluate(run: Run, best_epoch: int) -> dict:
     metrics["ngrams_per_second"] = round(float(np.median(speeds)))
     metrics["history"] = history
     return metrics
+
+
+def _describe_vectors(run: Run) -> dict[str, Any]:
+    """Return the file of the word vectors, and how many of the words it has; {} without one."""
+    if run.vectors is None or run.vectors_file is None:
+        return {}
+    is_found = run.vectors.is_found[len(SPECIALS) :]
+    figures = {"words": len(is_found), "found": int(is_found.sum())}
+    return {"vectors": {"file": display_url(run.vectors_file), **figures}}
 
 
 def _evaluate_part(run: Run, part: NextWordModel) -> dict[str, float]:

@@ -46,7 +46,11 @@ ROWS = [
     ("generate {model} --num-words 0", "`--num-words` must be 1 to 1,000,000"),
     ("generate {model} --temperature nan", "`--temperature` must be a finite"),
     ("ngram --output {tmp}/m --num-classes 0", "`--num-classes` must be 1 or more"),
-    ("ngram --output {tmp}/m --vocabulary x", "`--vocabulary` must be left out without `--arpa`"),
+    ("ngram --output {tmp}/m --vocabulary x", "`vocabulary` must be an existing file"),
+    (
+        "train --output {tmp}/m --vocabulary x --max-size 9",
+        "`--max-size` cannot be combined with `--vocabulary`",
+    ),
     ("ngram --output {tmp}/m --arpa x --vocabulary .", "`vocabulary` must be an existing file"),
     ("ngram --output {tmp}/m --arpa x --order 3", "`--order` cannot be combined with `--arpa`"),
     ("ngram --output {tmp}/m --arpa x --method class-based", "`--method` cannot be combined"),

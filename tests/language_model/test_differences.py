@@ -38,7 +38,8 @@ def _change_words(words, **config) -> TokenOptions:
         pytest.param(
             _change_words(["the"], min_count=5),
             "vocabulary",
-            "--min-count 5, and --min-count 2 of one. Fix: train both with the same --min-count.",
+            "--min-count 5, and --min-count 2 of one. Fix: train both with the same --min-count; "
+            "or train the second with --vocabulary one/vocabulary.txt.",
             id="the least count",
         ),
         pytest.param(
@@ -51,7 +52,7 @@ def _change_words(words, **config) -> TokenOptions:
             _change_words(["the", "dog"], corpus=TEXT.replace("a.txt", "b.txt")),
             "text and splits",
             "'text b.txt split 0.8 0.1 0.1', and 'text a.txt split 0.8 0.1 0.1' of one. "
-            "Fix: train both with the same text.",
+            "Fix: train both with the same text; or",
             id="the text",
         ),
         pytest.param(

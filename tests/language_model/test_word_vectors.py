@@ -1,14 +1,22 @@
 """Word vectors: neighbours and analogies against plain loops, the map, and the commands."""
 
+import gzip
 import json
 import math
+import struct
 
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, LanguageModel, Vocabulary
+from keras_nplm import NPLM, InputError, LanguageModel, Vocabulary, read_word_vectors
 from keras_nplm.cli.main import main
-from keras_nplm.language_model.word_vectors import analogies, nearest, word_map
+from keras_nplm.language_model.word_vectors import (
+    analogies,
+    find_word_vectors,
+    nearest,
+    word_map,
+    write_word2vec,
+)
 
 
 def _draw_vectors(random: np.random.Generator) -> np.ndarray:
@@ -112,3 +120,56 @@ def test_the_commands_print_neighbours_analogies_and_a_map(model_directory, tmp_
         == 40
     )
     assert (tmp_path / "map.svg").read_text(encoding="utf-8").count("<text") == 40
+
+
+VOCABULARY = Vocabulary(["the", "été", "absent", "New"])
+FORMATS = {
+    "GloVe": "the 0.5 -1e-1\n. . 1 2\nNew York 5 6\nété 3 4\n<unk> 7 8\n",
+    "word2vec": "4 2\n</s> 0 0\nthe 0.5 -0.1 \nété 3 4 \n<unk> 7 8 \n",
+    "fastText, Windows": "\ufeff4 2\r\nthe\t0.5 -0.1\r\nété 3 4\r\nété 9 9\r\n<unk> 7 8\r\n",
+}
+
+
+@pytest.mark.parametrize("content", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize("write", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_vectors_of_other_software_are_read(tmp_path, content, write):
+    (tmp_path / "file").write_bytes(write(content.encode()))
+    vectors, is_found = find_word_vectors(tmp_path / "file", VOCABULARY)
+    assert vectors.dtype == np.float32 and vectors.shape == (8, 2)
+    known = VOCABULARY.encode(["the", "été", "<unk>"])
+    np.testing.assert_array_equal(vectors[known], np.float32([[0.5, -0.1], [3, 4], [7, 8]]))
+    assert is_found[known].all() and not is_found[VOCABULARY.encode(["absent", "New"])].any()
+    assert not vectors[0].any() and len(np.unique(vectors[~is_found], axis=0)) >= 3
+    np.testing.assert_array_equal(vectors, read_word_vectors(tmp_path / "file", VOCABULARY))
+
+
+def test_absent_words_have_the_size_of_the_others(tmp_path):
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(500)]
+    write_word2vec(tmp_path / "some.vec", words[:250], rng.normal(3, 1, (250, 9)))
+    vectors = read_word_vectors(tmp_path / "some.vec", Vocabulary(words))
+    assert np.square(vectors[254:]).mean() == pytest.approx(10, rel=0.1)
+
+
+def test_written_vectors_are_read_back_bit_for_bit(tmp_path):
+    vectors = np.random.default_rng(0).normal(0, 1e-3, (4, 300)).astype(np.float32)
+    write_word2vec(tmp_path / "own.vec", VOCABULARY.words[4:], vectors)
+    read = read_word_vectors(tmp_path / "own.vec", VOCABULARY)
+    np.testing.assert_array_equal(read[4:], vectors)
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        pytest.param(b"2 3\nthe " + struct.pack("<3f", 1.1, 2.2, 3.3) + b"\n", "binary", id="bin"),
+        pytest.param(b"the cat sat\n", "binary=True", id="text"),
+        pytest.param(b"the 1 2\nat 1 2\nNew 1\n", "line 3: '1'. Fix: restore the file", id="cut"),
+        pytest.param(b"the 1 2\nat 1 2\nNew 1 nan\n", "line 3", id="not a number"),
+        pytest.param(b"cat 1 2\n", "must have words of the vocabulary, such as 'the'", id="none"),
+        pytest.param(b"", "must be text with a word and", id="empty"),
+    ],
+)
+def test_files_without_vectors_are_refused(tmp_path, content, message):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_word_vectors(tmp_path / "file", VOCABULARY)

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from keras_nplm import NPLM, InputError, LanguageModel, Options, RunError, open_corpus, train
 from keras_nplm.data.corpus import Corpus
+from keras_nplm.language_model.word_vectors import write_word2vec
 from keras_nplm.training.checkpoint import Checkpoint, read_history
 
 pytestmark = pytest.mark.usefixtures("no_report")
@@ -124,11 +125,11 @@ def check_resume(tmp_path, train_without_report, interrupted_after, assert_same_
     def is_in_the_second_epoch(checkpoint: Checkpoint) -> bool:
         return checkpoint.position == (1, 25)
 
-    def check(options: Options, corpus: Corpus) -> None:
+    def check(options: Options, corpus: Corpus, **arguments) -> None:
         with interrupted_after(Checkpoint, "on_train_batch_end", is_in_the_second_epoch):
-            train_without_report(options, corpus, tmp_path / "resumed")
-        train_without_report(options, corpus, tmp_path / "resumed")
-        train_without_report(options, corpus, tmp_path / "whole")
+            train_without_report(options, corpus, tmp_path / "resumed", **arguments)
+        train_without_report(options, corpus, tmp_path / "resumed", **arguments)
+        train_without_report(options, corpus, tmp_path / "whole", **arguments)
         assert_same_weights(tmp_path / "whole", tmp_path / "resumed")
 
     return check
@@ -175,6 +176,22 @@ def test_a_run_without_validation_text_resumes_to_the_same_weights(
     check_resume(options, corpus)
     history = read_history(tmp_path / "resumed" / "history.json")
     assert [epoch["epoch"] for epoch in history] == [1, 2, 3]
+
+
+@pytest.mark.long
+def test_a_run_that_starts_from_word_vectors_resumes_to_the_same_weights(
+    tmp_path, short_text, options, check_resume
+):
+    """The words, and so their ids, are those of a list; some have no vector."""
+    width = options.network.embedding_dim
+    words = [f"w{i}" for i in range(30)]
+    vectors = np.random.default_rng(0).normal(0, 1, (20, width))
+    write_word2vec(tmp_path / "some.vec", words[:20], vectors)
+    (tmp_path / "list.txt").write_text("\n".join(words), encoding="utf-8")
+    corpus = open_corpus(train=[str(short_text)], vocabulary=tmp_path / "list.txt")
+    check_resume(options, corpus, vectors=tmp_path / "some.vec")
+    with pytest.raises(InputError, match=r"epochs: 3 there, 4 now\. A finished run does not"):
+        train(options.replace(epochs=4), corpus, tmp_path / "whole", vectors=tmp_path / "some.vec")
 
 
 # the tests above have the full output

@@ -14,6 +14,7 @@ from keras_nplm import InputError, LanguageModel, evaluate, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.language_model.directory import remove_config_if_refused
+from keras_nplm.language_model.word_vectors import write_word2vec
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.build import build_model
@@ -60,6 +61,28 @@ def test_random_features_stay_as_they_are(tmp_path, short_corpus, short_options,
     completed = LanguageModel.load(tmp_path / "model", as_arrays=True).next_words("w1", top_k=1)
     expected = LanguageModel.load(tmp_path / "model").next_words("w1", top_k=1)
     assert completed[0][1] == pytest.approx(expected[0][1], rel=1e-5)
+
+
+@pytest.mark.usefixtures("no_report")
+def test_frozen_word_vectors_stay_as_the_file_has_them(
+    tmp_path, short_corpus, short_options, load_weights
+):
+    vectors = np.random.default_rng(0).normal(0, 0.7, (20, 7)).astype(np.float32)
+    words = [f"w{i}" for i in range(20)]
+    path = tmp_path / "words.vec"
+    write_word2vec(path, words, vectors)
+    options = short_options.replace(freeze_embedding=True, epochs=1)
+    with pytest.raises(InputError, match="`embedding_dim` must be 7, .* Fix: give --embedding-dim"):
+        train(options, short_corpus, tmp_path / "model", vectors=path)
+    options = options.replace(embedding_dim=7)
+    metrics = train(options, short_corpus, tmp_path / "model", vectors=path)
+    assert metrics["vectors"]["found"] == 20
+    features, *_ = load_weights(tmp_path / "model")
+    vocabulary = LanguageModel.load(tmp_path / "model").vocabulary
+    np.testing.assert_array_equal(features[vocabulary.encode(words)], vectors)
+    write_word2vec(path, words, 2 * vectors)
+    with pytest.raises(InputError, match="vectors: its files have changed"):
+        train(options, short_corpus, tmp_path / "model", vectors=path)
 
 
 @pytest.mark.long

@@ -22,6 +22,7 @@ from keras_nplm.data.corpora.text_files import (
     split_by_lines,
 )
 from keras_nplm.data.corpus import FRACTIONS, SPLITS, Corpus
+from keras_nplm.data.fixed_vocabulary import FixedVocabulary
 from keras_nplm.data.prepared_corpus import PREPARED_FILE, open_prepared_corpus
 from keras_nplm.data.resampling import check_share
 from keras_nplm.data.subwords import SubwordOptions
@@ -51,6 +52,7 @@ def open_corpus(
     tokenizer: str | Tokenizer | None = None,
     normalise: Sequence[str] = (),
     subwords: SubwordOptions | None = None,
+    vocabulary: str | os.PathLike | None = None,
     data_dir: str | None = None,
 ) -> Corpus:
     """Open a corpus by its name, or from text files if `train` or `resample` is given.
@@ -78,6 +80,9 @@ def open_corpus(
             `"lemmas"`; see `keras_nplm.data.tokenizers.normalisation`.
         subwords: for the tokenizer `sentencepiece`: how its subwords are made. Default: 8,000
             unigram pieces, trained on the text.
+        vocabulary: a file with the words that count, one a line; other words are `<unk>`. Words
+            that the text lacks stay in the vocabulary. A `vocabulary.txt` keeps its ids, so that
+            the models can be mixed. Default: the words are counted in the text.
         data_dir: directory of prepared TFDS sets, and of the archives of Brown and of TFDS sets.
             Absent archives are downloaded to it. A `gs://` or `s3://` directory is only read.
             Default: the environment variable `TFDS_DATA_DIR`, else `~/tensorflow_datasets`.
@@ -100,6 +105,12 @@ def open_corpus(
         raise InputError(
             "`subwords` must be left out without the tokenizer `sentencepiece`. Received: "
             f"{chosen.name!r}. Fix: add `--tokenizer sentencepiece`."
+        )
+    fixed = None if vocabulary is None else FixedVocabulary.read(vocabulary)
+    if fixed is not None and not chosen.has_unknown:
+        raise InputError(
+            "`vocabulary` must be left out with a tokenizer that has its own tokens. Received: "
+            f"{chosen.name!r}. Fix: leave it out; give the subwords of a model by `--pieces-file`."
         )
     named = train or resample or validation or test
     if shuffle and (validation or test or not train):
@@ -128,7 +139,9 @@ def open_corpus(
             fix = "leave it out, or prepare the text again by `keras-nplm prepare --all`."
             raise InputError(f"`--all` cannot change the splits of the prepared {name}. Fix: {fix}")
         is_chosen = tokenizer is not None or chosen.steps
-        return open_prepared_corpus(fetch(name), chosen.name if is_chosen else None, subwords)
+        return open_prepared_corpus(
+            fetch(name), chosen.name if is_chosen else None, subwords, fixed
+        )
     if train or resample:
         how = "in runs"
         if shuffle:
@@ -145,6 +158,7 @@ def open_corpus(
         corpus = _open_named(name, chosen, data_dir)
         if all_lines:
             corpus = _join_splits(corpus)
+    corpus = dataclasses.replace(corpus, vocabulary=fixed)
     return corpus if subwords is None else dataclasses.replace(corpus, subwords=subwords)
 
 

@@ -312,7 +312,7 @@ def the_last_word_of_a_text_for_pyctcdecode_has_no_end(
 
 @changes("data.vocabulary:Vocabulary.from_counts", "data/tokenizers/test_registry.py")
 def the_vocabulary_of_bytes_has_only_the_bytes_of_the_text(original, cls, counts, **options):
-    return original(cls, counts, **{**options, "alphabet": ()})
+    return original(cls, counts, **{**options, "words": ()})
 
 
 @changes("language_model.new_words:add_words", "language_model/test_refusals.py")

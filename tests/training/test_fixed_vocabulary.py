@@ -1,0 +1,133 @@
+"""A fixed vocabulary: its file, and models of it, which know words that no text has."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from keras_nplm import InputError, LanguageModel, estimate, open_corpus, train
+from keras_nplm.cli.main import main
+from keras_nplm.data.encoding import count_vocabulary
+from keras_nplm.data.ids import BOS_ID, PAD_ID
+from keras_nplm.training.estimators import ESTIMATORS
+
+WORDS = [*(f"w{i}" for i in range(25)), "unseen", "UNSEEN"]
+LIST = "\ufeffunseen\r\n\r\n<s>\n<unk>\n-pau-\nw1\t\n" + "\r\n".join(WORDS)
+
+
+@pytest.fixture(scope="module")
+def word_list(tmp_path_factory) -> str:
+    """A list with a byte order mark, both line ends, blank lines, special and repeated words."""
+    path = tmp_path_factory.mktemp("list") / "words.txt.gz"
+    path.write_bytes(gzip.compress(LIST.encode()))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def fixed_corpus(short_text, word_list):
+    return open_corpus(train=[str(short_text)], vocabulary=word_list)
+
+
+def _check_model(directory) -> None:
+    """Check that a model has the words of the list, and a distribution over all of them."""
+    language_model = LanguageModel.load(directory)
+    vocabulary = language_model.vocabulary
+    assert {*vocabulary.words[4:]} == {*WORDS} and vocabulary.words[4] == "w1"  # by frequency
+    contexts = np.random.default_rng(0).integers(1, len(vocabulary), (20, 20))
+    model = language_model.model
+    p = np.exp(model.next_log_probs(contexts[:, : model.order - 1]).astype(np.float64))
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
+    possible = np.delete(np.arange(len(vocabulary)), [PAD_ID, BOS_ID])
+    assert p[:, possible].min() > 1e-9
+    unseen, seen = (p[:, vocabulary.encode(words)].mean() for words in (WORDS[-2:], WORDS[:5]))
+    assert unseen < seen / 10
+
+
+@pytest.mark.parametrize("method", ESTIMATORS)
+def test_an_ngram_model_has_words_that_the_text_lacks(tmp_path, fixed_corpus, method):
+    options = {"num_classes": 5} if method == "class-based" else {}
+    result = estimate(method, fixed_corpus, tmp_path / "model", order=3, **options)
+    assert (result["vocabulary"]["words"], result["vocabulary"]["absent"]) == (27, 2)
+    _check_model(tmp_path / "model")
+
+
+NETWORKS = {
+    "likelihood": {},
+    "held-out mass": dict(held_out_mass=0.02),
+    "nce": dict(objective="nce", num_sampled=9, optimizer="adam", learning_rate=0.01),
+    "adaptive": dict(head="adaptive", cutoffs=(10,)),
+    "shortlist": dict(shortlist_size=10),
+    "interpolated": dict(interpolated=True),
+}
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("no_report", "no_logs")
+@pytest.mark.parametrize("changes", NETWORKS.values(), ids=NETWORKS)
+def test_a_network_has_words_that_the_text_lacks(tmp_path, fixed_corpus, short_options, changes):
+    options = short_options.replace(epochs=2, **changes)
+    result = train(options, fixed_corpus, tmp_path / "model")
+    assert result["vocabulary"]["absent"] == 2
+    _check_model(tmp_path / "model")
+
+
+def test_models_with_the_ids_of_a_vocabulary_are_mixed(tmp_path, short_text, word_list, capsys):
+    (tmp_path / "more.txt").write_text("w9 w8 unseen w9\n" * 20, encoding="utf-8")
+    first, prepared, second, mixture = (str(tmp_path / name) for name in "abcd")
+    command = ["ngram", "--train", str(short_text), "--order", "2", "--output", first]
+    assert main([*command, "--vocabulary", word_list]) == 0
+    assert "vocabulary: 27 words of " in (printed := capsys.readouterr().out)
+    assert "words.txt.gz; 2 do not occur in the training text" in printed
+    more = ["--train", str(tmp_path / "more.txt"), "--vocabulary", f"{first}/vocabulary.txt"]
+    assert main(["prepare", *more, "--output", prepared]) == 0
+    capsys.readouterr()
+    assert main(["ngram", "--corpus", prepared, "--output", second, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["vocabulary"]["absent"] == 24
+    assert main(["ngram", "--corpus", prepared, "--output", "x", "--vocabulary", word_list]) == 2
+    assert main(["mix", first, second, "--output", mixture]) == 0
+    models = [LanguageModel.load(directory) for directory in (first, second, mixture)]
+    assert models[0].vocabulary == models[1].vocabulary == models[2].vocabulary
+    assert main(["export", first, f"{first}.arpa"]) == 0
+    # of an ARPA file the same flag says the same
+    command = ["ngram", "--arpa", f"{first}.arpa", "--output", f"{first}-read"]
+    (tmp_path / "few.txt").write_text("w3\nw1\nnew\n", encoding="utf-8")
+    assert main([*command, "--vocabulary", str(tmp_path / "few.txt")]) == 0
+    read = LanguageModel.load(f"{first}-read")
+    assert read.vocabulary.words[4:] == ["w3", "w1", "new"]
+    p = np.exp(read.model.next_log_probs([[4]]))
+    assert p.sum() == pytest.approx(1, abs=1e-5) and p[0, 6] > 0
+
+
+def test_words_that_no_text_can_have_are_told(tmp_path, short_text, capsys):
+    (tmp_path / "cased.txt").write_text("W1\nw2\nW3\n", encoding="utf-8")
+    command = ["ngram", "--train", str(short_text), "--vocabulary", str(tmp_path / "cased.txt")]
+    assert main([*command, "--normalise", "lower", "--output", str(tmp_path / "model")]) == 0
+    message = "2 of 3 words of the vocabulary are never tokens of the tokenizer words+lower, such"
+    assert message in capsys.readouterr().err
+    assert LanguageModel.load(tmp_path / "model").vocabulary.words[4:] == ["w2", "W1", "W3"]
+
+
+@pytest.mark.parametrize(
+    "content, options, message",
+    [
+        ("<unk>\n", {}, "must be a file with words"),
+        ("ab A B\ncd\n", {}, "several words in 1 lines, such as line 1: 'ab A B'. Fix: of a"),
+        ("a\n", {"tokenizer": "sentencepiece"}, "must be left out with a tokenizer that has its"),
+    ],
+)
+def test_files_that_are_no_word_list_are_refused(tmp_path, short_text, content, options, message):
+    (tmp_path / "list.txt").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        open_corpus(train=[str(short_text)], vocabulary=tmp_path / "list.txt", **options)
+
+
+def test_a_list_without_a_word_of_the_text_is_refused(tmp_path, short_text):
+    (tmp_path / "list.txt").write_text("ein\nzwei\n", encoding="utf-8")
+    corpus = open_corpus(train=[str(short_text)], vocabulary=tmp_path / "list.txt")
+    with pytest.raises(InputError, match="of which no word occurs in it"):
+        estimate("kneser-ney", corpus, tmp_path / "model")
+    (tmp_path / "list.txt").write_text("ein\nw2\n", encoding="utf-8")
+    corpus = open_corpus(train=[str(short_text)], vocabulary=tmp_path / "list.txt")
+    assert count_vocabulary(corpus).words[4:] == ["w2", "ein"]
+    estimate("kneser-ney", corpus, tmp_path / "model", order=2)
