@@ -17,7 +17,7 @@ from keras_nplm.cli.corpus import (
     open_given_corpus,
 )
 from keras_nplm.cli.parameters import (
-    FETCHED,
+    FETCHED_FILE,
     NONE_GIVEN,
     SEVERAL,
     Given,
@@ -147,7 +147,7 @@ Flatness = Annotated[list[float] | None, _make_cache_flag(FLATNESS, "FLATNESS")]
 def mix(
     *directories: Annotated[
         str,
-        FETCHED,
+        FETCHED_FILE,
         Parameter(name="MODEL", help=_MODELS, required=True),
     ],
     output: Output,

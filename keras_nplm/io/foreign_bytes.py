@@ -11,7 +11,6 @@ _NO_TEXT = "name a text file."
 HEAD_BYTES = 512  # of a file, which `refuse_binary` looks at
 # beginnings of files, most specific first: a name, and the remedy
 _BINARY: tuple[tuple[bytes, str, str], ...] = (
-    (b"PAR1\x15", "a Parquet file", "add --field NAME, the column that holds the text."),
     (b"PK\3\4", "a zip archive", "extract the text, for example by `unzip -p`."),
     (b"PK\5\6", "a zip archive", "extract the text, for example by `unzip -p`."),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of Microsoft Office", _TO_PLAIN),
@@ -24,7 +23,7 @@ _BINARY: tuple[tuple[bytes, str, str], ...] = (
     (b"GIF87a", "a GIF image", _NO_TEXT),
     (b"GIF89a", "a GIF image", _NO_TEXT),
     (b"SQLite format 3\0", "an SQLite database", "export the text, one sentence a line."),
-    (b"ARROW1\0\0", "an Arrow file", "write it as Parquet, and add --field NAME."),
+    (b"ARROW1\0\0", "an Arrow file", "write its text as a text file."),
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file", _NO_TEXT),
     (b"\x93NUMPY", "a NumPy array", _NO_TEXT),
     (b"mmap lm http://kheafield.com/code", "a binary file of KenLM", "name the ARPA file."),

@@ -23,7 +23,6 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.foreign_bytes import HEAD_BYTES, explain_encoding, refuse_binary
 
-STANDARD_INPUT = "-"  # in place of the name of a file that is read once
 # between the words of a file format, as in KenLM: any other character may be in a word
 SPACES = " \t\r\n"
 # all characters that `str.isspace` knows
@@ -70,10 +69,9 @@ def explain_read_errors(path: str | os.PathLike) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or error
-        fix = "check the name and its permissions."
-        if str(path) == STANDARD_INPUT:
-            fix = "save standard input to a file, since this file is read more than once."
-        raise InputError(f"Cannot read {path}: {reason}. Fix: {fix}") from error
+        raise InputError(
+            f"Cannot read {path}: {reason}. Fix: check the name and its permissions."
+        ) from error
 
 
 def read_text(path: str | os.PathLike) -> str:
@@ -90,22 +88,22 @@ def read_lines(path: str | os.PathLike, stream: BinaryIO | None = None) -> Itera
 
 
 def decode_lines(
-    file: BinaryIO, name: str, start: int = 0, stop: int | None = None
+    file: BinaryIO, name: str, start: int = 0, stop: int | None = None, fix: str = ""
 ) -> Iterator[str]:
     """Decode the UTF-8 lines of a binary file, from `start` to `stop`, without line ends and byte
-    order mark.
+    order mark. `fix` is the remedy for a line that is too long; default: that of a text file.
     """
     offset = start
     is_utf8 = False  # a character beyond ASCII was read
     for line in iter(functools.partial(file.readline, MAX_LINE_BYTES + 1), b""):
         if len(line) > MAX_LINE_BYTES:
-            fix = "at spaces with `fold -s -w 9999`."
+            how = "at spaces with `fold -s -w 9999`"
             if b" " not in line:  # `fold` would cut characters
-                fix = "after full stops with `sed -E 's/(\\.|。|！|？)/\\1\\n/g'`."
+                how = "after full stops with `sed -E 's/(\\.|。|！|？)/\\1\\n/g'`"
+            fix = fix or f"put each sentence into a line of its own, or break lines {how}."
             raise InputError(
                 f"{name}, byte {offset:,}: a line must have at most {MAX_LINE_BYTES:,} bytes. "
-                "Received: more. Fix: put each sentence into a line of its own, or break lines "
-                f"{fix}"
+                f"Received: more. Fix: {fix}"
             )
         if stop is not None:
             line = line[: stop - offset]
@@ -137,9 +135,7 @@ def _explain(
 ) -> InputError:
     first = max(0, error.start - _SAMPLE // 2)
     sample = data[first : first + _SAMPLE]
-    return InputError(
-        explain_encoding(name, sample, offset + first, error.start - first, is_utf8)
-    )
+    return InputError(explain_encoding(name, sample, offset + first, error.start - first, is_utf8))
 
 
 def _decode_strictly(data: bytes, offset: int) -> str:
