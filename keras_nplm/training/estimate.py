@@ -1,18 +1,21 @@
-"""Estimate n-gram models and import ARPA files (`keras-nplm ngram`), without Keras or
-TensorFlow.
+"""Estimate n-gram models of texts or counts, and import ARPA files (`keras-nplm ngram`), without
+Keras or TensorFlow.
 """
 
 import dataclasses
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from keras_nplm.data.corpus import HELD_OUT, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.forms import list_companions
 from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.registry import add_steps
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import NUMBER, write_json
@@ -24,6 +27,7 @@ from keras_nplm.language_model.directory import (
     remove_config_if_refused,
 )
 from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.ngrams import NGRAMS_FILE, CountFile
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.estimators import EstimationRun, get_estimator
@@ -131,24 +135,17 @@ def import_arpa(
     from keras_nplm.language_model.arpa_models import read_arpa_model
 
     path = fetch(path)
-    if vocabulary is not None:
-        given = os.fspath(vocabulary)
-        vocabulary = fetch(vocabulary)
-        fix = "name the vocabulary.txt of a model."
-        check_argument("vocabulary", vocabulary.is_file(), "an existing file", repr(given), fix)
-        names = [companion.name for companion in list_companions(vocabulary)]
-        fetch_beside(vocabulary, [*names, SPELLING_FILE])
+    given_words, spelling = _load_words(vocabulary)
     with open_output(directory) as local, lock_new_directory(local):
-        given_words = Vocabulary.load(vocabulary) if vocabulary is not None else None
         imported = read_arpa_model(
             path,
             vocabulary=given_words,
-            spelling=load_spelling(vocabulary.parent) if vocabulary is not None else None,
+            spelling=spelling,
             tokenizer=tokenizer,
             normalise=normalise,
             boundary=boundary,
         )
-        if vocabulary is None:
+        if given_words is None:
             print(
                 f"The spelling model of unknown words is new, of the words of {path.name}. For the "
                 "one of another model, add --vocabulary DIR/vocabulary.txt.",
@@ -156,6 +153,75 @@ def import_arpa(
             )
         imported.save(local)
     return {**imported.model.compute_figures(), "words": len(imported.vocabulary)}
+
+
+def _load_words(
+    path: str | os.PathLike | None,
+) -> tuple[Vocabulary | None, SpellingModel | None]:
+    """Load the `vocabulary.txt` of a model, and the spelling model beside it."""
+    if path is None:
+        return None, None
+    local = fetch(path)
+    fix = "name the vocabulary.txt of a model."
+    check_argument("vocabulary", local.is_file(), "an existing file", repr(os.fspath(path)), fix)
+    names = [companion.name for companion in list_companions(local)]
+    fetch_beside(local, [*names, SPELLING_FILE])
+    return Vocabulary.load(local), load_spelling(local.parent)
+
+
+def estimate_from_counts(
+    path: str | os.PathLike,
+    directory: str | os.PathLike,
+    *,
+    order: int | None = None,
+    text: TextOptions = TextOptions(),
+    vocabulary: str | os.PathLike | None = None,
+    tokenizer: str | Tokenizer | None = None,
+    normalise: Sequence[str] = (),
+) -> dict:
+    """Estimate a Kneser-Ney model from a file of n-gram counts, as `ngram-count -write` of SRILM
+    writes it.
+
+    The model is that of the text that was counted, and has no encoded corpus. It is estimated in
+    bounded memory, but for the words.
+
+    Args:
+        path: the file; see `keras_nplm.models.ngrams.CountFile`.
+        directory: the model directory, which must be absent or empty.
+        order: n. Default: the highest order in the file.
+        text: `min_count` and `max_size` of the vocabulary, and the boundary of the text.
+        vocabulary: a `vocabulary.txt` whose word ids to use, in place of `min_count`. Models with
+            the same vocabulary can be mixed.
+        tokenizer: the tokenizer of more text. Default: `"words"` if it keeps all words whole, else
+            `"whitespace"`.
+        normalise: normalisation steps of that tokenizer.
+
+    Returns:
+        `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
+
+    Raises:
+        InputError: a line of the file is damaged, it lacks the order, or an option is invalid.
+    """
+    from keras_nplm.language_model.arpa_models import find_word_tokenizer
+    from keras_nplm.language_model.language_model import LanguageModel
+
+    local_path = fetch(path)
+    words, spelling = _load_words(vocabulary)
+    with open_output(directory) as local, lock_new_directory(local):
+        counts = CountFile(local_path, order, text.boundary)
+        if words is None:
+            words = Vocabulary.from_counts(
+                counts.words.items(), min_count=text.min_count, max_size=text.max_size
+            )
+            spelling = SpellingModel.from_vocabulary(words, [counts.count_unknown(words)])
+        chosen = add_steps(tokenizer or find_word_tokenizer(words), normalise)
+        # beside the output, which may be too large for other disks
+        with tempfile.TemporaryDirectory(prefix=".counts-", dir=local.absolute().parent) as scratch:
+            model = counts.estimate(Path(scratch, NGRAMS_FILE), words)
+            language_model = LanguageModel(model, words, chosen, text.boundary)
+            language_model.spelling = spelling
+            language_model.save(local)
+    return {**model.compute_figures(), "words": len(words)}
 
 
 def evaluate_splits(
