@@ -1,6 +1,7 @@
 """Files that are no UTF-8 text: what they are, and the command that makes text of them."""
 
 import codecs
+import re
 import unicodedata
 
 from keras_nplm.io.errors import InputError
@@ -41,7 +42,8 @@ _BYTE_ORDER_MARKS = (
 )
 _WIDE = ("UTF-16LE", "UTF-16BE", "UTF-32LE", "UTF-32BE")
 _MOST_ODD = 0.05  # share of characters that no text has, above which an encoding is wrong
-_MOST_ACCENTS = 0.35  # share of bytes above 127 in Western European text
+_ACCENTS_IN_A_ROW = re.compile(rb"[\x80-\xff](?=[\x80-\xff])")
+_MOST_IN_A_ROW = 0.3  # share of the accents of Western European text that a second one follows
 _UNDEFINED = {0x81, 0x8D, 0x8F, 0x90, 0x9D}  # bytes that Windows-1252 lacks
 
 
@@ -117,7 +119,9 @@ def _is_odd(character: str) -> bool:
 
 
 def _is_western(sample: bytes) -> bool:
-    """Return whether bytes are text in Windows-1252, whose letters are also those of Latin-1."""
-    words = sample.translate(None, b" \t\r\n")
-    accents = sum(byte > 127 for byte in words) / len(words)
-    return accents <= _MOST_ACCENTS and not _UNDEFINED & {*words}
+    """Return whether bytes are text in Windows-1252, whose letters are also those of Latin-1: an
+    accent stands alone between letters of ASCII.
+    """
+    accents = sum(byte > 127 for byte in sample)
+    in_a_row = len(_ACCENTS_IN_A_ROW.findall(sample))
+    return in_a_row <= _MOST_IN_A_ROW * accents and not _UNDEFINED & {*sample}
