@@ -29,6 +29,7 @@ onnx = ["tf2onnx>=1.17", "onnxruntime>=1.20"]
 openvino = ["openvino>=2025.0"]  # only tests read our files with it; 180 MB
 zstd = ["backports.zstd>=1.0"]  # in the standard library from Python 3.14
 lemmas = ["simplemma>=2,<3"]
+parquet = ["pyarrow>=16"]
 ray = ["ray[train]>=2.60"]
 remote = ["s3fs>=2025.3", "gcsfs>=2025.3"]
 # Beam wants protobuf 6, later sentencepiece 7
@@ -91,7 +92,7 @@ setup(
         # what only the long tests and `.ci/run` need: a third of the time of an installation
         "develop": [
             *["nbclient>=0.10", "ipykernel>=6", "pydantic>=2", "ruff>=0.14", "mypy>=1.15"],
-            *[*litert, *onnx],
+            *[*litert, *onnx, *parquet],
         ],
         "notebooks": ["notebook>=7", *litert, *onnx],
         "litert": litert,
@@ -99,6 +100,7 @@ setup(
         "openvino": openvino,
         "zstd": zstd,
         "lemmas": lemmas,
+        "parquet": parquet,
         "ray": ray,
         "remote": remote,
         "beam": beam,

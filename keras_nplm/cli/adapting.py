@@ -12,6 +12,7 @@ from keras_nplm.cli.parameters import (
     NONE_GIVEN,
     SEVERAL,
     Directory,
+    Field,
     Given,
     Output,
     TextFiles,
@@ -35,7 +36,7 @@ _MOST_PRINTED = 20
 
 @contextlib.contextmanager
 def _open(
-    directory: str, text: tuple[str, ...], output: str
+    directory: str, text: tuple[str, ...], field: str | None, output: str
 ) -> Iterator[tuple[Path, "LanguageModel", list[str]]]:
     """Lock the output directory in the block; yield it, the network and the lines of the text."""
     from keras_nplm.data.corpora.text_files import read_files
@@ -45,7 +46,7 @@ def _open(
     from keras_nplm.language_model.language_model import LanguageModel
 
     with open_output(output) as target, lock_new_directory(target):
-        lines = list(read_files(text))
+        lines = list(read_files(text, field))
         language_model = LanguageModel.load(directory)
         warn = warn_of_tokens(language_model.tokenizer)
         yield target, language_model, list(warn(lines))
@@ -89,6 +90,7 @@ def adapt(
     /,
     *,
     text: TextFiles,
+    field: Field = None,
     options: AdaptationFlags = NONE_GIVEN,
     output: Output,
 ) -> dict:
@@ -103,7 +105,7 @@ def adapt(
     from keras_nplm.language_model.directory import read_metrics
     from keras_nplm.models.evaluation import evaluate
 
-    with _open(directory, text, output) as (target, general, lines):
+    with _open(directory, text, field, output) as (target, general, lines):
         adapted = general.adapt(lines, **options)
         result: dict[str, Any] = {"adaptation": dataclasses.asdict(cast(Any, adapted.adaptation))}
         if general.corpus is not None and "validation" in general.corpus.splits:
@@ -135,6 +137,7 @@ def add_words(
     /,
     *,
     text: TextFiles,
+    field: Field = None,
     words: Annotated[
         list[str] | None,
         SEVERAL,
@@ -152,7 +155,7 @@ def add_words(
     from keras_nplm.language_model import new_words
 
     chosen = NewWordOptions(**options)
-    with _open(directory, text, output) as (target, language_model, sentences):
+    with _open(directory, text, field, output) as (target, language_model, sentences):
         grown = new_words.add_words(
             language_model,
             sentences,

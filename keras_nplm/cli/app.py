@@ -8,9 +8,10 @@ from typing import Any
 
 from cyclopts import App, Parameter
 
-from keras_nplm.cli.parameters import FETCHED, Call
+from keras_nplm.cli.parameters import Call, Fetched
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
+from keras_nplm.io.standard_input import STANDARD_INPUT
 
 NAME = "keras-nplm"
 RESUME = ". Finished work is saved. Run the same command again to resume."
@@ -166,17 +167,20 @@ def format_completion(words: Sequence[str]) -> str:
 
 
 def fetch_inputs(function: Callable[..., dict], bound: BoundArguments) -> None:
-    """Download remote models and files, and name their local copies in the arguments."""
+    """Download remote models and files, save standard input where `-` names a file, and name the
+    local copies in the arguments.
+    """
     hints = typing.get_type_hints(function, include_extras=True)
     for name, value in bound.arguments.items():
-        if FETCHED in getattr(hints[name], "__metadata__", ()):
-            bound.arguments[name] = _fetch(value)
+        for mark in getattr(hints[name], "__metadata__", ()):
+            if isinstance(mark, Fetched):
+                bound.arguments[name] = _fetch(value, mark)
 
 
-def _fetch(value: object) -> object:
+def _fetch(value: object, mark: Fetched) -> object:
     if isinstance(value, list | tuple):
-        return tuple(_fetch(part) for part in value)
-    if not is_remote(value):
+        return tuple(_fetch(part, mark) for part in value)
+    if not is_remote(value) and not (mark.is_file and value == STANDARD_INPUT):
         return value
     from keras_nplm.io.remote import fetch
 

@@ -11,6 +11,7 @@ from keras_nplm.cli.parameters import (
     NONE_GIVEN,
     SEVERAL,
     DataDirectory,
+    Field,
     Given,
     Switch,
     TextFiles,
@@ -133,6 +134,8 @@ class Texts:
     """normalisation of tokens before words are counted: lower case, one symbol for numbers,
     lemmas"""
 
+    field: Field = None
+
     data_dir: DataDirectory = None
 
 
@@ -185,6 +188,7 @@ def open_given_corpus(
         fractions=texts.fractions,
         shuffle=texts.shuffle,
         all_lines=texts.all,
+        field=texts.field,
         tokenizer=tokenizer if chosen else None,
         normalise=texts.normalise,
         subwords=_choose_subwords(given, texts, named, tokenizer),

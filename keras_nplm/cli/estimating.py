@@ -11,14 +11,13 @@ from keras_nplm.cli.corpus import (
     NO_TEXTS,
     CorpusFlags,
     Resample,
-    Share,
     Texts,
     WordFile,
     choose_tokenizer,
     open_given_corpus,
 )
 from keras_nplm.cli.parameters import (
-    FETCHED,
+    FETCHED_FILE,
     NONE_GIVEN,
     SEVERAL,
     Given,
@@ -46,7 +45,9 @@ else:
     )
 
 _GROUP = "model of a different toolkit"
-_FLAGS_OF_TOKENS = ("token", "tokenizer", "normalise", "boundary")  # also of an ARPA file
+# flags of a text that also belong to a model or to counts without the text
+_FLAGS_OF_TOKENS = ("token", "tokenizer", "normalise", "boundary")
+_FLAGS_OF_COUNTS = (*_FLAGS_OF_TOKENS, "order", "min_count", "max_size")
 ArpaFile = Annotated[str | None, Parameter(metavar="FILE", group=_GROUP, converter=read_input)]
 
 
@@ -67,6 +68,7 @@ def ngram(
     config: Annotated[ConfigName, Parameter(show=False)] = None,
     method: NgramFlags = NONE_GIVEN,
     arpa: ArpaFile = None,
+    counts: ArpaFile = None,
     corpus: CorpusFlags = NONE_GIVEN,
     texts: Texts = NO_TEXTS,
     vocabulary: WordFile = None,
@@ -78,12 +80,18 @@ def ngram(
     Args:
         arpa: ARPA file, plain or .gz, to read instead of a corpus; to mix it with a model, name the
             vocabulary.txt of the model
+        counts: file of n-gram counts, as `ngram-count -write` of SRILM writes, plain or .gz, from
+            which Kneser-Ney is estimated instead of from a corpus; its highest order is the default
+            of --order
     """
-    from keras_nplm.training.estimate import estimate, import_arpa
+    from keras_nplm.training.estimate import estimate, estimate_from_counts, import_arpa
 
     named = get_configuration(config)
+    given = {**vars(texts), "resample": resample, **method, **corpus, **words}
     if arpa is not None:
-        _check_without_text(method, corpus, texts, resample, words)
+        fix = "leave it out. The ARPA file holds a whole model."
+        check_left_out({"counts": counts}, "with `--arpa`", "drop one of them.")
+        check_left_out(_leave_out(given, _FLAGS_OF_TOKENS), "with `--arpa`", fix)
         result = import_arpa(
             arpa,
             output,
@@ -91,6 +99,18 @@ def ngram(
             tokenizer=choose_tokenizer(corpus),
             normalise=texts.normalise,
             boundary=words.get("boundary", named.options.text.boundary),
+        )
+    elif counts is not None:
+        fix = "leave it out. Kneser-Ney is estimated from the counts, without their text."
+        check_left_out(_leave_out(given, _FLAGS_OF_COUNTS), "with `--counts`", fix)
+        result = estimate_from_counts(
+            counts,
+            output,
+            order=method.get("order"),
+            text=dataclasses.replace(named.options.text, **words),
+            vocabulary=vocabulary,
+            tokenizer=choose_tokenizer(corpus),
+            normalise=texts.normalise,
         )
     else:
         opened = open_given_corpus(
@@ -106,15 +126,8 @@ def ngram(
     return result
 
 
-def _check_without_text(
-    method: Given, corpus: Given, texts: Texts, resample: Sequence[Share], words: Given
-) -> None:
-    """Refuse the flags of a text and of its estimation beside an ARPA file."""
-    given = {**vars(texts), "resample": resample, **method, **corpus, **words}
-    without_effect = {name: given[name] for name in given if name not in _FLAGS_OF_TOKENS}
-    check_left_out(
-        without_effect, "with `--arpa`", "leave it out. The ARPA file holds a whole model."
-    )
+def _leave_out(given: Given, names: Sequence[str]) -> Given:
+    return {name: value for name, value in given.items() if name not in names}
 
 
 def _print_mixture(result: dict) -> None:
@@ -149,7 +162,7 @@ Flatness = Annotated[list[float] | None, _make_cache_flag(FLATNESS, "FLATNESS")]
 def mix(
     *directories: Annotated[
         str,
-        FETCHED,
+        FETCHED_FILE,
         Parameter(name="MODEL", help=_MODELS, required=True),
     ],
     output: Output,

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from keras_nplm.cli.parameters import (
     FETCHED,
     SELF_NORMALISED,
-    InputFile,
+    Field,
     Model,
     Switch,
     TextFiles,
@@ -26,7 +26,8 @@ from keras_nplm.cli.printing import format_figures, print_table, printed_by
 from keras_nplm.data.tokenizers.registry import list_word_tokenizers
 from keras_nplm.io.errors import InputError, shorten_value
 from keras_nplm.io.paths import is_remote
-from keras_nplm.io.text import STANDARD_INPUT, escape_controls
+from keras_nplm.io.standard_input import STANDARD_INPUT
+from keras_nplm.io.text import escape_controls
 
 if TYPE_CHECKING:
     from keras_nplm.data.tokenizers.base import Tokenizer
@@ -104,6 +105,7 @@ def evaluate(
         Literal["train", "validation", "test"] | None, Parameter(show_default="test")
     ] = None,
     text: TextFiles = (),
+    field: Field = None,
     tokenizer: ArpaTokenizer = None,
     accuracy: Switch = False,
     by_order: Switch = False,
@@ -135,6 +137,8 @@ def evaluate(
 
     if text:
         check_left_out({"split": split}, "with `--text`", "drop one of them.")
+    else:
+        check_left_out({"field": field}, "without `--text`", "add --text FILE.")
     if len(models) > 1:
         given = {"accuracy": accuracy, "by_order": by_order, "ln_z": ln_z, "dynamic": dynamic}
         check_left_out(given, "with several models", "evaluate one model at a time.")
@@ -143,10 +147,10 @@ def evaluate(
         if is_arpa_file(path):
             _check_arpa(path, text, dynamic)
     if len(models) > 1:
-        result = _compare(models, split or "test", text, tokenizer)
+        result = _compare(models, split or "test", _Text(text, field), tokenizer)
     else:
         (path,) = models
-        model, lines = _open(path, text, tokenizer, {})
+        model, lines = _open(path, _Text(text, field), tokenizer, {})
         if dynamic:
             _ensure_dynamics(model, Path(path))
         collectors = _make_collectors(accuracy, by_order, ln_z)
@@ -192,8 +196,16 @@ def _refuse_dynamic_arpa(dynamic: bool) -> None:
     check_left_out({"dynamic": dynamic}, "with an ARPA file", fix)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Text:
+    """The files of a text, if any, and the field that holds it."""
+
+    files: tuple[str, ...]
+    field: str | None
+
+
 def _open(
-    path: str, text: tuple[str, ...], tokenizer: str | None, watches: _Watches
+    path: str, text: _Text, tokenizer: str | None, watches: _Watches
 ) -> "tuple[LanguageModel, Iterator[str] | None]":
     """Return a model, and the lines of the text that it evaluates, if any.
 
@@ -203,9 +215,9 @@ def _open(
     from keras_nplm.data.unusual_text import warn_of_tokens
     from keras_nplm.language_model.arpa_models import open_model
 
-    if not text:
+    if not text.files:
         return open_model(path), None
-    lines = _read_first(read_files(text))
+    lines = _read_first(read_files(text.files, text.field))
     model = open_model(path, arpa_tokenizer=tokenizer)
     name = model.tokenizer_name
     if name not in watches:
@@ -244,9 +256,10 @@ def _note_spelling(path: str, figures: dict[str, Any], speller: str | None = Non
 
 
 def _compare(
-    paths: Sequence[str], split: str, text: tuple[str, ...], tokenizer: str | None
+    paths: Sequence[str], split: str, text: _Text, tokenizer: str | None
 ) -> dict[str, Any]:
     """Return the figures of several models on one text, and why figures are not comparable."""
+    from keras_nplm.io.remote import display_url
     from keras_nplm.language_model.arpa_models import is_arpa_file
     from keras_nplm.language_model.differences import (
         TokenOptions,
@@ -255,8 +268,8 @@ def _compare(
         read_warnings,
     )
 
-    if text:
-        _check_read_again(text)
+    if text.files:
+        _check_read_again(text.files)
     else:
         check_same_text(paths, split)
     rows = {}
@@ -272,9 +285,9 @@ def _compare(
         _note_spelling(path, figures, speller)
         if "spelling" in figures and speller is None:
             alone.append(path)
-        if text:
+        if text.files:
             _warn_of_unknown(path, figures)
-        rows[path] = {"model": path, **figures}
+        rows[path] = {"model": display_url(path), **figures}
         described[path] = TokenOptions.of_model(path, model)
     sentences = describe_incomparable([described[path] for path in paths])
     if alone and not all(map(is_arpa_file, paths)):
@@ -282,7 +295,7 @@ def _compare(
             f"Bits per character of {', '.join(alone)} are not exactly comparable: no directory "
             "here has the same words, and with them a spelling model of <unk>."
         )
-    if not text:
+    if not text.files:
         sentences += read_warnings(paths)
     return {"models": [rows[path] for path in paths], "not_comparable": sentences}
 
@@ -396,8 +409,8 @@ def _print_scores(result: dict) -> None:
 def score(
     model: Model,
     file: Annotated[
-        InputFile | None, FETCHED, Parameter(name="FILE", show_default="standard input")
-    ] = None,
+        str, FETCHED, Parameter(name="FILE", metavar="FILE", show_default="standard input")
+    ] = STANDARD_INPUT,
     /,
     *,
     tokenizer: ArpaTokenizer = None,
@@ -405,6 +418,7 @@ def score(
     tokens: Switch = False,
     dynamic: Switch = False,
     header: bool = True,
+    field: Field = None,
 ) -> dict:
     """Compute log-probabilities of sentences, in nats.
 
@@ -429,10 +443,10 @@ def score(
         _refuse_dynamic_arpa(dynamic)
     if self_normalised:
         check_left_out({"dynamic": dynamic}, "with `--self-normalised`", "leave one of them out.")
-    if file is None or file == STANDARD_INPUT:
-        lines = _read_first(read_files([STANDARD_INPUT]))
+    if file == STANDARD_INPUT:
+        lines = _read_first(read_files([STANDARD_INPUT], field))
     else:
-        lines = _read_first(read_lines([Path(file)]))
+        lines = _read_first(read_lines([Path(file)], field))
     if dynamic:
         opened = open_model(model)
         _ensure_dynamics(opened, Path(model))

@@ -4,16 +4,17 @@ file.
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from keras_nplm.cli.parameters import (
-    FETCHED,
+    FETCHED_FILE,
     NONE_GIVEN,
     Directory,
+    Field,
     Given,
     InputFile,
     Switch,
@@ -173,10 +174,13 @@ def export(
     top_k: TopK = None,
     max_text_length: MaxTextLength = None,
     quantise: Switch = False,
-    runtime: Annotated[InputFile | None, FETCHED, Parameter(show_default=_FROM_INTERNET)] = None,
+    runtime: Annotated[
+        InputFile | None, FETCHED_FILE, Parameter(show_default=_FROM_INTERNET)
+    ] = None,
     signature: Signature = None,
     network_alone: Switch = False,
     text: Annotated[TextFiles, Parameter(group=_GROUP, show_default="the training text")] = (),
+    field: Annotated[Field, Parameter(group=_GROUP)] = None,
     arpa: ArpaFlags = NONE_GIVEN,
 ) -> dict:
     """Write a model for other programs.
@@ -209,7 +213,7 @@ def export(
     _check_owned(chosen, ("page",), {"runtime": runtime})
     _check_owned(chosen, ("litert", "onnx", "page"), graph)
     _check_owned(chosen, ("litert", "onnx"), {"signature": signature})
-    _check_owned(chosen, ("arpa",), {"text": text, **arpa})
+    _check_owned(chosen, ("arpa",), {"text": text, "field": field, **arpa})
     if chosen == "saved-model":
         with open_output(target) as path:
             return _export_saved_model(directory, path, top_k, max_text_length)
@@ -218,7 +222,8 @@ def export(
             return _export_page(directory, path, {**graph, "runtime": runtime})
     with open_output_file(target) as path:
         if chosen == "arpa":
-            return _export_arpa(directory, path, text, ArpaOptions(**arpa))
+            lines = _read_text(text, field)
+            return _export_arpa(directory, path, lines, ArpaOptions(**arpa))
         if chosen == "word2vec":
             return _export_word_vectors(directory, path)
         options = {**graph, "signature": signature or "log_probs"}
@@ -337,13 +342,25 @@ def _export_word_vectors(directory: str, target: Path) -> dict:
     return _describe("word2vec", [target])
 
 
-def _export_arpa(directory: str, target: Path, text: tuple[str, ...], options: ArpaOptions) -> dict:
+def _read_text(text: tuple[str, ...], field: str | None) -> Iterator[str] | None:
+    """Return the lines of the text whose n-grams an ARPA file lists; None if none is given."""
+    from keras_nplm.data.corpora.text_files import read_files
+
+    if not text:
+        check_left_out({"field": field}, "without `--text`", "add --text FILE.")
+        return None
+    return read_files(text, field)
+
+
+def _export_arpa(
+    directory: str, target: Path, lines: Iterator[str] | None, options: ArpaOptions
+) -> dict:
     from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.models.ngrams import BackoffModel, write_arpa
 
     _check_file(target)
     language_model = LanguageModel.load(directory)
-    model = _build_backoff_model(directory, language_model, text, options)
+    model = _build_backoff_model(directory, language_model, lines, options)
     write_arpa(target, model, language_model.vocabulary)
     result = _describe("arpa", [target])
     result["ngrams"] = model.num_ngrams
@@ -358,14 +375,17 @@ def _export_arpa(directory: str, target: Path, text: tuple[str, ...], options: A
 
 
 def _build_backoff_model(
-    directory: str, language_model: "LanguageModel", text: tuple[str, ...], options: ArpaOptions
+    directory: str,
+    language_model: "LanguageModel",
+    lines: Iterator[str] | None,
+    options: ArpaOptions,
 ) -> "BackoffModel":
     from keras_nplm.models.ngrams import BackoffModel, prune
     from keras_nplm.models.ngrams.approximation import approximate, fit_unigrams
 
     model: Any = language_model.model
     is_given = options.order is not None or options.min_expected_count is not None
-    is_approximated = not isinstance(model, BackoffModel) or bool(text) or is_given
+    is_approximated = not isinstance(model, BackoffModel) or lines is not None or is_given
     if is_approximated:
         order = options.order
         if order is None:
@@ -373,7 +393,7 @@ def _build_backoff_model(
         least = options.min_expected_count
         if least is None:
             least = MIN_EXPECTED_COUNT
-        ids = _read_ids(directory, language_model, text)
+        ids = _read_ids(directory, language_model, lines)
         model = approximate(model, ids, order, language_model.boundary, least)
     pruned = model
     if options.is_pruned:
@@ -382,15 +402,14 @@ def _build_backoff_model(
 
 
 def _read_ids(
-    directory: str, language_model: "LanguageModel", text: tuple[str, ...]
+    directory: str, language_model: "LanguageModel", lines: Iterator[str] | None
 ) -> "np.ndarray":
     """Return the ids of the text whose n-grams an ARPA file lists."""
-    from keras_nplm.data.corpora.text_files import read_files
     from keras_nplm.data.shards import encode_lines
 
-    if text:
+    if lines is not None:
         return encode_lines(
-            read_files(text),
+            lines,
             language_model.vocabulary,
             language_model.tokenizer,
             language_model.boundary,

@@ -99,11 +99,18 @@ def _read_path(tokens: Sequence[Token], fix: str) -> str:
     return token.value
 
 
+@dataclasses.dataclass(frozen=True)
 class Fetched:
-    """Marks a path that may be remote: it is downloaded before the command runs."""
+    """Marks a path that may be remote: it is downloaded before the command runs.
+
+    A path that may be a file may also be `-`, standard input.
+    """
+
+    is_file: bool = False
 
 
 FETCHED = Fetched()
+FETCHED_FILE = Fetched(is_file=True)
 SEVERAL = Parameter(consume_multiple=(1, None))  # values of a flag, up to the next one
 Switch = Annotated[bool, Parameter(negative="")]  # without --no-NAME
 SELF_NORMALISED = "unnormalised logits as log-probabilities: much faster, wrong by log Z per token"
@@ -113,12 +120,16 @@ Directory = Annotated[str, FETCHED, Parameter(name="DIR", help=_HELP)]
 _HELP = (
     "model directory, or ARPA file, plain or compressed: its tokens are words between white space"
 )
-Model = Annotated[str, FETCHED, Parameter(name="MODEL", help=_HELP)]
+Model = Annotated[str, FETCHED_FILE, Parameter(name="MODEL", help=_HELP)]
 _HELP = "model directory to write"
 Output = Annotated[str, Parameter(help=_HELP, metavar="DIR", converter=read_output)]
-InputFile = Annotated[str, FETCHED, Parameter(metavar="FILE")]
+InputFile = Annotated[str, FETCHED_FILE, Parameter(metavar="FILE")]
 # Text is downloaded as it is opened
 TextFiles = Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="FILE")]
+_HELP = "the field that holds the text, of JSON Lines, CSV, TSV or Parquet files"
+Field = Annotated[
+    str | None, Parameter(help=_HELP, metavar="NAME", show_default="none: files are text")
+]
 
 _HELP = "directory of TFDS data sets and of archives, such as the one of Brown"
 DataDirectory = Annotated[

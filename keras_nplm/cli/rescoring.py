@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 from cyclopts import Parameter
 
 from keras_nplm.cli.parameters import (
-    FETCHED,
+    FETCHED_FILE,
     SELF_NORMALISED,
     SEVERAL,
     Called,
@@ -161,7 +161,7 @@ WordTokenizer = Annotated[
 @printed_by(_print_rescored)
 def rescore(
     model: Model,
-    nbest: Annotated[str, FETCHED, Parameter(name="NBEST")],
+    nbest: Annotated[str, FETCHED_FILE, Parameter(name="NBEST")],
     /,
     *,
     format: Annotated[Format | None, Parameter(show_default=_BY_FIRST_LINE)] = None,

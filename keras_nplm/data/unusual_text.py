@@ -1,5 +1,5 @@
-"""Warnings about text that a word model cannot learn from: split tokens, unknown words, long
-lines.
+"""Text that a word model cannot learn from: warnings of split tokens, unknown words and long lines,
+and the refusal of words without spaces.
 """
 
 import itertools
@@ -13,10 +13,19 @@ from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
+from keras_nplm.data.word_counts import batch_by_size
+from keras_nplm.io.errors import InputError
 
 _SEARCHED = 1 << 16  # lines of each split that are searched for tokens
 MAX_UNKNOWN = 0.1  # share of out-of-vocabulary tokens
 _MAX_LINE = 200  # tokens of a line, on average
+_SEARCHED_CHARACTERS = 1 << 16  # for words without spaces between them
+# letters of scripts without spaces between words, and the mean length of their runs above which a
+# run is a phrase: words of Chinese and Japanese have 2 letters, the others 5 with their marks
+_UNSPACED = {
+    "Chinese or Japanese": ("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+", 4),
+    "Thai, Lao, Burmese or Khmer": ("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+", 12),
+}
 _MARKER = re.compile(r"(?P<marker></?s>)")
 # markers, and tokens of the Penn Treebank, WikiText, Moses and BPE, which `words` would split
 _TOKENISED = re.compile(
@@ -53,6 +62,26 @@ def describe_unusual_text(corpus: Corpus, encoded: EncodedCorpus, boundary: str)
             f"Each line counts as one sentence, and lines have {tokens // sentences:,} tokens on "
             "average. Fix: put each sentence on its own line, or use `--boundary stream`."
         )
+
+
+def check_spaces(corpus: Corpus) -> None:
+    """Refuse a text without spaces between words for a tokenizer of words: each phrase would be
+    one word, and nearly all would be rare.
+    """
+    text = corpus.splits["train"]
+    if not get_tokenizer(corpus.tokenizer).tokens_are_words or not isinstance(text, TextSplit):
+        return
+    beginning = "\n".join(next(batch_by_size(text.lines(), _SEARCHED_CHARACTERS), []))
+    for script, (letters, longest) in _UNSPACED.items():
+        runs = re.findall(letters, beginning)
+        number = sum(map(len, runs))
+        if 2 * number > len(beginning) and number > longest * len(runs):
+            raise InputError(
+                f"With the tokenizer {get_tokenizer(corpus.tokenizer).kind} the text must have "
+                f"spaces between words. Received: {script}, {number // len(runs)} letters in a "
+                "row on average. Fix: use `--tokenizer sentencepiece` or `--token character`, or "
+                "put spaces between words."
+            )
 
 
 def warn_of_tokens(

@@ -13,6 +13,7 @@ EXTRA_OF = {
     "onnxruntime": "onnx",
     "backports": "zstd",
     "simplemma": "lemmas",
+    "pyarrow": "parquet",
     "ray": "ray",
     "s3fs": "remote",
     "gcsfs": "remote",

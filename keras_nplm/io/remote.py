@@ -23,6 +23,7 @@ from keras_nplm.io.errors import InputError, RunError, summarize_error
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.paths import is_remote, output_error
+from keras_nplm.io.standard_input import STANDARD_INPUT, is_saved_input, save_standard_input
 
 # library, which raises an error where a download is cut short; and how to give credentials
 _STORES = {
@@ -55,10 +56,12 @@ def find_cache() -> Path:
 
 
 def display_url(path: str | os.PathLike) -> str:
-    """Return the URL of a local file that was downloaded or will be uploaded; other paths are
-    returned as they are.
+    """Return the URL of a local file that was downloaded or will be uploaded, `-` for the copy of
+    standard input; other paths are returned as they are.
     """
     text = os.fspath(path)
+    if is_saved_input(text):
+        return STANDARD_INPUT
     roots = {os.path.join(find_cache(), "files", scheme): f"{scheme}:/" for scheme in _STORES}
     roots |= {directory: url for directory, (url, _) in _OUTPUTS.items()}
     for directory, url in roots.items():
@@ -69,8 +72,10 @@ def display_url(path: str | os.PathLike) -> str:
 
 def fetch(path: str | os.PathLike) -> Path:
     """Return the local path of a file or directory: of a remote one its copy in the cache, brought
-    up to date.
+    up to date, and of `-` a copy of standard input.
     """
+    if os.fspath(path) == STANDARD_INPUT:
+        return save_standard_input()
     if not is_remote(path):
         return Path(path)
     url = _normalise(path)

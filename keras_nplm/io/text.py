@@ -6,7 +6,6 @@ compressed, claims much memory. The total is not limited: all readers take a tex
 """
 
 import bz2
-import codecs
 import contextlib
 import functools
 import gzip
@@ -22,8 +21,8 @@ from typing import Any, BinaryIO
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.extras import import_extra
+from keras_nplm.io.foreign_bytes import HEAD_BYTES, explain_encoding, refuse_binary
 
-STANDARD_INPUT = "-"  # in place of the name of a file that is read once
 # between the words of a file format, as in KenLM: any other character may be in a word
 SPACES = " \t\r\n"
 # all characters that `str.isspace` knows
@@ -31,9 +30,9 @@ WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
 # of text; a line needs up to 25 times its size in memory, once it is tokenised
 MAX_LINE_BYTES = 1 << 24
 _BUFFER = 1 << 17  # bytes of text that are handed on at a time
+_SAMPLE = 1 << 12  # bytes by which an encoding is guessed
 _ARCHIVES = {
     "gzip": (b"\x1f\x8b",),
-    "zip": (b"PK\3\4", b"PK\5\6"),  # refused: it holds files, not one text
     "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([byte]) + b"\x2a\x4d\x18" for byte in range(0x50, 0x60))),
     "xz": (b"\xfd7zXZ\0",),
     "bzip2": tuple(
@@ -70,10 +69,9 @@ def explain_read_errors(path: str | os.PathLike) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or error
-        fix = "check the name and its permissions."
-        if str(path) == STANDARD_INPUT:
-            fix = "save standard input to a file, since this file is read more than once."
-        raise InputError(f"Cannot read {path}: {reason}. Fix: {fix}") from error
+        raise InputError(
+            f"Cannot read {path}: {reason}. Fix: check the name and its permissions."
+        ) from error
 
 
 def read_text(path: str | os.PathLike) -> str:
@@ -90,22 +88,32 @@ def read_lines(path: str | os.PathLike, stream: BinaryIO | None = None) -> Itera
 
 
 def decode_lines(
-    file: BinaryIO, name: str, start: int = 0, stop: int | None = None
+    file: BinaryIO, name: str, start: int = 0, stop: int | None = None, fix: str = ""
 ) -> Iterator[str]:
     """Decode the UTF-8 lines of a binary file, from `start` to `stop`, without line ends and byte
-    order mark.
+    order mark. `fix` is the remedy for a line that is too long; default: that of a text file.
     """
     offset = start
+    is_utf8 = False  # a character beyond ASCII was read
     for line in iter(functools.partial(file.readline, MAX_LINE_BYTES + 1), b""):
         if len(line) > MAX_LINE_BYTES:
+            how = "at spaces with `fold -s -w 9999`"
+            if b" " not in line:  # `fold` would cut characters
+                how = "after full stops with `sed -E 's/(\\.|。|！|？)/\\1\\n/g'`"
+            fix = fix or f"put each sentence into a line of its own, or break lines {how}."
             raise InputError(
                 f"{name}, byte {offset:,}: a line must have at most {MAX_LINE_BYTES:,} bytes. "
-                "Received: more. Fix: put each sentence into a line of its own, or break lines at "
-                "spaces with `fold -s -w 9999`."
+                f"Received: more. Fix: {fix}"
             )
         if stop is not None:
             line = line[: stop - offset]
-        yield decode(name, line, offset).rstrip("\r\n")
+        try:
+            text = _decode_strictly(line, offset)
+        except UnicodeDecodeError as error:
+            following = getattr(file, "peek", bytes)(_SAMPLE)
+            raise _explain(name, line + following, offset, error, is_utf8) from error
+        is_utf8 = is_utf8 or not text.isascii()
+        yield text.rstrip("\r\n")
         offset += len(line)
         if offset == stop:
             return
@@ -117,19 +125,26 @@ def decode(name: str | os.PathLike, data: bytes, offset: int = 0) -> str:
     Bytes that are not UTF-8, and NUL characters, which binary data and UTF-16 hold, are refused.
     """
     try:
-        text = data.decode("utf-8-sig" if offset == 0 else "utf-8")
-        encoding = "UTF-16LE"
-        if "\0" not in text:
-            return text
-        place = data.index(0)
+        return _decode_strictly(data, offset)
     except UnicodeDecodeError as error:
-        is_utf16 = not offset and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        place = error.start + len(data) - len(error.object)  # it lacks the byte order mark
-        encoding = "UTF-16" if is_utf16 else "LATIN1"
-    raise InputError(
-        f"{name} is not UTF-8 text (byte {offset + place}). Fix: name a text file, or convert it, "
-        f"for example by `iconv -f {encoding} -t UTF-8`."
-    )
+        raise _explain(name, data, offset, error, False) from error
+
+
+def _explain(
+    name: object, data: bytes, offset: int, error: UnicodeDecodeError, is_utf8: bool
+) -> InputError:
+    first = max(0, error.start - _SAMPLE // 2)
+    sample = data[first : first + _SAMPLE]
+    return InputError(explain_encoding(name, sample, offset + first, error.start - first, is_utf8))
+
+
+def _decode_strictly(data: bytes, offset: int) -> str:
+    """Decode UTF-8 as `decode`; a NUL is an error, too."""
+    text = data.decode("utf-8")
+    if "\0" in text:
+        place = data.index(0)
+        raise UnicodeDecodeError("utf-8", data, place, place + 1, "NUL")
+    return text.removeprefix("\ufeff") if offset == 0 else text
 
 
 def is_compressed(path: str | os.PathLike) -> bool:
@@ -158,15 +173,11 @@ def open_text(
         with open(path, "rb") if stream is None else contextlib.nullcontext(stream) as raw:
             file: Any = raw if hasattr(raw, "peek") else io.BufferedReader(raw)
             kind = _find_kind(file.peek(16))
-            if kind == "zip":
-                raise InputError(
-                    f"{path} must be text, plain or compressed by gzip, bzip2, xz or zstd. "
-                    "Received: a zip archive. Fix: extract the text, for example by `unzip -p`."
-                )
             if kind:
                 library = _MODULES.get(kind) or import_extra("backports.zstd", str(path))
                 errors += (library.ZstdError,) if kind == "zstd" else ()
                 file = io.BufferedReader(library.open(file), _BUFFER)
+            refuse_binary(path, file.peek(HEAD_BYTES)[:HEAD_BYTES])
             yield file
     except errors as error:
         with explain_read_errors(path):

@@ -132,7 +132,7 @@ def read_arpa_model(
             "Received: probability 0. Fix: add --boundary stream."
         )
     _print_differences(path, read)
-    chosen = add_steps(tokenizer or _choose_tokenizer(read.vocabulary), normalise)
+    chosen = add_steps(tokenizer or find_word_tokenizer(read.vocabulary), normalise)
     opened = LanguageModel(model, read.vocabulary, chosen, boundary)
     opened.spelling = spelling
     if spelling is None and chosen.has_unknown:
@@ -140,8 +140,8 @@ def read_arpa_model(
     return opened
 
 
-def _choose_tokenizer(vocabulary: Vocabulary) -> str:
-    """Return the tokenizer under which the words of an ARPA file survive."""
+def find_word_tokenizer(vocabulary: Vocabulary) -> str:
+    """Return the tokenizer that keeps the words of a file whole: words, else whitespace."""
     for word in vocabulary.words[len(SPECIALS) :]:
         if split_words(word) != [word]:
             print(

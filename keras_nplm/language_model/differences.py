@@ -14,7 +14,7 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import remove_contents
-from keras_nplm.io.remote import fetch
+from keras_nplm.io.remote import display_url, fetch
 from keras_nplm.language_model.directory import read_config, read_description, read_metrics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel, find_networks
@@ -64,7 +64,7 @@ class TokenOptions:
         """Return the tokens of a model that was opened from a directory or a file."""
         found = fetch(path)
         config = read_config(found) if found.is_dir() else {}
-        name = os.fspath(path)
+        name = display_url(path)
         mass = find_held_out_mass(model.model, config)
         return cls(name, model.vocabulary, model.tokenizer, model.boundary, config, mass)
 

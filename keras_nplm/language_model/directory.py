@@ -96,10 +96,11 @@ def read_config(directory: Path) -> dict:
 def read_description(directory: Path) -> tuple[dict, Vocabulary]:
     """Read `config.json` and the vocabulary of a model directory, without the model."""
     if directory.is_file():
+        shown = display_url(directory)
         fix = _NAME_DIRECTORY
         if _is_arpa_file(directory):
-            fix = f"make one by `keras-nplm ngram --arpa {directory} --output DIR`."
-        raise InputError(f"A model directory is needed. Received: the file {directory}. Fix: {fix}")
+            fix = f"make one by `keras-nplm ngram --arpa {shown} --output DIR`."
+        raise InputError(f"A model directory is needed. Received: the file {shown}. Fix: {fix}")
     if not directory.is_dir():
         fix = f"train a model with `keras-nplm train --output {directory}`."
         raise InputError(f"Model directory {directory} does not exist. Fix: {fix}")

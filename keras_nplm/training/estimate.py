@@ -1,18 +1,22 @@
-"""Estimate n-gram models and import ARPA files (`keras-nplm ngram`), without Keras or
-TensorFlow.
+"""Estimate n-gram models of texts or counts, and import ARPA files (`keras-nplm ngram`), without
+Keras or TensorFlow.
 """
 
 import dataclasses
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from keras_nplm.data.corpus import HELD_OUT, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.fixed_vocabulary import FixedVocabulary
 from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.registry import add_steps
+from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.files import NUMBER, write_json
 from keras_nplm.io.remote import fetch, fetch_beside, open_output
 from keras_nplm.language_model.codec import check_order
@@ -22,6 +26,7 @@ from keras_nplm.language_model.directory import (
     remove_config_if_refused,
 )
 from keras_nplm.models.base import NextWordModel
+from keras_nplm.models.ngrams import NGRAMS_FILE, CountFile
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.estimators import EstimationRun, get_estimator
@@ -135,17 +140,11 @@ def import_arpa(
     from keras_nplm.language_model.arpa_models import read_arpa_model
 
     path = fetch(path)
-    fixed = spelling = None
-    if vocabulary is not None:
-        fixed = FixedVocabulary.read(vocabulary)
-        if fixed.has_ids:
-            found = fetch(vocabulary)
-            fetch_beside(found, [SPELLING_FILE])
-            spelling = load_spelling(found.parent)
+    given_words, spelling = _load_words(vocabulary)
     with open_output(directory) as local, lock_new_directory(local):
         imported = read_arpa_model(
             path,
-            vocabulary=None if fixed is None else fixed.vocabulary,
+            vocabulary=given_words,
             spelling=spelling,
             tokenizer=tokenizer,
             normalise=normalise,
@@ -159,6 +158,76 @@ def import_arpa(
             )
         imported.save(local)
     return {**imported.model.compute_figures(), "words": len(imported.vocabulary)}
+
+
+def _load_words(
+    path: str | os.PathLike | None,
+) -> tuple[Vocabulary | None, SpellingModel | None]:
+    """Load the words that count, and the spelling model beside the `vocabulary.txt` of a model."""
+    if path is None:
+        return None, None
+    fixed = FixedVocabulary.read(path)
+    if not fixed.has_ids:
+        return fixed.vocabulary, None
+    found = fetch(path)
+    fetch_beside(found, [SPELLING_FILE])
+    return fixed.vocabulary, load_spelling(found.parent)
+
+
+def estimate_from_counts(
+    path: str | os.PathLike,
+    directory: str | os.PathLike,
+    *,
+    order: int | None = None,
+    text: TextOptions = TextOptions(),
+    vocabulary: str | os.PathLike | None = None,
+    tokenizer: str | Tokenizer | None = None,
+    normalise: Sequence[str] = (),
+) -> dict:
+    """Estimate a Kneser-Ney model from a file of n-gram counts, as `ngram-count -write` of SRILM
+    writes it.
+
+    The model is that of the text that was counted, and has no encoded corpus. It is estimated in
+    bounded memory, but for the words.
+
+    Args:
+        path: the file; see `keras_nplm.models.ngrams.CountFile`.
+        directory: the model directory, which must be absent or empty.
+        order: n. Default: the highest order in the file.
+        text: `min_count` and `max_size` of the vocabulary, and the boundary of the text.
+        vocabulary: a file of the words that count, in place of `min_count`; see `open_corpus`. A
+            `vocabulary.txt` keeps its ids, so that the models can be mixed.
+        tokenizer: the tokenizer of more text. Default: `"words"` if it keeps all words whole, else
+            `"whitespace"`.
+        normalise: normalisation steps of that tokenizer.
+
+    Returns:
+        `ngrams`, the number of n-grams of each order, and `words`, the size of the vocabulary.
+
+    Raises:
+        InputError: a line of the file is damaged, it lacks the order, or an option is invalid.
+    """
+    from keras_nplm.language_model.arpa_models import find_word_tokenizer
+    from keras_nplm.language_model.language_model import LanguageModel
+
+    local_path = fetch(path)
+    words, spelling = _load_words(vocabulary)
+    with open_output(directory) as local, lock_new_directory(local):
+        counts = CountFile(local_path, order, text.boundary)
+        if words is None:
+            words = Vocabulary.from_counts(
+                counts.words.items(), min_count=text.min_count, max_size=text.max_size
+            )
+        if spelling is None:
+            spelling = SpellingModel.from_vocabulary(words, [counts.count_unknown(words)])
+        chosen = add_steps(tokenizer or find_word_tokenizer(words), normalise)
+        # beside the output, which may be too large for other disks
+        with tempfile.TemporaryDirectory(prefix=".counts-", dir=local.absolute().parent) as scratch:
+            model = counts.estimate(Path(scratch, NGRAMS_FILE), words)
+            language_model = LanguageModel(model, words, chosen, text.boundary)
+            language_model.spelling = spelling
+            language_model.save(local)
+    return {**model.compute_figures(), "words": len(words)}
 
 
 def evaluate_splits(

@@ -19,7 +19,7 @@ from keras_nplm.data.forms import check_companions
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.prepared_corpus import PREPARED_FILE, PreparedCorpus
 from keras_nplm.data.tokenizers.registry import get_tokenizer
-from keras_nplm.data.unusual_text import describe_unusual_text
+from keras_nplm.data.unusual_text import check_spaces, describe_unusual_text
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import read_json, remove_contents, remove_temporary_files, write_json
@@ -191,6 +191,7 @@ def _count_and_encode(
         vocabulary = load_vocabulary(directory, corpus.tokenizer)
     else:
         path.unlink(missing_ok=True)
+        check_spaces(corpus)
         vocabulary = count_vocabulary(
             corpus, splits, min_count=text.min_count, max_size=text.max_size
         )

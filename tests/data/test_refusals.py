@@ -239,7 +239,7 @@ def test_invalid_corpora_are_refused(options, message):
         pytest.param(
             b"one\ntwo\n\xe9\n",
             {},
-            r"text.txt is not UTF-8 text \(byte 8\).*iconv -f LATIN1",
+            r"text.txt is not UTF-8 text \(byte 8\).*iconv -f WINDOWS-1252",
             id="Latin 1",
         ),
         pytest.param(

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from keras_nplm import encode_corpus, open_corpus
+from keras_nplm import InputError, encode_corpus, open_corpus
 from keras_nplm.data.encoding import count_vocabulary
-from keras_nplm.data.unusual_text import describe_unusual_text
+from keras_nplm.data.unusual_text import check_spaces, describe_unusual_text
 
 PROSE = [
     f"The {noun} sees the small {other} , and then it sleeps ."
@@ -41,3 +41,28 @@ def test_unusual_text_is_named_with_a_remedy(tmp_path, lines, options, warnings)
     encoded = encode_corpus(corpus, vocabulary, tmp_path / "encoded")
     found = describe_unusual_text(corpus, encoded, options.get("boundary", "sentence"))
     assert all(re.search(words, sentence) for words, sentence in zip(warnings, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    "words, is_refused",
+    [
+        pytest.param("ฉัน แมว นั่ง อยู่ บน เสื่อ ใน บ้าน ที่ สวย", True, id="Thai"),
+        pytest.param("ខ្ញុំ ឆ្មា អង្គុយ នៅ លើ កន្ទេល ក្នុង ផ្ទះ", True, id="Khmer"),
+        pytest.param("我 你 猫 狗 坐 在 垫子 上 漂亮 房子", True, id="Chinese"),
+        pytest.param("猫 は 私 の 家 で とても 速く 走る", True, id="Japanese"),
+        pytest.param("나는 고양이 집에서 밥을 먹는다", False, id="Korean has spaces"),
+        pytest.param("the cat sat on the mat", False, id="English has spaces"),
+    ],
+)
+@pytest.mark.parametrize("space", ["", " ", "\u200b"])
+def test_a_text_without_spaces_is_sent_to_subwords(tmp_path, words, is_refused, space):
+    path = tmp_path / "text.txt"
+    lines = [space.join(words.split()[i % 4 :] * 2) + "." for i in range(40)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    check_spaces(open_corpus(train=[str(path)], tokenizer="sentencepiece"))
+    corpus = open_corpus(train=[str(path)])
+    if space or not is_refused:
+        check_spaces(corpus)
+        return
+    with pytest.raises(InputError, match="must have spaces.* Fix: use `--tokenizer sentencepiece`"):
+        check_spaces(corpus)

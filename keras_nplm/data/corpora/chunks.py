@@ -8,8 +8,9 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from keras_nplm.data.corpora.data_files import has_records_in_lines, read_field, refuse_data
 from keras_nplm.data.worker_pool import count_processes, run_in_processes
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
@@ -49,9 +50,10 @@ class Chunk(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class TextChunk(Chunk):
-    """Whole lines of one file or several files."""
+    """Whole lines of one file or several files, or of a field of data files."""
 
     ranges: Sequence[Range] = ()
+    field: str | None = None  # None: of text files
     sentences: tuple[int, int] | None = None  # lines with text: (first, after the last); None: all
     places: tuple[float, float] | None = None  # lines with `place_line` in [low, high); None: all
 
@@ -67,7 +69,8 @@ class TextChunk(Chunk):
 
     def _read_sentences(self) -> Iterator[str]:
         (first, stop), number = self.sentences or (0, None), 0
-        for line in itertools.chain.from_iterable(itertools.starmap(read_range, self.ranges)):
+        texts = (read_range(*place, field=self.field) for place in self.ranges)
+        for line in itertools.chain.from_iterable(texts):
             if number == stop:
                 return
             is_blank = not line.strip(SPACES)  # a no-break space is a word of `whitespace`
@@ -80,6 +83,7 @@ class TextChunk(Chunk):
             *([display_url(path), *place] for path, *place in self.ranges),
             list(self.sentences or []),
             *([list(self.places)] if self.places else []),
+            *([self.field] if self.field else []),
         ]
 
     def with_paths(self, change: Callable[[str], str]) -> "TextChunk":
@@ -93,31 +97,31 @@ def place_line(line: str) -> float:
     return int.from_bytes(digest) / (1 << 48)
 
 
-def cut_files(paths: Sequence[Path]) -> list[TextChunk]:
+def cut_files(paths: Sequence[Path], field: str | None = None) -> list[TextChunk]:
     """Cut files into chunks at line ends.
 
-    A compressed file is not cut, and small files share a chunk.
+    Compressed files, CSV and Parquet are not cut, and small files share a chunk.
     """
     chunks: list[TextChunk] = []
     held: list[Range] = []
     size = 0
     for path in paths:
-        for start, stop in _cut_file(path):
+        for start, stop in _cut_file(path, field):
             length = _estimate_bytes(path, start, stop)
             if held and size + length > CHUNK_BYTES:
-                chunks.append(TextChunk(tuple(held)))
+                chunks.append(TextChunk(tuple(held), field))
                 held = []
                 size = 0
             held.append((str(path), start, stop))
             size += length
-    return [*chunks, TextChunk(tuple(held))] if held else chunks
+    return [*chunks, TextChunk(tuple(held), field)] if held else chunks
 
 
 def _estimate_bytes(path: str | Path, start: int, stop: int | None) -> int:
     return Path(path).stat().st_size * _COMPRESSION if stop is None else stop - start
 
 
-def _cut_file(path: Path) -> Iterator[tuple[int, int | None]]:
+def _cut_file(path: Path, field: str | None) -> Iterator[tuple[int, int | None]]:
     """Cut the bytes of a file after the first line end that follows each `CHUNK_BYTES`."""
     if is_compressed(path):
         yield 0, None
@@ -125,6 +129,9 @@ def _cut_file(path: Path) -> Iterator[tuple[int, int | None]]:
     start = 0
     size = path.stat().st_size
     with open_text(path) as file:
+        if not has_records_in_lines(file, str(path), field):
+            yield 0, None
+            return
         while start + CHUNK_BYTES < size:
             file.seek(start + CHUNK_BYTES - 1)
             while (part := file.readline(1 << 16)) and not part.endswith(b"\n"):
@@ -135,8 +142,12 @@ def _cut_file(path: Path) -> Iterator[tuple[int, int | None]]:
         yield start, size
 
 
-def read_range(path: str | Path, start: int = 0, stop: int | None = None) -> Iterator[str]:
-    """Read the lines of a file between two byte positions; see `decode_lines`."""
+def read_range(
+    path: str | Path, start: int = 0, stop: int | None = None, *, field: str | None = None
+) -> Iterator[str]:
+    """Read the lines of a text file, or of a field of a data file, between two byte positions; see
+    `decode_lines` and `read_field`.
+    """
     with open_text(path) as file:
         if not start and not file.peek(1):
             raise InputError(
@@ -144,7 +155,17 @@ def read_range(path: str | Path, start: int = 0, stop: int | None = None) -> Ite
             )
         if start:
             file.seek(start)
-        yield from decode_lines(file, str(path), start, stop)
+        yield from read_open_file(file, str(path), start, stop, field)
+
+
+def read_open_file(
+    file: BinaryIO, path: str, start: int = 0, stop: int | None = None, field: str | None = None
+) -> Iterator[str]:
+    """Read an open file as `read_range`."""
+    if field is not None:
+        return read_field(file, path, field, start, stop)
+    lines = decode_lines(file, path, start, stop)
+    return lines if start else refuse_data(file, lines, path)
 
 
 # of the enclosing `run_chunks_by`

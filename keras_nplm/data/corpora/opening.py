@@ -49,6 +49,7 @@ def open_corpus(
     fractions: tuple[float, float, float] | None = None,
     shuffle: bool = False,
     all_lines: bool = False,
+    field: str | None = None,
     tokenizer: str | Tokenizer | None = None,
     normalise: Sequence[str] = (),
     subwords: SubwordOptions | None = None,
@@ -72,6 +73,9 @@ def open_corpus(
         fractions: shares of the lines for train, validation and test, if `train` alone is given.
             Default: (0.8, 0.1, 0.1).
         shuffle: split the lines at random, not in three runs. Equal lines fall into one split.
+        field: the field that holds the text, of JSON Lines, CSV, TSV or Parquet files in place of
+            text files, plain or compressed. Parquet needs the extra `parquet`. A value of one line
+            is a sentence; a value of several lines is a document. Default: text files.
         all_lines: use the whole text for training. The corpus has no validation and no test split.
         tokenizer: `"words"` or `"whitespace"`, for text files and TFDS sets; or `"characters"`,
             `"sentencepiece"` or `"bytes"`, for any corpus. Or a registered `Tokenizer`. Default:
@@ -123,6 +127,13 @@ def open_corpus(
         fractions,
         "leave it out, or name `train` alone.",
     )
+    check_argument(
+        "field",
+        field is None or bool(named),
+        "left out without data files",
+        field,
+        "leave it out, or name data files by `train`.",
+    )
     if all_lines and (validation or test or shuffle):
         raise InputError(
             "`--all` leaves no line for validation and test. Fix: leave it out. With --validation "
@@ -149,7 +160,7 @@ def open_corpus(
         if all_lines:
             how = "all"
         shares = FRACTIONS if fractions is None else fractions
-        corpus = _open_text(train, resample, validation, test, shares, how, chosen.name)
+        corpus = _open_text(train, resample, validation, test, shares, how, chosen.name, field)
     elif named:
         raise InputError(
             "--validation and --test need --train. Fix: name the text files to train on."
@@ -233,6 +244,7 @@ def _open_text(
     fractions: tuple[float, float, float],
     how: str,
     tokenizer: str,
+    field: str | None,
 ) -> Corpus:
     """Open text files, `"in runs"` of lines, `"at random"` or `"all"` for training.
 
@@ -248,15 +260,17 @@ def _open_text(
         if test:
             files["test"] = _list_files(test)
         _warn_of_training_files(files, [path for _, listed in resampled for path in listed])
-        splits = {split: TextSplit(cut_files(listed), tokenizer) for split, listed in files.items()}
+        splits = {
+            split: TextSplit(cut_files(listed, field), tokenizer) for split, listed in files.items()
+        }
         named = [f"{split}: {_describe_files(listed)}" for split, listed in files.items()]
         names = [*(named[:1] if paths else []), *names, *named[1:]]
     elif how == "all":
-        splits = {"train": TextSplit(cut_files(paths), tokenizer)}
+        splits = {"train": TextSplit(cut_files(paths, field), tokenizer)}
         names = [*([_describe_files(paths)] if paths else []), *names, "all"]
     elif paths:
         split = split_at_random if how == "at random" else split_by_lines
-        splits = split(paths, fractions, tokenizer)
+        splits = split(paths, fractions, tokenizer, field)
         title = "split at random" if how == "at random" else "split"
         names = [_describe_files(paths), *names, title, *map(str, fractions)]
     else:
@@ -267,12 +281,14 @@ def _open_text(
     if resampled:
         texts = [
             (1.0, splits["train"].chunks),
-            *((share, cut_files(files)) for share, files in resampled),
+            *((share, cut_files(files, field)) for share, files in resampled),
         ]
         shares = tuple((len(text), share) for share, text in texts if text)
         splits["train"] = TextSplit(
             [chunk for _, text in texts for chunk in text], tokenizer, shares
         )
+    if field is not None:
+        names.append(f"field {field}")
     return Corpus(" ".join(["text", *names]), tokenizer, splits)
 
 

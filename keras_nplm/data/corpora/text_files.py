@@ -4,7 +4,6 @@ import dataclasses
 import glob
 import itertools
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from keras_nplm.data.corpora.chunks import (
     SentenceCounter,
     TextChunk,
     cut_files,
+    read_open_file,
     read_range,
     run_task,
 )
@@ -21,14 +21,14 @@ from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.paths import is_remote
-from keras_nplm.io.remote import fetch_files
-from keras_nplm.io.text import STANDARD_INPUT
-from keras_nplm.io.text import read_lines as read_stream
+from keras_nplm.io.remote import fetch, fetch_files
+from keras_nplm.io.standard_input import STANDARD_INPUT, take_standard_input
+from keras_nplm.io.text import open_text
 
 
 def expand_patterns(patterns: Sequence[str]) -> list[Path]:
     """List the files that names and globs match, each once, the files of a glob in name order,
-    remote ones cached.
+    remote ones and standard input (`-`) as local copies.
     """
     paths: dict[Path, None] = {}
     for pattern in map(
@@ -37,18 +37,13 @@ def expand_patterns(patterns: Sequence[str]) -> list[Path]:
         if is_remote(pattern):
             found = fetch_files(pattern)
         else:
-            found = [Path(pattern)]  # a pipe, too; `open_text` refuses what it cannot read
-            if not os.path.lexists(pattern):
+            found = [fetch(pattern)]  # a pipe, too; `open_text` refuses what it cannot read
+            if not os.path.lexists(found[0]):
                 found = [
                     path
                     for path in map(Path, sorted(glob.glob(pattern, recursive=True)))
                     if path.is_file()
                 ]
-        if not found and pattern == STANDARD_INPUT:
-            fix = "save standard input to a file, since a corpus is read more than once."
-            raise InputError(
-                f"The text must be in files. Received: {pattern} (standard input). Fix: {fix}"
-            )
         if not found:
             raise InputError(
                 f"No such text file: {pattern}. Fix: check the name (or pattern) and the directory."
@@ -57,18 +52,23 @@ def expand_patterns(patterns: Sequence[str]) -> list[Path]:
     return list(paths)
 
 
-def read_lines(paths: Sequence[Path]) -> Iterator[str]:
-    """Read the lines of UTF-8 files, plain or compressed; see `open_text` and `decode_lines`."""
-    return itertools.chain.from_iterable(map(read_range, paths))
+def read_lines(paths: Sequence[Path], field: str | None = None) -> Iterator[str]:
+    """Read the lines of UTF-8 files, plain or compressed, or those of a field; see `read_range`."""
+    return itertools.chain.from_iterable(read_range(path, field=field) for path in paths)
 
 
-def read_files(patterns: Sequence[str]) -> Iterator[str]:
+def read_files(patterns: Sequence[str], field: str | None = None) -> Iterator[str]:
     """Read the lines of the files that names and globs match, or of standard input if the only name
-    is `-`.
+    is `-`; see `read_range` for the field.
     """
     if list(patterns) == [STANDARD_INPUT]:
-        return read_stream("standard input", sys.stdin.buffer)
-    return read_lines(expand_patterns(patterns))
+        return _read_standard_input(field)
+    return read_lines(expand_patterns(patterns), field)
+
+
+def _read_standard_input(field: str | None) -> Iterator[str]:
+    with open_text("standard input", take_standard_input()) as file:
+        yield from read_open_file(file, "standard input", field=field)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,13 +122,16 @@ def find_text_splits(corpus: Corpus, names: Iterable[str]) -> dict[str, TextSpli
 
 
 def split_by_lines(
-    paths: Sequence[Path], fractions: tuple[float, float, float], tokenizer: str
+    paths: Sequence[Path],
+    fractions: tuple[float, float, float],
+    tokenizer: str,
+    field: str | None = None,
 ) -> dict[str, TextSplit]:
     """Split files into three runs of lines: the first for training, the next for validation, the
     last for test.
     """
     _check_fractions(fractions)
-    chunks = cut_files(paths)
+    chunks = cut_files(paths, field)
     counts, _ = run_task(SentenceCounter, [(chunk,) for chunk in chunks], "Counting lines")
     ends = list(itertools.accumulate(counts))
     sentences = ends[-1]
@@ -149,7 +152,10 @@ def split_by_lines(
 
 
 def split_at_random(
-    paths: Sequence[Path], fractions: tuple[float, float, float], tokenizer: str
+    paths: Sequence[Path],
+    fractions: tuple[float, float, float],
+    tokenizer: str,
+    field: str | None = None,
 ) -> dict[str, TextSplit]:
     """Split files by lines that are chosen at random: by the digest of each line.
 
@@ -157,7 +163,7 @@ def split_at_random(
     are torn apart: blank lines are left out.
     """
     _check_fractions(fractions)
-    chunks = cut_files(paths)
+    chunks = cut_files(paths, field)
     bounds = [0.0, fractions[0], fractions[0] + fractions[1], 1.0]
     return {
         split: TextSplit([dataclasses.replace(chunk, places=part) for chunk in chunks], tokenizer)

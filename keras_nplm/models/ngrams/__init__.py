@@ -3,7 +3,8 @@ Keras.
 
 counts, tables: n-gram counts as sorted tables. kneser_ney, deleted_interpolation, class_based: each
 estimates a model; `keras_nplm.training.estimators` calls them by method. kneser_ney_on_disk,
-partitions, sorting: Kneser-Ney for texts whose counts are larger than memory. backoff: the back-off
+partitions, sorting: Kneser-Ney for texts whose counts are larger than memory. count_file: and from
+counts in a file. backoff: the back-off
 model. interpolation: EM weights and frequency bins. word_classes: the exchange algorithm. arpa,
 arpa_lines: ARPA files. merging: words that become `<unk>`. pruning: entropy pruning. approximation:
 any model as a back-off model. mass: the probability of a set of words.
@@ -14,6 +15,7 @@ from keras_nplm.models.ngrams.arpa import read_arpa, write_arpa
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.base import NGRAMS_FILE, NgramModel
 from keras_nplm.models.ngrams.class_based import ClassBased, class_based
+from keras_nplm.models.ngrams.count_file import CountFile
 from keras_nplm.models.ngrams.counts import ContextFrequencies, count_ngrams
 from keras_nplm.models.ngrams.deleted_interpolation import (
     DeletedInterpolation,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from keras_nplm.data.boundary import check_boundary, predicted_ids
+from keras_nplm.data.ngram_arrays import ngram_blocks
 from keras_nplm.io.arrays import open_archive_to_write
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.progress import open_progress
@@ -19,6 +20,7 @@ from keras_nplm.models.ngrams.partitions import (
     TemporaryColumns,
 )
 
+_MEMORY = 1 << 28  # bytes that counting takes
 _BYTES_PER_WORD = 48  # of memory for each of the n words of a token's n-gram, as it is counted
 
 
@@ -29,7 +31,7 @@ def kneser_ney_on_disk(
     vocabulary_size: int,
     order: int,
     boundary: str = "sentence",
-    memory: int = 1 << 28,
+    memory: int = _MEMORY,
 ) -> None:
     """Estimate the model of `kneser_ney` for a text whose n-gram counts are larger than memory, bit
     for bit the same.
@@ -38,11 +40,36 @@ def kneser_ney_on_disk(
     disk for each token.
     """
     check_boundary(order, boundary)
+
+    def read_rows(size: int) -> Iterator[np.ndarray]:
+        return ngram_blocks(parts(), order, boundary, size)
+
+    smooth_rows(path, read_rows, num_tokens, vocabulary_size, order, boundary, memory)
+
+
+def smooth_rows(
+    path: str | os.PathLike,
+    read_rows: Callable[[int], Iterator[np.ndarray]],
+    num_rows: int,
+    vocabulary_size: int,
+    order: int,
+    boundary: str,
+    memory: int = _MEMORY,
+    *,
+    is_weighted: bool = False,
+) -> None:
+    """Estimate the model of `kneser_ney` from rows of n-grams; see `PartitionedCounts`."""
     max_rows = max(1, memory // (_BYTES_PER_WORD * order))
     with replace_file(path) as temporary, TemporaryColumns(temporary.parent) as columns:
-        with open_progress("Counting n-grams", num_tokens) as progress:
+        with open_progress("Counting n-grams", num_rows) as progress:
             counts = PartitionedCounts(
-                parts, vocabulary_size, order, boundary, columns, max_rows, progress.update
+                read_rows,
+                vocabulary_size,
+                order,
+                columns,
+                max_rows,
+                progress.update,
+                is_weighted,
             )
         with open_progress("Smoothing", sum(map(len, counts.keys)), " n-grams") as progress:
             tables = _SmoothedTables(counts, boundary, columns, progress.update)

@@ -1,6 +1,9 @@
 """n-gram counts larger than memory: the n-grams of a text, sorted on disk in partitions by their
 contexts.
 
+A row has an n-gram, and stands for one token; or it has two more numbers in front, which are an
+int64: the number of tokens. They come from a file of counts.
+
 A partition holds the n-grams whose last context word lies in a range of ids. All that Kneser-Ney
 smoothing relates, such as an n-gram and the n-gram without its oldest word, lies in one partition,
 which is counted in memory. A context that is too frequent for one partition is split by the word
@@ -18,13 +21,13 @@ from typing import IO, Any
 import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
-from keras_nplm.data.ngram_arrays import ngram_blocks
 from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.sorting import sort_ngrams
 
 BLOCK = 1 << 19  # numbers, or tokens with their n-grams, that are read at a time
 IN_MEMORY = 1 << 20  # bytes of a column that need no file
-# iterates over n-grams, int32 [B, n], from the beginning
+_WEIGHT = 2  # numbers of a row that are the number of its tokens
+# iterates over rows, int32 [B, n] or [B, 2 + n], from the beginning
 _Blocks = Callable[[], Iterator[np.ndarray]]
 
 
@@ -97,7 +100,9 @@ class SplitContext:
 
 
 class PartitionedCounts:
-    """n-gram counts of orders 1 to n on disk, sorted as in `NgramCounts`; `parts` is called twice.
+    """n-gram counts of orders 1 to n on disk, sorted as in `NgramCounts`.
+
+    `read_rows` iterates over rows of at most a number from the beginning, and is called twice.
 
     `root` is the tree of partitions. `contexts`, `keys` and `counts` are as in `NgramCounts`, with
     the continuation counts below order n. `suffixes`, for k = 3 … n, are places in the same
@@ -107,13 +112,13 @@ class PartitionedCounts:
 
     def __init__(
         self,
-        parts: Callable[[], Iterator[np.ndarray]],
+        read_rows: Callable[[int], Iterator[np.ndarray]],
         vocabulary_size: int,
         order: int,
-        boundary: str,
         columns: TemporaryColumns,
         max_rows: int,
         update: Callable[[int], object],
+        is_weighted: bool = False,
     ):
         self.vocabulary_size = vocabulary_size
         self.order = order
@@ -121,16 +126,20 @@ class PartitionedCounts:
         self._max_rows = max_rows
         self._update = update
         self._block = min(BLOCK, max_rows)
+        self._width = order + _WEIGHT * is_weighted
         self.contexts = [columns.add(np.int64) for _ in range(2, order)]
         self.keys = [columns.add(np.int64) for _ in range(order)]
         self.counts = [columns.add(np.int64) for _ in range(order)]
         self.suffixes = [columns.add(np.int32) for _ in range(3, order + 1)]
         self.frequencies = np.zeros((order, 6), np.int64)
+        blocks = functools.partial(read_rows, self._block)
+        self.root, _ = self._count_split(blocks, (), 0)
 
-        def read_blocks() -> Iterator[np.ndarray]:
-            return ngram_blocks(parts(), order, boundary, self._block)
-
-        self.root, _ = self._count_split(read_blocks, (), 0)
+    def _weigh(self, rows: np.ndarray) -> np.ndarray | None:
+        """Return the number of tokens of each row, int64 [B]; None: one each."""
+        if self._width == self.order:
+            return None
+        return np.ascontiguousarray(rows[:, :_WEIGHT]).view(np.int64)[:, 0]
 
     def _count_split(
         self, blocks: _Blocks, context: Sequence[int], number: int
@@ -145,7 +154,8 @@ class PartitionedCounts:
         counts = np.zeros(size, np.int64)
         num_older = np.zeros(size, np.int64)
         for block in blocks():
-            counts += np.bincount(block[:, -1], minlength=size)
+            of_block = np.bincount(block[:, -1], self._weigh(block), size)
+            counts += of_block.astype(np.int64, copy=False)
             if is_longest:
                 self._update(len(block))
             else:
@@ -219,7 +229,7 @@ class PartitionedCounts:
             sorted_rows = block[by_group]
             ends = np.cumsum(number_of)
             for i in np.flatnonzero(number_of).tolist():
-                file.seek(int(place[i]) * self.order * 4)
+                file.seek(int(place[i]) * self._width * 4)
                 file.write(sorted_rows[ends[i] - number_of[i] : ends[i]].data)
             place += number_of
 
@@ -243,8 +253,9 @@ class PartitionedCounts:
         return groups
 
     def _read_rows(self, file: IO[bytes], start: int, rows: int) -> np.ndarray:
-        file.seek(start * self.order * 4)
-        return np.frombuffer(file.read(rows * self.order * 4), np.int32).reshape(rows, self.order)
+        file.seek(start * self._width * 4)
+        numbers = np.frombuffer(file.read(rows * self._width * 4), np.int32)
+        return numbers.reshape(rows, self._width)
 
     def _read_blocks(self, file: IO[bytes], start: int, rows: int) -> Iterator[np.ndarray]:
         for block in row_blocks(rows, self._block):
@@ -263,7 +274,8 @@ class PartitionedCounts:
         """
         size = self.vocabulary_size
         order = self.order
-        contexts, sorted_ngrams = sort_ngrams(ngrams, length, size)
+        weights = self._weigh(ngrams)
+        contexts, sorted_ngrams = sort_ngrams(ngrams[:, -order:], length, size, weights)
         bases = [0, *map(len, self.contexts)]  # of the contexts of 1, 2, … words
         for num_words, level in enumerate(contexts, start=order - len(contexts)):
             is_shortest = num_words == length + 1  # its parent is the context that was split

@@ -40,14 +40,14 @@ class SortedNgrams:
 
 
 def sort_ngrams(
-    ngrams: np.ndarray, length: int, vocabulary_size: int
+    ngrams: np.ndarray, length: int, vocabulary_size: int, weights: np.ndarray | None = None
 ) -> tuple[list[SortedContexts], list[SortedNgrams]]:
     """Sort and count the n-grams of the orders from `length` + 2 to n, with their contexts of two
     words or more.
 
     `ngrams`, int32 [M, n], have one row for each token. Their last `length` context words are the
     same, and none is `<s>`. Each order below n is sorted from the n-grams of the order above
-    without their oldest word.
+    without their oldest word. `weights`, int64 [M]: how many tokens a row stands for; default: 1.
     """
     bits = max(1, (vocabulary_size - 1).bit_length())
     columns = _mask_columns([ngrams[:, -2 - i] for i in range(length, ngrams.shape[1] - 1)])
@@ -62,11 +62,19 @@ def sort_ngrams(
         if not is_highest:
             ends_here &= columns[i + 1] == PAD_ID
         keys = nodes[i][ends_here] << bits | targets[ends_here]
+        tokens = None if weights is None else weights[by_context][ends_here]
         node_bits = bits if length + i == 0 else len(ngrams).bit_length()
         if is_highest:
-            keys.sort()
+            if tokens is None:
+                keys.sort()
+            else:
+                by_key = _argsort(keys, node_bits + bits)
+                keys = keys[by_key]
+                tokens = tokens[by_key]
             starts = _find_starts(keys)
             counts = np.diff(starts, append=len(keys))
+            if tokens is not None:
+                counts = np.add.reduceat(tokens, starts)
             keys = keys[starts]
             occurrences = counts
         else:
@@ -77,11 +85,13 @@ def sort_ngrams(
             from_above = longer.parents[above.nodes] << bits | above.words
             keys = np.concatenate([from_above, keys[keeps_count], keys[~keeps_count]])
             num_counted = len(from_above) + int(np.count_nonzero(keeps_count))
-            keys, counts, places = _count_keys(keys, num_counted, node_bits + bits)
+            if tokens is not None:
+                tokens = np.concatenate([tokens[keeps_count], tokens[~keeps_count]])
+            keys, counts, places = _count_keys(keys, num_counted, node_bits + bits, tokens)
             suffixes = places[: len(from_above)]
             of_longer = np.bincount(suffixes, above.occurrences, len(keys))
-            occurrences = of_longer.astype(np.int64)
-            occurrences += np.bincount(places[len(from_above) :], minlength=len(keys))
+            of_tokens = np.bincount(places[len(from_above) :], tokens, len(keys))
+            occurrences = (of_longer + of_tokens).astype(np.int64)
             result[-1] = dataclasses.replace(above, suffixes=suffixes)
         words = keys & ((1 << bits) - 1)
         result.append(SortedNgrams(keys >> bits, words, counts, occurrences, np.zeros(0, np.int64)))
@@ -166,10 +176,10 @@ def _number_contexts(
 
 
 def _count_keys(
-    keys: np.ndarray, num_counted: int, bits: int
+    keys: np.ndarray, num_counted: int, bits: int, tokens: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the distinct keys, their counts without keys from `num_counted` on, and the place of
-    each key.
+    each key. `tokens`: how often the last keys count; default: once, as the first ones.
     """
     by_key = _argsort(keys, bits)
     sorted_keys = keys[by_key]
@@ -178,4 +188,7 @@ def _count_keys(
     places = np.empty(len(keys), np.int64)
     places[by_key] = np.repeat(np.arange(len(starts)), counts)
     np.subtract.at(counts, places[num_counted:], 1)
+    if tokens is not None:
+        first = len(keys) - len(tokens)
+        np.add.at(counts, places[first:num_counted], tokens[: num_counted - first] - 1)
     return sorted_keys[starts], np.maximum(counts, 1), places

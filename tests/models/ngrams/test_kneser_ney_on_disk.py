@@ -26,7 +26,7 @@ def _estimate(path, ids, size, order, boundary, tokens, cut=0):
     return BackoffModel.load(path, boundary)
 
 
-def _assert_same_tables(found, expected):
+def assert_same_tables(found, expected):
     found_tables = found.arrays()
     for name, tables in expected.arrays().items():
         if isinstance(tables, list):
@@ -54,7 +54,7 @@ def test_tables_equal_those_in_memory(tmp_path_factory, sentences, order, bounda
     ids = np.append(ids, [2, *ids[::-1]]).astype(np.int32) if boundary == "text" else ids
     path = tmp_path_factory.getbasetemp() / "ngrams.npz"
     found = _estimate(path, ids, V, order, boundary, tokens, cut)
-    _assert_same_tables(found, kneser_ney(ids, V, order, boundary))
+    assert_same_tables(found, kneser_ney(ids, V, order, boundary))
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
@@ -76,5 +76,5 @@ def test_large_tables_equal_those_in_memory(tmp_path, monkeypatch, size, order, 
     ids[rng.random(6000) < 0.1] = 3
     ids[-1] = 3
     found = _estimate(tmp_path / "ngrams.npz", ids, size, order, boundary, 700, 2000)
-    _assert_same_tables(found, kneser_ney(ids, size, order, boundary))
+    assert_same_tables(found, kneser_ney(ids, size, order, boundary))
     assert [path.name for path in tmp_path.iterdir()] == ["ngrams.npz"]

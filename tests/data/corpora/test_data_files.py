@@ -1,0 +1,181 @@
+"""Data files are read by a field as a text file of its values, and refused without the field."""
+
+import bz2
+import csv
+import functools
+import gzip
+import io
+import itertools
+import json
+import lzma
+import re
+import subprocess
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import keras_nplm.data.corpora.chunks as chunks
+from keras_nplm import InputError, open_corpus
+from keras_nplm.cli.app import COMMANDS, build_app
+from keras_nplm.data.corpora.chunks import cut_files
+from keras_nplm.data.corpora.text_files import read_files
+
+VALUES = ["The cat sat, at last.", 'She said "no"; he left.', "猫\tété", "a\n\nb\r\n", "", "x y"]
+
+
+def _write_json(values: list[str], ascii: bool = False) -> bytes:
+    records = ({"id": i, "text": value} for i, value in enumerate(values))
+    return "".join(json.dumps(one, ensure_ascii=ascii) + "\n" for one in records).encode()
+
+
+def _write_table(values: list[str], delimiter: str = ",", mark: bytes = b"") -> bytes:
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, delimiter=delimiter)
+    writer.writerows([["id", "text"], *enumerate(values)])
+    return mark + file.getvalue().encode()
+
+
+def _write_parquet(values: list[str]) -> bytes:
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the extra parquet")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    file = io.BytesIO()
+    table = pyarrow.table({"id": [*range(len(values))], "text": values})
+    parquet.write_table(table, file, row_group_size=2)
+    return file.getvalue()
+
+
+WRITERS: dict[str, Callable[[list[str]], bytes]] = {
+    "a.jsonl": _write_json,
+    "a.ndjson": functools.partial(_write_json, ascii=True),
+    "a.json": _write_json,
+    "lines": _write_json,
+    "a.csv": _write_table,
+    "b.CSV": functools.partial(_write_table, delimiter=";", mark=b"\xef\xbb\xbf"),
+    "a.tsv": functools.partial(_write_table, delimiter="\t"),
+    "a.parquet": _write_parquet,
+    "column": _write_parquet,
+}
+COMPRESSORS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+def _list_lines(values: list[str]) -> list[str]:
+    """Return the lines of values; a blank one follows a value of several lines."""
+    lines = []
+    for value in values:
+        of_value = value.removesuffix("\n").split("\n")
+        lines += [line.rstrip("\r") for line in of_value] + [""] * (len(of_value) > 1)
+    return lines
+
+
+@pytest.mark.parametrize(
+    "name, compression",
+    [
+        *itertools.product([*WRITERS][:-2], COMPRESSORS),
+        ("a.parquet", ""),  # it has a compression of its own
+        ("column", ""),
+    ],
+)
+def test_a_data_file_is_the_text_of_its_field(tmp_path, name, compression):
+    path = tmp_path / f"{name}{compression}"
+    path.write_bytes(COMPRESSORS[compression](WRITERS[name](VALUES)))
+    assert [*read_files([str(path)], "text")] == _list_lines(VALUES)
+    with pytest.raises(InputError, match=r"with the fields 'id', 'text'\. Fix: add --field text"):
+        [*read_files([str(path)])]
+    with pytest.raises(InputError, match=r"must have the field 'txt'\. Received: 'id', 'text'\."):
+        [*read_files([str(path)], "txt")]
+
+
+_values = st.lists(
+    st.lists(st.sampled_from(["the", '"', ",", "\n", "\r\n", " ", "é", "{"]), max_size=9),
+    min_size=1,
+    max_size=9,
+)
+
+
+@settings(deadline=None, max_examples=30)
+@given(_values, st.sampled_from(["a.jsonl", "a.csv", "a.tsv"]), st.integers(1, 90))
+def test_chunks_have_all_values_once(tmp_path_factory, parts, name, size):
+    values = ["".join(part) for part in parts]
+    path = tmp_path_factory.mktemp("data") / name
+    path.write_bytes(WRITERS[name](values))
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(chunks, "CHUNK_BYTES", size)
+        cut = cut_files([path], "text")
+    if name == "a.jsonl":  # it is cut
+        assert len(cut) >= min(len(values), path.stat().st_size // (size + 120))
+    expected = [line if line.strip(" \t\r") else "" for line in _list_lines(values)]
+    assert [line for chunk in cut for line in chunk.lines()] == expected
+
+
+def test_a_corpus_of_a_field_is_that_of_the_text(tmp_path):
+    lines = [f"The cat, number {i} , sat ." for i in range(40)]
+    (tmp_path / "a.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (tmp_path / "a.csv").write_bytes(_write_table(lines))
+    text = open_corpus(train=[str(tmp_path / "a.txt")])  # its commas make no data of it
+    data = open_corpus(train=[str(tmp_path / "a.csv")], field="text")
+    assert data.name.endswith(" field text") and text.name != data.name
+    for split in text.splits:
+        assert [*data.sentences(split)] == [*text.sentences(split)]
+    with pytest.raises(InputError, match="`field` must be left out without data files"):
+        open_corpus(field="text")
+
+
+GOOD = b'{"text": "the cat"}\n'
+
+
+@pytest.mark.parametrize(
+    "name, data, problem",
+    [
+        ("a.jsonl", GOOD * 20 + b'{"text": "the\n', "line 21 must be one JSON object"),
+        ("a.jsonl", GOOD * 20 + b'{"a": 1}\n', "line 21: a record must have the field 'text'"),
+        ("a.jsonl", GOOD + b"\n" + b'{"text": 7}', "line 3: the field 'text' must be text"),
+        ("a.jsonl", GOOD + b'{"text": "\\ud83d"}', "line 2: the field 'text' must be text"),
+        ("a.jsonl", GOOD + b'{"text": "a\\u0000"}', "line 2: the field 'text' must be text"),
+        ("a.jsonl", b"[" * 99999, "one JSON object a line. Received: an array"),
+        ("a.jsonl", b"{" * 99999, "line 1 must be one JSON object"),
+        ("a.csv", b"id,text\n1,a\n2,the cat, sat\n", "line 3: a record must have 2 fields"),
+        ("a.csv", b'id,text\n1,"a\nb\n', "line 3 must be of a CSV file"),
+        ("a.tsv", b'id\ttext\n1\t"no" he said\n', "line 2 must be of a CSV file"),
+        ("a.parquet", b"PAR1\x15\x04" + bytes(99) + b"PAR1", "must be a whole Parquet file"),
+    ],
+)
+def test_a_damaged_record_is_named_with_its_line(tmp_path, monkeypatch, name, data, problem):
+    if name == "a.parquet":
+        pytest.importorskip("pyarrow", reason="needs the extra parquet")
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 100)
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(InputError) as error:
+        [line for chunk in cut_files([path], "text") for line in chunk.lines()]
+    assert str(path) in str(error.value) and problem in str(error.value)
+    assert len(str(error.value)) < 400 and " Fix: " in str(error.value)
+
+
+def test_the_advised_command_makes_lines_of_an_array(tmp_path):
+    values = ["the cat", "été"]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([{"text": value} for value in values], indent=1), encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        [*read_files([str(path)])]
+    command = re.search(r"`(jq .*)`", str(error.value))[1]
+    try:
+        written = subprocess.run([*"jq -c .[]".split(), path], capture_output=True, check=True)
+    except FileNotFoundError:
+        pytest.skip("needs jq")
+    assert command == "jq -c '.[]'"
+    (tmp_path / "a.jsonl").write_bytes(written.stdout)
+    assert [*read_files([str(tmp_path / "a.jsonl")], "text")] == values
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_that_reads_a_text_takes_a_field(command):
+    flags = {
+        name
+        for argument in build_app()[command].assemble_argument_collection()
+        for name in argument.names
+    }
+    assert ("--field" in flags) == (
+        not flags.isdisjoint({"--text", "--train"}) or command == "score"
+    )
