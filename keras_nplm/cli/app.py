@@ -10,8 +10,7 @@ from cyclopts import App, Parameter
 
 from keras_nplm.cli.parameters import Call, Fetched
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.paths import is_remote
-from keras_nplm.io.standard_input import STANDARD_INPUT
+from keras_nplm.io.paths import STANDARD_INPUT, is_remote
 
 NAME = "keras-nplm"
 RESUME = ". Finished work is saved. Run the same command again to resume."

@@ -25,8 +25,7 @@ from keras_nplm.cli.parameters import (
 from keras_nplm.cli.printing import format_figures, print_table, printed_by
 from keras_nplm.data.tokenizers.registry import list_word_tokenizers
 from keras_nplm.io.errors import InputError, shorten_value
-from keras_nplm.io.paths import is_remote
-from keras_nplm.io.standard_input import STANDARD_INPUT
+from keras_nplm.io.paths import STANDARD_INPUT, is_remote
 from keras_nplm.io.text import escape_controls
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ Read first: errors, `InputError` (exit status 2) and `RunError` (1). fields: an 
 type, range, default and help, as a field of a dataclass.
 
 - files, arrays: atomic writes, and checks of JSON and NumPy files. text: text files, known by their
-  first bytes. paths, lock: invalid output paths, one writer of a directory. remote: `gs://` and
+  first bytes. foreign_bytes: files that are no UTF-8 text. standard_input: `-` in place of a file.
+  paths, lock: invalid output paths, one writer of a directory. remote: `gs://` and
   `s3://` paths.
 - shapes: sizes that follow from options. progress, markdown: bars and tables. extras: optional
   libraries. processor: its name. memory: reuse of freed memory. forks: processes that must not use

@@ -27,7 +27,6 @@ _BINARY: tuple[tuple[bytes, str, str], ...] = (
     (b"ARROW1\0\0", "an Arrow file", "write its text as a text file."),
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file", _NO_TEXT),
     (b"\x93NUMPY", "a NumPy array", _NO_TEXT),
-    (b"mmap lm http://kheafield.com/code", "a binary file of KenLM", "name the ARPA file."),
 )
 # the first file in the zip archive that Word, Excel, LibreOffice or an e-book is
 _DOCUMENT_PARTS = (b"[Content_Types].xml", b"_rels/.rels", b"mimetype", b"docProps/", b"word/")

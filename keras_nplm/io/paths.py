@@ -11,6 +11,7 @@ from typing import Any
 
 from keras_nplm.io.errors import InputError, RunError, check_argument
 
+STANDARD_INPUT = "-"  # in place of the name of a file
 # of `io.lock`, by absolute directory: the lease, and its thread
 HELD_LOCKS: dict[str, tuple[Any, int]] = {}
 _LONGEST_NAME = 255  # bytes

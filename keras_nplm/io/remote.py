@@ -22,8 +22,8 @@ from typing import Any
 from keras_nplm.io.errors import InputError, RunError, summarize_error
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import replace_file
-from keras_nplm.io.paths import is_remote, output_error
-from keras_nplm.io.standard_input import STANDARD_INPUT, is_saved_input, save_standard_input
+from keras_nplm.io.paths import STANDARD_INPUT, is_remote, output_error
+from keras_nplm.io.standard_input import is_saved_input, save_standard_input
 
 # library, which raises an error where a download is cut short; and how to give credentials
 _STORES = {

@@ -19,7 +19,7 @@ from keras_nplm.data.repeated_sentences import measure_repeated
 from keras_nplm.data.text_counts import name_text_counts
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import replace_file, write_json
-from keras_nplm.io.remote import fetch, open_output
+from keras_nplm.io.remote import display_url, fetch, open_output
 from keras_nplm.language_model.arpa_models import (
     check_arpa_file,
     is_arpa_file,
@@ -203,7 +203,7 @@ def _name_components(
     directories: Sequence[str | os.PathLike], mixture: Mixture
 ) -> list[str | None]:
     """Return where each component is from: its directory, or its kind if it was made here."""
-    names = [os.fspath(directory) for directory in directories]
+    names = [display_url(directory) for directory in directories]
     made = mixture.models[len(names) :]
     return [*names, *(model.kind for model in made)]
 

@@ -115,21 +115,6 @@ def test_evaluate_reads_standard_input_as_score_does(ngram_directory, capsys, mo
     assert sum(score["tokens"] for score in scores) == figures["tokens"] == 7
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param("train --train - --output new", id="train"),
-        pytest.param("ngram --train - --output new", id="ngram"),
-        pytest.param("rescore {model} -", id="rescore"),
-        pytest.param("evaluate {model} --text - other.txt", id="evaluate, two files"),
-    ],
-)
-def test_standard_input_in_place_of_a_file_is_refused(ngram_directory, capsys, arguments):
-    words = arguments.format(model=ngram_directory).split()
-    assert main(words) == 2
-    assert "save standard input to a file" in capsys.readouterr().err
-
-
 def test_score_lists_tokens(ngram_directory, capsys, monkeypatch):
     def run(*options):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the zyzzyva\n\n")))

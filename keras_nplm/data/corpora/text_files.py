@@ -20,9 +20,9 @@ from keras_nplm.data.corpora.chunks import (
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.io.paths import is_remote
+from keras_nplm.io.paths import STANDARD_INPUT, is_remote
 from keras_nplm.io.remote import fetch, fetch_files
-from keras_nplm.io.standard_input import STANDARD_INPUT, take_standard_input
+from keras_nplm.io.standard_input import take_standard_input
 from keras_nplm.io.text import open_text
 
 
