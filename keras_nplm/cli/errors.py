@@ -75,7 +75,8 @@ def _explain_unknown(word: str, text: str, error: CycloptsError) -> str:
     """Return the message of an unknown option. A flag named `text` is followed by a text."""
     if _has_space(word):
         return f"Unknown option {word}. Fix: write -- before words that start with a hyphen."
-    fix = f"Fix: see `{' '.join([NAME, *error.command_chain])} --help-all`."
+    command = " ".join([NAME, *(error.command_chain or ())])
+    fix = f"Fix: see `{command} --help-all`."
     if text and word.partition("=")[0] in _FLAGS_OF_TEXT:
         return f"Unknown option {word}. A text follows {text}. {fix}"
     return f"Unknown option {word}.{suggest(word, [*_list_flags(error), *COMMON_FLAGS])} {fix}"

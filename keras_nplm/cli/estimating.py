@@ -103,6 +103,9 @@ def ngram(
     elif counts is not None:
         fix = "leave it out. Kneser-Ney is estimated from the counts, without their text."
         check_left_out(_leave_out(given, _FLAGS_OF_COUNTS), "with `--counts`", fix)
+        if vocabulary is not None:
+            cut = {name: words.get(name) for name in ("min_count", "max_size")}
+            check_left_out(cut, "with `--vocabulary`", "leave it out.")
         result = estimate_from_counts(
             counts,
             output,
