@@ -27,7 +27,7 @@ from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.fields import FieldFacts
 from keras_nplm.io.files import replace_file
-from keras_nplm.io.text import decode, open_text, split_fields
+from keras_nplm.io.text import check_is_file, decode, open_text, split_fields
 
 if typing.TYPE_CHECKING:
     from keras_nplm.data.subwords import Subwords
@@ -226,6 +226,7 @@ class Vocabulary:
         """Load a `vocabulary.txt`, one word a line in the order of the ids, with the files beside
         it.
         """
+        check_is_file(path)
         with open_text(path) as file:
             text = decode(path, file.read()).replace("\r\n", "\n")
         if not text.endswith("\n"):

@@ -19,7 +19,7 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument, shorten_value
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.remote import fetch
-from keras_nplm.io.text import MAX_LINE_BYTES, open_text
+from keras_nplm.io.text import MAX_LINE_BYTES, check_is_file, open_text
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.models.base import NextWordModel, find_network
 
@@ -250,7 +250,9 @@ def _open_vectors(
     path: str | os.PathLike,
 ) -> Iterator[tuple[int, Iterator[tuple[int, bytes]]]]:
     """Open a file of word vectors: yield m, and its numbered lines without the header."""
-    with open_text(fetch(path)) as file:
+    path = fetch(path)
+    check_is_file(path)  # it is read twice
+    with open_text(path) as file:
         lines = enumerate(iter(functools.partial(file.readline, MAX_LINE_BYTES), b""), start=1)
         number, first = next(lines, (1, b""))
         first = first.removeprefix(codecs.BOM_UTF8)

@@ -198,7 +198,7 @@ def test_models_that_do_not_match_are_not_mixed(tmp_path, capsys, short_corpus):
         (
             "kn words --output mixture",
             "words must have the same vocabulary as {tmp}/kn. Received: --min-count 99, and "
-            "--min-count 2 of {tmp}/kn. Fix: train both with the same --min-count.",
+            "--min-count 2 of {tmp}/kn. Fix: train both with the same --min-count; or",
         ),
         ("kn --output mixture", "two models or more"),
         ("kn kn --weights 0.5 0.6 --output mixture", "sum to 1"),
