@@ -7,7 +7,7 @@ n-grams in NumPy; source, a text as n-grams; dataset, `ngram_dataset`, as tf.dat
   repeated_sentences, validation and test text that a training text has; arguments, checks.
 - Tokens: tokenizers, lines to tokens, and normalisation; subwords, SentencePiece models; forms,
   lower-case words to the vocabulary's; fixed_vocabulary, words that a file gives; prefixes, words
-  by their beginning; text_ops, in TensorFlow.
+  by their beginning; text_ops and clean_ops, in TensorFlow.
 - Ids on disk: word_counts and text_counts; encoding, a corpus to shards of ids; encoded_corpus and
   shards, which read them; prepared_corpus, text that was encoded once for several models;
   worker_pool, worker, beam_runner: in parallel processes and on clusters.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from keras_nplm.data.forms import list_companions
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument, shorten_value
 from keras_nplm.io.files import identify_content
@@ -47,7 +48,7 @@ class FixedVocabulary:
         fix = "name a file with a word per line, or the vocabulary.txt of a model."
         check_argument("vocabulary", path.is_file(), "an existing file", repr(given), fix)
         name = f"{display_url(path)} ({identify_content(path)})"
-        lines = list(read_lines(path))
+        lines = [clean_text(line) for line in read_lines(path)]  # as tokenizers read text
         if tuple(lines[: len(SPECIALS)]) == SPECIALS:
             fetch_beside(path, [companion.name for companion in list_companions(path)])
             return cls(Vocabulary.load(path), True, name)
