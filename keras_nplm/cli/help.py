@@ -19,7 +19,7 @@ _INDENT = 28  # columns before the text of an option
 _SHORT_INDENT = 18  # and before that of a command or a named configuration
 _DESCRIPTION = (
     "Neural probabilistic language models (Bengio et al. 2003), n-gram models and their mixtures. "
-    "Texts, models and outputs may be gs:// and s3:// paths."
+    "Texts, models and outputs may be gs:// and s3:// paths; one file may be -, standard input."
 )
 _JSON = ("--json", "one JSON object on standard output (default: off)")
 _HELP = ("-h, --help", "show the usual options and exit")

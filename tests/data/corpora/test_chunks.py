@@ -8,6 +8,8 @@ import gzip
 import io
 import itertools
 import lzma
+import re
+import subprocess
 import tracemalloc
 from pathlib import Path
 
@@ -111,6 +113,28 @@ def test_a_line_that_is_too_long_is_named(tmp_path, monkeypatch, suffix):
         InputError, match=f"text{suffix}, byte 54: a line must have at most 20 bytes. .* Fix"
     ):
         list(read_lines([path]))
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        pytest.param("the cat sat on the mat. ", id="spaces"),
+        pytest.param("我爱你。猫坐在垫子上！", id="no spaces"),
+        pytest.param("猫 été sat。", id="both"),
+    ],
+)
+def test_the_advised_command_breaks_long_lines(tmp_path, monkeypatch, sentence):
+    monkeypatch.setattr(io_text, "MAX_LINE_BYTES", 12_000)
+    path = tmp_path / "text.txt"
+    path.write_text(sentence * 3000, encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        list(read_lines([path]))
+    command = re.search(r"`(.*)`", str(error.value))[1]
+    broken = subprocess.run(
+        f"{command} {path}", shell=True, capture_output=True, check=True, env={"LC_ALL": "C"}
+    )
+    path.write_bytes(broken.stdout)
+    assert "".join(read_lines([path])) == sentence * 3000
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
