@@ -130,7 +130,7 @@ def _cut_file(path: Path, field: str | None) -> Iterator[tuple[int, int | None]]
     size = path.stat().st_size
     with open_text(path) as file:
         if not has_records_in_lines(file, str(path), field):
-            yield 0, None
+            yield 0, size
             return
         while start + CHUNK_BYTES < size:
             file.seek(start + CHUNK_BYTES - 1)

@@ -7,7 +7,8 @@ sentence, and a blank line follows.
 import csv
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from keras_nplm.io.errors import InputError, shorten_value, summarize_error
@@ -44,12 +45,14 @@ def refuse_data(file: Any, lines: Iterator[str], path: str) -> Iterator[str]:
     if is_named or file.peek(len(_PARQUET)).startswith(_PARQUET):
         kind = _find_format(file, path)
         if kind == "Parquet":
-            raise _refuse_without_field(path, _open_parquet(file, path).schema_arrow.names)
+            table = _open_parquet(file, path)
+            rows = next(table.iter_batches(1), table.schema_arrow.empty_table()).to_pylist()
+            record = rows[0] if rows else dict.fromkeys(table.schema_arrow.names)
+            raise _refuse_without_field(path, record)
     first = list(itertools.islice(lines, _FIRST_LINES))
     records = [_parse_object(line) for line in first]
     if is_named or (first and None not in records):
-        fields = [*records[0]] if first and records[0] else _split_header(first)
-        raise _refuse_without_field(path, fields)
+        raise _refuse_without_field(path, (records and records[0]) or _split_table(first))
     return itertools.chain(first, lines)
 
 
@@ -95,16 +98,20 @@ def _parse_object(line: str) -> dict | None:
     return value if isinstance(value, dict) else None
 
 
-def _split_header(lines: list[str]) -> list[str]:
-    """Return the names of the columns of a table, by the delimiter that gives the most."""
-    rows = (next(csv.reader(lines[:1], delimiter=mark), []) for mark in _DELIMITERS)
-    return max(rows, key=len)
+def _split_table(lines: list[str]) -> dict[str, str]:
+    """Return the first record of a table, by the delimiter that gives the most columns."""
+    rows = [[*_parse_rows([*lines, ""][:2], mark)] for mark in _DELIMITERS]
+    header, *values = max(rows, key=lambda rows: len(rows[0]))
+    return dict(itertools.zip_longest(header, (values or [[]])[0][: len(header)], fillvalue=""))
 
 
-def _refuse_without_field(path: str, fields: Iterable[str]) -> InputError:
+def _refuse_without_field(path: str, record: Mapping[str, Any]) -> InputError:
+    """Return the error that proposes the field `text`, or that of the longest text."""
+    lengths = {name: len(value) for name, value in record.items() if isinstance(value, str)}
+    name = "text" if "text" in record else max(lengths, key=lengths.__getitem__, default="NAME")
     return InputError(
         f"`--field` must be given for a data file. Received: {path} with the fields "
-        f"{_list_fields(fields)}. Fix: add --field {_suggest(fields)}, the field that holds the "
+        f"{_list_fields(record)}. Fix: add --field {shlex.quote(name)}, the field that holds the "
         "text. A text file needs a different ending, such as .txt."
     )
 
@@ -113,11 +120,6 @@ def _list_fields(fields: Iterable[str]) -> str:
     names = [*fields]
     listed = ", ".join(shorten_value(name) for name in names[:_MOST_LISTED])
     return f"{listed}, …" if len(names) > _MOST_LISTED else listed or "none"
-
-
-def _suggest(fields: Iterable[str]) -> str:
-    names = [*fields]
-    return "text" if "text" in names else shorten_value(next(iter(names), "NAME"))
 
 
 def _check_field(fields: Iterable[str], field: str, place: str, fix: str = _OTHER_FIELD) -> None:
@@ -176,16 +178,22 @@ def _count_lines(path: str, stop: int) -> int:
         return sum(block.count(b"\n") for block in blocks)
 
 
+def _parse_rows(lines: Iterable[str], delimiter: str, strict: bool = False) -> Any:
+    csv.field_size_limit(MAX_LINE_BYTES)  # of this process; the default is 128 KiB
+    return csv.reader(lines, delimiter=delimiter, strict=strict)
+
+
 def _read_table(file: BinaryIO, path: str, field: str) -> Iterator[str]:
     """Read a column of CSV, also with tabs or semicolons. The first line names the columns."""
-    csv.field_size_limit(MAX_LINE_BYTES)
     lines = (f"{line}\n" for line in decode_lines(file, path, fix=_LONG_RECORD))
     first = next(lines, "")
-    headers = ((mark, next(csv.reader([first], delimiter=mark), [])) for mark in _DELIMITERS)
+    headers: Iterator[tuple[str, list[str]]] = (
+        (mark, next(_parse_rows([first], mark), [])) for mark in _DELIMITERS
+    )
     delimiter, header = max(headers, key=lambda pair: (field in pair[1], len(pair[1])))
     _check_field(header, field, f"{path}, line 1")
     column = header.index(field)
-    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    rows = _parse_rows(lines, delimiter, strict=True)
 
     def describe_place() -> str:
         return f"{path}, line {rows.line_num + 1:,}"

@@ -37,11 +37,11 @@ def _write_table(values: list[str], delimiter: str = ",", mark: bytes = b"") -> 
     return mark + file.getvalue().encode()
 
 
-def _write_parquet(values: list[str]) -> bytes:
+def _write_parquet(values: list[str], name: str = "text") -> bytes:
     pyarrow = pytest.importorskip("pyarrow", reason="needs the extra parquet")
     parquet = pytest.importorskip("pyarrow.parquet")
     file = io.BytesIO()
-    table = pyarrow.table({"id": [*range(len(values))], "text": values})
+    table = pyarrow.table({"id": [*range(len(values))], name: values})
     parquet.write_table(table, file, row_group_size=2)
     return file.getvalue()
 
@@ -85,6 +85,18 @@ def test_a_data_file_is_the_text_of_its_field(tmp_path, name, compression):
         [*read_files([str(path)])]
     with pytest.raises(InputError, match=r"must have the field 'txt'\. Received: 'id', 'text'\."):
         [*read_files([str(path)], "txt")]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_proposed_field_is_that_of_the_text(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(WRITERS[name](["the cat sat on the mat"] * 3).replace(b"text", b"said"))
+    if name.endswith(("parquet", "column")):
+        path.write_bytes(_write_parquet(["the cat sat on the mat"] * 3, "said"))
+    with pytest.raises(InputError) as error:
+        [*read_files([str(path)])]
+    field = re.search(r"Fix: add --field (\w+)", str(error.value))[1]
+    assert [*read_files([str(path)], field)] == ["the cat sat on the mat"] * 3
 
 
 _values = st.lists(
