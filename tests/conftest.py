@@ -26,6 +26,7 @@ import pytest
 import keras_nplm
 from keras_nplm.cli.imports import leave_out_optional_libraries
 from keras_nplm.io import remote
+from tests.golden_messages import ROOT, GoldenMessages
 
 _ADDED = "long or packages"  # the tests that .ci/run adds to the README's test command
 _MARK = re.compile(r"\bmark\.(long|packages)\b")
@@ -226,3 +227,11 @@ def build_ngram_model() -> Callable[[str], keras_nplm.LanguageModel]:
         return keras_nplm.LanguageModel(model, vocabulary, "words")
 
     return build
+
+
+@pytest.fixture
+def messages(request, tmp_path) -> Iterator[GoldenMessages]:
+    """The messages of the errors of a test, which must be those of `tests/messages.json`."""
+    golden = GoldenMessages(request.node.nodeid, {"tmp": tmp_path, "root": ROOT})
+    yield golden
+    golden.check()

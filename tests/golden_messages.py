@@ -1,0 +1,50 @@
+"""Messages of errors as golden text: `messages.json` has that of each test which refuses something.
+
+`KERAS_NPLM_RECORD=1 pytest -m "not long or long" TESTS` writes the messages of these tests again, in
+one process. A reviewer reads them as a difference of that file.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from keras_nplm import InputError
+
+PATH = Path(__file__).with_name("messages.json")
+ROOT = Path(__file__).parents[1]
+
+
+def read_messages() -> dict[str, list[str]]:
+    return json.loads(PATH.read_text(encoding="utf-8")) if PATH.exists() else {}
+
+
+class GoldenMessages:
+    """The messages of one test, in their order; `paths` are written as their names in braces."""
+
+    def __init__(self, test: str, paths: dict[str, object]):
+        self._test = test
+        self._paths = paths
+        self.found: list[str] = []
+
+    def add(self, message: str) -> None:
+        """Add a message that the test has seen."""
+        for name, path in self._paths.items():
+            message = message.replace(str(path), f"{{{name}}}")
+        self.found.append(message.strip())
+
+    def refuse(self, call: Callable[[], object], error: type[Exception] = InputError) -> None:
+        """Call a function, which must raise an error, and add its message."""
+        with pytest.raises(error) as raised:
+            call()
+        self.add(str(raised.value))
+
+    def check(self) -> None:
+        """Compare with the recorded messages, or record them."""
+        if os.environ.get("KERAS_NPLM_RECORD"):
+            recorded = read_messages() | {self._test: self.found}
+            text = json.dumps(dict(sorted(recorded.items())), indent=1, ensure_ascii=False)
+            PATH.write_text(text + "\n", encoding="utf-8")
+        assert self.found == read_messages().get(self._test), "see tests/golden_messages.py"
