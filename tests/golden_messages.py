@@ -1,7 +1,7 @@
-"""Messages of errors as golden text: `messages.json` has that of each test which refuses something.
+"""Messages of errors as golden text: `messages.json` has those of each test that sees refusals.
 
-`KERAS_NPLM_RECORD=1 pytest -m "not long or long" TESTS` writes the messages of these tests again, in
-one process. A reviewer reads them as a difference of that file.
+`KERAS_NPLM_RECORD=1 pytest TESTS` writes the messages of these tests again, in one process. A
+reviewer reads them as a difference of that file.
 """
 
 import json
