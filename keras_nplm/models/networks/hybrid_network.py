@@ -83,7 +83,9 @@ class HybridNetwork(ContextNetwork):
         context = self.read(inputs, training, sum_gradient)
         features = self.features(context, training)
         y = self.score(context, features, training).logits()
-        gain = self.g + ops.matmul(ops.cast(features, y.dtype), self.v[:, None])  # [B, 1]
+        # no product of matrices: oneDNN aborts on features of width 0, without a hidden layer
+        products = ops.cast(features, y.dtype) * self.v
+        gain = self.g + ops.sum(products, axis=-1, keepdims=True)  # [B, 1]
         log_q = ops.maximum(ops.cast(inputs["log_q"], y.dtype), _LEAST)
         return StoredScores(y + gain * log_q)
 
