@@ -1,11 +1,11 @@
-"""The texts of `study default`, from corpora of one or two sentences."""
+"""The texts of `default`, from corpora of one or two sentences."""
 
 import gzip
 import zipfile
 
 import pytest
 
-from keras_nplm.experiments.studies.texts import TEXTS, main, write_texts
+from tests.benchmarks.texts import TEXTS, main, write_texts
 
 ARCHIVES = {
     "inaugural.zip": {
