@@ -13,22 +13,20 @@ import multiprocessing
 import os
 import resource
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from multiprocessing.connection import Connection
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_nplm.io.errors import RunError, summarize_error
-from keras_nplm.io.extras import EXTRA_OF, format_install_command
 from keras_nplm.io.memory import keep_freed_memory
 from tests.benchmarks.report import SPEED_COLUMNS, Column, Report, Settings
 
@@ -113,107 +111,34 @@ class Process(Contender):
         self._build = build
         self._arguments = arguments
         self._needs = needs
-        self.child: _Child | None = None
+        spawn = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(1, spawn, keep_freed_memory)  # as our training does
 
     def _ask(self) -> Figures:
         """Let the process do its work once, and return its figures."""
         absent = [name for name in self._needs if not is_installed(name)]
         if absent:
-            raise PeerError(_describe_absent(absent))
-        if self.child is None:
-            self.child = _Child(self._build, self._arguments)
-        return self.child.run_round()
-
-    def close(self) -> None:
-        if self.child is not None:
-            self.child.close()
-
-
-def _describe_absent(names: Sequence[str]) -> str:
-    """Return which packages and programs are not installed, and the commands that install them."""
-    extras = {EXTRA_OF[name] for name in names if name in EXTRA_OF}
-    commands = [format_install_command(extra) for extra in sorted(extras)]
-    absent = f"{' and '.join(names)} not installed"
-    return f"{absent}: {', '.join(commands)}" if commands else absent
-
-
-class _Child:
-    """The process of a contender, and the file of what its libraries print."""
-
-    def __init__(self, build: str, arguments: dict[str, Any]):
-        self._errors = tempfile.NamedTemporaryFile()  # noqa: SIM115, `close` closes it
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        job = (theirs, self._errors.name, build, arguments)
-        self._process = context.Process(target=_serve, args=job, daemon=True)
-        self._process.start()
-        theirs.close()
-
-    @property
-    def exitcode(self) -> int | None:
-        """The exit status, negative for a signal. None: the process runs."""
-        return self._process.exitcode
-
-    def run_round(self) -> Figures:
+            raise PeerError(f"{' and '.join(absent)} not installed")
         try:
-            # a process that has ended does not read it: its last answer, or its status, says why
-            with contextlib.suppress(BrokenPipeError):
-                self._connection.send(None)
-            answer = self._connection.recv()
-        except (EOFError, ConnectionError):
-            raise PeerError(self._explain_end()) from None
-        if isinstance(answer, str):
-            raise PeerError(answer)
-        return answer
-
-    def _explain_end(self) -> str:
-        self._process.join()
-        status = self._process.exitcode
-        if status is not None and status < 0:
-            return f"killed by {signal.Signals(-status).name}"
-        return f"exit status {status}{_quote_last_line(self._errors.read())}"
+            return self._pool.submit(_run_round, self._build, self._arguments).result()
+        except BrokenProcessPool:
+            raise PeerError("its process ended: see its messages") from None
+        except Exception as error:  # whatever a library raises is a row of the table
+            raise PeerError(f"{type(error).__name__}: {summarize_error(error)}") from error
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.join()
-        self._connection.close()
-        self._errors.close()
+        self._pool.shutdown()
 
 
-def _serve(connection: Connection, errors: str, build: str, arguments: dict[str, Any]) -> None:
-    """Build a contender in this process.
+_built: list[Contender] = []  # in the process of a contender
 
-    Answer each message with the figures of a round, or with an error.
-    """
-    keep_freed_memory()  # as our training does
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    for stream in (1, 2):  # what a library prints is no result of the command
-        os.dup2(os.open(errors, os.O_WRONLY | os.O_APPEND), stream)
-    try:
+
+def _run_round(build: str, arguments: dict[str, Any]) -> Figures:
+    """Build the contender of this process once, and return the figures of a round."""
+    if not _built:
         module, _, function = build.partition(":")
-        contender = getattr(importlib.import_module(module), function)(**arguments)
-        while True:
-            connection.recv()
-            connection.send(contender.run_round())
-    except (EOFError, KeyboardInterrupt):
-        pass  # the benchmark ended
-    except Exception as error:  # whatever a library raises is a row of the table
-        kind = "" if isinstance(error, PeerError) else f"{type(error).__name__}: "
-        connection.send(f"{kind}{summarize_error(error)}")
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent ends: it must not share the core of the next benchmark."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _quote_last_line(errors: bytes) -> str:
-    """Return the last line after a colon; an empty string if there is none."""
-    lines = errors.decode("utf-8", "replace").strip().splitlines()
-    return f": {lines[-1][:300]}" if lines else ""
+        _built.append(getattr(importlib.import_module(module), function)(**arguments))
+    return _built[0].run_round()
 
 
 def build_command(name: str, words: list[str], tokens: int, directory: str) -> Contender:
@@ -228,9 +153,8 @@ def build_command(name: str, words: list[str], tokens: int, directory: str) -> C
             run = subprocess.run(command, capture_output=True, check=False)
             wall_seconds = time.perf_counter() - began
         if run.returncode:
-            raise PeerError(
-                f"{name} failed with exit status {run.returncode}{_quote_last_line(run.stderr)}"
-            )
+            last = run.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            raise PeerError(f"{name} failed with exit status {run.returncode}: {last}")
         return {
             "ngrams": tokens,
             "peak_memory": _measure_peak_memory(),

@@ -19,6 +19,7 @@ from keras_nplm.experiments.origin import DIRTY, Origin, describe_origin, digest
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, replace_file, write_json
 from keras_nplm.io.markdown import markdown_table
+from tests.benchmarks.contenders import is_installed
 from tests.benchmarks.report import Report
 from tests.benchmarks.studies import STUDIES, load_study
 
@@ -31,8 +32,8 @@ PAGE = Path("saved_models", "measured", "README.md")
 PICTURE = PAGE.with_name("paper.png")
 NOTEBOOK = Path("notebooks", "04_modern.ipynb")
 _CELL = "table-of-brown"  # of the notebook
-_LIBRARIES = ("torch",)  # of peers: compared where a model has them
-_COMPARED = ("code", "processor", "python", "tensorflow", "keras", *_LIBRARIES)
+_LIBRARIES = ("torch", "kenlm")  # of peers
+_VERSIONS = ("python", "tensorflow", "keras", *_LIBRARIES)
 _HEADER = """# Measured results
 
 The command above a table writes it, and with `--record` this page. The line below says where its
@@ -114,8 +115,7 @@ def check_origins(origins: Mapping[str, Sequence[Origin]]) -> dict[str, str]:
     """Return the present origin. Refuse to record changes that are not committed, and models of
     other origins, which are by the path that is removed to make them again.
     """
-    found = {*itertools.chain.from_iterable(itertools.chain.from_iterable(origins.values()))}
-    here = describe_origin(name for name in _LIBRARIES if name in found)
+    here = describe_origin(filter(is_installed, _LIBRARIES))
     if here["commit"].endswith(DIRTY):
         raise InputError(
             "`--record` must have a checkout whose package is committed. "
@@ -124,17 +124,16 @@ def check_origins(origins: Mapping[str, Sequence[Origin]]) -> dict[str, str]:
     differences = {}
     for path, several in origins.items():
         for origin in several:
-            compared = [name for name in _COMPARED if name not in _LIBRARIES or name in origin]
-            facts = [f"{name} {origin[name]}" for name in compared if origin[name] != here[name]]
-            if facts:
-                differences[path] = f"commit {origin['commit']}: {', '.join(facts)}"
+            facts = {key: origin[key] for key in origin.keys() - {"date", "commit"}}
+            other = dict(sorted(facts.items() - here.items()))
+            if other:
+                differences[path] = f"{Path(path).stem} (commit {origin['commit']}: {other})"
     if differences:
-        listed = ", ".join(f"{Path(path).stem} ({what})" for path, what in differences.items())
         raise InputError(
             "`--record` must have models of one origin, the present code and processor "
-            f"(commit {here['commit']}, {here['processor']}). Received: {listed}. "
-            f"Fix: `rm -r {' '.join(differences)}`, and run the same command again; or run it in a "
-            "checkout of their commit."
+            f"(commit {here['commit']}, {here['processor']}). Received: "
+            f"{', '.join(differences.values())}. Fix: `rm -r {' '.join(differences)}`, and run the "
+            "same command again; or run it in a checkout of their commit."
         )
     return here
 
@@ -192,7 +191,7 @@ def _fill(paragraph: str) -> str:
 
 
 def _format_origin(origin: Origin) -> str:
-    versions = [f"{name} {origin[name]}" for name in _COMPARED[2:] if name in origin]
+    versions = [f"{name} {origin[name]}" for name in _VERSIONS if name in origin]
     return ", ".join([origin["date"], origin["processor"], f"commit {origin['commit']}", *versions])
 
 
