@@ -1,4 +1,7 @@
-"""`python -m tests.benchmarks NAME [--record]`: measure the figures of one name."""
+"""`python -m tests.benchmarks NAME [--record]`: measure the figures of one name.
+
+Peers that are not installed are left out: `pip install ".[benchmark]"` has PyTorch and KenLM.
+"""
 
 import argparse
 import os

@@ -85,7 +85,7 @@ def _measure(name: str, settings: Settings) -> dict[str, Any]:
             for row in rows:
                 row["change"] = _compute_mean(row) - _compute_mean(rows[0])
         if name == "tokenization":
-            rows += measure_compressors(settings.directory / "rows" / rows[-1]["name"])
+            rows += _measure_compressors(settings.directory / "rows" / rows[-1]["name"])
     return {"rows": rows}
 
 
@@ -130,7 +130,7 @@ def _read_text_figures(model: Path) -> dict[str, Any]:
     }
 
 
-def measure_compressors(model: Path) -> list[dict[str, Any]]:
+def _measure_compressors(model: Path) -> list[dict[str, Any]]:
     """Return the bits per character that compressors add for the test text behind the training
     text, by a model of characters.
     """
