@@ -16,7 +16,7 @@ from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.experiments.log_probs import load_log_probs, measure_mixture
 from keras_nplm.experiments.origin import Origin, describe_origin
 from keras_nplm.experiments.rows import Row, make_rows, read_origins, read_row
-from keras_nplm.io.files import read_json, write_json
+from keras_nplm.io.files import identify_content, read_json, write_json
 from keras_nplm.io.lock import lock_directory
 from tests.benchmarks import dynamics
 from tests.benchmarks.contenders import Process, measure_group
@@ -24,6 +24,7 @@ from tests.benchmarks.report import Column, Report, Settings, split_columns
 
 GROUPS = read_json(Path(__file__).with_name("quality.json"))["groups"]
 LIBRARY = "torch"  # of the peers
+_MODELS = Path(__file__).with_name("torch_models.py")
 
 COLUMNS: list[Column] = [
     ("model", "name", ""),
@@ -104,7 +105,9 @@ def measure_peer(recipe: dict[str, Any], corpus: Path, directory: Path) -> dict[
         (row,) = measure_group([peer], rounds=1, warm_up=0)
         if "failure" in row:
             return row
-        write_json(result, {**read_json(result), "origins": [describe_origin([LIBRARY])]})
+        origin = describe_origin([LIBRARY])
+        kept = {"code": identify_content(_MODELS), "origins": [origin]}
+        write_json(result, {**read_json(result), **kept})
     return {"name": recipe["name"], **read_json(result)["row"]}
 
 
@@ -113,8 +116,10 @@ def _name_result(recipe: dict[str, Any], directory: Path) -> Path:
 
 
 def _is_trained(recipe: dict[str, Any], directory: Path) -> bool:
+    """Return whether a peer was trained by the same recipe and the present code of the peers."""
     result = _name_result(recipe, directory)
-    return result.exists() and read_json(result)["recipe"] == recipe
+    made = {"recipe": recipe, "code": identify_content(_MODELS)}
+    return result.exists() and made.items() <= read_json(result).items()
 
 
 class _Quality(Report):
