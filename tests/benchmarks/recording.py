@@ -2,7 +2,8 @@
 README's table, and the table of notebook 04. They say whether the code has changed since.
 
 `--record` replaces one report and writes them again. A report is of one commit and one processor:
-models of other code, another processor or other versions are refused.
+models of other code, another processor or other versions are refused. `python -m
+tests.benchmarks.recording` writes what shows them again, without figures of its own.
 """
 
 import functools
@@ -236,3 +237,7 @@ def _list_cells(title: str, report: str, name: str, part: str) -> list[str]:
 def _format_minutes(seconds: float) -> str:
     minutes = seconds / 60
     return f"{minutes:.1g}" if minutes < 1 else f"{minutes:.{0 if minutes >= 10 else 1}f}"
+
+
+if __name__ == "__main__":
+    write_all()

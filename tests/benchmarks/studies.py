@@ -101,7 +101,7 @@ def _read(declared: dict[str, Any], directory: Path) -> dict[str, Any]:
     if "seeds" in declared:
         lists = {split: [row[split] for row in figures] for split in HELD_OUT}
         means = {
-            name: round(statistics.fmean(row[name] for row in figures), 1)
+            name: statistics.fmean(row[name] for row in figures)
             for name in ("training_cpu_seconds", "cpu_seconds")
         }
         first = {key: figures[0][key] for key in ("command", "parameters", "title")}

@@ -62,7 +62,8 @@ def test_a_record_names_its_command_and_its_origin(name):
 def test_page_readme_and_notebook_are_what_the_records_give():
     texts = recording.format_texts()
     for path, text in texts.items():
-        assert (recording.ROOT / path).read_text(encoding="utf-8") == text, path
+        fix = f"{path}: `python -m tests.benchmarks.recording` writes it"
+        assert (recording.ROOT / path).read_text(encoding="utf-8") == text, fix
     assert len(texts[recording.PAGE].splitlines()) <= 260
 
 
