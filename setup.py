@@ -66,7 +66,7 @@ setup(
         "keras_nplm.cli.recipes": ["*.yaml"],
         "keras_nplm.language_model.presets": ["*/*", "*/components/*/*"],
         "keras_nplm.serving": ["page/*"],
-        "keras_nplm.experiments.records": ["*.json"],
+        "keras_nplm.experiments": ["*.json"],
     },
     python_requires=">=3.11,<3.14",
     install_requires=[

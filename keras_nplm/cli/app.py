@@ -36,7 +36,6 @@ class Command:
         return f"interrupted{self.after_interrupt}"
 
 
-_KEPT = ". Finished models of the benchmark quality are kept. Run the same command again to resume."
 _COMMANDS = (
     Command("train", "training:train", "Train a network and evaluate it.", RESUME, True),
     Command("size", "training:size", "Count a network's parameters and floating-point operations."),
@@ -76,21 +75,9 @@ _COMMANDS = (
     ),
     Command("export", "exporting:export", "Write a model for other programs."),
     Command(
-        "benchmark",
-        "experiments:benchmark",
-        "Measure speed on one core, or perplexity by training time, beside installed peers.",
-        _KEPT,
-    ),
-    Command(
         "paper",
         "experiments:paper",
         "Train the models of the paper's Table 1 on Brown, and report them.",
-        RESUME,
-    ),
-    Command(
-        "study",
-        "experiments:study",
-        "Train the models of a study on Brown, and report them.",
         RESUME,
     ),
 )

@@ -64,8 +64,6 @@ def test_values_have_the_types_of_their_annotations():
     line = "train --output m --order 5 --averages-after 2,4 --cutoffs 10,20 --resample 0.5 a.txt"
     arguments = parse_arguments(line)
     assert arguments["options"] == {"order": 5, "averages_after": (2, 4), "cutoffs": (10, 20)}
-    arguments = parse_arguments("benchmark quality --seconds 300,3000 --fractions 0.8 0.1 0.1")
-    assert arguments["seconds"] == (300, 3000)
 
 
 def test_a_hyphen_is_standard_input():

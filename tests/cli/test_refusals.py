@@ -86,16 +86,7 @@ ROWS = [
         "size --vocabulary-size 99 --tokens 9000 --token character --config small",
         "`--token` cannot be combined with `--config`",
     ),
-    ("benchmark training --seconds 300", "`--seconds` must be left out without quality"),
     ("complete s3://bucket/model", "`CONTEXT` must follow the model directory s3://bucket/model"),
-    ("benchmark fly", "`NAME` must be one of training, scoring"),
-    ("benchmark quality --seconds 300,200", "`--seconds` must be"),
-    (
-        "benchmark training --train {text} --all",
-        "`corpus` must be of train, validation and test text. Received: train.",
-    ),
-    ("study fly", "`NAME` must be one of configurations, default, dynamic"),
-    ("study modern --texts my.txt", "`texts` must be left out with modern"),
     ("paper --rows mlp11 --output {tmp}/m", "`rows` must be names of mlp1, mlp3"),
     ("rescore {model} nbest --name a=b", "`name` must be one word"),
     (
