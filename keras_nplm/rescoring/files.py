@@ -131,9 +131,10 @@ def open_writer(
             assert nbest.totals is not None
             if header and not files:
                 write_line("", header)
-            for row, line in enumerate(nbest.lines):
-                values = {name: nbest.features[name][row] for name in features}
-                for ending, extended in format.extend(line, values, nbest.totals[row]).items():
+            columns = [nbest.totals.tolist(), *(nbest.features[name].tolist() for name in features)]
+            for line, total, *row in zip(nbest.lines, *columns, strict=True):
+                values = dict(zip(features, row, strict=True))
+                for ending, extended in format.extend(line, values, total).items():
                     write_line(ending, extended)
 
         yield write

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.io.errors import InputError, check_argument, check_choice, shorten_value
+from keras_nplm.io.errors import InputError, check_choice, shorten_value
 from keras_nplm.io.text import SPACES, check_is_file, read_lines
 from keras_nplm.rescoring.formats import FORMATS, SEPARATOR, Kaldi, LineFormat, Tsv
 
@@ -44,13 +44,12 @@ class NBestList:
     def convert_numbers(self, argument: str, values: Any) -> np.ndarray:
         """Return a number for each hypothesis, float64 [H]: NaN would be ranked in silence."""
         numbers = np.asarray(values, np.float64)
-        check_argument(
-            argument,
-            numbers.shape == (len(self),) and bool(np.isfinite(numbers).all()),
-            f"a finite number for each of the {len(self)} hypotheses of list {self.name}",
-            shorten_value(numbers.tolist()),
-            "give one for each hypothesis, in their order.",
-        )
+        if numbers.shape != (len(self),) or not np.isfinite(numbers).all():
+            raise InputError(
+                f"`{argument}` must be a finite number for each of the {len(self)} hypotheses of "
+                f"list {self.name}. Received: {shorten_value(numbers.tolist())}. Fix: give one for "
+                "each hypothesis, in their order."
+            )
         return numbers
 
     def with_features(self, features: Mapping[str, np.ndarray]) -> "NBestList":

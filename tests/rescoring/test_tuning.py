@@ -64,14 +64,17 @@ def test_tuning_finds_hidden_weights():
     assert tuned["nplm"] == pytest.approx(0.02 * tuned["score"], rel=0.1)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_tuned_weights_are_never_worse_than_their_beginnings(seed):
-    """Noise, a few lists: the expected loss tells nothing."""
-    pool, losses = draw_lists(seed, [1.0, 1.0, 1.0], noise=9.0, lists=4)
-    start = {"score": seed - 3.5, "nplm": 1.0, "am": -1.0}
-    tuned = sum_losses(pool, losses, tune(pool, find_losses(losses), start))
-    decoder = start | {"nplm": 0}
-    assert tuned <= min(sum_losses(pool, losses, weights) for weights in (start, decoder))
+    """Of noise, the best of many weights is better than those that the expected loss leads to."""
+    truth = [1.0, 0.02, 50.0]
+    pool, losses = draw_lists(seed, truth, noise=9.0, lists=6)
+    drawn = np.random.default_rng(seed).normal(size=(300, 3)) * truth
+    drawn[:150, 1] = 0  # the decoder's ranking, without the language model, is a beginning, too
+    tried = [dict(zip(("score", "nplm", "am"), weights, strict=True)) for weights in drawn.tolist()]
+    best = min(tried, key=lambda weights: sum_losses(pool, losses, weights))
+    tuned = tune(pool, find_losses(losses), best | {"nplm": best["nplm"] or 1.0})
+    assert sum_losses(pool, losses, tuned) <= sum_losses(pool, losses, best)
 
 
 @pytest.mark.parametrize(
