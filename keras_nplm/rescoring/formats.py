@@ -41,18 +41,14 @@ ParsedLine = tuple[str, str, dict[str, float]]
 
 def parse_number(text: str) -> float:
     """Parse a finite number."""
-    # Python's numbers may have underscores, as in 1_000
-    if not _is_number(text) or not math.isfinite(float(text)) or "_" in text:
-        raise ValueError(f"{text.strip()[:40]!r} is not a finite number")
-    return float(text)
-
-
-def _is_number(text: str) -> bool:
     try:
-        float(text)
+        value = float(text)
     except ValueError:
-        return False
-    return True
+        value = math.nan
+    # Python's numbers may have underscores, as in 1_000
+    if not math.isfinite(value) or "_" in text:
+        raise ValueError(f"{text.strip()[:40]!r} is not a finite number")
+    return value
 
 
 def name_total(feature: str) -> str:
@@ -257,6 +253,15 @@ class Tsv(LineFormat):
 
     def extend_header(self, features: Sequence[str]) -> str | None:
         return self.header and "\t".join([self.header, *features, name_total(features[0])])
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number, also one that is not finite."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _find_column(names: Sequence[str], wanted: Sequence[str]) -> int | None:

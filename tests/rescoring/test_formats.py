@@ -167,8 +167,12 @@ def test_hostile_lines_are_read_or_refused(build_ngram_model, tmp_path, format, 
             id="moses",
         ),
         pytest.param(
-            "3 ||| a ||| -1 -2 ||| 5\n4 ||| a ||| \n",
-            [("3", ["a"], {"feature.1": [-1], "feature.2": [-2], "score": [5]}), ("4", ["a"], {})],
+            "3 ||| a ||| -1 -2 ||| 5\n4 ||| a ||| -1\n5 ||| a ||| \n",
+            [
+                ("3", ["a"], {"feature.1": [-1], "feature.2": [-2], "score": [5]}),
+                ("4", ["a"], {"feature.1": [-1]}),
+                ("5", ["a"], {}),
+            ],
             id="moses without names",
         ),
         pytest.param(
@@ -211,6 +215,7 @@ KALDI = {"": "u-1 a\nu-2 b\n", "am": "u-1 10.5\nu-2 11\n"}
         ({"": "0 ||| a |||\n1 ||| a |||\n0 ||| a |||\n"}, "list, line 3: the id 0 occurs again"),
         ({"": "u-1 a\nu b\n"}, "list, line 2: expected `utterance-k words`"),
         ({"": "0\ta\t1\n0\tb\n"}, "list, line 2: expected 3 columns"),
+        ({"": "0\ta\t1\n0\tb\t1_0\n"}, "list, line 2: '1_0' is not a finite number"),
         ({"": "7\tthe cat\tx\t-2\n"}, "list, line 1: 'x' is not a finite number"),
         ({"": "id\ttext\tam\n"}, "list holds no hypothesis"),
         ({"": "id\ttext\tam\tam\n"}, "list, line 1: .* two columns have the same name"),
