@@ -71,7 +71,8 @@ def test_the_command_tunes_weights_and_takes_them(build_ngram_model, rescore, tm
             zip([score.log_prob for score in scores], pair, pair[::-1], strict=True)
         )
         right.append(best)
-        text += f"{number} ||| {worst} ||| ||| -1 ||| a\n{number} ||| {best} ||| ||| -2 ||| b\n"
+        # the decoder's best hypothesis is the last, as its score says
+        text += f"{number} ||| {best} ||| ||| -2 ||| b\n{number} ||| {worst} ||| ||| -1 ||| a\n"
     references = tmp_path / "references"
     references.write_text("\n".join([*right, "a lost utterance", ""]))
     tuned = tmp_path / "tuned"
