@@ -78,8 +78,7 @@ ROWS = [
         "export {model} {tmp}/m.arpa --min-expected-count 0",
         "`--min-expected-count` must be above 0",
     ),
-    ("rescore {model} {text} --restarts 3", "`--restarts` must be left out without `--tune`"),
-    ("rescore {model} {text} --seed 0", "`--seed` must be left out without `--tune`"),
+    ("rescore {model} {text} --tune a --references b", "`--references` cannot be combined"),
     ("mix {model} --uniform --cache-length 9 --output {tmp}/m", "must be left out without a cache"),
     ("size --vocabulary-size 99 --epochs 7", "`--epochs` must be left out without `--tokens`"),
     (
