@@ -75,7 +75,7 @@ class TextOptions:
         InputError: an option has another type or is out of its range.
     """
 
-    boundary: Annotated[Literal["sentence", "text", "stream"], Option(advanced=True)] = "sentence"
+    boundary: Literal["sentence", "text", "stream"] = "sentence"
     """where contexts end: at </s>; at blank lines; nowhere, in words without </s>"""
 
     vocabulary_scope: Annotated[Literal["train", "corpus"], Option(advanced=True)] = "train"
@@ -126,7 +126,7 @@ class NetworkOptions:
     embedding_dim: Annotated[int, Option(least=1)] = 60
     """m, components of a word's feature vector"""
 
-    freeze_embedding: Annotated[bool, Option(advanced=True)] = False
+    freeze_embedding: bool = False
     """C is not trained: it keeps the vectors of --vectors, or random ones of variance 1"""
 
     hidden: Annotated[Literal["none", "tanh", "deep"], Option(advanced=True)] = "deep"

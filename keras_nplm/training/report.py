@@ -366,7 +366,7 @@ def _explain_held_out_mass(language_model: LanguageModel, config: dict) -> str:
     if not mass:
         return ""
     return (
-        f" The two are not comparable: the network has --held-out-mass {mass:g}, Kneser-Ney has none. "
+        f" The two are not comparable: the network has `held_out_mass` {mass:g}, Kneser-Ney has none. "
         f"{HELD_OUT_KNOWLEDGE}"
     )
 

@@ -20,7 +20,7 @@ ROWS = [
     ("train --output {tmp}/m --corpus penn", "`corpus` must be python_reference, brown"),
     ("train --output {tmp}", "is not a model directory"),
     (
-        "train --output {tmp}/m --head adaptive --held-out-mass 0.1",
+        "train --output {tmp}/m --head adaptive --set held_out_mass=0.1",
         "`held_out_mass` must be 0 with",
     ),
     ("train --output {tmp}/m --seed 5000000000", "`--seed` must be 0 to 2,147,483,647"),
@@ -48,7 +48,7 @@ ROWS = [
     ("ngram --output {tmp}/m --num-classes 0", "`--num-classes` must be 1 or more"),
     ("ngram --output {tmp}/m --vocabulary x", "`vocabulary` must be an existing file"),
     (
-        "train --output {tmp}/m --vocabulary x --max-size 9",
+        "train --output {tmp}/m --vocabulary x --set max_size=9",
         "`--max-size` cannot be combined with `--vocabulary`",
     ),
     ("ngram --output {tmp}/m --arpa x --vocabulary .", "`vocabulary` must be an existing file"),

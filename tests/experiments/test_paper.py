@@ -13,7 +13,7 @@ from keras_nplm.experiments import paper
 from keras_nplm.experiments.log_probs import measure_mixture
 from keras_nplm.experiments.paper import PaperRow, draw_figure, load_record
 
-TINY = "--embedding-dim 4 --hidden-units 4 --batch-size 4096 --epochs 1"
+TINY = "--embedding-dim 4 --hidden-units 4 --set batch_size=4096 --epochs 1"
 
 
 def test_configurations_of_table_1_have_the_papers_shapes():
