@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from keras_nplm import NPLM, LanguageModel, Vocabulary
 from keras_nplm.cli.main import main
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.models.ngrams import kneser_ney, read_arpa, write_arpa
 from keras_nplm.models.ngrams.word_classes import load_classes, save_classes
@@ -83,7 +84,8 @@ ODD_WORDS = st.text(
 def test_files_keep_words_with_any_space_but_ascii(tmp_path_factory, words):
     path = tmp_path_factory.mktemp("odd")
     vocabulary = Vocabulary(["first", *words])
-    assert get_tokenizer("whitespace").split(" ".join(words) + "\t\r\n") == words
+    visible = [*filter(None, map(clean_text, words))]  # no tokenizer makes a byte order mark a word
+    assert get_tokenizer("whitespace").split(" ".join(words) + "\t\r\n") == visible
     vocabulary.save(path / "vocabulary.txt")
     assert Vocabulary.load(path / "vocabulary.txt") == vocabulary
     model = kneser_ney(np.arange(4, len(vocabulary)), len(vocabulary), 2, "stream")
