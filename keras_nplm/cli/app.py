@@ -4,9 +4,9 @@ import dataclasses
 import typing
 from collections.abc import Callable, Collection, Sequence
 from inspect import BoundArguments
-from typing import Any
+from typing import Any, cast
 
-from cyclopts import App, Argument, Parameter
+from cyclopts import App, Argument, Group, Parameter
 
 from keras_nplm.cli.parameters import SET_GROUP, Call, Fetched, suggest
 from keras_nplm.io.errors import InputError
@@ -146,8 +146,14 @@ def list_set_options(app: App, command: str) -> dict[str, Argument]:
     return {
         argument.name.removeprefix("--").replace("-", "_"): argument
         for argument in app[command].assemble_argument_collection(parse_docstring=True)
-        if any(group.name == SET_GROUP for group in argument.parameter.group or ())
+        if name_group(argument) == SET_GROUP
     }
+
+
+def name_group(argument: Argument) -> str:
+    """Return the title below which the help shows an argument."""
+    groups = cast(tuple[Group, ...], argument.parameter.group or ())
+    return groups[0].name if groups else ""
 
 
 def expand_set(app: App, words: Sequence[str]) -> list[str]:

@@ -1,18 +1,17 @@
 """The help of commands: plain lines, as wide as the terminal, without colours or boxes.
 
-`--help` leaves out rare flags; `--help-all` shows them, and describes the options of `--set`, which
-`--help` only names. Each option has its range, its choices and its default.
+`--help` leaves out rare flags; `--help-all` shows them, and describes the options of `--set`, too.
+Each option has its range, its choices and its default.
 """
 
 import inspect
 import shutil
 import textwrap
 from collections.abc import Iterator
-from typing import cast
 
-from cyclopts import App, Argument, Group
+from cyclopts import App, Argument
 
-from keras_nplm.cli.app import COMMANDS, NAME, build_app, list_set_options
+from keras_nplm.cli.app import COMMANDS, NAME, build_app, list_set_options, name_group
 from keras_nplm.cli.parameters import SET_GROUP, SEVERAL, Reader, format_default
 
 _INDENT = 28  # columns before the text of an option
@@ -24,6 +23,7 @@ _DESCRIPTION = (
 _JSON = ("--json", "one JSON object on standard output (default: off)")
 _HELP = ("-h, --help", "show the usual options and exit")
 _COMPLETION = f'print completion for a shell; for bash: eval "$({NAME} --completion bash)"'
+_SET = "further options: see --help-all (default: none)"
 _HELP_ALL = ("--help-all", "show all options and exit")
 
 
@@ -52,13 +52,12 @@ def format_command_help(name: str, *, is_whole: bool) -> str:
     groups: dict[str, list[str]] = {}
     for argument in arguments:
         if (argument.show or is_whole) and argument not in of_set.values():
-            group, *_ = cast(tuple[Group, ...], argument.parameter.group)
-            groups.setdefault(group.name, []).extend(_format_argument(argument))
+            groups.setdefault(name_group(argument), []).extend(_format_argument(argument))
     options = groups.setdefault("options", [])
     for row in (_JSON, _HELP, _HELP_ALL):
         options += _format_row(*row)
     if of_set:
-        options += _format_row("--set NAME=VALUE…", f"further options: {', '.join(of_set)}")
+        options += _format_row("--set NAME=VALUE…", _SET)
     if is_whole and of_set:
         groups[SET_GROUP] = [
             line

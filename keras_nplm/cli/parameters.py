@@ -128,9 +128,9 @@ Output = Annotated[str, Parameter(help=_HELP, metavar="DIR", converter=read_outp
 InputFile = Annotated[str, FETCHED_FILE, Parameter(metavar="FILE")]
 # Text is downloaded as it is opened
 TextFiles = Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="FILE")]
-_HELP = "the field that holds the text, of JSON Lines, CSV, TSV or Parquet files"
+_HELP = "field with the text, in JSON Lines, CSV, TSV or Parquet files"
 Field = Annotated[
-    str | None, Parameter(help=_HELP, metavar="NAME", show_default="none: files are text")
+    str | None, Parameter(help=_HELP, metavar="NAME", show_default="none")
 ]
 
 _HELP = "directory of TFDS data sets and of archives, such as the one of Brown"

@@ -53,7 +53,7 @@ class CorpusOptions:
     """tokenizer of text"""
 
     pieces: Annotated[int, PIECES] = DEFAULT_PIECES
-    """number of subwords"""
+    """number of pieces"""
 
     pieces_kind: Annotated[PiecesKind, Option(advanced=True)] = "unigram"
     """kind of the sentencepiece model"""
@@ -127,7 +127,7 @@ class NetworkOptions:
     """m, components of a word's feature vector"""
 
     freeze_embedding: bool = False
-    """C is not trained: it keeps the vectors of --vectors, or random ones of variance 1"""
+    """C is not trained: it stays random, or as --vectors has it"""
 
     hidden: Annotated[Literal["none", "tanh", "deep"], Option(advanced=True)] = "deep"
     """hidden layer: none, with direct connections; the paper's tanh layer; deep: residual blocks"""
@@ -145,7 +145,7 @@ class NetworkOptions:
     """layer normalisation before each residual block and at the end of the hidden layer deep"""
 
     direct_connections: bool = False
-    """direct connections W from the word features to the head linear"""
+    """direct connections W of the head linear"""
 
     head: Literal["linear", "adaptive", "energy"] = "linear"
     """a row per word, adaptive softmax, or the paper's energy-based variant"""
@@ -402,13 +402,13 @@ class TrainingOptions:
     """T, consecutive targets that share the look-up of their words; it divides the batch size"""
 
     epochs: Annotated[int, Option(least=1, below=1 << 20)] = 12
-    """largest number of epochs"""
+    """most epochs"""
 
     patience: Annotated[int, Option(least=1, advanced=True)] = 3
     """early stopping: epochs without a better validation perplexity before training stops"""
 
     seed: Annotated[int, Option(least=0, below=1 << 31)] = 1
-    """random seed of initial weights, dropout, samples and the order of n-grams"""
+    """random seed of weights, dropout, samples and order"""
 
     def __post_init__(self) -> None:
         check_values(self)

@@ -64,7 +64,8 @@ class Request:
         self._check_batch_size()
         if self.background is not None and not self.given.get("shortlist_size"):
             raise InputError(
-                "`background` requires `shortlist_size`. Received: None. Fix: add --set shortlist_size=2000."
+                "`background` requires `shortlist_size`. Received: None. "
+                "Fix: add --set shortlist_size=2000."
             )
         self._check_width()
         if self.options is None:

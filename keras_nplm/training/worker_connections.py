@@ -32,7 +32,8 @@ def wait_for_workers(workers: Sequence[str], index: int, timeout: float) -> None
             if left <= 0:
                 raise RunError(
                     f"Absent after {timeout:g} s: {named}. Fix: start the same command there, "
-                    "check that the machines can reach each other, or raise it, as in --set worker_timeout=900."
+                    "check that the machines can reach each other, or wait longer, as by --set "
+                    "worker_timeout=900."
                 )
             if now >= note_at:
                 note_at = now + SECONDS_PER_NOTE

@@ -86,13 +86,8 @@ def test_only_the_whole_help_has_advanced_options(read_help):
     assert short.keys() < whole.keys()
 
 
-def test_the_help_names_the_options_of_set_and_the_whole_help_describes_them(read_help):
-    [named] = [
-        text
-        for option, text in get_options(read_help("train", "--help")).items()
-        if option == "--set"
-    ]
-    assert "residual_blocks" in named and "worker_timeout" in named
+def test_the_whole_help_describes_the_options_of_set(read_help):
+    assert "--set" in get_options(read_help("train", "--help"))
     whole = " ".join(read_help("train", "--help-all").split())
     assert "layer_norm={yes,no} layer normalisation before each residual block" in whole
     assert "held_out_mass=X label-smoothing mass" in whole

@@ -34,7 +34,8 @@ def _refuse(capsys, *arguments) -> str:
 def test_a_model_of_prepared_text_is_that_of_the_text(
     tmp_path, monkeypatch, text, read_files, boundary
 ):
-    flags = "--set vocabulary_scope=corpus --tokenizer whitespace --normalise lower numbers --min-count 4"
+    flags = "--tokenizer whitespace --normalise lower numbers --min-count 4"
+    flags += " --set vocabulary_scope=corpus"
     flags += f" --boundary {boundary}"
     source = ["--train", text, *flags.split()]
     model = tmp_path / "model"

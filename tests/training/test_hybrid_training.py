@@ -22,7 +22,8 @@ from keras_nplm.models.shortlist import BACKGROUND
 from keras_nplm.training.background import write_background
 from keras_nplm.training.run import Run
 
-SMALL = "--order 5 --embedding-dim 4 --hidden-units 8 --set averages_after=3 batch_size=64 --min-count 1"
+SMALL = "--order 5 --embedding-dim 4 --hidden-units 8 --min-count 1"
+SMALL += " --set averages_after=3 batch_size=64"
 LAYOUTS = {"one line": 1, "short lines": 600}
 
 
