@@ -2,7 +2,6 @@
 words out.
 """
 
-import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,7 +40,6 @@ from keras_nplm.language_model.dynamics import (
 from keras_nplm.language_model.evaluation import evaluate_text
 from keras_nplm.language_model.generation import generate_text
 from keras_nplm.language_model.options import AdaptationOptions
-from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.scorer import Scorer, convert_to_arrays, self_normalise
 from keras_nplm.language_model.scoring import (
@@ -71,7 +69,7 @@ if TYPE_CHECKING:
 _WRITTEN_BEFORE = ("corpus", "metrics.json")
 
 
-class LanguageModel(Pickled):
+class LanguageModel:
     """A language model with its vocabulary and tokenizer: score, complete and generate text.
 
     Args:
@@ -137,37 +135,10 @@ class LanguageModel(Pickled):
         self.adaptation: Adaptation | None = None
         # of the parts of a model directory, read when first used
         self._readers: dict[str, Callable[[], Any]] = {}
-        self._register()
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Set an attribute.
-
-        From then on the model is not the one that was loaded: it is pickled by content.
-        """
-        super().__setattr__(name, value)
-        if "_token" in self.__dict__:
-            self.__dict__["_origin"] = None
-            self._register()
-
-    def _find_origin(self) -> Origin | None:
-        is_as_loaded = (
-            self._origin is not None and digest_weights(self.model) == self._loaded_weights
-        )
-        return self._origin if is_as_loaded else None
 
     def __getstate__(self) -> dict:
-        """Return the content; `dynamics` are read from their file."""
-        left_out = ("_token", "_origin", "_readers", "_dynamics")
-        state = {name: value for name, value in self.__dict__.items() if name not in left_out}
-        state["_dynamics"] = self._dynamics
-        state["_readers"] = {
-            name: read for name, read in self._readers.items() if name == CORPUS_FILE
-        }
-        return state
-
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
-        self._register()
+        """Return the content: `dynamics` are read from their file before."""
+        return {**self.__dict__, "_dynamics": self._dynamics}
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -235,9 +206,7 @@ class LanguageModel(Pickled):
                 different models.
         """
         check_path(directory, "directory")
-        path = directory
-        directory = fetch(path)
-        origin = Origin.read(cls.load, path, self_normalised) if directory.is_dir() else None
+        directory = fetch(directory)
         config, vocabulary = read_description(directory)
         try:
             model = load_model(
@@ -274,8 +243,6 @@ class LanguageModel(Pickled):
         language_model._readers = {
             name: read for name, read in readers.items() if (directory / name).is_file()
         }
-        # not set as attributes, which would mean that the model has changed
-        language_model.__dict__.update(_origin=origin, _loaded_weights=digest_weights(model))
         return language_model
 
     @classmethod
@@ -510,11 +477,7 @@ class LanguageModel(Pickled):
         evaluation is off.
         """
         convert = self_normalise if self_normalised else convert_to_arrays
-        origin = self._find_origin()
-        if origin is not None:
-            self_normalised |= origin.self_normalised
-            origin = dataclasses.replace(origin, load=_load_scorer, self_normalised=self_normalised)
-        return Scorer(convert(self.model), self.codec, origin)
+        return Scorer(convert(self.model), self.codec)
 
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Return the most probable next words with P(w | context); `<unk>` is left out.
@@ -603,8 +566,3 @@ class LanguageModel(Pickled):
         models.
         """
         return find_network(self.model)
-
-
-def _load_scorer(path: str, self_normalised: bool) -> Scorer:
-    """Load the scorer of a model directory, for a pickle."""
-    return LanguageModel.load(path, self_normalised).scorer()

@@ -13,7 +13,6 @@ import numpy as np
 
 from keras_nplm.io.errors import InputError, check_argument, check_integer, summarize_error
 from keras_nplm.io.files import check_fields, read_json, write_json_text
-from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.models.base import NETWORK_FILE, ModelFolder, NextWordModel, saved_as
 
 if TYPE_CHECKING:
@@ -59,7 +58,6 @@ class KerasModel(NextWordModel):
     description = "A Keras model"
 
     def __init__(self, model: "keras.Model", order: int | None = None, boundary: str | None = None):
-        refuse_after_fork(type(self).__name__)
         self.model = model
         self.order = _find_order(model, order)
         self.boundary = boundary
@@ -97,7 +95,6 @@ class KerasModel(NextWordModel):
         graph = tf.function(call, [contexts], autograph=False).get_concrete_function()
 
         def compute(context_ids: np.ndarray) -> np.ndarray:
-            refuse_after_fork(type(self).__name__)
             return graph(tf.convert_to_tensor(context_ids, tf.int32)).numpy()
 
         return compute

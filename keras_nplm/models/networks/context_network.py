@@ -12,7 +12,6 @@ from keras import ops
 
 from keras_nplm.data.boundary import BOUNDARIES
 from keras_nplm.io.errors import InputError, check_argument, check_choice, check_integer
-from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.hidden import DirectConnection
@@ -110,7 +109,6 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         name: str | None = None,
         **kwargs: Any,
     ):
-        refuse_after_fork(type(self).__name__)  # where a pickle or a file of a network is read, too
         check_integer("order", order, 2, most=1023)
         check_choice("boundary", boundary, BOUNDARIES)
         _check_arguments(kwargs)

@@ -15,7 +15,6 @@ import numpy as np
 
 from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.files import check_is_file
-from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.network_archive import MAX_CONFIG, count_weights, read_archive
 
@@ -57,7 +56,6 @@ def load_keras_model(path: Path, kind: type[Loaded], max_config: int) -> Loaded:
             f"{path} does not exist: training has not finished an epoch. Fix: train again."
         )
     check_is_file(path)
-    refuse_after_fork(str(path))
     # all classes that a file may name
     importlib.import_module("keras_nplm.models.networks.registered")
     try:

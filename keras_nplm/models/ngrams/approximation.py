@@ -89,7 +89,7 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
     >>> from keras_nplm import kneser_ney, prune
     >>> ids = np.array([4, 5, 4, 6, 4, 5, 6, 4, 5, 5, 4, 6] * 3)
     >>> bigram = approximate(kneser_ney(ids, 7, order=3, boundary="stream"), ids, order=2)
-    >>> pruned = prune(bigram, max_ngrams=8)
+    >>> pruned = prune(bigram, threshold=0.003)
     >>> fitted = fit_unigrams(pruned, bigram.unigrams)
     >>> [round(float(np.exp(model.log_prob([[4]], [5])[0])), 3) for model in (pruned, fitted)]
     [0.503, 0.507]
