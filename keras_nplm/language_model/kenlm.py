@@ -65,9 +65,9 @@ class KenlmModel:
 
     The numbers of an ARPA file are KenLM's, up to rounding. In text, `<s>`, `</s>` and `<pad>` are
     words of the file like others. Unlike KenLM, files of order 1 are read, and orders above 6.
-    N-grams that are listed twice are refused. In a model directory a word may have several tokens: its probability
-    is their product, its n-gram the last one. Models with the boundary `"stream"` predict no
-    `</s>`: use `eos=False` in scores; `perplexity` does.
+    N-grams that are listed twice are refused. In a model directory a word may have several tokens:
+    its probability is their product, its n-gram the last one. Models with the boundary `"stream"`
+    predict no `</s>`: use `eos=False` in scores; `perplexity` does.
 
     A model can be pickled, as in `pool.map(model.score, sentences)`.
 

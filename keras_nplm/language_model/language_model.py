@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.data.boundary import check_boundary_name, has_documents
+from keras_nplm.data.boundary import has_documents
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument, drop_fix
+from keras_nplm.io.errors import InputError, drop_fix
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
-from keras_nplm.io.paths import check_path, find_lock
+from keras_nplm.io.paths import find_lock
 from keras_nplm.io.remote import fetch, open_output
 from keras_nplm.language_model import completion, word_vectors
 from keras_nplm.language_model.adaptation import adapt_to_text
@@ -50,7 +50,7 @@ from keras_nplm.language_model.scoring import (
     score_sentences,
     score_tokens,
 )
-from keras_nplm.models.base import NextWordModel, check_model, find_network, resolve_boundary
+from keras_nplm.models.base import NextWordModel, find_network, resolve_boundary
 from keras_nplm.models.collectors import Collector
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
 from keras_nplm.models.dynamic.tuning import check_learns
@@ -106,12 +106,6 @@ class LanguageModel:
         boundary: str | None = None,
     ):
         model = wrap_keras_model(model, boundary)
-        check_model(model)
-        if not isinstance(vocabulary, Vocabulary):
-            fix = "pass `Vocabulary(words)`, or the vocabulary of the encoded corpus."
-            check_argument("vocabulary", False, "a Vocabulary", type(vocabulary).__name__, fix)
-        if boundary is not None:
-            check_boundary_name(boundary)
         resolved = resolve_boundary([model], boundary) or "sentence"
         self._join(model, TextCodec(vocabulary, tokenizer, resolved))
 
@@ -123,13 +117,12 @@ class LanguageModel:
         return language_model
 
     def _join(self, model: NextWordModel, codec: TextCodec) -> None:
-        size = getattr(model, "vocabulary_size", len(codec.vocabulary))
-        if size != len(codec.vocabulary):
+        if model.vocabulary_size != len(codec.vocabulary):
             raise InputError(
-                f"`vocabulary` must be of the model's size, {size}. "
+                f"`vocabulary` must be of the model's size, {model.vocabulary_size}. "
                 f"Received: {len(codec.vocabulary)} words. Fix: pass its own."
             )
-        check_order(getattr(model, "order", 2), codec.tokenizer)
+        check_order(model.order, codec.tokenizer)
         self.model = model
         self.codec = codec
         self.adaptation: Adaptation | None = None
@@ -205,7 +198,6 @@ class LanguageModel:
             InputError: the directory is missing, incomplete or damaged, or its files belong to
                 different models.
         """
-        check_path(directory, "directory")
         directory = fetch(directory)
         config, vocabulary = read_description(directory)
         try:
@@ -220,7 +212,7 @@ class LanguageModel:
             if self_normalised:
                 model = self_normalise(model)
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
-        except (KeyError, IndexError, TypeError) as error:
+        except (AttributeError, KeyError, IndexError, TypeError) as error:
             raise InputError(
                 f"The files of {directory} do not match each other: {error}. Fix: retrain."
             ) from error
@@ -262,7 +254,6 @@ class LanguageModel:
             InputError: the directory holds a model or other files, or models of this class cannot
                 be saved.
         """
-        check_path(directory, "directory")
         check_savable(self.model)
         with open_output(directory) as directory:
             # a command holds the lock, and has written what is allowed

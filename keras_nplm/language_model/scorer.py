@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_text
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.data.subwords import WordCache
@@ -90,9 +89,7 @@ class Scorer:
 
     @functools.cached_property
     def _encode(self) -> Callable[[str], bytes]:
-        return WordCache(
-            lambda word: self.encode_tokens(self.tokenizer.split(check_text(word, "word")))
-        ).__getitem__
+        return WordCache(lambda word: self.encode_tokens(self.tokenizer.split(word))).__getitem__
 
     def begin(self) -> State:
         """Return the state at the beginning of a text."""
@@ -205,7 +202,7 @@ class Scorer:
 
         White space at an end of the word is the space to its neighbour, and not given twice.
         """
-        word = clean_text(check_text(word, "word"))
+        word = clean_text(word)
         last = state[-ID_BYTES:]
         if not self._between:
             # the first token of a word has the space before it
@@ -270,14 +267,6 @@ def self_normalise(model: NextWordModel) -> NextWordModel:
     """Return a network whose logits are log-probabilities; see `SelfNormalised`."""
     if not model.is_normalised:
         return model
-    if not isinstance(model, Network):
-        fix = "leave `self_normalised` out."
-        if isinstance(model, Mixture):
-            fix += " Or train a network alone: `keras-nplm train --no-interpolated`."
-        raise InputError(
-            "`model` must be a network alone, which has logits, to be self-normalised. "
-            f"Received: {type(model).__name__}. Fix: {fix}"
-        )
     from keras_nplm.models.networks.self_normalised import SelfNormalised
 
     return SelfNormalised(model)

@@ -8,7 +8,6 @@ import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.errors import check_least
-from keras_nplm.models.base import check_model
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass, compute_backoff_log_probs
 from keras_nplm.models.ngrams.tables import ContextTrie, find
 
@@ -35,7 +34,6 @@ def prune(model: BackoffModel, threshold: float) -> BackoffModel:
     >>> prune(trigram, threshold=0.1).num_ngrams
     [4, 2, 1]
     """
-    check_model(model, kind=BackoffModel)
     check_least("threshold", threshold, 0)
     if model.order == 1 or threshold == 0:
         return model
