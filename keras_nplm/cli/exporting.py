@@ -67,16 +67,8 @@ class ArpaOptions:
     """pruning threshold: relative rise of perplexity below which an n-gram is removed, such as
     1e-7"""
 
-    max_ngrams: Annotated[int | None, Option(least=1, example=100_000)] = None
-    """largest number of n-grams, of all orders"""
-
     def __post_init__(self) -> None:
         check_values(self)
-
-    @property
-    def is_pruned(self) -> bool:
-        """Whether n-grams are removed."""
-        return self.prune is not None or self.max_ngrams is not None
 
 
 if TYPE_CHECKING:
@@ -395,9 +387,7 @@ def _build_backoff_model(
             least = MIN_EXPECTED_COUNT
         ids = _read_ids(directory, language_model, lines)
         model = approximate(model, ids, order, language_model.boundary, least)
-    pruned = model
-    if options.is_pruned:
-        pruned = prune(model, options.prune or 0.0, options.max_ngrams)
+    pruned = prune(model, options.prune or 0.0)
     return fit_unigrams(pruned, model.unigrams) if is_approximated else pruned
 
 

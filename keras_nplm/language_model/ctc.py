@@ -5,7 +5,6 @@ pyctcdecode.
 import dataclasses
 import functools
 import math
-import numbers
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +71,6 @@ class CtcLanguageModel:
     JSON_ATTRS = ("alpha", "beta", "unk_score_offset", "score_boundary")
 
     def __post_init__(self) -> None:
-        self.reset_params(**self.serializable_attrs)
         self._scorer = self.language_model.scorer(self.self_normalised)
 
     def __getstate__(self) -> dict:
@@ -95,15 +93,6 @@ class CtcLanguageModel:
         """
         for name, value in params.items():
             check_argument(name, name in self.JSON_ATTRS, "left out", value)
-            is_bool = isinstance(value, bool)
-            if name == "score_boundary":
-                check_argument(name, is_bool or value is None, "True or False", repr(value))
-            else:
-                is_number = (
-                    isinstance(value, numbers.Real) and not is_bool and not math.isnan(value)
-                )
-                check_argument(name, is_number or value is None, "a number", repr(value))
-        for name, value in params.items():
             if value is not None:
                 setattr(self, name, value)
 
@@ -173,9 +162,6 @@ class CtcLanguageModel:
         attributes = read_json(path)
         names = ("alpha", "beta", "unk_score_offset")
         flags = ("score_boundary", "self_normalised")
-        check_fields(path, attributes, dict.fromkeys(names, NUMBER))
-        for name in flags:
-            value = attributes.get(name)
-            check_argument(name, isinstance(value, bool), f"true or false in {path}", repr(value))
+        check_fields(path, attributes, dict.fromkeys(names, NUMBER) | dict.fromkeys(flags, bool))
         options = {name: attributes[name] for name in (*names, *flags)}
         return cls(LanguageModel.load(Path(filepath) / _MODEL), **options)

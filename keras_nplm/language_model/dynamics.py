@@ -5,7 +5,6 @@ text.
 import dataclasses
 from pathlib import Path
 
-from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import (
     NUMBER,
     check_fields,
@@ -45,10 +44,6 @@ def make_learner(
     if isinstance(chosen, TunedDynamics):
         settings = chosen.settings
         mean_squares = chosen.mean_squares
-    elif chosen.rule == "rms":
-        raise InputError(
-            "`dynamic.rule` must be 'sgd' in settings of your own. Received: rms. Fix: tune them."
-        )
     else:
         settings = chosen
         mean_squares = None
@@ -121,7 +116,6 @@ def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None
 
 
 def _read_settings(path: Path, stored: dict) -> DynamicSettings:
-    stored.setdefault("static_share", 0.0)  # files of earlier versions lack it
     values = {}
     for field in dataclasses.fields(DynamicSettings):
         kind = type(field.default)

@@ -76,7 +76,7 @@ def read_with_ngram_model(run: Run) -> Reading:
     folds = choose_folds(training.ids, boundary)
     jackknife = Jackknife(training.ids, size, background.order, boundary, folds)
     return Reading(
-        open_form(jackknife.divide(training), segment, jackknife),
+        open_form(jackknife.assign_parts(training), segment, jackknife),
         open_form(validation, segment, background),
         cast(np.ndarray, validation.ids),
         background,
@@ -116,7 +116,7 @@ def open_sample_with_ngram_model(
     source = NgramSource(ids, options.network.order, boundary)
     order = min(options.network.order, MOST_NGRAM_ORDER)
     jackknife = Jackknife(ids, vocabulary_size, order, boundary, folds=2)
-    return open_form(jackknife.divide(source), options.training.segment, jackknife)
+    return open_form(jackknife.assign_parts(source), options.training.segment, jackknife)
 
 
 def open_form(source: NgramSource, segment: int, model: LogQ | None = None) -> OpenBatches:

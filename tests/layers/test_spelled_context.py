@@ -88,20 +88,6 @@ def test_vectors_of_words_have_no_weight_decay():
     assert len(embed.losses) == 1  # of C
 
 
-def test_segments_and_forms_without_keras_are_refused():
-    embed = _build(5)
-    with pytest.raises(InputError, match="`inputs` must be contexts with SpelledContext"):
-        embed.read_segments(np.zeros((2, 8), np.int32))
-    with pytest.raises(InputError, match="`embed` must have a vector for each position"):
-        embed.position_spans(5)
-
-
-def test_more_near_characters_than_the_context_has_are_refused():
-    embed = SpelledContext(V, M, near_characters=6, spelled_words=1, spelling_bits=4)
-    with pytest.raises(InputError, match="`near_characters` must be at most 5"):
-        embed.build((None, 5))
-
-
 @pytest.mark.parametrize("order", [10, 20])
 def test_a_network_of_spelled_words_reads_texts_statically_and_dynamically(order):
     embed = SpelledContext(V, M, near_characters=2, spelled_words=1, spelling_bits=4, name="embed")

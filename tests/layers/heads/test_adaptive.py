@@ -53,9 +53,3 @@ def test_a_cluster_without_mass_starts_uniform():
     found = np.exp(head(np.zeros((1, 20), np.float32)))[0]
     np.testing.assert_allclose(found[4:16], 1 / 12, rtol=1e-5)
     assert 0 < found[16:].sum() < 1e-9
-
-
-@pytest.mark.parametrize("cutoffs", [(7, 30), (7, 7), (9, 7), (0, 7)])
-def test_cutoffs_must_ascend(cutoffs):
-    with pytest.raises(InputError, match="`cutoffs` must ascend strictly between 0 and 30"):
-        AdaptiveHead(V, cutoffs=cutoffs)
