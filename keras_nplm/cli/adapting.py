@@ -18,7 +18,7 @@ from keras_nplm.cli.parameters import (
     TextFiles,
     flatten,
 )
-from keras_nplm.cli.printing import printed_by
+from keras_nplm.cli.printing import NEXT, print_lines, printed_by
 from keras_nplm.io.text import escape_controls
 from keras_nplm.language_model.options import AdaptationOptions, NewWordOptions
 
@@ -60,28 +60,23 @@ def _save(target: Path, language_model: "LanguageModel", result: dict) -> None:
 
 
 def _print_adaptation(result: dict) -> None:
-    chosen = result["adaptation"]
-    tokens = f"{chosen['tokens']:,} tokens"
-    if chosen["rate"]:
-        print(
-            f"adapted on {tokens}: learning rate {chosen['rate']:.3g}, {chosen['epochs']} epochs, "
-            f"{chosen['share']:.0%} of the change of the weights"
-        )
-    else:
-        print(
-            f"{tokens} did not lower the perplexity of the held-out lines: the model is unchanged"
-        )
-    unknown = ""
-    if chosen["held_out_unk_tokens"]:
-        unknown = f", {chosen['held_out_unk_tokens']:,} of them <unk>"
-    print(
-        f"held-out lines     perplexity {chosen['before']:.2f} before, {chosen['after']:.2f} "
-        f"after, over {chosen['held_out_tokens']:,} tokens{unknown}"
+    learned = (
+        "adapted on {tokens:,} tokens: learning rate {rate:.3g}, {epochs} epochs, {share:.0%} of "
+        "the change of the weights"
     )
-    if old := result.get("old_validation"):
-        print(f"old validation     perplexity {old['before']:.2f} before, {old['after']:.2f} after")
-    directory = result["directory"]
-    print(f'the model is in {directory}; next: keras-nplm complete {directory} "a context"')
+    if not result["adaptation"]["rate"]:
+        learned = (
+            "{tokens:,} tokens did not lower the perplexity of the held-out lines: the model is "
+            "unchanged"
+        )
+    print_lines(
+        result["adaptation"],
+        learned,
+        "held-out lines: perplexity {before:.2f} before, {after:.2f} after, over "
+        "{held_out_tokens:,} tokens, {held_out_unk_tokens:,} of them <unk>",
+    )
+    old = "{old_validation[before]:.2f} before, {old_validation[after]:.2f} after"
+    print_lines(result, f"old validation: perplexity {old}", NEXT)
 
 
 @printed_by(_print_adaptation)
@@ -127,8 +122,9 @@ def _print_added_words(result: dict) -> None:
     more = f" and {len(listed) - _MOST_PRINTED:,} more" if len(listed) > _MOST_PRINTED else ""
     printed = ", ".join(listed[:_MOST_PRINTED])
     print(f"added {len(counts):,} words (count in the text): {printed}{more}")
-    directory = result["directory"]
-    print(f"the model is in {directory}; next: keras-nplm evaluate {directory} --text FILE")
+    print_lines(
+        result, "the model is in {directory}; next: keras-nplm evaluate {directory} --text FILE"
+    )
 
 
 @printed_by(_print_added_words)

@@ -30,7 +30,7 @@ from keras_nplm.cli.parameters import (
     number,
     read_input,
 )
-from keras_nplm.cli.printing import print_splits, print_vocabulary, printed_by
+from keras_nplm.cli.printing import VOCABULARY, print_lines, print_splits, printed_by
 from keras_nplm.io.fields import FieldFacts
 from keras_nplm.models.caches import DECAY, FLATNESS, LENGTH
 from keras_nplm.training.ngram_options import NgramOptions
@@ -54,10 +54,8 @@ ArpaFile = Annotated[str | None, Parameter(metavar="FILE", group=_GROUP, convert
 def _print_ngram(result: dict) -> None:
     numbers = enumerate(result["ngrams"], start=1)
     listed = ", ".join(f"{number:,} {order}-grams" for order, number in numbers)
-    if "seconds" in result:
-        listed += f": {result['seconds']} s, {result['cpu_seconds']} CPU s"
-    print(listed)
-    print_vocabulary(result)
+    measured = ": {seconds} s, {cpu_seconds} CPU s" if "seconds" in result else ""
+    print_lines(result, listed + measured, VOCABULARY)
     print_splits(result)
 
 
@@ -136,10 +134,12 @@ def _leave_out(given: Given, names: Sequence[str]) -> Given:
 def _print_mixture(result: dict) -> None:
     if len(result["weights"]) > 1:
         print(f"weights for {len(result['weights'])} bins of the context's frequency")
-    names = {"decay": "decay", "ngram_decay": "n-gram decay", "flatness": "flatness"}
-    chosen = [f"{title} {result[name]:g}" for name, title in names.items() if name in result]
-    if chosen:
-        print(f"caches: {', '.join(chosen)}")
+    print_lines(
+        result,
+        "caches: decay {decay:g}",
+        "caches: n-gram decay {ngram_decay:g}",
+        "caches: flatness {flatness:g}",
+    )
     print_splits(result)
 
 

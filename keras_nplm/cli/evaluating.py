@@ -1,11 +1,12 @@
 """`keras-nplm evaluate`, `score`, `complete` and `generate`: perplexity, next words, new text."""
 
 import dataclasses
+import functools
 import itertools
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,23 +23,16 @@ from keras_nplm.cli.parameters import (
     integer,
     number,
 )
-from keras_nplm.cli.printing import format_figures, print_table, printed_by
+from keras_nplm.cli.printing import print_lines, print_ranked, print_table, printed_by
 from keras_nplm.data.tokenizers.registry import list_word_tokenizers
 from keras_nplm.io.errors import InputError, shorten_value
 from keras_nplm.io.paths import STANDARD_INPUT, is_remote
 from keras_nplm.io.text import escape_controls
 
 if TYPE_CHECKING:
-    from keras_nplm.data.tokenizers.base import Tokenizer
-    from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.language_model.scoring import SentenceScore, TokenScore
     from keras_nplm.models.collectors import Collector
-    from keras_nplm.models.spelling import SpellingModel
 
-# functions that yield lines and warn of them, by the name of the tokenizer
-_Watches = dict[str, Callable[[Iterable[str]], Iterator[str]]]
-# names and spelling models of models, by their words
-_Spellers = dict[frozenset[str], tuple[str, "SpellingModel"]]
 ArpaTokenizer = Annotated[
     str | None, Parameter(choices=list_word_tokenizers(), show_default="whitespace")
 ]
@@ -48,52 +42,37 @@ PresetDirectory = Annotated[
 ]
 
 
+_LN_Z = (
+    "log Z: mean {ln_z[mean]:.3f}, standard deviation {ln_z[standard_deviation]:.3f}, mean "
+    "absolute {ln_z[mean_absolute]:.3f}"
+)
+
+
 def _print_evaluation(result: dict) -> None:
-    if "models" in result:
-        _print_comparison(result)
-        return
-    with_all = "all" in result
-    print(f"{result['text']}: {format_figures(result, with_all)}")
-    if reason := result.get("bits_per_character_missing"):
-        print(f"bits per character: none. {reason}")
-    if "spelling" in result:
-        print(f"bits per character: {result['spelling']}")
-    if "accuracy" in result:
-        print(f"accuracy: {result['accuracy']:.2%} of the tokens were the most probable word")
-    for row in result.get("orders", ()):
-        tokens = f"{row['tokens']:,} tokens"
-        print(f"order {row['order']}: {tokens}, perplexity {row['perplexity']:.2f}")
-    if "ln_z" in result:
-        pairs = result["ln_z"].items()
-        print("log Z:", ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in pairs))
+    models = {figures["model"]: figures for figures in result.get("models", ())}
+    if models:
+        print(f"{result['text']}:")
+    models = models or {result["text"]: result}
+    rows = dict(models)
     if "dynamic" in result:
-        print(f"dynamic: {format_figures(result['dynamic'], with_all)}")
-
-
-def _print_comparison(result: dict) -> None:
-    """Print a row for each model, and why columns are not comparable."""
-    print(f"{result['text']}:")
-    columns = [
-        ("bits per character", "bits_per_character", ".3f"),
-        ("bits per byte", "bits_per_byte", ".3f"),
-    ]
+        rows["dynamic"] = {"accuracy": None, **result["dynamic"]}
+    titles = ["bits per character", "bits per byte", "perplexity", "tokens", "<unk>", "accuracy"]
     if "all" in result:
-        columns.append(("per word", "perplexity_per_word", ".2f"))
-    columns.append(("perplexity", "perplexity", ".2f"))
-    if "all" in result:
-        columns.append(("without <unk>", "perplexity_without_unk", ".2f"))
-    columns += [("tokens", "tokens", ","), ("<unk>", "unk_tokens", ",")]
-    rows = []
-    for figures in result["models"]:
-        values = [(figures[name], form) for _, name, form in columns]
-        cells = ["none" if value is None else format(value, form) for value, form in values]
-        rows.append([figures["model"], *cells])
-    print_table(["", *(title for title, _, _ in columns)], rows)
-    for figures in result["models"]:
-        for name in ("bits_per_character_missing", "spelling"):
-            if name in figures:
-                print(f"bits per character of {figures['model']}: {figures[name]}")
-    for sentence in result["not_comparable"]:
+        titles[2:3] = ["per word", "perplexity", "without <unk>"]
+    print_table(rows, titles)
+    for model, figures in models.items():
+        print_lines(
+            {"model": model, **figures},
+            "bits per character of {model}: none. {bits_per_character_missing}",
+            "bits per character of {model}: {spelling}",
+            "bits per character of {model}: they are of the normalised text ({normalised})",
+        )
+    if "orders" in result:
+        print_table(
+            {f"order {row['order']}": row for row in result["orders"]}, ["tokens", "perplexity"]
+        )
+    print_lines(result, _LN_Z)
+    for sentence in result.get("not_comparable", ()):
         print(sentence)
 
 
@@ -131,213 +110,50 @@ def evaluate(
             validation text
         all: print the perplexity without <unk> and that per word, too; --json always has them
     """
-    from keras_nplm.language_model.arpa_models import is_arpa_file
-    from keras_nplm.language_model.differences import read_warnings
+    from keras_nplm.language_model.comparison import compare
 
     if text:
         check_left_out({"split": split}, "with `--text`", "drop one of them.")
     else:
         check_left_out({"field": field}, "without `--text`", "add --text FILE.")
+    measured = {"accuracy": accuracy, "by_order": by_order, "ln_z": ln_z}
     if len(models) > 1:
-        given = {"accuracy": accuracy, "by_order": by_order, "ln_z": ln_z, "dynamic": dynamic}
+        given = {**measured, "dynamic": dynamic}
         check_left_out(given, "with several models", "evaluate one model at a time.")
     _check_tokenizer(models, tokenizer)
-    for path in models:
-        if is_arpa_file(path):
-            _check_arpa(path, text, dynamic)
-    if len(models) > 1:
-        result = _compare(models, split or "test", _Text(text, field), tokenizer)
-    else:
-        (path,) = models
-        model, lines = _open(path, _Text(text, field), tokenizer, {})
-        if dynamic:
-            _ensure_dynamics(model, Path(path))
-        collectors = _make_collectors(accuracy, by_order, ln_z)
-        result = model.evaluate(lines or split or "test", collectors, dynamic)
-        _note_spelling(path, result)
-        if text:
-            _warn_of_unknown(path, result)
-        else:
-            for warning in read_warnings(models):
-                print(f"Warning: {warning}", file=sys.stderr)
+    result = compare(
+        models,
+        split or "test",
+        _make_collectors(measured),
+        files=text,
+        field=field,
+        dynamic=dynamic,
+        arpa_tokenizer=tokenizer,
+    )
+    if len(models) == 1:
+        (result,) = result["models"]
+        del result["model"]
     result["text"] = ", ".join(text) if text else f"{split or 'test'} split"
-    if all:
-        result["all"] = True
-    return result
+    return result | ({"all": True} if all else {})
 
 
 def _check_tokenizer(models: Sequence[str], tokenizer: str | None) -> None:
-    """Refuse a tokenizer for model directories alone, which have their own."""
     from keras_nplm.language_model.arpa_models import is_arpa_file
 
-    if tokenizer and not any(map(is_arpa_file, models)):
-        raise InputError(
-            "`--tokenizer` must be left out with a model directory, which has its own. "
-            f"Received: {tokenizer}. Fix: leave it out."
-        )
+    if not any(map(is_arpa_file, models)):
+        fix = "leave it out. The directory has its own."
+        check_left_out({"tokenizer": tokenizer}, "with a model directory", fix)
 
 
-def _check_arpa(path: str, text: tuple[str, ...], dynamic: bool) -> None:
-    """Refuse options that an ARPA file cannot serve: it holds no text, and does not learn."""
-    from keras_nplm.language_model.arpa_models import check_arpa_file
-
-    check_arpa_file(path)
-    _refuse_dynamic_arpa(dynamic)
-    if not text:
-        raise InputError(
-            f"`--text` must be given with an ARPA file, which holds no text of its own. Received: "
-            f"{path} alone. Fix: add --text FILE, the text to evaluate."
-        )
-
-
-def _refuse_dynamic_arpa(dynamic: bool) -> None:
-    fix = "leave it out, or give the directory of a network."
-    check_left_out({"dynamic": dynamic}, "with an ARPA file", fix)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Text:
-    """The files of a text, if any, and the field that holds it."""
-
-    files: tuple[str, ...]
-    field: str | None
-
-
-def _open(
-    path: str, text: _Text, tokenizer: str | None, watches: _Watches
-) -> "tuple[LanguageModel, Iterator[str] | None]":
-    """Return a model, and the lines of the text that it evaluates, if any.
-
-    Models with the same tokenizer share one of `watches`, so that a text has one warning.
-    """
-    from keras_nplm.data.corpora.text_files import read_files
-    from keras_nplm.data.unusual_text import warn_of_tokens
-    from keras_nplm.language_model.arpa_models import open_model
-
-    if not text.files:
-        return open_model(path), None
-    lines = _read_first(read_files(text.files, text.field))
-    model = open_model(path, arpa_tokenizer=tokenizer)
-    name = model.tokenizer_name
-    if name not in watches:
-        watches[name] = warn_of_tokens(model.tokenizer)
-    return model, watches[name](lines)
-
-
-def _warn_of_unknown(path: str, figures: dict[str, Any]) -> None:
-    """Warn if many tokens of a text are out of the vocabulary of a model."""
-    from keras_nplm.data.unusual_text import MAX_UNKNOWN
-
-    share = figures["unk_tokens"] / figures["tokens"]
-    if share > MAX_UNKNOWN:
-        print(
-            f"Warning: {share:.0%} of the tokens are out of the vocabulary of {path} (<unk>), so "
-            "that the perplexity looks good. Fix: compare bits per character, or evaluate text "
-            "like the training text.",
-            file=sys.stderr,
-        )
-
-
-def _note_spelling(path: str, figures: dict[str, Any], speller: str | None = None) -> None:
-    """Say in the figures of an ARPA file which model spells its unknown words.
-
-    `speller` names the model with the same words whose spelling model is used; None: the file's.
-    """
-    from keras_nplm.language_model.arpa_models import is_arpa_file
-
-    if not is_arpa_file(path) or not figures["unk_tokens"]:
-        return
-    number = f"{figures['unk_tokens']:,} <unk>"
-    model = f"a model of the words of {Path(path).name}"
-    if speller is not None:
-        model = f"the spelling model of {speller}, which has the same words,"
-    figures["spelling"] = f"{model} spells the {number}."
-
-
-def _compare(
-    paths: Sequence[str], split: str, text: _Text, tokenizer: str | None
-) -> dict[str, Any]:
-    """Return the figures of several models on one text, and why figures are not comparable."""
-    from keras_nplm.io.remote import display_url
-    from keras_nplm.language_model.arpa_models import is_arpa_file
-    from keras_nplm.language_model.differences import (
-        TokenOptions,
-        check_same_text,
-        describe_incomparable,
-        read_warnings,
-    )
-
-    if text.files:
-        _check_read_again(text.files)
-    else:
-        check_same_text(paths, split)
-    rows = {}
-    described = {}
-    watches: _Watches = {}
-    spellers: _Spellers = {}
-    alone = []
-    # directories first, whose spelling models ARPA files with the same words get
-    for path in sorted(paths, key=is_arpa_file):
-        model, lines = _open(path, text, tokenizer, watches)
-        speller = _share_spelling(path, model, spellers)
-        figures = model.evaluate(lines or split)
-        _note_spelling(path, figures, speller)
-        if "spelling" in figures and speller is None:
-            alone.append(path)
-        if text.files:
-            _warn_of_unknown(path, figures)
-        rows[path] = {"model": display_url(path), **figures}
-        described[path] = TokenOptions.of_model(path, model)
-    sentences = describe_incomparable([described[path] for path in paths])
-    if alone and not all(map(is_arpa_file, paths)):
-        sentences.append(
-            f"Bits per character of {', '.join(alone)} are not exactly comparable: no directory "
-            "here has the same words, and with them a spelling model of <unk>."
-        )
-    if not text.files:
-        sentences += read_warnings(paths)
-    return {"models": [rows[path] for path in paths], "not_comparable": sentences}
-
-
-def _share_spelling(path: str, model: "LanguageModel", spellers: _Spellers) -> str | None:
-    """Give an ARPA file the spelling model of a model before it with the same words.
-
-    Return the name of that model; None: the model keeps its own, which later ones may get.
-    """
-    from keras_nplm.language_model.arpa_models import is_arpa_file
-
-    words = frozenset(model.vocabulary.words)
-    if is_arpa_file(path) and words in spellers:
-        speller, model.spelling = spellers[words]
-        return speller
-    if model.spelling is not None:
-        spellers[words] = (path, model.spelling)
-    return None
-
-
-def _check_read_again(text: Sequence[str]) -> None:
-    """Refuse a text that can be read once: several models read it one after another."""
-    from keras_nplm.data.corpora.text_files import expand_patterns
-
-    received = [STANDARD_INPUT + " (standard input)"] if list(text) == [STANDARD_INPUT] else []
-    if not received:
-        received = [str(path) for path in expand_patterns(text) if not path.is_file()]
-    if received:
-        raise InputError(
-            "`--text` must be a regular file with several models, which read it one after another. "
-            f"Received: {received[0]}. Fix: save it to a file."
-        )
-
-
-def _make_collectors(accuracy: bool, by_order: bool, ln_z: bool) -> "list[Collector]":
+def _make_collectors(measured: dict[str, bool]) -> "list[Collector]":
     from keras_nplm.models.collectors import Accuracy, PerplexityByOrder
 
     collectors: list[Collector] = []
-    if accuracy:
+    if measured["accuracy"]:
         collectors.append(Accuracy())
-    if by_order:
+    if measured["by_order"]:
         collectors.append(PerplexityByOrder())
-    if ln_z:
+    if measured["ln_z"]:
         # it imports Keras
         from keras_nplm.models.networks.log_z import LogZ
 
@@ -345,46 +161,9 @@ def _make_collectors(accuracy: bool, by_order: bool, ln_z: bool) -> "list[Collec
     return collectors
 
 
-def _ensure_dynamics(model: "LanguageModel", directory: Path) -> None:
-    """Tune dynamic evaluation and write `dynamic.json`, unless the model directory has it."""
-    from keras_nplm.io.paths import check_output_path
-    from keras_nplm.io.remote import display_url, upload
-    from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
-
-    if model.dynamics is not None:
-        return
-    path = directory / DYNAMICS_FILE
-    check_output_path(path)
-    tuned = model.tune_dynamic()
-    for written in save_dynamics(directory, tuned):
-        upload(written)
-    print(
-        f"Tuned on {tuned.tokens:,} tokens of validation text: {tuned.settings}. "
-        f"Perplexity there: {tuned.static:.2f} static, {tuned.dynamic:.2f} dynamic. "
-        f"Written to {display_url(path)}.",
-        file=sys.stderr,
-    )
-
-
-def _read_first(lines: Iterator[str]) -> Iterator[str]:
-    """Read the first line now: an unreadable file is refused before the model is loaded."""
-    return itertools.chain(list(itertools.islice(lines, 1)), lines)
-
-
 # Characters from which `score` takes a network through Keras, whose start pays off then: NumPy is
 # as fast on a free core, but takes twice the time where BLAS has more threads than free cores.
 _LONG_TEXT = 1 << 19
-
-
-def _read_short_text(lines: Iterator[str]) -> tuple[Iterator[str], bool]:
-    """Read the beginning of a text now; return all lines, and whether the text is short."""
-    from keras_nplm.data.word_counts import batch_by_size
-
-    beginning = next(batch_by_size(lines, _LONG_TEXT), [])
-    is_short = sum(len(line) + 1 for line in beginning) < _LONG_TEXT
-    return itertools.chain(beginning, lines), is_short
-
-
 _SENTENCE_COLUMNS = ["ln P (nats)", "tokens", "<unk>"]
 _TOKEN_COLUMNS = ["token", "ln P (nats)", "order", "sentence"]
 
@@ -433,33 +212,29 @@ def score(
         dynamic: a copy of the model learns from each sentence before the next is scored
         header: print the names of the columns first
     """
-    from keras_nplm.data.corpora.text_files import read_files, read_lines
+    from keras_nplm.data.corpora.text_files import read_files
     from keras_nplm.data.unusual_text import warn_of_tokens
-    from keras_nplm.language_model.arpa_models import is_arpa_file, open_model
+    from keras_nplm.data.word_counts import batch_by_size
+    from keras_nplm.language_model.arpa_models import open_model
+    from keras_nplm.language_model.dynamics import ensure_dynamics
 
     _check_tokenizer([model], tokenizer)
-    if is_arpa_file(model):
-        _refuse_dynamic_arpa(dynamic)
     if self_normalised:
         check_left_out({"dynamic": dynamic}, "with `--self-normalised`", "leave one of them out.")
-    if file == STANDARD_INPUT:
-        lines = _read_first(read_files([STANDARD_INPUT], field))
-    else:
-        lines = _read_first(read_lines([Path(file)], field))
+    lines = read_files([file], field)
+    beginning = next(batch_by_size(lines, _LONG_TEXT), [])
+    is_short = sum(len(line) + 1 for line in beginning) < _LONG_TEXT
+    opened = open_model(
+        model,
+        self_normalised=self_normalised,
+        as_arrays=is_short and not dynamic,
+        arpa_tokenizer=tokenizer,
+    )
     if dynamic:
-        opened = open_model(model)
-        _ensure_dynamics(opened, Path(model))
-    else:
-        lines, is_short = _read_short_text(lines)
-        opened = open_model(
-            model,
-            self_normalised=self_normalised,
-            as_arrays=is_short,
-            arpa_tokenizer=tokenizer,
-        )
+        ensure_dynamics(opened, Path(model))
     if self_normalised:
         print("Scores are off by log Z: see `evaluate --ln-z`.", file=sys.stderr)
-    lines = warn_of_tokens(opened.tokenizer, is_scored=True)(lines)
+    lines = warn_of_tokens(opened.tokenizer, is_scored=True)(itertools.chain(beginning, lines))
     result: dict[str, Any] = {}
     if header:
         result["columns"] = _TOKEN_COLUMNS if tokens else _SENTENCE_COLUMNS
@@ -478,21 +253,7 @@ def _list_score(score: "SentenceScore | TokenScore") -> dict:
     return values
 
 
-def _print_next_words(result: dict) -> None:
-    for context, words in result.items():
-        print(f"{escape_controls(context)} …")
-        cells = [_format_probability(probability) for probability in words.values()]
-        width = max(map(len, cells), default=0)
-        for word, cell in zip(words, cells, strict=True):
-            print(f"  {cell:>{width}} {escape_controls(word)}")
-
-
-def _format_probability(probability: float) -> str:
-    """Return a probability with four decimals, a small one with two significant digits."""
-    return f"{probability:.1e}" if 0 < probability < 0.001 else f"{probability:.4f}"
-
-
-@printed_by(_print_next_words)
+@printed_by(functools.partial(print_ranked, after=" …"))
 def complete(
     *words: Annotated[str, Parameter(name="[DIR] CONTEXT", required=True)],
     prefix: Switch = False,
@@ -524,31 +285,26 @@ def complete(
 
 
 def _split_directory(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
-    """Return the model directory, None if it is left out, and the contexts."""
+    """Return the model directory, None if it is left out, and the contexts.
+
+    A directory behind contexts is refused: the starter model would answer.
+    """
     first, *others = words
-    _refuse_late_directory(first, others)
-    # a long text is no name of a file: `Path.exists` would fail
-    is_text = not (os.path.exists(first) or is_remote(first)) and len(first.split()) != 1
-    if others and not is_text:
-        return first, tuple(others)
-    if os.path.isdir(first) or is_remote(first):
-        raise InputError(
-            f"`CONTEXT` must follow the model directory {first}. Received: none. Fix: add it, as "
-            'in "the cat".'
-        )
-    return None, words
-
-
-def _refuse_late_directory(first: str, others: Sequence[str]) -> None:
-    """Refuse contexts before the model directory: the starter model would answer."""
-    if is_remote(first) or os.path.isdir(first):
-        return
-    for word in others:
+    is_directory = os.path.isdir(first) or is_remote(first)
+    for word in () if is_directory else others:
         if is_remote(word) or os.path.isfile(os.path.join(word, "config.json")):
             raise InputError(
                 f"The model directory must be the first argument. Received: {word}, after "
                 f'{shorten_value(first)}. Fix: keras-nplm complete {word} "{first:.50}".'
             )
+    if others and (is_directory or os.path.exists(first) or len(first.split()) == 1):
+        return first, tuple(others)
+    if is_directory:
+        raise InputError(
+            f"`CONTEXT` must follow the model directory {first}. Received: none. Fix: add it, as "
+            'in "the cat".'
+        )
+    return None, words
 
 
 def _find_starter() -> Path:
@@ -561,14 +317,10 @@ def _find_starter() -> Path:
     return find_preset("starter")
 
 
-def _print_text(result: dict) -> None:
-    print(escape_controls(result["whole"]))
-
-
 _ALL_WORDS = Parameter(show_default="all words")
 
 
-@printed_by(_print_text)
+@printed_by(lambda result: print(escape_controls(result["whole"])))
 def generate(
     directory: PresetDirectory = None,
     /,
@@ -589,17 +341,10 @@ def generate(
             most probable word
         top_k: most probable words to sample from
     """
+    from keras_nplm.language_model.generation import join_prompt
     from keras_nplm.language_model.language_model import LanguageModel
 
     model = LanguageModel.load(directory or _find_starter(), as_arrays=True)
     text = model.generate(prompt, num_words, seed=seed, temperature=temperature, top_k=top_k)
-    whole = _continue_prompt(prompt, text, model.tokenizer)
+    whole = join_prompt(prompt, text, model.tokenizer)
     return {"prompt": prompt, "text": text, "whole": whole}
-
-
-def _continue_prompt(prompt: str, text: str, tokenizer: "Tokenizer") -> str:
-    """Return a prompt as it was given, and the text after it, without white space at its end."""
-    text = text.rstrip()
-    if not prompt or not text or text[0].isspace() or tokenizer.ends_with_space(prompt):
-        return prompt + text
-    return prompt + tokenizer.separator + text

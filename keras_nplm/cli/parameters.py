@@ -129,9 +129,7 @@ InputFile = Annotated[str, FETCHED_FILE, Parameter(metavar="FILE")]
 # Text is downloaded as it is opened
 TextFiles = Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="FILE")]
 _HELP = "field with the text, in JSON Lines, CSV, TSV or Parquet files"
-Field = Annotated[
-    str | None, Parameter(help=_HELP, metavar="NAME", show_default="none")
-]
+Field = Annotated[str | None, Parameter(help=_HELP, metavar="NAME", show_default="none")]
 
 _HELP = "directory of TFDS data sets and of archives, such as the one of Brown"
 DataDirectory = Annotated[

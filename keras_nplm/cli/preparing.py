@@ -16,7 +16,7 @@ from keras_nplm.cli.corpus import (
     open_given_corpus,
 )
 from keras_nplm.cli.parameters import NONE_GIVEN, SEVERAL, Output, check_left_out
-from keras_nplm.cli.printing import print_vocabulary, printed_by
+from keras_nplm.cli.printing import VOCABULARY, print_lines, print_table, printed_by
 
 if TYPE_CHECKING:
     from keras_nplm.data.beam_runner import BeamRunner
@@ -34,16 +34,12 @@ PipelineOptions = Annotated[tuple[str, ...], SEVERAL, Parameter(help=_HELP, meta
 def _print_prepared(result: dict) -> None:
     from keras_nplm.data.corpora.opening import name_directory
 
-    print(f"vocabulary {result['vocabulary_size']:,} types")
-    print_vocabulary(result)
-    for split, counts in result["splits"].items():
-        text = f"{counts['tokens']:,} tokens in {counts['sentences']:,} sentences"
-        print(f"{split:10} {text}, {counts['unk_tokens']:,} <unk>")
-    directory = result["directory"]
+    print_lines(result, "vocabulary {vocabulary_size:,} types", VOCABULARY)
+    print_table(result["splits"], ["tokens", "sentences", "<unk>"])
     # without validation text `train` asks for the number of epochs, and `ngram` for nothing
     name = "train" if "validation" in result["splits"] else "ngram"
-    command = f"keras-nplm {name} --corpus {name_directory(directory)} --output MODEL"
-    print(f"the corpus is in {directory}; next: {command}")
+    command = f"keras-nplm {name} --corpus {name_directory(result['directory'])} --output MODEL"
+    print(f"the corpus is in {result['directory']}; next: {command}")
 
 
 @printed_by(_print_prepared)

@@ -1,14 +1,15 @@
 """Results of commands, printed for people or as JSON, and errors."""
 
+import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from keras_nplm.io.text import escape_controls
 
 _Command = TypeVar("_Command", bound=Callable[..., dict])
 
-# characters; text with longer words has no spaces between its words, as Chinese
-_LONGEST_MEAN_WORD = 15
 _LARGEST_RATIO = 4 / 3  # of the perplexities of validation and test that need no word
 _MAX_ERROR = 1000  # characters of a printed error, which may quote an argument of any length
 _PRINTERS: dict[Callable[..., dict], Callable[[dict], None]] = {}
@@ -22,6 +23,11 @@ def printed_by(printer: Callable[[dict], None]) -> Callable[[_Command], _Command
         return command
 
     return register
+
+
+def printed_as(*templates: str) -> Callable[[_Command], _Command]:
+    """Register the sentences that print the result of a command; see `print_lines`."""
+    return printed_by(lambda result: print_lines(result, *templates))
 
 
 def print_result(command: Callable[..., dict], result: dict) -> None:
@@ -65,7 +71,21 @@ _TITLES = {
     "uniform": "uniform distribution",
     "mixture": "mixture",
 }
-KNESER_NEY = "Kneser-Ney"
+# the columns of tables: the name of a figure and its format
+_COLUMNS = {
+    "tokens": ("tokens", ","),
+    "sentences": ("sentences", ","),
+    "<unk>": ("unk_tokens", ","),
+    "perplexity": ("perplexity", ".2f"),
+    "bits per character": ("bits_per_character", ".3f"),
+    "bits per byte": ("bits_per_byte", ".3f"),
+    "per word": ("perplexity_per_word", ".2f"),
+    "without <unk>": ("perplexity_without_unk", ".2f"),
+    "accuracy": ("accuracy", ".2%"),
+    "network alone": ("network", ".2f"),
+    "Kneser-Ney": ("kneser_ney", ".2f"),
+    "vs Kneser-Ney": ("change", "+.1%"),
+}
 
 
 def name_component(kind: str) -> str:
@@ -73,116 +93,84 @@ def name_component(kind: str) -> str:
     return _TITLES.get(kind, kind)
 
 
-def print_vocabulary(result: dict) -> None:
-    """Print the file of a fixed vocabulary, if there is one, and how many of its words the training
-    text lacks.
+def print_table(rows: Mapping[str, Mapping[str, Any]], titles: Iterable[str]) -> None:
+    """Print a table of figures: a row for each name, and the columns that the first row has.
+
+    Names are to the left and numbers to the right; a figure of None is "none".
     """
-    if words := result.get("vocabulary"):
-        print(
-            f"vocabulary: {words['words']:,} words of {words['file']}; {words['absent']:,} do not "
-            "occur in the training text"
-        )
+    first = next(iter(rows.values()))
+    columns = {title: _COLUMNS[title] for title in titles if _COLUMNS[title][0] in first}
+    lines = [["", *columns]]
+    for name, figures in rows.items():
+        values = [(figures[figure], form) for figure, form in columns.values()]
+        lines.append([name, *("none" if x is None else format(x, form) for x, form in values)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        others = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        print("  ".join([line[0].ljust(widths[0]), *others]).rstrip())
+
+
+def print_lines(result: Mapping[str, Any], *templates: str) -> None:
+    """Print sentences with figures of a result; a sentence whose figures it lacks is left out."""
+    for template in templates:
+        with contextlib.suppress(KeyError):
+            print(template.format_map(result))
+
+
+def print_ranked(result: dict, after: str = "") -> None:
+    """Print words with their probabilities or cosines below each question, with words after it."""
+    for question, answers in result.items():
+        print(f"{escape_controls(question)}{after}")
+        # small numbers with two significant digits
+        cells = [f"{x:.1e}" if 0 < x < 0.001 else f"{x:.4f}" for x in answers.values()]
+        width = max(map(len, cells), default=0)
+        for word, cell in zip(answers, cells, strict=True):
+            print(f"  {cell:>{width}} {escape_controls(word)}")
+
+
+VOCABULARY = (
+    "vocabulary: {vocabulary[words]:,} words of {vocabulary[file]}; {vocabulary[absent]:,} do not "
+    "occur in the training text"
+)
+NEXT = 'the model is in {directory}; next: keras-nplm complete {directory} "a context"'
 
 
 def print_splits(result: dict) -> None:
     """Print weights of a mixture, a table of validation and test, and a command to try next."""
-    # `train` estimates the n-gram model itself
-    ngram_title = KNESER_NEY if "kneser_ney" in result else _TITLES["back-off"]
+    titles = dict(_TITLES)
+    if "kneser_ney" in result:  # `train` estimates the n-gram model itself
+        titles["back-off"] = "Kneser-Ney"
     if len(result.get("weights", ())) == 1:
         components = result.get("sources", result["components"])
         pairs = zip(components, result["weights"][0], strict=True)
-        titles = {**_TITLES, "back-off": ngram_title}
         shares = [f"{weight:.4f} {titles.get(kind, kind)}" for kind, weight in pairs]
         print("weights: " + ", ".join(shares))
-    rows = [_list_cells(result, split) for split in _SPLITS if split in result]
+    rows = {}
+    for split in filter(result.__contains__, _SPLITS):
+        rows[split] = {"bits_per_character": None, **result[split]}
+        for part in ("network", "kneser_ney"):
+            if part in result:
+                rows[split][part] = result[part][split]
+        if "kneser_ney" in result:
+            change = result[split]["perplexity"] / result["kneser_ney"][split] - 1
+            rows[split]["change"] = change
     if rows:
-        print_table(_list_header(result), rows)
-    _explain_difference(result)
-    directory = result["directory"]
-    if not rows:
-        command = f"keras-nplm evaluate {directory} --text FILE"
-        print(f"no validation or test text; for a perplexity: {command}")
-    print(f'the model is in {directory}; next: keras-nplm complete {directory} "a context"')
-
-
-def _explain_difference(result: dict) -> None:
-    """Say why the perplexities of validation and test are far apart, if they are."""
-    perplexities = [result[split]["perplexity"] for split in _SPLITS if split in result]
-    if len(perplexities) < 2 or max(perplexities) <= _LARGEST_RATIO * min(perplexities):
-        return
-    difference = f"{perplexities[1] / perplexities[0] - 1:+.0%}"
-    print(
-        f"test against validation {difference}: the two texts differ; with --train alone, "
-        "--shuffle splits its lines at random"
-    )
-
-
-def _list_header(result: dict) -> list[str]:
-    header = ["", "tokens", "perplexity", "bits per character"]
-    if "network" in result:
-        header.append("network alone")
-    if "kneser_ney" in result:
-        header += [KNESER_NEY, f"vs {KNESER_NEY}"]
-    return header
-
-
-def _list_cells(result: dict, split: str) -> list[str]:
-    figures = result[split]
-    bits = figures.get("bits_per_character")
-    cells = [
-        split,
-        f"{figures['tokens']:,}",
-        f"{figures['perplexity']:.2f}",
-        "none" if bits is None else f"{bits:.3f}",
-    ]
-    if "network" in result:
-        cells.append(f"{result['network'][split]:.2f}")
-    if "kneser_ney" in result:
-        other = result["kneser_ney"][split]
-        change = figures["perplexity"] / other - 1
-        cells += [f"{other:.2f}", f"{change:+.1%}"]
-    return cells
-
-
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table with the first column to the left, and numbers to the right."""
-    lines = [header, *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        first = line[0].ljust(widths[0])
-        others = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        print("  ".join([first, *others]).rstrip())
-
-
-def format_figures(figures: dict, with_all: bool = False) -> str:
-    """Return the figures of `evaluate` in one line: perplexity, `<unk>` and bits, or all of
-    them.
-    """
-    parts = [f"perplexity {figures['perplexity']:.2f} over {figures['tokens']:,} tokens"]
-    if figures["unk_tokens"] and not with_all:
-        parts.append(f"{figures['unk_tokens']:,} of them <unk>")
-    if figures.get("bits_per_character") is None:
-        parts.append(f"{figures['bits_per_word']:.3f} bits per token")
+        columns = ("network alone", "Kneser-Ney", "vs Kneser-Ney")
+        print_table(rows, ["tokens", "perplexity", "bits per character", *columns])
+        _explain_difference([row["perplexity"] for row in rows.values()])
     else:
-        of = " of the normalised text" if figures.get("normalised") else ""
-        parts.append(f"{figures['bits_per_character']:.3f} bits per character{of}")
-        parts.append(f"{figures['bits_per_byte']:.3f} bits per byte")
-    if with_all:
-        parts += _list_more_figures(figures)
-    return ", ".join(parts)
+        command = "keras-nplm evaluate {directory} --text FILE"
+        print_lines(result, f"no validation or test text; for a perplexity: {command}")
+    print_lines(result, NEXT)
 
 
-def _list_more_figures(figures: dict) -> list[str]:
-    """List what few users need: the perplexity without `<unk>`, and that per word."""
-    parts = []
-    if figures["unk_tokens"]:
-        known = figures["perplexity_without_unk"]
-        number = f"{figures['unk_tokens']:,} <unk>"
-        parts.append(f"{known:.2f} without {number}" if known else f"all {number}")
-    per_word = figures.get("perplexity_per_word")
-    if per_word is not None and figures["characters"] < _LONGEST_MEAN_WORD * figures["words"]:
-        parts.append(f"{per_word:.2f} per word")
-    return parts
+def _explain_difference(perplexities: list[float]) -> None:
+    """Say why the perplexities of validation and test are far apart, if they are."""
+    if max(perplexities) > _LARGEST_RATIO * min(perplexities):
+        print(
+            f"test against validation {perplexities[1] / perplexities[0] - 1:+.0%}: the two texts "
+            "differ; with --train alone, --shuffle splits its lines at random"
+        )
 
 
 def print_error(command: str, message: str) -> None:

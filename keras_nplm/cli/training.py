@@ -28,7 +28,7 @@ from keras_nplm.cli.parameters import (
     flatten,
     make_parameter,
 )
-from keras_nplm.cli.printing import print_splits, print_vocabulary, printed_by
+from keras_nplm.cli.printing import VOCABULARY, print_lines, print_splits, printed_as, printed_by
 from keras_nplm.data.tokenizers.base import Unit
 from keras_nplm.io.memory import keep_freed_memory
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
@@ -96,24 +96,13 @@ def _print_training(result: dict) -> None:
     if "parameters" not in result:
         print("this worker has finished; worker 0 wrote the model")
         return
-    best = result["best_epoch"]
-    epochs = len(result["history"])
-    early = ""
-    if "validation" not in result:
-        early = ", the last: no validation text compares epochs"
-    elif best == 0:  # the n-gram model of a hybrid is better than all epochs
-        early = f" of {epochs}: the n-gram model alone is better"
-    elif 4 * best < 3 * epochs:
-        fix = "Fix: fewer --epochs or more --dropout, so that training ends with its best."
-        early = f" of {epochs}. {fix}"
-    print(
-        f"trained {result['parameters']:,} parameters: {result['seconds']} s, "
-        f"{result['cpu_seconds']} CPU s, {result['ngrams_per_second']:,} n-grams/s, "
-        f"{'best epoch' if 'validation' in result else 'epoch'} {best}{early}"
+    measured = "trained {parameters:,} parameters: {seconds} s, {cpu_seconds} CPU s, "
+    print_lines(
+        result,
+        f"{measured}{{ngrams_per_second:,}} n-grams/s, {_describe_epoch(result)}",
+        VOCABULARY,
+        "vectors: {vectors[found]:,} of {vectors[words]:,} words in {vectors[file]}",
     )
-    print_vocabulary(result)
-    if vectors := result.get("vectors"):
-        print(f"vectors: {vectors['found']:,} of {vectors['words']:,} words in {vectors['file']}")
     print_splits(result)
     directory = Path(result["directory"])
     report = directory / "report.html"
@@ -122,6 +111,20 @@ def _print_training(result: dict) -> None:
     logs = directory / "logs"
     if logs.exists():
         print(f"all of training: tensorboard --logdir {shlex.quote(str(logs))}")
+
+
+def _describe_epoch(result: dict) -> str:
+    """Name the epoch that was kept, with advice if training went on long after it."""
+    best = result["best_epoch"]
+    epochs = len(result["history"])
+    if "validation" not in result:
+        return f"epoch {best}, the last: no validation text compares epochs"
+    if best == 0:  # the n-gram model of a hybrid is better than all epochs
+        return f"best epoch 0 of {epochs}: the n-gram model alone is better"
+    if 4 * best < 3 * epochs:
+        fix = "Fix: fewer --epochs or more --dropout, so that training ends with its best."
+        return f"best epoch {best} of {epochs}. {fix}"
+    return f"best epoch {best}"
 
 
 @printed_by(_print_training)
@@ -210,16 +213,12 @@ def _check_directories(output: str, background: str | None, given: Mapping[str, 
         read_config(Path(background))
 
 
-def _print_size(result: dict) -> None:
-    operations = "floating-point operations"
-    print(f"{result['parameters']:,} parameters")
-    print(f"{result['flops_scoring']:.3g} {operations} per n-gram to score, normalised exactly")
-    print(f"{result['flops_training']:.3g} {operations} per n-gram in training")
-    if "flops_of_all_epochs" in result:
-        print(f"{result['flops_of_all_epochs']:.3g} {operations} in all epochs")
-
-
-@printed_by(_print_size)
+@printed_as(
+    "{parameters:,} parameters",
+    "{flops_scoring:.3g} floating-point operations per n-gram to score, normalised exactly",
+    "{flops_training:.3g} floating-point operations per n-gram in training",
+    "{flops_of_all_epochs:.3g} floating-point operations in all epochs",
+)
 def size(
     *,
     vocabulary_size: Annotated[int, make_parameter(_STATISTICS["vocabulary_size"])],

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from keras_nplm.cli.parameters import SEVERAL, Directory, check_left_out, integer
-from keras_nplm.cli.printing import printed_by
+from keras_nplm.cli.printing import print_ranked, printed_as, printed_by
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.paths import find_free_path
-from keras_nplm.io.text import escape_controls, escape_formula
+from keras_nplm.io.text import escape_formula
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,14 +25,7 @@ Among = Annotated[
 ]
 
 
-def _print_words(result: dict) -> None:
-    for question, answers in result.items():
-        print(escape_controls(question))
-        for word, cosine in answers.items():
-            print(f"  {cosine:.4f} {escape_controls(word)}")
-
-
-@printed_by(_print_words)
+@printed_by(print_ranked)
 def nearest(
     directory: Directory,
     /,
@@ -48,7 +41,7 @@ def nearest(
     return {word: dict(language_model.nearest(word, top_k, among)) for word in words}
 
 
-@printed_by(_print_words)
+@printed_by(print_ranked)
 def analogy(
     directory: Directory,
     a: Annotated[str, Parameter(name="A", help=_WORD)],
@@ -76,11 +69,7 @@ def _find_rows(directory: str, words: tuple[str, ...]) -> list[int]:
     return find_rows(words, vocabulary, vocabulary.tokenizer(config["tokenizer"]))
 
 
-def _print_map(result: dict) -> None:
-    print(f"wrote {result['words']:,} words to {result['written']}")
-
-
-@printed_by(_print_map)
+@printed_as("wrote {words:,} words to {written}")
 def draw_map(
     directory: Directory,
     target: Annotated[str, Parameter(name="TARGET")],

@@ -1,21 +1,18 @@
-"""Options that make the figures of two models incomparable: text, vocabulary, tokenizer, boundary,
-held-out mass.
-"""
+"""Options in which the tokens of two models differ: tokenizer, vocabulary, boundary, and others."""
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_nplm.data.boundary import predicts_end
-from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import remove_contents
 from keras_nplm.io.remote import display_url, fetch
-from keras_nplm.language_model.directory import read_config, read_description, read_metrics
+from keras_nplm.language_model.directory import read_config
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel, find_networks
 
@@ -29,12 +26,6 @@ _VOCABULARY_OPTIONS = (
     "pieces",
     "pieces_kind",
     "pieces_file",
-)
-
-
-HELD_OUT_KNOWLEDGE = (
-    "Held-out mass uses which words of the vocabulary occur in the other splits alone. "
-    "Fix: train with --held-out-mass 0."
 )
 
 
@@ -87,7 +78,7 @@ class Difference:
     """A property in which the tokens of two models differ.
 
     Attributes:
-        of: `"tokenizer"`, `"normalisation"`, `"vocabulary"` or `"boundary"`.
+        of: `"tokenizer"`, `"normalisation"`, `"vocabulary"`, `"boundary"` or `"held-out mass"`.
         flag: the option of the command line that chooses it; empty if no single one does.
         values: the values of the first and of the second model, with the flag where there is one.
     """
@@ -104,25 +95,29 @@ def find_differences(
     token are comparable.
 
     With `for_mixture` the same words in a different order differ, too, and so do boundaries that
-    predict the same tokens after different contexts.
+    predict the same tokens after different contexts. Held-out mass does not.
     """
+    one = first.tokenizer
+    two = second.tokenizer
     found = []
-    if first.tokenizer.kind != second.tokenizer.kind:
-        flags = (" ".join(first.tokenizer.flags), " ".join(second.tokenizer.flags))
-        names = dict.fromkeys([first.tokenizer.flag, second.tokenizer.flag])
-        found.append(Difference("tokenizer", " or ".join(names), flags))
-    if first.tokenizer.steps != second.tokenizer.steps:
-        steps = (_name_steps(first.tokenizer), _name_steps(second.tokenizer))
-        found.append(Difference("normalisation", "--normalise", steps))
+    if one.kind != two.kind:
+        flag = " or ".join(dict.fromkeys([one.flag, two.flag]))
+        found.append(Difference("tokenizer", flag, (" ".join(one.flags), " ".join(two.flags))))
+    if one.steps != two.steps:
+        found.append(
+            _differ("normalisation", "--normalise", *map(" ".join, (one.steps, two.steps)))
+        )
     if _has_other_words(first.vocabulary, second.vocabulary, for_mixture):
-        options = _find_vocabulary_options(first.config, second.config)
         # other tokens have another vocabulary
-        if not options and not found:
-            options = [_count_differing_words(first.vocabulary, second.vocabulary)]
-        found += options
-    if _have_other_boundaries(first.boundary, second.boundary, for_mixture):
-        boundaries = (f"--boundary {first.boundary}", f"--boundary {second.boundary}")
-        found.append(Difference("boundary", "--boundary", boundaries))
+        found += _find_vocabulary_options(first.config, second.config) or (
+            [] if found else [_count_differing_words(first.vocabulary, second.vocabulary)]
+        )
+    boundaries = (first.boundary, second.boundary)
+    if len(set(boundaries if for_mixture else map(predicts_end, boundaries))) > 1:
+        found.append(_differ("boundary", "--boundary", *boundaries))
+    masses = (first.held_out_mass, second.held_out_mass)
+    if not for_mixture and (masses[0] > 0) != (masses[1] > 0):
+        found.append(_differ("held-out mass", "--held-out-mass", *(f"{mass:g}" for mass in masses)))
     return found
 
 
@@ -133,149 +128,29 @@ def check_same_tokens(wanted: TokenOptions, given: TokenOptions) -> None:
     differences = find_differences(wanted, given, for_mixture=True)
     if not differences:
         return
-    properties = " and ".join(dict.fromkeys(difference.of for difference in differences))
+    properties = dict.fromkeys(difference.of for difference in differences)
     received = "; ".join(
         f"{difference.values[1]}, and {difference.values[0]} of {wanted.name}"
         for difference in differences
     )
     flags = [difference.flag for difference in differences if difference.flag]
+    words = f"--vocabulary {wanted.name}/vocabulary.txt"
     is_file = not given.config and Path(given.name).is_file()
-    if is_file and differences[0].of == "boundary":
-        flags = [f"--boundary {wanted.boundary}"]
-        if wanted.config:
-            flags.append(f"--vocabulary {wanted.name}/vocabulary.txt")
-        command = f"keras-nplm ngram --arpa {given.name} {' '.join(flags)}"
-        fix = f"import the file with `{command} --output DIR`, and mix this directory"
+    if is_file and "boundary" in properties:  # the words of a file are those of the first model
+        options = f"--boundary {wanted.boundary}" + f" {words}" * bool(wanted.config)
+        command = f"keras-nplm ngram --arpa {given.name} {options} --output DIR"
+        fix = f"import the file with `{command}`, and mix this directory"
     elif flags:
         fix = f"train both with the same {' and '.join(flags)}"
     else:
         fix = "prepare one text with `keras-nplm prepare`, and train both with --corpus DIR"
-    of_words = all(each.of in ("vocabulary", "text and splits") for each in differences)
+    of_words = properties.keys() <= {"vocabulary", "text and splits"}
     if of_words and not is_file and wanted.vocabulary.subwords is None:
-        fix += f"; or train the second with --vocabulary {wanted.name}/vocabulary.txt"
+        fix += f"; or train the second with {words}"
     raise InputError(
-        f"{given.name} must have the same {properties} as {wanted.name}. Received: {received}. "
-        f"Fix: {fix}."
+        f"{given.name} must have the same {' and '.join(properties)} as {wanted.name}. "
+        f"Received: {received}. Fix: {fix}."
     )
-
-
-def describe_incomparable(models: Sequence[TokenOptions]) -> list[str]:
-    """Return sentences that say which figures of models are not comparable, and why; none if all
-    are.
-    """
-    first, *others = models
-    reasons = []
-    has_other_text = False
-    is_split_at_spaces = False
-    for other in others:
-        for difference in find_differences(first, other):
-            one, two = difference.values
-            reasons.append(f"{one} ({first.name}), {two} ({other.name})")
-            has_other_text |= difference.of == "normalisation"
-            is_split_at_spaces |= difference.of == "tokenizer" and _is_file_of_words(first, other)
-    knowledge = _compare_held_out_mass(models)
-    if not reasons:
-        return knowledge
-    sentences = [f"Perplexities and tokens are not comparable: {'; '.join(reasons)}."]
-    if is_split_at_spaces:
-        sentences.append(
-            "For an ARPA file the text is split at white space. If the file was made of text that "
-            "was split like that of the other model, add `--tokenizer words`."
-        )
-    if len({predicts_end(model.boundary) for model in models}) > 1:
-        sentences.append(
-            "With --boundary stream, bits per character and byte leave out the ends of lines."
-        )
-    if has_other_text:
-        sentences.append(
-            "Bits per character and byte are not comparable either: with --normalise they are of "
-            "the normalised text."
-        )
-    return sentences + knowledge
-
-
-def _compare_held_out_mass(models: Sequence[TokenOptions]) -> list[str]:
-    """Return a sentence on held-out mass, if some models have it and others have not."""
-    if len({model.held_out_mass > 0 for model in models}) < 2:
-        return []
-    values = [f"--held-out-mass {model.held_out_mass:g} ({model.name})" for model in models]
-    return [
-        f"Perplexities and bits per character and byte are not comparable: {', '.join(values)}. "
-        f"{HELD_OUT_KNOWLEDGE}"
-    ]
-
-
-def _is_file_of_words(*models: TokenOptions) -> bool:
-    """Return whether one of two models is an ARPA file, perhaps of a text split into words."""
-    kinds = {model.tokenizer.kind for model in models}
-    return kinds == {"words", "whitespace"} and any(not model.config for model in models)
-
-
-@dataclasses.dataclass(frozen=True)
-class _SplitText:
-    """The text of a split, as a model directory records it: its name, if any, and its size."""
-
-    name: str | None
-    sentences: int
-    words: int | None
-    characters: int | None
-
-    def is_same(self, other: "_SplitText") -> bool:
-        if self.name is not None and other.name is not None:
-            return self.name == other.name and self.sentences == other.sentences
-        # a mixture has no name of its text
-        sizes = (self.sentences, self.words, self.characters)
-        return sizes == (other.sentences, other.words, other.characters)
-
-    def __str__(self) -> str:
-        size = f"{self.sentences:,} sentences"
-        return size if self.name is None else f"{_name_text(self.name)}, {size}"
-
-
-def check_same_text(paths: Sequence[str | os.PathLike], split: str) -> None:
-    """Refuse model directories whose split is not of the same text."""
-    first, *others = [(path, _read_split(Path(path), split)) for path in paths]
-    for path, text in others:
-        if not text.is_same(first[1]):
-            raise InputError(
-                f"The {split} splits of {first[0]} and {path} must be of one text. Received: "
-                f"{first[1]}; and {text}. Fix: add --text FILE, a text for all models."
-            )
-
-
-def read_warnings(paths: Sequence[str | os.PathLike]) -> list[str]:
-    """Return what `metrics.json` of model directories says against their figures of the splits."""
-    warnings = []
-    for path in paths:
-        metrics = read_metrics(fetch(path), missing_ok=True)
-        warnings += [f"{os.fspath(path)}: {warning}" for warning in metrics.get("warnings", ())]
-    return warnings
-
-
-def _read_split(directory: Path, split: str) -> _SplitText:
-    config, _ = read_description(directory)
-    path = directory / "corpus"
-    if not path.is_dir():
-        raise InputError(
-            f"`--text` must be given, as {directory} has no corpus/. Received: no text. "
-            "Fix: add --text FILE, a text for all models."
-        )
-    splits = EncodedCorpus.load(path).splits
-    if split not in splits:
-        raise InputError(
-            f"The text of {directory} must have the split {split!r}. Received: "
-            f"{', '.join(splits)}. Fix: name one of these (`--split`), or add --text FILE."
-        )
-    counts = splits[split]
-    return _SplitText(
-        config.get("corpus"), counts["sentences"], counts.get("words"), counts.get("characters")
-    )
-
-
-def _name_steps(tokenizer: Tokenizer) -> str:
-    if not tokenizer.steps:
-        return "no --normalise"
-    return " ".join(["--normalise", *tokenizer.steps])
 
 
 def _has_other_words(first: Vocabulary, second: Vocabulary, for_mixture: bool) -> bool:
@@ -285,46 +160,37 @@ def _has_other_words(first: Vocabulary, second: Vocabulary, for_mixture: bool) -
     return set(first.words) != set(second.words)
 
 
-def _have_other_boundaries(first: str, second: str, for_mixture: bool) -> bool:
-    if for_mixture:
-        return first != second
-    return predicts_end(first) != predicts_end(second)
-
-
 def _find_vocabulary_options(
     first: Mapping[str, Any], second: Mapping[str, Any]
 ) -> list[Difference]:
     """Return the options of two `config.json` that make the vocabularies different."""
     found = []
     for name in _VOCABULARY_OPTIONS:
-        if name not in first or name not in second or first[name] == second[name]:
-            continue
-        if name == "corpus":
-            texts = (_name_text(first[name]), _name_text(second[name]))
-            found.append(Difference("text and splits", "text", texts))
-            continue
-        flag = "--" + name.replace("_", "-")
-        values = (_describe_value(flag, first[name]), _describe_value(flag, second[name]))
-        found.append(Difference("vocabulary", flag, values))
+        if name in first and name in second and first[name] != second[name]:
+            flag = "--" + name.replace("_", "-")
+            found.append(_differ("vocabulary", flag, first[name], second[name]))
     return found
+
+
+def _differ(of: str, flag: str, *values: object) -> Difference:
+    """Return the difference of the values of a flag; a text is named as it is."""
+    if flag == "--corpus":
+        one, two = (repr(remove_contents(str(value))) for value in values)
+        return Difference("text and splits", "text", (one, two))
+    one, two = (
+        f"no {flag}" if value in (None, "") else remove_contents(f"{flag} {value}")
+        for value in values
+    )
+    return Difference(of, flag, (one, two))
 
 
 def _count_differing_words(first: Vocabulary, second: Vocabulary) -> Difference:
     words = set(first.words)
     others = set(second.words)
-    values = (_count_words(words, others), _count_words(others, words))
+    values = (
+        f"{len(words):,} words ({len(words - others):,} only there)",
+        f"{len(others):,} words ({len(others - words):,} only there)",
+    )
     if words == others:
         values = ("the words in one order", "the same words in a different order")
     return Difference("vocabulary", "", values)
-
-
-def _describe_value(flag: str, value: object) -> str:
-    return f"no {flag}" if value is None else remove_contents(f"{flag} {value}")
-
-
-def _name_text(name: str) -> str:
-    return repr(remove_contents(name))
-
-
-def _count_words(words: set[str], others: set[str]) -> str:
-    return f"{len(words):,} words ({len(words - others):,} only there)"

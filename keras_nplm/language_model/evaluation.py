@@ -54,8 +54,10 @@ def _encode(
         wanted = f"lines of text, token ids or one of {', '.join(SPLITS)}"
         check_argument("text", text in SPLITS, wanted, f"{text!r:.80}", "put one line into a list.")
         if corpus is None:
-            reason = f"The model directory has no corpus/, so the split {text!r} is not available."
-            raise InputError(f"{reason} Fix: evaluate lines of text (`--text FILE`).")
+            raise InputError(
+                f"`text` must be lines of text (`--text FILE`), as the model has no corpus/. "
+                f"Received: the split {text!r}. Fix: evaluate lines of text."
+            )
         if text not in corpus.splits:
             splits = ", ".join(corpus.splits)
             raise InputError(

@@ -8,6 +8,7 @@ import numpy as np
 from keras_nplm.data.boundary import crosses_sentences
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.prefixes import WordIndex
+from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.io.errors import InputError, check_integer, check_least
 from keras_nplm.language_model.codec import TextCodec
@@ -130,3 +131,11 @@ def _sample(
     with np.errstate(over="ignore"):  # near temperature 0 all weights but the greatest become 0
         weights = np.exp((log_probs[indices] - log_probs[indices].max()) / temperature)
     return int(random.choice(indices, p=weights / weights.sum()))
+
+
+def join_prompt(prompt: str, text: str, tokenizer: Tokenizer) -> str:
+    """Return a prompt as it was given, and the text after it, without white space at its end."""
+    text = text.rstrip()
+    if not prompt or not text or text[0].isspace() or tokenizer.ends_with_space(prompt):
+        return prompt + text
+    return prompt + tokenizer.separator + text

@@ -19,9 +19,7 @@ def _text():
     return np.append(ids, 3).astype(np.int32)
 
 
-def test_export_approximates_a_network_on_a_text_and_prunes_it(
-    model_directory, tmp_path, capsys
-):
+def test_export_approximates_a_network_on_a_text_and_prunes_it(model_directory, tmp_path, capsys):
     text = tmp_path / "text.txt"
     path = tmp_path / "small.arpa.gz"
     text.write_text(

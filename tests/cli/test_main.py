@@ -322,6 +322,6 @@ def test_accuracy_and_figures_by_order_are_reported_on_request(ngram_directory, 
     assert sum(row["tokens"] for row in figures["orders"]) == figures["tokens"]
     assert main(command) == 0
     printed = capsys.readouterr().out
-    assert f"accuracy: {figures['accuracy']:.2%}" in printed
+    assert printed.splitlines()[1].endswith(f"{figures['accuracy']:.2%}")
     first = figures["orders"][0]
-    assert f"order {first['order']}: {first['tokens']:,} tokens, perplexity" in printed
+    assert f"order {first['order']}  {first['tokens']:>6,}  {first['perplexity']:>10.2f}" in printed

@@ -1,19 +1,13 @@
-"""What commands print for people: tables of results, one line of figures."""
+"""What commands print for people: tables of results, sentences with figures, ranked words."""
 
 from keras_nplm.cli.evaluating import complete
-from keras_nplm.cli.printing import format_figures, print_result, print_splits
+from keras_nplm.cli.printing import print_lines, print_result, print_splits
 
 FIGURES = {
     "perplexity": 50.0,
-    "perplexity_without_unk": 55.5,
-    "perplexity_per_word": 130.25,
     "tokens": 6500,
     "unk_tokens": 40,
     "bits_per_character": 1.5,
-    "bits_per_byte": 1.375,
-    "bits_per_word": 5.64,
-    "characters": 30_000,
-    "words": 6_000,
 }
 
 
@@ -51,42 +45,26 @@ def test_a_table_without_an_ngram_model_compares_nothing(capsys):
     ]
 
 
-def test_an_ngram_model_of_a_mixture_is_not_called_kneser_ney(capsys):
-    print_splits(
-        {"weights": [[0.5, 0.5]], "components": ["back-off", "uniform"], "directory": "runs/mine"}
-    )
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first == "weights: 0.5000 n-gram model, 0.5000 uniform distribution"
-
-
 def test_components_of_a_mixture_are_named_by_their_directories(capsys):
     print_splits(
         {
             "weights": [[0.5, 0.3, 0.2]],
             "components": ["back-off", "back-off", "uniform"],
-            "sources": ["runs/kn", "runs/arpa", "uniform"],
+            "sources": ["runs/kn", "back-off", "uniform"],
             "directory": "runs/mine",
         }
     )
     first = capsys.readouterr().out.splitlines()[0]
-    assert first == "weights: 0.5000 runs/kn, 0.3000 runs/arpa, 0.2000 uniform distribution"
+    # only `train` knows that it is Kneser-Ney
+    expected = "0.5000 runs/kn, 0.3000 n-gram model, 0.2000 uniform distribution"
+    assert first == f"weights: {expected}"
 
 
-def test_figures_are_in_one_line():
-    line = "perplexity 50.00 over 6,500 tokens, 40 of them <unk>, 1.500 bits per character"
-    assert format_figures(FIGURES) == f"{line}, 1.375 bits per byte"
-    without = {**FIGURES, "bits_per_character": None, "unk_tokens": 0}
-    assert format_figures(without) == "perplexity 50.00 over 6,500 tokens, 5.640 bits per token"
-
-
-def test_all_figures_are_shown_on_request():
-    shown = format_figures(FIGURES, with_all=True)
-    assert shown.endswith(", 55.50 without 40 <unk>, 130.25 per word")
-    only_unknown = {**FIGURES, "perplexity_without_unk": None, "unk_tokens": 6500}
-    assert ", all 6,500 <unk>, " in format_figures(only_unknown, with_all=True)
-    # as in Chinese, where words are not separated
-    few_words = {**FIGURES, "words": 100}
-    assert "per word" not in format_figures(few_words, with_all=True)
+def test_a_sentence_whose_figures_are_absent_is_left_out(capsys):
+    print_lines(
+        {"tokens": 6500, "text": {"words": 9}}, "{tokens:,}", "{seconds} s", "{text[words]}"
+    )
+    assert capsys.readouterr().out.splitlines() == ["6,500", "9"]
 
 
 def test_validation_and_test_that_are_far_apart_are_explained(capsys):

@@ -109,19 +109,12 @@ def test_figures_equal_a_plain_oracle_by_every_way(directory, tokenizer, capsys)
         assert {name: figures[name] for name in FIGURES} == pytest.approx(expected, rel=1e-6)
         assert figures.get("normalised", []) == tokenizer.split("+")[1:]
     assert main(["evaluate", str(directory / "model")]) == 0
-    of = " of the normalised text" if "+" in tokenizer else ""
     assert expected["bits_per_byte"] < expected["bits_per_character"]  # the text is not ASCII
-    line = f", {expected['bits_per_character']:.3f} bits per character{of}"
-    line += f", {expected['bits_per_byte']:.3f} bits per byte"
-    printed = capsys.readouterr().out.strip()
-    assert printed.startswith("test split: perplexity ")
-    assert printed.endswith(line)
+    _, row, *notes = capsys.readouterr().out.splitlines()
+    assert row.split()[2:4] == [f"{expected[name]:.3f}" for name in FIGURES[:2]]
+    assert any("of the normalised text" in note for note in notes) == ("+" in tokenizer)
     assert main(["evaluate", str(directory / "model"), "--all"]) == 0
-    assert (
-        capsys.readouterr()
-        .out.strip()
-        .endswith(f", {expected['perplexity_per_word']:.2f} per word")
-    )
+    assert f" {expected['perplexity_per_word']:.2f} " in capsys.readouterr().out
 
 
 def test_a_mixture_has_the_spelling_of_its_components(directory):
@@ -138,7 +131,7 @@ def test_a_directory_without_spelling_model_says_why(tmp_path, capsys):
     LanguageModel(Uniform(5, "sentence"), Vocabulary(["the"]), "words").save(tmp_path / "model")
     (tmp_path / "unknown.txt").write_text("unseen words")
     assert main(["evaluate", str(tmp_path / "model"), "--text", str(tmp_path / "unknown.txt")]) == 0
-    assert "bits per character: none. The model has no spelling model" in capsys.readouterr().out
+    assert ": none. The model has no spelling model" in capsys.readouterr().out
 
 
 def test_the_advice_for_a_model_without_spelling_model_helps(tmp_path, capsys):
@@ -148,7 +141,7 @@ def test_the_advice_for_a_model_without_spelling_model_helps(tmp_path, capsys):
     language_model.save(tmp_path / "model")
     (tmp_path / "unknown.txt").write_text("unseen words")
     assert main(["evaluate", str(tmp_path / "model"), "--text", str(tmp_path / "unknown.txt")]) == 0
-    assert "bits per character" in capsys.readouterr().out.splitlines()[0]
+    assert "none" not in capsys.readouterr().out
 
 
 def test_text_without_unknown_words_needs_no_spelling_model():

@@ -11,7 +11,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import AveragedContext, ContextEmbedding, InputError
+from keras_nplm import AveragedContext, ContextEmbedding
 from keras_nplm.layers.lookup import rows, sum_repeated_rows
 
 V = 11  # words

@@ -11,7 +11,6 @@ from keras_nplm import (
     DeepHidden,
     DirectConnection,
     EnergyHead,
-    InputError,
     Likelihood,
     LinearHead,
     NoiseContrastive,
@@ -22,7 +21,6 @@ from keras_nplm import (
     TanhHidden,
 )
 from keras_nplm.layers.hidden import NoHidden
-from keras_nplm.layers.ops import ConfiguredLayer, NewRows
 
 V = 30  # words
 W = 6  # features

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from keras_nplm import (
     ContextNetwork,
     DynamicSettings,
-    InputError,
     Likelihood,
     LinearHead,
     SpelledContext,

@@ -1,9 +1,8 @@
 """The adaptive head: clusters of rare words, each computed only for its own words."""
 
 import numpy as np
-import pytest
 
-from keras_nplm import AdaptiveHead, InputError
+from keras_nplm import AdaptiveHead
 
 V = 30
 FEATURES = np.random.default_rng(0).normal(size=(9, 20)).astype(np.float32)

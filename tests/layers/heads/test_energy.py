@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import EnergyHead, InputError
-from keras_nplm.layers.ops import NewRows
+from keras_nplm import EnergyHead
 
 V = 30
 M = 3

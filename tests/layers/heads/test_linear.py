@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, LinearHead
+from keras_nplm import LinearHead
 from keras_nplm.layers.ops import NewRows
 
 V = 30

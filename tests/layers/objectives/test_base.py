@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from keras_nplm import InputError
 from keras_nplm.layers.objectives.base import append_held_out, smooth_unigram
 
 COUNTS = np.array([0, 5, 0, 0, 3, 2, 0, 0, 0, 0, 0])

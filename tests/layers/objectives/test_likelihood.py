@@ -1,10 +1,9 @@
 """Likelihood: label smoothing towards held-out words and log Z near 0, against NumPy."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
-from keras_nplm import InputError, Likelihood
+from keras_nplm import Likelihood
 from keras_nplm.layers.ops import NewRows
 from keras_nplm.layers.scores import StoredScores
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import InputError, LinearHead, NoiseContrastive, SampledSoftmax
+from keras_nplm import NoiseContrastive, SampledSoftmax
 from keras_nplm.layers.objectives.base import smooth_unigram
 from keras_nplm.layers.objectives.sampled import SampledObjective
 from keras_nplm.layers.ops import NewRows

@@ -1,0 +1,199 @@
+"""Evaluate models on one text: the figures of each, and in two sentences what is not comparable."""
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_nplm.data.corpora.text_files import expand_patterns, read_files
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.text_counts import TOTALS
+from keras_nplm.data.unusual_text import MAX_UNKNOWN, warn_of_tokens
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import remove_contents
+from keras_nplm.io.paths import STANDARD_INPUT
+from keras_nplm.io.remote import display_url, fetch
+from keras_nplm.language_model.arpa_models import is_arpa_file, open_model
+from keras_nplm.language_model.differences import TokenOptions, find_differences
+from keras_nplm.language_model.directory import read_config, read_metrics
+from keras_nplm.language_model.dynamics import ensure_dynamics
+from keras_nplm.models.collectors import Collector
+from keras_nplm.models.spelling import SpellingModel
+
+HELD_OUT_KNOWLEDGE = (
+    "--held-out-mass uses which words of the vocabulary occur in the other splits alone"
+)
+# why figures of the text are not comparable either, by what differs
+_OF_TEXT = {
+    "normalisation": "with --normalise they are of the normalised text",
+    "boundary": "with --boundary stream they leave out the ends of lines",
+    "held-out mass": HELD_OUT_KNOWLEDGE,
+}
+
+
+def compare(
+    paths: Sequence[str],
+    split: str = "test",
+    collectors: Sequence[Collector] = (),
+    *,
+    files: Sequence[str] = (),
+    field: str | None = None,
+    dynamic: bool = False,
+    arpa_tokenizer: str | None = None,
+) -> dict[str, Any]:
+    """Evaluate model directories and ARPA files, one after another, on the same text.
+
+    An ARPA file gets the spelling model of a directory with the same words, so that their bits per
+    character are comparable.
+
+    Args:
+        paths: the directories and files.
+        split: the split of the training corpus to read, if no files are given.
+        collectors, dynamic: see `LanguageModel.evaluate`. Settings of dynamic evaluation that a
+            directory lacks are tuned, and written to it.
+        files, field: files of text and globs, and the field that holds the text of data files.
+        arpa_tokenizer: the tokenizer of ARPA files. Default: white space.
+
+    Returns:
+        `models`, the figures of each model, with its name as `model`; and `not_comparable`, two
+        sentences at most on what is not comparable and why.
+    """
+    read: Callable[[], Iterator[str]] = functools.partial(read_files, files, field)
+    if len(paths) > 1 and files:
+        read = _repeat_lines(files, field)
+    elif len(paths) > 1:
+        _check_same_text(paths, split)
+    rows: dict[str, dict[str, Any]] = {}
+    tokens: dict[str, TokenOptions] = {}
+    # name and spelling model of the first model with the same words
+    spellers: dict[frozenset[str], tuple[str, SpellingModel]] = {}
+    spelled_alone: list[str] = []
+    watches: dict[str, Callable[[Iterable[str]], Iterator[str]]] = {}  # a text has one warning
+    for path in sorted(paths, key=is_arpa_file):
+        model = open_model(path, arpa_tokenizer=arpa_tokenizer)
+        speller = path
+        if model.spelling is not None:
+            words = frozenset(model.vocabulary.words)
+            speller, spelling = spellers.setdefault(words, (path, model.spelling))
+            if is_arpa_file(path):
+                model.spelling = spelling
+        if dynamic:
+            ensure_dynamics(model, Path(path))
+        watch = watches.setdefault(model.tokenizer_name, warn_of_tokens(model.tokenizer))
+        text = watch(read()) if files else split
+        figures = {"model": display_url(path), **model.evaluate(text, collectors, dynamic)}
+        if is_arpa_file(path) and figures["unk_tokens"]:
+            figures["spelling"] = _describe_spelling(path, speller, figures["unk_tokens"])
+            if speller == path:
+                spelled_alone.append(path)
+        _warn(path, figures, is_split=not files)
+        rows[path] = figures
+        tokens[path] = TokenOptions.of_model(path, model)
+    if all(map(is_arpa_file, paths)):
+        spelled_alone = []
+    sentences = describe_incomparable([tokens[path] for path in paths], spelled_alone)
+    return {"models": [rows[path] for path in paths], "not_comparable": sentences}
+
+
+def _repeat_lines(files: Sequence[str], field: str | None) -> Callable[[], Iterator[str]]:
+    """Return a function that reads the lines of files from the beginning, each time it is called.
+
+    A pipe and standard input can be read once: their lines are kept in memory.
+    """
+    is_input = list(files) == [STANDARD_INPUT]
+    if is_input or not all(path.is_file() for path in expand_patterns(files)):
+        kept = list(read_files(files, field))
+        return lambda: iter(kept)
+    return functools.partial(read_files, files, field)
+
+
+def _describe_spelling(path: str, speller: str, number: int) -> str:
+    of = f"a model of the words of {Path(path).name}"
+    if speller != path:
+        of = f"the spelling model of {speller}, which has the same words,"
+    return f"{of} spells the {number:,} <unk>."
+
+
+def _warn(path: str, figures: Mapping[str, Any], *, is_split: bool) -> None:
+    """Warn of what makes figures look good: `<unk>` in a text, or training on a split."""
+    warnings = []
+    share = figures["unk_tokens"] / figures["tokens"]
+    if is_split:
+        found = read_metrics(fetch(path), missing_ok=True).get("warnings", ())
+        warnings = [f"{path}: {warning}" for warning in found]
+    elif share > MAX_UNKNOWN:
+        warnings = [
+            f"{share:.0%} of the tokens are out of the vocabulary of {path} (<unk>), so that the "
+            "perplexity looks good. Fix: compare bits per character, or evaluate text like the "
+            "training text."
+        ]
+    for warning in warnings:
+        print(f"Warning: {warning}", file=sys.stderr)
+
+
+def describe_incomparable(
+    models: Sequence[TokenOptions], spelled_alone: Sequence[str] = ()
+) -> list[str]:
+    """Return a sentence on figures of tokens and one on figures of the text, where they are not
+    comparable; nothing if all are.
+
+    `spelled_alone`: ARPA files whose `<unk>` no spelling model of a directory spells.
+    """
+    first, *others = models
+    of_tokens: list[str] = []
+    of_text: dict[str, None] = {}
+    for other in others:
+        for difference in find_differences(first, other):
+            one, two = difference.values
+            of_tokens.append(f"{one} ({first.name}), {two} ({other.name})")
+            if difference.of in _OF_TEXT:
+                of_text[_OF_TEXT[difference.of]] = None
+            if difference.of == "tokenizer" and _is_split_at_spaces(first, other):
+                of_tokens[-1] += ", unless you add `--tokenizer words` for the ARPA file"
+    if spelled_alone:
+        names = ", ".join(spelled_alone)
+        of_text[f"no directory has the words of {names}, and a spelling model of <unk>"] = None
+    sentences = {
+        "Perplexities and tokens": of_tokens,
+        "Bits per character and byte": list(of_text),
+    }
+    return [
+        f"{figures} are not comparable: {'; '.join(reasons)}."
+        for figures, reasons in sentences.items()
+        if reasons
+    ]
+
+
+def _is_split_at_spaces(*models: TokenOptions) -> bool:
+    """Return whether one of two models is an ARPA file, perhaps of a text split into words."""
+    kinds = {model.tokenizer.kind for model in models}
+    return kinds == {"words", "whitespace"} and any(not model.config for model in models)
+
+
+def _check_same_text(paths: Sequence[str], split: str) -> None:
+    """Refuse model directories whose split is not of the same text."""
+    (name, sizes), *others = [_read_split(Path(path), split) for path in paths]
+    for path, (other_name, other_sizes) in zip(paths[1:], others, strict=True):
+        # normalisation changes the other sizes
+        is_of_name = name is not None and (name, sizes[0]) == (other_name, other_sizes[0])
+        if sizes != other_sizes and not is_of_name:
+            raise InputError(
+                f"The {split} splits of {paths[0]} and {path} must be of one text. Received: "
+                f"{sizes[0]:,} sentences of {remove_contents(str(name))!r}; and "
+                f"{other_sizes[0]:,} of {remove_contents(str(other_name))!r}. "
+                "Fix: add --text FILE, a text for all models."
+            )
+
+
+def _read_split(directory: Path, split: str) -> tuple[str | None, list[int]]:
+    """Return the name of the text of a model directory, if it has one, and the sizes of a split."""
+    path = directory / "corpus"
+    if not path.is_dir():
+        raise InputError(
+            f"`--text` must be given, as {directory} has no corpus/. Received: no text. "
+            "Fix: add --text FILE, a text for all models."
+        )
+    counts = EncodedCorpus.load(path).splits.get(split, {})
+    sizes = [counts.get(name, 0) for name in ("sentences", *TOTALS)]
+    return read_config(directory).get("corpus"), sizes
