@@ -12,7 +12,7 @@ from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.log_q import LogQ
 from keras_nplm.data.resampling import TextIds
 from keras_nplm.data.source import NgramSource
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.directory import explain_damage
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.hybrid import Hybrid
@@ -126,7 +126,6 @@ def open_form(source: NgramSource, segment: int, model: LogQ | None = None) -> O
     """
     if model is None:
         return source.windows if segment == 1 else functools.partial(source.segments, segment)
-    if segment > 1:
-        wanted = "1 with an n-gram model inside the network"
-        raise InputError(f"`segment` must be {wanted}. Received: {segment}. Fix: leave it out.")
+    accepted = "1 with an n-gram model inside the network"
+    check_argument("segment", segment == 1, accepted, segment, "leave it out.")
     return functools.partial(source.with_log_q, model)

@@ -67,12 +67,12 @@ def _is_listening(worker: str) -> bool:
     return False
 
 
-def read_cluster() -> tuple[list[str], int]:
+def read_cluster(is_required: bool = False) -> tuple[list[str], int]:
     """Return the addresses of all workers in `TF_CONFIG`, and the number of this one; [] and 0 if
-    it is not set.
+    it is not set, and not required.
     """
     text = os.environ.get("TF_CONFIG", "")
-    if not text:
+    if not text and not is_required:
         return [], 0
     try:
         config = json.loads(text)

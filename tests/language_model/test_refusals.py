@@ -15,7 +15,6 @@ from keras_nplm import (
     Uniform,
     Vocabulary,
     add_words,
-    open_corpus,
 )
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, get_tokenizer
 from keras_nplm.language_model.scorer import self_normalise
@@ -137,8 +136,6 @@ def test_objects_that_are_no_paths_are_refused(ngram_model, path):
         ngram_model.save(path)
     with pytest.raises(InputError, match=f"`directory` must be a path. Received: {received}."):
         LanguageModel.load(path)
-    with pytest.raises(InputError, match=f"`name` must be .* a path. Received: {received}."):
-        open_corpus(path)
 
 
 def test_a_vocabulary_of_another_size_is_refused(network):

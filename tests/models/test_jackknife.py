@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import InputError, Jackknife, Resampled, hybrid_dataset, kneser_ney, ngram_dataset
+from keras_nplm import InputError, Jackknife, Resampled, hybrid_dataset, kneser_ney
 from keras_nplm.data.boundary import BOUNDARIES, find_targets
 from keras_nplm.data.ngram_arrays import extract_ngrams
 
@@ -292,19 +292,6 @@ TEXT = np.concatenate(_write_sentences([4] * 10))
             functools.partial(Jackknife(TEXT, V, 2).next_log_probs, [[4], [4]], [0, 7]),
             "`folds` must be of one fold for each context, 0 to 4",
             id="a fold that is none",
-        ),
-        pytest.param(
-            functools.partial(ngram_dataset, TEXT, 3, 4, folds=[5, 3]),
-            "`folds`",
-            id="folds that decrease",
-        ),
-        pytest.param(
-            functools.partial(ngram_dataset, TEXT, 3, 4, folds=3), "`folds`", id="a number of folds"
-        ),
-        pytest.param(
-            functools.partial(ngram_dataset, TEXT, 3, 4, folds=[3], segment=2),
-            "folds",
-            id="segments",
         ),
     ],
 )
