@@ -91,8 +91,9 @@ class CtcLanguageModel:
 
         None leaves a parameter as it is.
         """
+        for name in params.keys() - self.JSON_ATTRS:
+            check_argument(name, False, "left out", params[name])
         for name, value in params.items():
-            check_argument(name, name in self.JSON_ATTRS, "left out", value)
             if value is not None:
                 setattr(self, name, value)
 
@@ -162,6 +163,9 @@ class CtcLanguageModel:
         attributes = read_json(path)
         names = ("alpha", "beta", "unk_score_offset")
         flags = ("score_boundary", "self_normalised")
-        check_fields(path, attributes, dict.fromkeys(names, NUMBER) | dict.fromkeys(flags, bool))
+        check_fields(path, attributes, dict.fromkeys(names, NUMBER))
+        for name in flags:
+            value = attributes.get(name)
+            check_argument(name, isinstance(value, bool), f"true or false in {path}", repr(value))
         options = {name: attributes[name] for name in (*names, *flags)}
         return cls(LanguageModel.load(Path(filepath) / _MODEL), **options)

@@ -7,7 +7,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -135,8 +135,8 @@ def _find_order(model: "keras.Model", order: int | None) -> int:
     check_argument("model", is_one, "one of an input [B, n-1]", shapes, fix)
     width = shapes[0][1] if shapes else None  # a subclass does not say
     if width is None:
-        check_integer("order", order, 2)
-        return cast(int, order)
+        check_integer("order", order or 0, 2)
+        return order or 0
     fits = order in (None, width + 1)
     check_argument("order", fits, f"the width of the input plus 1, {width} + 1", order)
     return width + 1

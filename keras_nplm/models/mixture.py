@@ -107,8 +107,8 @@ class Mixture(NextWordModel):
         weights = np.atleast_2d(np.asarray(weights, np.float64))
         if weights.shape != shape or not is_distribution(weights):
             raise InputError(
-                f"`weights` must be {shape[0]} rows of {shape[1]} numbers, 0 or more, that sum to "
-                f"1. Received: {weights.tolist()!r:.80}. Fix: give one for each model."
+                f"`weights` must be numbers {[*shape]} of 0 or more, each row with the sum 1. "
+                f"Received: {weights.tolist()!r:.80}. Fix: give one for each model."
             )
         self.models = list(models)
         self.parts = self.models
@@ -217,7 +217,7 @@ def fit_mixture(
     Raises:
         InputError: the text is empty, or a word of the text has probability 0 in every model.
     """
-    candidates = [list(m) if isinstance(m, Sequence) else [m] for m in models]
+    candidates = [[m] if isinstance(m, NextWordModel) else list(m) for m in models]
     num_bins = bins.number if bins else 1
     equal = np.full((num_bins, len(candidates)), 1 / len(candidates))
     # refuses models that do not fit together, before they read the text

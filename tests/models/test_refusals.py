@@ -17,6 +17,7 @@ from keras_nplm import (
     EnergyHead,
     Hybrid,
     HybridNetwork,
+    InputError,
     LanguageModel,
     Likelihood,
     LinearHead,
@@ -121,9 +122,8 @@ NETWORKS = {
     "new words, short-list": lambda: check_growable(build_listed()),
     "new words, hybrid": lambda: check_growable(build_network(HybridNetwork)),
     "new words, n-grams": lambda: check_growable(MODEL),
-    "memory": lambda: check_memory(10**15),
     "a hybrid without ln Q": lambda: build_network(HybridNetwork).log_prob([[4, 5]], [4]),
-    "quantised": lambda: build_network().quantize("int8"),
+    "quantised": lambda: build_network(name="network").quantize("int8"),
     "negative rate": lambda: DynamicSettings(rate=-1),
     "chunk": lambda: DynamicSettings(chunk=0),
     "rms, not measured": lambda: make_dynamic(build_network(), DynamicSettings(rule="rms")),
@@ -208,6 +208,11 @@ def test_files_of_ngrams_are_refused(tmp_path, messages):
     for number, content in enumerate(arpas):
         path = write(tmp_path / f"{number}.arpa", content)
         messages.refuse(lambda path=path: ngrams.read_arpa(path))
+
+
+def test_a_network_larger_than_the_memory_is_refused():
+    with pytest.raises(InputError, match="must fit into .* bytes of memory"):
+        check_memory(10**15)
 
 
 def test_a_text_of_probability_0_has_no_figures(messages):
