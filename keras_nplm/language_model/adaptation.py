@@ -10,10 +10,10 @@ import numpy as np
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.shards import encode_lines
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.options import AdaptationOptions
-from keras_nplm.models.base import NextWordModel, find_network
+from keras_nplm.models.base import NextWordModel, require_network
 
 if TYPE_CHECKING:
     from keras_nplm.models.adaptation import Adaptation
@@ -30,11 +30,7 @@ def adapt_to_text(
 ) -> "tuple[NextWordModel, Adaptation]":
     """Fine-tune a copy of a model on a text; see `LanguageModel.adapt` and `adapt_network`."""
     AdaptationOptions(held_out=held_out, epochs=epochs, seed=seed)
-    if find_network(model) is None:
-        raise InputError(
-            "`model` must be a network, or hold one network, to be adapted. "
-            f"Received: {type(model).__name__}. Fix: train one with `keras-nplm train`."
-        )
+    require_network(model, "to be adapted")
     lines = check_lines(text, "text")
     ids = encode_lines(lines, codec.vocabulary, codec.tokenizer, codec.boundary)
     train_ids, held_out_ids = _split_lines(ids, held_out)

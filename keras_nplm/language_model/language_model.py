@@ -50,7 +50,12 @@ from keras_nplm.language_model.scoring import (
     score_sentences,
     score_tokens,
 )
-from keras_nplm.models.base import NextWordModel, find_network, resolve_boundary
+from keras_nplm.models.base import (
+    NextWordModel,
+    check_vocabulary_size,
+    find_network,
+    resolve_boundary,
+)
 from keras_nplm.models.collectors import Collector
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
 from keras_nplm.models.dynamic.tuning import check_learns
@@ -117,11 +122,7 @@ class LanguageModel:
         return language_model
 
     def _join(self, model: NextWordModel, codec: TextCodec) -> None:
-        if model.vocabulary_size != len(codec.vocabulary):
-            raise InputError(
-                f"`vocabulary` must be of the model's size, {model.vocabulary_size}. "
-                f"Received: {len(codec.vocabulary)} words. Fix: pass its own."
-            )
+        check_vocabulary_size(model, len(codec.vocabulary))
         check_order(model.order, codec.tokenizer)
         self.model = model
         self.codec = codec

@@ -20,7 +20,7 @@ from keras_nplm.io.files import replace_file
 from keras_nplm.io.remote import fetch
 from keras_nplm.io.text import MAX_LINE_BYTES, check_is_file, open_text
 from keras_nplm.language_model.codec import TextCodec
-from keras_nplm.models.base import NextWordModel, find_network
+from keras_nplm.models.base import NextWordModel, require_network
 
 WordCosines = list[tuple[str, float]]  # the nearest first
 Neighbours = tuple[np.ndarray, np.ndarray]  # rows and cosines
@@ -32,12 +32,7 @@ def list_word_vectors(model: NextWordModel, codec: TextCodec) -> tuple[list[str]
     """Return the words without special tokens, and their word vectors: rows of C, float32 [N,
     m].
     """
-    network = find_network(model)
-    if network is None:
-        raise InputError(
-            "`model` must be an NPLM, or a mixture with one, for word vectors: n-gram models have "
-            f"none. Received: {type(model).__name__}. Fix: give a model of `keras-nplm train`."
-        )
+    network = require_network(model, "for word vectors")
     first = len(SPECIALS)
     return codec.vocabulary.words[first:], network.embed.C.numpy()[first:]
 

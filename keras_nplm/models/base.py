@@ -310,6 +310,17 @@ def find_network(model: NextWordModel) -> Any:
     return networks[0] if len(networks) == 1 else None
 
 
+def require_network(model: NextWordModel, purpose: str) -> Any:
+    """Return the only network in a model; refuse other models, which lack what `purpose` needs."""
+    network = find_network(model)
+    if network is None:
+        raise InputError(
+            f"`model` must be a network, or hold one network, {purpose}. "
+            f"Received: {type(model).__name__}. Fix: train one with `keras-nplm train`."
+        )
+    return network
+
+
 def replace_part(model: NextWordModel, old: NextWordModel, new: NextWordModel) -> NextWordModel:
     """Return a model with a part, at any depth, replaced. Other parts are shared."""
     if model is old:
@@ -349,15 +360,24 @@ def find_longest_used(models: Sequence[NextWordModel], context_ids: np.ndarray) 
     return np.max(lengths, axis=0)
 
 
-def resolve_vocabulary_size(models: Iterable[Any]) -> int:
-    """Return |V| of models, or of their tables, which must be one."""
-    sizes = [model.vocabulary_size for model in models]
+def resolve_vocabulary_size(parts: Iterable[Any]) -> int:
+    """Return |V| of models, of their tables or of layers, which must be one."""
+    sizes = [part.vocabulary_size for part in parts]
     if len({*sizes}) > 1:
         raise InputError(
-            "Combined models must be of one vocabulary. Received: vocabularies of "
-            f"{sizes} words. Fix: train them with one."
+            "Parts of a model must be of one vocabulary. Received: vocabularies of "
+            f"{sizes} words. Fix: make all of them for one vocabulary."
         )
     return sizes[0]
+
+
+def check_vocabulary_size(model: NextWordModel, number: int, name: str = "`vocabulary`") -> None:
+    """Refuse a vocabulary whose words are others than those of a model."""
+    if number != model.vocabulary_size:
+        raise InputError(
+            f"{name} must have {model.vocabulary_size} words, as the model. Received: {number}. "
+            "Fix: use the files of one model, or its `vocabulary`."
+        )
 
 
 def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = None) -> str | None:

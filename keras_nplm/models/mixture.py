@@ -11,7 +11,7 @@ import numpy as np
 from keras_nplm.data.boundary import check_boundary_name, predicted_ids
 from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.ngram_arrays import ngram_blocks
-from keras_nplm.io.errors import InputError, check_integer
+from keras_nplm.io.errors import InputError, check_argument, check_integer
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import (
     ModelFolder,
@@ -100,6 +100,7 @@ class Mixture(NextWordModel):
         weights: Sequence[float] | np.ndarray,
         bins: FrequencyBins | None = None,
     ):
+        check_argument("models", len(models) > 1, "two models or more", len(models), "add a model.")
         self.vocabulary_size = resolve_vocabulary_size(
             [*models, bins.frequencies.contexts] if bins else models
         )
@@ -107,7 +108,7 @@ class Mixture(NextWordModel):
         weights = np.atleast_2d(np.asarray(weights, np.float64))
         if weights.shape != shape or not is_distribution(weights):
             raise InputError(
-                f"`weights` must be numbers {[*shape]} of 0 or more, each row with the sum 1. "
+                f"`weights` must be numbers {[*shape]} of 0 or more that sum to 1. "
                 f"Received: {weights.tolist()!r:.80}. Fix: give one for each model."
             )
         self.models = list(models)

@@ -15,7 +15,12 @@ import keras_nplm.models.ngrams
 import keras_nplm.models.shortlist  # noqa: F401
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, replace_file, write_json
-from keras_nplm.models.base import SAVED_CLASSES, ModelFolder, NextWordModel
+from keras_nplm.models.base import (
+    SAVED_CLASSES,
+    ModelFolder,
+    NextWordModel,
+    check_vocabulary_size,
+)
 
 
 def get_kind(model: NextWordModel) -> str:
@@ -88,11 +93,7 @@ def load_model(
 
     folder = ModelFolder(directory, boundary, vocabulary_size, load_part, as_arrays)
     model = SAVED_CLASSES[kind].read_files(folder)
-    if model.vocabulary_size != vocabulary_size:
-        raise InputError(
-            f"vocabulary.txt in {directory} has {vocabulary_size} words, and the model has "
-            f"{model.vocabulary_size}. Fix: restore the files of one model."
-        )
+    check_vocabulary_size(model, vocabulary_size, f"vocabulary.txt in {directory}")
     return model
 
 

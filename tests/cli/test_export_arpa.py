@@ -26,11 +26,11 @@ def test_export_approximates_a_network_on_a_text_and_prunes_it(model_directory, 
         "The following table shows the result of the call .\nIt is the same .\n", encoding="utf-8"
     )
     vocabulary = Vocabulary.load(model_directory / "vocabulary.txt")
-    flags = ["--order", "3", "--text", str(text), "--min-expected-count", "0.5"]
+    flags = ["--order", "2", "--text", str(text), "--min-expected-count", "0.5"]
     assert main(["export", str(model_directory), str(path), *flags]) == 0
     whole, _ = read_arpa(path, vocabulary)
     capsys.readouterr()
-    flags += ["--prune", "1e-3", "--json"]
+    flags += ["--prune", "1e-6", "--json"]
     assert main(["export", str(model_directory), str(path), *flags]) == 0
     output, (model, _) = json.loads(capsys.readouterr().out), read_arpa(path, vocabulary)
     compare = f"keras-nplm evaluate {model_directory} {path} --text FILE --tokenizer words"

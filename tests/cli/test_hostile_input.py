@@ -388,7 +388,7 @@ def link_outside(group: h5py.Group) -> None:
     group["C"] = h5py.ExternalLink("/etc/passwd", "/x")
 
 
-NO_FILE = "different file"
+NO_FILE = "does not hold all weights"
 TOO_LARGE = "must be a whole model file"
 EXEC = dict(module="builtins", class_name="exec", config={"command": "touch canary"})
 LAMBDA = {**EXEC, "module": "keras.layers", "class_name": "Lambda"}
@@ -408,7 +408,7 @@ LAMBDA = {**EXEC, "module": "keras.layers", "class_name": "Lambda"}
         pytest.param(cut_weights, " ", id="weights cut"),
         pytest.param(set_weights(store_nan), "finite", id="weights that are not finite"),
         pytest.param(set_weights(store_fewer_rows), " ", id="weights of another shape"),
-        pytest.param(set_weights(store_huge), "claim to be larger", id="huge weights"),
+        pytest.param(set_weights(store_huge), NO_FILE, id="huge weights"),
         pytest.param(set_weights(store_outside), NO_FILE, id="weights in a different file"),
         pytest.param(set_weights(link_outside), NO_FILE, id="linked weights"),
     ],

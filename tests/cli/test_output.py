@@ -74,7 +74,7 @@ def test_a_text_in_place_of_a_directory_is_not_to_be_deleted(
 @pytest.mark.parametrize(
     "command, advice",
     [
-        ("mix model --uniform --output model", "choose a new `--output`, such as model-3, or"),
+        ("mix model --uniform --output model", "choose a new `--output`, such as model-3. Or"),
         ("ngram --train {text} --order 2 --output model", "such as model-3, or remove model."),
         ("mix model --uniform --output notes.txt", "choose a new `--output`, such as notes-2."),
         ("ngram --train {text} --output other", "choose a new `--output`, such as other-2. Or"),

@@ -69,7 +69,7 @@ ROWS = [
         "export {tmp}/none {tmp}/mine.arp",
         "`TARGET` must end with one of .tflite, .onnx, .arpa, .vec, .arpa.gz, or be a directory",
     ),
-    ("export {model} {tmp}/m.arpa --order 9", ", the order of the model. Received: 9"),
+    ("export {model} {tmp}/m.arpa --order 9", "`order` must be 2 to 5. Received: 9"),
     (
         "export {model} {tmp}/m.onnx --prune 1e-7",
         "`--prune` cannot be combined with the format onnx",

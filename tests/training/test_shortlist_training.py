@@ -90,7 +90,7 @@ def test_commands_accept_the_directory(directory, tmp_path):
 @pytest.mark.parametrize(
     "command, message",
     [
-        ("evaluate {directory} --ln-z", "log Z can only be reported for an NPLM"),
+        ("evaluate {directory} --ln-z", "for log Z"),
         (
             "export {directory} model.tflite",
             "can hold an NPLM, an n-gram model, or a mixture of them. Received: Shortlist",
@@ -138,10 +138,10 @@ def _link_the_background(path):
 @pytest.mark.parametrize(
     "damage, message",
     [
-        pytest.param(_delete_the_network, "model.keras does not exist: training", id="no network"),
+        pytest.param(_delete_the_network, "0/model.keras: No such file", id="no network"),
         pytest.param(
             _make_the_network_uniform,
-            "`network` must be a network of a short-list",
+            "do not match each other",
             id="a model of another kind",
         ),
         pytest.param(_link_the_background, "1 is a symbolic link", id="a link"),

@@ -54,8 +54,8 @@ class NetworkArrays:
 def refuse_network(received: str) -> InputError:
     """Return the error of a network that has no form in NumPy."""
     return InputError(
-        "`model` must be a network with a hidden layer of keras_nplm, and with logits of all "
-        "words, for self-normalised scores. "
-        f"Received: {received}. Fix: score without them, or train a network alone: "
+        "`model` must be a network alone, with a hidden layer of keras_nplm and logits of all "
+        "words, for log Z and for self-normalised scores. "
+        f"Received: {received}. Fix: leave them out, or train one: "
         "`keras-nplm train --network context --no-interpolated`."
     )

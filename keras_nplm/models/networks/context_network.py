@@ -25,6 +25,7 @@ from keras_nplm.layers.ops import (
 )
 from keras_nplm.layers.scores import LinearScores, Scores
 from keras_nplm.layers.segments import Context, are_segments
+from keras_nplm.models.base import resolve_vocabulary_size
 from keras_nplm.models.networks.metrics import OwnPerplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
@@ -112,7 +113,7 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         kwargs.setdefault("dtype", head.dtype_policy)
         super().__init__(name=name, **kwargs)
         self.order = order
-        self.vocabulary_size = embed.vocabulary_size
+        self.vocabulary_size = resolve_vocabulary_size([embed, head])
         self.boundary = boundary
         self.embed = embed
         self.hidden = hidden
@@ -124,12 +125,6 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         self.build((None, order - 1))
 
     def _check_layers(self) -> None:
-        size = self.embed.vocabulary_size
-        if self.prob.vocabulary_size != size:
-            raise InputError(
-                f"`head` must have the |V| of `embed`, {size}. Received: "
-                f"{self.prob.vocabulary_size}. Fix: give both the same `vocabulary_size`."
-            )
         if self.direct is not None and self.prob.num_outputs != self.direct.units:
             raise InputError(
                 f"`direct` must have the outputs of `head`, {self.prob.num_outputs}. Received: "

@@ -51,10 +51,6 @@ def load_keras_model(path: Path, kind: type[Loaded], max_config: int) -> Loaded:
 
     Keras creates objects of the classes and sizes that a file names: it is checked.
     """
-    if not path.is_file():
-        raise InputError(
-            f"{path} does not exist: training has not finished an epoch. Fix: train again."
-        )
     check_is_file(path)
     # all classes that a file may name
     importlib.import_module("keras_nplm.models.networks.registered")

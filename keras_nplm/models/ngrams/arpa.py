@@ -15,7 +15,7 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import open_text
-from keras_nplm.models.base import row_blocks
+from keras_nplm.models.base import check_vocabulary_size, row_blocks
 from keras_nplm.models.ngrams.arpa_lines import ArpaLines, Section, read_header, read_section
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.kneser_ney import compute_logs
@@ -47,12 +47,7 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
         InputError: the vocabulary has a different size than the model.
         RunError: the file cannot be written.
     """
-    size = model.vocabulary_size
-    if len(vocabulary) != size:
-        raise InputError(
-            f"`vocabulary` must be of {size} words, as the model. Received: {len(vocabulary)}. "
-            "Fix: pass the vocabulary of the model."
-        )
+    check_vocabulary_size(model, len(vocabulary))
     words = np.array(vocabulary.words, dtype=object)
     is_listed = np.isfinite(model.unigrams)
     is_listed[[BOS_ID, EOS_ID]] = True
