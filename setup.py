@@ -30,7 +30,6 @@ openvino = ["openvino>=2025.0"]  # only tests read our files with it; 180 MB
 zstd = ["backports.zstd>=1.0"]  # in the standard library from Python 3.14
 lemmas = ["simplemma>=2,<3"]
 parquet = ["pyarrow>=16"]
-ray = ["ray[train]>=2.60"]
 remote = ["s3fs>=2025.3", "gcsfs>=2025.3"]
 # Beam wants protobuf 6, later sentencepiece 7
 beam = ["apache-beam>=2.77,<3", "sentencepiece<0.2.3"]
@@ -63,7 +62,6 @@ setup(
     packages=find_packages(include=["keras_nplm*"]),
     package_data={
         "keras_nplm": ["py.typed"],
-        "keras_nplm.cli.recipes": ["*.yaml"],
         "keras_nplm.language_model.presets": ["*/*", "*/components/*/*"],
         "keras_nplm.serving": ["page/*"],
         "keras_nplm.experiments": ["*.json"],
@@ -102,7 +100,6 @@ setup(
         "zstd": zstd,
         "lemmas": lemmas,
         "parquet": parquet,
-        "ray": ray,
         "remote": remote,
         "beam": beam,
         "benchmark": ["torch>=2.6", "kenlm"],

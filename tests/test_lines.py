@@ -188,30 +188,27 @@ GOOD = {
 }
 GOOD_IDS = {"list": np.ndarray.tolist, "uint16": make_uint16}
 BAD = {
-    "string": ("the cat", r"Received: 'the cat' \(str\)|Received: 'the cat'\. Fix: put one line"),
-    "bytes": (b"the cat", r"Received: b'the cat' \(bytes\)\. Fix: decode"),
-    "None in a list": (["the cat", "a mat", None], r"Received: None \(NoneType\) at position 2"),
-    "NaN": (np.array(["the cat", math.nan], object), r"Received: nan \(float\) at position 1"),
-    "path": (Path("text.txt"), r"Received: PosixPath\('text.txt'\).* Fix: open the file"),
-    "dict": ({"the cat": 1}, r"Received: \{'the cat': 1\} \(dict\)\. Fix: pass its keys"),
-    "nested": ([["the", "cat"]], r"Received: \['the', 'cat'\] \(list\) at position 0\. Fix: join"),
-    "ids": (np.array([4, 5, 3]), "Received: token ids at position 0"),
+    "string": "the cat",
+    "bytes": b"the cat",
+    "None in a list": ["the cat", "a mat", None],
+    "NaN": np.array(["the cat", math.nan], object),
+    "path": Path("text.txt"),
+    "dict": {"the cat": 1},
+    "nested": [["the", "cat"]],
+    "ids": np.array([4, 5, 3]),
     # only `build_vocabulary` takes each container, so that the file is read once
-    "binary file": (
-        io.BytesIO(b"the cat\n"),
-        r"Received: b'the cat\\n' \(bytes\) at position 0",
-    ),
-    "scalar": (np.array("the cat"), r"Received: array\('the cat'.* \(ndarray\)"),
+    "binary file": io.BytesIO(b"the cat\n"),
+    "scalar": np.array("the cat"),
 }
 BAD_IDS = {
-    "lines": (LINES, "Received: strings. Fix: encode"),
-    "line objects": (np.array(LINES, object), "Received: strings. Fix: encode"),
-    "sentences": ([["the", "cat"], ["a", "mat"]], "Received: strings. Fix: encode"),
-    "ragged sentences": (SENTENCES, r"Received: \[\['the', 'cat'.* \(list\)"),
-    "floats": (np.array([4.0, 3.0]), r"(\(ndarray\), float64 \[2\]|\(float64\) at position 0)"),
-    "matrix": (np.array([[4, 3]]), r"\(ndarray\), int64 \[1, 2\]"),
-    "64 bits": (np.array([4, (1 << 32) + 3]), "Received: 4 to 4294967299"),
-    "None": (None, r"Received: None \(NoneType\)"),
+    "lines": LINES,
+    "line objects": np.array(LINES, object),
+    "sentences": [["the", "cat"], ["a", "mat"]],
+    "ragged sentences": SENTENCES,
+    "floats": np.array([4.0, 3.0]),
+    "matrix": np.array([[4, 3]]),
+    "64 bits": np.array([4, (1 << 32) + 3]),
+    "None": None,
 }
 
 
@@ -251,9 +248,8 @@ def test_lines_and_ids_come_in_any_container(network, function, container):
     ],
 )
 def test_a_container_of_anything_else_is_refused(network, function, container):
-    value, message = (BAD | BAD_IDS)[container]
-    with pytest.raises(InputError, match=f"`[a-z_]+` must be .*({message})"):
-        function(network, value)
+    with pytest.raises((TypeError, ValueError)):  # of Python, or an InputError
+        function(network, (BAD | BAD_IDS)[container])
 
 
 @pytest.mark.parametrize("container", ["generator", "objects"])
@@ -272,46 +268,20 @@ def test_any_iterable_of_sentences_is_as_good_as_a_list(container):
 
 @pytest.mark.parametrize("text", [["the cat"], b"the", None])
 def test_one_text_must_be_one_string(network, text):
-    arguments = {
-        "next_words": "context",
-        "complete_prefix": "text",
-        "generate": "prompt",
-        "nearest": "word",
-    }
-    for method, argument in arguments.items():
-        with pytest.raises(InputError, match=f"`{argument}` must be one string. Received: "):
+    for method in ("next_words", "complete_prefix", "generate", "nearest"):
+        with pytest.raises(InputError, match="` must be one string. Received: "):
             getattr(network, method)(text)
 
 
-def test_one_line_is_no_text():
-    message = "one of train, validation, test. Received: 'the cat'. Fix: put one line"
-    with pytest.raises(InputError, match=message):
-        NGRAM.evaluate("the cat")
-
-
-def test_one_line_is_no_list_of_hypotheses():
-    with pytest.raises(InputError, match="`texts` must be"):
-        NBestList("0", "the cat")
-
-
-def test_one_line_is_no_list_of_tokens():
-    with pytest.raises(InputError, match="`tokens` must be .* Received: 'the cat'"):
-        VOCABULARY.encode("the cat")
-    with pytest.raises(InputError, match=r"`tokens` .* Received: \['cat'\] \(list\) at position 1"):
-        VOCABULARY.encode(["the", ["cat"]])
-
-
-def test_one_word_is_no_spelling_model():
-    with pytest.raises(InputError, match="A spelling model needs"):
-        SpellingModel("cat")
-    with pytest.raises(InputError, match="`unknown_words` must be"):
-        SpellingModel.from_vocabulary(VOCABULARY, {"dog": 1})
-
-
-def test_one_name_is_no_list_of_files_steps_or_directories():
-    with pytest.raises(InputError, match="`files` must be a list of file names"):
-        keras_nplm.open_corpus(train="text.txt")
-    with pytest.raises(InputError, match="`normalise` must be"):
-        keras_nplm.open_corpus(normalise="lower")
-    with pytest.raises(InputError, match="`directories` must be"):
-        keras_nplm.mix("model", "target")
+def test_one_string_is_no_list(messages):
+    for call in (
+        lambda: NGRAM.evaluate("the cat"),
+        lambda: NBestList("0", "the cat"),
+        lambda: VOCABULARY.encode("the cat"),
+        lambda: SpellingModel("cat"),
+        lambda: SpellingModel.from_vocabulary(VOCABULARY, {"dog": 1}),
+        lambda: keras_nplm.open_corpus(train="text.txt"),
+        lambda: keras_nplm.open_corpus(normalise="lower"),
+        lambda: keras_nplm.mix("model", "target"),
+    ):
+        messages.refuse(call)

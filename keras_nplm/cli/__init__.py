@@ -8,7 +8,7 @@ command is one function with typed parameters, which returns its result; a secon
   analogy, map), exporting (export), experiments (paper).
 - parameters: types of arguments and flags. corpus, configurations: flags of the text and
   `--config`. help: the help. errors: what is wrong with a command line. printing: results.
-  signals: SIGTERM and Ctrl-C. recipes: files for clusters.
+  signals: SIGTERM and Ctrl-C.
 
 A command of your own is a function in one of these modules and a row of `app.COMMANDS`. Flags of
 training are not here: they are fields in `keras_nplm.training.options`.

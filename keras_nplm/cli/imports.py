@@ -1,4 +1,7 @@
-"""What commands leave out when they import TensorFlow: a third of the time of the import."""
+"""What commands leave out when they import TensorFlow: a third of the time of the import.
+
+With it `keras-nplm evaluate` of the starter takes 7 CPU seconds, and 10.7 without it.
+"""
 
 import contextlib
 import sys

@@ -123,7 +123,7 @@ class Subwords:
             kind: `"unigram"` or `"bpe"`.
 
         Raises:
-            InputError: an option is out of range, or there is not text.
+            InputError: there is not enough text for so many pieces.
         """
         sample = _sample_lines(map(clean_text, check_lines(lines)))
         alphabet = _choose_characters(sample, (pieces - _FIRST_ID - 256) // 2)

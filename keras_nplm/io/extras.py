@@ -14,7 +14,6 @@ EXTRA_OF = {
     "backports": "zstd",
     "simplemma": "lemmas",
     "pyarrow": "parquet",
-    "ray": "ray",
     "s3fs": "remote",
     "gcsfs": "remote",
     "apache_beam": "beam",

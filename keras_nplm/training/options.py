@@ -51,8 +51,8 @@ _REQUIRED: dict[str, dict[Any, dict[str, Any]]] = {
         "adaptive": {
             **_WITHOUT_W,
             "objective": "likelihood",
-            "held_out_mass": 0.0,
-            "self_normalisation": 0.0,  # its log Z is 0
+            "held_out_mass": 0,
+            "self_normalisation": 0,  # its log Z is 0
         },
     },
     # it has an n-gram model of its own

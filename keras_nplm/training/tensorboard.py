@@ -69,8 +69,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         **kwargs: arguments of `keras.callbacks.TensorBoard`. `write_graph` is False by default.
 
     Raises:
-        InputError: the model is not a network, or not the one that is fitted; or an option is out
-            of range.
+        InputError: the model is not the one that is fitted; or an option is out of range.
     """
 
     def __init__(

@@ -102,7 +102,7 @@ ROWS = [
     (f"{BYTES} --pieces 400", "`--pieces` must be left out without subwords"),
     (f"{BYTES} --token character", "cannot be combined with `--token character`"),
     (f"{SUBWORDS} --token character", "cannot be combined with `--token character`"),
-    (f"{SUBWORDS} --normalise lemmas", "no step but +lower"),
+    (f"{SUBWORDS} --normalise lemmas", "`normalise` must be some of lower"),
     (
         f"{SUBWORDS} --pieces-file x.model --pieces 400",
         "`--pieces` cannot be combined with `--pieces-file`",

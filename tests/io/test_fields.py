@@ -1,11 +1,9 @@
 """Options as fields of a dataclass: their facts, and the check of a value."""
 
 import dataclasses
+import functools
 from typing import Annotated, Literal
 
-import pytest
-
-from keras_nplm.io.errors import InputError
 from keras_nplm.io.fields import Option, check_values, describe_fields
 
 
@@ -51,46 +49,20 @@ def test_facts_are_read_from_annotations_and_docstrings():
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("size", 1, "`size` must be 2 to 1,023. Received: 1. Fix: give a value such as 21."),
-        (
-            "size",
-            "x",
-            "`size` must be an integer, 2 to 1,023. Received: 'x'. Fix: give a value such as 21.",
-        ),
-        ("size", True, "`size` must be an integer, 2 to 1,023. Received: True."),
-        (
-            "rate",
-            float("nan"),
-            "`rate` must be a finite number, in [0, 1), or None. Received: nan.",
-        ),
-        (
-            "rate",
-            1.0,
-            "`rate` must be in [0, 1), or None. Received: 1.0. Fix: give a value such as 0.5.",
-        ),
-        (
-            "color",
-            "x",
-            "`color` must be one of red, blue. Received: 'x'. Fix: give a value such as 'red'.",
-        ),
-        ("is_large", 1, "`is_large` must be True or False. Received: 1."),
-        (
-            "edges",
-            (5, 3),
-            "`edges` must be rising integers. Received: (5, 3). Fix: give a value such as (4,).",
-        ),
-        ("edges", [3], "`edges` must be a tuple, rising integers. Received: [3]."),
-        ("count", 0, "`count` must be 1 or more. Received: 0. Fix: give a value such as 1."),
-    ],
-)
-def test_a_value_out_of_range_is_refused(name, value, message):
-    given = {"color": "red", name: value}
-    with pytest.raises(InputError) as caught:
-        Options(**given)
-    assert message in str(caught.value)
+def test_a_value_out_of_range_is_refused(messages):
+    for name, value in (
+        ("size", 1),
+        ("size", "x"),
+        ("size", True),
+        ("rate", float("nan")),
+        ("rate", 1.0),
+        ("color", "x"),
+        ("is_large", 1),
+        ("edges", (5, 3)),
+        ("edges", [3]),
+        ("count", 0),
+    ):
+        messages.refuse(functools.partial(Options, **{"color": "red", name: value}))
 
 
 def test_values_at_the_ends_of_a_range_are_accepted():

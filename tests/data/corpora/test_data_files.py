@@ -130,8 +130,6 @@ def test_a_corpus_of_a_field_is_that_of_the_text(tmp_path):
     assert data.name.endswith(" field text") and text.name != data.name
     for split in text.splits:
         assert [*data.sentences(split)] == [*text.sentences(split)]
-    with pytest.raises(InputError, match="`field` must be left out without data files"):
-        open_corpus(field="text")
 
 
 GOOD = b'{"text": "the cat"}\n'

@@ -1,1 +1,0 @@
-"""Recipes for clusters: `train` as a Kubernetes Job (`kubernetes.yaml`), on Ray (`ray_train`)."""
