@@ -59,7 +59,7 @@ def compare(
         `models`, the figures of each model, with its name as `model`; and `not_comparable`, two
         sentences at most on what is not comparable and why.
     """
-    read = functools.partial(read_files, files, field)
+    read: Callable[[], Iterator[str]] = functools.partial(read_files, files, field)
     if len(paths) > 1 and files:
         read = _repeat_lines(files, field)
     elif len(paths) > 1:
