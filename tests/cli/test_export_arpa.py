@@ -50,8 +50,8 @@ def test_export_approximates_a_network_on_a_text_and_prunes_to_a_size(
         "compare": compare,
     }
     print_result(export, output)
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"an approximation of {model_directory}; compare: {compare}"
+    *_, of, last = capsys.readouterr().out.splitlines()
+    assert (of, last) == (f"an approximation of {model_directory}", f"compare: {compare}")
     assert model.order == 3 and most - 15 <= sum(model.num_ngrams) <= most
 
 
