@@ -21,6 +21,21 @@ _CORPORA = {
     "python_reference": "the Python language reference distributed with CPython (PSF licence)",
     "brown": "the Brown corpus (non-commercial use), split as in the paper of Bengio et al.",
 }
+# what users call the kinds of models, `components` in metrics.json
+TITLES = {
+    "nplm": "network",
+    "keras": "Keras model",
+    "hybrid": "network with an n-gram model inside",
+    "shortlist": "network of a short-list",
+    "back-off": "n-gram model",
+    "deleted-interpolation": "deleted interpolation",
+    "class-based": "class-based model",
+    "unigram-cache": "unigram cache",
+    "ngram-cache": "n-gram cache",
+    "continuous-cache": "continuous cache",
+    "uniform": "uniform distribution",
+    "mixture": "mixture",
+}
 
 
 def describe(
