@@ -66,7 +66,7 @@ setup(
         "keras_nplm.cli.recipes": ["*.yaml"],
         "keras_nplm.language_model.presets": ["*/*", "*/components/*/*"],
         "keras_nplm.serving": ["page/*"],
-        "keras_nplm.experiments.records": ["*.json"],
+        "keras_nplm.experiments": ["*.json"],
     },
     python_requires=">=3.11,<3.14",
     install_requires=[
@@ -85,6 +85,7 @@ setup(
         "rapidfuzz>=3",
         "sentencepiece>=0.2,<1",
         "scikit-learn>=1.5",
+        "scipy>=1.11",
         "tqdm>=4.66",
     ],
     extras_require={

@@ -38,7 +38,7 @@ _LONGEST = (
     "test_notebooks.py",
     "cli/test_readme.py",
     "training/test_checkpoint.py",
-    "experiments/test_runner.py",
+    "experiments/test_paper.py",
     "serving/test_on_device.py",
     "dynamic/test_mixture.py",
 )

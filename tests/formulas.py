@@ -143,8 +143,8 @@ class Formulas:
 
     # Scores
 
-    def logits(self, inputs: dict, copies: bool = True) -> np.ndarray:
-        """Return y of all outputs, [B, outputs], with the copies of a pointer or without."""
+    def logits(self, inputs: dict) -> np.ndarray:
+        """Return y of all outputs, [B, outputs]."""
         contexts = inputs["contexts"]
         network = self.network
         x = self.word_features(contexts)
@@ -156,7 +156,7 @@ class Formulas:
             g, v = self.values(network, "g v")
             gain = g + a @ v
             y = y + gain[:, None] * np.maximum(inputs["log_q"], -30)
-        if isinstance(network, PointerNetwork) and copies:
+        if isinstance(network, PointerNetwork):
             y = self.add_copies(y, a, contexts)
         return y
 
@@ -221,8 +221,8 @@ class Formulas:
             log_z = log_sum_exp(y)
             mass = objective.held_out_mass
             losses = (1 - mass) * (log_z - of_target) + alpha * log_z**2
-            if mass:  # held-out words are words that the context has not
-                losses += mass * (log_z - self.logits(inputs, copies=False) @ wide(objective.q))
+            if mass:
+                losses += mass * (log_z - y @ wide(objective.q))
             return losses
         log_expected = np.log(len(samples)) + wide(objective.log_q)
         s_target = of_target - log_expected[targets]

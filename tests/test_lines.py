@@ -289,14 +289,6 @@ def test_one_line_is_no_text():
         NGRAM.evaluate("the cat")
 
 
-def test_lines_are_no_nbest_lists():
-    message = "`lists` must be .* position 0. Fix: pass objects of the class NBestList"
-    with pytest.raises(InputError, match=message):
-        list(rescore(NGRAM, LINES))
-    with pytest.raises(InputError, match=message):
-        keras_nplm.tune(LINES, len)
-
-
 def test_one_line_is_no_list_of_hypotheses():
     with pytest.raises(InputError, match="`texts` must be"):
         NBestList("0", "the cat")

@@ -5,7 +5,7 @@ command is one function with typed parameters, which returns its result; a secon
 
 - training (train, size), preparing (prepare), estimating (ngram, mix), adapting (adapt, add-words),
   evaluating (evaluate, score, complete, generate), rescoring (rescore), word_vectors (nearest,
-  analogy, map), exporting (export), experiments (benchmark, paper, study).
+  analogy, map), exporting (export), experiments (paper).
 - parameters: types of arguments and flags. corpus, configurations: flags of the text and
   `--config`. help: the help. errors: what is wrong with a command line. printing: results.
   signals: SIGTERM and Ctrl-C. recipes: files for clusters.

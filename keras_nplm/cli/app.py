@@ -2,13 +2,13 @@
 
 import dataclasses
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from inspect import BoundArguments
-from typing import Any
+from typing import Any, cast
 
-from cyclopts import App, Parameter
+from cyclopts import App, Argument, Group, Parameter
 
-from keras_nplm.cli.parameters import Call, Fetched
+from keras_nplm.cli.parameters import SET_GROUP, Call, Fetched, suggest
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import STANDARD_INPUT, is_remote
 
@@ -36,7 +36,6 @@ class Command:
         return f"interrupted{self.after_interrupt}"
 
 
-_KEPT = ". Finished models of the benchmark quality are kept. Run the same command again to resume."
 _COMMANDS = (
     Command("train", "training:train", "Train a network and evaluate it.", RESUME, True),
     Command("size", "training:size", "Count a network's parameters and floating-point operations."),
@@ -76,21 +75,9 @@ _COMMANDS = (
     ),
     Command("export", "exporting:export", "Write a model for other programs."),
     Command(
-        "benchmark",
-        "experiments:benchmark",
-        "Measure speed on one core, or perplexity by training time, beside installed peers.",
-        _KEPT,
-    ),
-    Command(
         "paper",
         "experiments:paper",
         "Train the models of the paper's Table 1 on Brown, and report them.",
-        RESUME,
-    ),
-    Command(
-        "study",
-        "experiments:study",
-        "Train the models of a study on Brown, and report them.",
         RESUME,
     ),
 )
@@ -144,13 +131,69 @@ def parse(
         CycloptsError: the command line is invalid.
         InputError: options contradict each other.
     """
-    tokens = [_Hyphen(word) if word == "-" else word for word in words]
-    function, bound, not_parsed = build_app().parse_args(
-        tokens, exit_on_error=False, print_error=False
-    )
+    app = build_app()
+    tokens = [_Hyphen(word) if word == "-" else word for word in expand_set(app, words)]
+    function, bound, not_parsed = app.parse_args(tokens, exit_on_error=False, print_error=False)
     for name in not_parsed:
         bound.arguments[name] = Call(tuple(words), is_json)
     return function, bound
+
+
+def list_set_options(app: App, command: str) -> dict[str, Argument]:
+    """Return the options that `--set` gives to a command, by their names in Python."""
+    if command not in COMMANDS:
+        return {}
+    return {
+        argument.name.removeprefix("--").replace("-", "_"): argument
+        for argument in app[command].assemble_argument_collection(parse_docstring=True)
+        if name_group(argument) == SET_GROUP
+    }
+
+
+def name_group(argument: Argument) -> str:
+    """Return the title below which the help shows an argument."""
+    groups = cast(tuple[Group, ...], argument.parameter.group or ())
+    return groups[0].name if groups else ""
+
+
+def expand_set(app: App, words: Sequence[str]) -> list[str]:
+    """Return a command line whose `--set name=value …` are flags, which cyclopts reads.
+
+    Raises:
+        InputError: a name is unknown, or a flag stands in place of `--set`.
+    """
+    known = list_set_options(app, words[0] if words else "")
+    end = words.index("--") if "--" in words else len(words)
+    expanded: list[str] = []
+    is_set = False
+    for word in words[:end]:
+        name, equals, value = word.partition("=")
+        option = name.removeprefix("--").removeprefix("no-").replace("-", "_")
+        if name == "--set":
+            is_set = True
+            if equals:
+                expanded.append(_make_flag(value, known))
+        elif name.startswith("--") and option in known:
+            default = "yes" if known[option].is_flag() else "VALUE"
+            given = "no" if name.startswith("--no-") else value or default
+            raise InputError(f"Unknown option {name}. Fix: write --set {option}={given}.")
+        elif is_set and not word.startswith("-"):
+            expanded.append(_make_flag(word, known))
+        else:
+            is_set = False
+            expanded.append(word)
+    return [*expanded, *words[end:]]
+
+
+def _make_flag(word: str, known: Collection[str]) -> str:
+    name, equals, value = word.partition("=")
+    name = name.replace("-", "_")
+    if not equals or name not in known:
+        raise InputError(
+            f"`--set` must be NAME=VALUE of an option of the command. Received: {word!r}."
+            f"{suggest(name, known)} Fix: see the end of --help-all."
+        )
+    return f"--{name.replace('_', '-')}={value}"
 
 
 def format_completion(words: Sequence[str]) -> str:

@@ -85,8 +85,8 @@ Resample = Annotated[
 
 
 _HELP = (
-    "fixed word list, one word per line, or the vocabulary.txt of a model, whose ids are kept; all "
-    "other words are <unk>"
+    "fixed word list, a word per line, or vocabulary.txt of a model, whose ids stay; other words "
+    "are <unk>"
 )
 WordFile = Annotated[
     str | None,
@@ -109,10 +109,10 @@ class Texts:
     """text files or globs of the train split, one sentence per line; alone: split 80/10/10"""
 
     validation: TextFiles = ()
-    """text files or globs of the validation split, one sentence per line"""
+    """the same of the validation split"""
 
     test: TextFiles = ()
-    """text files or globs of the test split, one sentence per line"""
+    """the same of the test split"""
 
     fractions: Annotated[
         tuple[float, float, float] | None,
@@ -124,8 +124,8 @@ class Texts:
     """split the lines of --train at random, not in their order; equal lines stay in one split"""
 
     all: Switch = False
-    """train on every line, as lmplz does, without validation and test; the command train then
-    needs --epochs, keeps the last epoch, and saves the network alone"""
+    """train on every line, as lmplz does, without validation and test; train then needs --epochs,
+    and saves the network alone"""
 
     pieces_file: Annotated[str | None, Parameter(metavar="FILE", show=False)] = None
     """trained sentencepiece .model to use instead of training one"""

@@ -1,9 +1,7 @@
 """Errors of a command line as one sentence, with a close name: "Did you mean"."""
 
-import difflib
 import itertools
 import shlex
-from collections.abc import Iterable
 from typing import Any
 
 from cyclopts import (
@@ -17,7 +15,7 @@ from cyclopts import (
 )
 
 from keras_nplm.cli.app import COMMON_FLAGS, NAME, build_app
-from keras_nplm.cli.parameters import SEVERAL
+from keras_nplm.cli.parameters import SEVERAL, suggest
 from keras_nplm.io.errors import InputError, shorten_value
 
 # what names the text of a command
@@ -100,12 +98,6 @@ def _list_flags(error: CycloptsError) -> list[str]:
         [name for one in app.assemble_argument_collection() for name in one.names] if app else []
     )
     return [name for name in names if name.startswith("--")]
-
-
-def suggest(word: str, names: Iterable[str]) -> str:
-    """Return a question with a close name, or an empty string if none is close."""
-    close = difflib.get_close_matches(word.partition("=")[0], list(names), n=1)
-    return f" Did you mean {close[0]}?" if close else ""
 
 
 def name_argument(argument: Argument) -> str:

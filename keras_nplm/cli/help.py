@@ -1,19 +1,18 @@
 """The help of commands: plain lines, as wide as the terminal, without colours or boxes.
 
-`--help` leaves out the advanced options; `--help-all` shows them. Each option has its range, its
-choices and its default.
+`--help` leaves out rare flags; `--help-all` shows them, and describes the options of `--set`, too.
+Each option has its range, its choices and its default.
 """
 
 import inspect
 import shutil
 import textwrap
 from collections.abc import Iterator
-from typing import cast
 
-from cyclopts import App, Argument, Group
+from cyclopts import App, Argument
 
-from keras_nplm.cli.app import COMMANDS, NAME, build_app
-from keras_nplm.cli.parameters import SEVERAL, Reader, format_default
+from keras_nplm.cli.app import COMMANDS, NAME, build_app, list_set_options, name_group
+from keras_nplm.cli.parameters import SET_GROUP, SEVERAL, Reader, format_default
 
 _INDENT = 28  # columns before the text of an option
 _SHORT_INDENT = 18  # and before that of a command or a named configuration
@@ -24,6 +23,7 @@ _DESCRIPTION = (
 _JSON = ("--json", "one JSON object on standard output (default: off)")
 _HELP = ("-h, --help", "show the usual options and exit")
 _COMPLETION = f'print completion for a shell; for bash: eval "$({NAME} --completion bash)"'
+_SET = "further options: see --help-all (default: none)"
 _HELP_ALL = ("--help-all", "show all options and exit")
 
 
@@ -41,20 +41,29 @@ def format_help() -> str:
 
 def format_command_help(name: str, *, is_whole: bool) -> str:
     """Return the help of a command; the advanced options are left out unless it is whole."""
-    command = build_app()[name]
+    app = build_app()
+    command = app[name]
     collection = command.assemble_argument_collection(parse_docstring=True)
     arguments = [argument for argument in collection if _is_shown(argument)]
     lines = [_format_usage(name, arguments), "", *_wrap(COMMANDS[name].help)]
     for paragraph in _read_paragraphs(command):
         lines += ["", *_wrap(paragraph)]
+    of_set = list_set_options(app, name)
     groups: dict[str, list[str]] = {}
     for argument in arguments:
-        if argument.show or is_whole:
-            group, *_ = cast(tuple[Group, ...], argument.parameter.group)
-            groups.setdefault(group.name, []).extend(_format_argument(argument))
+        if (argument.show or is_whole) and argument not in of_set.values():
+            groups.setdefault(name_group(argument), []).extend(_format_argument(argument))
     options = groups.setdefault("options", [])
     for row in (_JSON, _HELP, _HELP_ALL):
         options += _format_row(*row)
+    if of_set:
+        options += _format_row("--set NAME=VALUE…", _SET)
+    if is_whole and of_set:
+        groups[SET_GROUP] = [
+            line
+            for option, argument in of_set.items()
+            for line in _format_row(_format_assignment(option, argument), _format_text(argument))
+        ]
     if "--config" in [argument.name for argument in arguments if argument.show or is_whole]:
         groups["named configurations"] = _format_configurations()
     for title, rows in groups.items():
@@ -114,6 +123,12 @@ def _format_names(argument: Argument) -> str:
     values = f"{{{','.join(choices)}}}" if choices else argument.parameter.metavar
     dots = "…" if argument.parameter.consume_multiple == SEVERAL.consume_multiple else ""
     return f"{', '.join(argument.names)} {values}{dots}"
+
+
+def _format_assignment(option: str, argument: Argument) -> str:
+    """Return an option of `--set` with its choices or the name of its value."""
+    choices = ("yes", "no") if argument.is_flag() else argument.get_choices()
+    return f"{option}={f'{{{chr(44).join(choices)}}}' if choices else argument.parameter.metavar}"
 
 
 def _format_text(argument: Argument) -> str:

@@ -18,9 +18,10 @@ from keras_nplm.cli.app import (
     format_completion,
     parse,
 )
-from keras_nplm.cli.errors import explain, suggest
+from keras_nplm.cli.errors import explain
 from keras_nplm.cli.help import format_command_help, format_help
 from keras_nplm.cli.imports import leave_out_optional_libraries
+from keras_nplm.cli.parameters import suggest
 from keras_nplm.cli.printing import print_error, print_json, print_result
 from keras_nplm.io.errors import (
     InputError,

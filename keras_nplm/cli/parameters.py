@@ -6,8 +6,9 @@ options, such as `NetworkOptions`, arrives as a dictionary of the options that w
 
 import contextlib
 import dataclasses
+import difflib
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,7 @@ from keras_nplm.io.fields import FieldFacts, describe_fields
 _METAVARS = {int: "N", float: "X", str: "NAME", tuple: "N,…"}
 Given = Mapping[str, Any]  # options of a dataclass for which flags were given
 NONE_GIVEN: Given = {}
+SET_GROUP = "options of --set"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Reader:
         return values if self.is_list else values[0]
 
     def _read(self, token: Token) -> object:
-        name = token.keyword or self.facts.name
+        name = self.facts.name if self.facts.advanced else token.keyword or self.facts.name
         if self.facts.type is tuple:
             return self._read_integers(token.value, name)
         value: object = token.value
@@ -126,10 +128,8 @@ Output = Annotated[str, Parameter(help=_HELP, metavar="DIR", converter=read_outp
 InputFile = Annotated[str, FETCHED_FILE, Parameter(metavar="FILE")]
 # Text is downloaded as it is opened
 TextFiles = Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="FILE")]
-_HELP = "the field that holds the text, of JSON Lines, CSV, TSV or Parquet files"
-Field = Annotated[
-    str | None, Parameter(help=_HELP, metavar="NAME", show_default="none: files are text")
-]
+_HELP = "field with the text, in JSON Lines, CSV, TSV or Parquet files"
+Field = Annotated[str | None, Parameter(help=_HELP, metavar="NAME", show_default="none")]
 
 _HELP = "directory of TFDS data sets and of archives, such as the one of Brown"
 DataDirectory = Annotated[
@@ -197,7 +197,9 @@ def make_parameter(
         shown = _join(facts.default)
     settings: dict[str, Any] = dict(help=facts.help, show=not facts.advanced)
     settings["show_default"] = shown or format_default(facts.default)
-    if group is not None:
+    if facts.advanced:
+        settings["group"] = SET_GROUP
+    elif group is not None:
         settings["group"] = group
     if facts.type is bool:
         return Parameter(**settings)
@@ -225,6 +227,12 @@ def format_default(value: object) -> str:
     if isinstance(value, tuple | list):
         return " ".join(map(str, value))
     return str(value)
+
+
+def suggest(word: str, names: Iterable[str]) -> str:
+    """Return a question with a close name, or an empty string if none is close."""
+    close = difflib.get_close_matches(word.partition("=")[0], list(names), n=1)
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 def check_left_out(given: Mapping[str, object], when: str, fix: str) -> None:

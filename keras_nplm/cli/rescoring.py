@@ -4,8 +4,7 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 from cyclopts import Parameter
@@ -18,7 +17,6 @@ from keras_nplm.cli.parameters import (
     Model,
     Switch,
     check_left_out,
-    integer,
     read_input,
     read_output,
 )
@@ -26,15 +24,13 @@ from keras_nplm.cli.printing import printed_by
 from keras_nplm.data.tokenizers.registry import get_tokenizer, list_word_tokenizers
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.text import split_fields
-from keras_nplm.rescoring.features import FEATURE_NAME, name_features
-from keras_nplm.rescoring.minimum_error_rate import RESTARTS
+from keras_nplm.rescoring.ranking import FEATURE_NAME, name_features
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
-    from keras_nplm.language_model.scoring import SentenceScore
-    from keras_nplm.rescoring.features import Score
-    from keras_nplm.rescoring.losses import WordErrors
-    from keras_nplm.rescoring.nbest import NBestFile
+    from keras_nplm.rescoring.formats import LineFormat
+    from keras_nplm.rescoring.lists import NBestFile
+    from keras_nplm.rescoring.tuning import WordErrors
 
 Format = Literal["moses", "kaldi", "tsv"]
 _BY_FIRST_LINE = "by the first line, tsv by the file's name"
@@ -63,13 +59,6 @@ class Features:
     name: Annotated[str, Parameter(metavar="NAME")] = FEATURE_NAME
     """name of the model's feature in the output"""
 
-    def check_name(self) -> None:
-        """Refuse a name that a weight, a path or a file of lists could not have."""
-        is_word = self.name.split() == [self.name] and not set("=:|/") & set(self.name)
-        fix = "give a word such as nplm."
-        check_argument("name", is_word, "one word without = : | or /", repr(self.name), fix)
-        name_features(self.name)  # refuses the name of the decoder's score
-
     def read_scores(self) -> dict[str, str]:
         """Return the names of `scores` and their files, which are downloaded if they are remote."""
         from keras_nplm.io.remote import fetch
@@ -97,27 +86,16 @@ class Tuning:
     references: ReferenceFile = None
     """reference texts to report the errors, without tuning"""
 
-    restarts: Annotated[
-        int | None, integer(least=0, example=RESTARTS, show_default=str(RESTARTS))
-    ] = None
-    """random restarts of the tuning of weights"""
-
-    seed: Annotated[int | None, integer(least=0, show_default="0")] = None
-    """random seed of the restarts"""
-
     def check(self) -> None:
         """Refuse flags that have no effect together."""
         if self.tune:
             given = {"references": self.references}
             check_left_out(given, "with `--tune`", "drop one of them.")
-        else:
-            given_of_tuning = {"restarts": self.restarts, "seed": self.seed}
-            check_left_out(given_of_tuning, "without `--tune`", "add --tune FILE.")
 
-    def read_losses(self, format: str) -> "WordErrors | None":
+    def read_losses(self, format: "LineFormat") -> "WordErrors | None":
         """Return the word errors by the reference texts; None if there are none."""
         from keras_nplm.io.remote import fetch
-        from keras_nplm.rescoring.losses import WordErrors, read_references
+        from keras_nplm.rescoring.tuning import WordErrors, read_references
 
         path = self.tune or self.references
         return WordErrors(read_references(str(fetch(path)), format)) if path else None
@@ -181,10 +159,12 @@ def rescore(
         tokenizer: word tokenizer of the hypotheses
     """
     from keras_nplm.io.remote import open_output_file
+    from keras_nplm.language_model.arpa_models import open_model
     from keras_nplm.language_model.directory import check_output_file
-    from keras_nplm.rescoring.nbest import NBestFile
+    from keras_nplm.rescoring.files import STANDARD_OUTPUT, rescore_file
+    from keras_nplm.rescoring.lists import NBestFile
 
-    features.check_name()
+    name_features(features.name)  # refuses a name that no feature can have
     tuning.check()
     is_in_place = output is not None and _is_same_file(output, nbest)
     fix = "choose a different name."
@@ -192,64 +172,35 @@ def rescore(
     with contextlib.nullcontext() if output is None else open_output_file(output) as path:
         if path is not None:
             check_output_file(path)
-        job = _Job(
-            lists=NBestFile(nbest, format, features.read_scores()),
-            features=features,
-            tuning=tuning,
-            output=path,
-            is_written=path is not None or not call.is_json,
-        )
-        result = job.run(model, tokenizer, self_normalised)
-    result["output"] = output
-    return result
-
-
-@dataclasses.dataclass(frozen=True)
-class _Job:
-    """The lists to rescore, the features, and the output."""
-
-    lists: "NBestFile"
-    features: Features
-    tuning: Tuning
-    output: Path | None
-    """None: standard output"""
-    is_written: bool
-
-    def run(self, path: str, tokenizer: str | None, self_normalised: bool) -> dict:
-        """Load the model, rescore the lists and write them. Return the figures."""
-        from keras_nplm.language_model.arpa_models import open_model
-        from keras_nplm.rescoring.files import rescore_file
-
-        _note_header(self.lists)
-        weights = self.features.read_weights()
-        losses = self.tuning.read_losses(self.lists.format)
-        language_model = open_model(path, self_normalised=self_normalised)
+        lists = NBestFile(nbest, format, features.read_scores())
+        _note_header(lists)
+        weights = features.read_weights()
+        losses = tuning.read_losses(lists.format)
+        language_model = open_model(model, self_normalised=self_normalised)
         if tokenizer:
             language_model = _change_tokenizer(language_model, tokenizer)
         result = rescore_file(
-            _make_score(language_model),
-            self.lists,
-            self.output,
+            language_model,
+            lists,
+            path or (None if call.is_json else STANDARD_OUTPUT),
             weights=weights,
             losses=losses,
-            tune_weights=self.tuning.tune is not None,
-            write=self.is_written,
-            name=self.features.name,
-            restarts=self.tuning.restarts,
-            seed=self.tuning.seed,
+            tune_weights=tuning.tune is not None,
+            name=features.name,
         )
-        if self.tuning.tune is not None:
-            _warn_of_few_lists(result["lists"], len(result["weights"]))
-        _warn_of_unknown(result)
-        if losses:
-            for key in ("baseline", "oracle", "rescored"):
-                result[key] /= max(1, losses.denominator)
-            without_list = losses.references_without_list
-            result["references_without_list"] = len(without_list)
-            result["words_without_list"] = sum(
-                len(split_fields(text)) for text in without_list.values()
-            )
-        return result
+    if tuning.tune is not None:
+        _warn_of_few_lists(result["lists"], len(result["weights"]))
+    _warn_of_unknown(result)
+    if losses:
+        for key in ("baseline", "oracle", "rescored"):
+            result[key] /= max(1, losses.denominator)
+        without_list = losses.references_without_list
+        result["references_without_list"] = len(without_list)
+        result["words_without_list"] = sum(
+            len(split_fields(text)) for text in without_list.values()
+        )
+    result["output"] = output
+    return result
 
 
 def _is_same_file(one: str, other: str) -> bool:
@@ -258,10 +209,9 @@ def _is_same_file(one: str, other: str) -> bool:
 
 def _note_header(lists: "NBestFile") -> None:
     """Say which columns are read, if only the absence of numbers makes the first line a header."""
-    columns = lists.tsv_columns
-    if columns is None or not columns.is_header or columns.is_known:
+    if not lists.format.guessed_columns:
         return
-    name, hypothesis, *features = columns.names
+    name, hypothesis, *features = lists.format.guessed_columns
     print(
         f"The first line of {lists.path.name} is a header, as it has no scores: id {name}, "
         f"hypothesis {hypothesis}, features {', '.join(features)}.",
@@ -296,19 +246,6 @@ def _warn_of_unknown(result: dict) -> None:
         )
 
 
-def _make_score(language_model: "LanguageModel") -> "Score":
-    """Return the function that scores hypotheses, and warns of texts that are tokenised already."""
-    from keras_nplm.data.unusual_text import warn_of_tokens
-    from keras_nplm.rescoring.lists import score_hypotheses
-
-    watch = warn_of_tokens(language_model.tokenizer, is_scored=True)
-
-    def score(texts: Sequence[str]) -> "Iterable[SentenceScore]":
-        return score_hypotheses(language_model, watch(texts))
-
-    return score
-
-
 def _change_tokenizer(language_model: "LanguageModel", tokenizer: str) -> "LanguageModel":
     """Return a model that splits hypotheses with a different word tokenizer, and normalises as
     before.
@@ -335,7 +272,7 @@ def _split_pairs(flag: str, values: Sequence[str], example: str) -> dict[str, st
 
 
 def _parse_weight(name: str, text: str) -> float:
-    from keras_nplm.rescoring.line_formats import parse_number
+    from keras_nplm.rescoring.formats import parse_number
 
     try:
         return parse_number(text)

@@ -206,8 +206,8 @@ def _check_directories(output: str, background: str | None, given: Mapping[str, 
     if "TF_CONFIG" not in os.environ:
         check_run_directory(Path(output))
     if not given.get("shortlist_size"):
-        fix = "add --shortlist-size."
-        check_left_out({"background": background}, "without `--shortlist-size`", fix)
+        fix = "add --set shortlist_size=2000."
+        check_left_out({"background": background}, "without `shortlist_size`", fix)
     # a later call needs the background no more
     if background is not None and not (Path(output) / "config.json").exists():
         read_config(Path(background))

@@ -1,21 +1,11 @@
 """Checks of the arguments that hold lines of text, sentences of tokens, token ids or a seed."""
 
+import functools
 import hashlib
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from numbers import Integral
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from keras_nplm.io.errors import check_argument
-
-_FIXES = {
-    str: "put it into a list, or split it, as by `splitlines()`.",
-    bytes: "decode it, as by `.decode('utf-8')`.",
-    os.PathLike: "open the file, as by `open(path, encoding='utf-8')`.",
-    Mapping: "pass its keys or its values.",
-    Sequence: "join tokens by spaces, or pass lists of tokens where these are wanted.",
-    Integral: "decode ids by `Vocabulary.decode`, or pass them where ids are wanted.",
-}
+from keras_nplm.io.errors import check_argument, shorten_value
 
 
 def check_items(
@@ -24,75 +14,47 @@ def check_items(
     kind: Any = str,
     wanted: str = "a list or an iterator of strings",
 ) -> Iterator[Any]:
-    """Check an argument that takes several items of a class, and iterate over them; one string or a
-    dict is refused.
+    """Iterate over the items of an argument. Refuse one string, a dictionary or a table, which
+    Python would iterate over, and items of another class.
     """
-    _check_is_several(items, argument, wanted)
-    return _check_each(items, argument, kind, wanted)
+    is_one = isinstance(items, str | bytes | bytearray | Mapping) or hasattr(items, "columns")
+    if is_one:  # `repr` of many items takes the time of a copy
+        check_argument(argument, False, wanted, shorten_value(items))
+    return map(functools.partial(_check_item, argument, kind, wanted), items)
 
 
-def _check_is_several(items: Any, argument: str, wanted: str) -> None:
-    is_one = isinstance(items, str | bytes | bytearray | os.PathLike | Mapping) or hasattr(
-        items, "columns"
-    )
-    if isinstance(items, Iterable) and getattr(items, "ndim", 1) > 0 and not is_one:
-        return  # without a description, which takes the time of a copy of all items
-    check_argument(argument, False, wanted, _describe(items), _find_fix(items))
-
-
-def _check_each(items: Iterable, argument: str, kind: Any, wanted: str) -> Iterator[Any]:
-    for position, item in enumerate(items):
-        if not isinstance(item, kind):
-            fix = _find_fix(item) if kind is str else f"pass objects of the class {kind.__name__}."
-            check_argument(
-                argument, False, wanted, f"{_describe(item)} at position {position}", fix
-            )
-        yield item
+def _check_item(argument: str, kind: Any, wanted: str, item: Any) -> Any:
+    if not isinstance(item, kind):
+        check_argument(argument, False, wanted, f"an item {shorten_value(item)}")
+    return item
 
 
 def check_lines(lines: Any, argument: str = "lines") -> Iterator[str]:
-    """Check an argument that takes lines of text as `check_items` does, and iterate over them
-    without line ends.
-    """
+    """Iterate over lines of text, without line ends; see `check_items`."""
     return (line.rstrip("\r\n") for line in check_items(lines, argument))
 
 
 def check_text(text: Any, argument: str) -> str:
-    """Check an argument that takes one string."""
-    if not isinstance(text, str):
-        fix = "pass strings one by one."
-        check_argument(argument, False, "one string", _describe(text), fix)
+    """Refuse an argument that is not one string, such as a list of tokens."""
+    check_argument(argument, isinstance(text, str), "one string", type(text).__name__)
     return text
 
 
 def check_sentences(sentences: Any, argument: str = "sentences") -> Iterator[Sequence[str]]:
-    """Check an argument that takes sentences, which are lists of tokens, and iterate over them."""
+    """Iterate over sentences, which are lists of tokens; see `check_items`."""
     wanted = "a list or an iterator of sentences, each a list of tokens"
-    _check_is_several(sentences, argument, wanted)
-    for position, sentence in enumerate(sentences):
-        if type(sentence) is list and {*map(type, sentence)} <= {str}:  # fast
+    for sentence in check_items(sentences, argument, object, wanted):
+        # the first is fast
+        if type(sentence) is list and {*map(type, sentence)} <= {str}:
             yield sentence
         else:
-            yield list(check_items(sentence, f"{argument}[{position}]", wanted="a list of tokens"))
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, Integral) and not isinstance(value, bool):
-        return "token ids"
-    return f"{value!r:.80} ({type(value).__name__})"
-
-
-def _find_fix(value: Any) -> str:
-    return next(
-        (fix for kind, fix in _FIXES.items() if isinstance(value, kind)), "remove it or replace it."
-    )
+            yield list(check_items(sentence, argument, wanted=wanted))
 
 
 def fold_seed(seed: int) -> int:
     """Map a seed, any integer, to 31 bits: seeds from 0 to 2**31 - 1 are kept, and others are
     hashed.
     """
-    check_argument("seed", isinstance(seed, Integral), "an integer", repr(seed), "use seed=0.")
     if 0 <= seed < 1 << 31:
         return int(seed)
     return int.from_bytes(hashlib.sha256(str(int(seed)).encode()).digest()[:4], "big") >> 1

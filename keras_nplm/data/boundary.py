@@ -5,7 +5,7 @@ context reaches.
 import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from keras_nplm.io.errors import InputError, check_integer
+from keras_nplm.io.errors import check_choice, check_integer
 
 BOUNDARIES = ("sentence", "text", "stream")
 
@@ -55,9 +55,6 @@ def check_boundary(order: int, boundary: str, least_order: int = 1) -> None:
     check_boundary_name(boundary)
 
 
-def check_boundary_name(boundary: object) -> None:
+def check_boundary_name(boundary: str) -> None:
     """Refuse a value other than the three boundaries."""
-    if boundary not in BOUNDARIES:
-        raise InputError(
-            f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}."
-        )
+    check_choice("boundary", boundary, BOUNDARIES)

@@ -32,7 +32,6 @@ def ngram_dataset(
     part: tuple[int, int] = (0, 1),
     most_batches: int | None = None,
     segment: int = 1,
-    folds: np.ndarray | Sequence[int] | None = None,
 ) -> tf.data.Dataset:
     """Build a tf.data dataset of shuffled n-gram batches: (context_ids, target_ids).
 
@@ -79,10 +78,6 @@ def ngram_dataset(
         most_batches: limit of the batches in an epoch. Default: no limit.
         segment: T, the targets of a segment. B must be a multiple of T and of the number of parts.
             Default: 1, n-grams.
-        folds: int [K-1], increasing: how many n-grams of the text come before each part but the
-            first; see `Jackknife.starts`. Add the part of each n-gram: ((context_ids, folds int32
-            [B]), target_ids). All n-grams of the text count, also those that `targets_below` skips.
-            For ids in memory, without segments.
 
     Returns:
         a dataset whose `cardinality()` is the number of batches in an epoch (infinite with
@@ -109,7 +104,7 @@ def ngram_dataset(
         text = cast(TextIds, ids)
     else:
         text = encode_lines(cast(Sequence[str], ids), vocabulary, tokenizer or "words", boundary)
-    source = NgramSource(text, order, boundary, targets_below, folds)
+    source = NgramSource(text, order, boundary, targets_below)
     epochs = Epochs(
         shuffle=shuffle,
         seed=seed,

@@ -16,7 +16,7 @@ from keras_nplm.data.ids import BOS_ID, EOS_ID
 from keras_nplm.data.resampling import Resampled, TextIds, count_resampled, is_share
 from keras_nplm.data.shards import DTYPE, ShardedIds
 from keras_nplm.data.text_counts import TOTALS, name_text_counts, read_word_counts
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_choice
 from keras_nplm.io.files import check_fields, read_json
 
 IN_MEMORY = 1 << 27  # largest number of training ids that are held in memory: 512 MiB
@@ -56,27 +56,24 @@ class EncodedCorpus:
         path = Path(directory) / "corpus.json"
         fields = {field.name for field in dataclasses.fields(cls)} - {"directory"}
         description = read_json(path)
-        splits = description.get("splits")
-        if set(description) != fields or not _are_splits(splits):
+        if set(description) != fields or not _are_splits(description["splits"]):
             raise InputError(f"{path} does not describe an encoded corpus. {_ENCODE_AGAIN}")
         check_fields(path, description, {"name": str, "tokenizer": str, "vocabulary_size": int})
-        for split, described in splits.items():
+        for split, described in description["splits"].items():
             counts = dict.fromkeys(("sentences", "tokens", "unk_tokens", *TOTALS), int)
             check_fields(path, described, counts | {"shards": list, "crc32": list})
             names = [name_shard(split, number) for number in range(len(described["shards"]))]
-            if described["shards"] != names:  # so that no name leads out of the directory
+            # no name may lead out of the directory
+            if (
+                described["shards"] != names
+                or not 0 < described["words"] <= described["characters"] <= described["bytes"]
+                or not _divides(described.get("shares", [[len(names), 1]]), len(names))
+            ):
                 raise InputError(
-                    f"The {split} shards in {path} must be {name_shard(split, 0)} …. "
+                    f"The {split} split in {path} must have shards named {name_shard(split, 0)} …, "
+                    "each with a share in (0, 1] if any has one, and a word or more. "
                     f"{_ENCODE_AGAIN}"
                 )
-            if not 0 < described["words"] <= described["characters"] <= described["bytes"]:
-                raise InputError(
-                    f"The {split} text in {path} must have a word, its characters and bytes. "
-                    f"{_ENCODE_AGAIN}"
-                )
-            if not _divides(described.get("shares", [[len(names), 1]]), len(names)):
-                wanted = f"pairs of a number of shards, {len(names)} in all, and a share in (0, 1]"
-                raise InputError(f"`shares` in {path} must be {wanted}. {_ENCODE_AGAIN}")
         return cls(Path(directory), **description)
 
     def ids(self, split: str) -> np.ndarray:
@@ -126,10 +123,7 @@ class EncodedCorpus:
 
     def shards(self, split: str) -> ShardedIds:
         """Open the ids of a split without reading them into memory."""
-        if split not in self.splits:
-            raise InputError(
-                f"`split` must be one of {', '.join(self.splits)}. Received: {split!r}."
-            )
+        check_choice("split", split, [*self.splits])
         described = self.splits[split]
         shards = ShardedIds(
             [self.directory / shard for shard in described["shards"]], self.vocabulary_size

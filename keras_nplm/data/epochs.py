@@ -1,11 +1,8 @@
 """Epochs of batches: which batches are read, in which order, and by which worker."""
 
 import dataclasses
-from collections.abc import Sequence
-from numbers import Integral
 
-from keras_nplm.data.arguments import fold_seed
-from keras_nplm.io.errors import InputError, check_argument, check_integer
+from keras_nplm.io.errors import InputError, check_integer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,26 +30,13 @@ class Epochs:
     part: tuple[int, int] = (0, 1)
 
     def __post_init__(self) -> None:
-        fold_seed(self.seed)  # refuses what is no integer
         check_integer("first_batch", self.first_batch, 0)
         if self.first_epoch is not None:
             check_integer("first_epoch", self.first_epoch, 0)
         if self.most_batches is not None:
             check_integer("most_batches", self.most_batches, 1)
-        check_argument(
-            "part",
-            _is_part(self.part),
-            "(w, N) with 0 <= w < N",
-            self.part,
-            "use (0, 1) for one worker.",
-        )
-
-
-def _is_part(part: object) -> bool:
-    """Return whether a value is a pair of integers (w, N) with 0 <= w < N."""
-    if not isinstance(part, Sequence) or len(part) != 2:
-        return False
-    return all(isinstance(number, Integral) for number in part) and 0 <= part[0] < part[1]
+        worker, workers = self.part
+        check_integer("part[0]", worker, 0, workers - 1)
 
 
 class EpochSize:
@@ -73,7 +57,7 @@ class EpochSize:
             self.batches = min(self.batches, epochs.most_batches)
         if not self.batches:
             problem = f"{places} n-grams do not fill a batch of {batch_size}."
-            raise InputError(f"{problem} Fix: use a smaller batch.")
+            raise InputError(f"{problem} Fix: use a smaller batch, or more text.")
         first = epochs.first_batch
         if not 0 <= first < self.batches or (first and epochs.first_epoch is None):
             wanted = f"0 to {self.batches - 1}, with `first_epoch`"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, shorten_value
 
 PAD = "<pad>"
 UNK = "<unk>"
@@ -34,36 +34,18 @@ def convert_ids(ids: Any, argument: str = "ids", dimensions: int | None = 1) -> 
     """
     if isinstance(ids, np.ndarray) and ids.dtype == np.int32 and dimensions in (None, ids.ndim):
         return ids
-    try:
-        array = np.asarray(list(ids) if isinstance(ids, Iterator) else ids)
-    except (ValueError, OverflowError):  # lists of different lengths
-        array = np.empty((), object)
+    array = np.asarray(list(ids) if isinstance(ids, Iterator) else ids)
     has_dimensions = dimensions in (None, array.ndim)
     if has_dimensions and not array.size:
         return array.astype(np.int32)
-    if not has_dimensions or array.dtype.kind not in "iu":
-        raise _refuse_ids(ids, array, argument)
-    least = int(array.min())
-    greatest = int(array.max())
-    if least < -(1 << 31) or greatest >= 1 << 31:
+    are_integers = has_dimensions and array.dtype.kind in "iu"
+    if not are_integers or array.min() < -(1 << 31) or array.max() >= 1 << 31:
         raise InputError(
-            f"`{argument}` must be ids of 32 bits. Received: {least} to {greatest}. Fix: pass an "
-            "array of token ids."
+            f"`{argument}` must be token ids, an array of integers. Received: "
+            f"{shorten_value(ids)}, {array.dtype} {list(array.shape)}. Fix: encode text by "
+            "`encode_sentences`, or give `vocabulary` to `ngram_dataset`."
         )
     return array.astype(np.int32)
-
-
-def _refuse_ids(ids: Any, array: np.ndarray, argument: str) -> InputError:
-    is_text = array.dtype.kind in "UST" or isinstance(next(iter(array.flat), None), str)
-    received = f"{ids!r:.80} ({type(ids).__name__}), {array.dtype} {list(array.shape)}"
-    fix = "pass an array of token ids."
-    if is_text:
-        fix = "encode text by `encode_sentences`, or give `vocabulary` to `ngram_dataset`."
-        if array.ndim:
-            received = "strings"
-    return InputError(
-        f"`{argument}` must be token ids, an array of integers. Received: {received}. Fix: {fix}"
-    )
 
 
 def check_contexts(context_ids: np.ndarray, order: int, vocabulary_size: int) -> np.ndarray:

@@ -8,7 +8,6 @@ from keras_nplm.data.layouts import Layout
 from keras_nplm.data.ngram_arrays import arrange_ngrams
 from keras_nplm.data.resampling import Resampled, count_resampled
 from keras_nplm.data.shards import ShardedIds
-from keras_nplm.io.errors import InputError
 
 BLOCK = 1 << 17  # ids of shards that are read together: 512 KiB
 RESAMPLED_BLOCK = 1 << 12  # the same for resampled shards: smaller blocks make epochs more random
@@ -33,8 +32,6 @@ class Blocks:
         counted = self._count_ids() if layout.counts_every_id else self._count_found_ids()
         self.ngrams = layout.count_places(counted)
         self.before = np.cumsum(self.ngrams) - self.ngrams
-        if not self.ngrams.sum():
-            raise InputError("The text has no word to predict. Fix: add text.")
 
     def _read(self, start: int, stop: int) -> np.ndarray:
         if isinstance(self._ids, ShardedIds):

@@ -12,7 +12,6 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.normalisation import is_upper, lower, upper
 from keras_nplm.data.tokenizers.registry import get_tokenizer
-from keras_nplm.io.errors import InputError
 
 LONGEST_PREFIX = 256  # characters that are completed: all prefixes of longer words need gigabytes
 BEFORE_WORD = 3  # characters to read before the longest word, to see that a word is longer
@@ -22,14 +21,9 @@ def split_unfinished_word(text: str, tokenizer: str | Tokenizer, longest: int) -
     """Split a text, as `clean_text`, into its complete words and its last, unfinished word, or the
     end of a longer word.
     """
-    chosen = get_tokenizer(tokenizer)
-    if not chosen.tokens_are_words:
-        raise InputError(
-            f"Prefix completion must have a tokenizer of words. Received: {chosen.name!r}."
-        )
     text = clean_text(text)
     tail = text[-longest - BEFORE_WORD :]
-    found = re.search(chosen.unfinished_word, tail)
+    found = re.search(get_tokenizer(tokenizer).unfinished_word, tail)
     word = found.group() if found else ""
     return text[: len(text) - len(word)], word
 

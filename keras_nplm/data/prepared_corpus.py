@@ -86,7 +86,6 @@ def open_prepared_corpus(
     record = read_json(directory / PREPARED_FILE)
     fields = dict(corpus=str, tokenizer=str, vocabulary_scope=str, min_count=int)
     check_fields(directory / PREPARED_FILE, record, fields)
-    record.setdefault("max_size", None)
     given = {} if tokenizer is None else {"tokenizer": tokenizer}
     if subwords is not None:
         given |= subwords.describe()

@@ -32,8 +32,8 @@ def count_resampled(share: float, number: int) -> int:
     count = round(float(share) * int(number))
     if not count:
         raise InputError(
-            f"A share of {share} of {number} n-grams must be at least one. Fix: give a larger "
-            "share."
+            f"A share of {share} of {number} n-grams must be at least one. Fix: give more "
+            "text or a larger share."
         )
     return count
 
@@ -54,7 +54,7 @@ class Resampled:
             c in (0, 1].
 
     Raises:
-        InputError: `texts` is empty, or a share is out of range.
+        InputError: a share is out of range.
 
     Example:
 
@@ -68,9 +68,6 @@ class Resampled:
     """
 
     def __init__(self, texts: Sequence[tuple[np.ndarray | ShardedIds, float]]):
-        texts = list(texts)
-        if not texts:
-            raise InputError("`texts` must have at least one (ids, share). Received: [].")
         self.texts = [
             text if isinstance(text, ShardedIds) else convert_ids(text) for text, _ in texts
         ]

@@ -6,7 +6,6 @@ import numpy as np
 
 from keras_nplm.data.boundary import check_boundary, context_end, padding_id, predicts_end
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, convert_ids
-from keras_nplm.io.errors import InputError
 
 
 def segment_positions(
@@ -31,8 +30,6 @@ def segment_positions(
     ids = convert_ids(ids)
     fill = padding_id(boundary)
     words = np.where(ids == BOS_ID, ~BOS_ID, ids) if predicts_end(boundary) else ids[ids != EOS_ID]
-    if not len(words):
-        raise InputError("The text has no word to predict. Fix: add text.")
     first = order + segment - 2
     tokens = np.concatenate(
         [np.full(first, ~fill, np.int32), words, np.full(2 * segment - 2, ~PAD_ID, np.int32)]

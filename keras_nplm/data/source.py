@@ -14,7 +14,7 @@ from keras_nplm.data.log_q import LogQ, LogQLookup
 from keras_nplm.data.resampling import Resampled, TextIds, list_arrays
 from keras_nplm.data.shards import ShardedIds
 from keras_nplm.data.shuffling import MemoryOrder, PoolOrder, open_epochs
-from keras_nplm.io.errors import InputError, check_integer
+from keras_nplm.io.errors import check_argument, check_integer
 
 _SHUFFLED = Epochs()
 
@@ -57,16 +57,6 @@ class NgramSource:
         check_boundary(self.order, self.boundary, least_order=2)
         if not isinstance(self.ids, ShardedIds | Resampled):
             object.__setattr__(self, "ids", convert_ids(self.ids))
-        if self.folds is not None:
-            self._check_folds(np.asarray(self.folds))
-
-    def _check_folds(self, starts: np.ndarray) -> None:
-        if list_arrays(self.ids) is None:
-            raise InputError("`folds` requires ids in memory. Received: shards.")
-        are_numbers = starts.ndim == 1 and starts.dtype.kind in "iu"
-        if not are_numbers or (np.diff(starts, prepend=0) < 0).any():
-            problem = f"`folds` must be increasing numbers of n-grams. Received: {self.folds}."
-            raise InputError(f"{problem} Fix: `Jackknife.starts`.")
 
     def windows(self, batch_size: int, epochs: Epochs = _SHUFFLED) -> tf.data.Dataset:
         """Open batches of B n-grams: (context_ids int32 [B, n-1], target_ids int32 [B])."""
@@ -85,8 +75,6 @@ class NgramSource:
         has no target.
         """
         check_integer("segment", segment, 1)
-        if self.folds is not None:
-            raise InputError("`folds` requires windows. Received: segments.")
         layout = Segments(self.order, self.boundary, self.targets_below, segment)
         return self._open(layout, batch_size, epochs)
 
@@ -109,16 +97,14 @@ class NgramSource:
     def _open(self, layout: Layout, batch_size: int, epochs: Epochs) -> tf.data.Dataset:
         check_integer("batch_size", batch_size, 1)
         _, workers = epochs.part
-        if batch_size % (workers * layout.targets):
-            raise InputError(
-                f"`batch_size` must be a multiple of {workers * layout.targets}, the number of "
-                f"parts times `segment`. Received: {batch_size}."
-            )
+        parts = workers * layout.targets
+        accepted = f"a multiple of {parts}, the number of parts times `segment`"
+        check_argument("batch_size", batch_size % parts == 0, accepted, batch_size)
         if isinstance(self.ids, np.ndarray):
             memory = MemoryOrder(self.ids, layout, batch_size, epochs, self._fold_starts)
             return open_epochs(memory)
-        if isinstance(self.ids, Resampled) and not epochs.shuffle:
-            raise InputError("`shuffle` must be True for Resampled texts. Received: shuffle=False.")
+        is_shuffled = epochs.shuffle or not isinstance(self.ids, Resampled)
+        check_argument("shuffle", is_shuffled, "True for Resampled texts", False)
         return open_epochs(PoolOrder(self.ids, layout, batch_size, epochs, self._fold_starts))
 
     @property

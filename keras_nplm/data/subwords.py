@@ -28,10 +28,9 @@ from keras_nplm.data.tokenizers.pieces import (
     name_piece,
 )
 from keras_nplm.io.errors import InputError, summarize_error
-from keras_nplm.io.fields import describe_fields
 from keras_nplm.io.files import check_is_file, identify_content, replace_file
 from keras_nplm.io.remote import display_url
-from keras_nplm.io.text import WHITE_SPACE
+from keras_nplm.io.text import WHITE_SPACE, encode
 
 PIECES_KINDS = get_args(PiecesKind)  # in the order of SentencePiece's numbers
 _MODEL = "The SentencePiece model"
@@ -126,9 +125,6 @@ class Subwords:
         Raises:
             InputError: an option is out of range, or there is not text.
         """
-        facts = describe_fields(SubwordOptions)
-        facts["pieces"].check(pieces)
-        facts["kind"].check(kind)
         sample = _sample_lines(map(clean_text, check_lines(lines)))
         alphabet = _choose_characters(sample, (pieces - _FIRST_ID - 256) // 2)
         if not alphabet:
@@ -231,12 +227,7 @@ class Subwords:
 
     def _encode_word(self, word: str) -> bytes:
         """Encode a word without spaces as the bytes of its ids."""
-        try:
-            spelling = word.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise InputError(
-                "Text must be valid UTF-8. Received: half a surrogate pair."
-            ) from error
+        spelling = encode(word)
         start = self._processor.piece_to_id(SPACE)
         if not word:  # one of several spaces
             return self._ids[[start]].tobytes()

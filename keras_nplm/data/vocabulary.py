@@ -6,7 +6,6 @@ import os
 import tempfile
 import typing
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NoReturn
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from keras_nplm.data.word_counts import WordCounts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.fields import FieldFacts
 from keras_nplm.io.files import replace_file
-from keras_nplm.io.text import check_is_file, decode, open_text, split_fields
+from keras_nplm.io.text import check_is_file, decode, encode, open_text, split_fields
 
 if typing.TYPE_CHECKING:
     from keras_nplm.data.subwords import Subwords
@@ -85,13 +84,11 @@ class Vocabulary:
                 "`min_count`."
             )
         for form, word in (forms or {}).items():
-            if form in seen or not _are_tokens([form]):
+            is_new = form not in seen and _are_tokens([form])
+            if not is_new or word not in seen or word in SPECIALS:
                 raise InputError(
-                    f"A form must be one token outside the vocabulary. Received: {form!r}."
-                )
-            if word not in seen or word in SPECIALS:
-                raise InputError(
-                    f"The word of the form {form!r} must be in the vocabulary. Received: {word!r}."
+                    "A form must be one token outside the vocabulary, of a word in it. "
+                    f"Received: {form!r} of {word!r}."
                 )
         self.words = [*SPECIALS, *words]
         self.forms = None if forms is None else dict(forms)
@@ -195,12 +192,10 @@ class Vocabulary:
         _MIN_COUNT.check(min_count)
         _MAX_SIZE.check(max_size)
         kept: dict[str, int] = {}
-        types = 0
         fixed = dict.fromkeys(words, 0)
         counts = iter(counts.items() if isinstance(counts, Mapping) else counts)
         while some := dict(itertools.islice(counts, _WORDS_AT_A_TIME)):
             check_reserved(some)
-            types += len(some)
             some.pop(UNK, None)
             some.pop(PAD, None)
             if fixed:
@@ -210,15 +205,7 @@ class Vocabulary:
             kept.update((word, count) for word, count in some.items() if count >= min_count)
             if max_size is not None:
                 kept = {word: kept[word] for word in _sort_by_count(kept)[:max_size]}
-        if not types:
-            raise InputError(
-                "The text of the vocabulary must have at least one word. Fix: give more text."
-            )
         kept.update(fixed)
-        if not kept:
-            raise InputError(
-                f"No word occurs {min_count} times. Fix: lower `min_count`, or give more text."
-            )
         return cls(_sort_by_count(kept))
 
     @classmethod
@@ -229,14 +216,11 @@ class Vocabulary:
         check_is_file(path)
         with open_text(path) as file:
             text = decode(path, file.read()).replace("\r\n", "\n")
-        if not text.endswith("\n"):
+        *words, end = text.split("\n")
+        if end or tuple(words[: len(SPECIALS)]) != SPECIALS:
             raise InputError(
-                f"{path} is empty or truncated: it must end with a line end. Fix: restore the file."
-            )
-        words = text[:-1].split("\n")
-        if tuple(words[: len(SPECIALS)]) != SPECIALS:
-            raise InputError(
-                f"{path} must begin with the lines {' '.join(SPECIALS)}. Received: {words[:4]}."
+                f"{path} is damaged or no vocabulary: it must begin with the lines "
+                f"{' '.join(SPECIALS)}, and end with a line end. Fix: restore the file."
             )
         forms = read_forms(companion_path(path, FORMS), words)
         subwords = None
@@ -244,10 +228,6 @@ class Vocabulary:
             from keras_nplm.data.subwords import read_subwords  # few vocabularies have them
 
             subwords = read_subwords(model)
-            if subwords.words != words[len(SPECIALS) :]:
-                raise InputError(
-                    f"{model} does not match {path}. Fix: restore both files or retrain."
-                )
         try:
             return cls(words[len(SPECIALS) :], forms, subwords)
         except InputError as error:
@@ -316,18 +296,10 @@ class Vocabulary:
         """
         if not isinstance(tokens, list):
             tokens = list(check_items(tokens, "tokens"))
-        try:
-            # a list first: `np.fromiter` takes half as long again
-            ids = np.array([*map(self.ids.get, tokens, itertools.repeat(UNK_ID))], np.int32)
-            # every item that is no string, or not valid, is out of vocabulary
-            "".join([tokens[i] for i in np.flatnonzero(ids == UNK_ID)]).encode("utf-8")
-        except TypeError:  # an item that cannot be hashed, or is no string
-            list(check_items(tokens, "tokens"))
-            raise
-        except UnicodeEncodeError as error:
-            raise InputError(
-                "Text must be valid UTF-8. Received: half a surrogate pair."
-            ) from error
+        # a list first: `np.fromiter` takes half as long again
+        ids = np.array([*map(self.ids.get, tokens, itertools.repeat(UNK_ID))], np.int32)
+        # every item that is no string, or not valid, is out of vocabulary
+        encode("".join([tokens[i] for i in np.flatnonzero(ids == UNK_ID)]))
         return ids
 
     def encode_text(self, tokens: Sequence[str]) -> np.ndarray:
@@ -352,21 +324,17 @@ def _sort_by_count(counts: Mapping[str, int]) -> list[str]:
     return words
 
 
-def _refuse_words(words: Sequence[str]) -> NoReturn:
+def _refuse_words(words: Sequence[str]) -> None:
     """Refuse the words of a vocabulary, of which one occurs twice or is not one field: name it."""
     seen = set(SPECIALS)
     for line, word in enumerate(words, start=len(SPECIALS) + 1):
-        if word in seen:
+        if word in seen or not _are_tokens([word]):
+            problem = "Duplicate" if word in seen else "Invalid"
             raise InputError(
-                f"Duplicate word {word!r} in the vocabulary (line {line}). Fix: remove one."
-            )
-        if not _are_tokens([word]):
-            raise InputError(
-                f"Word {word!r} (line {line}) must not be empty or contain white space, NUL or "
-                "half a surrogate pair."
+                f"{problem} word {word!r} in the vocabulary (line {line}). A word must be distinct "
+                "and without white space, NUL and half a surrogate pair. Fix: remove it."
             )
         seen.add(word)
-    raise AssertionError("every word is distinct, and one field")
 
 
 def _are_tokens(words: list[str]) -> bool:

@@ -11,9 +11,9 @@ import dataclasses
 import itertools
 import os
 import shlex
+import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,60 +25,31 @@ from keras_nplm.experiments.origin import Origin, describe_origin
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import identify_content, read_json, replace_file, write_json
 
-_FIGURES = (
-    "seconds",
-    "cpu_seconds",
-    "training_cpu_seconds",
-    "ngrams_per_second",
-    "parameters",
-)
-# it imports TensorFlow, and rows are made by threads: a second import would see half of it
-_DESCRIBING = threading.Lock()
+_FIGURES = ("cpu_seconds", "training_cpu_seconds", "ngrams_per_second", "parameters")
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One model of a report.
-
-    Its command gets `--corpus brown`, and `--config brown` if it names no configuration.
-    """
+    """One model of a report."""
 
     name: str  # of its directory below `rows/`
     title: str  # in the table
     command: str  # the arguments of `keras-nplm`, without `--output`
-    paper: tuple[int, int] | None = None  # the paper's perplexity on validation and test
-    # the paper's title and perplexities, mixed with the trigram
-    mixed: tuple[str, int, int] | None = None
-
-    @property
-    def arguments(self) -> list[str]:
-        words = shlex.split(self.command)
-        if "--train" in words or "--corpus" in words:
-            return words
-        if "--config" in words:
-            return [*words, "--corpus", "brown"]
-        return [*words, "--corpus", "brown", "--config", "brown"]
 
     @property
     def full_command(self) -> str:
-        return f"keras-nplm {shlex.join(self.arguments)} --output runs/{self.name}"
-
-    @property
-    def is_network(self) -> bool:
-        return self.command.startswith("train")
+        return f"keras-nplm {self.command} --output runs/{self.name}"
 
 
-def read_row(row: Row, directory: Path) -> dict:
+def read_row(row: Row, directory: Path) -> dict[str, Any]:
     """Return the figures of a row that exists, from `rows/NAME/metrics.json`."""
     metrics = read_json(directory / "rows" / row.name / "metrics.json")
     figures: dict[str, Any] = {"name": row.name, "title": row.title, "command": row.full_command}
-    for split in HELD_OUT:
-        figures[split] = metrics[split]["perplexity"]
-    figures["log_z"] = metrics["test"].get("ln_z", {}).get("mean_absolute")
-    for name in _FIGURES:
-        if name in metrics:
-            figures[name] = metrics[name]
-    if row.is_network:
+    figures.update({split: metrics[split]["perplexity"] for split in HELD_OUT})
+    figures.update({name: metrics[name] for name in _FIGURES if name in metrics})
+    if "ln_z" in metrics["test"]:
+        figures["log_z"] = metrics["test"]["ln_z"]["mean_absolute"]
+    if "history" in metrics:
         figures["epochs"] = len(metrics["history"])
     return figures
 
@@ -86,17 +57,34 @@ def read_row(row: Row, directory: Path) -> dict:
 def make_rows(
     rows: Sequence[Row], directory: Path, jobs: int | None = None, data_dir: str | None = None
 ) -> None:
-    """Make the rows that do not exist yet."""
-    if jobs is None:
-        jobs = min(2, count_processes())
+    """Make the rows that do not exist yet, `jobs` at once."""
     missing = [row for row in rows if not is_made(row, directory)]
-    if any("--corpus" in row.arguments for row in missing):
+    if not missing:
+        return
+    if any("--corpus brown" in row.command for row in missing):
         from keras_nplm.data.corpora.opening import open_corpus
 
         # so that parallel commands do not download it at once
         open_corpus("brown", data_dir=data_dir)
     (directory / "rows").mkdir(parents=True, exist_ok=True)
-    failed = _run_commands(missing, directory, jobs, data_dir)
+    jobs = jobs or min(2, count_processes())
+    threads = max(1, count_processes() // jobs)
+    here = describe_origin()
+    failed = []
+    pool = concurrent.futures.ThreadPoolExecutor(jobs)
+    try:
+        running = {
+            pool.submit(_make, row, directory, threads, data_dir, here): row.name for row in missing
+        }
+        for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
+            name = running[future]
+            if future.result() != 0:
+                failed.append(name)
+            outcome = "failed" if name in failed else "made"
+            print(f"[{done}/{len(missing)}] {name}: {outcome}", file=sys.stderr)
+    finally:
+        # an interruption also reaches the commands; no further command starts
+        pool.shutdown(cancel_futures=True)
     if failed:
         log = directory / "rows" / f"{failed[0]}.log"
         last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
@@ -106,79 +94,43 @@ def make_rows(
         )
 
 
-def _run_commands(
-    rows: Sequence[Row], directory: Path, jobs: int, data_dir: str | None
-) -> list[str]:
-    """Run the commands of rows, some side by side. Return the names of the rows that failed."""
-    failed = []
-    threads = max(1, count_processes() // jobs)
-    pool = concurrent.futures.ThreadPoolExecutor(jobs)
-    try:
-        running = {pool.submit(_make, row, directory, threads, data_dir): row.name for row in rows}
-        for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
-            name = running[future]
-            outcome = "made"
-            if future.result() != 0:
-                outcome = "failed"
-                failed.append(name)
-            print(f"[{done}/{len(rows)}] {name}: {outcome}", file=sys.stderr)
-    finally:
-        # an interruption also reaches the commands; no further command starts
-        pool.shutdown(cancel_futures=True)
-    return failed
-
-
 def is_made(row: Row, directory: Path) -> bool:
     """Return whether the row exists and was made by its present command, of its present text."""
     record = directory / "rows" / row.name / "command.txt"
-    return record.is_file() and record.read_text(encoding="utf-8") == describe_command(row)
+    return record.is_file() and record.read_text(encoding="utf-8") == _describe_command(row)
 
 
-def describe_command(row: Row) -> str:
+def _describe_command(row: Row) -> str:
     """Return the command of a row, and in further lines the size and checksum of the files of
     `--train`.
     """
-    words = row.arguments
-    names = [name for flag, name in itertools.pairwise(words) if flag == "--train"]
-    described = [shlex.join(words)]
+    pairs = itertools.pairwise(shlex.split(row.command))
+    described = [row.command]
     with contextlib.suppress(InputError):  # the command refuses a text that is absent
-        described += map(identify_content, expand_patterns(names))
+        files = expand_patterns([name for flag, name in pairs if flag == "--train"])
+        described += map(identify_content, files)
     return "\n".join(described)
 
 
 def read_origins(rows: Sequence[Row], directory: Path) -> dict[str, list[Origin]]:
-    """Return the origins of the rows that are made, by path; [] if they are not recorded."""
-    origins = {}
-    for row in rows:
-        if is_made(row, directory):
-            origins[str(directory / "rows" / row.name)] = _read_origins(row, directory)
-    return origins
+    """Return the origins of the rows that are made, by the path of their directory."""
+    places = [directory / "rows" / row.name for row in rows if is_made(row, directory)]
+    return {str(place): read_json(f"{place}.json")["origins"] for place in places}
 
 
-def _read_origins(row: Row, directory: Path) -> list[Origin]:
-    path = directory / "rows" / f"{row.name}.json"
-    return read_json(path)["origins"] if path.exists() else []
-
-
-def _add_origin(row: Row, directory: Path) -> None:
-    """Record that this code begins or resumes a row."""
-    is_begun = (directory / "rows" / row.name).exists()
-    origins = _read_origins(row, directory) if is_begun else []
-    with _DESCRIBING:
-        here = describe_origin()
-    # a run that was begun before origins were recorded stays without one
-    if origins or not is_begun:
-        others = [origin for origin in origins if origin != here]
-        write_json(directory / "rows" / f"{row.name}.json", {"origins": [*others, here]})
-
-
-def _make(row: Row, directory: Path, threads: int, data_dir: str | None) -> int:
+def _make(row: Row, directory: Path, threads: int, data_dir: str | None, here: Origin) -> int:
     """Run the command of a row; return its exit status."""
     model = directory / "rows" / row.name
-    made = describe_command(row)
-    _add_origin(row, directory)
-    command = [sys.executable, "-m", "keras_nplm", *row.arguments, "--output", str(model)]
-    if data_dir and "--corpus" in row.arguments:
+    made = _describe_command(row)
+    if (model / "command.txt").exists():  # of another command, or of another text
+        shutil.rmtree(model)
+    record = Path(f"{model}.json")
+    is_resumed = model.exists() and record.exists()
+    before = read_json(record)["origins"] if is_resumed else []
+    write_json(record, {"origins": [*(origin for origin in before if origin != here), here]})
+    command = [sys.executable, "-m", "keras_nplm", *shlex.split(row.command)]
+    command += ["--output", str(model)]
+    if data_dir and "--corpus" in command:
         command += ["--data-dir", data_dir]
     environment = dict(os.environ)
     environment["TF_NUM_INTRAOP_THREADS"] = str(threads)

@@ -8,8 +8,7 @@ type, range, default and help, as a field of a dataclass.
   paths, lock: invalid output paths, one writer of a directory. remote: `gs://` and
   `s3://` paths.
 - shapes: sizes that follow from options. progress, markdown: bars and tables. extras: optional
-  libraries. processor: its name. memory: reuse of freed memory. forks: processes that must not use
-  TensorFlow.
+  libraries. processor: its name. memory: reuse of freed memory.
 
 To add an optional library, name it in `extras.EXTRA_OF` and in setup.py.
 """

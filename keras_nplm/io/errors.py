@@ -5,8 +5,6 @@ Checks.
 
 import math
 from collections.abc import Sequence
-from numbers import Integral, Real
-from typing import TypeGuard
 
 
 class InputError(ValueError):
@@ -31,51 +29,32 @@ def check_argument(
         )
 
 
-def check_integer(argument: str, value: object, least: int, most: int | None = None) -> None:
-    """Refuse a value other than an integer from `least` to `most`, of Python or NumPy."""
+def check_integer(argument: str, value: int, least: int, most: int | None = None) -> None:
+    """Refuse an integer that is not from `least` to `most`."""
     accepted = f"{least} or more" if most is None else f"{least} to {most:,}"
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise _refuse_value(argument, f"an integer, {accepted}", value, least)
-    number = int(value)
-    if number < least or (most is not None and number > most):
-        raise _refuse_value(argument, accepted, value, least)
+    holds = least <= value <= (value if most is None else most)
+    _check_value(argument, holds, accepted, value, least)
 
 
-def check_least(argument: str, value: object, least: float) -> None:
-    """Refuse a value other than a finite number of `least` or more."""
-    if not _is_finite(value):
-        raise _refuse_value(argument, f"a finite number, {least} or more", value, least)
-    if value < least:
-        raise _refuse_value(argument, f"{least} or more", value, least)
+def check_least(argument: str, value: float, least: float) -> None:
+    """Refuse a number that is not finite, or below `least`."""
+    accepted = f"{least} or more" if math.isfinite(value) else f"a finite number, {least} or more"
+    _check_value(argument, least <= value < math.inf, accepted, value, least)
 
 
-def check_share(argument: str, value: object) -> None:
-    """Refuse a value other than a number in [0, 1)."""
-    if not _is_finite(value):
-        raise _refuse_value(argument, "a finite number, in [0, 1)", value, 0.0)
-    if not 0 <= value < 1:
-        raise _refuse_value(argument, "in [0, 1)", value, 0.0)
+def check_share(argument: str, value: float) -> None:
+    """Refuse a number that is not in [0, 1)."""
+    _check_value(argument, 0 <= value < 1, "in [0, 1)", value, 0.0)
 
 
-def check_choice(argument: str, value: object, choices: Sequence[str]) -> None:
+def check_choice(argument: str, value: str, choices: Sequence[str]) -> None:
     """Refuse a value other than the choices."""
-    if value not in choices:
-        raise _refuse_value(argument, f"one of {', '.join(choices)}", value, choices[0])
+    _check_value(argument, value in choices, f"one of {', '.join(choices)}", value, choices[0])
 
 
-def _is_finite(value: object) -> TypeGuard[float]:
-    if not isinstance(value, Real) or isinstance(value, bool):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer beyond the floats
-        return False
-
-
-def _refuse_value(argument: str, wanted: str, value: object, example: object) -> InputError:
-    received = shorten_value(value)
+def _check_value(argument: str, holds: bool, wanted: str, value: object, example: object) -> None:
     fix = f"give a value such as {example!r}."
-    return InputError(f"`{argument}` must be {wanted}. Received: {received}. Fix: {fix}")
+    check_argument(argument, holds, wanted, shorten_value(value), fix)
 
 
 def summarize_error(error: Exception) -> str:

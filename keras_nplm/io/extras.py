@@ -18,8 +18,6 @@ EXTRA_OF = {
     "s3fs": "remote",
     "gcsfs": "remote",
     "apache_beam": "beam",
-    "torch": "benchmark",
-    "kenlm": "benchmark",
 }
 
 

@@ -48,7 +48,7 @@ class Option:
     example: object = None
     """a value that an error proposes; by default the option's default"""
     advanced: bool = False
-    """whether only `--help-all` shows the option"""
+    """whether the command line has it as `--set name=value`, without a flag of its own"""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -334,18 +334,17 @@ def _explain_errors(url: str, verb: str) -> Iterator[None]:
             note = "KERAS_NPLM_CACHE names its directory."
             raise output_error(find_cache(), error, note) from error
         reason = summarize_error(error).rstrip(".")
+        kind: type[InputError | RunError] = InputError
         if isinstance(error, FileNotFoundError):
-            raise InputError(
-                f"Cannot {verb} {url}: no such bucket, file or directory. Fix: check the name."
-            ) from error
-        if (
+            reason = "no such bucket, file or directory"
+            fix = "check the name"
+        elif (
             isinstance(error, PermissionError)
             or "Credential" in type(error).__name__
             or "Anonymous" in reason
         ):
-            raise InputError(
-                f"Cannot {verb} {url} ({reason}). Fix: {_STORES[url[:2]][1]}."
-            ) from error
-        raise RunError(
-            f"Cannot {verb} {url} ({reason}). Fix: check network and disk, and run it again."
-        ) from error
+            fix = _STORES[url[:2]][1]
+        else:
+            kind = RunError
+            fix = "check network and disk, and run it again"
+        raise kind(f"Cannot {verb} {url} ({reason}). Fix: {fix}.") from error

@@ -6,24 +6,13 @@ Imports no Keras.
 import itertools
 from collections.abc import Sequence
 
-from keras_nplm.io.errors import InputError, check_argument
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
+from keras_nplm.io.errors import InputError
 
 
 def check_averages(averages_after: Sequence[int]) -> None:
     """Refuse distances that do not rise: the averaged spans of a context follow each other without
     a gap.
     """
-    check_argument(
-        "averages_after",
-        _is_list(averages_after),
-        "a list of integers",
-        averages_after,
-        "give (4,) for one average of all words but the last 4.",
-    )
     if list(averages_after) != sorted({*averages_after}) or min(averages_after, default=0) < 0:
         raise InputError(
             f"`averages_after` must rise from 0 or more. Received: {list(averages_after)}. Fix: "
@@ -47,13 +36,6 @@ def choose_cutoffs(vocabulary_size: int, cutoffs: Sequence[int] | None = None) -
     """Return the first id of each cluster of an adaptive softmax, by default a ninth and two fifths
     of |V|.
     """
-    check_argument(
-        "cutoffs",
-        cutoffs is None or _is_list(cutoffs),
-        "a list of rising ids",
-        cutoffs,
-        "give (2000,) for two clusters.",
-    )
     cutoffs = tuple(cutoffs or (max(1, vocabulary_size // 9), max(2, vocabulary_size * 2 // 5)))
     ends = (0, *cutoffs, vocabulary_size)
     if any(left >= right for left, right in itertools.pairwise(ends)):

@@ -147,6 +147,14 @@ def _decode_strictly(data: bytes, offset: int) -> str:
     return text.removeprefix("\ufeff") if offset == 0 else text
 
 
+def encode(text: str) -> bytes:
+    """Encode text in UTF-8. Half a surrogate pair is refused."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError("Text must be valid UTF-8. Received: half a surrogate pair.") from error
+
+
 def is_compressed(path: str | os.PathLike) -> bool:
     """Return whether a file is decompressed as it is read. Its first bytes decide."""
     check_is_file(path)

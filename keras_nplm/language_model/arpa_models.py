@@ -59,20 +59,12 @@ def open_model(
     """
     found = fetch(path)
     if found.is_dir():
-        _check_directory(path, found)
         return LanguageModel.load(path, self_normalised=self_normalised, as_arrays=as_arrays)
     check_arpa_file(path)
     opened = read_arpa_model(found, tokenizer=arpa_tokenizer or TOKENIZER)
     if not self_normalised:
         return opened
     return LanguageModel.of(self_normalise(opened.model), opened.codec)
-
-
-def _check_directory(path: str | os.PathLike, found: Path) -> None:
-    if not (found / "config.json").exists():
-        raise InputError(
-            f"{_EXPECTED} Received: {path}, a directory without config.json. Fix: {_NAME_MODEL}"
-        )
 
 
 def is_arpa_file(path: str | os.PathLike) -> bool:
@@ -83,26 +75,27 @@ def is_arpa_file(path: str | os.PathLike) -> bool:
 def check_arpa_file(path: str | os.PathLike) -> None:
     """Refuse a path that is no file, or a file without the header of ARPA files."""
     found = fetch(path)
+    if problem := _find_problem(path, found):
+        received, fix = problem
+        raise InputError(f"{_EXPECTED} Received: {path}, {received}. Fix: {fix}")
+
+
+def _find_problem(path: str | os.PathLike, found: Path) -> tuple[str, str] | None:
+    """Return what a file is in place of an ARPA file, and the remedy; None for an ARPA file."""
     if not found.exists():
         fix = f"train a model with `keras-nplm train --output {path}`."
-        if ".arpa" in found.suffixes:
-            fix = "check the name."
-        raise InputError(f"{_EXPECTED} Received: {path}, which does not exist. Fix: {fix}")
+        return "which does not exist", "check the name." if ".arpa" in found.suffixes else fix
     check_is_file(found)  # its beginning is read again
     head = b""
     if not zipfile.is_zipfile(found):  # a table of a model, for example: refused as text
         with open_text(found) as file:
             head = file.read(_HEAD)
     if head.startswith(_BINARY):
-        raise InputError(
-            f"{_EXPECTED} Received: {path}, a binary file of KenLM. "
-            "Fix: name the ARPA file that `build_binary` read."
-        )
+        return "a binary file of KenLM", "name the ARPA file that `build_binary` read."
     if _HEADER not in head:
-        raise InputError(
-            f"{_EXPECTED} Received: {path}, a file without the line \\data\\. Fix: {_NAME_MODEL} "
-            "A text to evaluate follows --text."
-        )
+        fix = f"{_NAME_MODEL} A text to evaluate follows --text."
+        return "a file without the line \\data\\", fix
+    return None
 
 
 def read_arpa_model(
@@ -207,9 +200,7 @@ def convert_to_backoff(
             language_model.boundary,
             MIN_EXPECTED_COUNT if least is None else least,
         )
-    pruned = whole
-    if options.prune is not None or options.max_ngrams is not None:
-        pruned = prune(whole, options.prune or 0.0, options.max_ngrams)
+    pruned = prune(whole, options.prune or 0.0)
     return pruned if is_own else fit_unigrams(pruned, whole.unigrams)
 
 

@@ -4,7 +4,6 @@ a beam search.
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_text
 from keras_nplm.data.ids import EOS, EOS_ID, SPECIALS
 from keras_nplm.data.prefixes import split_unfinished_word, use_case
 from keras_nplm.data.tokenizers.clean_text import clean_text
@@ -37,7 +36,6 @@ SCALE = 1 << 20
 def find_next_words(model: NextWordModel, codec: TextCodec, context: str, top_k: int) -> Words:
     """Return the most probable next words; see `LanguageModel.next_words`."""
     check_integer("top_k", top_k, 1)
-    check_text(context, "context")
     if codec.tokenizer.searches_words:
         return _search(model, codec, context, "", top_k, with_end=codec.predicts_end)
     return _rank(model, codec, context, codec.proposed_ids, top_k)
@@ -48,7 +46,6 @@ def complete_prefix(model: NextWordModel, codec: TextCodec, text: str, top_k: in
     `LanguageModel.complete_prefix`.
     """
     check_integer("top_k", top_k, 1)
-    check_text(text, "text")
     index = codec.word_index
     context, typed = split_prompt(codec, text)
     if isinstance(index, WordPieces):

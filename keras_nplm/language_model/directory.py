@@ -95,20 +95,20 @@ def read_config(directory: Path) -> dict:
 
 def read_description(directory: Path) -> tuple[dict, Vocabulary]:
     """Read `config.json` and the vocabulary of a model directory, without the model."""
+    shown = display_url(directory)
+    fix = _NAME_DIRECTORY
+    received = ""
     if directory.is_file():
-        shown = display_url(directory)
-        fix = _NAME_DIRECTORY
+        received = f"the file {shown}"
         if _is_arpa_file(directory):
             fix = f"make one by `keras-nplm ngram --arpa {shown} --output DIR`."
-        raise InputError(f"A model directory is needed. Received: the file {shown}. Fix: {fix}")
-    if not directory.is_dir():
-        fix = f"train a model with `keras-nplm train --output {directory}`."
-        raise InputError(f"Model directory {directory} does not exist. Fix: {fix}")
-    if not (directory / "config.json").exists():
-        raise InputError(
-            f"A model directory is needed. Received: {directory}, a directory without config.json. "
-            f"Fix: {_NAME_DIRECTORY}"
-        )
+    elif not directory.is_dir():
+        received = f"{shown}, which does not exist"
+        fix = f"train a model with `keras-nplm train --output {shown}`."
+    elif not (directory / "config.json").exists():
+        received = f"{shown}, a directory without config.json"
+    if received:
+        raise InputError(f"A model directory is needed. Received: {received}. Fix: {fix}")
     config = read_config(directory)
     return config, load_vocabulary(directory, config["tokenizer"])
 
@@ -207,19 +207,16 @@ def check_output_directory(
     """Check that an output directory is empty, but for the lock and temporary files, or does not
     exist.
     """
-    advice = advise_new_output(directory, argument)
     check_output_path(directory)
-    if (directory / "config.json").exists():
-        raise InputError(
-            f"{directory} already holds a model. Fix: {advice}, or delete the directory."
-        )
     if directory.exists() and not directory.is_dir():
         fix = f"{advise_new_output(directory.with_suffix(''), argument)}."
         check_argument(argument, False, "a directory", f"{directory}, a file", fix)
     paths = directory.iterdir() if directory.is_dir() else []
     if not all(path.name in {LOCK_NAME, *allowed} or is_temporary(path) for path in paths):
+        is_model = (directory / "config.json").exists()
+        held = "already holds a model" if is_model else "exists and is not a model directory"
         raise InputError(
-            f"{directory} exists and is not a model directory. Fix: {advice}. "
+            f"{directory} {held}. Fix: {advise_new_output(directory, argument)}. "
             "Or delete the directory, if an interrupted command left it."
         )
 

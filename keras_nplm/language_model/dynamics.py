@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import (
     NUMBER,
     check_fields,
@@ -52,10 +51,6 @@ def make_learner(
     if isinstance(chosen, TunedDynamics):
         settings = chosen.settings
         mean_squares = chosen.mean_squares
-    elif chosen.rule == "rms":
-        raise InputError(
-            "`dynamic.rule` must be 'sgd' in settings of your own. Received: rms. Fix: tune them."
-        )
     else:
         settings = chosen
         mean_squares = None
@@ -146,7 +141,6 @@ def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None
 
 
 def _read_settings(path: Path, stored: dict) -> DynamicSettings:
-    stored.setdefault("static_share", 0.0)  # files of earlier versions lack it
     values = {}
     for field in dataclasses.fields(DynamicSettings):
         kind = type(field.default)

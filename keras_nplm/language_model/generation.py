@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_text
 from keras_nplm.data.boundary import crosses_sentences
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.prefixes import WordIndex
@@ -32,7 +31,7 @@ def generate_text(
     top_k: int | None,
 ) -> str:
     """Continue a prompt with sampled words; see `LanguageModel.generate`."""
-    prompt = clean_text(check_text(prompt, "prompt"))
+    prompt = clean_text(prompt)
     check_integer("num_words", num_words, 1, _MAX_WORDS)
     check_least("temperature", temperature, 0)
     if top_k is not None:

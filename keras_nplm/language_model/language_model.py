@@ -2,7 +2,6 @@
 words out.
 """
 
-import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
-from keras_nplm.data.boundary import check_boundary_name, has_documents
+from keras_nplm.data.boundary import has_documents
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument, drop_fix
+from keras_nplm.io.errors import InputError, drop_fix
 from keras_nplm.io.files import write_json
 from keras_nplm.io.lock import lock_directory
-from keras_nplm.io.paths import check_path, find_lock
+from keras_nplm.io.paths import find_lock
 from keras_nplm.io.remote import fetch, open_output
 from keras_nplm.language_model import completion, word_vectors
 from keras_nplm.language_model.adaptation import adapt_to_text
@@ -41,7 +40,6 @@ from keras_nplm.language_model.dynamics import (
 from keras_nplm.language_model.evaluation import evaluate_text
 from keras_nplm.language_model.generation import generate_text
 from keras_nplm.language_model.options import AdaptationOptions
-from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.language_model.presets import find_preset
 from keras_nplm.language_model.scorer import Scorer, convert_to_arrays, self_normalise
 from keras_nplm.language_model.scoring import (
@@ -52,7 +50,7 @@ from keras_nplm.language_model.scoring import (
     score_sentences,
     score_tokens,
 )
-from keras_nplm.models.base import NextWordModel, check_model, find_network, resolve_boundary
+from keras_nplm.models.base import NextWordModel, find_network, resolve_boundary
 from keras_nplm.models.collectors import Collector
 from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
 from keras_nplm.models.dynamic.tuning import check_learns
@@ -71,7 +69,7 @@ if TYPE_CHECKING:
 _WRITTEN_BEFORE = ("corpus", "metrics.json")
 
 
-class LanguageModel(Pickled):
+class LanguageModel:
     """A language model with its vocabulary and tokenizer: score, complete and generate text.
 
     Args:
@@ -108,12 +106,6 @@ class LanguageModel(Pickled):
         boundary: str | None = None,
     ):
         model = wrap_keras_model(model, boundary)
-        check_model(model)
-        if not isinstance(vocabulary, Vocabulary):
-            fix = "pass `Vocabulary(words)`, or the vocabulary of the encoded corpus."
-            check_argument("vocabulary", False, "a Vocabulary", type(vocabulary).__name__, fix)
-        if boundary is not None:
-            check_boundary_name(boundary)
         resolved = resolve_boundary([model], boundary) or "sentence"
         self._join(model, TextCodec(vocabulary, tokenizer, resolved))
 
@@ -125,49 +117,21 @@ class LanguageModel(Pickled):
         return language_model
 
     def _join(self, model: NextWordModel, codec: TextCodec) -> None:
-        size = getattr(model, "vocabulary_size", len(codec.vocabulary))
-        if size != len(codec.vocabulary):
+        if model.vocabulary_size != len(codec.vocabulary):
             raise InputError(
-                f"`vocabulary` must be of the model's size, {size}. "
+                f"`vocabulary` must be of the model's size, {model.vocabulary_size}. "
                 f"Received: {len(codec.vocabulary)} words. Fix: pass its own."
             )
-        check_order(getattr(model, "order", 2), codec.tokenizer)
+        check_order(model.order, codec.tokenizer)
         self.model = model
         self.codec = codec
         self.adaptation: Adaptation | None = None
         # of the parts of a model directory, read when first used
         self._readers: dict[str, Callable[[], Any]] = {}
-        self._register()
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Set an attribute.
-
-        From then on the model is not the one that was loaded: it is pickled by content.
-        """
-        super().__setattr__(name, value)
-        if "_token" in self.__dict__:
-            self.__dict__["_origin"] = None
-            self._register()
-
-    def _find_origin(self) -> Origin | None:
-        is_as_loaded = (
-            self._origin is not None and digest_weights(self.model) == self._loaded_weights
-        )
-        return self._origin if is_as_loaded else None
 
     def __getstate__(self) -> dict:
-        """Return the content; `dynamics` are read from their file."""
-        left_out = ("_token", "_origin", "_readers", "_dynamics")
-        state = {name: value for name, value in self.__dict__.items() if name not in left_out}
-        state["_dynamics"] = self._dynamics
-        state["_readers"] = {
-            name: read for name, read in self._readers.items() if name == CORPUS_FILE
-        }
-        return state
-
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
-        self._register()
+        """Return the content: `dynamics` are read from their file before."""
+        return {**self.__dict__, "_dynamics": self._dynamics}
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -234,10 +198,7 @@ class LanguageModel(Pickled):
             InputError: the directory is missing, incomplete or damaged, or its files belong to
                 different models.
         """
-        check_path(directory, "directory")
-        path = directory
-        directory = fetch(path)
-        origin = Origin.read(cls.load, path, self_normalised) if directory.is_dir() else None
+        directory = fetch(directory)
         config, vocabulary = read_description(directory)
         try:
             model = load_model(
@@ -251,7 +212,7 @@ class LanguageModel(Pickled):
             if self_normalised:
                 model = self_normalise(model)
             language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
-        except (KeyError, IndexError, TypeError) as error:
+        except (AttributeError, KeyError, IndexError, TypeError) as error:
             raise InputError(
                 f"The files of {directory} do not match each other: {error}. Fix: retrain."
             ) from error
@@ -274,8 +235,6 @@ class LanguageModel(Pickled):
         language_model._readers = {
             name: read for name, read in readers.items() if (directory / name).is_file()
         }
-        # not set as attributes, which would mean that the model has changed
-        language_model.__dict__.update(_origin=origin, _loaded_weights=digest_weights(model))
         return language_model
 
     @classmethod
@@ -295,7 +254,6 @@ class LanguageModel(Pickled):
             InputError: the directory holds a model or other files, or models of this class cannot
                 be saved.
         """
-        check_path(directory, "directory")
         check_savable(self.model)
         with open_output(directory) as directory:
             # a command holds the lock, and has written what is allowed
@@ -510,11 +468,7 @@ class LanguageModel(Pickled):
         evaluation is off.
         """
         convert = self_normalise if self_normalised else convert_to_arrays
-        origin = self._find_origin()
-        if origin is not None:
-            self_normalised |= origin.self_normalised
-            origin = dataclasses.replace(origin, load=_load_scorer, self_normalised=self_normalised)
-        return Scorer(convert(self.model), self.codec, origin)
+        return Scorer(convert(self.model), self.codec)
 
     def next_words(self, context: str, top_k: int = 10) -> list[tuple[str, float]]:
         """Return the most probable next words with P(w | context); `<unk>` is left out.
@@ -603,8 +557,3 @@ class LanguageModel(Pickled):
         models.
         """
         return find_network(self.model)
-
-
-def _load_scorer(path: str, self_normalised: bool) -> Scorer:
-    """Load the scorer of a model directory, for a pickle."""
-    return LanguageModel.load(path, self_normalised).scorer()

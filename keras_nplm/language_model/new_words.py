@@ -110,7 +110,6 @@ def count_new_words(
     """Count the out-of-vocabulary words of a text that `add_words` would add, the most frequent
     first.
     """
-    check_argument("min_count", min_count >= 1, "1 or more", min_count)
     counts = Counter(
         token
         for line in check_lines(sentences, "sentences")
@@ -129,7 +128,6 @@ def count_new_words(
         wanted = f"{min_count} or more in the text"
         fix = "spell it as the text does, or give more text."
         check_argument(f"count of {word}", counts[word] >= min_count, wanted, counts[word], fix)
-    check_argument("words", bool(words), "1 word or more", 0, "leave it out to add all new words.")
     return {
         word: counts[word] for word in sorted(set(words), key=lambda word: (-counts[word], word))
     }

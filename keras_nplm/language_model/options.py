@@ -68,8 +68,5 @@ class ArpaOptions:
     """pruning threshold: relative rise of perplexity below which an n-gram is removed, such as
     1e-7"""
 
-    max_ngrams: Annotated[int | None, Option(least=1, example=100_000)] = None
-    """largest number of n-grams, of all orders"""
-
     def __post_init__(self) -> None:
         check_values(self)

@@ -8,14 +8,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_text
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from keras_nplm.data.ngram_arrays import gather_ngrams
 from keras_nplm.data.subwords import WordCache
 from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.io.errors import InputError
 from keras_nplm.language_model.codec import TextCodec
-from keras_nplm.language_model.pickling import Origin, Pickled
 from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.mixture import Mixture
 
@@ -27,7 +25,7 @@ UNK, EOS = (np.int32(i).tobytes() for i in (UNK_ID, EOS_ID))
 _STARTS = tuple(np.int32(i).tobytes() for i in (PAD_ID, BOS_ID))
 
 
-class Scorer(Pickled):
+class Scorer:
     """Score a text a few words at a time, for beam search and other decoders; see
     `LanguageModel.scorer`.
 
@@ -46,9 +44,9 @@ class Scorer(Pickled):
     `word in scorer` tells whether it is in the vocabulary. `<s>`, `</s>` and `<pad>` are
     out-of-vocabulary words.
 
-    A scorer can be pickled, also in `pool.map(scorer.score, …)`: by the path of its model
-    directory, else by content. In a process made by fork it runs in NumPy; adaptive, short-list
-    and hybrid outputs refuse to run there.
+    A scorer can be pickled, also in `pool.map(scorer.score, …)`. It runs in NumPy. Adaptive,
+    short-list and hybrid outputs run in TensorFlow, which needs processes made by spawn, not by
+    fork.
 
     Example:
 
@@ -64,7 +62,7 @@ class Scorer(Pickled):
     (True, False)
     """
 
-    def __init__(self, model: NextWordModel, codec: TextCodec, origin: Origin | None = None):
+    def __init__(self, model: NextWordModel, codec: TextCodec):
         self.vocabulary = codec.vocabulary
         self.tokenizer = codec.tokenizer
         self.end_ids = EOS if codec.predicts_end else b""
@@ -74,9 +72,7 @@ class Scorer(Pickled):
         # of parts of words the last token tells `encode` that the text has begun
         self._keeps_last = not self.tokenizer.tokens_are_words
         self._is_space_known = self._between not in (b"", UNK)
-        self._origin = origin
         self._set_model(model)
-        self._register()
 
     def _set_model(self, model: NextWordModel) -> None:
         self.model = model
@@ -84,13 +80,8 @@ class Scorer(Pickled):
         self._distances = np.arange(model.order - 1, 0, -1)
 
     def __getstate__(self) -> dict:
-        """Return the attributes without those that are made again from them."""
-        left_out = ("_encode", "_token", "_origin")
-        return {name: value for name, value in self.__dict__.items() if name not in left_out}
-
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
-        self._register()
+        """Return the attributes without the cache of words."""
+        return {name: value for name, value in self.__dict__.items() if name != "_encode"}
 
     @functools.cached_property
     def _shortens(self) -> bool:
@@ -98,9 +89,7 @@ class Scorer(Pickled):
 
     @functools.cached_property
     def _encode(self) -> Callable[[str], bytes]:
-        return WordCache(
-            lambda word: self.encode_tokens(self.tokenizer.split(check_text(word, "word")))
-        ).__getitem__
+        return WordCache(lambda word: self.encode_tokens(self.tokenizer.split(word))).__getitem__
 
     def begin(self) -> State:
         """Return the state at the beginning of a text."""
@@ -213,7 +202,7 @@ class Scorer(Pickled):
 
         White space at an end of the word is the space to its neighbour, and not given twice.
         """
-        word = clean_text(check_text(word, "word"))
+        word = clean_text(word)
         last = state[-ID_BYTES:]
         if not self._between:
             # the first token of a word has the space before it
@@ -278,14 +267,6 @@ def self_normalise(model: NextWordModel) -> NextWordModel:
     """Return a network whose logits are log-probabilities; see `SelfNormalised`."""
     if not model.is_normalised:
         return model
-    if not isinstance(model, Network):
-        fix = "leave `self_normalised` out."
-        if isinstance(model, Mixture):
-            fix += " Or train a network alone: `keras-nplm train --no-interpolated`."
-        raise InputError(
-            "`model` must be a network alone, which has logits, to be self-normalised. "
-            f"Received: {type(model).__name__}. Fix: {fix}"
-        )
     from keras_nplm.models.networks.self_normalised import SelfNormalised
 
     return SelfNormalised(model)

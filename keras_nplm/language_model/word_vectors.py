@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_text
 from keras_nplm.data.ids import PAD, PAD_ID, SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
@@ -48,7 +47,7 @@ def find_nearest_words(
 ) -> WordCosines:
     """Return the nearest neighbours of a word; see `LanguageModel.nearest`."""
     words, vectors = list_word_vectors(model, codec)
-    rows = find_rows([check_text(word, "word")], codec.vocabulary, codec.tokenizer)
+    rows = find_rows([word], codec.vocabulary, codec.tokenizer)
     neighbours, cosines = nearest(vectors, np.array(rows), top_k, among)
     return _pair_words(words, neighbours[0], cosines[0])
 
@@ -62,8 +61,7 @@ def solve_analogy(
 ) -> WordCosines:
     """Solve "a is to b as c is to …"; see `LanguageModel.analogy`."""
     words, vectors = list_word_vectors(model, codec)
-    checked = [check_text(word, "word") for word in question]
-    rows = find_rows(checked, codec.vocabulary, codec.tokenizer)
+    rows = find_rows(question, codec.vocabulary, codec.tokenizer)
     neighbours, cosines = analogies(vectors, np.array([rows]), top_k, among)
     return _pair_words(words, neighbours[0], cosines[0])
 
@@ -296,10 +294,6 @@ def word_map(vectors: np.ndarray) -> np.ndarray:
 
     Reference: van der Maaten & Hinton (2008), Visualizing data using t-SNE, JMLR 9.
     """
-    is_finite = len(vectors) > 0 and np.isfinite(vectors).all()
-    check_argument(
-        "vectors", is_finite, "1 or more rows of finite numbers", f"shape {np.shape(vectors)}"
-    )
     from sklearn.manifold import TSNE  # imported here because its import takes a second
 
     unit = _normalise(vectors)

@@ -1,5 +1,6 @@
 """Hidden layer, tanh(d + H x), and the direct connections past it, W x."""
 
+import abc
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ from keras_nplm.layers.ops import (
 from keras_nplm.layers.scores import LinearScores
 
 
-class Hidden(ConfiguredLayer):
+class Hidden(ConfiguredLayer, abc.ABC):
     """Base class of hidden layers: the features a of a context, from d + H x.
 
         a = transform(d + H x)
@@ -72,16 +73,16 @@ class Hidden(ConfiguredLayer):
         a = self.transform(ops.matmul(x, self.H) + self.d, training)
         return self.drop(a, training=training)
 
+    @abc.abstractmethod
     def transform(self, z: Tensor, training: bool) -> Tensor:
         """Return the features of z = d + H x: float [B, h], both."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def to_array_function(self) -> Callable[[np.ndarray], np.ndarray]:
         """Return `transform` as a function of float32 arrays [B, h], with the present weights.
 
         It may write to its argument, and can be pickled.
         """
-        raise NotImplementedError
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.hidden_units)

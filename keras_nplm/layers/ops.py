@@ -96,15 +96,9 @@ class ConfiguredLayer(NamedWeights):
     def grow_from(self, smaller: "ConfiguredLayer", rows: NewRows) -> None:
         """Copy the weights of the same layer with fewer words.
 
-        A layer with rows of words adds theirs.
+        A layer whose weights depend on |V| overrides this method, and adds the rows of new words.
         """
         for weight, old in zip(self.weights, smaller.weights, strict=True):
-            if weight.shape != old.shape:
-                raise InputError(
-                    "`layer` must have weights that do not depend on |V|, or a `grow_from` of "
-                    "its own. "
-                    f"Received: {type(self).__name__} with {old.path}. Fix: define `grow_from`."
-                )
             weight.assign(old)
 
     def save_own_variables(self, store: Any) -> None:

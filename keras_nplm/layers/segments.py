@@ -1,5 +1,6 @@
 """Context layers on segments: T consecutive targets share one look-up of their words."""
 
+import abc
 from typing import Any, NamedTuple
 
 import keras
@@ -35,7 +36,7 @@ def are_segments(inputs: Any) -> bool:
     return isinstance(inputs, dict) and "segments" in inputs
 
 
-class SegmentEmbedding(ConfiguredLayer):
+class SegmentEmbedding(ConfiguredLayer, abc.ABC):
     """Base class of context layers: the features x of all targets of a segment from the vectors of
     its words.
     """
@@ -78,11 +79,11 @@ class SegmentEmbedding(ConfiguredLayer):
         words = self._concatenate_words(vectors, starts, self.context_size)
         return self.join(ops.reshape(words, (-1, self.context_size, self.embedding_dim)))
 
+    @abc.abstractmethod
     def join(self, vectors: Tensor) -> Tensor:
         """Return x of single contexts, float [B, w], from the vectors of their words, [B, n-1,
         m].
         """
-        raise NotImplementedError
 
     def _concatenate_words(self, vectors: Tensor, starts: Tensor | None, number: int) -> Tensor:
         """Return the vectors of the last words before each target, float [S T, number m]."""

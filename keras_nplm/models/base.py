@@ -2,14 +2,14 @@
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID, check_contexts, check_ngrams, find_distinct_rows
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 
 NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster in large blocks
 # contexts in a block whose distributions, float [rows, |V|], are computed together, at most, and
@@ -17,21 +17,6 @@ NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster
 DISTRIBUTION_ROWS = 512
 _DISTRIBUTION_WORDS = 1 << 24
 NETWORK_FILE = "model.keras"
-
-
-def check_model(model: object, argument: str = "model", kind: type | None = None) -> None:
-    """Refuse an object that is no language model over ids, or of another kind."""
-    # a class of your own may have the attributes and methods alone
-    is_accepted = isinstance(model, kind) if kind else hasattr(model, "order")
-    if is_accepted:
-        return
-    wanted = kind.__name__ if kind else "a language model over ids, a `NextWordModel`"
-    # a language model over text has one
-    has_model = isinstance(getattr(model, "model", None), NextWordModel)
-    fix = "pass a network, an n-gram model, or `KerasModel(model)` of a plain Keras model."
-    if has_model:
-        fix = f"pass `{argument}.model`."
-    check_argument(argument, False, wanted, type(model).__name__, fix)
 
 
 class NextWordModel:
@@ -364,25 +349,27 @@ def find_longest_used(models: Sequence[NextWordModel], context_ids: np.ndarray) 
     return np.max(lengths, axis=0)
 
 
+def resolve_vocabulary_size(models: Iterable[Any]) -> int:
+    """Return |V| of models, or of their tables, which must be one."""
+    sizes = [model.vocabulary_size for model in models]
+    if len({*sizes}) > 1:
+        raise InputError(
+            "Combined models must be of one vocabulary. Received: vocabularies of "
+            f"{sizes} words. Fix: train them with one."
+        )
+    return sizes[0]
+
+
 def resolve_boundary(models: Sequence[NextWordModel], boundary: str | None = None) -> str | None:
     """Return the boundary of models, which must be one, and equal to `boundary` where given; None
     if none is known.
     """
     # `evaluate` takes any object with `order` and `log_prob`
     boundaries = [getattr(model, "boundary", None) for model in models]
-    known = {name for name in boundaries if name is not None}
+    known = [*dict.fromkeys(name for name in (*boundaries, boundary) if name is not None)]
     if len(known) > 1:
-        names = ", ".join(map(str, boundaries))
         raise InputError(
-            f"Combined models must have one `boundary`. Received: {names}. "
-            "Fix: train them with one."
+            "`boundary` must be that of the training of all models. "
+            f"Received: {', '.join(known)}. Fix: leave it out, or train models with one boundary."
         )
-    trained = next(iter(known), None)
-    if boundary is None:
-        return trained
-    if trained is not None and boundary != trained:
-        raise InputError(
-            f"`boundary` must be {trained!r}, as the model was trained. Received: {boundary!r}. "
-            "Fix: leave it out, or train a model with that boundary."
-        )
-    return boundary
+    return known[0] if known else None

@@ -7,16 +7,16 @@ training. Its context is long: 500 words by default. With the boundary `"sentenc
 start of the sentence, so use `"text"` or `"stream"`.
 """
 
+import abc
 import functools
 import itertools
-import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from keras_nplm.data.boundary import BOUNDARIES, predicted_ids
+from keras_nplm.data.boundary import check_boundary_name, predicted_ids
 from keras_nplm.data.ids import find_distinct_rows
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.fields import FieldFacts
@@ -54,7 +54,7 @@ TOKENS = 1 << 15  # words whose features are in memory together
 _LOWEST = -700.0  # ln of the least weight of a cached word: exp of it is above 0 in float64
 
 
-class Cache(NextWordModel):
+class Cache(NextWordModel, abc.ABC):
     """Base class of caches: P(w | context) is the weight of the cached words w among all cached
     words.
     """
@@ -63,6 +63,7 @@ class Cache(NextWordModel):
     setting_types: Mapping[str, type | tuple]
 
     def __init__(self, vocabulary_size: int, boundary: str, length: int, before: int):
+        check_boundary_name(boundary)
         LENGTH.check(length, "length")
         self.order = length + before
         self.vocabulary_size = vocabulary_size
@@ -92,11 +93,11 @@ class Cache(NextWordModel):
     def read_files(cls, folder: ModelFolder) -> "Cache":
         return cls(folder.vocabulary_size, folder.boundary, **cls.read_settings(folder))
 
+    @abc.abstractmethod
     def _weigh(self, context_ids: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield (rows, their cached words int32 [R, L], the weights of these [R, L]: 0 if never
         predicted).
         """
-        raise NotImplementedError
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         parts = np.zeros(len(target_ids))
@@ -162,10 +163,6 @@ class NgramCache(Cache):
         length: int = 500,
         factors: Sequence[float] = FACTORS,
     ):
-        if boundary not in BOUNDARIES:
-            raise InputError(
-                f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}."
-            )
         DECAY.check(decay)
         if not _are_factors(factors):
             raise InputError(
@@ -204,16 +201,10 @@ class NgramCache(Cache):
             yield rows, words, weights
 
 
-def _are_factors(factors: object) -> bool:
-    if not isinstance(factors, list | tuple) or len(factors) > _MOST_FACTORS:
-        return False
-    for factor in factors:
-        # a bool is a number of Python
-        if not isinstance(factor, numbers.Real) or isinstance(factor, bool):
-            return False
-        if not 1 <= cast(float, factor) <= _HIGHEST_FACTOR:
-            return False
-    return True
+def _are_factors(factors: Sequence[object]) -> bool:
+    return len(factors) <= _MOST_FACTORS and all(
+        isinstance(factor, int | float) and 1 <= factor <= _HIGHEST_FACTOR for factor in factors
+    )
 
 
 @saved_as("unigram-cache")

@@ -7,8 +7,7 @@ import numpy as np
 
 from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.ngram_arrays import ngram_blocks
-from keras_nplm.io.errors import InputError
-from keras_nplm.models.base import NextWordModel, check_model, resolve_boundary, row_blocks
+from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
 from keras_nplm.models.collectors import Block, Collector, Perplexity
 
 BLOCK_SIZE = 1 << 16  # n-grams in a call of `log_prob`
@@ -28,7 +27,6 @@ def iterate_ngrams(
     model: NextWordModel, ids: np.ndarray | Iterator[np.ndarray], boundary: str | None
 ) -> Iterator[np.ndarray]:
     """Iterate over the n-grams of a text, in blocks."""
-    check_model(model)
     if not isinstance(ids, Iterator):
         whole = convert_ids(ids)
         ids = (whole[part] for part in row_blocks(len(whole), PART_SIZE))
@@ -86,12 +84,6 @@ def evaluate(
     elif isinstance(collectors, Collector):
         collectors = [collectors]
     for collector in collectors:
-        if not isinstance(collector, Collector):
-            raise InputError(
-                f"`collectors` must be a list of collectors. Received: {collectors!r:.80}. "
-                "Fix: name the boundary, `boundary=…`, or take them from "
-                "`keras_nplm.models.collectors`, which also has a Perplexity."
-            )
         collector.start(model)
     readers = [collector for collector in collectors if collector.reads_distributions]
     for ngrams in iterate_ngrams(model, ids, boundary):

@@ -15,7 +15,7 @@ from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.log_q import LogQ
 from keras_nplm.data.resampling import TextIds, list_arrays
 from keras_nplm.data.source import NgramSource
-from keras_nplm.io.errors import InputError, check_argument, shorten_value
+from keras_nplm.io.errors import InputError, check_integer
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel, resolve_boundary
 from keras_nplm.models.ngrams import BackoffModel, kneser_ney
@@ -129,17 +129,9 @@ class Jackknife:
         boundary: str = "sentence",
         folds: int = FOLDS,
     ):
-        if folds < 2:
-            raise InputError(
-                f"`folds` must be 2 or more. Received: {folds}. "
-                "Fix: each model leaves one part out."
-            )
         texts = list_training_texts(ids, boundary)
         self.number = _count_ngrams(texts, boundary)
-        if self.number < folds:
-            raise InputError(
-                f"`ids` must be {folds} n-grams or more. Received: {self.number}. Fix: add text."
-            )
+        check_integer("folds", folds, 2, most=self.number)
         joined = np.concatenate(texts)
         cuts = cut_text(joined, boundary, folds)
         self.starts = np.cumsum(find_targets(joined, boundary))[cuts - 1]
@@ -153,16 +145,12 @@ class Jackknife:
                 self.models.append(kneser_ney(others, vocabulary_size, order, boundary))
                 progress.update(1)
 
-    def divide(self, source: NgramSource) -> NgramSource:
+    def assign_parts(self, source: NgramSource) -> NgramSource:
         """Return the source with the part of each n-gram, for `NgramSource.with_log_q`.
 
         Another text, or another boundary, is refused: its n-grams would be in other parts.
         """
-        if source.boundary != self.boundary:
-            raise InputError(
-                f"`boundary` must be that of the Jackknife, {self.boundary}. "
-                f"Received: {source.boundary}."
-            )
+        resolve_boundary([cast(NextWordModel, self)], source.boundary)
         texts = list_training_texts(source.ids, source.boundary)
         number = _count_ngrams(texts, source.boundary)
         if number != self.number:
@@ -176,10 +164,6 @@ class Jackknife:
         """Return ln Q(w | context), float32 [B, |V|], of contexts, each by the model without its
         fold, int [B].
         """
-        folds = np.asarray(folds)
-        are_folds = folds.shape == (len(context_ids),) and np.isin(folds, range(len(self.models)))
-        wanted = f"of one fold for each context, 0 to {len(self.models) - 1}"
-        check_argument("folds", bool(np.all(are_folds)), wanted, shorten_value(folds.tolist()))
         result = np.empty((len(context_ids), self.vocabulary_size), np.float32)
         for fold, model in enumerate(self.models):
             chosen = np.flatnonzero(folds == fold)
@@ -223,7 +207,7 @@ def hybrid_dataset(
     """
     source = NgramSource(ids, order, boundary, targets_below)
     if isinstance(model, Jackknife):
-        source = model.divide(source)
+        source = model.assign_parts(source)
     else:
         resolve_boundary([cast(NextWordModel, model)], boundary)
     return source.with_log_q(model, batch_size, Epochs(**epochs))

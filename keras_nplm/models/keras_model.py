@@ -13,7 +13,6 @@ import numpy as np
 
 from keras_nplm.io.errors import InputError, check_argument, check_integer, summarize_error
 from keras_nplm.io.files import check_fields, read_json, write_json_text
-from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.models.base import NETWORK_FILE, ModelFolder, NextWordModel, saved_as
 
 if TYPE_CHECKING:
@@ -59,7 +58,6 @@ class KerasModel(NextWordModel):
     description = "A Keras model"
 
     def __init__(self, model: "keras.Model", order: int | None = None, boundary: str | None = None):
-        refuse_after_fork(type(self).__name__)
         self.model = model
         self.order = _find_order(model, order)
         self.boundary = boundary
@@ -97,7 +95,6 @@ class KerasModel(NextWordModel):
         graph = tf.function(call, [contexts], autograph=False).get_concrete_function()
 
         def compute(context_ids: np.ndarray) -> np.ndarray:
-            refuse_after_fork(type(self).__name__)
             return graph(tf.convert_to_tensor(context_ids, tf.int32)).numpy()
 
         return compute
@@ -137,17 +134,12 @@ def _find_order(model: "keras.Model", order: int | None) -> int:
     fix = "give it one `keras.Input((n - 1,), dtype='int32')`."
     check_argument("model", is_one, "one of an input [B, n-1]", shapes, fix)
     width = shapes[0][1] if shapes else None  # a subclass does not say
-    if order is None and width is not None:
-        order = width + 1
-    if order is None:
-        raise InputError(
-            "`order` must be given for an input of any width. Received: None. Fix: pass "
-            "`KerasModel(model, order=5)`, or give the model `keras.Input((n - 1,))`."
-        )
-    check_integer("order", order, 2)
-    fits = width in (None, order - 1)
+    if width is None:
+        check_integer("order", order or 0, 2)
+        return order or 0
+    fits = order in (None, width + 1)
     check_argument("order", fits, f"the width of the input plus 1, {width} + 1", order)
-    return order
+    return width + 1
 
 
 def wrap_keras_model(model: Any, boundary: str | None) -> NextWordModel:

@@ -2,24 +2,24 @@
 vocabulary.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keras_nplm.data.boundary import BOUNDARIES, predicted_ids
+from keras_nplm.data.boundary import check_boundary_name, predicted_ids
 from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.ngram_arrays import ngram_blocks
-from keras_nplm.io.errors import InputError, check_argument, check_integer
+from keras_nplm.io.errors import InputError, check_integer
 from keras_nplm.io.files import read_arrays, write_arrays
 from keras_nplm.models.base import (
     ModelFolder,
     NextWordModel,
-    check_model,
     cut_contexts,
     find_longest_used,
     resolve_boundary,
+    resolve_vocabulary_size,
     row_blocks,
     saved_as,
     use_whole_contexts,
@@ -48,10 +48,7 @@ class Uniform(NextWordModel):
     description = "The uniform distribution"
 
     def __init__(self, vocabulary_size: int, boundary: str = "sentence"):
-        if boundary not in BOUNDARIES:
-            raise InputError(
-                f"`boundary` must be one of {', '.join(BOUNDARIES)}. Received: {boundary!r}."
-            )
+        check_boundary_name(boundary)
         check_integer("vocabulary_size", vocabulary_size, 2)
         predicted = predicted_ids(vocabulary_size, boundary)
         self.vocabulary_size = vocabulary_size
@@ -103,38 +100,15 @@ class Mixture(NextWordModel):
         weights: Sequence[float] | np.ndarray,
         bins: FrequencyBins | None = None,
     ):
-        is_list = isinstance(models, Sequence)
-        received = str(len(models)) if is_list else type(models).__name__
-        are_two = is_list and len(models) >= 2
-        check_argument("models", are_two, "a list of two models or more", received, "add a model.")
-        for place, model in enumerate(models):
-            check_model(model, f"models[{place}]")
-        sizes = [model.vocabulary_size for model in models]
-        if len(set(sizes)) > 1:
-            raise InputError(
-                "`models` must be models of one vocabulary. Received: vocabularies of "
-                f"{sizes} words. Fix: train the models with one vocabulary."
-            )
-        num_rows = 1
-        wanted = f"{len(models)} numbers"
-        if bins:
-            size = bins.frequencies.contexts.vocabulary_size
-            if size != sizes[0]:
-                raise InputError(
-                    f"`bins` must be of {sizes[0]} words, as the models. Received: {size}. "
-                    "Fix: mix the models again."
-                )
-            num_rows = bins.number
-            wanted += f" in each of {num_rows} rows"
+        self.vocabulary_size = resolve_vocabulary_size(
+            [*models, bins.frequencies.contexts] if bins else models
+        )
+        shape = (bins.number if bins else 1, len(models))
         weights = np.atleast_2d(np.asarray(weights, np.float64))
-        if weights.shape != (num_rows, len(models)):
+        if weights.shape != shape or not is_distribution(weights):
             raise InputError(
-                f"`weights` must be {wanted}. Received: {weights.size} numbers. "
-                "Fix: give one for each model."
-            )
-        if not is_distribution(weights):
-            raise InputError(
-                f"`weights` must be 0 or more and sum to 1. Received: {weights[0].tolist()}."
+                f"`weights` must be numbers {[*shape]} of 0 or more, each row with the sum 1. "
+                f"Received: {weights.tolist()!r:.80}. Fix: give one for each model."
             )
         self.models = list(models)
         self.parts = self.models
@@ -144,7 +118,6 @@ class Mixture(NextWordModel):
         self.weights: np.ndarray = np.where(is_exact, weights, weights / sums)
         self.bins = bins
         self.order = max(model.order for model in models)
-        self.vocabulary_size = sizes[0]
         self.boundary = resolve_boundary(models)
 
     def with_parts(self, parts: Sequence[NextWordModel]) -> "Mixture":
@@ -163,11 +136,6 @@ class Mixture(NextWordModel):
     def read_files(cls, folder: ModelFolder) -> "Mixture":
         path = folder.path / WEIGHTS_FILE
         weights = read_arrays(path, ["weights"])["weights"]
-        if weights.ndim != 2:
-            raise InputError(
-                f"`weights` must be of 2 dimensions in {path}. Received: {weights.ndim}. "
-                "Fix: mix the models again."
-            )
         parts = [
             folder.load_part(number, as_arrays=folder.as_arrays)
             for number in range(weights.shape[1])
@@ -249,11 +217,9 @@ def fit_mixture(
     Raises:
         InputError: the text is empty, or a word of the text has probability 0 in every model.
     """
-    is_one = not isinstance(models, Iterable)
-    check_argument("models", not is_one, "a list of models", type(models).__name__, "add others.")
-    candidates = [_list_models(model, f"models[{place}]") for place, model in enumerate(models)]
+    candidates = [[m] if isinstance(m, NextWordModel) else list(m) for m in models]
     num_bins = bins.number if bins else 1
-    equal = np.full((num_bins, len(candidates)), 1 / max(len(candidates), 1))
+    equal = np.full((num_bins, len(candidates)), 1 / len(candidates))
     # refuses models that do not fit together, before they read the text
     mixture = Mixture([first for first, *_ in candidates], equal, bins)
     boundary = resolve_boundary([mixture], boundary) or "sentence"
@@ -264,21 +230,6 @@ def fit_mixture(
         held_out_bins = _read_bins(bins, held_out_ids, order, boundary)
     weights = fit_weights(columns, held_out_bins, num_bins)
     return Mixture(chosen, weights, bins)
-
-
-def _list_models(
-    model: NextWordModel | Sequence[NextWordModel], argument: str
-) -> list[NextWordModel]:
-    """Return a model as a list of one, or its candidates."""
-    if isinstance(model, NextWordModel) or not isinstance(model, Iterable):
-        check_model(model, argument)
-        return [model]
-    candidates = list(model)
-    wanted = "a model, or a list of one or more"
-    check_argument(argument, len(candidates) > 0, wanted, "an empty list", "add a candidate.")
-    for place, candidate in enumerate(candidates):
-        check_model(candidate, f"{argument}[{place}]")
-    return candidates
 
 
 def _choose_candidates(

@@ -9,14 +9,13 @@ import numpy as np
 
 from keras_nplm.data.boundary import find_targets
 from keras_nplm.data.ids import check_contexts
-from keras_nplm.io.errors import InputError
 from keras_nplm.models.base import (
     ModelFolder,
     NextWordModel,
-    check_model,
     cut_contexts,
     find_longest_used,
     resolve_boundary,
+    resolve_vocabulary_size,
     saved_as,
     use_whole_contexts,
 )
@@ -33,19 +32,12 @@ class NetworkWithBackground(NextWordModel):
     """
 
     def __init__(self, network: Any, background: NextWordModel):
-        check_model(background, "background")
-        if network.vocabulary_size != background.vocabulary_size:
-            sizes = [network.vocabulary_size, background.vocabulary_size]
-            raise InputError(
-                "`background` must be of one vocabulary with the network. "
-                f"Received: vocabularies of {sizes} words. Fix: train both with one vocabulary."
-            )
         self.network = network
         self.background = background
         self.parts = [network, background]
         self.order = max(network.order, background.order)
-        self.vocabulary_size = network.vocabulary_size
-        self.boundary = resolve_boundary([network, background])
+        self.vocabulary_size = resolve_vocabulary_size(self.parts)
+        self.boundary = resolve_boundary(self.parts)
 
     def with_parts(self, parts: Sequence[NextWordModel]) -> "NetworkWithBackground":
         network, background = parts
@@ -92,14 +84,8 @@ class Shortlist(NetworkWithBackground):
     )
 
     def __init__(self, network: Any, background: NextWordModel):
-        head = getattr(network, "prob", None)
-        if head is None or head.num_outputs == network.vocabulary_size:
-            raise InputError(
-                f"`network` must be a network of a short-list. Received: {type(network).__name__}. "
-                "Fix: give its head `num_outputs`."
-            )
         super().__init__(network, background)
-        self.listed = head.num_outputs  # ids below this are in the list
+        self.listed = network.prob.num_outputs  # ids below this are in the list
         self.mass = build_mass(background, np.arange(self.vocabulary_size) >= self.listed)
 
     @property

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_nplm.data.arguments import check_items, check_lines
+from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.ids import EOS_ID, SPECIALS, UNK_ID
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
 from keras_nplm.data.text_counts import read_word_counts, write_word_counts
@@ -62,7 +62,7 @@ class SpellingModel:
     """
 
     def __init__(self, counts: Mapping[str, int]):
-        if not isinstance(counts, Mapping) or not counts or "" in counts:
+        if not counts or "" in counts:
             raise InputError(
                 f"A spelling model needs words of 1 character or more. Received: {counts!r:.60}."
             )
@@ -76,8 +76,7 @@ class SpellingModel:
         vocabulary's rarest.
         """
         counts: Counter[str] = Counter()
-        expected = "an iterable of dictionaries of counts"
-        for part in check_items(unknown_words, "unknown_words", Mapping, expected):
+        for part in unknown_words:
             counts.update(part)
             # bounded memory: the frequent words of a large text stay
             if len(counts) > 16 * MAX_WORDS:
@@ -153,9 +152,7 @@ class SpellingModel:
 
 
 def load_spelling(directory: Path) -> SpellingModel | None:
-    """Load the spelling model of a model directory, or return None if an older version wrote the
-    directory.
-    """
+    """Load the spelling model of a model directory; None if its tokens spell every text."""
     path = directory / SPELLING_FILE
     return SpellingModel.load(path) if path.is_file() else None
 

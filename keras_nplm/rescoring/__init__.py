@@ -1,13 +1,11 @@
 """N-best rescoring: add language model features to a decoder's hypotheses, tune weights, and rank
 the hypotheses.
 
-Read first: nbest, `NBestList` and `NBestFile`; lists, the whole of rescoring.
+Read first: lists, `NBestList` and `NBestFile`; ranking, the whole of rescoring.
 
-- files: rescore a whole file. writer: write lists. line_formats: Moses, Kaldi and tab-separated
-  values.
-- features: add the log-probabilities of a language model. ranking: sort by the weighted sum of
-  features.
-- losses: word errors against references. minimum_error_rate: tune weights (MERT).
+- files: rescore a whole file, and write lists. formats: Moses, Kaldi and tab-separated values.
+- ranking: add the log-probabilities of a language model; sort by the weighted sum of features.
+- tuning: word errors against references; tune weights for the fewest (minimum risk training).
 
-A format of your own is a class in line_formats, for reader and writer.
+A format of your own is a class in formats, for reader and writer.
 """

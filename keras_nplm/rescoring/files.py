@@ -3,148 +3,157 @@ file itself.
 """
 
 import contextlib
-import dataclasses
-import functools
+import gzip
 import os
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from keras_nplm.io.errors import check_argument
+from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.rescoring.features import FEATURE_NAME, Score, add_scores, name_features
-from keras_nplm.rescoring.lists import score_hypotheses
-from keras_nplm.rescoring.losses import Losses, add_losses
-from keras_nplm.rescoring.minimum_error_rate import RESTARTS, tune_pairs
-from keras_nplm.rescoring.nbest import NBestFile, NBestList
-from keras_nplm.rescoring.ranking import WeightedFeatures, find_total
-from keras_nplm.rescoring.writer import open_nbest_writer
+from keras_nplm.rescoring.formats import Kaldi, LineFormat
+from keras_nplm.rescoring.lists import NBestFile, NBestList
+from keras_nplm.rescoring.ranking import (
+    FEATURE_NAME,
+    add_scores,
+    check_weights,
+    find_total,
+    name_features,
+    sum_features,
+)
+from keras_nplm.rescoring.tuning import Losses, tune
 
-_MOST_HELD = 1000  # lists that wait for features of their weights, so that memory is bounded
+STANDARD_OUTPUT = "-"
+Output = BinaryIO | gzip.GzipFile
 
 
 def rescore_file(
-    score: Score | LanguageModel,
+    language_model: LanguageModel,
     nbest: NBestFile,
     output: str | os.PathLike | None = None,
     *,
     weights: Mapping[str, float] | None = None,
     losses: Losses | None = None,
     tune_weights: bool = False,
-    write: bool = True,
     name: str = FEATURE_NAME,
-    restarts: int | None = None,
-    seed: int | None = None,
-) -> dict:
+) -> dict[str, Any]:
     """Rescore a file: add a language model's features to each hypothesis, rank the lists, and write
     them.
 
     Args:
-        score: a language model, or a function that returns the scores of texts.
         nbest: the file. It may be larger than memory, but not with `tune_weights`.
-        output: the output file; see `open_nbest_writer`. None: standard output. `write=False`: no
-            output, and no file named.
-        weights: weight of each feature; see `rank_lists`. With `tune_weights`, the initial weights.
+        output: the output file, in the format of the input; see `open_writer`. None: no file. `"-"`
+            is standard output.
+        weights: weight of each feature; see `rescore`. With `tune_weights`, the initial weights.
         losses: losses of hypotheses, to report what rescoring gains; see `tune`.
         tune_weights: tune the weights for the smallest loss of `losses`.
-        restarts, seed: number of additional random starts, and their random seed, with
-            `tune_weights` alone. Default: 8 and 0.
         name: name of the language model's feature.
 
     Returns:
         - `format`; `lists` and `hypotheses`, their numbers; `changed`: the number of lists whose
           first hypothesis is not the decoder's.
         - `tokens` of all hypotheses that the language model predicts, and `unk_tokens` among them.
-        - `weights`; None if each list had its `default_weights`.
+        - `weights`; None if each list had its default weights.
         - With `losses`, their sums: `baseline` of the decoder's first hypotheses, `rescored`, and
-            `oracle` of the best.
+          `oracle` of the best.
     """
-    if tune_weights:
-        fix = "give losses=WordErrors(references)."
-        check_argument("losses", losses is not None, "given with `tune_weights`", losses, fix)
-    else:
-        for argument, value in {"restarts": restarts, "seed": seed}.items():
-            wanted = "left out without `tune_weights`"
-            check_argument(argument, value is None, wanted, value, "give tune_weights=True.")
-    if not write:
-        fix = "leave one of them out."
-        check_argument("output", output is None, "left out with write=False", output, fix)
-    if isinstance(score, LanguageModel):
-        score = functools.partial(score_hypotheses, score)
-    pairs: Iterable[tuple[NBestList, np.ndarray]]
-    pairs = add_losses(add_scores(nbest, score, name), losses)
-    if tune_weights:
-        pairs = list(pairs)
-        weights = tune_pairs(
-            pairs,
-            weights,
-            name=name,
-            restarts=RESTARTS if restarts is None else restarts,
-            seed=seed or 0,
-        )
-    weighted = WeightedFeatures(weights, name)
-    figures = _Figures(name)
-    held: list[NBestList] = []
-    with contextlib.ExitStack() as stack:
-        write_list = None
-        if write:
-            writer = open_nbest_writer(output, nbest.format, nbest.header)
-            write_list = stack.enter_context(writer)
-        for one, loss in pairs:
-            order = weighted.rank(one)
-            figures.add(one, loss, order)
-            if write_list is None:
-                continue
-            # a weight without a feature is refused before standard output has wrong scores
-            held.append(one.reorder(order))
-            if weighted.are_all_known or len(held) == _MOST_HELD:
-                for ranked in held:
-                    write_list(ranked)
-                held.clear()
-        # within the block: the file appears only if each weight has a feature
-        weighted.check()
-    result = {
-        "format": nbest.format,
-        "lists": figures.lists,
-        "hypotheses": figures.hypotheses,
-        "changed": figures.changed,
-        "tokens": figures.tokens,
-        "unk_tokens": figures.unk_tokens,
-        "weights": dict(weights) if weights else None,
-    }
+    fix = "give losses=WordErrors(references)."
+    is_loss_given = losses is not None or not tune_weights
+    check_argument("losses", is_loss_given, "given with `tune_weights`", losses, fix)
+    _, tokens, unk_tokens = name_features(name)
+    lists: Iterable[NBestList] = add_scores(language_model, nbest, name)
+    if tune_weights and losses:
+        lists = list(lists)
+        weights = tune(lists, losses, weights, name=name)
+    result: dict[str, Any] = {"format": nbest.format.name}
+    result |= dict.fromkeys(("lists", "hypotheses", "changed", "tokens", "unk_tokens"), 0)
+    result["weights"] = dict(weights) if weights else None
     if losses:
-        result["baseline"] = figures.baseline
-        result["oracle"] = figures.oracle
-        result["rescored"] = figures.rescored
+        result |= dict.fromkeys(("baseline", "oracle", "rescored"), 0.0)
+    written = [name, *(count for count in (tokens, unk_tokens) if (weights or {}).get(count))]
+    with open_writer(output, nbest.format, written) as write:
+        for one in check_weights(lists, weights):
+            totals = sum_features(one, weights, name)
+            write(one.sort(totals))
+            before = find_total(one.features, name)
+            # without a total the decoder's best hypothesis is its first
+            decoder_best = np.argmax(one.features[before]) if before else 0
+            best = np.argmax(totals)
+            result["lists"] += 1
+            result["hypotheses"] += len(one)
+            result["changed"] += one.texts[best] != one.texts[decoder_best]
+            result["tokens"] += int(one.features[tokens].sum())
+            result["unk_tokens"] += int(one.features[unk_tokens].sum())
+            if losses:
+                [loss] = losses([one])
+                result["baseline"] += float(loss[decoder_best])
+                result["oracle"] += float(loss.min())
+                result["rescored"] += float(loss[best])
     return result
 
 
-@dataclasses.dataclass
-class _Figures:
-    """What `rescore_file` counts, list by list."""
+@contextlib.contextmanager
+def open_writer(
+    path: str | os.PathLike | None, format: LineFormat, features: Sequence[str]
+) -> Iterator[Callable[[NBestList], None]]:
+    """Open a file of N-best lists and return a function that writes a ranked list of an `NBestFile`
+    with new features and totals.
 
-    name: str
-    lists: int = 0
-    hypotheses: int = 0
-    changed: int = 0
-    baseline: float = 0.0
-    oracle: float = 0.0
-    rescored: float = 0.0
-    tokens: int = 0
-    unk_tokens: int = 0
+    - Moses: the total replaces the score, which is kept as a feature `NAME_before`.
+    - TSV: new features are new columns. The total is the last column, `NAME_total`.
+    - Kaldi: the file receives the words. Each new feature, and the total, goes to an archive of
+      costs `PATH.FEATURE`.
 
-    def add(self, nbest: NBestList, losses: np.ndarray, order: np.ndarray) -> None:
-        """Add a list, with the losses of its hypotheses and their new order."""
-        best = int(order[0])
-        _, tokens, unk_tokens = name_features(self.name)
-        total = find_total(nbest.features, self.name)
-        # without a total the decoder's best hypothesis is its first
-        decoder_best = 0 if total is None else int(np.argmax(nbest.features[total]))
-        self.lists += 1
-        self.hypotheses += len(nbest)
-        self.changed += nbest.texts[best] != nbest.texts[decoder_best]
-        self.baseline += float(losses[decoder_best])
-        self.oracle += float(losses.min())
-        self.rescored += float(losses[best])
-        self.tokens += int(nbest.features[tokens].sum())
-        self.unk_tokens += int(nbest.features[unk_tokens].sum())
+    The file, gzipped if its name ends in `.gz`, appears when the block ends without an error. None:
+    nothing is written.
+    """
+    if path == STANDARD_OUTPUT and format.name == Kaldi.name:
+        raise InputError(
+            "Kaldi's format needs files for the costs. Fix: name a file with `--output`."
+        )
+    with contextlib.ExitStack() as stack:
+        header = format.extend_header(features)
+        # by the ending of the name
+        files: dict[str, Output] = {}
+
+        def write_line(ending: str, line: str) -> None:
+            if path is None:
+                return
+            if ending not in files:
+                files[ending] = stack.enter_context(_open_output(path, ending))
+            files[ending].write(line.encode() + b"\n")
+
+        def write(nbest: NBestList) -> None:
+            assert nbest.totals is not None
+            if header and not files:
+                write_line("", header)
+            columns = [nbest.totals.tolist(), *(nbest.features[name].tolist() for name in features)]
+            for line, total, *row in zip(nbest.lines, *columns, strict=True):
+                values = dict(zip(features, row, strict=True))
+                for ending, extended in format.extend(line, values, total).items():
+                    write_line(ending, extended)
+
+        yield write
+
+
+@contextlib.contextmanager
+def _open_output(path: str | os.PathLike, ending: str) -> Iterator[Output]:
+    """Open a file to write, or one of archives beside it, which appears without an error."""
+    if path == STANDARD_OUTPUT:
+        sys.stdout.flush()  # text that was printed before comes first
+        yield sys.stdout.buffer
+        return
+    path = Path(path)
+    is_gzip = path.suffix.lower() == ".gz"
+    name = f"{path.stem}{ending}.gz" if is_gzip else f"{path.name}{ending}"
+    with replace_file(path.with_name(name)) as temporary, temporary.open("wb") as file:
+        if is_gzip:
+            # neither a name nor a time: equal lists give equal bytes
+            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
+                yield zipped
+        else:
+            yield file

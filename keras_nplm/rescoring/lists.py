@@ -1,37 +1,195 @@
-"""Rescore N-best lists in memory, or as they are read, with given weights."""
+"""N-best lists of a decoder, and a reader of their files."""
 
-import functools
-from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+import dataclasses
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
-from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.language_model.scoring import MIN_LOG_PROB, SentenceScore
-from keras_nplm.rescoring.features import FEATURE_NAME, add_scores
-from keras_nplm.rescoring.nbest import NBestList
-from keras_nplm.rescoring.ranking import rank_lists
+import numpy as np
+
+from keras_nplm.data.arguments import check_lines
+from keras_nplm.io.errors import InputError, check_choice, shorten_value
+from keras_nplm.io.text import SPACES, check_is_file, read_lines
+from keras_nplm.rescoring.formats import FORMATS, SEPARATOR, Kaldi, LineFormat, Tsv
 
 
-def score_hypotheses(
-    language_model: LanguageModel, texts: Iterable[str]
-) -> Iterator[SentenceScore]:
-    """Iterate over the scores of hypotheses, finite ones: each hypothesis is a text of its own."""
-    return language_model.score(texts, min_log_prob=MIN_LOG_PROB, alone=True)
+@dataclasses.dataclass
+class NBestList:
+    """An N-best list: the hypotheses of a decoder for one input, with their features.
 
-
-def rescore(
-    language_model: LanguageModel,
-    lists: Iterable[NBestList],
-    weights: Mapping[str, float] | None = None,
-    *,
-    name: str = FEATURE_NAME,
-) -> Iterator[NBestList]:
-    """Rescore N-best lists: add a language model's features and sort the hypotheses by the weighted
-    sum of features.
-
-    The feature `name` is ln P(hypothesis), at least -228 per token. `name_words` is the number
-    of predicted tokens, and `name_unk` the number of out-of-vocabulary words; these two are
-    written to files only if they have a weight. The default of the weights, also of `{}`, is 1 for
-    `"score"`, or the total of an earlier rescoring (without a total for each feature of a list),
-    and 1 for `name`; `keras_nplm.tune` finds better ones.
+    `name` is the id of the input. A feature has a value for each of the H hypotheses, float64 [H],
+    the greater the better. The decoder's total is `"score"`.
     """
-    score = functools.partial(score_hypotheses, language_model)
-    return rank_lists(add_scores(lists, score, name), weights, name)
+
+    name: str
+    texts: list[str]
+    features: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    # of the file, if they were read from one
+    lines: list[str] = dataclasses.field(default_factory=list)
+    # weighted sums of features, float64 [H], if the list was ranked
+    totals: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        self.texts = list(check_lines(self.texts, "texts"))
+        self.features = {
+            name: self.convert_numbers(name, values) for name, values in self.features.items()
+        }
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def convert_numbers(self, argument: str, values: Any) -> np.ndarray:
+        """Return a number for each hypothesis, float64 [H]: NaN would be ranked in silence."""
+        numbers = np.asarray(values, np.float64)
+        if numbers.shape != (len(self),) or not np.isfinite(numbers).all():
+            raise InputError(
+                f"`{argument}` must be a finite number for each of the {len(self)} hypotheses of "
+                f"list {self.name}. Received: {shorten_value(numbers.tolist())}. Fix: give one for "
+                "each hypothesis, in their order."
+            )
+        return numbers
+
+    def with_features(self, features: Mapping[str, np.ndarray]) -> "NBestList":
+        """Return a copy with more features, of names that it does not have."""
+        for name in features:
+            if name in self.features:
+                raise InputError(
+                    f"List {self.name} already has a feature {name}. Fix: choose a new `--name`."
+                )
+        return dataclasses.replace(self, features={**self.features, **features})
+
+    def reorder(self, order: np.ndarray) -> "NBestList":
+        """Return a copy with the hypotheses in a new order, int [H]."""
+        return dataclasses.replace(
+            self,
+            texts=[self.texts[i] for i in order],
+            features={name: values[order] for name, values in self.features.items()},
+            lines=[self.lines[i] for i in order] if self.lines else [],
+            totals=None if self.totals is None else self.totals[order],
+        )
+
+    def sort(self, totals: np.ndarray) -> "NBestList":
+        """Return a copy with its totals, sorted by them; equals stay in the decoder's order."""
+        order = np.argsort(-totals, kind="stable")
+        return dataclasses.replace(self, totals=totals).reorder(order)
+
+
+class NBestFile:
+    """A file of N-best lists, read list by list, so it may be larger than memory.
+
+    - `moses`: `id ||| hypothesis ||| name= value … name= value … ||| score`. The score and further
+      fields are optional. Names may also be written `name:` or `name=value`. A name with several
+      values gives the features `name.1`, `name.2`, …; values without a name are `feature.1`, …. A
+      missing feature is 0.
+    - `kaldi`: `utterance-k words`, as `nbest-to-linear` and `int2sym.pl` write it. Archives of
+      costs, `utterance-k cost`, have the same order. A cost is -ln P, and the feature is its
+      negative.
+    - `tsv`: id, hypothesis and features between tabs. The features are named `score`, `score.2`, …
+      or by a header line, such as `id<TAB>hypothesis<TAB>NAME…`: a first line without a number in
+      the columns of features. Greater is better. A header may name the columns in any order, as
+      `id` or `utt`, `hypothesis` or `text`, …; see `formats.TSV_IDS` and `TSV_HYPOTHESES`.
+
+    The lines of one id must be adjacent. Blank lines are skipped. `format`, one of `FORMATS`, is by
+    default detected from the first line and the suffix `.tsv`. `archives`, of Kaldi only, are
+    archives of costs by feature.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        format: str | None = None,
+        archives: Mapping[str, str | os.PathLike] | None = None,
+    ):
+        self.path = Path(path)
+        self.archives = {name: Path(archive) for name, archive in (archives or {}).items()}
+        for file in (self.path, *self.archives.values()):
+            check_is_file(file)
+        number, first = next(self._read_lines(self.path), (1, ""))
+        format = format or _detect_format(self.path, first)
+        check_choice("format", format, [*FORMATS])
+        with name_line(self.path, number):
+            self.format: LineFormat = Tsv(first) if format == Tsv.name else FORMATS[format]()
+        if self.archives and format != Kaldi.name:
+            raise InputError(
+                f"`archives` must be of costs of the format kaldi. Received: {format}. "
+                "Fix: leave them out."
+            )
+
+    def __iter__(self) -> Iterator[NBestList]:
+        # hashes of the ids: a file may have more lists than fit in memory
+        seen: set[int] = set()
+        for name, group in itertools.groupby(self._read_hypotheses(), key=lambda row: row[1]):
+            numbers, _, texts, features, lines = map(list, zip(*group, strict=True))
+            with name_line(self.path, numbers[0]):
+                if hash(name) in seen:
+                    raise ValueError(f"the id {name} occurs again, but not in adjacent lines")
+            seen.add(hash(name))
+            # a feature that a hypothesis lacks is 0
+            columns = {
+                feature: np.array([row.get(feature, 0.0) for row in features])
+                for feature in dict.fromkeys(itertools.chain.from_iterable(features))
+            }
+            yield NBestList(name, texts, columns, lines)
+        if not seen:
+            raise InputError(f"{self.path} holds no hypothesis. Fix: give a file of N-best lists.")
+
+    def _read_hypotheses(self) -> Iterator[tuple[int, str, str, dict[str, float], str]]:
+        """Yield the number of each line, the name of its list, its text, its features, and itself.
+
+        The archives are read line by line beside the file.
+        """
+        paths = [self.path, *self.archives.values()]
+        files = [self._read_lines(path) for path in paths]
+        if self.format.header:
+            next(files[0])
+        for row in itertools.zip_longest(*files):
+            if None in row:
+                raise InputError(
+                    f"{paths[row.index(None)]} has fewer lines than the other files. Fix: give one "
+                    "line for each hypothesis, in order."
+                )
+            (number, line), *costs = row
+            with name_line(self.path, number):
+                name, text, features = self.format.parse(line)
+            for (feature, path), (cost_number, cost) in zip(
+                self.archives.items(), costs, strict=True
+            ):
+                with name_line(path, cost_number):
+                    features[feature] = -Kaldi.parse_cost(cost, line)
+            yield number, name, text, features, line
+
+    def _read_lines(self, path: Path) -> Iterator[tuple[int, str]]:
+        """Yield the lines that are not blank, with their numbers, from 1."""
+        for number, line in enumerate(read_lines(path), start=1):
+            if line.strip(SPACES):
+                yield number, line
+
+
+def _detect_format(path: Path, line: str) -> str:
+    """Return the name of the format of a file with this first line."""
+    if SEPARATOR in line:
+        return "moses"
+    if ".tsv" in [suffix.lower() for suffix in path.suffixes] or "\t" in line:
+        return "tsv"
+    try:
+        Kaldi().parse(line)
+    except ValueError as error:
+        raise InputError(
+            f"The first line of {path} must be of Moses (`id ||| hypothesis ||| features ||| "
+            "score`), of Kaldi (`utterance-k words`) or tab-separated (`id<TAB>hypothesis<TAB>"
+            f"score`). Received: {shorten_value(line)}. Fix: convert the lists, for example to "
+            "tab-separated columns."
+        ) from error
+    return "kaldi"
+
+
+@contextlib.contextmanager
+def name_line(path: str | os.PathLike, number: int) -> Iterator[None]:
+    """Turn a ValueError of the block into an InputError that names the line."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(f"{path}, line {number}: {error}. Fix: mend this line.") from error

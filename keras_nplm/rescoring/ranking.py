@@ -1,14 +1,76 @@
-"""Ranking of the hypotheses of N-best lists by a weighted sum of their features."""
+"""Rescore N-best lists in memory: add a language model's features, and sort the hypotheses by a
+weighted sum of features.
+"""
 
-import math
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 
-from keras_nplm.io.errors import InputError
-from keras_nplm.rescoring.features import FEATURE_NAME, name_features
-from keras_nplm.rescoring.line_formats import DECODER_SCORE, name_total
-from keras_nplm.rescoring.nbest import NBestList
+from keras_nplm.data.unusual_text import warn_of_tokens
+from keras_nplm.data.word_counts import batch_by_size
+from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.progress import open_progress
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.scoring import MIN_LOG_PROB
+from keras_nplm.rescoring.formats import DECODER_SCORE, name_total
+from keras_nplm.rescoring.lists import NBestList
+
+FEATURE_NAME = "nplm"
+_CHARACTERS = 1 << 20  # of hypotheses that are scored together
+_READ_AHEAD = 1000  # lists in which each weight must have a feature, so that memory is bounded
+
+
+def rescore(
+    language_model: LanguageModel,
+    lists: Iterable[NBestList],
+    weights: Mapping[str, float] | None = None,
+    *,
+    name: str = FEATURE_NAME,
+) -> Iterator[NBestList]:
+    """Rescore N-best lists: add a language model's features and sort the hypotheses by the weighted
+    sum of features, sum_k w_k f_k, the greatest first.
+
+    The feature `name` is ln P(hypothesis), at least -228 per token. `name_words` is the number
+    of predicted tokens, and `name_unk` the number of out-of-vocabulary words; these two are
+    written to files only if they have a weight. A feature that a list lacks is 0. The default of
+    the weights, also of `{}`, is 1 for `"score"`, or the total of an earlier rescoring (without a
+    total for each feature of a list), and 1 for `name`; `keras_nplm.tune` finds better ones.
+    """
+    for nbest in check_weights(add_scores(language_model, lists, name), weights):
+        yield nbest.sort(sum_features(nbest, weights, name))
+
+
+def name_features(name: str) -> tuple[str, str, str]:
+    """Return the names of the features: ln P, the number of tokens, and that of unknown words."""
+    is_word = name.split() == [name] and not set("=:|/") & set(name) and name != DECODER_SCORE
+    wanted = f"one word without = : | or /, and not {DECODER_SCORE}, the decoder's total"
+    check_argument("name", is_word, wanted, repr(name), f"give a word such as {FEATURE_NAME}.")
+    return name, f"{name}_words", f"{name}_unk"
+
+
+def add_scores(
+    language_model: LanguageModel, lists: Iterable[NBestList], name: str = FEATURE_NAME
+) -> Iterator[NBestList]:
+    """Yield N-best lists, scored in batches, with the features of a language model; see `rescore`.
+
+    Each hypothesis is a text of its own, and its score is finite.
+    """
+    names = name_features(name)
+    watch = warn_of_tokens(language_model.tokenizer, is_scored=True)
+    progress = open_progress("Scoring")
+    for batch in batch_by_size(lists, _CHARACTERS, lambda nbest: sum(map(len, nbest.texts))):
+        texts = watch(text for nbest in batch for text in nbest.texts)
+        scores = language_model.score(texts, min_log_prob=MIN_LOG_PROB, alone=True)
+        for nbest in batch:
+            rows = [
+                (score.log_prob, score.tokens, score.unk_tokens)
+                for score in itertools.islice(scores, len(nbest))
+            ]
+            columns = np.array(rows, np.float64).reshape(-1, len(names)).T
+            progress.update(int(columns[1].sum()))
+            yield nbest.with_features(dict(zip(names, columns, strict=True)))
+    progress.close()
 
 
 def default_weights(features: Collection[str], name: str = FEATURE_NAME) -> dict[str, float]:
@@ -34,93 +96,37 @@ def _leave_out_own(features: Collection[str], name: str) -> list[str]:
     return [feature for feature in features if feature not in own]
 
 
-def rank_lists(
-    lists: Iterable[NBestList], weights: Mapping[str, float] | None = None, name: str = FEATURE_NAME
+def check_weights(
+    lists: Iterable[NBestList], weights: Mapping[str, float] | None
 ) -> Iterator[NBestList]:
-    """Yield N-best lists sorted by sum_k w_k f_k, the greatest first.
-
-    A missing feature counts as 0. Without weights, None or `{}`, each list has `default_weights`.
-    """
-    weighted = WeightedFeatures(weights, name)
-    for nbest in lists:
-        yield nbest.reorder(weighted.rank(nbest))
-    weighted.check()
-
-
-class WeightedFeatures:
-    """Weights of features, of which each must occur in one of the lists that are ranked; see
-    `rank_lists`.
-    """
-
-    def __init__(self, weights: Mapping[str, float] | None, name: str = FEATURE_NAME):
-        weights = weights or None
-        for feature, weight in (weights or {}).items():
-            if not math.isfinite(weight):
-                raise InputError(
-                    f"The weight of {feature} must be a finite number. Received: {weight}."
-                )
-        self._weights = weights
-        self._name = name
-        # the features of all lists: a dictionary keeps their order
-        self._known: dict[str, None] = {}
-
-    def rank(self, nbest: NBestList) -> np.ndarray:
-        """Set `nbest.totals`, remove new features without a weight, and return the order of
-        hypotheses, int64 [H].
-        """
-        self.register(nbest)
-        weights = self._weights
-        if weights is None:
-            weights = default_weights(nbest.features, self._name)
-        totals = np.zeros(len(nbest))
-        # sums that are not finite are refused below
-        with np.errstate(over="ignore", invalid="ignore"):
-            for feature, weight in weights.items():
-                totals += weight * nbest.features.get(feature, 0.0)
-        if not np.isfinite(totals).all():
-            raise _refuse_sums(nbest, weights)
-        nbest.totals = totals
-        nbest.new_features = tuple(
-            name for name in nbest.new_features if name == self._name or weights.get(name)
+    """Yield all lists, once each weight has a feature in one of the first 1,000."""
+    lists = iter(lists)
+    missing = set(weights or ())
+    known: dict[str, None] = {}
+    held: list[NBestList] = []
+    while missing and len(held) < _READ_AHEAD and (nbest := next(lists, None)) is not None:
+        held.append(nbest)
+        known |= dict.fromkeys(nbest.features)
+        missing -= known.keys()
+    if missing and held:
+        raise InputError(
+            f"The N-best lists have no feature {min(missing)!r} for its weight. "
+            f"Received: {', '.join(known)}. Fix: give weights of these features only."
         )
-        # stable: equal hypotheses stay in the decoder's order
-        return np.argsort(-totals, kind="stable")
-
-    def register(self, nbest: NBestList) -> None:
-        """Record the features of a list."""
-        self._known |= dict.fromkeys(nbest.features)
-
-    @property
-    def are_all_known(self) -> bool:
-        """Whether each weight has a feature in the lists until now."""
-        return not self._find_missing()
-
-    def check(self) -> None:
-        """Check, after the last list, that each weight has a feature."""
-        missing = self._find_missing()
-        if missing:
-            known = ", ".join(self._known)
-            raise InputError(
-                f"The N-best lists have no feature {min(missing)!r} for its weight. "
-                f"Received: {known}. Fix: give weights of these features only."
-            )
-
-    def _find_missing(self) -> list[str]:
-        """Return the weights whose feature no list had."""
-        return [name for name in self._weights or () if name not in self._known]
+    yield from itertools.chain(held, lists)
 
 
-def _refuse_sums(nbest: NBestList, weights: Mapping[str, float]) -> InputError:
-    """Return the error of weighted sums that are not finite, with its cause."""
-    for feature in weights:
-        values = np.atleast_1d(nbest.features.get(feature, 0.0))
-        if not np.isfinite(values).all():
-            place = int(np.argmin(np.isfinite(values)))
-            return InputError(
-                f"The feature {feature} of list {nbest.name} must be finite. Received: "
-                f"{values[place]}, of hypothesis {place + 1}. Fix: score the list again, or give "
-                "no weight to this feature."
-            )
-    return InputError(
-        f"The weighted sums of list {nbest.name} are not finite. Fix: give smaller weights."
-    )
+def sum_features(
+    nbest: NBestList, weights: Mapping[str, float] | None, name: str = FEATURE_NAME
+) -> np.ndarray:
+    """Return the weighted sum of the features of each hypothesis, float64 [H]."""
+    totals = np.zeros(len(nbest))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for feature, weight in (weights or default_weights(nbest.features, name)).items():
+            totals += weight * nbest.features.get(feature, 0.0)
+    if not np.isfinite(totals).all():
+        raise InputError(
+            f"The weighted sums of list {nbest.name} are not finite. Fix: give finite weights, "
+            "or smaller ones."
+        )
+    return totals

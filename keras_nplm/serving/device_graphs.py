@@ -34,19 +34,14 @@ def build_device_graph(model: NextWordModel) -> GraphModel:
     Raises:
         InputError: such files cannot hold models of this class.
     """
-    raise refuse_model(model)
-
-
-@build_device_graph.register(HybridNetwork)
-def _refuse_network_with_inputs(model: HybridNetwork) -> GraphModel:
-    raise refuse_model(model)
-
-
-def refuse_model(model: NextWordModel) -> InputError:
-    return InputError(
+    raise InputError(
         "LiteRT and ONNX files can hold an NPLM, an n-gram model, or a mixture of them. "
         f"Received: {type(model).__name__}. Fix: export this model as a SavedModel."
     )
+
+
+# it reads more than the context
+build_device_graph.register(HybridNetwork, build_device_graph.dispatch(object))
 
 
 @build_device_graph.register(ContextNetwork)

@@ -95,18 +95,10 @@ def build_graph(model: NextWordModel) -> GraphModel:
         InputError: the class of the model, or of one of its parts, has no graph.
     """
     name = type(model).__name__
-    raise refuse_model(
-        model,
-        f"export a model without it, or register its graph with `build_graph.register({name})`, "
-        "see `keras_nplm.serving.GraphModel`.",
-    )
-
-
-def refuse_model(model: NextWordModel, fix: str) -> InputError:
-    """Return the error for a model that cannot be served, or for such a part of a model."""
-    return InputError(
+    raise InputError(
         "`model` must be of a class that has a graph, with each of its parts, to be served. "
-        f"Received: {type(model).__name__}. Fix: {fix}"
+        f"Received: {name}. Fix: export a model without it, or register its graph with "
+        f"`build_graph.register({name})`, see `keras_nplm.serving.GraphModel`."
     )
 
 

@@ -1,5 +1,7 @@
 """Networks, mixtures, short-lists and hybrids as TensorFlow graphs."""
 
+from typing import cast
+
 import numpy as np
 import tensorflow as tf
 
@@ -18,7 +20,6 @@ from keras_nplm.serving.graph_model import (
     build_graph,
     combine_log_probs,
     rank_words,
-    refuse_model,
 )
 from keras_nplm.serving.linear_outputs import LinearOutputs
 from keras_nplm.serving.ngram_graphs import FrequencyBinsGraph
@@ -102,10 +103,8 @@ class NetworkGraph(GraphModel):
         return scores.logits()
 
 
-@build_graph.register(HybridNetwork)
-def refuse_hybrid_network(model: HybridNetwork) -> GraphModel:
-    """Refuse the network of a hybrid without the n-gram model that it reads."""
-    raise refuse_model(model, "export the `Hybrid` of this network and its n-gram model.")
+# without the n-gram model that it reads; see `HybridGraph`
+build_graph.register(HybridNetwork, build_graph.dispatch(object))
 
 
 @build_graph.register(KerasModel)
@@ -182,10 +181,7 @@ class ShortlistGraph(GraphModel):
 
     def __init__(self, model: Shortlist):
         super().__init__(model)
-        network = build_graph(model.network)
-        if not isinstance(network, NetworkGraph):
-            raise refuse_model(model.network, "export a short-list with a ContextNetwork.")
-        self.network = network
+        self.network = cast(NetworkGraph, build_graph(model.network))
         self.background = build_graph(model.background)
         self.num_listed = model.listed
 
@@ -209,8 +205,6 @@ class HybridGraph(GraphModel):
     def __init__(self, model: Hybrid):
         super().__init__(model)
         network = model.network
-        if not isinstance(network, HybridNetwork):
-            raise refuse_model(network, "export a hybrid with a HybridNetwork.")
         self._get_network = lambda: network  # see `NetworkGraph`
         self.background = build_graph(model.background)
         contexts = tf.TensorSpec([None, network.order - 1], tf.int32)

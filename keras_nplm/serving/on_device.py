@@ -16,7 +16,7 @@ from keras_nplm.data.ids import EOS_ID
 from keras_nplm.io.errors import (
     InputError,
     RunError,
-    check_argument,
+    check_choice,
     drop_fix,
     summarize_error,
 )
@@ -299,12 +299,7 @@ def _build_module(
     language_model: LanguageModel, target: Path, signature: str, network_alone: bool
 ) -> tuple[NextWordModel, DeviceFunction]:
     """Return the model that a file holds, and its function."""
-    check_argument(
-        "signature",
-        signature in DEVICE_FUNCTIONS,
-        " or ".join(DEVICE_FUNCTIONS),
-        repr(signature),
-    )
+    check_choice("signature", signature, [*DEVICE_FUNCTIONS])
     check_output_file(target)
     # before the conversion, which takes seconds
     check_regular_file(target)

@@ -139,23 +139,20 @@ def _check_target(target: Path, name: str) -> None:
             f"and then letters, digits, _ and -. Received: {name!r}. "
             "Fix: choose a name such as 'my_model'."
         )
-    if target.exists() and not target.is_dir():
-        raise InputError(
-            f"`target` must be a directory. Received: {target}, which is a file. "
-            "Fix: change `target`."
-        )
     if _holds_other_files(target):
         raise InputError(
             "`target` must be absent, empty or with exported versions. "
-            f"Received: {target}, which holds other files. Fix: choose a new directory."
+            f"Received: {target}, a file or with other files. Fix: choose a new directory."
         )
 
 
 def _holds_other_files(target: Path) -> bool:
-    """Return whether a directory holds files and `export_saved_model` did not write it."""
-    if not target.is_dir() or (target / _MARKER).exists():
+    """Return whether there is a file, or a directory with files that `export_saved_model` did not
+    write.
+    """
+    if not target.exists() or (target / _MARKER).exists():
         return False
-    return any(not path.name.startswith(".") for path in target.iterdir())
+    return not target.is_dir() or any(not path.name.startswith(".") for path in target.iterdir())
 
 
 def _describe_server(name: str, target: Path) -> dict[str, str]:

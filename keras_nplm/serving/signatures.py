@@ -13,7 +13,6 @@ import tensorflow as tf
 from keras_nplm.data.ids import SPECIALS, UNK_ID
 from keras_nplm.data.text_ops import change_case, decode_texts
 from keras_nplm.data.tokenizers.normalisation import lower
-from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.completion import LONGEST_PREFIX
 from keras_nplm.language_model.language_model import LanguageModel
@@ -26,7 +25,6 @@ from keras_nplm.serving.word_search import WordSearch
 
 DEFAULT_SIGNATURE = "predict_next"
 MAX_TEXT_LENGTH = 1 << 16  # bytes
-_LONGEST = 1 << 30  # TensorFlow counts bytes in int32
 _NAN = float("nan")
 _CONTEXT_IDS = (
     "token ids of the n-1 context words, oldest first; a shorter context is padded at the front, "
@@ -420,14 +418,6 @@ class ServingModule(tf.Module):
         self, language_model: LanguageModel, top_k: int = 10, max_text_length: int = MAX_TEXT_LENGTH
     ):
         super().__init__(name="keras_nplm")
-        check_argument("top_k", top_k >= 1, "1 or more", top_k)
-        check_argument(
-            "max_text_length",
-            1 <= max_text_length <= _LONGEST,
-            f"1 to {_LONGEST:,}",
-            max_text_length,
-            "give a number of bytes.",
-        )
         model = build_graph(language_model.model)
         codec = language_model.codec
         text = TextGraph(codec.vocabulary, codec.tokenizer, codec.boundary)

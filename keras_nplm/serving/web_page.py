@@ -134,17 +134,13 @@ def _check_target(target: Path) -> None:
     check_output_file(target)  # the same holds for a directory
     if not os.path.lexists(target):
         return
-    if not target.is_dir():
-        raise InputError(
-            f"A page must be a directory. Received: {target}, which is a file. Fix: choose a "
-            "different name."
-        )
-    found = {path.name for path in target.iterdir() if not path.name.startswith(".")}
+    is_file = not target.is_dir()
+    found = {path.name for path in target.glob("[!.]*")}
     pages_files = {*_WRITTEN, *(source.name for source in _SOURCES.iterdir())}
-    if found and (_FACTS not in found or not found <= pages_files):
+    if is_file or (found and (_FACTS not in found or not found <= pages_files)):
         raise InputError(
             "The directory of a page must be absent, empty or an earlier page. "
-            f"Received: {target}, which holds other files. Fix: choose a new directory."
+            f"Received: {target}, a file or with other files. Fix: choose a new directory."
         )
 
 
@@ -157,23 +153,14 @@ def _read_runtime(path: Path) -> dict[str, bytes]:
     try:
         with tarfile.open(path) as archive:
             for name in RUNTIME_FILES:
-                contents[name] = _read_member(archive, f"package/dist/{name}")
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+                file = archive.extractfile(f"package/dist/{name}")
+                contents[name] = file.read(_MOST_RUNTIME_BYTES) if file else b""
+    except (tarfile.TarError, EOFError, zlib.error, OSError, KeyError) as error:
         raise _refuse_runtime(path, "it is not a whole archive") from error
-    except KeyError as error:
-        raise _refuse_runtime(path, f"it has no dist/{name}") from error
     for name, content in contents.items():
         if _hash(content) != RUNTIME_FILES[name]:
             raise _refuse_runtime(path, f"its {name} is of a different version")
     return contents
-
-
-def _read_member(archive: tarfile.TarFile, name: str) -> bytes:
-    member = archive.getmember(name)
-    file = archive.extractfile(member)
-    if file is None or member.size > _MOST_RUNTIME_BYTES:
-        raise KeyError(name)
-    return file.read()
 
 
 def _refuse_runtime(path: Path, reason: str) -> InputError:

@@ -17,7 +17,7 @@ An option of your own is a field in options. A layer, a head or an objective has
 method of n-gram models one in estimators.
 
 Several machines: start the same command on each, with `TF_CONFIG` as TensorFlow documents it. Each
-worker prints for whom it waits, and gives up after `--worker-timeout`. If a worker is lost, the
+worker prints for whom it waits, and gives up after `worker_timeout`. If a worker is lost, the
 others end with exit status 1. Start all again to resume from the last checkpoint. SIGTERM and
 Ctrl-C end a worker at any moment. If the chief waits for another worker at that moment, it writes
 no further checkpoint.

@@ -115,8 +115,7 @@ def choose_options(
     grow by effort^0.5. From 1.6 on words have a pointer and 40 words of context. Below 1 both
     shrink.
 
-    The rules were tuned on validation splits of 3,000 to 5 million tokens: `keras-nplm study
-    default`.
+    The rules were tuned on validation splits of 3,000 to 5 million tokens.
 
     Args:
         given: options by name that are not chosen.

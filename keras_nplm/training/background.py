@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.tokenizers.registry import get_tokenizer
-from keras_nplm.io.errors import InputError, drop_fix
+from keras_nplm.io.errors import InputError, check_argument, drop_fix
 from keras_nplm.io.files import write_json
 from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
 from keras_nplm.language_model.directory import read_config
@@ -50,11 +50,8 @@ def write_background(run: Run, source: str | os.PathLike | None = None) -> None:
             print(f"{drop_fix(error)} The n-gram model is written again.", file=sys.stderr)
     size = run.options.network.shortlist_size
     largest = len(run.vocabulary) - len(SPECIALS)
-    if size is not None and size > largest:
-        raise InputError(
-            f"`shortlist_size` must be 1 to {largest}, the number of words in the vocabulary. "
-            f"Received: {size}."
-        )
+    accepted = f"1 to {largest}, the number of words in the vocabulary"
+    check_argument("shortlist_size", (size or 0) <= largest, accepted, size)
     NETWORKS[run.options.network.network].check_text(run.encoded, boundary)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": Network.kind})
     if source:

@@ -444,11 +444,9 @@ def _check_whole(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
     except (OSError, zipfile.BadZipFile, EOFError) as error:
-        raise InputError(
-            f"{path}, the best epoch, is absent or damaged: {summarize_error(error)}."
-        ) from error
+        damaged = summarize_error(error)
     if damaged:
-        raise InputError(f"{path}, the best epoch, is damaged: wrong checksum of {damaged}.")
+        raise InputError(f"{path}, the best epoch, is absent or damaged: {damaged}.")
 
 
 def _read_clocks() -> np.ndarray:

@@ -287,23 +287,34 @@ def train_command(config: Mapping[str, Any]) -> str | None:
 
 
 def list_flags(options: Options, base: str, *, without: Container[str] = ()) -> list[str]:
-    """List the flags that turn a named configuration into these options."""
+    """List the flags that turn a named configuration into these options, `--set` last."""
     flat = options.flatten()
+    known = describe_options()
     words: list[str] = []
+    of_set: list[str] = []
     for name in _list_differences(options, base):
-        if name not in without:
+        if name in without:
+            continue
+        if known[name].advanced:
+            of_set.append(f"{name}={_format_value(flat[name])}")
+        else:
             words += format_flag(name, flat[name])
-    return words
+    return [*words, *(["--set", *of_set] if of_set else [])]
 
 
 def format_flag(name: str, value: object) -> list[str]:
-    """Return the words of a flag: `--order 5`, `--no-layer-norm`, `--averages-after 4,20`."""
+    """Return the words of a flag: `--order 5`, `--no-interpolated`."""
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return [f"--{flag}" if value else f"--no-{flag}"]
-    if isinstance(value, tuple):
-        value = format_list(value)
-    return [f"--{flag}", str(value)]
+    return [f"--{flag}", _format_value(value)]
+
+
+def _format_value(value: object) -> str:
+    """Return a value as the command line takes it: `5`, `4,20`, `yes`."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return format_list(value) if isinstance(value, tuple) else str(value)
 
 
 def format_list(values: tuple) -> str:

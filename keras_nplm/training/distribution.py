@@ -15,9 +15,9 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from keras_nplm.data.epochs import Epochs
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import InputError, RunError, check_argument, check_choice
 from keras_nplm.models.networks.replicas import has_several_workers
-from keras_nplm.training.options import RunOptions, describe_fields
+from keras_nplm.training.options import RunOptions
 from keras_nplm.training.worker_connections import read_cluster, wait_for_workers
 
 STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")
@@ -55,10 +55,9 @@ def open_strategy(
     >>> open_strategy("one-device").num_replicas_in_sync
     1
     """
-    if name not in STRATEGIES:
-        raise InputError(f"`strategy` must be one of {', '.join(STRATEGIES)}. Received: {name!r}.")
-    describe_fields(RunOptions)["worker_timeout"].check(worker_timeout)
-    workers, index = read_cluster() if name in ("auto", "multi-worker") else ([], 0)
+    check_choice("strategy", name, STRATEGIES)
+    can_be_several = name in ("auto", "multi-worker")
+    workers, index = read_cluster(name == "multi-worker") if can_be_several else ([], 0)
     if name == "multi-worker" or len(workers) > 1:
         return _open_multi_worker(workers, index, worker_timeout)
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
@@ -66,11 +65,8 @@ def open_strategy(
         name == "auto" and (len(devices) == 1 or devices[0].device_type == "CPU")
     ):
         return tf.distribute.get_strategy()
-    if len(devices) == 1:
-        raise InputError(
-            f"`strategy` mirrored needs two devices or more. Received: {devices[0].name} alone. "
-            "Fix: remove --strategy."
-        )
+    accepted = f"one-device with a single device, {devices[0].name}"
+    check_argument("strategy", len(devices) > 1, accepted, name, "remove --strategy.")
     return _open_mirrored(tuple(device.name for device in devices))
 
 
@@ -83,19 +79,11 @@ _OPENED: dict[tuple, tf.distribute.Strategy] = {}  # by the addresses of the wor
 
 
 def _open_multi_worker(workers: Sequence[str], index: int, timeout: int) -> tf.distribute.Strategy:
-    if not workers:
-        workers_of_example = '{"worker": ["host0:2222", "host1:2222"]}'
-        task_of_example = '{"type": "worker", "index": 0}'
-        example = f'{{"cluster": {workers_of_example}, "task": {task_of_example}}}'
-        raise InputError(
-            "`strategy` multi-worker needs the environment variable TF_CONFIG. Fix: set it to "
-            f"{example}."
-        )
     if tuple(workers) not in _OPENED:
         if context.context()._initialized:
-            wanted = "opened before TensorFlow runs an operation"
             raise InputError(
-                f"`strategy` multi-worker must be {wanted}. Fix: call open_strategy first."
+                "`strategy` multi-worker must be opened before TensorFlow runs an operation. "
+                "Fix: call open_strategy first."
             )
         wait_for_workers(workers, index, timeout)
         try:

@@ -21,9 +21,10 @@ import numpy as np
 from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, drop_fix
+from keras_nplm.io.errors import InputError, check_argument, drop_fix
 from keras_nplm.io.files import identify_content, read_arrays, write_arrays
 from keras_nplm.io.remote import display_url, fetch, upload
+from keras_nplm.io.text import check_is_file
 from keras_nplm.models import ngrams
 from keras_nplm.models.model_files import save_model
 from keras_nplm.models.ngrams.tables import refuse_unless
@@ -165,14 +166,15 @@ class ClassBased(Estimator):
     def record_options(self, options: NgramOptions) -> dict[str, Any]:
         if options.word_classes is None:
             return {"num_classes": options.num_classes}
-        if options.num_classes != NgramOptions.num_classes:
-            raise InputError(
-                "`num_classes` must be left out with `word_classes`, whose file has their number. "
-                f"Received: {options.num_classes}. Fix: leave one of both out."
-            )
+        check_argument(
+            "num_classes",
+            options.num_classes == NgramOptions.num_classes,
+            "left out with `word_classes`, whose file has their number",
+            options.num_classes,
+            "leave one of both out.",
+        )
         path = fetch(options.word_classes)
-        if not path.is_file():
-            raise InputError(f"`word_classes` must be an existing file. Received: {str(path)!r}.")
+        check_is_file(path)
         return {"word_classes": f"{display_url(path)} ({identify_content(path)})"}
 
     def estimate(self, run: EstimationRun) -> ngrams.NgramModel:
@@ -242,16 +244,19 @@ ESTIMATORS: dict[str, Estimator] = {
 def get_estimator(options: NgramOptions) -> Estimator:
     """Return the estimator of a method; refuse what it cannot do, and options of other methods."""
     for method, other in ESTIMATORS.items():
-        if method != options.method and other.has_options(options):
-            raise InputError(
-                f"`method` must be {method} with {other.own_options}. "
-                f"Received: {options.method}. Fix: give --method {method}, or leave the option out."
-            )
-    estimator = ESTIMATORS[options.method]
-    if options.order < estimator.least_order:
-        raise InputError(
-            f"`order` must be {estimator.least_order} or more with the method {options.method}. "
-            f"Received: {options.order}. Fix: give {estimator.least_order} or more, or a method "
-            "that estimates unigrams, such as --method kneser-ney."
+        check_argument(
+            "method",
+            method == options.method or not other.has_options(options),
+            f"{method} with {other.own_options}",
+            options.method,
+            f"give --method {method}, or leave the option out.",
         )
+    estimator = ESTIMATORS[options.method]
+    check_argument(
+        "order",
+        options.order >= estimator.least_order,
+        f"{estimator.least_order} or more with the method {options.method}",
+        options.order,
+        "raise it, or give a method that estimates unigrams, such as --method kneser-ney.",
+    )
     return estimator

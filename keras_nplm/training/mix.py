@@ -141,11 +141,9 @@ def _check_values(
     cache_length: int,
 ) -> None:
     """Refuse weights and values of caches that are out of range or exclude each other."""
-    if weights is not None and by_frequency:
-        raise InputError(
-            "`weights` must be None with `by_frequency`. Fix: give either --weights or "
-            "--by-frequency."
-        )
+    is_one = weights is None or not by_frequency
+    fix = "give either --weights or --by-frequency."
+    check_argument("weights", is_one, "None with `by_frequency`", weights, fix)
     LENGTH.check(cache_length)
     for name, value in caches.items():
         if not isinstance(value, bool):

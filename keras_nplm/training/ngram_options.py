@@ -26,7 +26,7 @@ class NgramOptions:
     num_classes: Annotated[int, Option(least=1)] = 500
     """number of word classes of the method class-based"""
 
-    word_classes: Annotated[str | None, Option(advanced=True)] = None
+    word_classes: str | None = None
     """file of word classes to use, one word and its class per line, separated by a tab"""
 
     paper_bins: Annotated[bool, Option(advanced=True)] = False

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from keras_nplm.data.tokenizers.base import Unit
 from keras_nplm.data.tokenizers.pieces import DEFAULT_PIECES, PIECES, PiecesKind
 from keras_nplm.data.tokenizers.registry import list_choices
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.fields import FieldFacts, Option, check_values, describe_fields
 
 __all__ = [
@@ -38,6 +38,36 @@ Network = Literal["context", "pointer", "hybrid"]
 Objective = Literal["likelihood", "sampled", "nce"]
 OptimizerName = Literal["sgd", "adagrad", "adam"]
 
+# what a choice requires of other options
+_WITHOUT_W: dict[str, Any] = {
+    "network": "context",
+    "direct_connections": False,
+    "shortlist_size": None,
+}
+_REQUIRED: dict[str, dict[Any, dict[str, Any]]] = {
+    "context": {"spelled": {"network": "hybrid", "freeze_embedding": False}},
+    "head": {
+        "energy": {**_WITHOUT_W, "hidden": "none"},  # it has a hidden layer of its own
+        "adaptive": {
+            **_WITHOUT_W,
+            "objective": "likelihood",
+            "held_out_mass": 0.0,
+            "self_normalisation": 0.0,  # its log Z is 0
+        },
+    },
+    # it has an n-gram model of its own
+    "network": {
+        "hybrid": {"objective": "likelihood", "shortlist_size": None, "interpolated": False}
+    },
+    "tied_output": {True: {"shortlist_size": None, "output_rank": None}},  # its rank is m
+    "interpolated": {True: {"shortlist_size": None}},
+}
+
+
+def _say(value: object) -> object:
+    """Return a value of an option as a sentence has it."""
+    return {"None": "left out", "False": "off", "True": "on"}.get(str(value), value)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorpusOptions:
@@ -53,7 +83,7 @@ class CorpusOptions:
     """tokenizer of text"""
 
     pieces: Annotated[int, PIECES] = DEFAULT_PIECES
-    """number of subwords"""
+    """number of pieces"""
 
     pieces_kind: Annotated[PiecesKind, Option(advanced=True)] = "unigram"
     """kind of the sentencepiece model"""
@@ -75,7 +105,7 @@ class TextOptions:
         InputError: an option has another type or is out of its range.
     """
 
-    boundary: Annotated[Literal["sentence", "text", "stream"], Option(advanced=True)] = "sentence"
+    boundary: Literal["sentence", "text", "stream"] = "sentence"
     """where contexts end: at </s>; at blank lines; nowhere, in words without </s>"""
 
     vocabulary_scope: Annotated[Literal["train", "corpus"], Option(advanced=True)] = "train"
@@ -126,8 +156,8 @@ class NetworkOptions:
     embedding_dim: Annotated[int, Option(least=1)] = 60
     """m, components of a word's feature vector"""
 
-    freeze_embedding: Annotated[bool, Option(advanced=True)] = False
-    """C is not trained: it keeps the vectors of --vectors, or random ones of variance 1"""
+    freeze_embedding: bool = False
+    """C is not trained: it stays random, or as --vectors has it"""
 
     hidden: Annotated[Literal["none", "tanh", "deep"], Option(advanced=True)] = "deep"
     """hidden layer: none, with direct connections; the paper's tanh layer; deep: residual blocks"""
@@ -145,7 +175,7 @@ class NetworkOptions:
     """layer normalisation before each residual block and at the end of the hidden layer deep"""
 
     direct_connections: bool = False
-    """direct connections W from the word features to the head linear"""
+    """direct connections W of the head linear"""
 
     head: Literal["linear", "adaptive", "energy"] = "linear"
     """a row per word, adaptive softmax, or the paper's energy-based variant"""
@@ -195,117 +225,32 @@ class NetworkOptions:
 
     def __post_init__(self) -> None:
         check_values(self)
-        self._check_context_and_hidden()
-        self._check_head()
-        self._check_ngram_model()
+        for part, choices in _REQUIRED.items():
+            for name, wanted in choices.get(getattr(self, part), {}).items():
+                self._require(name, wanted, part)
+        if self.head != "energy" and self.hidden == "none":
+            self._require("direct_connections", True, "hidden")
+        check_argument(
+            "averages_after",
+            self.context != "averaged" or self.averages_after != (),
+            "one distance or more with `context` averaged",
+            self.averages_after,
+            "choose `context` concatenated.",
+        )
+        check_argument(
+            "near_characters",
+            self.context != "spelled" or self.near_characters < self.order,
+            f"below `order`, {self.order}",
+            self.near_characters,
+            "raise `order`.",
+        )
 
-    def _check_context_and_hidden(self) -> None:
-        if self.context == "averaged" and not self.averages_after:
-            raise InputError(
-                "`averages_after` must have a distance with `context` averaged. Received: (). "
-                "Fix: choose `context` concatenated."
-            )
-        if self.context == "spelled":
-            self._check_spelled_context()
-        if self.head == "energy" and self.hidden != "none":
-            raise InputError(
-                f"`hidden` must be none with `head` energy. Received: {self.hidden}. "
-                "Fix: choose `hidden` none: the head energy has a hidden layer of its own."
-            )
-        if self.hidden == "none" and self.head != "energy" and not self.direct_connections:
-            raise InputError(
-                "`direct_connections` must be on with `hidden` none. Received: False. "
-                "Fix: turn on `direct_connections`, or choose `hidden` tanh."
-            )
-
-    def _check_spelled_context(self) -> None:
-        if self.network != "hybrid":
-            raise InputError(
-                f"`network` must be hybrid with `context` spelled. Received: {self.network}. "
-                "Fix: choose `context` concatenated or averaged."
-            )
-        if self.freeze_embedding:
-            raise InputError(
-                "`freeze_embedding` must be off with `context` spelled. Received: True. "
-                "Fix: choose `context` concatenated."
-            )
-        if self.near_characters >= self.order:
-            raise InputError(
-                f"`near_characters` must be below `order`, {self.order}. "
-                f"Received: {self.near_characters}. Fix: raise `order`."
-            )
-
-    def _check_head(self) -> None:
-        if self.head == "linear":
-            if self.tied_output and self.output_rank is not None:
-                raise InputError(
-                    f"`output_rank` must be left out with `tied_output`. "
-                    f"Received: {self.output_rank}. Fix: leave one out: a tied head has rank m."
-                )
-            return
-        if self.direct_connections:
-            raise InputError(
-                f"`direct_connections` must be off with `head` {self.head}, which has no W. "
-                "Received: True. "
-                "Fix: choose `head` linear."
-            )
-        if self.network != "context":
-            raise InputError(
-                f"`network` must be context with `head` {self.head}. Received: {self.network}. "
-                "Fix: choose `head` linear."
-            )
-        if self.shortlist_size is not None:
-            raise InputError(
-                f"`shortlist_size` must be left out with `head` {self.head}. "
-                f"Received: {self.shortlist_size}. Fix: choose `head` linear."
-            )
-        if self.head == "adaptive":
-            self._check_adaptive_head()
-
-    def _check_adaptive_head(self) -> None:
-        if self.objective != "likelihood":
-            raise InputError(
-                f"`objective` must be likelihood with `head` adaptive. Received: {self.objective}. "
-                "Fix: choose `head` linear for negative samples."
-            )
-        if self.held_out_mass:
-            raise InputError(
-                f"`held_out_mass` must be 0 with `head` adaptive. Received: {self.held_out_mass}. "
-                "Fix: leave it out, or choose `head` linear."
-            )
-        if self.self_normalisation:
-            raise InputError(
-                "`self_normalisation` must be 0 with `head` adaptive, whose log Z is 0. "
-                f"Received: {self.self_normalisation}. Fix: leave it out."
-            )
-
-    def _check_ngram_model(self) -> None:
-        if self.network == "hybrid" and self.objective != "likelihood":
-            raise InputError(
-                f"`objective` must be likelihood with `network` hybrid. "
-                f"Received: {self.objective}. "
-                "Fix: choose `network` context for negative samples."
-            )
-        if self.network == "hybrid" and self.shortlist_size is not None:
-            raise InputError(
-                "`shortlist_size` must be left out with `network` hybrid. "
-                f"Received: {self.shortlist_size}. Fix: choose `network` context."
-            )
-        if self.network == "hybrid" and self.interpolated:
-            raise InputError(
-                "`interpolated` must be off with `network` hybrid, which has an n-gram model. "
-                "Received: True. Fix: leave one of both out."
-            )
-        if self.shortlist_size is not None and self.interpolated:
-            raise InputError(
-                "`interpolated` must be off with a short-list, which has an n-gram model. "
-                "Received: True. Fix: leave one of both out."
-            )
-        if self.shortlist_size is not None and self.tied_output:
-            raise InputError(
-                "`shortlist_size` must be left out with `tied_output`. "
-                f"Received: {self.shortlist_size}. Fix: leave one of both out."
-            )
+    def _require(self, name: str, wanted: object, part: str) -> None:
+        """Refuse a value that a part cannot be combined with."""
+        value = getattr(self, name)
+        accepted = f"{_say(wanted)} with `{part}` {_say(getattr(self, part))}"
+        fix = f"change `{name}` or `{part}`."
+        check_argument(name, value == wanted, accepted, _say(value), fix)
 
     @property
     def kind(self) -> str:
@@ -402,21 +347,23 @@ class TrainingOptions:
     """T, consecutive targets that share the look-up of their words; it divides the batch size"""
 
     epochs: Annotated[int, Option(least=1, below=1 << 20)] = 12
-    """largest number of epochs"""
+    """most epochs"""
 
     patience: Annotated[int, Option(least=1, advanced=True)] = 3
     """early stopping: epochs without a better validation perplexity before training stops"""
 
     seed: Annotated[int, Option(least=0, below=1 << 31)] = 1
-    """random seed of initial weights, dropout, samples and the order of n-grams"""
+    """random seed of weights, dropout, samples and order"""
 
     def __post_init__(self) -> None:
         check_values(self)
-        if self.batch_size % self.segment:
-            raise InputError(
-                f"`batch_size` must be a multiple of `segment`, {self.segment}. "
-                f"Received: {self.batch_size}. Fix: change one."
-            )
+        check_argument(
+            "batch_size",
+            self.batch_size % self.segment == 0,
+            f"a multiple of `segment`, {self.segment}",
+            self.batch_size,
+            "change one.",
+        )
 
     @property
     def without_effect(self) -> dict[str, str]:

@@ -21,7 +21,7 @@ from keras_nplm.data.prepared_corpus import PREPARED_FILE, PreparedCorpus
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.unusual_text import check_spaces, describe_unusual_text
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import InputError, RunError, check_argument
 from keras_nplm.io.files import read_json, remove_contents, remove_temporary_files, write_json
 from keras_nplm.io.lock import LOCK_NAME, lock_directory
 from keras_nplm.io.paths import check_output_path, is_remote
@@ -112,16 +112,16 @@ def _check_match(corpus: PreparedCorpus, text: TextOptions) -> None:
     """Refuse options of a text that differ from those with which it was prepared."""
     for name, prepared in corpus.fixed_options.items():
         given = getattr(text, name)
-        if given != prepared:
-            raise InputError(
-                f"`{name}` must be {prepared}, with which {corpus.directory} was prepared. "
-                f"Received: {given}. Fix: leave it out, or prepare it again."
-            )
-    if has_documents(text.boundary) and "boundary" not in corpus.fixed_options:
-        raise InputError(
-            f"`boundary` must be of the prepared text. Received: {text.boundary}. "
-            f"Fix: prepare it again with --boundary {text.boundary}."
-        )
+        accepted = f"{prepared}, with which {corpus.directory} was prepared"
+        fix = "leave it out, or prepare it again."
+        check_argument(name, given == prepared, accepted, given, fix)
+    check_argument(
+        "boundary",
+        "boundary" in corpus.fixed_options or not has_documents(text.boundary),
+        "of the prepared text",
+        text.boundary,
+        f"prepare it again with --boundary {text.boundary}.",
+    )
 
 
 def prepare_corpus(
@@ -131,16 +131,20 @@ def prepare_corpus(
 
     They have all or none the boundary `"text"`.
     """
-    if isinstance(corpus, PreparedCorpus):
-        raise InputError(
-            f"`corpus` must be a text. Received: {corpus.directory}, which is prepared. "
-            "Fix: give this directory to `train` or `ngram`, or prepare the text again."
-        )
-    if CHUNK_RUNNER.get() and find_text_splits(corpus, corpus.splits) is None:
-        raise InputError(
-            f"`runner` must be local for the corpus {corpus.name}. "
-            "Fix: leave `--runner` out, or name text files or a TFDS set."
-        )
+    check_argument(
+        "corpus",
+        not isinstance(corpus, PreparedCorpus),
+        "a text",
+        f"{getattr(corpus, 'directory', '')}, which is prepared",
+        "give this directory to `train` or `ngram`, or prepare the text again.",
+    )
+    check_argument(
+        "runner",
+        CHUNK_RUNNER.get() is None or find_text_splits(corpus, corpus.splits) is not None,
+        f"local for the corpus {corpus.name}",
+        "a different one",
+        "leave `--runner` out, or name text files or a TFDS set.",
+    )
     options = {**corpus.describe(), **dataclasses.asdict(text)}
     if not has_documents(text.boundary):
         del options["boundary"]  # the same ids serve sentences and streams
@@ -259,12 +263,6 @@ def _load_prepared(
     differing = sorted(name for name in names if recorded.get(name) != options.get(name))
     if differing:
         fix = f"Fix: {advise_new_output(directory)}, or remove {directory}."
-        before = remove_contents(str(recorded.get("corpus")))
-        now = remove_contents(str(options.get("corpus")))
-        if differing == ["corpus"] and before == now:
-            raise InputError(
-                f"The text files of the run in {directory} have changed since it began. {fix}"
-            )
         if differing == ["epochs"] and (directory / "metrics.json").exists():
             fix = (
                 "A finished run does not continue: its learning rate was planned for its epochs, "

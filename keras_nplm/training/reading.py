@@ -12,7 +12,7 @@ from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.log_q import LogQ
 from keras_nplm.data.resampling import TextIds
 from keras_nplm.data.source import NgramSource
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.language_model.directory import explain_damage
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.hybrid import Hybrid
@@ -76,7 +76,7 @@ def read_with_ngram_model(run: Run) -> Reading:
     folds = choose_folds(training.ids, boundary)
     jackknife = Jackknife(training.ids, size, background.order, boundary, folds)
     return Reading(
-        open_form(jackknife.divide(training), segment, jackknife),
+        open_form(jackknife.assign_parts(training), segment, jackknife),
         open_form(validation, segment, background),
         cast(np.ndarray, validation.ids),
         background,
@@ -116,7 +116,7 @@ def open_sample_with_ngram_model(
     source = NgramSource(ids, options.network.order, boundary)
     order = min(options.network.order, MOST_NGRAM_ORDER)
     jackknife = Jackknife(ids, vocabulary_size, order, boundary, folds=2)
-    return open_form(jackknife.divide(source), options.training.segment, jackknife)
+    return open_form(jackknife.assign_parts(source), options.training.segment, jackknife)
 
 
 def open_form(source: NgramSource, segment: int, model: LogQ | None = None) -> OpenBatches:
@@ -126,7 +126,6 @@ def open_form(source: NgramSource, segment: int, model: LogQ | None = None) -> O
     """
     if model is None:
         return source.windows if segment == 1 else functools.partial(source.segments, segment)
-    if segment > 1:
-        wanted = "1 with an n-gram model inside the network"
-        raise InputError(f"`segment` must be {wanted}. Received: {segment}. Fix: leave it out.")
+    accepted = "1 with an n-gram model inside the network"
+    check_argument("segment", segment == 1, accepted, segment, "leave it out.")
     return functools.partial(source.with_log_q, model)

@@ -203,7 +203,7 @@ def _compare_models(language_model: LanguageModel, config: dict, metrics: dict) 
         )
         if mass := find_held_out_mass(language_model.model, config):
             comparison += (
-                f" They are not comparable: the network has --held-out-mass {mass:g}, and "
+                f" They are not comparable: the network has `held_out_mass` {mass:g}, and "
                 f"{HELD_OUT_KNOWLEDGE}."
             )
     rows = [

@@ -11,7 +11,7 @@ from typing import Any
 
 from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import identify_content, read_json
 from keras_nplm.io.remote import display_url
 from keras_nplm.language_model.directory import explain_damage
@@ -56,16 +56,21 @@ class Request:
         check_given(self.given)
         if not self.has_validation:
             self._check_without_validation()
-        if self.options is not None and self.minutes is not None:
-            raise InputError(
-                f"`minutes` must be None with all options. Received: {self.minutes}. "
-                "Fix: give only the options that the time does not choose."
-            )
+        check_argument(
+            "minutes",
+            self.options is None or self.minutes is None,
+            "None with all options",
+            self.minutes,
+            "give only the options that the time does not choose.",
+        )
         self._check_batch_size()
-        if self.background is not None and not self.given.get("shortlist_size"):
-            raise InputError(
-                "`background` requires `shortlist_size`. Received: None. Fix: add --shortlist-size."
-            )
+        check_argument(
+            "background",
+            self.background is None or bool(self.given.get("shortlist_size")),
+            "left out without `shortlist_size`",
+            self.background,
+            "add --set shortlist_size=2000.",
+        )
         self._check_width()
         if self.options is None:
             # options that contradict each other in any text are refused before one is read
@@ -79,52 +84,57 @@ class Request:
     def _check_without_validation(self) -> None:
         """Refuse options that validation text decides about, and ask for the number of epochs."""
         fix = "add --validation FILE: every line of --train stays for training."
-        if self.minutes is not None:
-            raise InputError(
-                f"`minutes` must be None without validation text. Received: {self.minutes}. "
-                f"Fix: give --epochs, or {fix}"
-            )
-        if "epochs" not in self.given:
-            raise InputError(
-                "`epochs` must be given without validation text, which would end training early. "
-                "Received: None. Fix: give --epochs N, as many as were best with validation text, "
-                f"or {fix}"
-            )
+        needed = "without validation text, which"
+        check_argument(
+            "minutes",
+            self.minutes is None,
+            "None without validation text",
+            self.minutes,
+            f"give --epochs, or {fix}",
+        )
+        check_argument(
+            "epochs",
+            "epochs" in self.given,
+            f"given {needed} would end training early",
+            None,
+            f"give --epochs N, as many as were best with validation text, or {fix}",
+        )
         # a named configuration gives all options
-        if self.options is None and "patience" in self.given:
-            raise InputError(
-                "`patience` must be left out without validation text, which would end training "
-                f"early. Received: {self.given['patience']}. Fix: leave it out, or {fix}"
-            )
-        if self.given.get("interpolated"):
-            raise InputError(
-                "`interpolated` must be off without validation text, on which weights are fitted. "
-                "Received: on. Fix: give --no-interpolated, and mix the network with an n-gram "
-                f"model of the same text by `keras-nplm mix --weights`; or {fix}"
-            )
-        if self.given.get("network") == "hybrid":
-            raise InputError(
-                "`network` must be context or pointer without validation text, with which the "
-                f"network hybrid is compared. Received: hybrid. Fix: {fix}"
-            )
+        check_argument(
+            "patience",
+            self.options is not None or "patience" not in self.given,
+            f"left out {needed} would end training early",
+            self.given.get("patience"),
+            f"leave it out, or {fix}",
+        )
+        check_argument(
+            "interpolated",
+            not self.given.get("interpolated"),
+            f"off {needed} fits weights",
+            "on",
+            "give --no-interpolated, and mix the network with an n-gram model of the same text by "
+            f"`keras-nplm mix --weights`; or {fix}",
+        )
+        network = self.given.get("network")
+        accepted = f"context or pointer {needed} the network hybrid is compared on"
+        check_argument("network", network != "hybrid", accepted, network, fix)
 
     def _check_batch_size(self) -> None:
         segment = self.given.get("segment", 1)
         batch_size = self.given.get("batch_size", self.replicas * segment)
-        if batch_size % (self.replicas * segment):
-            raise InputError(
-                f"`batch_size` must be a multiple of the number of replicas, {self.replicas}, "
-                f"times `segment`. Received: {batch_size}."
-            )
+        check_argument(
+            "batch_size",
+            batch_size % (self.replicas * segment) == 0,
+            f"a multiple of the number of replicas, {self.replicas}, times `segment`",
+            batch_size,
+        )
 
     def _check_width(self) -> None:
         width = self.vector_width
         given = self.given.get("embedding_dim", width)
-        if given != width is not None:
-            raise InputError(
-                f"`embedding_dim` must be {width}, m of the vectors of {self.vectors}. "
-                f"Received: {given}. Fix: give --embedding-dim {width}."
-            )
+        accepted = f"{width}, m of the vectors of {self.vectors}"
+        fix = f"give --embedding-dim {width}."
+        check_argument("embedding_dim", width in (None, given), accepted, given, fix)
 
     @functools.cached_property
     def vector_width(self) -> int | None:

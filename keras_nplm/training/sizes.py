@@ -1,8 +1,8 @@
 """Count the parameters and floating-point operations of a network, without Keras."""
 
 from keras_nplm.data.ids import SPECIALS
-from keras_nplm.io.errors import InputError
-from keras_nplm.training.options import NetworkOptions, TextStatistics, describe_fields
+from keras_nplm.io.errors import check_integer
+from keras_nplm.training.options import NetworkOptions
 from keras_nplm.training.parts import count_network
 
 _BACKWARD = 3  # a training step computes the forward pass, and twice as much backward
@@ -19,12 +19,7 @@ def compute_sizes(options: NetworkOptions, vocabulary_size: int) -> dict[str, in
     >>> compute_sizes(NetworkOptions(order=5, context="concatenated", hidden="tanh"), 17_905)
     {'parameters': 2906805, 'flops_scoring': 3629000, 'flops_training': 10887000}
     """
-    describe_fields(TextStatistics)["vocabulary_size"].check(vocabulary_size)
-    if vocabulary_size <= len(SPECIALS):
-        raise InputError(
-            f"`vocabulary_size` must be {len(SPECIALS) + 1} or more. Received: {vocabulary_size}. "
-            f"Fix: count the {len(SPECIALS)} special tokens, too."
-        )
+    check_integer("vocabulary_size", vocabulary_size, len(SPECIALS) + 1)
     cost = count_network(options, vocabulary_size)
     return {
         "parameters": cost.parameters,

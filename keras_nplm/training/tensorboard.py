@@ -8,7 +8,7 @@ import string
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import keras
 import numpy as np
@@ -20,7 +20,7 @@ from tensorboard.plugins.hparams import api as hp
 
 from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.ids import SPECIALS
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.lock import check_locks
 from keras_nplm.io.text import escape_formula
@@ -87,20 +87,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         **kwargs: Any,
     ):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
-        model = language_model.network
+        model = cast(ContextNetwork, language_model.network)
         self._has_session = False
-        if not isinstance(model, ContextNetwork):
-            raise InputError(
-                f"`language_model` must hold a network. Received: {type(model).__name__}."
-            )
-        shape = (model.vocabulary_size,) if word_counts is None else np.shape(word_counts)
-        check_argument(
-            "word_counts",
-            shape == (model.vocabulary_size,),
-            f"of shape [{model.vocabulary_size}]",
-            shape,
-        )
-        check_argument("prompts", not isinstance(prompts, str), "a list of texts", repr(prompts))
         for prompt in prompts:
             # raises its errors now, not after the first epoch
             language_model.generate(prompt, num_words)

@@ -19,7 +19,7 @@ import tensorflow as tf
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.ids import SPECIALS
-from keras_nplm.io.errors import check_argument, was_caused_by
+from keras_nplm.io.errors import was_caused_by
 from keras_nplm.io.files import NUMBER, read_json, write_json
 from keras_nplm.io.lock import LockedError
 from keras_nplm.io.processor import read_processor_name
@@ -156,10 +156,6 @@ def train(
         all_options = options
         given = options.flatten()
     else:
-        is_mapping = options is None or isinstance(options, Mapping)
-        wanted = "`Options` or options by name"
-        fix = "pass `CONFIGURATIONS[name].options`, or a dictionary."
-        check_argument("options", is_mapping, wanted, repr(options), fix)
         given = dict(options or {})
     request = Request(
         corpus,

@@ -32,7 +32,8 @@ def wait_for_workers(workers: Sequence[str], index: int, timeout: float) -> None
             if left <= 0:
                 raise RunError(
                     f"Absent after {timeout:g} s: {named}. Fix: start the same command there, "
-                    "check that the machines can reach each other, or raise --worker-timeout."
+                    "check that the machines can reach each other, or wait longer, as by --set "
+                    "worker_timeout=900."
                 )
             if now >= note_at:
                 note_at = now + SECONDS_PER_NOTE
@@ -66,12 +67,12 @@ def _is_listening(worker: str) -> bool:
     return False
 
 
-def read_cluster() -> tuple[list[str], int]:
+def read_cluster(is_required: bool = False) -> tuple[list[str], int]:
     """Return the addresses of all workers in `TF_CONFIG`, and the number of this one; [] and 0 if
-    it is not set.
+    it is not set, and not required.
     """
     text = os.environ.get("TF_CONFIG", "")
-    if not text:
+    if not text and not is_required:
         return [], 0
     try:
         config = json.loads(text)

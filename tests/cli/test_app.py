@@ -51,7 +51,7 @@ def test_each_resample_has_a_share_and_its_files():
 
 
 def test_options_of_dataclasses_arrive_if_they_are_given():
-    line = "train --output m --order 5 --no-layer-norm --averages-after 2,4 --epochs=3"
+    line = "train --output m --order 5 --set layer_norm=no averages_after=2,4 --epochs=3"
     arguments = parse_arguments(line)
     given = {"order": 5, "layer_norm": False, "averages_after": (2, 4), "epochs": 3}
     assert arguments["options"] == given
@@ -61,11 +61,9 @@ def test_options_of_dataclasses_arrive_if_they_are_given():
 @pytest.mark.long  # pydantic comes with the extra [develop]
 def test_values_have_the_types_of_their_annotations():
     pytest.importorskip("pydantic")  # once it is imported, cyclopts compares the two
-    line = "train --output m --order 5 --averages-after 2,4 --cutoffs 10,20 --resample 0.5 a.txt"
+    line = "train --output m --order 5 --set averages_after=2,4 cutoffs=10,20 --resample 0.5 a.txt"
     arguments = parse_arguments(line)
     assert arguments["options"] == {"order": 5, "averages_after": (2, 4), "cutoffs": (10, 20)}
-    arguments = parse_arguments("benchmark quality --seconds 300,3000 --fractions 0.8 0.1 0.1")
-    assert arguments["seconds"] == (300, 3000)
 
 
 def test_a_hyphen_is_standard_input():

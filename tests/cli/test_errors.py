@@ -72,13 +72,27 @@ ROWS = [
     pytest.param("train --output m --fractions 1 2", "followed by 3 values", id="three values"),
     pytest.param("train --output m --config smal", "`--config` must be one of small", id="config"),
     pytest.param(
-        "train --output m --averages-after 4;20",
-        "`--averages-after` must be rising integers separated by commas. Received: '4;20'. "
+        "train --output m --set averages_after=4;20",
+        "`averages_after` must be rising integers separated by commas. Received: '4;20'. "
         "Fix: give a value such as 4.",
         id="list",
     ),
-    pytest.param("train --output m --averages-after 4,2", "Received: '4,2'.", id="falling list"),
-    pytest.param("train --output m --averages-after 4,,9", "Received: '4,,9'.", id="gap in list"),
+    pytest.param(
+        "train --output m --layer-norm",
+        "Unknown option --layer-norm. Fix: write --set layer_norm=yes.",
+        id="an option of --set as a flag",
+    ),
+    pytest.param(
+        "train --output m --set layer_nrm=no",
+        "Received: 'layer_nrm=no'. Did you mean layer_norm?",
+        id="a mistyped option of --set",
+    ),
+    pytest.param(
+        "train --output m --set averages_after=4,2", "Received: '4,2'.", id="falling list"
+    ),
+    pytest.param(
+        "train --output m --set averages_after=4,,9", "Received: '4,,9'.", id="gap in list"
+    ),
 ]
 
 
@@ -156,8 +170,9 @@ def find_wrong_value(reader: Reader) -> str:
 def test_an_error_proposes_a_value_that_is_accepted(reader):
     with pytest.raises(InputError) as caught:
         reader(None, [Token(keyword="--flag", value=find_wrong_value(reader))])
+    name = reader.facts.name if reader.facts.advanced else "--flag"
     proposed = re.search(
-        r"`--flag` must be .* Fix: give a value such as (.*)\.$", str(caught.value)
+        rf"`{name}` must be .* Fix: give a value such as (.*)\.$", str(caught.value)
     )
     assert proposed, caught.value
     reader(None, [Token(keyword="--flag", value=proposed[1].strip("'"))])

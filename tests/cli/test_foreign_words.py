@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from keras_nplm import NPLM, LanguageModel, Vocabulary
 from keras_nplm.cli.main import main
+from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.models.ngrams import kneser_ney, read_arpa, write_arpa
 from keras_nplm.models.ngrams.word_classes import load_classes, save_classes
-from keras_nplm.rescoring.nbest import NBestFile
-from keras_nplm.rescoring.writer import open_nbest_writer
 
 WORDS = [
     *["=HYPERLINK(1)", "+1", "-cmd|'x'!A0", "@SUM(1)", '"=1"', "\\end\\", "\\data\\", "ngram"],
@@ -85,7 +84,8 @@ ODD_WORDS = st.text(
 def test_files_keep_words_with_any_space_but_ascii(tmp_path_factory, words):
     path = tmp_path_factory.mktemp("odd")
     vocabulary = Vocabulary(["first", *words])
-    assert get_tokenizer("whitespace").split(" ".join(words) + "\t\r\n") == words
+    visible = [*filter(None, map(clean_text, words))]  # no tokenizer makes a byte order mark a word
+    assert get_tokenizer("whitespace").split(" ".join(words) + "\t\r\n") == visible
     vocabulary.save(path / "vocabulary.txt")
     assert Vocabulary.load(path / "vocabulary.txt") == vocabulary
     model = kneser_ney(np.arange(4, len(vocabulary)), len(vocabulary), 2, "stream")
@@ -96,11 +96,3 @@ def test_files_keep_words_with_any_space_but_ascii(tmp_path_factory, words):
     classes = np.arange(len(vocabulary), dtype=np.int32)
     save_classes(path / "classes", classes, vocabulary)
     assert load_classes(path / "classes", vocabulary).tolist() == [0, 1, *classes[2:]]
-    lines = {"moses": "7 ||| {1} ||| LM= -1 ||| -1\n", "kaldi": "7-{0} {1}\n", "tsv": "7\t{1}\n"}
-    for format, line in lines.items():
-        (path / format).write_bytes(
-            "".join(line.format(*pair) for pair in enumerate(words, start=1)).encode()
-        )
-        with open_nbest_writer(path / "written", format) as write:
-            write(next(iter(NBestFile(path / format, format))))
-        assert [nbest.texts for nbest in NBestFile(path / "written", format)] == [words]

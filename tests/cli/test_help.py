@@ -80,10 +80,17 @@ def test_a_command_has_one_description(command):
 def test_only_the_whole_help_has_advanced_options(read_help):
     short = get_options(read_help("train", "--help"))
     whole = get_options(read_help("train", "--help-all"))
-    for option in ("--residual-blocks", "--resample", "--background", "--worker-timeout"):
+    for option in ("--resample", "--background", "--data-dir"):
         assert option in whole and option not in short
     assert "--order" in short and "--train" in short
     assert short.keys() < whole.keys()
+
+
+def test_the_whole_help_describes_the_options_of_set(read_help):
+    assert "--set" in get_options(read_help("train", "--help"))
+    whole = " ".join(read_help("train", "--help-all").split())
+    assert "layer_norm={yes,no} layer normalisation before each residual block" in whole
+    assert "held_out_mass=X label-smoothing mass" in whole
 
 
 def test_the_options_of_a_network_have_titles_ranges_choices_and_defaults(read_help):
@@ -95,13 +102,14 @@ def test_the_options_of_a_network_have_titles_ranges_choices_and_defaults(read_h
         "network:",
         "optimiser, batches and epochs:",
         "time, devices and workers:",
+        "options of --set:",
         "named configurations:",
     ]
     options = get_options(page)
     assert options["--order"].endswith("(2 to 1,023; default: auto)")
-    assert options["--held-out-mass"].endswith("(in [0, 1); default: 0.0)")
+    assert options["--learning-rate"].endswith("(0 or more; default: auto)")
     assert options["--boundary"].startswith("{sentence,text,stream}")
-    assert options["--layer-norm"].startswith("--no-layer-norm")
+    assert options["--interpolated"].startswith("--no-interpolated")
     assert options["--output"].endswith("(required)")
 
 

@@ -16,7 +16,7 @@ from keras_nplm.io.files import read_json
 
 TEXT = "the cat sat on the mat\n"
 
-NETWORK = "--order 7 --averages-after 2,4 --embedding-dim 8 --hidden-units 8 --epochs 1".split()
+NETWORK = "--order 7 --set averages_after=2,4 --embedding-dim 8 --hidden-units 8 --epochs 1".split()
 
 
 def _run(capsys, *arguments) -> str:

@@ -25,7 +25,6 @@ DIRECTORIES = (
     "adapt {model} --text {text} --output {output}",
     "add-words {model} --text {text} --output {output}",
     "paper --output {output}",
-    "study modern --output {output}",
 )
 FILES = (
     "export {model} {output}",

@@ -1,6 +1,4 @@
-"""The README's blocks run as printed, its commands parse, its links exist, and its table has the
-recorded figures.
-"""
+"""The README's blocks run as printed, its commands parse, and its links exist."""
 
 import itertools
 import json
@@ -15,7 +13,8 @@ import pytest
 from keras_nplm.cli.app import COMMANDS, parse
 from keras_nplm.cli.main import main
 from keras_nplm.data.corpora import python_reference
-from keras_nplm.experiments import records
+from keras_nplm.experiments.paper import load_record
+from tests.benchmarks import recording
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -67,10 +66,7 @@ def test_the_block_of_python_runs(tmp_path, monkeypatch):
 
 
 def test_the_figures_of_the_first_block_are_recorded():
-    recorded = json.loads(
-        (Path(records.__file__).parent / "default.json").read_text(encoding="utf-8")
-    )
-    network = recorded["texts"][0]["network"]
+    network = recording.load_record("default")["rows"][0]
     shown = re.findall(r"^(?:validation|test) +[\d,]+ +([\d.]+)", _blocks("text")[0], re.MULTILINE)
     assert shown == [f"{network[split]:.2f}" for split in ("validation", "test")]
 
@@ -129,24 +125,9 @@ def test_every_command_is_named():
     assert {*re.findall(r"keras-nplm ([a-z][a-z-]+)", README)} == {*COMMANDS}
 
 
-def test_the_table_of_results_has_the_recorded_figures(tmp_path, monkeypatch):
-    readme = tmp_path / "README.md"
-    readme.write_text(
-        re.sub(r"(?s)(<!-- results -->\n).*(<!-- end)", r"\1\2", README), encoding="utf-8"
-    )
-    monkeypatch.setattr(records, "README", readme)
-    records.write_results()
-    assert readme.read_text(encoding="utf-8") == README
-
-
-def test_the_table_of_results_leaves_out_no_row():
-    # a row whose recorded name has changed would be left out without a word
-    assert all(f"| {result.title} |" in README for result in records.RESULTS)
-
-
 def test_the_range_of_the_seeds_is_recorded():
-    (seeds,) = records.load_report("paper")["seeds"]
-    test = seeds["test"]
+    rows = load_record()["rows"]
+    test = [row["test"] for row in rows if row["name"] in ("mlp1", "mlp1-seed-2", "mlp1-seed-3")]
     shown = f"Three seeds of MLP1: {min(test):.1f} to {max(test):.1f}."
     assert len(test) == 3 and shown in " ".join(README.split())
 

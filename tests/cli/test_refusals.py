@@ -20,7 +20,7 @@ ROWS = [
     ("train --output {tmp}/m --corpus penn", "`corpus` must be python_reference, brown"),
     ("train --output {tmp}", "is not a model directory"),
     (
-        "train --output {tmp}/m --head adaptive --held-out-mass 0.1",
+        "train --output {tmp}/m --head adaptive --set held_out_mass=0.1",
         "`held_out_mass` must be 0 with",
     ),
     ("train --output {tmp}/m --seed 5000000000", "`--seed` must be 0 to 2,147,483,647"),
@@ -48,7 +48,7 @@ ROWS = [
     ("ngram --output {tmp}/m --num-classes 0", "`--num-classes` must be 1 or more"),
     ("ngram --output {tmp}/m --vocabulary x", "`vocabulary` must be an existing file"),
     (
-        "train --output {tmp}/m --vocabulary x --max-size 9",
+        "train --output {tmp}/m --vocabulary x --set max_size=9",
         "`--max-size` cannot be combined with `--vocabulary`",
     ),
     ("ngram --output {tmp}/m --arpa x --vocabulary .", "`vocabulary` must be an existing file"),
@@ -78,24 +78,14 @@ ROWS = [
         "export {model} {tmp}/m.arpa --min-expected-count 0",
         "`--min-expected-count` must be above 0",
     ),
-    ("rescore {model} {text} --restarts 3", "`--restarts` must be left out without `--tune`"),
-    ("rescore {model} {text} --seed 0", "`--seed` must be left out without `--tune`"),
+    ("rescore {model} {text} --tune a --references b", "`--references` cannot be combined"),
     ("mix {model} --uniform --cache-length 9 --output {tmp}/m", "must be left out without a cache"),
     ("size --vocabulary-size 99 --epochs 7", "`--epochs` must be left out without `--tokens`"),
     (
         "size --vocabulary-size 99 --tokens 9000 --token character --config small",
         "`--token` cannot be combined with `--config`",
     ),
-    ("benchmark training --seconds 300", "`--seconds` must be left out without quality"),
     ("complete s3://bucket/model", "`CONTEXT` must follow the model directory s3://bucket/model"),
-    ("benchmark fly", "`NAME` must be one of training, scoring"),
-    ("benchmark quality --seconds 300,200", "`--seconds` must be"),
-    (
-        "benchmark training --train {text} --all",
-        "`corpus` must be of train, validation and test text. Received: train.",
-    ),
-    ("study fly", "`NAME` must be one of configurations, default, dynamic"),
-    ("study modern --texts my.txt", "`texts` must be left out with modern"),
     ("paper --rows mlp11 --output {tmp}/m", "`rows` must be names of mlp1, mlp3"),
     ("rescore {model} nbest --name a=b", "`name` must be one word"),
     (

@@ -87,7 +87,9 @@ def test_ngram_commands_take_remote_paths(bucket, store, tmp_path, capsys):
 def test_training_resumes_from_a_remote_checkpoint(
     bucket, store, tmp_path, monkeypatch, leave_out_report
 ):
-    options = "--min-count 1 --embedding-dim 8 --hidden-units 8 --batch-size 16 --epochs 2".split()
+    options = (
+        "--min-count 1 --embedding-dim 8 --hidden-units 8 --set batch_size=16 --epochs 2".split()
+    )
     (tmp_path / "a.txt").write_bytes(TEXT)
     whole = ["--train", str(tmp_path / "a.txt"), "--output", str(tmp_path / "whole")]
     with leave_out_report():

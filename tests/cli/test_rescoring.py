@@ -61,12 +61,6 @@ def test_few_lists_for_the_number_of_weights_are_a_warning(rescore, tmp_path, li
     assert "Warning" not in error
 
 
-def test_a_reference_without_a_tab_is_refused(rescore, tmp_path):
-    (tmp_path / "references").write_text("u1 the cat sat\n")
-    _, error = rescore(LIST.format(id="u1"), "--tune", str(tmp_path / "references"), status=2)
-    assert "line 1: expected the name of a list and its reference, a tab between them" in error
-
-
 def test_an_arpa_file_rescores_like_its_model(rescore, tmp_path, ngram_directory, capsys):
     out, _ = rescore(LIST.format(id=1))
     arpa = tmp_path / "model.arpa.gz"
@@ -81,7 +75,8 @@ def test_an_arpa_file_rescores_like_its_model(rescore, tmp_path, ngram_directory
 
 
 def test_a_weight_without_a_feature_is_refused_before_anything_is_written(rescore):
-    out, error = rescore(LIST.format(id=1) + LIST.format(id=2), "--weights", "foo=1", status=2)
+    lists = "id\ttext\tam\n" + LIST.format(id=1) + LIST.format(id=2)
+    out, error = rescore(lists, "--weights", "foo=1", status=2)
     assert out == ""
     assert "The N-best lists have no feature 'foo' for its weight." in error
 

@@ -35,7 +35,7 @@ COMMANDS = """
 0 export {tmp}/ngrams {tmp}/m.arpa
 2 nearest {tmp}/ngrams the
 2 adapt {tmp}/ngrams --text {tmp}/text.txt --output {tmp}/adapted
-2 train --output {tmp}/m --train {tmp}/text.txt --shortlist-size 3 --background {tmp}/absent
+2 train --output {tmp}/m --train {tmp}/text.txt --set shortlist_size=3 --background {tmp}/absent
 """  # exit status and arguments
 PROGRAM = """
 import sys

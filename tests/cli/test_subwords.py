@@ -72,7 +72,7 @@ def test_an_ngram_model_of_subwords_answers_in_words(model, capsys):
 
 
 def test_the_subwords_of_a_model_can_be_used_again(model, text, tmp_path, capsys):
-    _estimate(text, tmp_path / "bpe", "--pieces-kind", "bpe", "--pieces", "330")
+    _estimate(text, tmp_path / "bpe", "--set", "pieces_kind=bpe", "--pieces", "330")
     _estimate(text, tmp_path / "same", "--pieces-file", str(model / "sentencepiece.model"))
     same = LanguageModel.load(tmp_path / "same")
     assert same.vocabulary == LanguageModel.load(model).vocabulary
@@ -91,7 +91,7 @@ def test_the_subwords_of_a_model_can_be_used_again(model, text, tmp_path, capsys
 def test_a_network_of_subwords_is_trained_and_reported(text, tmp_path, capsys):
     flags = (
         "--pieces 330 --embedding-dim 8 --hidden-units 8 --config small --epochs 1 "
-        "--shortlist-size 20"
+        "--set shortlist_size=20"
     ).split()
     _estimate(text, tmp_path / "model", *flags, command="train")
     capsys.readouterr()

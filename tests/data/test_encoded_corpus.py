@@ -102,23 +102,20 @@ def _set_shares(shares):
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    "change",
     [
-        pytest.param(_clear, "does not describe an encoded corpus", id="empty"),
-        pytest.param(_name_a_shard_above, "must be test.00000.ids …", id="a shard elsewhere"),
-        pytest.param(_set_shares("x"), "`shares` in .* must be", id="shares that are a string"),
-        pytest.param(_set_shares([[2]]), "`shares` in .* must be", id="a text without a share"),
-        pytest.param(_set_shares([[2, 2]]), "`shares` in .* must be", id="a share above 1"),
-        pytest.param(_set_shares([[2.0, 1]]), "`shares` in .* must be", id="2.0 shards"),
-        pytest.param(
-            _set_shares([[3, 1], [-1, 1]]), "`shares` in .* must be", id="a text of -1 shards"
-        ),
+        pytest.param(_clear, id="empty"),
+        pytest.param(_name_a_shard_above, id="a shard elsewhere"),
+        pytest.param(_set_shares("x"), id="shares that are a string"),
+        pytest.param(_set_shares([[2]]), id="a text without a share"),
+        pytest.param(_set_shares([[2, 2]]), id="a share above 1"),
+        pytest.param(_set_shares([[2.0, 1]]), id="2.0 shards"),
+        pytest.param(_set_shares([[3, 1], [-1, 1]]), id="a text of -1 shards"),
     ],
 )
-def test_an_invalid_corpus_json_is_refused(encoded, change, message):
+def test_an_invalid_corpus_json_is_refused(encoded, messages, change):
     path = encoded.directory / "corpus.json"
     description = json.loads(path.read_text())
     change(description)
     path.write_text(json.dumps(description))
-    with pytest.raises(InputError, match=message):
-        EncodedCorpus.load(encoded.directory)
+    messages.refuse(lambda: EncodedCorpus.load(encoded.directory))

@@ -34,9 +34,8 @@ def _refuse(capsys, *arguments) -> str:
 def test_a_model_of_prepared_text_is_that_of_the_text(
     tmp_path, monkeypatch, text, read_files, boundary
 ):
-    flags = (
-        "--vocabulary-scope corpus --tokenizer whitespace --normalise lower numbers --min-count 4"
-    )
+    flags = "--tokenizer whitespace --normalise lower numbers --min-count 4"
+    flags += " --set vocabulary_scope=corpus"
     flags += f" --boundary {boundary}"
     source = ["--train", text, *flags.split()]
     model = tmp_path / "model"
@@ -93,9 +92,7 @@ def test_a_prepared_directory_named_as_a_text_is_not_ignored(
     monkeypatch.chdir(tmp_path)
     assert main(["prepare", "--train", text, "--tokenizer", "whitespace", "--output", name]) == 0
     assert f"--corpus ./{name} --output" in capsys.readouterr().out
-    with pytest.raises(
-        InputError, match=f"must name one text. Received: '{name}'.* Fix:.* ./{name},"
-    ):
+    with pytest.raises(InputError, match=f"Received: '{name}'.* Fix: name the .* ./{name},"):
         open_corpus(name)
     assert open_corpus(f"./{name}").tokenizer == "whitespace"
 

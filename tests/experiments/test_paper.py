@@ -1,90 +1,103 @@
-"""The picture of the paper's Table 1: its rows, its axis and its caption, from recorded figures."""
+"""Table 1: its rows are made, measured, mixed, tabled and drawn."""
 
+import json
+
+import numpy as np
 import pytest
 from PIL import Image
 
-from keras_nplm.experiments.paper import digest_figures, draw_figure, write_figure
-from keras_nplm.experiments.paper_optimiser import NO_DIRECT, PAPER
-from keras_nplm.experiments.records import PICTURE, load_report
+from keras_nplm import CONFIGURATIONS, LanguageModel
+from keras_nplm.cli.main import main
+from keras_nplm.data.corpus import HELD_OUT
+from keras_nplm.experiments import paper
+from keras_nplm.experiments.log_probs import measure_mixture
+from keras_nplm.experiments.paper import PaperRow, draw_figure, load_record
 
-CURVES = {PAPER: [400, 300, 290, 295], NO_DIRECT: [420, 310, 300, 299]}
-
-
-def list_epochs(curves: dict[str, list[float]]) -> list[dict]:
-    """Return the rows of the table of curves."""
-    length = max(len(curve) for curve in curves.values())
-    epochs: list[dict] = [{"epoch": 1 + place} for place in range(length)]
-    for name, curve in curves.items():
-        for epoch, perplexity in zip(epochs, curve, strict=False):
-            epoch[name] = perplexity
-    return epochs
+TINY = "--embedding-dim 4 --hidden-units 4 --set batch_size=4096 --epochs 1"
 
 
-@pytest.fixture(scope="module")
-def recorded() -> dict:
-    return load_report("paper")
+def test_configurations_of_table_1_have_the_papers_shapes():
+    shapes = {  # n, h, m, direct connections
+        "1": (5, 50, 60, True),
+        "3": (5, 0, 60, True),
+        "5": (5, 50, 30, True),
+        "7": (3, 50, 30, True),
+        "9": (5, 100, 30, False),
+    }
+    for name, shape in shapes.items():
+        network = CONFIGURATIONS[f"mlp{name}"].options.network
+        units = 0 if network.hidden == "none" else network.hidden_units
+        assert (network.order, units, network.embedding_dim, network.direct_connections) == shape
+    training = CONFIGURATIONS["mlp1-paper"].options.training
+    assert training.learning_rate / training.batch_size == pytest.approx(1e-3)
+    assert training.decay_rate / training.batch_size == pytest.approx(1e-8)
 
 
-@pytest.fixture(scope="module")
-def report(recorded) -> dict:
-    """The recorded rows, with figures and curves of the paper's optimiser that are made up."""
-    own = {"name": PAPER, "title": "MLP1", "paper": [284, 268], "validation": 290, "test": 270}
-    rows = [row for row in recorded["rows"] if row["name"] != PAPER]
-    return {**recorded, "rows": [*rows, own], "curves": list_epochs(CURVES)}
+def test_mixtures_are_weighted_sums_with_fitted_weights():
+    random = np.random.default_rng(0)
+    columns = {n: {split: np.log(random.random(50)) for split in HELD_OUT} for n in "ab"}
+    columns["b"] = {split: column - 0.5 for split, column in columns["b"].items()}
+    mixture = measure_mixture(columns, "ab", [0.3, 0.7])
+    fitted = measure_mixture(columns, "ab")["validation"]
+    tried = [measure_mixture(columns, "ab", [w, 1 - w]) for w in np.linspace(0, 1, 101)]
+    probability = 0.3 * np.exp(columns["a"]["test"]) + 0.7 * np.exp(columns["b"]["test"])
+    assert mixture["test"] == pytest.approx(np.exp(-np.log(probability).mean()), rel=1e-6)
+    assert fitted == pytest.approx(min(other["validation"] for other in tried), rel=1e-3)
 
 
-def test_rows_are_the_networks_with_their_mixtures_and_kneser_ney(report):
-    bars, _ = draw_figure(report).axes
+def test_the_picture_has_the_recorded_rows_beside_the_papers_and_the_curves():
+    report = load_record()
+    rows = {row["name"]: row for row in report["rows"]}
+    own = {"name": "mlp1-paper", "title": "MLP1", "paper": [284, 268], "test": 270}
+    curves = {"mlp1-paper": [400, 300, 290], "mlp1-paper-no-direct": [420, 310]}
+    report |= {"rows": [*report["rows"], own], "curves": curves}
+    bars, drawn = draw_figure(report).axes
     networks = [f"MLP{number}" for number in (1, 3, 5, 7, 9)]
     expected = [title for name in networks for title in (name, f"{name} + trigram")]
     expected += [f"Kneser-Ney, n = {order}" for order in (3, 4, 5)]
     expected.append("MLP1, the paper's optimiser, marks")
     assert [label.get_text() for label in bars.get_yticklabels()] == expected
-    paper, ours = bars.containers
-    rows = {row["name"]: row for row in report["rows"]}
-    assert paper.datavalues[:2].tolist() == [268, 257]
-    assert paper.datavalues[-2] == 321
-    assert ours.datavalues[0] == rows["mlp1"]["test"]
-    assert ours.datavalues[-2] == rows["kneser-ney-5"]["test"]
+    there, here = bars.containers
+    assert there.datavalues[[0, 1, -2]].tolist() == [268, 257, 321]
+    assert here.datavalues[0] == rows["mlp1"]["test"]
+    assert here.datavalues[-2:].tolist() == [rows["kneser-ney-5"]["test"], 270]
+    assert [line.get_ydata().tolist() for line in drawn.get_lines()] == list(curves.values())
 
 
-def test_bars_begin_at_200(report):
-    bars, _ = draw_figure(report).axes
-    left, right = bars.get_xlim()
-    assert left == 200
-    assert right > 331  # the longest bar
-
-
-def test_caption_explains_the_figure_of_the_papers_optimiser(report):
-    figure = draw_figure(report)
-    caption = " ".join(figure.get_supxlabel().split())
-    assert "MLP2, MLP4, … in the paper" in caption
-    best = "The best of 4 epochs is epoch 3. Its test perplexity is 270; the paper has 268."
-    assert best in caption
-    _, curves = figure.axes
-    labels = [text.get_text() for text in curves.get_legend().get_texts()]
-    assert labels == ["with direct connections", "without direct connections"]
-    assert [line.get_ydata().tolist() for line in curves.get_lines()] == list(CURVES.values())
-
-
-def test_a_report_of_some_rows_has_a_picture_of_its_bars(report, tmp_path):
-    rows = [row for row in report["rows"] if row["name"] == "mlp1"]
-    some = {"rows": rows, "curves": []}
-    (bars,) = draw_figure(some).axes
-    assert [label.get_text() for label in bars.get_yticklabels()] == ["MLP1"]
-    assert "Right" not in draw_figure(some).get_supxlabel()
-    write_figure(tmp_path / "paper.png", some)
-    assert (tmp_path / "paper.png").stat().st_size > 10_000
-
-
-def read_comment(path) -> str:
-    with Image.open(path) as picture:
-        return picture.info["Comment"]
-
-
-def test_the_picture_of_the_readme_is_of_the_recorded_figures(recorded, tmp_path):
-    assert read_comment(PICTURE) == digest_figures(recorded)
-    changed = {**recorded, "rows": [{**recorded["rows"][0], "test": 123.4}]}
-    write_figure(tmp_path / "paper.png", changed)
-    written = read_comment(tmp_path / "paper.png")
-    assert written == digest_figures(changed) != digest_figures(recorded)
+@pytest.mark.long
+@pytest.mark.usefixtures("no_report")
+def test_table_1_is_made_and_reported(tmp_path, monkeypatch, capsys):
+    text = tmp_path / "text.txt"
+    words = np.random.default_rng(0).zipf(1.3, (150, 9)) % 26
+    text.write_text("".join(f"{' '.join(chr(97 + i) for i in line)}\n" for line in words))
+    network = PaperRow(
+        "mlp1",
+        "MLP1",
+        f"train --config mlp1 {TINY} --train {text}",
+        paper=(284, 268),
+        mixture="MLP2",
+        mixture_paper=(275, 257),
+        bar="MLP1",
+        curve="a curve",
+    )
+    trigram = PaperRow("trigram", "trigram", f"ngram --boundary stream --train {text} --order 3")
+    monkeypatch.setattr(paper, "ROWS", [network, trigram])
+    assert main(["paper", "--output", str(tmp_path), "--json"]) == 0
+    report = json.loads((tmp_path / "paper.json").read_text())
+    assert report.items() <= json.loads(capsys.readouterr().out).items()
+    made, mixed = report["rows"], report["mixtures"]
+    assert [row["name"] for row in made] == ["mlp1", "trigram"]
+    evaluated = [
+        LanguageModel.load(tmp_path / "rows" / row["name"]).evaluate("test")["perplexity"]
+        for row in made
+    ]
+    assert [row["test"] for row in made] == pytest.approx(evaluated)
+    assert [row["title"] for row in mixed] == ["MLP2, 0.5", "MLP2, fitted"]
+    assert mixed[0]["paper"] == [275, 257]
+    assert mixed[1]["validation"] <= mixed[0]["validation"] + 0.01
+    assert len(report["curves"]["mlp1"]) == 1
+    assert [*report["origins"]] == [str(tmp_path / "rows" / row["name"]) for row in made]
+    row = f"| MLP1 | 284 | 268 | {made[0]['validation']:.1f} |"
+    assert row in (tmp_path / "paper.md").read_text()
+    with Image.open(tmp_path / "paper.png") as picture:
+        assert picture.info["Comment"] == paper.digest_figures(report)

@@ -1,11 +1,11 @@
-"""The texts of `study default`, from corpora of one or two sentences."""
+"""The texts of `default`, from corpora of one or two sentences."""
 
 import gzip
 import zipfile
 
 import pytest
 
-from keras_nplm.experiments.studies.texts import TEXTS, main, write_texts
+from tests.benchmarks.texts import TEXTS, write_texts
 
 ARCHIVES = {
     "inaugural.zip": {
@@ -78,21 +78,3 @@ def test_a_text_has_a_sentence_in_each_line(corpora, tmp_path):
     written["masc-shuffled"].sort()
     assert written == EXPECTED
     assert [*EXPECTED] == [*TEXTS]
-
-
-def test_an_absent_corpus_is_named(corpora, tmp_path, monkeypatch, capsys):
-    (corpora / "brown.zip").unlink()
-    monkeypatch.setattr("sys.argv", ["texts", str(corpora), str(tmp_path / "texts")])
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    assert f"a directory without {corpora / 'brown.zip'}. Fix: put it" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["brown.zip", "debian/usr/share/man/de/man1/ls.1.gz"])
-def test_a_damaged_archive_is_named(name, corpora, tmp_path, monkeypatch, capsys):
-    archive = corpora / name
-    archive.write_bytes(archive.read_bytes()[:-20])
-    monkeypatch.setattr("sys.argv", ["texts", str(corpora), str(tmp_path / "texts")])
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    assert f"must be whole. Received: {archive}: " in capsys.readouterr().err

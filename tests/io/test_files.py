@@ -139,17 +139,9 @@ def test_json_is_written_and_read_back(tmp_path):
 
 
 @pytest.mark.parametrize("write", [write_json, write_json_text])
-@pytest.mark.parametrize(
-    "value, message",
-    [
-        ({"a": "猫" * 40}, "a.json must have at most 100 bytes. Received: 134. Fix: name fewer"),
-        ([1], "a.json must hold a JSON object. Received: list. Fix: write"),
-    ],
-)
-def test_json_that_could_not_be_read_is_not_written(tmp_path, monkeypatch, write, value, message):
+def test_json_that_could_not_be_read_is_not_written(tmp_path, monkeypatch, messages, write):
     monkeypatch.setattr(files, "MAX_JSON_BYTES", 100)
-    with pytest.raises(InputError, match=message):
-        write(tmp_path / "a.json", value)
+    messages.refuse(lambda: write(tmp_path / "a.json", {"a": "猫" * 40}))
     assert not [*tmp_path.iterdir()]
     write(tmp_path / "a.json", {"a": "x" * 86})
     assert os.path.getsize(tmp_path / "a.json") == 100 and read_json(tmp_path / "a.json")
@@ -274,7 +266,10 @@ def _store(path, array, length):
     "array, length, message",
     [
         pytest.param(
-            np.array([np.nan]), 1, "`ids` in .*a.npz must be below infinity", id="not a number"
+            np.array([np.nan]),
+            1,
+            "`ids` in .*a.npz must hold native numbers below",
+            id="not a number",
         ),
         pytest.param(IDS, 999, "(longer|another size) than its header", id="a short header"),
         pytest.param(IDS, 1001, NOT_WHOLE, id="a long header"),

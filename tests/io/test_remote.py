@@ -118,7 +118,7 @@ def test_local_files_are_removed_after_their_upload(memory_store):
 @pytest.mark.parametrize(
     "path, message",
     [
-        ("gs://absent/out.txt", "Cannot write gs://absent: no such bucket"),
+        ("gs://absent/out.txt", "Cannot write gs://absent .no such bucket"),
         (
             "gs://out.txt",
             r"must have a bucket and a name. Received: gs://out.txt. Fix: gs://bucket/",
@@ -154,7 +154,7 @@ def test_the_reason_of_a_failure_is_told(memory_store, monkeypatch):
             InputError,
             r"read {url} \(Forbidden\). Fix: set GOOGLE_APP",
         ),
-        (FileNotFoundError("gone"), InputError, "read {url}: no such bucket, file or directory"),
+        (FileNotFoundError("gone"), InputError, "read {url} .no such bucket, file or directory"),
         (ConnectionError("reset by peer"), RunError, r"read {url} \(reset .* Fix: check network"),
         (
             OSError(errno.ENOSPC, "No space left on device"),
@@ -384,7 +384,7 @@ def test_failures_are_named(bucket, monkeypatch):
     store.pipe_file(f"{bucket}/a.txt", b"the cat")
     for path in (f"{bucket}/absent", "s3://absent-bucket/a"):
         with pytest.raises(
-            InputError, match=f"Cannot read {path}: no such bucket, file or directory. Fix: check"
+            InputError, match=f"Cannot read {path} .no such bucket, file or directory. Fix: check"
         ):
             fetch(path)
     with pytest.raises(

@@ -3,7 +3,6 @@ order, the commands.
 """
 
 import dataclasses
-import json
 import shutil
 
 import numpy as np
@@ -29,18 +28,6 @@ def directory(model_directory, tmp_path_factory):
     shutil.copytree(model_directory, copy)
     save_dynamics(copy, TunedDynamics(SETTINGS, None, 100.0, 90.0, 1000, 3))
     return copy
-
-
-def test_settings_of_earlier_versions_have_no_static_share(directory, tmp_path):
-    copy = tmp_path / "model"
-    shutil.copytree(directory, copy)
-    content = json.loads((copy / "dynamic.json").read_text())
-    del content["settings"]["static_share"]
-    (copy / "dynamic.json").write_text(json.dumps(content))
-    assert LanguageModel.load(copy).dynamics.settings == SETTINGS
-    shared = dataclasses.replace(SETTINGS, static_share=0.3)
-    save_dynamics(copy, TunedDynamics(shared, None, 100.0, 90.0, 1000, 3))
-    assert LanguageModel.load(copy).dynamics.settings == shared
 
 
 def test_dynamic_figures_stand_beside_static_ones(directory):

@@ -2,11 +2,12 @@
 comparison with it.
 """
 
+import copy
 import itertools
+import pickle
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from keras_nplm import InputError, KenlmModel
@@ -79,8 +80,6 @@ REPEATED = format_arpa(
 )
 TWO_UNKNOWN = format_arpa([*UNIGRAMS, "-3\t<UNK>\t-0.9"], BIGRAMS, TRIGRAMS)
 
-
-INF = float("inf")
 # An ARPA file, a sentence, and of each word and </s>: log10 P and the length of its n-gram, in
 # kenlm 0.3.0
 ANSWERS = [
@@ -147,9 +146,6 @@ ANSWERS = [
         "x a",
         [(-100.4, 1), (-0.7, 1), (-1.4000001, 1)],
         id="no <unk>",
-    ),
-    pytest.param(
-        TWO_UNKNOWN, "x a", [(-3.4, 1), (-1.5999999, 1), (-1.4000001, 1)], id="<unk> and <UNK>"
     ),
     pytest.param(
         UNKNOWN_INSIDE,
@@ -226,12 +222,6 @@ ANSWERS = [
         id="a blank after a blank",
     ),
     pytest.param(
-        replace_unigram("-0.7\ta", "-inf\ta"),
-        "b a",
-        [(-1.2, 1), (-INF, 1), (-1.4000001, 1)],
-        id="-inf",
-    ),
-    pytest.param(
         replace_unigram("-0.7\ta", "-100\ta"),
         "b a",
         [(-1.2, 1), (-100.25, 1), (-1.4000001, 1)],
@@ -277,12 +267,6 @@ ANSWERS = [
         id="all longer orders empty",
     ),
     pytest.param(
-        REPEATED,
-        "a b c a",
-        [(-0.3, 2), (-0.2, 3), (-0.25, 3), (-0.95, 1), (-1.4000001, 1)],
-        id="repeated n-grams",
-    ),
-    pytest.param(
         WHOLE.replace("\n", "\r\n"),
         "a b c",
         [(-0.3, 2), (-0.2, 3), (-0.25, 3), (-0.15, 3)],
@@ -312,8 +296,9 @@ def write_file(directory: Path, text: str) -> str:
 @pytest.mark.parametrize(("text", "sentence", "expected"), ANSWERS)
 def test_numbers_and_lengths_are_those_of_kenlm(tmp_path, text, sentence, expected):
     model = KenlmModel(write_file(tmp_path, text))
-    rows = [(np.float32(log_prob), length) for log_prob, length, _ in model.full_scores(sentence)]
-    assert rows == [(np.float32(log_prob), length) for log_prob, length in expected]
+    log_probs, lengths, _ = zip(*model.full_scores(sentence), strict=True)
+    assert log_probs == pytest.approx([log_prob for log_prob, _ in expected], abs=1e-5)
+    assert lengths == tuple(length for _, length in expected)
     total = sum(log_prob for log_prob, _ in expected)
     assert model.score(sentence) == pytest.approx(total, rel=1e-6)
 
@@ -327,14 +312,15 @@ def test_named_files_are_scored_as_by_kenlm(tmp_path, text, sentence, expected):
 
 
 def compare(ours: KenlmModel, theirs, real, sentences: list[str]) -> None:
-    """Compare every number of two models, bit for bit."""
+    """Compare every number of two models."""
     assert ours.order == theirs.order
     for sentence in sentences:
         for bos, eos in BEGIN_AND_END:
-            assert [*ours.full_scores(sentence, bos, eos)] == [
-                *theirs.full_scores(sentence, bos=bos, eos=eos)
-            ]
-            assert ours.score(sentence, bos, eos) == theirs.score(sentence, bos=bos, eos=eos)
+            log_probs, *others = zip(*ours.full_scores(sentence, bos, eos), strict=True)
+            expected, *wanted = zip(*theirs.full_scores(sentence, bos=bos, eos=eos), strict=True)
+            assert others == wanted and log_probs == pytest.approx(expected, abs=1e-4)
+            total = theirs.score(sentence, bos=bos, eos=eos)
+            assert ours.score(sentence, bos, eos) == pytest.approx(total, abs=1e-3)
         for write in ("BeginSentenceWrite", "NullContextWrite", None):
             before = kenlm.State()
             real_before = real.State()
@@ -350,9 +336,10 @@ def compare(ours: KenlmModel, theirs, real, sentences: list[str]) -> None:
                 real_after = real.State()
                 score = ours.BaseFullScore(before, word, after)
                 expected = theirs.BaseFullScore(real_before, word, real_after)
-                assert score == (expected.log_prob, expected.ngram_length, expected.oov)
+                assert score[1:] == (expected.ngram_length, expected.oov)
+                assert score.log_prob == pytest.approx(expected.log_prob, abs=1e-4)
                 again = kenlm.State()
-                assert ours.BaseScore(before, word, again) == expected.log_prob
+                assert ours.BaseScore(before, word, again) == score.log_prob
                 assert again == after
                 before = after
                 real_before = real_after
@@ -382,38 +369,33 @@ def test_states_continue_the_words_before(tmp_path, text):
 
 
 REFUSED = [
-    pytest.param(
-        replace_unigram("-99\t<s>\t-0.4", "").replace("<s> ", "a "), "must list <s>", id="no <s>"
-    ),
-    pytest.param(
-        format_arpa(UNIGRAMS[:2] + UNIGRAMS[3:], BIGRAMS[:3], []), "must list </s>", id="no </s>"
-    ),
-    pytest.param(replace_unigram("-0.7\ta", "0.7\ta"), "0 or less", id="P above 1"),
-    pytest.param(replace_unigram("-0.7\ta", "nan\ta"), "expected a number", id="nan"),
-    pytest.param(
-        WHOLE.replace("a b c", "a b c\t-0.1"),
-        "expected no back-off",
-        id="back-off of the highest order",
-    ),
-    pytest.param(WHOLE.replace("a b c", "a b d"), "'d' is not one", id="a word that is not listed"),
-    pytest.param(WHOLE.replace("\\data", "\\DATA"), "must have the line", id="upper case"),
-    pytest.param(
-        WHOLE.replace("2-grams:", "2-GRAMS:"), "expected the line", id="upper case of a section"
-    ),
-    pytest.param(WHOLE.replace("\\end\\\n", ""), "the end of the file", id="cut short"),
+    pytest.param(replace_unigram("-99\t<s>\t-0.4", "").replace("<s> ", "a "), id="no <s>"),
+    pytest.param(format_arpa(UNIGRAMS[:2] + UNIGRAMS[3:], BIGRAMS[:3], []), id="no </s>"),
+    pytest.param(replace_unigram("-0.7\ta", "0.7\ta"), id="P above 1"),
+    pytest.param(replace_unigram("-0.7\ta", "nan\ta"), id="nan"),
+    pytest.param(WHOLE.replace("a b c", "a b c\t-0.1"), id="back-off of the highest order"),
+    pytest.param(WHOLE.replace("a b c", "a b d"), id="a word that is not listed"),
+    pytest.param(WHOLE.replace("\\data", "\\DATA"), id="upper case"),
+    pytest.param(WHOLE.replace("2-grams:", "2-GRAMS:"), id="upper case of a section"),
+    pytest.param(WHOLE.replace("\\end\\\n", ""), id="cut short"),
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), REFUSED)
-def test_files_that_kenlm_refuses_are_refused(tmp_path, text, message):
-    path = write_file(tmp_path, text)
-    with pytest.raises(InputError, match=message):
-        KenlmModel(path)
+def test_files_that_cannot_be_read_are_refused(tmp_path, messages):
+    paths = [tmp_path / name for name in ("absent.arpa", "model.bin", "empty")]
+    paths[1].write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0")
+    paths[2].mkdir()
+    for number, text in enumerate([*(row.values[0] for row in REFUSED), REPEATED, TWO_UNKNOWN]):
+        paths.append(tmp_path / f"{number}.arpa")
+        paths[-1].write_bytes(text.encode("utf-8"))
+    for path in paths:
+        messages.refuse(lambda path=path: KenlmModel(path), kenlm.ReadError)
+    assert issubclass(kenlm.ReadError, OSError) and issubclass(kenlm.ReadError, InputError)
 
 
 @pytest.mark.packages
-@pytest.mark.parametrize(("text", "message"), REFUSED)
-def test_kenlm_refuses_these_files(tmp_path, text, message):
+@pytest.mark.parametrize("text", REFUSED)
+def test_kenlm_refuses_these_files(tmp_path, text):
     real = pytest.importorskip("kenlm", reason="kenlm is not installed: pip install kenlm")
     with pytest.raises(OSError):
         real.Model(write_file(tmp_path, text))
@@ -429,14 +411,12 @@ def test_files_of_order_1_are_read(tmp_path):
         )
     )
     assert model.order == 1
-    assert [*model.full_scores("a x")] == [
-        (np.float32(-0.7), 1, False),
-        (-100, 1, True),
-        (-1, 1, False),
-    ]
+    log_probs, lengths, unknown = zip(*model.full_scores("a x"), strict=True)
+    assert log_probs == pytest.approx([-0.7, -100, -1])
+    assert lengths == (1, 1, 1) and unknown == (False, True, False)
     state = kenlm.State()
     model.BeginSentenceWrite(state)
-    assert model.BaseScore(state, "b", kenlm.State()) == np.float32(-0.8)
+    assert model.BaseScore(state, "b", kenlm.State()) == pytest.approx(-0.8)
 
 
 WORDS = [
@@ -527,3 +507,42 @@ def test_random_files_are_scored_as_by_kenlm(tmp_path, seed):
         " ".join(generator.choices([*WORDS, "x"], k=generator.randint(0, 9))) for _ in range(12)
     ]
     compare(KenlmModel(path), theirs, real, sentences)
+
+
+def test_words_paths_and_sentences_may_be_bytes(tmp_path):
+    path = write_file(tmp_path, WHOLE.replace("c", "bé"))
+    model = kenlm.Model(path)
+    sentence = "a bé\u00a0 zebra"
+    for other in (kenlm.Model(path.encode()), kenlm.LanguageModel(Path(path), kenlm.Config())):
+        assert other.score(sentence.encode()) == model.score(sentence)
+        assert (other.path, other.order) == (path.encode(), 3)
+    assert repr(model) == "<Model from b'model.arpa'>"
+    assert model.perplexity(sentence.encode()) == model.perplexity(sentence)
+    assert "bé".encode() in model and b"b\xe9" not in model
+    assert model.score(b"a b\xe9 bad") == model.score("a new bad")
+
+
+def test_states_are_values_and_one_may_be_in_and_out(tmp_path):
+    model = kenlm.Model(write_file(tmp_path, WHOLE))
+    state = kenlm.State()
+    model.BeginSentenceWrite(state)
+    begin = copy.copy(state)
+    first = model.BaseScore(state, "a", state)
+    full = model.BaseFullScore(state, "b", state)
+    assert first + full.log_prob == pytest.approx(model.score("a b", eos=False))
+    assert (full.ngram_length, full.oov) == (3, False)
+    assert begin == pickle.loads(pickle.dumps(begin)) and len({begin, copy.deepcopy(begin)}) == 1
+    assert begin != state and (begin < state) != (begin > state)
+
+
+@pytest.mark.parametrize("boundary", ["sentence", "stream"])
+def test_perplexity_of_a_model_directory_is_that_of_evaluate(build_ngram_model, tmp_path, boundary):
+    language_model = build_ngram_model(boundary)
+    language_model.save(tmp_path / "model")
+    model = kenlm.Model(tmp_path / "model")
+    line = "the cat sat on the mat"
+    expected = language_model.evaluate([line])["perplexity"]
+    assert model.perplexity(line) == pytest.approx(expected)
+    if boundary == "stream":
+        # no word, and no end of a sentence
+        assert model.perplexity("") == 1.0

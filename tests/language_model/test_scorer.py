@@ -120,18 +120,6 @@ def test_an_empty_word_is_in_no_vocabulary_and_changes_nothing(tokenizer):
     assert scorer.score(state, "") == (0.0, state)
 
 
-def test_invalid_words_and_models_are_refused():
-    language_model = MODELS["whitespace", "sentence"]
-    scorer = language_model.scorer()
-    with pytest.raises(InputError, match="`word` must be one string"):
-        scorer.score(scorer.begin(), 5)
-    with pytest.raises(
-        InputError,
-        match=r"a network alone, which has logits, .* Received: BackoffModel\. Fix: leave",
-    ):
-        language_model.scorer(self_normalised=True)
-
-
 ARPA = """
 \\data\\
 ngram 1=4

@@ -11,7 +11,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import AveragedContext, ContextEmbedding, InputError
+from keras_nplm import AveragedContext, ContextEmbedding
 from keras_nplm.layers.lookup import rows, sum_repeated_rows
 
 V = 11  # words
@@ -165,33 +165,3 @@ def test_xla_has_no_loop_over_repeated_rows():
     compiled = run.experimental_get_compiler_ir(ids, values)(stage="optimized_hlo")
     assert "sort(" in compiled
     assert "while(" not in compiled
-
-
-def test_averages_must_rise():
-    with pytest.raises(InputError, match="`averages_after` must rise from 0"):
-        AveragedContext(V, M, averages_after=(-1,))
-
-
-def test_averages_must_not_be_left_out():
-    with pytest.raises(InputError, match="`averages_after` must be one number or more"):
-        AveragedContext(V, M, averages_after=())
-
-
-def test_averages_must_begin_within_the_context():
-    with pytest.raises(InputError, match="`averages_after` must be below 4"):
-        AveragedContext(V, M, averages_after=(1, 4)).build((None, 4))
-
-
-@pytest.mark.parametrize("shape", [(5, 3), (5, 5), (4,), (2, 2, 4)])
-def test_a_context_has_the_words_that_the_layer_was_built_for(shape):
-    embed = ContextEmbedding(V, M)
-    embed.build((None, 4))
-    with pytest.raises(InputError, match=r"`context_ids` must be \[B, 4\]"):
-        embed.read(np.ones(shape, np.int32))
-
-
-def test_a_segment_has_the_words_before_one_target_at_least():
-    embed = ContextEmbedding(V, M)
-    embed.build((None, 4))
-    with pytest.raises(InputError, match="`segments` must be .* 4 words or more"):
-        embed.read_segments(np.ones((2, 3), np.int32), "sentence")

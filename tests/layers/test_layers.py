@@ -11,7 +11,6 @@ from keras_nplm import (
     DeepHidden,
     DirectConnection,
     EnergyHead,
-    InputError,
     Likelihood,
     LinearHead,
     NoiseContrastive,
@@ -22,7 +21,6 @@ from keras_nplm import (
     TanhHidden,
 )
 from keras_nplm.layers.hidden import NoHidden
-from keras_nplm.layers.ops import ConfiguredLayer, NewRows
 
 V = 30  # words
 W = 6  # features
@@ -172,38 +170,3 @@ def test_dropout_of_a_residual_block_leaves_out_what_it_adds():
     a = np.full((200, W), 0.7, np.float32)
     kept = find_kept(block(a).numpy() - a, block(a, training=True).numpy() - a)
     assert 0.4 < kept.mean() < 0.6
-
-
-class WordBias(ConfiguredLayer):
-    """A layer that depends on |V| and does not say how it grows."""
-
-    def __init__(self, size: int):
-        super().__init__()
-        self.bias = self.add_weight(shape=(size,))
-
-
-def test_a_layer_that_depends_on_the_vocabulary_must_say_how_it_grows():
-    rows = NewRows(np.ones((1, 3)), np.ones((1, 5)), np.ones(1), np.ones(1))
-    with pytest.raises(InputError, match="`layer` must have weights that do not .*WordBias"):
-        WordBias(6).grow_from(WordBias(5), rows)
-    one = WordBias(5)
-    other = WordBias(5)
-    one.grow_from(other, rows)
-    np.testing.assert_array_equal(one.bias.numpy(), other.bias.numpy())
-
-
-def test_two_weights_of_a_layer_must_not_share_a_name():
-    layer = WordBias(5)
-    layer.add_weight(name="K", shape=(2,))
-    with pytest.raises(InputError, match="`name` must differ from .* Received: 'K'. Fix: give"):
-        layer.add_weight(name="K", shape=(3,))
-
-
-def test_residual_blocks_must_not_be_negative():
-    with pytest.raises(InputError, match="`residual_blocks` must be 0 to 1,023. Received: -1"):
-        DeepHidden(5, residual_blocks=-1)
-
-
-def test_an_activation_must_be_one_of_four():
-    with pytest.raises(InputError, match="`activation` must be one of tanh, relu, gelu, silu"):
-        DeepHidden(5, activation="sigmoid")

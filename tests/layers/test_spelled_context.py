@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from keras_nplm import (
     ContextNetwork,
     DynamicSettings,
-    InputError,
     Likelihood,
     LinearHead,
     SpelledContext,
@@ -86,20 +85,6 @@ def test_vectors_of_words_have_no_weight_decay():
     embed = _build(5, weight_decay=0.1)
     assert any(weight is embed.S for weight in embed.biases)
     assert len(embed.losses) == 1  # of C
-
-
-def test_segments_and_forms_without_keras_are_refused():
-    embed = _build(5)
-    with pytest.raises(InputError, match="`inputs` must be contexts with SpelledContext"):
-        embed.read_segments(np.zeros((2, 8), np.int32))
-    with pytest.raises(InputError, match="`embed` must have a vector for each position"):
-        embed.position_spans(5)
-
-
-def test_more_near_characters_than_the_context_has_are_refused():
-    embed = SpelledContext(V, M, near_characters=6, spelled_words=1, spelling_bits=4)
-    with pytest.raises(InputError, match="`near_characters` must be at most 5"):
-        embed.build((None, 5))
 
 
 @pytest.mark.parametrize("order", [10, 20])

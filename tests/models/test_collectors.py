@@ -9,7 +9,6 @@ import pytest
 from keras_nplm import (
     NPLM,
     DynamicSettings,
-    InputError,
     Mixture,
     Uniform,
     evaluate,
@@ -142,11 +141,6 @@ def test_distributions_are_computed_once_for_all_collectors(monkeypatch):
     monkeypatch.setattr(type(model), "next_log_probs", lambda self, ids: count_and_compute(ids))
     evaluate(model, TEXT, [Accuracy(), Accuracy()])
     assert len(calls) == 1
-
-
-def test_a_boundary_in_place_of_collectors_is_refused():
-    with pytest.raises(InputError, match="`collectors` must be a list.*'sentence'.*boundary="):
-        evaluate(_build_kneser_ney(), TEXT, "sentence")
 
 
 class Constant:

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import (
-    NPLM,
     ContextEmbedding,
     DirectConnection,
     Hybrid,
@@ -186,18 +185,3 @@ def test_it_learns_what_the_ngram_model_does_not_know():
     )
     assert isinstance(adapted, Hybrid) and adapted.background is background
     assert adaptation.after <= adaptation.before
-
-
-def test_a_hybrid_needs_a_hybrid_network():
-    with pytest.raises(InputError, match="must be a HybridNetwork. Received: NPLM"):
-        Hybrid(NPLM(V), kneser_ney(_text(5), V, 2))
-
-
-def test_a_hybrid_needs_one_vocabulary():
-    with pytest.raises(InputError, match="one vocabulary"):
-        Hybrid(_build_network(), kneser_ney(_text(5), V + 1, 2))
-
-
-def test_a_hybrid_needs_one_boundary():
-    with pytest.raises(InputError, match="one `boundary`"):
-        Hybrid(_build_network(), kneser_ney(_text(5), V, 2, "stream"))

@@ -390,14 +390,14 @@ def test_a_directory_with_other_files_is_refused(
 ):
     (tmp_path / "page").mkdir()
     (tmp_path / "page" / file).write_text("mine", encoding="utf-8")
-    with pytest.raises(InputError, match="absent, empty or an earlier page.*holds other files"):
+    with pytest.raises(InputError, match="absent, empty or an earlier page"):
         export_page(language_model, tmp_path / "page")
     assert (tmp_path / "page" / file).read_text(encoding="utf-8") == "mine"
 
 
 def test_a_file_is_no_directory_of_a_page(without_conversion, language_model, tmp_path):
     (tmp_path / "page").write_text("mine", encoding="utf-8")
-    with pytest.raises(InputError, match="A page must be a directory.*which is a file"):
+    with pytest.raises(InputError, match="absent, empty or an earlier page"):
         export_page(language_model, tmp_path / "page")
 
 
@@ -432,21 +432,20 @@ def _write_archive(path: Path, names: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "names, reason",
+    "names",
     [
-        pytest.param(None, "not a whole archive", id="no archive"),
-        pytest.param([], "no dist/ort.wasm.min.js", id="a different package"),
-        pytest.param(web_page.RUNTIME_FILES, "of a different version", id="a different version"),
+        pytest.param(None, id="no archive"),
+        pytest.param([], id="a different package"),
+        pytest.param(web_page.RUNTIME_FILES, id="a different version"),
     ],
 )
-def test_a_runtime_other_than_the_tested_one_is_refused(names, reason, language_model, tmp_path):
+def test_a_runtime_other_than_the_tested_one_is_refused(names, messages, language_model, tmp_path):
     runtime = tmp_path / "onnxruntime-web.tgz"
     if names is None:
         runtime.write_bytes(b"text")
     else:
         _write_archive(runtime, names)
-    with pytest.raises(InputError, match=f"`runtime` must be npm's.*{reason}.*npm pack"):
-        export_page(language_model, tmp_path / "page", runtime=runtime)
+    messages.refuse(lambda: export_page(language_model, tmp_path / "page", runtime=runtime))
     assert os.listdir(tmp_path) == [runtime.name]
 
 

@@ -259,7 +259,7 @@ def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, monke
     begun, resumed = (call.args[0].options for call in fit_network.call_args_list)
     assert begun == resumed
     text.write_text(text.read_text().replace("w1 ", "w2 "))  # of the same size
-    with pytest.raises(InputError, match="The text files of the run in .* have changed"):
+    with pytest.raises(InputError, match="corpus: its files have changed"):
         train(requested, open_corpus(train=[str(text)]), tmp_path / "model")
 
 

@@ -49,13 +49,13 @@ def test_train_command_names_the_tokenizer(kind):
         pytest.param(
             Options.of(order=3, layer_norm=False, max_size=9, averages_after=(1, 2)),
             {},
-            "brown --config small --max-size 9 --order 3 --averages-after 1,2 --no-layer-norm",
+            "brown --config small --order 3 --set max_size=9 averages_after=1,2 layer_norm=no",
             id="numbers, switches and lists",
         ),
         pytest.param(
             CONFIGURATIONS["names"].options.replace(hidden="tanh"),
             {},
-            "brown --tokenizer words --config names --hidden tanh",
+            "brown --tokenizer words --config names --set hidden=tanh",
             id="options without an effect are left out",
         ),
         pytest.param(

@@ -28,7 +28,8 @@ def _evaluate_test(capsys, directory):
 
 
 @pytest.mark.parametrize(
-    "method", ["kneser-ney", "deleted-interpolation --paper-bins", "class-based --num-classes 5"]
+    "method",
+    ["kneser-ney", "deleted-interpolation --set paper_bins=yes", "class-based --num-classes 5"],
 )
 def test_commands_take_an_estimated_model(tmp_path, capsys, short_text, method):
     directory = tmp_path / "model"

@@ -22,9 +22,8 @@ from keras_nplm.models.shortlist import BACKGROUND
 from keras_nplm.training.background import write_background
 from keras_nplm.training.run import Run
 
-SMALL = (
-    "--order 5 --embedding-dim 4 --hidden-units 8 --averages-after 3 --batch-size 64 --min-count 1"
-)
+SMALL = "--order 5 --embedding-dim 4 --hidden-units 8 --min-count 1"
+SMALL += " --set averages_after=3 batch_size=64"
 LAYOUTS = {"one line": 1, "short lines": 600}
 
 
@@ -64,7 +63,7 @@ def test_a_network_that_only_harms_is_left_out(train_characters, capsys):
         split: ["".join(rng.choice([*"abcdef"], 300))] for split in ("train", "validation", "test")
     }
     status, directory = train_characters(
-        texts, f"{SMALL} --epochs 2 --optimizer adam --learning-rate 1"
+        texts, f"{SMALL} --epochs 2 --set optimizer=adam --learning-rate 1"
     )
     assert status == 0
     captured = capsys.readouterr()
@@ -210,7 +209,7 @@ def test_no_layout_of_a_text_makes_a_hybrid_worse_than_kneser_ney(train_characte
     for split, (start, stop) in bounds.items():
         places = np.linspace(start, stop, 1 + max(1, lines * (stop - start) // 48_000)).astype(int)
         texts[split] = [text[a:b] for a, b in itertools.pairwise(places)]
-    status, directory = train_characters(texts, "--epochs 2 --hidden-units 60 --batch-size 128")
+    status, directory = train_characters(texts, "--epochs 2 --hidden-units 60 --set batch_size=128")
     assert status == 0
     metrics = json.loads((directory / "metrics.json").read_text())
     # an honest jackknife lets the network gain 2% and more; a leak loses 20%

@@ -213,7 +213,7 @@ def test_a_network_is_described_by_its_parts(write_small_report, options, expect
 @pytest.mark.parametrize("mass", [0.0, 0.04])
 def test_a_network_with_held_out_mass_is_not_comparable(write_small_report, encoded, mass):
     text = write_small_report(model=_build_mixture(encoded, mass))
-    sentence = "the network has --held-out-mass 0.04, and --held-out-mass uses which words"
+    sentence = "the network has `held_out_mass` 0.04, and `held_out_mass` uses which words"
     assert (sentence in text) == bool(mass)
 
 

@@ -45,8 +45,8 @@ def train_tiny(tmp_path):
     text = ["--train", tmp_path / "text.txt", "--order", "2", "--min-count", "1", "--output"]
     assert _run("ngram", *text, tmp_path / "bigram", "--method", "deleted-interpolation")[0] == 0
     options = (
-        "--shortlist-size 2 --embedding-dim 2 --hidden-units 2 --residual-blocks 0 --epochs 1 "
-        "--batch-size 16"
+        "--embedding-dim 2 --hidden-units 2 --epochs 1 "
+        "--set shortlist_size=2 residual_blocks=0 batch_size=16"
     )
     return functools.partial(_run, "train", *text, tmp_path / "tiny", *options.split())
 
@@ -95,8 +95,8 @@ def test_commands_accept_the_directory(directory, tmp_path):
             "export {directory} model.tflite",
             "can hold an NPLM, an n-gram model, or a mixture of them. Received: Shortlist",
         ),
-        ("train --output {tmp}/no --background {directory}", "add --shortlist-size"),
-        ("train --output {tmp}/no --shortlist-size 99999", "`shortlist_size` must be 1 to"),
+        ("train --output {tmp}/no --background {directory}", "add --set shortlist_size"),
+        ("train --output {tmp}/no --set shortlist_size=99999", "`shortlist_size` must be 1 to"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(directory, tmp_path, command, message):

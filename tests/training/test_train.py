@@ -112,7 +112,7 @@ def test_without_validation_text_the_last_epoch_is_kept(tmp_path, short_text, ca
     "flags, message",
     [
         ("", "`epochs` must be given without validation text, which would end training early."),
-        ("--epochs 2 --patience 1", "`patience` must be left out without validation text"),
+        ("--epochs 2 --set patience=1", "`patience` must be left out without validation text"),
         ("--epochs 2 --interpolated", "`interpolated` must be off without validation text"),
         ("--epochs 2 --network hybrid", "`network` must be context or pointer without validation"),
         ("--minutes 1", "`minutes` must be None without validation text. Received: 1.0."),

@@ -42,17 +42,22 @@ def refuse_data(file: Any, lines: Iterator[str], path: str) -> Iterator[str]:
     for suffix in _COMPRESSED:
         name = name.removesuffix(suffix)
     is_named = name.endswith(_SUFFIXES)
+    first: list[str] = []
+    record: Mapping[str, Any] | None = None
+    kind = ""
     if is_named or file.peek(len(_PARQUET)).startswith(_PARQUET):
         kind = _find_format(file, path)
-        if kind == "Parquet":
-            table = _open_parquet(file, path)
-            rows = next(table.iter_batches(1), table.schema_arrow.empty_table()).to_pylist()
-            record = rows[0] if rows else dict.fromkeys(table.schema_arrow.names)
-            raise _refuse_without_field(path, record)
-    first = list(itertools.islice(lines, _FIRST_LINES))
-    records = [_parse_object(line) for line in first]
-    if is_named or (first and None not in records):
-        raise _refuse_without_field(path, (records and records[0]) or _split_table(first))
+    if kind == "Parquet":
+        table = _open_parquet(file, path)
+        rows = next(table.iter_batches(1), table.schema_arrow.empty_table()).to_pylist()
+        record = rows[0] if rows else dict.fromkeys(table.schema_arrow.names)
+    else:
+        first = list(itertools.islice(lines, _FIRST_LINES))
+        records = [_parse_object(line) for line in first]
+        if is_named or (first and None not in records):
+            record = (records and records[0]) or _split_table(first)
+    if record is not None:
+        raise _refuse_without_field(path, record)
     return itertools.chain(first, lines)
 
 

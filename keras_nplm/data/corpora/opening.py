@@ -31,7 +31,7 @@ from keras_nplm.data.tokenizers.registry import add_steps, get_tokenizer
 from keras_nplm.data.tokenizers.words import WhitespaceTokenizer, WordTokenizer
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import identify_content
-from keras_nplm.io.paths import check_path, is_remote
+from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import display_url, fetch
 from keras_nplm.io.text import check_is_file
 
@@ -102,20 +102,23 @@ def open_corpus(
     ['assert', 'statements', 'are', 'a', 'convenient', 'way', 'to', 'insert', 'debugging', \
 'assertions', 'into', 'a', 'program', ':']
     """
-    check_path(name, "name", "the name of a corpus, or a path")
     name = os.fspath(name)
     chosen = add_steps("words" if tokenizer is None else tokenizer, normalise)
-    if subwords is not None and not chosen.is_trained:
-        raise InputError(
-            "`subwords` must be left out without the tokenizer `sentencepiece`. Received: "
-            f"{chosen.name!r}. Fix: add `--tokenizer sentencepiece`."
-        )
+    check_argument(
+        "subwords",
+        subwords is None or chosen.is_trained,
+        "left out without the tokenizer `sentencepiece`",
+        repr(chosen.name),
+        "add `--tokenizer sentencepiece`.",
+    )
     fixed = None if vocabulary is None else FixedVocabulary.read(vocabulary)
-    if fixed is not None and not chosen.has_unknown:
-        raise InputError(
-            "`vocabulary` must be left out with a tokenizer that has its own tokens. Received: "
-            f"{chosen.name!r}. Fix: leave it out; give the subwords of a model by `--pieces-file`."
-        )
+    check_argument(
+        "vocabulary",
+        fixed is None or chosen.has_unknown,
+        "left out with a tokenizer that has its own tokens",
+        repr(chosen.name),
+        "leave it out; give the subwords of a model by `--pieces-file`.",
+    )
     named = train or resample or validation or test
     if shuffle and (validation or test or not train):
         fix = "name --train alone, or leave it out."
@@ -140,11 +143,13 @@ def open_corpus(
             "or --test every line of --train is for training."
         )
     is_known = _is_known(name)
-    if not named and is_known and os.path.exists(os.path.join(name, PREPARED_FILE)):
-        raise InputError(
-            f"`corpus` must name one text. Received: {name!r}, a known text and a prepared "
-            f"directory. Fix: name the directory {name_directory(name)}, or rename it."
-        )
+    check_argument(
+        "corpus",
+        bool(named) or not is_known or not os.path.exists(os.path.join(name, PREPARED_FILE)),
+        "the name of one text",
+        f"{name!r}, a known text and a prepared directory",
+        f"name the directory {name_directory(name)}, or rename it.",
+    )
     if not named and not is_known and (is_remote(name) or os.path.isdir(name)):
         if all_lines:
             fix = "leave it out, or prepare the text again by `keras-nplm prepare --all`."

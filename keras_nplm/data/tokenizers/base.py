@@ -3,7 +3,7 @@
 import abc
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NoReturn, Protocol
 
 from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.normalisation import (
@@ -17,7 +17,6 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import WHITE_SPACE
 
 Unit = Literal["words", "characters", "subwords"]
-_FACTS = ("kind", "unit", "tokens_are_words")
 
 
 class WordList(Protocol):
@@ -118,23 +117,15 @@ class Tokenizer(abc.ABC):
             setattr(cls, "split", _split_clean_text(cls.__dict__["split"]))  # noqa: B010
 
     def __init__(self, steps: Sequence[str] = (), forms: Mapping[str, str] | None = None):
-        missing = [fact for fact in _FACTS if not hasattr(self, fact)]
-        if missing:
-            names = ", ".join(missing)
-            raise TypeError(f"{type(self).__name__} must define the class attributes {names}.")
         given = {*steps}
-        unknown = sorted(given - {*STEPS})
-        if unknown:
-            wanted = ", ".join(STEPS)
-            raise InputError(f"`normalise` must be some of {wanted}. Received: {unknown[0]!r}.")
+        if given - {*self.allowed_steps}:
+            steps = ", ".join(self.allowed_steps)
+            raise InputError(
+                f"`normalise` must be {f'some of {steps}' if steps else 'left out'} with the "
+                f"tokenizer `{self.kind}`. Received: {', '.join(sorted(given))}."
+            )
         self.steps = tuple(step for step in STEPS if step in given)
         self.forms = forms
-        if given - {*self.allowed_steps}:
-            wanted = "no step"
-            if self.allowed_steps:
-                wanted += f" but +{', +'.join(self.allowed_steps)}"
-            message = f"The tokenizer `{self.kind}` must have {wanted}. Received: {self.name!r}."
-            raise InputError(message)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -285,11 +276,11 @@ class Tokenizer(abc.ABC):
 
         U+FFFD stands for bytes that are not text, and is in no word.
         """
-        raise self._undefined("unfinished_word", "completes prefixes of words")
+        self._refuse_undefined("unfinished_word", "completes prefixes of words")
 
     def match_unfinished_word(self) -> str:
         """Return the regular expression of `unfinished_word` for RE2, without `\\Z`."""
-        raise self._undefined("match_unfinished_word", "serves completions of prefixes")
+        self._refuse_undefined("match_unfinished_word", "serves completions of prefixes")
 
     # the served graph
 
@@ -316,7 +307,7 @@ class Tokenizer(abc.ABC):
         Its argument is clean text in valid UTF-8, string [B], in lower case with the step `lower`.
         It returns a ragged tensor of tokens, string [B, (T)].
         """
-        raise self._undefined("build_split_graph", "is served")
+        self._refuse_undefined("build_split_graph", "is served")
 
     def match_partial_token(self) -> str:
         """Return the regular expression (RE2) of the start of clean text that was cut at any byte.
@@ -325,11 +316,11 @@ class Tokenizer(abc.ABC):
         U+FFFD, or with what composes with a character before, such as an accent; see
         `match_cut_character`. So these say nothing about where tokens begin.
         """
-        raise self._undefined("match_partial_token", "is served")
+        self._refuse_undefined("match_partial_token", "is served")
 
-    def _undefined(self, method: str, purpose: str) -> InputError:
+    def _refuse_undefined(self, method: str, purpose: str) -> NoReturn:
         owner = type(self).__name__
-        return InputError(
+        raise InputError(
             f"`{owner}.{method}` must be defined if the tokenizer `{self.kind}` {purpose}. "
             "Received: none. Fix: define it, see `keras_nplm.Tokenizer`."
         )

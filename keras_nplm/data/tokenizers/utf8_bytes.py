@@ -6,7 +6,7 @@ from typing import Any
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.normalisation import lower_text
 from keras_nplm.data.tokenizers.pieces import BYTE_NAMES, join_pieces
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.text import encode
 
 
 class ByteTokenizer(Tokenizer):
@@ -42,12 +42,7 @@ class ByteTokenizer(Tokenizer):
         text = " ".join(line.split())
         if self.lowers:
             text = lower_text(text)
-        try:
-            data = text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            reason = "Text must be valid UTF-8. Received: half a surrogate pair."
-            raise InputError(reason) from error
-        return [BYTE_NAMES[byte] for byte in data]
+        return [BYTE_NAMES[byte] for byte in encode(text)]
 
     def join_rest(self, tokens: Sequence[str]) -> str:
         return join_pieces(tokens)

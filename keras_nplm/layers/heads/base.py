@@ -1,5 +1,6 @@
 """The base class of heads: from the features of a context to the scores of the words."""
 
+import abc
 from typing import Any
 
 import keras
@@ -12,13 +13,13 @@ from keras_nplm.layers.scores import Scores
 LEAST_PROBABILITY = 1e-12  # of an id that is never a target
 
 
-class Head(ConfiguredLayer):
+class Head(ConfiguredLayer, abc.ABC):
     """Base class of heads. A head makes `Scores` from features; it does not know how it is trained.
 
     Calling a head gives the logits y of all words, float [B, outputs]. Weights, logits and sums
     have `accumulator_dtype`: half precision is too coarse for an output.
 
-    A subclass implements `build` and `scores`; also `set_unigram` if a network of it is to start
+    A subclass implements `build` and `scores`; also `set_unigram`, by which a network of it starts
     from the unigram model.
 
     Args:
@@ -43,28 +44,33 @@ class Head(ConfiguredLayer):
         """The number of words that are scored: those with ids below it."""
         return self.vocabulary_size
 
+    @abc.abstractmethod
     def scores(self, features: Tensor, training: bool = False) -> Scores:
         """Return the scores of the words for features, float [B, w]."""
-        raise NotImplementedError
 
     def call(self, features: Tensor) -> Tensor:
         return self.scores(features).logits()
 
     def set_unigram(self, unigram: np.ndarray) -> None:
         """Set the biases so that P(w | context) is `unigram`, float [outputs], whatever the
-        context.
+        context. Default: training starts without it.
         """
-        raise InputError(
-            "`head` must have `set_unigram` to start from the unigram model. "
-            f"Received: {type(self).__name__}. Fix: define `set_unigram`, or do not call it."
-        )
 
-    def check_growable(self) -> None:
-        """Refuse to add words: unless a head says otherwise, it has no row for each word."""
-        raise InputError(
-            f"`head` must have a row for each word to add words. Received: {type(self).__name__}. "
-            "Fix: train with a LinearHead."
-        )
+    def check_word_rows(self, purpose: str) -> None:
+        """Refuse a head without a row for each word, which `purpose` needs."""
+        if not self.has_word_rows:
+            raise InputError(
+                f"`head` must have a row for each word {purpose}. Received: "
+                f"{type(self).__name__}. Fix: choose a LinearHead."
+            )
+
+    def check_all_words(self, purpose: str) -> None:
+        """Refuse a head of a short-list, where `purpose` needs the scores of all words."""
+        if self.num_outputs != self.vocabulary_size:
+            raise InputError(
+                f"`head` must score all {self.vocabulary_size} words {purpose}. "
+                f"Received: {self.num_outputs}. Fix: leave `num_outputs` out."
+            )
 
     def tie(self, embedding: keras.Variable) -> None:
         """Use the matrix C, [|V|, m], of the context layer. Called before `build`."""
@@ -76,19 +82,6 @@ class Head(ConfiguredLayer):
                 f"`head` must be a {type(self).__name__} of its own, since it uses the vectors of "
                 "`embed`. Received: that of another network. Fix: give each network its own."
             )
-
-    def check_tied(self, embedding: Tensor | None) -> Tensor:
-        """Return what `tie` has stored.
-
-        Refuse to build a head that needs C before `tie` is called.
-        """
-        if embedding is None:
-            name = type(self).__name__
-            raise InputError(
-                f"`{name}` must have the matrix C to be built. Received: none. "
-                "Fix: pass it to a network, as `ContextNetwork(head=…)`."
-            )
-        return embedding
 
     def get_build_config(self) -> dict | None:
         # Keras would build the layer when it is deserialised, before `tie`

@@ -1,6 +1,5 @@
 """Energy head of the paper's section 5.1: the hidden layer sees the context and one word."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -12,7 +11,7 @@ from keras_nplm.io.errors import check_integer, check_share
 from keras_nplm.layers.energy_ops import all_energies, energies, energy_log_normaliser
 from keras_nplm.layers.heads.base import Head, safe_log
 from keras_nplm.layers.lookup import rows
-from keras_nplm.layers.ops import ConfiguredLayer, NewRows, Tensor
+from keras_nplm.layers.ops import Tensor
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -73,7 +72,6 @@ class EnergyHead(Head):
         self.hidden_units = hidden_units
         self.dropout = dropout
         self.drop = keras.layers.Dropout(dropout, name="drop", dtype=self.dtype_policy)
-        self._embedding: Callable[[], keras.Variable] | None = None
 
     def tie(self, embedding: keras.Variable) -> None:
         # in a list or as an attribute, Keras would save it here, too
@@ -82,7 +80,7 @@ class EnergyHead(Head):
     @property
     def embedding(self) -> keras.Variable:
         """C, [|V|, m]."""
-        return self.check_tied(self._embedding)()
+        return self._embedding()
 
     def build(self, input_shape: tuple) -> None:
         self.context_width = input_shape[-1]
@@ -123,9 +121,6 @@ class EnergyHead(Head):
 
     def set_unigram(self, unigram: np.ndarray) -> None:
         self.b.assign(safe_log(unigram))
-
-    def grow_from(self, smaller: ConfiguredLayer, rows: NewRows) -> None:
-        self.check_growable()
 
 
 class EnergyScores(NamedTuple):

@@ -62,19 +62,15 @@ class LinearHead(Head):
     ):
         if rank is not None:
             check_integer("rank", rank, 1)
-        if rank is not None and tied:
-            raise InputError(
-                f"`rank` must be None if `tied`. Received: {rank}. Fix: a tied head has rank m."
-            )
         if num_outputs is not None and not 5 <= num_outputs <= vocabulary_size:
             raise InputError(
                 f"`num_outputs` must be 5 to {vocabulary_size}, or None. Received: {num_outputs}. "
                 "Fix: count the 4 special tokens, or leave it out for all words."
             )
-        if num_outputs is not None and tied:
+        if tied and (rank or num_outputs):
             raise InputError(
-                f"`num_outputs` must be None if `tied`. Received: {num_outputs}. "
-                "Fix: leave one out: C has a row for every word."
+                "`rank` and `num_outputs` must be None if `tied`. Received: "
+                f"{rank} and {num_outputs}. Fix: leave them out: U is C, of all words and rank m."
             )
         super().__init__(vocabulary_size, weight_decay, **kwargs)
         self.rank = rank
@@ -82,7 +78,7 @@ class LinearHead(Head):
         self.uses_embedding = tied
         # the head of all words grows with the vocabulary
         self._num_outputs = None if num_outputs == vocabulary_size else num_outputs
-        self.U = None
+        self.U: Any = None
         self.P = None
 
     @property
@@ -96,8 +92,7 @@ class LinearHead(Head):
     def build(self, input_shape: tuple) -> None:
         width = input_shape[-1]
         if self.tied:
-            embedding = self.check_tied(self.U)
-            self.P = self.add_matrix("P", (width, embedding.shape[1]))
+            self.P = self.add_matrix("P", (width, self.U.shape[1]))
         elif self.rank:
             self.P = self.add_matrix("P", (width, self.rank))
             self.U = self.add_matrix("U", (self.num_outputs, self.rank))
@@ -122,14 +117,6 @@ class LinearHead(Head):
 
     def set_unigram(self, unigram: np.ndarray) -> None:
         self.b.assign(safe_log(unigram))
-
-    def check_growable(self) -> None:
-        if self.num_outputs < self.vocabulary_size:
-            raise InputError(
-                f"`num_outputs` must be |V|, {self.vocabulary_size}, to add words. Received: "
-                f"{self.num_outputs}. "
-                "Fix: train a network without a short-list, which new words are not in."
-            )
 
     def grow_from(self, smaller: "LinearHead", rows: NewRows) -> None:
         if self.P is not None:

@@ -2,13 +2,13 @@
 targets.
 """
 
+import abc
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
 from keras_nplm.data.ids import EOS_ID, UNK_ID
-from keras_nplm.io.errors import InputError
 from keras_nplm.layers.heads.base import LEAST_PROBABILITY, Head
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor
 from keras_nplm.layers.scores import Scores
@@ -23,7 +23,7 @@ class Losses(NamedTuple):
     negative_log_likelihood: Tensor | None
 
 
-class Objective(ConfiguredLayer):
+class Objective(ConfiguredLayer, abc.ABC):
     """Base class of training objectives: the loss of a batch from its scores and targets.
 
     A subclass implements `losses`, and names its arguments in `options`. It knows `Scores` only:
@@ -47,9 +47,9 @@ class Objective(ConfiguredLayer):
     has_likelihood = True  # whether `losses` returns -ln P; False: training logs no perplexity
     held_out_mass = 0.0  # ε of `smooth_unigram`
 
+    @abc.abstractmethod
     def losses(self, scores: Scores, target_ids: Tensor) -> Losses:
         """Return the losses of targets in range, int [B], one for each context."""
-        raise NotImplementedError
 
     def check_head(self, head: Head) -> None:
         """Refuse a head that this objective cannot train."""
@@ -78,14 +78,7 @@ def smooth_unigram(
     `counts`, int [|V|], says how often each id is a target in training. p and q are float
     [outputs], of the ids below `num_outputs`.
     """
-    counts = np.asarray(counts, np.float64)
-    if counts.ndim != 1 or len(counts) < num_outputs or not counts[:num_outputs].sum() > 0:
-        raise InputError(
-            f"`counts` must be [|V|] with a positive sum of the {num_outputs} words that the head "
-            f"scores. Received: {counts.shape}. "
-            "Fix: count the targets of the training text with this vocabulary."
-        )
-    counts = counts[:num_outputs]
+    counts = np.asarray(counts[:num_outputs], np.float64)
     predicted = counts > 0
     predicted[UNK_ID] = True  # any text may have unknown words
     predicted[EOS_ID + 1 :] = True

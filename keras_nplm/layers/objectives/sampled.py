@@ -2,6 +2,7 @@
 negative samples.
 """
 
+import abc
 from typing import Any
 
 import keras
@@ -105,11 +106,11 @@ class SampledObjective(Objective):
         sampled_ids = self.noise.draw(self.draw_strata(self.num_sampled))
         return Losses(self.contrast(scores, target_ids, sampled_ids), None)
 
+    @abc.abstractmethod
     def contrast(self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor) -> Tensor:
         """Return the loss, float [B], of targets, int [B], and of the samples of all contexts, int
         [k].
         """
-        raise NotImplementedError
 
     def correct(
         self, scores: Scores, target_ids: Tensor, sampled_ids: Tensor

@@ -12,7 +12,7 @@ from keras_nplm.data.ids import check_ngrams
 from keras_nplm.data.segments import join_contexts
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import list_biases
-from keras_nplm.models.base import Network, NextWordModel, row_blocks
+from keras_nplm.models.base import NextWordModel, row_blocks
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings, add_static
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
@@ -40,17 +40,14 @@ class DynamicNPLM(NextWordModel):
 
     def __init__(
         self,
-        network: Network,
+        network: ContextNetwork,
         settings: DynamicSettings,
         mean_squares: Sequence[np.ndarray] | None = None,
     ):
-        if not isinstance(network, ContextNetwork):
-            raise InputError(
-                f"`network` must be a network. Received: {type(network).__name__}. Fix: train one."
-            )
         if settings.rule == "rms" and mean_squares is None:
             raise InputError(
-                "`mean_squares` must be given with `rule='rms'`. Received: None. Fix: measure."
+                "`mean_squares` must be given with `rule='rms'`. Received: None. "
+                "Fix: use 'sgd', or the settings of `tune_dynamic`."
             )
         self.network = copy_network(network)
         self._trained = network

@@ -5,7 +5,7 @@ text.
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import Network, NextWordModel, check_model, resolve_boundary
+from keras_nplm.models.base import Network, NextWordModel, resolve_boundary
 from keras_nplm.models.dynamic.mixture import DynamicMixture, FollowingWeights
 from keras_nplm.models.dynamic.settings import DynamicSettings, add_static
 from keras_nplm.models.mixture import Mixture
@@ -102,7 +102,6 @@ def make_dynamic(
 
 def check_learns(model: NextWordModel) -> None:
     """Refuse a model of which nothing can follow a text."""
-    check_model(model)
     if not (isinstance(model, Mixture) or find_learners(model)):
         raise InputError(
             "`model` must be an NPLM or a mixture to learn as it reads. "
@@ -118,7 +117,7 @@ def _make_part(
         # the module that imports Keras
         from keras_nplm.models.dynamic.network import DynamicNPLM
 
-        return DynamicNPLM(model, settings, next(mean_squares, None))
+        return DynamicNPLM(cast(Any, model), settings, next(mean_squares, None))
     if isinstance(model, Mixture):
         return _make_mixture(model, settings, mean_squares)
     if not find_learners(model):

@@ -56,5 +56,6 @@ def refuse_network(received: str) -> InputError:
     return InputError(
         "`model` must be a network with a hidden layer of keras_nplm, and with logits of all "
         "words, for self-normalised scores. "
-        f"Received: {received}. Fix: score without them."
+        f"Received: {received}. Fix: score without them, or train a network alone: "
+        "`keras-nplm train --network context --no-interpolated`."
     )

@@ -11,8 +11,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_nplm.data.boundary import BOUNDARIES
-from keras_nplm.io.errors import InputError, check_argument, check_choice, check_integer
-from keras_nplm.io.forks import refuse_after_fork
+from keras_nplm.io.errors import InputError, check_choice, check_integer
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.hidden import DirectConnection
@@ -30,8 +29,6 @@ from keras_nplm.models.networks.metrics import OwnPerplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
 
-# of keras.layers.Layer
-_KERAS_ARGUMENTS = {"dtype", "trainable", "autocast"}
 _PARTS = ("embed", "hidden", "direct", "head", "objective")  # in the configuration
 
 
@@ -110,17 +107,8 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         name: str | None = None,
         **kwargs: Any,
     ):
-        refuse_after_fork(type(self).__name__)  # where a pickle or a file of a network is read, too
         check_integer("order", order, 2, most=1023)
         check_choice("boundary", boundary, BOUNDARIES)
-        _check_arguments(kwargs)
-        for argument, layer, kind in [
-            ("embed", embed, ContextEmbedding),
-            ("head", head, Head),
-            ("objective", objective, Objective),
-        ]:
-            received = type(layer).__name__
-            check_argument(argument, isinstance(layer, kind), f"of {kind.__name__}", received)
         kwargs.setdefault("dtype", head.dtype_policy)
         super().__init__(name=name, **kwargs)
         self.order = order
@@ -148,11 +136,9 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
                 f"{self.direct.units}. "
                 "Fix: give both the same number."
             )
-        if self.direct is not None and not self.prob.has_word_rows:
-            raise InputError(
-                f"`direct` must be None with {type(self.prob).__name__}, which has no W. "
-                "Received: DirectConnection. Fix: choose a LinearHead."
-            )
+        if self.direct is not None:
+            self.prob.check_word_rows("with direct connections")
+        check_penalty("network", self)
         for part, layer in self.list_parts().items():
             if layer is not None:
                 check_precision(layer)
@@ -201,12 +187,7 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
             return self.embed.read_segments(
                 inputs["segments"], self.boundary, training, sum_gradient
             )
-        if "contexts" in inputs:
-            return self.embed.read(inputs["contexts"], training, sum_gradient)
-        raise InputError(
-            f"`inputs` must have the key 'contexts' or 'segments'. Received: {sorted(inputs)}. "
-            "Fix: pass contexts [B, n-1], or the batches of `ngram_dataset`."
-        )
+        return self.embed.read(inputs["contexts"], training, sum_gradient)
 
     def features(self, context: Context, training: bool = False) -> Tensor:
         """Return the input of the head, a, float [B, h]; x without a hidden layer."""
@@ -281,13 +262,16 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
 
         `counts`, int [|V|], are by id.
         """
-        if len(counts) != self.vocabulary_size:
+        outputs = self.prob.num_outputs
+        shape = np.shape(counts)
+        if shape != (self.vocabulary_size,) or not np.sum(counts[:outputs]) > 0:
             raise InputError(
-                f"`counts` must be [{self.vocabulary_size}]. Received: [{len(counts)}]. "
+                f"`counts` must be [{self.vocabulary_size}] with a positive sum of the {outputs} "
+                f"words that the head scores. Received: {list(shape)}. "
                 "Fix: count the targets of the training text with this vocabulary."
             )
         mass = self.objective.held_out_mass
-        unigram, held_out = smooth_unigram(counts, self.prob.num_outputs, min_count, mass)
+        unigram, held_out = smooth_unigram(counts, outputs, min_count, mass)
         self.set_head_unigram(unigram)
         self.objective.set_unigram(unigram, held_out)
 
@@ -304,7 +288,8 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
 
     def check_growable(self) -> None:
         """Refuse to add words where a layer cannot."""
-        self.prob.check_growable()
+        self.prob.check_word_rows("to add words")
+        self.prob.check_all_words("to add words")
 
     # Saving: SavedModel, the configuration, and the states of random number generators
 
@@ -378,16 +363,6 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         return cls(**config)
 
 
-def _check_arguments(arguments: dict) -> None:
-    """Refuse unknown arguments: options of layers are theirs."""
-    for name in sorted(arguments.keys() - _KERAS_ARGUMENTS):
-        raise InputError(
-            f"`{name}` must be left out: a network has no such argument. Received: "
-            f"{arguments[name]!r}. "
-            "Fix: give the option to a layer, such as ContextNetwork(hidden=DeepHidden(…))."
-        )
-
-
 def _build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:
     """Build a layer, unless it is built: it may hold pretrained weights, or be shared with a
     different model.
@@ -395,14 +370,6 @@ def _build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:
     if not layer.built:
         layer.build(input_shape)
         layer.built = True
-        return
-    built_for = (layer.get_build_config() or {}).get("input_shape") or input_shape
-    if built_for[-1] != input_shape[-1]:
-        raise InputError(
-            f"`layer` must be one for inputs of width {input_shape[-1]}. "
-            f"Received: {layer.name}, which has weights for width {built_for[-1]}. "
-            "Fix: give each model a layer of its own."
-        )
 
 
 def _serialise(layer: keras.layers.Layer) -> dict:

@@ -4,38 +4,38 @@ Scorers alone need them: a network does not know this form of itself.
 """
 
 import dataclasses
-import functools
-from typing import Any
 
 import numpy as np
 
-from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.hidden import Hidden, NoHidden
 from keras_nplm.layers.ops import Tensor
-from keras_nplm.models.base import Network
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.networks.arrays import NetworkArrays, refuse_network
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.pointer_network import PointerNetwork
 
 
-@functools.singledispatch
-def convert_network(model: Network) -> NetworkArrays:
+def convert_network(model: NextWordModel) -> NetworkArrays:
     """Return the present weights of a network in NumPy.
 
     Raises:
         InputError: the head has no logits of all words, or a layer has no form in NumPy.
     """
-    raise refuse_network(type(model).__name__)
-
-
-@convert_network.register
-def _convert_layers(model: ContextNetwork) -> NetworkArrays:
-    if model.reads_log_q:
+    if not isinstance(model, ContextNetwork) or model.reads_log_q:
         raise refuse_network(type(model).__name__)
+    if obstacle := _find_obstacle(model):
+        raise refuse_network(obstacle)
+    arrays = _convert_layers(model)
+    if isinstance(model, PointerNetwork):
+        weigh_copies = model.pointer.to_array_function(arrays.C)
+        return dataclasses.replace(arrays, weigh_copies=weigh_copies)
+    return arrays
+
+
+def _convert_layers(model: ContextNetwork) -> NetworkArrays:
     hidden = model.hidden
     head = model.prob
-    _check_layers(model.vocabulary_size, hidden, head)
     block, scale = model.embed.position_spans(model.order - 1)
     C = _float32(model.embed.C)
     C[0] = 0  # <pad> adds a zero vector
@@ -60,23 +60,19 @@ def _convert_layers(model: ContextNetwork) -> NetworkArrays:
     )
 
 
-@convert_network.register
-def _convert_pointer(model: PointerNetwork) -> NetworkArrays:
-    arrays = _convert_layers(model)
-    weigh_copies = model.pointer.to_array_function(arrays.C)
-    return dataclasses.replace(arrays, weigh_copies=weigh_copies)
-
-
-def _check_layers(size: int, hidden: Any, head: Head) -> None:
-    if head.num_outputs < size:
-        raise refuse_network(f"a head of {head.num_outputs} of {size} words")
+def _find_obstacle(model: ContextNetwork) -> str | None:
+    """Return what of a network has no form in NumPy."""
+    hidden = model.hidden
+    head = model.prob
+    if head.num_outputs < model.vocabulary_size:
+        return f"a head of {head.num_outputs} of {model.vocabulary_size} words"
     if isinstance(head, EnergyHead):
-        return
+        return None
     if not head.has_word_rows:
-        raise refuse_network(type(head).__name__)
-    has_arrays = hidden is None or isinstance(hidden, Hidden | NoHidden)
-    if not has_arrays:
-        raise refuse_network(type(hidden).__name__)
+        return type(head).__name__
+    if not (hidden is None or isinstance(hidden, Hidden | NoHidden)):
+        return type(hidden).__name__
+    return None
 
 
 def _float32(weight: Tensor) -> np.ndarray:

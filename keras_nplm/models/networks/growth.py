@@ -9,7 +9,7 @@ from keras_nplm.models.networks.context_network import ContextNetwork
 
 def check_growable(model: object) -> ContextNetwork:
     """Return a network that words can be added to; refuse others."""
-    if not isinstance(model, ContextNetwork):
+    if not isinstance(model, ContextNetwork) or model.reads_log_q:
         raise InputError(
             "`model` must be a network alone to add words to it. Received: "
             f"{type(model).__name__}. "

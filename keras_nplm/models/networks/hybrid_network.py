@@ -58,32 +58,29 @@ class HybridNetwork(ContextNetwork):
     reads_log_q = True
 
     def build_parts(self, features_shape: tuple) -> None:
-        if self.prob.num_outputs != self.vocabulary_size:
-            raise InputError(
-                f"`head` must score all {self.vocabulary_size} words with an n-gram model inside. "
-                f"Received: {self.prob.num_outputs}. Fix: leave `num_outputs` out."
-            )
+        self.prob.check_all_words("with an n-gram model inside")
         options = dict(dtype=self.prob.accumulator_dtype, autocast=False)
         self.g = self.add_weight(name="g", shape=(1,), initializer="ones", **options)
         self.v = self.add_weight(
             name="v", shape=(features_shape[-1],), initializer="zeros", **options
         )
 
-    def check_growable(self) -> None:
-        raise InputError(
-            "`model` must be a network alone to add words to it. Received: HybridNetwork. Fix: "
-            "train one by `keras-nplm train --network context --no-interpolated`."
-        )
-
     def scores(
         self, inputs: Any, training: bool = False, sum_gradient: bool = True
     ) -> StoredScores:
         if not isinstance(inputs, dict) or "log_q" not in inputs:
-            raise _refuse_inputs(sorted(inputs) if isinstance(inputs, dict) else "contexts alone")
+            received = sorted(inputs) if isinstance(inputs, dict) else "contexts alone"
+            raise InputError(
+                '`inputs` must be {"contexts": …, "log_q": …} with an n-gram model inside. '
+                f"Received: {received}. "
+                "Fix: use `hybrid_dataset`, or ask a `Hybrid` of this network."
+            )
         context = self.read(inputs, training, sum_gradient)
         features = self.features(context, training)
         y = self.score(context, features, training).logits()
-        gain = self.g + ops.matmul(ops.cast(features, y.dtype), self.v[:, None])  # [B, 1]
+        # no product of matrices: oneDNN aborts on features of width 0, without a hidden layer
+        products = ops.cast(features, y.dtype) * self.v
+        gain = self.g + ops.sum(products, axis=-1, keepdims=True)  # [B, 1]
         log_q = ops.maximum(ops.cast(inputs["log_q"], y.dtype), _LEAST)
         return StoredScores(y + gain * log_q)
 
@@ -98,12 +95,6 @@ class HybridNetwork(ContextNetwork):
 
         log_q_spec = tf.TensorSpec([None, self.vocabulary_size], tf.float32)
         return self._compile(compute, [self._context_spec(), log_q_spec])
-
-    def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        raise _refuse_inputs("contexts alone")
-
-    def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
-        raise _refuse_inputs("contexts alone")
 
     def set_head_unigram(self, unigram: np.ndarray) -> None:
         """Leave b at 0: Q has the frequencies of the words."""
@@ -125,10 +116,3 @@ class HybridNetwork(ContextNetwork):
     @property
     def biases(self) -> list[keras.Variable]:
         return [*super().biases, self.g, self.v]
-
-
-def _refuse_inputs(received: object) -> InputError:
-    return InputError(
-        '`inputs` must be {"contexts": …, "log_q": …} with an n-gram model inside. '
-        f"Received: {received}. Fix: use `hybrid_dataset`, or ask a `Hybrid` of this network."
-    )

@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 
-from keras_nplm.io.errors import InputError
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.collectors import Block, Collector
-from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.self_normalised import SelfNormalised
 
 
@@ -20,11 +18,6 @@ class LogZ(Collector):
     """
 
     def start(self, model: NextWordModel) -> None:
-        if not isinstance(model, ContextNetwork):
-            raise InputError(
-                f"log Z can only be reported for an NPLM. Received: {type(model).__name__}. "
-                "Fix: leave it out."
-            )
         self._scores = SelfNormalised(model)
         self._moments = np.zeros(4)
 

@@ -50,10 +50,9 @@ def list_weights(stored: h5py.File, size: int) -> list[h5py.Dataset]:
     )
     stored.visititems_links(lambda name, link: links.append(link))
     is_whole = all(isinstance(link, h5py.HardLink) for link in links)
-    if not is_whole or any(part.external or part.is_virtual for part in found):
-        raise ValueError("a different file holds its weights")
-    if sum(part.nbytes for part in found) > size:
-        raise ValueError("its weights claim to be larger than the file")
+    is_elsewhere = not is_whole or any(part.external or part.is_virtual for part in found)
+    if is_elsewhere or sum(part.nbytes for part in found) > size:
+        raise ValueError("it does not hold all weights that it lists")
     return found
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.files import check_is_file
-from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.network_archive import MAX_CONFIG, count_weights, read_archive
 
@@ -57,7 +56,6 @@ def load_keras_model(path: Path, kind: type[Loaded], max_config: int) -> Loaded:
             f"{path} does not exist: training has not finished an epoch. Fix: train again."
         )
     check_is_file(path)
-    refuse_after_fork(str(path))
     # all classes that a file may name
     importlib.import_module("keras_nplm.models.networks.registered")
     try:
@@ -86,7 +84,6 @@ def _refuse_foreign_classes(path: Path, value: object) -> None:
     """Refuse a configuration that makes Keras create other objects than those of layers."""
     if isinstance(value, dict):
         if "class_name" in value and not _is_known(value):
-            _refuse_newer_class(path, value)
             raise InputError(
                 f"{path} must hold layers of keras_nplm or Keras, or layers that the program "
                 f"registers. Received: the class {_name_class(value)}. Fix: {_advise(value)}"
@@ -95,19 +92,6 @@ def _refuse_foreign_classes(path: Path, value: object) -> None:
     if isinstance(value, list):
         for part in value:
             _refuse_foreign_classes(path, part)
-
-
-def _refuse_newer_class(path: Path, described: dict) -> None:
-    """Refuse a class of a version of this package that has more of them."""
-    registered = described.get("registered_name")
-    if not isinstance(registered, str) or not registered.startswith(_PACKAGE):
-        return
-    if keras.saving.get_registered_object(registered) is None:
-        raise InputError(
-            f"{path} must hold layers of this version of keras_nplm. Received: the class "
-            f"{registered.removeprefix(_PACKAGE)}, which it does not have. Fix: update the "
-            "package, or train again."
-        )
 
 
 def _name_class(described: dict) -> str:
@@ -129,6 +113,8 @@ def _advise(described: dict) -> str:
     """Return the remedy for a class, or a function, that is not known."""
     decorator = "`@keras.saving.register_keras_serializable()`"
     name = _find_registered_name(described)
+    if isinstance(name, str) and name.startswith(_PACKAGE):
+        return "update keras_nplm, whose version does not have this class, or train again."
     if not isinstance(name, str):
         return "replace it; `keras.models.load_model` reads a file that you trust."
     if ">" in name:

@@ -7,7 +7,6 @@ from typing import Any, cast
 import keras
 from keras import ops
 
-from keras_nplm.io.errors import InputError
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.linear import LinearHead
 from keras_nplm.layers.hidden import DirectConnection, NoHidden, TanhHidden
@@ -79,11 +78,6 @@ class NPLM(ContextNetwork):
             weight_decay=weight_decay,
             dropout=dropout,
         )
-        if not hidden_units and not direct_connections:
-            raise InputError(
-                "`hidden_units` must be 1 or more without direct connections. Received: 0. "
-                "Fix: or pass `direct_connections=True`."
-            )
         dtype = kwargs.get("dtype")
         hidden: keras.layers.Layer = NoHidden(name="hidden", dtype=dtype)
         if hidden_units:

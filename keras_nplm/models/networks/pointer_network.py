@@ -4,7 +4,6 @@ from typing import Any
 
 import keras
 
-from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import Tensor, check_precision
 from keras_nplm.layers.pointer import CopyScores, Pointer
 from keras_nplm.layers.segments import Context
@@ -47,12 +46,7 @@ class PointerNetwork(ContextNetwork):
         super().__init__(*args, **kwargs)
 
     def build_parts(self, features_shape: tuple) -> None:
-        if not self.prob.has_word_rows:
-            raise InputError(
-                "`head` must have a row for each word with a pointer. Received: "
-                f"{type(self.prob).__name__}. "
-                "Fix: choose a LinearHead."
-            )
+        self.prob.check_word_rows("with a pointer")
         given = self._get_given_pointer()
         self.pointer = given or Pointer(name="pointer", dtype=self.prob.dtype_policy)
         check_precision(self.pointer)

@@ -11,7 +11,6 @@ from keras import ops
 
 from keras_nplm.data.ids import check_contexts, check_ngrams, find_distinct_rows
 from keras_nplm.data.segments import join_contexts
-from keras_nplm.io.forks import refuse_after_fork
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.ops import Tensor
@@ -169,7 +168,6 @@ class NetworkProbabilities(Network):
         graph = traced.get_concrete_function()
 
         def compute(*arrays: np.ndarray) -> np.ndarray:
-            refuse_after_fork(type(self).__name__)
             tensors = [
                 tf.convert_to_tensor(array, spec.dtype)
                 for array, spec in zip(arrays, signature, strict=True)

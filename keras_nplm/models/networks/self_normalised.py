@@ -9,7 +9,6 @@ import numpy as np
 
 from keras_nplm.data.ids import find_distinct_rows
 from keras_nplm.models.base import (
-    Network,
     NextWordModel,
     count_distribution_rows,
     row_blocks,
@@ -56,7 +55,7 @@ class SelfNormalised(NextWordModel):
     transform: Callable[[np.ndarray], np.ndarray]  # what follows d + H x
     pointer_width: int
 
-    def __init__(self, model: Network):
+    def __init__(self, model: NextWordModel):
         # imported here, as it imports Keras, which a network in arrays does not need
         from keras_nplm.models.networks.conversion import convert_network
 

@@ -168,8 +168,6 @@ class ObjectiveTraining(keras.Model):
                 f"`loss` must be the model's own for segments. Received: {self.loss}. "
                 "Fix: leave `loss` out, or give contexts [B, n-1]."
             )
-        if y is None:
-            raise _refuse_targets(y)
         outputs = self(x, training=training)
         if not _is_one_per_output(y, outputs):
             y = _check_range("target_ids", y, outputs.shape[-1], _FIX_TARGETS)
@@ -189,12 +187,14 @@ class ObjectiveTraining(keras.Model):
 
     def _flatten_targets(self, y: Tensor, is_segments: bool) -> Tensor:
         """Return the target ids of a batch, [B]; refuse targets that are no ids."""
-        if y is None:
-            raise _refuse_targets(y)
         shape = tf.TensorShape(y.shape)
         is_row = shape.rank == 2 and shape[1] != 1  # of a segment, or one-hot
         if shape.rank not in (None, 1, 2) or (is_row and not is_segments):
-            raise _refuse_targets(y)
+            raise InputError(
+                f"`y` must be [B] or [B, 1] ids. Received: {list(y.shape)}. Fix: give ids, as "
+                "fit(contexts, target_ids), or pass loss='categorical_crossentropy' to compile "
+                "for one-hot targets."
+            )
         return ops.reshape(y, (-1,))
 
     def compute_loss(
@@ -289,13 +289,11 @@ class ObjectiveTraining(keras.Model):
 
     def compile_from_config(self, config: dict) -> None:
         config = keras.saving.deserialize_keras_object(config)
-        without_decay = config.pop("without_decay", None)  # absent in older files: the biases
+        without_decay = config.pop("without_decay", ())
         # another machine may be faster with another choice
         self.compile(**config | {"jit_compile": "auto"})
         if self.optimizer.weight_decay:
-            excluded = self.biases
-            if without_decay is not None:
-                excluded = [self.weights[place] for place in without_decay]
+            excluded = [self.weights[place] for place in without_decay]
             self.optimizer.exclude_from_weight_decay(var_list=excluded)
         self.optimizer.build(self.trainable_variables)
 
@@ -333,14 +331,6 @@ def _is_one_per_output(y: Tensor, outputs: Tensor) -> bool:
     """Return whether targets are one-hot or a distribution, [B, outputs], and no ids."""
     shape = tf.TensorShape(y.shape)
     return shape.rank == 2 and shape[1] != 1 and shape[1] == outputs.shape[-1]
-
-
-def _refuse_targets(y: Any) -> InputError:
-    received = "None" if y is None else list(y.shape)
-    return InputError(
-        f"`y` must be [B] or [B, 1] ids. Received: {received}. Fix: give ids, as fit(contexts, "
-        "target_ids), or pass loss='categorical_crossentropy' to compile for one-hot targets."
-    )
 
 
 def _check_likelihood(objective: Objective, negative_log_likelihood: Tensor | None) -> None:

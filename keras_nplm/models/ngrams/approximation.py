@@ -7,9 +7,9 @@ import numpy as np
 from keras_nplm.data.boundary import crosses_sentences, predicted_ids
 from keras_nplm.data.ids import BOS_ID, EOS_ID
 from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
-from keras_nplm.io.errors import InputError, check_integer
+from keras_nplm.io.errors import check_integer
 from keras_nplm.io.progress import open_progress
-from keras_nplm.models.base import NextWordModel, check_model, resolve_boundary, row_blocks
+from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass
 from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
 from keras_nplm.models.ngrams.kneser_ney import compute_logs
@@ -54,17 +54,7 @@ def approximate(
     >>> round(float(np.exp(bigram.log_prob([[4]], [5])[0])), 3)
     0.539
     """
-    check_model(model)
-    check_integer("order", order, 1)
-    if not 2 <= order <= model.order:
-        raise InputError(
-            f"`order` must be 2 to {model.order}, the order of the model. Received: {order}."
-        )
-    if not min_expected_count > 0:
-        raise InputError(
-            f"`min_expected_count` must be above 0. Received: {min_expected_count}. "
-            f"Fix: give a value such as {MIN_EXPECTED_COUNT}."
-        )
+    check_integer("order", order, 2, most=model.order)
     boundary = resolve_boundary([model], boundary) or "sentence"
     text = count_ngrams(ids, model.vocabulary_size, order, boundary)
     unigram, tables = _expect_counts(model, text, ids, boundary, min_expected_count)
@@ -89,12 +79,11 @@ def fit_unigrams(model: BackoffModel, marginals: np.ndarray) -> BackoffModel:
     >>> from keras_nplm import kneser_ney, prune
     >>> ids = np.array([4, 5, 4, 6, 4, 5, 6, 4, 5, 5, 4, 6] * 3)
     >>> bigram = approximate(kneser_ney(ids, 7, order=3, boundary="stream"), ids, order=2)
-    >>> pruned = prune(bigram, max_ngrams=8)
+    >>> pruned = prune(bigram, threshold=0.003)
     >>> fitted = fit_unigrams(pruned, bigram.unigrams)
     >>> [round(float(np.exp(model.log_prob([[4]], [5])[0])), 3) for model in (pruned, fitted)]
     [0.503, 0.507]
     """
-    check_model(model, kind=BackoffModel)
     if model.order == 1:  # no context, after which a unigram would not be used
         return model
     size = model.vocabulary_size

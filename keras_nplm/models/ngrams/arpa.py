@@ -1,5 +1,6 @@
 """ARPA files: the text format of back-off n-gram models, as KenLM and SRILM read and write it."""
 
+import functools
 import gzip
 import itertools
 import os
@@ -14,7 +15,7 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import open_text
-from keras_nplm.models.base import check_model, row_blocks
+from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.arpa_lines import ArpaLines, Section, read_header, read_section
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.kneser_ney import compute_logs
@@ -32,24 +33,6 @@ _UNK = "<UNK>"  # as some tools write <unk>
 _NO_UNK = -100.0  # KenLM's log10 P of out-of-vocabulary words where a file has no <unk>
 
 
-class _Scale(NamedTuple):
-    """The logarithm of a model's tables: ln = factor * log10.
-
-    A log10 of `zero` or less is of probability 0.
-    """
-
-    factor: float
-    zero: float
-
-    def convert(self, log10_probs: np.ndarray) -> np.ndarray:
-        scaled = log10_probs * self.factor
-        return np.where(log10_probs <= self.zero, -np.inf, scaled).astype(np.float32)
-
-
-_NATURAL = _Scale(float(_LN10), _LOG10_ZERO)
-_AS_WRITTEN = _Scale(1.0, -np.inf)
-
-
 def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabulary) -> None:
     """Write a back-off n-gram model as an ARPA file, gzipped if the name ends in `.gz`, in bounded
     memory.
@@ -64,7 +47,6 @@ def write_arpa(path: str | os.PathLike, model: BackoffModel, vocabulary: Vocabul
         InputError: the vocabulary has a different size than the model.
         RunError: the file cannot be written.
     """
-    check_model(model, kind=BackoffModel)
     size = model.vocabulary_size
     if len(vocabulary) != size:
         raise InputError(
@@ -218,17 +200,10 @@ def read_arpa_file(
             log_prob[[UNK_ID, *absent]] = share
         backoff = np.zeros(len(all_words))
         backoff[ids] = unigrams.log10_backoffs
-        sections = [
-            _leave_out_padding(read_section(lines, k, number, len(numbers), place))
-            for k, number in enumerate(numbers[1:], start=2)
-        ]
-        lines.expect("\\end\\")
+        sections = [*map(_leave_out_padding, _read_sections(lines, numbers, place))]
         _remove_empty_orders(unigrams, sections)
-
-        def refuse_repeated(section: Section, keys: np.ndarray) -> None:
-            lines.refuse_repeated(section, keys, all_words)
-
-        model = _build(_NATURAL, log_prob, backoff, sections, boundary, refuse_repeated)
+        refuse_repeated = functools.partial(lines.refuse_repeated, words=all_words)
+        model = _build(log_prob, backoff, sections, boundary, refuse_repeated)
         if any((section.log10_backoffs > 0).any() for section in (unigrams, *sections)):
             _refuse_large_backoffs(lines, model, [unigrams, *sections[:-1]], all_words)
     if is_unk_divided:
@@ -300,16 +275,14 @@ def _refuse_vocabulary(
 
 
 def read_arpa_as_written(path: str | os.PathLike) -> tuple[BackoffModel, dict[str, int]]:
-    """Read an ARPA file with the numbers that KenLM has: log10, float32, whether they are a
-    distribution or not.
+    """Read an ARPA file with the numbers that KenLM has, whether they are a distribution or not.
 
     Unlike `read_arpa`, numbers at and below -99 are kept. All words but `<unk>` have ids from 4 on:
     `<s>`, `</s>` and `<pad>` are words like others, also inside a sentence. `<unk>` has id 1. It
-    has -100 if the file does not list it. An n-gram that is listed twice counts as it is listed
-    first.
+    has -100 if the file does not list it.
 
     Returns:
-        the model, whose log-probabilities and back-off weights are log10; and the ids of the words.
+        the model; and the ids of the words.
 
     Raises:
         InputError: the file is absent, not UTF-8 or malformed (the error names the line), or lists
@@ -329,25 +302,29 @@ def read_arpa_as_written(path: str | os.PathLike) -> tuple[BackoffModel, dict[st
                     f"Fix: add the 1-gram, such as -99 {word}, or read the file by "
                     "`keras-nplm ngram --arpa`."
                 )
-        sections = [
-            read_section(lines, k, number, len(numbers), place)
-            for k, number in enumerate(numbers[1:], start=2)
-        ]
-        lines.expect("\\end\\")
-    # From the last line to the first, so that the first one counts. Of <unk> and <UNK> the last one
-    # counts.
-    ids = unigrams.ids[::-1, 0]
-    last_unk = np.flatnonzero(ids == UNK_ID)[:1]
-    log_prob = np.full(max(place.values()) + 1, -np.inf)
-    backoff = np.zeros(len(log_prob))
-    log_prob[UNK_ID] = _NO_UNK
-    log10_probs = unigrams.log10_probs[::-1]
-    log_prob[ids] = log10_probs
-    log_prob[ids[last_unk]] = log10_probs[last_unk]
-    log10_backoffs = unigrams.log10_backoffs[::-1]
-    backoff[ids] = log10_backoffs
-    backoff[ids[last_unk]] = log10_backoffs[last_unk]
-    return _build(_AS_WRITTEN, log_prob, backoff, sections, "stream"), place
+        sections = _read_sections(lines, numbers, place)
+        words = [*SPECIALS, *(word for word, i in place.items() if i >= len(SPECIALS))]
+        refuse_repeated = functools.partial(lines.refuse_repeated, words=words)
+        ids = unigrams.ids[:, 0]
+        refuse_repeated(unigrams, ids)
+        log_prob = np.full(len(words), -np.inf)
+        log_prob[UNK_ID] = _NO_UNK
+        log_prob[ids] = unigrams.log10_probs
+        backoff = np.zeros(len(words))
+        backoff[ids] = unigrams.log10_backoffs
+        return _build(log_prob, backoff, sections, "stream", refuse_repeated, -np.inf), place
+
+
+def _read_sections(
+    lines: ArpaLines, numbers: Sequence[int], place: dict[str, int]
+) -> list[Section]:
+    """Read the sections from order 2 on, and the end of the file."""
+    sections = [
+        read_section(lines, k, number, len(numbers), place)
+        for k, number in enumerate(numbers[1:], start=2)
+    ]
+    lines.expect("\\end\\")
+    return sections
 
 
 def _remove_empty_orders(unigrams: Section, sections: list[Section]) -> None:
@@ -366,18 +343,25 @@ def _leave_out_padding(section: Section) -> Section:
 
 
 def _build(
-    scale: _Scale,
     log10_prob: np.ndarray,
     log10_backoff: np.ndarray,
     sections: Sequence[Section],
     boundary: str | None,
-    refuse_repeated: Callable[[Section, np.ndarray], None] | None = None,
+    refuse_repeated: Callable[[Section, np.ndarray], None],
+    zero: float = _LOG10_ZERO,
 ) -> BackoffModel:
-    """Build the model from the unigrams by id, and from the section of each order from 2 on."""
+    """Build the model from the unigrams by id, and from the section of each order from 2 on.
+
+    A log10 of `zero` or less is of probability 0.
+    """
+
+    def convert(log10_probs: np.ndarray) -> np.ndarray:
+        return np.where(log10_probs <= zero, -np.inf, log10_probs * _LN10).astype(np.float32)
+
     size = len(log10_prob)
     keys = []
     log_probs = []
-    backoffs = [(log10_backoff * scale.factor).astype(np.float32)] if sections else []
+    backoffs = [(log10_backoff * _LN10).astype(np.float32)] if sections else []
     # an n-gram below the highest order may be a context, the beginning of an n-gram must be one
     possible = [section.ids for section in sections[:-1]]
     possible += [section.ids[:, :-1] for section in sections]
@@ -385,17 +369,15 @@ def _build(
     for k, section in enumerate(sections, start=2):
         ids = section.ids
         key = trie.find_nodes(ids[:, :-1]) * size + ids[:, -1]
-        if refuse_repeated is not None:
-            refuse_repeated(section, key)
-        distinct, first = np.unique(key, return_index=True)
-        keys.append(distinct)
-        log_probs.append(scale.convert(section.log10_probs)[first])
+        refuse_repeated(section, key)
+        by_key = np.argsort(key)
+        keys.append(key[by_key])
+        log_probs.append(convert(section.log10_probs)[by_key])
         if k <= len(sections):
             values = np.zeros(trie.sizes[k - 1], np.float32)
-            nodes = trie.find_nodes(ids[first])
-            values[nodes] = section.log10_backoffs[first] * scale.factor
+            values[trie.find_nodes(ids)] = section.log10_backoffs * _LN10
             backoffs.append(values)
-    return BackoffModel(trie, scale.convert(log10_prob), keys, log_probs, backoffs, boundary)
+    return BackoffModel(trie, convert(log10_prob), keys, log_probs, backoffs, boundary)
 
 
 def _refuse_large_backoffs(

@@ -114,11 +114,11 @@ def read_header(lines: ArpaLines) -> list[int]:
     numbers: list[int] = []
     while match := re.fullmatch(r"ngram\s+(\d{1,18})\s*=\s*(\d{1,18})", lines.peek()):
         if int(match[1]) != len(numbers) + 1:
-            raise lines.error(lines.number + 1, f"ngram {len(numbers) + 1}=NUMBER", lines.peek())
+            break
         lines.take(1)
         numbers.append(int(match[2]))
-    if not numbers:
-        raise lines.error(lines.number + 1, "ngram 1=NUMBER", lines.peek())
+    if match or not numbers:
+        raise lines.error(lines.number + 1, f"ngram {len(numbers) + 1}=NUMBER", lines.peek())
     return numbers
 
 

@@ -1,5 +1,6 @@
 """The base class of count-based n-gram models: their file and their figures."""
 
+import abc
 import functools
 import os
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from keras_nplm.models.base import ModelFolder, NextWordModel
 NGRAMS_FILE = "ngrams.npz"
 
 
-class NgramModel(NextWordModel):
+class NgramModel(NextWordModel, abc.ABC):
     """Base class of count-based n-gram models, which have one file of arrays.
 
     A subclass has `num_ngrams`, `arrays`, `load`, a `description`, the decorator `saved_as`, and
@@ -23,18 +24,18 @@ class NgramModel(NextWordModel):
     """
 
     @property
+    @abc.abstractmethod
     def num_ngrams(self) -> list[int]:
         """The number of n-grams of each order."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def arrays(self) -> dict[str, np.ndarray | list[np.ndarray]]:
         """Return the arrays that `load` reads, by name."""
-        raise NotImplementedError
 
     @classmethod
+    @abc.abstractmethod
     def load(cls, path: str | os.PathLike, boundary: str | None = None) -> Self:
         """Read the arrays that `save` wrote."""
-        raise NotImplementedError
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the arrays to `path` (.npz)."""

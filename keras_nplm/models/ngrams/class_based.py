@@ -123,12 +123,7 @@ def class_based(
         order: n, 2 or more.
         boundary: `"sentence"`, `"text"` or `"stream"`; see `ngram_positions`.
     """
-    check_integer("order", order, 1)
-    if order < 2:
-        raise InputError(
-            f"`order` must be 2 or more. Received: {order}. "
-            "Fix: estimate unigrams by Kneser-Ney smoothing."
-        )
+    check_integer("order", order, 2)
     ids = convert_ids(ids)
     classes = convert_ids(classes, "classes")
     vocabulary_size = len(classes)

@@ -86,19 +86,16 @@ class CountFile:
                 continue
             *words, last = fields
             place = f"{self._path}, line {number:,}"
-            if not words or not (last.isascii() and last.isdigit()):
-                raise InputError(
-                    f"{place}: must be an n-gram and its count, an integer. "
-                    f"Received: {shorten_value(line)}. Fix: write lines such as `the cat<TAB>5`."
-                )
-            if problem := self._find_problem(words):
+            if problem := self._find_problem(words, last):
                 wanted, fix = problem
                 raise InputError(f"{place}: {wanted}. Received: {shorten_value(line)}. Fix: {fix}.")
             if int(last):
                 yield words, int(last)
 
-    def _find_problem(self, words: list[str]) -> tuple[str, str] | None:
-        """Return what markers in an n-gram must be, and the remedy; None for a right n-gram."""
+    def _find_problem(self, words: list[str], count: str) -> tuple[str, str] | None:
+        """Return what an n-gram and its count must be, and the remedy; None for right ones."""
+        if not words or not (count.isascii() and count.isdigit()):
+            return "must be an n-gram and its count", "write lines such as `the cat<TAB>5`"
         if not predicts_end(self._boundary) and (BOS in words or EOS in words):
             return f"a stream must have no {BOS} and no {EOS}", "leave --boundary out"
         if BOS in words[1:]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.io.errors import InputError, check_integer
+from keras_nplm.io.errors import check_integer
 from keras_nplm.io.files import read_arrays
 from keras_nplm.models.base import saved_as
 from keras_nplm.models.ngrams.base import NgramModel
@@ -169,12 +169,7 @@ def deleted_interpolation(
         back_off: whether an unseen context takes its bin from its last words. False is the paper's
             choice, which costs 4% of perplexity on Brown.
     """
-    check_integer("order", order, 1)
-    if order < 2:
-        raise InputError(
-            f"`order` must be 2 or more. Received: {order}. "
-            "Fix: estimate unigrams by Kneser-Ney smoothing."
-        )
+    check_integer("order", order, 2)
     counts = count_ngrams(ids, vocabulary_size, order, boundary)
     bins = FrequencyBins(ContextFrequencies.from_counts(counts), back_off)
     predicted = predicted_ids(vocabulary_size, boundary)

@@ -3,24 +3,16 @@ distribution least.
 """
 
 import dataclasses
-import math
 
 import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID
-from keras_nplm.io.errors import InputError, check_least
-from keras_nplm.models.base import check_model
+from keras_nplm.io.errors import check_least
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass, compute_backoff_log_probs
 from keras_nplm.models.ngrams.tables import ContextTrie, find
 
-_MIN_THRESHOLD = 1e-12
-_MAX_STEPS = 16  # of the search for the threshold that leaves `max_ngrams`
-_ENOUGH = 0.99  # of `max_ngrams`, at which the search ends
 
-
-def prune(
-    model: BackoffModel, threshold: float = 0.0, max_ngrams: int | None = None
-) -> BackoffModel:
+def prune(model: BackoffModel, threshold: float) -> BackoffModel:
     """Prune a back-off n-gram model: remove n-grams whose removal raises perplexity by less than a
     threshold.
 
@@ -42,24 +34,10 @@ def prune(
     >>> prune(trigram, threshold=0.1).num_ngrams
     [4, 2, 1]
     """
-    check_model(model, kind=BackoffModel)
     check_least("threshold", threshold, 0)
-    unigrams = model.num_ngrams[0]
-    if max_ngrams is not None and max_ngrams < unigrams:
-        raise InputError(
-            f"`max_ngrams` must be {unigrams} or more, the number of unigrams, which stay. "
-            f"Received: {max_ngrams}."
-        )
-    if model.order == 1:
+    if model.order == 1 or threshold == 0:
         return model
-    orders = weigh_orders(model)
-    needs = _find_needs(model)
-    kept = [np.ones(len(order.p), bool) for order in orders]
-    if threshold:
-        kept = _select(orders, needs, kept, threshold)
-    if max_ngrams is not None and _count(kept) > max_ngrams - unigrams:
-        kept = _select_at_most(orders, needs, kept, max_ngrams - unigrams, threshold)
-    return _restrict(model, kept)
+    return _restrict(model, _select(weigh_orders(model), _find_needs(model), threshold))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,14 +85,13 @@ class WeighedOrder:
             self.num_contexts,
         )
 
-    def select(self, threshold: float, kept: np.ndarray, needed: np.ndarray) -> np.ndarray:
-        """Return which n-grams stay, bool [N]: n-grams of `kept` that reach the threshold or are
-        `needed`.
+    def select(self, threshold: float, needed: np.ndarray) -> np.ndarray:
+        """Return which n-grams stay, bool [N]: those that reach the threshold or are `needed`.
 
         In each round, a context loses at most as much mass as it did not list, or one n-gram: γ at
         most about doubles.
         """
-        places = np.flatnonzero(kept)
+        places = np.arange(len(self.p))
         while True:
             left = self.take(places)
             change, above = left.compute_changes()
@@ -130,7 +107,7 @@ class WeighedOrder:
             if not len(going):
                 break
             places = np.delete(places, going)
-        kept = np.zeros(len(kept), bool)
+        kept = np.zeros(len(self.p), bool)
         kept[places] = True
         return kept
 
@@ -172,52 +149,18 @@ def _find_needs(model: BackoffModel) -> list[np.ndarray]:
 
 
 def _select(
-    orders: list[WeighedOrder], needs: list[np.ndarray], kept: list[np.ndarray], threshold: float
+    orders: list[WeighedOrder], needs: list[np.ndarray], threshold: float
 ) -> list[np.ndarray]:
-    """Return which n-grams of `kept` stay, bool [N_k] for k = 2 … n."""
-    kept = list(kept)
+    """Return which n-grams stay, bool [N_k] for k = 2 … n."""
+    kept = [np.zeros(len(order.p), bool) for order in orders]
     needed = np.zeros(len(orders[-1].p), bool)
     for k in range(len(orders) - 1, -1, -1):
-        kept[k] = orders[k].select(threshold, kept[k], needed)
+        kept[k] = orders[k].select(threshold, needed)
         if k:
             needed = np.zeros(len(orders[k - 1].p), bool)
             places = needs[k - 1][kept[k]].ravel()
             needed[places[places >= 0]] = True
     return kept
-
-
-def _select_at_most(
-    orders: list[WeighedOrder],
-    needs: list[np.ndarray],
-    kept: list[np.ndarray],
-    max_ngrams: int,
-    threshold: float,
-) -> list[np.ndarray]:
-    """Raise the threshold until at most `max_ngrams` n-grams of `kept` stay, and nearly that
-    many.
-    """
-    few = [np.zeros_like(mask) for mask in kept]
-    low = math.log(max(threshold, _MIN_THRESHOLD))
-    high = 0.0
-    for _ in range(_MAX_STEPS):
-        # the logarithm of the number is about linear in ln θ
-        many, wanted, least = np.log1p([_count(kept), max_ngrams, _count(few)])
-        share = min(max((many - wanted) / (many - least), 0.1), 0.9)
-        middle = low + share * (high - low)
-        selected = _select(orders, needs, kept, math.exp(middle))
-        if _count(selected) > max_ngrams:
-            low = middle
-            kept = selected
-            continue
-        high = middle
-        few = selected
-        if _count(few) > _ENOUGH * max_ngrams:
-            break
-    return few
-
-
-def _count(kept: list[np.ndarray]) -> int:
-    return sum(int(np.count_nonzero(mask)) for mask in kept)
 
 
 def _restrict(model: BackoffModel, kept: list[np.ndarray]) -> BackoffModel:

@@ -63,12 +63,7 @@ def exchange_classes(
     has_words = len(by_frequency) > 0
     fix = "pass the token ids of a text."
     check_argument("ids", has_words, "ids of one word or more", "a text without words", fix)
-    check_integer("num_classes", num_classes, 1)
-    if num_classes > len(by_frequency):
-        raise InputError(
-            f"`num_classes` must be 1 to {len(by_frequency)}, the number of different words in "
-            f"the text. Received: {num_classes}."
-        )
+    check_integer("num_classes", num_classes, 1, most=len(by_frequency))
     if start is None:
         # a class for each of the most frequent words, and the last one for all others
         start = _empty_classes(vocabulary_size)

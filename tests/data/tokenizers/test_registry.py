@@ -15,7 +15,6 @@ from keras_nplm import (
 from keras_nplm.data.prefixes import split_unfinished_word
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers import registry
-from keras_nplm.data.tokenizers.registry import get_tokenizer
 from tests.tokenizers import build_model
 
 
@@ -36,20 +35,6 @@ class CommaTokenizer(Tokenizer):
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch):
     monkeypatch.setattr(registry, "TOKENIZERS", dict(registry.TOKENIZERS))
-
-
-def test_missing_facts_are_named():
-    class Unfinished(CommaTokenizer):
-        pass
-
-    class Bare(Tokenizer):
-        split = CommaTokenizer.split
-        describe = CommaTokenizer.describe
-
-    assert Unfinished().name == "commas"
-    message = "Bare must define the class attributes kind, unit, tokens_are_words"
-    with pytest.raises(TypeError, match=message):
-        Bare()
 
 
 def test_missing_methods_are_named():
@@ -92,39 +77,10 @@ def test_text_files_are_read_with_a_registered_tokenizer(tmp_path):
     assert next(corpus.sentences("train")) == ["ab", "c"]
 
 
-def test_a_name_belongs_to_one_class():
+def test_names_and_steps_of_own_tokenizers(messages):
     class OtherWords(CommaTokenizer):
         kind = "words"
 
-    with pytest.raises(InputError, match="the name of no other tokenizer. Received: 'words'"):
-        register_tokenizer(OtherWords)
-
-
-def test_a_step_that_is_not_allowed_is_refused():
-    with pytest.raises(InputError, match="`commas` must have no step. Received: 'commas.lower'"):
-        CommaTokenizer(["lower"])
-
-
-def test_prefixes_of_words_need_the_unfinished_word():
-    with pytest.raises(InputError, match=r"`CommaTokenizer.unfinished_word` must be defined"):
-        split_unfinished_word("red ca", CommaTokenizer(), 9)
-
-
-@pytest.mark.parametrize("kind", ["characters", "sentencepiece", "bytes"])
-def test_prefixes_of_parts_of_words_are_not_found_by_the_vocabulary(kind):
-    with pytest.raises(InputError, match=f"must have a tokenizer of words. Received: '{kind}'"):
-        split_unfinished_word("red ca", kind, 9)
-
-
-def test_a_vocabulary_of_bytes_has_all_bytes():
-    with pytest.raises(InputError, match="must have all 256 tokens. Received: 256 fewer"):
-        Vocabulary(["the"]).tokenizer("bytes")
-    vocabulary = Vocabulary.build(["ab", "b"], tokenizer="bytes", min_count=2, max_size=1)
-    assert len(vocabulary) == 260
-    assert vocabulary.words[4:7] == ["<0x62>", "<0x61>", "<0x00>"]
-    assert vocabulary.tokenizer("bytes").split("a") == ["<0x61>"]
-
-
-def test_halves_of_surrogate_pairs_have_no_bytes():
-    with pytest.raises(InputError, match="half a surrogate pair"):
-        get_tokenizer("bytes").split("a\udcff")
+    messages.refuse(lambda: register_tokenizer(OtherWords))
+    messages.refuse(lambda: CommaTokenizer(["lower"]))
+    messages.refuse(lambda: split_unfinished_word("red ca", CommaTokenizer(), 9))

@@ -1,9 +1,8 @@
 """The adaptive head: clusters of rare words, each computed only for its own words."""
 
 import numpy as np
-import pytest
 
-from keras_nplm import AdaptiveHead, InputError
+from keras_nplm import AdaptiveHead
 
 V = 30
 FEATURES = np.random.default_rng(0).normal(size=(9, 20)).astype(np.float32)
@@ -53,9 +52,3 @@ def test_a_cluster_without_mass_starts_uniform():
     found = np.exp(head(np.zeros((1, 20), np.float32)))[0]
     np.testing.assert_allclose(found[4:16], 1 / 12, rtol=1e-5)
     assert 0 < found[16:].sum() < 1e-9
-
-
-@pytest.mark.parametrize("cutoffs", [(7, 30), (7, 7), (9, 7), (0, 7)])
-def test_cutoffs_must_ascend(cutoffs):
-    with pytest.raises(InputError, match="`cutoffs` must ascend strictly between 0 and 30"):
-        AdaptiveHead(V, cutoffs=cutoffs)

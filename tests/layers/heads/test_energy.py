@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import EnergyHead, InputError
-from keras_nplm.layers.ops import NewRows
+from keras_nplm import EnergyHead
 
 V = 30
 M = 3
@@ -58,19 +57,3 @@ def test_dropout_leaves_out_the_same_units_for_all_words():
     taken = scores.take(np.array([3, 5], np.int32))
     np.testing.assert_allclose(taken.logits_of(words), chosen[[3, 5]], atol=1e-4)
     np.testing.assert_array_equal(head.scores(FEATURES).v, head.v.numpy())  # not outside training
-
-
-def test_hidden_units_must_be_one_or_more():
-    with pytest.raises(InputError, match="`hidden_units` must be 1 or more"):
-        EnergyHead(V, hidden_units=0)
-
-
-def test_an_energy_head_needs_C_to_be_built():
-    with pytest.raises(InputError, match="`EnergyHead` must have the matrix C to be built"):
-        EnergyHead(V).build((None, 9))
-
-
-def test_new_words_are_refused():
-    rows = NewRows(np.ones((1, M)), np.ones((1, 6)), np.ones(1), np.ones(1))
-    with pytest.raises(InputError, match="`head` must have a row for each word.*EnergyHead"):
-        build_head().grow_from(build_head(), rows)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, LinearHead
+from keras_nplm import LinearHead
 from keras_nplm.layers.ops import NewRows
 
 V = 30
@@ -68,25 +68,3 @@ def test_logits_have_float32_at_least(dtype):
     y = head(FEATURES)
     assert y.dtype.name == ("float64" if dtype == "float64" else "float32")
     np.testing.assert_allclose(y, FEATURES @ head.U.numpy().T, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        pytest.param(dict(rank=0), "`rank` must be 1 or more", id="rank 0"),
-        pytest.param(dict(rank=3, tied=True), "`rank` must be None if `tied`", id="rank, tied"),
-        pytest.param(dict(num_outputs=4), "`num_outputs` must be 5 to 30", id="no words"),
-        pytest.param(dict(num_outputs=31), "`num_outputs` must be 5 to 30", id="too many"),
-        pytest.param(
-            dict(num_outputs=9, tied=True), "`num_outputs` must be None if `tied`", id="list, tied"
-        ),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        LinearHead(V, **options)
-
-
-def test_a_tied_head_needs_C_to_be_built():
-    with pytest.raises(InputError, match="`LinearHead` must have the matrix C to be built"):
-        LinearHead(V, tied=True).build((None, 9))

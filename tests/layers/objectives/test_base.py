@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from keras_nplm import InputError
 from keras_nplm.layers.objectives.base import append_held_out, smooth_unigram
 
 COUNTS = np.array([0, 5, 0, 0, 3, 2, 0, 0, 0, 0, 0])
@@ -50,17 +49,3 @@ def test_a_short_list_has_the_frequencies_of_its_words():
 def test_new_words_have_the_greatest_share_of_the_held_out_words():
     grown = append_held_out(np.array([0.5, 0.2, 0.3]), 2)
     np.testing.assert_allclose(grown, np.array([0.5, 0.2, 0.3, 0.5, 0.5]) / 2)
-
-
-@pytest.mark.parametrize(
-    "counts",
-    [
-        pytest.param(np.zeros(11), id="no counts"),
-        pytest.param(np.ones(10), id="too few"),
-        pytest.param(np.ones((11, 1)), id="a matrix"),
-        pytest.param(np.full(11, np.nan), id="NaN"),
-    ],
-)
-def test_counts_must_be_of_every_word(counts):
-    with pytest.raises(InputError, match=r"`counts` must be \[\|V\|\] with a positive sum"):
-        smooth_unigram(counts, 11)

@@ -1,10 +1,9 @@
 """Likelihood: label smoothing towards held-out words and log Z near 0, against NumPy."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
-from keras_nplm import InputError, Likelihood
+from keras_nplm import Likelihood
 from keras_nplm.layers.ops import NewRows
 from keras_nplm.layers.scores import StoredScores
 
@@ -60,9 +59,3 @@ def test_q_grows_with_the_vocabulary():
     rows = NewRows(np.ones((2, 3)), np.ones((2, 5)), np.ones(2), np.array([0.1, 0.1]))
     grown.grow_from(small, rows)
     np.testing.assert_allclose(grown.q.numpy(), [0.25, 0.1, 0.15, 0.25, 0.25], rtol=1e-6)
-
-
-@pytest.mark.parametrize("mass", [1.0, -0.1])
-def test_held_out_mass_must_be_a_share(mass):
-    with pytest.raises(InputError, match=r"`held_out_mass` must be in \[0, 1\)"):
-        Likelihood(held_out_mass=mass)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import InputError, LinearHead, NoiseContrastive, SampledSoftmax
+from keras_nplm import NoiseContrastive, SampledSoftmax
 from keras_nplm.layers.objectives.base import smooth_unigram
 from keras_nplm.layers.objectives.sampled import SampledObjective
 from keras_nplm.layers.ops import NewRows
@@ -126,23 +126,3 @@ def test_distributions_grow_with_the_vocabulary():
     for sampler, expected in ((grown.noise, after), (grown.held_out, held_out)):
         sampled = np.bincount(np.asarray(sampler.draw(uniform)), minlength=size + 3)
         np.testing.assert_allclose(sampled / 100_000, expected, atol=1e-4)
-
-
-def test_at_least_one_word_is_sampled():
-    with pytest.raises(InputError, match="`num_sampled` must be 1 or more"):
-        SampledSoftmax(num_sampled=0)
-
-
-def test_a_proposal_is_one_of_two():
-    with pytest.raises(InputError, match="`proposal` must be one of unigram, log-uniform"):
-        NoiseContrastive(proposal="bigram")
-
-
-def test_held_out_mass_is_a_share():
-    with pytest.raises(InputError, match=r"`held_out_mass` must be in \[0, 1\)"):
-        NoiseContrastive(held_out_mass=1.0)
-
-
-def test_a_head_with_weight_decay_is_refused():
-    with pytest.raises(InputError, match="`weight_decay` must be 0 with NoiseContrastive"):
-        NoiseContrastive().check_head(LinearHead(V, weight_decay=0.1))

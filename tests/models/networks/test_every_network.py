@@ -449,7 +449,7 @@ NO_NEW_WORDS = {
     "hybrid": "`model` must be a network alone .* Received: HybridNetwork",
     "adaptive": "`head` must have a row for each word .* Received: AdaptiveHead",
     "energy": "`head` must have a row for each word .* Received: EnergyHead",
-    "short-list": "`num_outputs` must be .* Received: 20",
+    "short-list": "`head` must score all 30 words .* Received: 20",
 }
 
 

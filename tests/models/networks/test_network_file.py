@@ -286,17 +286,6 @@ def test_a_loaded_network_has_the_same_weight_decay(exclude, excluded, tmp_path)
     assert {weight.name for weight in loaded.weights if not decays(weight)} == excluded
 
 
-def test_biases_have_no_weight_decay_in_an_older_file():
-    model = build_network()
-    model.compile(keras.optimizers.AdamW(0.1, weight_decay=0.5))
-    config = model.get_compile_config()
-    del config["without_decay"]
-    loaded = build_network()
-    loaded.compile_from_config(config)
-    decays = loaded.optimizer._use_weight_decay
-    assert {weight.name for weight in loaded.weights if not decays(weight)} == {"b", "d"}
-
-
 def test_weights_of_another_layer_are_refused(tmp_path):
     build_adaptive().save_weights(tmp_path / "adaptive.weights.h5")
     with pytest.raises(ValueError, match=r"must have the weights \['U', 'b'\]"):

@@ -397,25 +397,6 @@ def test_ids_out_of_range_stop_training(kind, loss, wrong, run_eagerly):
         model.evaluate(contexts, wrong_targets[:, None], verbose=0)
 
 
-@pytest.mark.usefixtures("without_garbage")
-@pytest.mark.parametrize("loss", [None, "sparse_categorical_crossentropy"])
-def test_training_without_targets_is_refused(loss):
-    model = build_nplm()
-    model.compile("sgd", loss, run_eagerly=True)
-    with pytest.raises(InputError, match=r"`y` must be \[B\].* Received: None. Fix: .*fit\("):
-        model.fit(make_batch()[0], verbose=0)
-
-
-@pytest.mark.usefixtures("without_garbage")
-@pytest.mark.parametrize("loss", [None, "sparse_categorical_crossentropy"])
-def test_inputs_of_an_unknown_name_are_refused(loss):
-    model = build_nplm()
-    model.compile("sgd", loss, run_eagerly=True)
-    contexts, targets = make_batch()
-    with pytest.raises(InputError, match=r"must have the key 'contexts'.*\['context_ids'\]"):
-        model.fit({"context_ids": contexts}, targets, verbose=0)
-
-
 # Datasets whose shapes are not known
 
 

@@ -1,6 +1,5 @@
-"""Scores: evaluation, mixtures, short-lists, new words, the line search, ranking, completion."""
+"""Scores: evaluation, mixtures, short-lists, new words, tuning, ranking, completion."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from keras_nplm.io.errors import RunError
 from tests.mutation.mutants import Altered, changes, constant, first, read_global, within
 
-OF_SEARCH = "rescoring/test_minimum_error_rate.py"
+OF_TUNING = "rescoring/test_tuning.py"
 OF_EVALUATION = "models/test_collectors.py"
 OF_SHORTLISTS = "models/test_shortlist.py"
 OF_CACHES = "models/test_caches.py"
@@ -17,81 +16,36 @@ OF_COMPLETION = "language_model/test_completion.py"
 OF_PROMPTS = "language_model/test_prompts.py"
 OF_SCORERS = "language_model/test_scorer.py"
 OF_SCORES = "language_model/test_scoring.py"
-LINE_SEARCH = "rescoring.minimum_error_rate:line_search"
-MINIMISE = "rescoring.minimum_error_rate:minimise_error"
-FIRST_GREATEST = "rescoring.minimum_error_rate:_find_first_greatest"
+MINIMISE = "rescoring.tuning:minimise_loss"
 
 
 # N-best lists
 
 
-@changes(LINE_SEARCH, OF_SEARCH)
-def the_line_search_takes_the_narrowest_interval(original, *arguments):
-    def sort(keys):
-        negative_widths, losses = keys
-        return np.lexsort((-negative_widths, losses))
-
-    return within(original, np=Altered(np, lexsort=sort))(*arguments)
+@changes(MINIMISE, OF_TUNING)
+def tuned_weights_keep_the_scale_of_the_features(original, features, *arguments):
+    weights = original(features, *arguments)
+    _, spread = read_global(original, "_standardise")(features, arguments[1])
+    return weights * spread / np.abs(weights * spread).sum()
 
 
-@changes(LINE_SEARCH, OF_SEARCH)
-def the_line_search_takes_the_first_interval(original, *arguments):
-    def sort(keys):
-        _, losses = keys
-        return np.lexsort((losses,))
-
-    return within(original, np=Altered(np, lexsort=sort))(*arguments)
+@changes(MINIMISE, OF_TUNING)
+def initial_weights_are_not_scaled_with_the_features(original, features, losses, sizes, initial):
+    _, spread = read_global(original, "_standardise")(features, sizes)
+    return original(features, losses, sizes, [weights / spread for weights in initial])
 
 
-@changes(LINE_SEARCH, OF_SEARCH)
-def the_line_search_reports_the_loss_of_the_first_interval(
-    original, candidates, weights, direction
-):
-    step, _ = original(candidates, weights, direction)
-    return step, candidates.loss_with(weights - 1e6 * direction)
+@changes(MINIMISE, OF_TUNING)
+def tuned_weights_may_be_worse_than_the_initial_ones(original, features, losses, sizes, initial):
+    return original(features, losses, sizes, [])
 
 
-@changes(LINE_SEARCH, OF_SEARCH)
-def the_line_search_stops_between_corners_that_coincide(original, *arguments):
-    return within(original, _NARROWEST=-1.0)(*arguments)
+@changes("rescoring.tuning:_PENALTIES", OF_TUNING)
+def weights_are_tuned_for_the_smoothest_loss_alone(original):
+    return original[:1]
 
 
-@changes(FIRST_GREATEST, OF_SEARCH)
-def the_last_of_equal_hypotheses_is_best(original, *arguments):
-    def find_last(places, starts):
-        found = np.where(places == len(places), -1, places)
-        return np.maximum.reduceat(found, starts)
-
-    minimum = Altered(np.minimum, reduceat=find_last)
-    return within(original, np=Altered(np, minimum=minimum))(*arguments)
-
-
-@changes(MINIMISE, OF_SEARCH)
-def tuned_weights_keep_the_scale_of_the_features(original, candidates, starts, **options):
-    weights, loss = original(candidates, starts, **options)
-    scaled = weights * read_global(original, "_compute_spread")(candidates)
-    return scaled / np.abs(scaled).sum(), loss
-
-
-@changes(MINIMISE, OF_SEARCH)
-def starts_are_not_scaled_with_the_features(original, candidates, starts, **options):
-    spread = read_global(original, "_compute_spread")(candidates)
-    return original(candidates, [start / spread for start in starts], **options)
-
-
-@changes(MINIMISE, OF_SEARCH)
-def a_start_that_ranks_nothing_has_a_loss(original, *arguments, **options):
-    def replace(candidates, **fields):
-        return Altered(dataclasses.replace(candidates, **fields), ranks=constant(True))
-
-    replacing = Altered(dataclasses, replace=replace)
-    return within(original, dataclasses=replacing)(*arguments, **options)
-
-
-@changes(
-    "rescoring.ranking:WeightedFeatures.rank",
-    "rescoring/test_ranking.py",
-)
+@changes("rescoring.lists:NBestList.sort", "rescoring/test_ranking.py")
 def equal_hypotheses_are_reordered(original, *arguments):
     def sort(negative_totals, kind):
         return np.argsort(-negative_totals, kind=kind)[::-1]

@@ -1,0 +1,455 @@
+"""PyTorch models of the benchmarks: the paper's network, and the LSTM and the Transformer of
+`quality`.
+
+The LSTM has the AWD recipe: DropConnect on the recurrent weights, embedding dropout and locked
+dropout. The Transformer is a decoder with normalisation first. Both have an adaptive softmax and
+train with AdamW. The learning rate falls to 0 at the end of a budget of CPU seconds. Import this
+module where TensorFlow is not: the two crash in one process. References: Merity, Keskar & Socher
+(2018), arXiv:1708.02182; Krause et al. (2018), arXiv:1709.07432, for dynamic evaluation; Grave,
+Joulin & Usunier (2017), arXiv:1612.04426, for the cache.
+"""
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from keras_nplm.data.corpus import HELD_OUT
+from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.io.files import write_json
+from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings, add_static
+from keras_nplm.models.dynamic.tuning import STILL, find_settings
+from keras_nplm.models.dynamic.tuning import TOKENS as TUNING_TOKENS
+from keras_nplm.models.ngrams.interpolation import combine, fit_weights
+from keras_nplm.training.options import Options
+from tests.benchmarks.contenders import Contender, count_steps, has_gpu
+
+_TRAINING_TOKENS = 20_000  # of the mean squares of the gradient
+
+
+def build_nplm(options: Options, vocabulary_size: int, ngrams: np.ndarray, task: str) -> Contender:
+    """Return training or scoring of the paper's network on a batch, as users of PyTorch write
+    it.
+    """
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    m = options.network.embedding_dim
+    h = options.network.hidden_units
+    direct = options.network.direct_connections
+    x_size = (options.network.order - 1) * m
+    embed = nn.Embedding(vocabulary_size, m)
+    hidden = nn.Linear(x_size, h)
+    output = nn.Linear(h + direct * x_size, vocabulary_size)
+    device = "cuda" if has_gpu() else "cpu"
+    torch.set_float32_matmul_precision("high")  # TF32 on a GPU, as TensorFlow; no change on a CPU
+    layers = nn.ModuleList([embed, hidden, output]).to(device)
+    optimizer = torch.optim.SGD(layers.parameters(), 0.1)
+    batch = torch.from_numpy(ngrams).long().to(device)
+    contexts = batch[:, :-1].contiguous()
+    targets = batch[:, -1].contiguous()
+
+    def compute_logits() -> Tensor:
+        x = embed(contexts).flatten(1)
+        a = torch.tanh(hidden(x))
+        return output(torch.cat([a, x], dim=1) if direct else a)
+
+    def train_steps() -> int:
+        steps = count_steps(6)
+        for _ in range(steps):
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(compute_logits(), targets)
+            loss.backward()
+            optimizer.step()
+        loss.item()  # waits for the device
+        return steps * len(batch)
+
+    @torch.no_grad()
+    def score_ngrams() -> int:
+        for _ in range(12):
+            log_probs = torch.log_softmax(compute_logits(), dim=1)
+            log_probs.gather(1, targets[:, None]).cpu().numpy()
+        return 12 * len(batch)
+
+    return Contender("PyTorch", train_steps if task == "training" else score_ngrams)
+
+
+class TorchModel(nn.Module):
+    """A language model over words by frequency, by a recipe of `quality.json`.
+
+    An input of |V| stands before the text.
+    """
+
+    trains_with_state: bool  # whether training goes on from the state after the part before
+    static_chunk: int  # tokens that are predicted at once
+
+    def __init__(self, recipe: dict, vocabulary_size: int):
+        super().__init__()
+        self.recipe = SimpleNamespace(**recipe)
+        self.vocabulary_size = vocabulary_size
+        torch.manual_seed(self.recipe.seed)
+        width = self.recipe.width
+        self.embed = nn.Embedding(vocabulary_size + 1, width)
+        nn.init.normal_(self.embed.weight, std=0.1)
+        cutoffs = [cutoff for cutoff in self.recipe.cutoffs if cutoff < vocabulary_size]
+        self.output = nn.AdaptiveLogSoftmaxWithLoss(
+            width, vocabulary_size, cutoffs, div_value=4.0, head_bias=True
+        )
+        self.body = nn.ModuleList([self.build_layer(width) for _ in range(self.recipe.layers)])
+        self.eval()
+
+    def forward(self, ids: Tensor, targets: Tensor, state: Any) -> tuple[Tensor, Any]:
+        h, after = self.encode(ids, state)
+        return self.predict(h, targets), after
+
+    def predict(self, h: Tensor, targets: Tensor) -> Tensor:
+        return self.output(h.flatten(0, 1), targets.flatten()).output.view(targets.shape)
+
+    def look_up(self, ids: Tensor) -> Tensor:
+        """Return the embeddings [B, T, width], of some types 0 in training.
+
+        Later gradients are sparse.
+        """
+        if not self.training:
+            return functional.embedding(ids, self.embed.weight, sparse=True)
+        kept = functional.dropout(
+            torch.ones(len(self.embed.weight), 1), self.recipe.embedding_dropout
+        )
+        return self.embed(ids) * kept[ids]
+
+
+class TorchLSTM(TorchModel):
+    """The LSTM of `quality`. Its state is that of its layers after the last id."""
+
+    trains_with_state = True
+    static_chunk = 512
+
+    def build_layer(self, width: int) -> nn.Module:
+        return nn.LSTM(width, width)
+
+    def encode(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Return the features h [B, T, width] after each id, and the state after them."""
+        x = self._drop(self.look_up(ids).transpose(0, 1))
+        after = []
+        for layer, before in zip(self.body, state or [None] * len(self.body), strict=True):
+            dropped = functional.dropout(
+                layer.weight_hh_l0, self.recipe.weight_dropout, self.training
+            )
+            x, (h, c) = torch.func.functional_call(layer, {"weight_hh_l0": dropped}, (x, before))
+            after.append((h.detach(), c.detach()))
+            x = self._drop(x)
+        return x.transpose(0, 1), after
+
+    def _drop(self, x: Tensor) -> Tensor:
+        """Apply locked dropout to x [T, B, width]: one mask for all times."""
+        if not self.training:
+            return x
+        return x * functional.dropout(x.new_ones(1, *x.shape[1:]), self.recipe.dropout)
+
+
+class TorchTransformer(TorchModel):
+    """The Transformer of `quality`.
+
+    Its state is the half segment of ids before, which it reads again.
+    """
+
+    trains_with_state = False
+
+    def __init__(self, recipe: dict, vocabulary_size: int):
+        super().__init__(recipe, vocabulary_size)
+        self.static_chunk = self.recipe.length // 2
+        self.positions = nn.Parameter(torch.zeros(2 * self.recipe.length, self.recipe.width))
+        self.norm = nn.LayerNorm(self.recipe.width)
+
+    def build_layer(self, width: int) -> nn.Module:
+        return nn.TransformerEncoderLayer(
+            width,
+            nhead=max(1, width // 64),
+            dim_feedforward=4 * width,
+            dropout=self.recipe.dropout,
+            activation="gelu",
+            batch_first=True,
+            norm_first=True,
+        )
+
+    def encode(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Return the features h [B, T, width] after each id, and the state after them."""
+        read = ids if state is None else torch.cat([state, ids], dim=1)
+        mask = nn.Transformer.generate_square_subsequent_mask(read.shape[1])
+        x = self.look_up(read) + self.positions[: read.shape[1]]
+        x = functional.dropout(x, self.recipe.dropout, self.training)
+        for layer in self.body:
+            x = layer(x, mask, is_causal=True)
+        return self.norm(x)[:, -ids.shape[1] :], read[:, -(self.recipe.length // 2) :]
+
+
+MODELS = {"LSTM": TorchLSTM, "Transformer": TorchTransformer}
+
+
+def train(model: TorchModel, ids: np.ndarray) -> dict:
+    """Train a model on a text, ids [T], for its budget. Return `cpu_seconds`, `steps`, `tokens`."""
+    recipe = model.recipe
+    optimizer = torch.optim.AdamW(
+        model.parameters(), recipe.rate, weight_decay=recipe.weight_decay, fused=True
+    )
+    model.train()
+    began = time.process_time()
+    steps = 0
+    tokens = 0
+    progress = 0.0
+    state = None
+    batches = _read_batches(model, ids)
+    while progress < 1:
+        inputs, targets, is_new = next(batches)
+        warm = min(1, progress / recipe.warm_up) if recipe.warm_up else 1
+        # longer parts of the text have a higher rate, as in the AWD recipe
+        rate = warm * recipe.rate * (1 - progress) * inputs.shape[1] / recipe.length
+        optimizer.param_groups[0]["lr"] = rate
+        if is_new or not model.trains_with_state:
+            state = None
+        log_probs, state = model(inputs, targets, state)
+        optimizer.zero_grad()
+        (-log_probs.mean()).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+        optimizer.step()
+        steps += 1
+        tokens += targets.numel()
+        progress = (time.process_time() - began) / recipe.seconds
+    model.zero_grad()
+    model.eval()
+    return {"cpu_seconds": time.process_time() - began, "steps": steps, "tokens": tokens}
+
+
+def _read_batches(model: TorchModel, ids: np.ndarray) -> Iterator[tuple[Tensor, Tensor, bool]]:
+    """Yield inputs and targets [B, T] along B parts of the text, and whether an epoch begins, at a
+    random token.
+    """
+    recipe = model.recipe
+    random = np.random.default_rng(recipe.seed)
+    while True:
+        first = random.integers(min(recipe.length, len(ids) // 2))
+        text = np.concatenate([[model.vocabulary_size], ids[first:]])
+        columns = (len(text) - 1) // recipe.batch
+        size = columns * recipe.batch
+        inputs = torch.from_numpy(text[:size].reshape(recipe.batch, columns))
+        targets = torch.from_numpy(text[1 : size + 1].reshape(recipe.batch, columns))
+        begin = 0
+        while begin < columns:
+            # T varies, as in the AWD recipe
+            length = recipe.length if random.random() < 0.95 else recipe.length / 2
+            length = min(2 * recipe.length, max(5, round(random.normal(length, 5))))
+            part = slice(begin, begin + length)
+            yield inputs[:, part], targets[:, part], begin == 0
+            begin += length
+
+
+def read_text(
+    model: TorchModel,
+    ids: np.ndarray,
+    settings: DynamicSettings = STILL,
+    mean_squares: Sequence[Tensor] = (),
+) -> np.ndarray:
+    """Return ln P of each token of a text, float64 [T]; with a rate, a copy takes a step on each
+    predicted chunk.
+    """
+    if not settings.rate:
+        with torch.no_grad():
+            chunks = _read_chunks(model, ids, model.static_chunk)
+            return np.concatenate([log_probs.double().numpy() for log_probs in chunks])
+    learner = copy.deepcopy(model)
+    parts = []
+    take_step = _build_step(learner, settings, mean_squares)
+    for log_probs in _read_chunks(learner, ids, settings.chunk):
+        parts.append(log_probs.detach().double().numpy())
+        take_step(-log_probs.mean())
+    if not settings.static_share:
+        return np.concatenate(parts)
+    return add_static(np.concatenate(parts), read_text(model, ids), settings.static_share)
+
+
+@torch.no_grad()
+def read_with_cache(
+    model: TorchModel, ids: np.ndarray, flatness: float, length: int = 2000
+) -> np.ndarray:
+    """Return ln P of each token under the model and under its continuous cache of the last words,
+    float64 [T, 2].
+
+    P(w_t) = sum_i exp(θ h_t · h_i) [w_i = w_t] / sum_i exp(θ h_t · h_i),    i = t-L … t-1
+    """
+    tokens = torch.from_numpy(np.concatenate([[model.vocabulary_size], ids]))
+    features = []
+    state = None
+    for part in tokens[:-1].split(model.static_chunk):
+        h, state = model.encode(part[None], state)
+        features.append(h[0])
+    h = torch.cat(features)
+    words = tokens[1:]
+    columns = []
+    for first in range(0, len(ids), model.static_chunk):
+        last = min(first + model.static_chunk, len(ids))
+        begin = max(0, first - length)
+        distance = torch.arange(first, last)[:, None] - torch.arange(begin, last)
+        scores = flatness * h[first:last] @ h[begin:last].T
+        scores = scores.masked_fill((distance < 1) | (distance > length), -math.inf)
+        same = words[first:last, None] == words[begin:last]
+        cached = scores.masked_fill(~same, -math.inf).logsumexp(1) - scores.logsumexp(1)
+        cached = cached.nan_to_num(-math.inf, neginf=-math.inf)  # NaN: the cache is empty
+        predicted = model.predict(h[None, first:last], words[None, first:last])[0]
+        columns.append(torch.stack([predicted, cached], dim=1).double().numpy())
+    return np.concatenate(columns)
+
+
+def _read_chunks(model: TorchModel, ids: np.ndarray, chunk: int) -> Iterator[Tensor]:
+    """Yield ln P of the tokens of one chunk after the other; the weights may change between
+    them.
+    """
+    tokens = torch.from_numpy(np.concatenate([[model.vocabulary_size], ids]))
+    state = None
+    for begin in range(0, len(ids), chunk):
+        part = tokens[None, begin : begin + chunk + 1]
+        log_probs, state = model(part[:, :-1], part[:, 1:], state)
+        yield log_probs[0]
+
+
+def _build_step(
+    model: TorchModel, settings: DynamicSettings, mean_squares: Sequence[Tensor]
+) -> Callable[[Tensor], None]:
+    """Return a step of dynamic evaluation on a loss: SGD by groups of weights, whose gradients
+    `rms` scales.
+    """
+    factors = _choose_factors(model, settings)
+    optimizer = torch.optim.SGD(
+        [{"params": [weight], "lr": settings.rate * factor} for weight, factor in factors.items()]
+    )
+    scales = _scale_gradients(model, mean_squares) if settings.rule == "rms" else {}
+
+    def take_step(loss: Tensor) -> None:
+        optimizer.zero_grad()
+        loss.backward()
+        for weight, scale in scales.items():
+            if weight.grad is not None and weight.grad.is_sparse:
+                gradient = weight.grad.coalesce()
+                values = gradient.values() * scale[gradient.indices()[0]]
+                weight.grad = torch.sparse_coo_tensor(
+                    gradient.indices(), values, gradient.shape, is_coalesced=True
+                )
+            elif weight.grad is not None:  # a cluster without a word of the chunk has none
+                weight.grad *= scale
+        optimizer.step()
+
+    return take_step
+
+
+def _choose_factors(model: TorchModel, settings: DynamicSettings) -> dict[Tensor, float]:
+    """Return the factor of the rate of each weight, by its group."""
+    factors = dict.fromkeys(model.parameters(), settings.hidden)
+    for weight in model.embed.parameters():
+        factors[weight] = settings.embedding
+    for weight in model.output.parameters():
+        factors[weight] = settings.output
+    factors[model.output.head.bias] = settings.biases
+    return factors
+
+
+def _scale_gradients(model: TorchModel, mean_squares: Sequence[Tensor]) -> dict[Tensor, Tensor]:
+    """Return the factors of the gradient of each weight: small where it was large in training."""
+    roots = [square.sqrt() for square in mean_squares]
+    mean = float(torch.cat([root[root > 0] for root in roots]).mean())
+    scales = {}
+    for weight, root in zip(model.parameters(), roots, strict=True):
+        epsilon = EPSILON_BIASES if weight is model.output.head.bias else EPSILON
+        scales[weight] = mean / root.clamp(min=mean * epsilon)
+    return scales
+
+
+def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) -> list[Tensor]:
+    """Return the mean square of each component of the gradient over chunks of training text, ids
+    [T].
+    """
+    number = len(ids) // chunk
+    weights = list(model.parameters())
+    sums = [torch.zeros_like(weight) for weight in weights]
+    for log_probs in _read_chunks(model, ids[: number * chunk], chunk):
+        gradients = torch.autograd.grad(-log_probs.mean(), weights, allow_unused=True)
+        for total, gradient in zip(sums, gradients, strict=True):
+            if gradient is not None:
+                total += gradient.to_dense() ** 2
+    return [total / max(number, 1) for total in sums]
+
+
+def measure_perplexity(model: TorchModel, ids: np.ndarray, *dynamic: Any) -> float:
+    return float(np.exp(-read_text(model, ids, *dynamic).mean()))
+
+
+def tune_dynamic(
+    model: TorchModel, ids: np.ndarray, mean_squares: Sequence[Tensor]
+) -> DynamicSettings:
+    """Return the settings of dynamic evaluation with the best perplexity of a text."""
+
+    def read(settings: DynamicSettings) -> np.ndarray:
+        return read_text(model, ids, settings, mean_squares)
+
+    return find_settings(read, "rms")[0]
+
+
+def tune_cache(
+    model: TorchModel, ids: dict[str, np.ndarray], candidates: Sequence[float]
+) -> dict[str, float]:
+    """Return the perplexities with a continuous cache, whose flatness and weight are those of the
+    best validation.
+    """
+    found = []
+    for flatness in candidates:
+        log_probs = read_with_cache(model, ids["validation"], flatness)
+        weights = fit_weights(log_probs.T)
+        found.append((-combine(log_probs, weights).mean(), flatness, weights))
+    loss, flatness, weights = min(found, key=itemgetter(0))
+    test = combine(read_with_cache(model, ids["test"], flatness), weights)
+    return {"validation": float(np.exp(loss)), "test": float(np.exp(-test.mean()))}
+
+
+def build_trainer(recipe: dict, corpus: str, result: str, flatness: Sequence[float]) -> Contender:
+    """Return the work of training a model on an encoded corpus and of writing its figures to a JSON
+    file.
+    """
+    torch.set_num_threads(1)
+    encoded = EncodedCorpus.load(corpus)
+    ids = {}  # by frequency, as an adaptive softmax needs them
+    for split in ("train", *HELD_OUT):
+        ids[split] = extract_ngrams(encoded.ids(split), 2, "stream")[:, 1].astype(np.int64)
+    model = MODELS[recipe["model"]](recipe, encoded.vocabulary_size)
+
+    def work() -> int:
+        training = train(model, ids["train"])
+        static = {split: measure_perplexity(model, ids[split]) for split in HELD_OUT}
+        cache = tune_cache(model, ids, flatness)
+        began = time.process_time()
+        mean_squares = measure_mean_squares(model, ids["train"][:_TRAINING_TOKENS])
+        settings = tune_dynamic(model, ids["validation"][:TUNING_TOKENS], mean_squares)
+        dynamic = {
+            split: measure_perplexity(model, ids[split], settings, mean_squares)
+            for split in HELD_OUT
+        }
+        row = {
+            **static,
+            "cache": cache,
+            "dynamic": dynamic,
+            "dynamic_cpu_seconds": round(time.process_time() - began),
+            "parameters": sum(weight.numel() for weight in model.parameters()),
+            "cpu_seconds": training["cpu_seconds"],
+            "epochs": training["tokens"] / len(ids["train"]),
+            "dynamic_settings": str(settings),
+        }
+        write_json(Path(result), {"recipe": recipe, "row": row})
+        return len(ids["test"])
+
+    return Contender(recipe["model"], work)

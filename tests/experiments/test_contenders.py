@@ -1,0 +1,137 @@
+"""Benchmarks of speed: contenders take turns, and a peer that crashes or is absent is a row."""
+
+import os
+import shutil
+import sys
+import time
+from unittest.mock import Mock
+
+import pytest
+
+from keras_nplm import Corpus
+from keras_nplm.data.corpus import SPLITS
+from keras_nplm.serving import signatures
+from tests.benchmarks import contenders, estimation, serving, start
+from tests.benchmarks.contenders import Contender, Process, measure_group
+from tests.benchmarks.report import Settings
+
+SENTENCES = [["the", "cat", "sat", f"w{number % 9}"] for number in range(400)]
+CORPUS = Corpus("lines", "whitespace", dict.fromkeys(SPLITS, lambda: iter(SENTENCES)))
+SETTINGS = Settings(CORPUS, rounds=1)
+STUB = """
+import os
+import time
+
+from tests.benchmarks.contenders import Contender
+
+def build_noisy(ngrams):
+    def sleep_and_count():
+        time.sleep(0.05)
+        return sum(1 for _ in range(ngrams))
+
+    return Contender("noisy", sleep_and_count)
+
+def build_crash():
+    os._exit(3)
+"""
+
+
+def test_contenders_take_turns_and_are_compared_with_peers():
+    turns = []
+    now = [0.0]
+
+    def build(name, seconds, **options):
+        rounds = iter(seconds)
+
+        def work():
+            turns.append(name)
+            now[0] += next(rounds)
+            return 100
+
+        return Contender(name, work, clock=lambda: now[0], **options)
+
+    group = [build("ours", [9, 1, 2, 4]), build("theirs", [9, 4, 4, 4], peer=True)]
+    ours, theirs = measure_group(group, rounds=3)
+    assert turns == ["ours", "theirs"] * 4  # the first round is not measured
+    assert (ours["rate"], ours["range"]) == (50, [25, 100])
+    assert ours["ratio_to"] == {"theirs": [2, 1, 4]}
+    assert "ratio_to" not in theirs
+
+
+def test_seconds_are_wall_time_where_a_gpu_is_used(monkeypatch):
+    monkeypatch.setattr(contenders.Path, "exists", Mock(return_value=True))
+    contender = Contender("sleeper", lambda: time.sleep(0.2) or 1)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # hidden
+    assert contender.run_round()["seconds"] < 0.1
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert contender.run_round()["seconds"] >= 0.2
+
+
+def test_peers_are_timed_by_their_own_clock_and_failures_are_rows(tmp_path, monkeypatch):
+    (tmp_path / "stub_peers.py").write_text(STUB)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    monkeypatch.syspath_prepend(tmp_path)  # a new process gets the path of this one
+    peers = [
+        Process("noisy", "stub_peers:build_noisy", {"ngrams": 1_000_000}, peer=True),
+        Process("crash", "stub_peers:build_crash", {}),
+        Process("absent", "absent_library:build", {}),
+        Process("needy", "stub_peers:build_crash", {}, needs=["numpy", "absent_library"]),
+    ]
+    ours, noisy, *failed = measure_group([Contender("ours", lambda: 1), *peers], rounds=1)
+    assert 2e6 < noisy["rate"] < 1e9  # sleep is not counted, the loop is
+    assert [*ours["ratio_to"]] == ["noisy"]
+    assert [row["failure"] for row in failed] == [
+        "its process ended: see its messages",
+        "ModuleNotFoundError: No module named 'absent_library'",
+        "absent_library not installed",
+    ]
+
+
+def test_a_command_that_fails_says_its_last_line(tmp_path):
+    words = ["sh", "-c", "echo out of words >&2; exit 4"]
+    command = contenders.build_command("It", words, 7, str(tmp_path))
+    with pytest.raises(contenders.PeerError, match="It failed with exit status 4: out of words"):
+        command.run_round()
+
+
+@pytest.mark.long
+def test_estimation_is_measured_next_to_lmplz(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "lmplz").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\n')
+    (tmp_path / "lmplz").chmod(0o755)
+    report = estimation.REPORT.measure(SETTINGS)
+    ours, peer = report["rows"]
+    assert (ours["name"], peer["name"]) == ("ngram, 1,600 tokens", "lmplz, 1,600 tokens")
+    assert ours["rate"] == 1_600 / ours["cpu_seconds"]
+    assert 1e7 < ours["peak_memory"] < 1e9
+    assert "--order=5" in (tmp_path / "arguments").read_text()
+    assert "| ngram, 1,600 tokens |" in estimation.REPORT.format_table(report)
+
+
+@pytest.mark.long
+def test_the_commands_of_the_start_are_timed():
+    groups = start.build_groups(SETTINGS)  # its files go with the generator
+    rows = measure_group(next(groups)[:2], rounds=1, warm_up=0)
+    assert [row["name"] for row in rows] == ["complete", "score"]
+    assert all(row["cpu_seconds"] > 0 and row["wall_seconds"] > 0 for row in rows)
+
+
+@pytest.mark.long
+def test_each_way_to_serve_answers_enough_requests(monkeypatch):
+    for runtime in ("ai_edge_litert", "onnxruntime", "tf2onnx"):
+        pytest.importorskip(runtime, reason="the extra [onnx] is not installed")
+    monkeypatch.setattr(contenders, "CONTEXTS_PER_ROUND", 1)
+    monkeypatch.setattr(signatures, "FUNCTIONS", (signatures.PredictNext,))  # no other is asked
+    export_litert = serving.export_litert
+
+    def export_once(language_model, path, quantise):
+        if quantise:  # quantised files: serving/test_on_device.py
+            shutil.copy(path.with_name("float32.tflite"), path)
+        else:
+            export_litert(language_model, path, quantise=False)
+
+    monkeypatch.setattr(serving, "export_litert", export_once)
+    for group in serving.build_groups(None, 300, batches=(1, 3)):  # its files go with the generator
+        for contender in group:
+            assert contender.run_round()["request_seconds"], contender.name
+            contender.close()

@@ -1,0 +1,137 @@
+"""Recorded reports: their rows are declared, and page, README, notebook and picture show them."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+from PIL import Image
+
+from keras_nplm import InputError
+from keras_nplm.cli.app import parse
+from keras_nplm.experiments import paper
+from keras_nplm.experiments.origin import digest_code
+from keras_nplm.experiments.rows import Row
+from tests.benchmarks import recording
+from tests.benchmarks.recording import (
+    NAMES,
+    check_origins,
+    load_declaration,
+    load_record,
+    record_report,
+)
+from tests.benchmarks.report import Settings
+from tests.origins import HERE
+
+NOT_RECORDED = "not recorded"
+
+
+def list_declared(name: str) -> list[Row]:
+    """Return the models of a report; that of `default` has a text of the caller."""
+    texts = ["my text.txt"] if name == "default" else []
+    return [*load_declaration(name).list_rows(Settings(Mock(), texts=texts))]
+
+
+@pytest.mark.long
+def test_commands_parse_and_a_name_has_one_command():
+    commands = {}
+    for rows in map(list_declared, NAMES):
+        assert len({row.name for row in rows}) == len(rows)
+        for row in rows:
+            parse([*shlex.split(row.command), "--output", "model"])
+            assert commands.setdefault(row.name, row.command) == row.command
+
+
+def test_recorded_rows_have_the_declared_commands():
+    for name in ("paper", "configurations", "tokenization", "modern"):
+        commands = {row.full_command for row in list_declared(name)}
+        recorded = [row["command"] for row in load_record(name)["rows"] if "command" in row]
+        assert recorded and {*recorded} <= commands
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_record_names_its_command_and_its_origin(name):
+    measured = load_record(name)["measured"]
+    assert measured["command"].startswith(f"python -m tests.benchmarks {name}")
+    facts = [measured[key] for key in ("date", "processor", "commit", "tensorflow", "keras")]
+    assert all(facts) and (NOT_RECORDED not in facts or name == "modern")
+
+
+def test_page_readme_and_notebook_are_what_the_records_give():
+    texts = recording.format_texts()
+    for path, text in texts.items():
+        fix = f"{path}: `python -m tests.benchmarks.recording` writes it"
+        assert (recording.ROOT / path).read_text(encoding="utf-8") == text, fix
+    assert len(texts[recording.PAGE].splitlines()) <= 260
+
+
+def test_the_picture_of_the_readme_is_of_the_recorded_figures():
+    with Image.open(recording.ROOT / recording.PICTURE) as picture:
+        assert picture.info["Comment"] == paper.digest_figures(load_record("paper"))
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch) -> Path:
+    """A copy of the records and of what shows them."""
+    for name in map(recording.find_record, NAMES):
+        copy = tmp_path / name.relative_to(recording.ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(name, copy)
+    for path in (recording.README, recording.PAGE, recording.NOTEBOOK):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(recording.ROOT / path, tmp_path / path)
+    monkeypatch.setattr(recording, "ROOT", tmp_path)
+    monkeypatch.setattr(recording, "describe_origin", Mock(return_value=HERE))
+    return tmp_path
+
+
+def test_recording_replaces_a_report_and_what_shows_it(checkout):
+    report = load_record("paper")
+    next(row for row in report["rows"] if row["name"] == "kneser-ney-5")["test"] = 123.4
+    earlier = {**HERE, "date": "2026-11-26", "commit": "a"}
+    origins = {"paper/rows/mlp1": [earlier], "paper/rows/kneser-ney-5": [HERE]}
+    record_report("paper", report, origins, "python -m tests.benchmarks paper")
+    page, readme = (
+        (checkout / path).read_text("utf-8") for path in (recording.PAGE, recording.README)
+    )
+    assert "| Kneser-Ney, n=5 | 332 | 321 | 347.3 | 123.4 |" in page
+    assert "| Kneser-Ney, n=5 | 321 | 123.4 |" in readme and "several commits" in readme
+    assert "2026-11-26 to 2026-11-28, AMD EPYC, commit 0123456789, a, python 3.11.7," in page
+    with Image.open(checkout / recording.PICTURE) as picture:
+        assert picture.info["Comment"] == paper.digest_figures(load_record("paper"))
+
+
+def test_a_table_says_whether_the_code_of_its_models_has_changed(checkout):
+    path = recording.find_record("start")
+    report = json.loads(path.read_text())
+    for code, is_other in ((digest_code(), False), ("c0de", True)):
+        report["measured"]["code"] = code
+        path.write_text(json.dumps(report))
+        section = recording.format_texts()[recording.PAGE].partition("benchmarks start`")[2]
+        line = section[section.index("Measured: ") :].partition("\n")[0]
+        assert line.endswith("The code of the models has changed since.") == is_other
+
+
+@pytest.mark.parametrize(
+    "origins, message",
+    [
+        ([{**HERE, "code": "01d"}], r"far-1 \(commit 0123456789: {'code': '01d'}\).*`rm -r rows/"),
+        ([HERE, {**HERE, "processor": "Intel"}], "far-1 .*{'processor': 'Intel'}"),
+        ([{**HERE, "torch": "2.1"}], "far-1 .*{'torch': '2.1'}"),
+    ],
+)
+def test_models_of_other_origins_are_not_recorded(checkout, origins, message, monkeypatch):
+    monkeypatch.setattr(recording, "describe_origin", Mock(return_value={**HERE, "torch": "2.2"}))
+    before = load_record("modern")
+    with pytest.raises(InputError, match=message):
+        record_report("modern", {"rows": []}, {"rows/far-1": origins}, "a command")
+    assert load_record("modern") == before
+
+
+def test_changes_that_are_not_committed_are_not_recorded(monkeypatch):
+    dirty = {**HERE, "commit": "0123456789-dirty"}
+    monkeypatch.setattr(recording, "describe_origin", Mock(return_value=dirty))
+    with pytest.raises(InputError, match="Received: 0123456789-dirty. Fix: commit or stash"):
+        check_origins({})
