@@ -2,9 +2,7 @@
 file.
 """
 
-import dataclasses
 import os
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -23,19 +21,25 @@ from keras_nplm.cli.parameters import (
     flatten,
     integer,
 )
-from keras_nplm.cli.printing import name_component, printed_by
+from keras_nplm.cli.printing import print_lines, printed_by
 from keras_nplm.data.tokenizers.registry import list_word_tokenizers
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.io.fields import Option, check_values
+from keras_nplm.language_model.options import ArpaOptions
 from keras_nplm.models.ngrams.approximation import MIN_EXPECTED_COUNT, ORDER
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from keras_nplm.language_model.language_model import LanguageModel
-    from keras_nplm.models.ngrams import BackoffModel
 
 Format = Literal["saved-model", "page", "litert", "onnx", "arpa", "word2vec"]
+# the formats with a flag; those that are not named are of ARPA files
+_OWNERS: dict[str, tuple[Format, ...]] = {
+    "top_k": ("saved-model",),
+    "max_text_length": ("saved-model",),
+    "runtime": ("page",),
+    "quantise": ("litert", "onnx", "page"),
+    "network_alone": ("litert", "onnx", "page"),
+    "signature": ("litert", "onnx"),
+}
 _ENDINGS: dict[Format, str] = {
     "saved-model": "",
     "page": "",
@@ -53,24 +57,6 @@ _MOST_BYTES = 1 << 30
 _GROUP = "ARPA files"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ArpaOptions:
-    """How a model becomes an ARPA file."""
-
-    order: Annotated[int | None, Option(least=2, below=1024, example=ORDER)] = None
-    """n, up to the model's order"""
-
-    min_expected_count: Annotated[float | None, Option(above=0, example=MIN_EXPECTED_COUNT)] = None
-    """least expected count in the text for which an n-gram is listed"""
-
-    prune: Annotated[float | None, Option(least=0, example=1e-7)] = None
-    """pruning threshold: relative rise of perplexity below which an n-gram is removed, such as
-    1e-7"""
-
-    def __post_init__(self) -> None:
-        check_values(self)
-
-
 if TYPE_CHECKING:
     ArpaFlags = Given
 else:
@@ -79,6 +65,13 @@ else:
         order=f"{ORDER} or the model's",
         min_expected_count=str(MIN_EXPECTED_COUNT),
     )
+_NEXT = {
+    "saved-model": (
+        "{target}/README.md documents serving and requests.",
+        "next: docker compose up, in {target}",
+    ),
+    "page": ("next: open {written[0]} in a browser",),
+}
 _FROM_INTERNET = "the page loads ONNX Runtime from the internet"
 _BY_NAME = (
     f"by the name of TARGET: {_KNOWN_ENDINGS}; page for a directory of this name, saved-model for "
@@ -89,55 +82,23 @@ _BY_NAME = (
 def _print_written(result: dict) -> None:
     contents = f"{sum(result['ngrams']):,} n-grams to " if "ngrams" in result else ""
     print(f"wrote {contents}{', '.join(result['written'])}")
-    if "approximated" in result:
-        compare = f"; compare: {result['compare']}" if "compare" in result else ""
-        print(f"an approximation of {result['approximated']}{compare}")
     if "contents" in result:
-        print(_describe_contents(result["written"][0], result["contents"]))
-    if result["format"] == "saved-model":
-        target = os.path.dirname(result["written"][0])
-        print(f"{target}/README.md documents serving and requests.")
-        print(f"next: docker compose up, in {target}")
-    if result["format"] == "page":
-        _print_page(result)
+        from keras_nplm.language_model.description import list_properties
 
-
-def _print_page(result: dict) -> None:
-    if result["needs_internet"]:
-        version = result["runtime_version"]
+        for name, text in list_properties(result["contents"]).items():
+            print(f"{name}: {text}")
+    if result.get("needs_internet"):
         print(
             "It loads ONNX Runtime from cdn.jsdelivr.net. For a page that needs no internet, run "
-            f"`npm pack onnxruntime-web@{version}`\nand export with --runtime "
-            f"onnxruntime-web-{version}.tgz."
+            f"`npm pack onnxruntime-web@{result['runtime_version']}`\nand export with --runtime "
+            f"onnxruntime-web-{result['runtime_version']}.tgz."
         )
-    print(f"next: open {result['written'][0]} in a browser")
-
-
-def _describe_contents(file: str, facts: dict) -> str:
-    """Return a sentence on what a LiteRT or ONNX file holds."""
-    sentence = f"{file} holds {_name_content(facts)}"
-    if facts["quantised"]:
-        sentence += " in 8 bits"
-    if facts["perplexity"]:
-        before = " before rounding" * facts["quantised"]
-        sentence += f": perplexity{before} {_format_perplexities(facts['perplexity'])}"
-    if facts.get("perplexity_of_mixture"):
-        sentence += f"; the mixture has {_format_perplexities(facts['perplexity_of_mixture'])}"
-    return sentence
-
-
-def _name_content(facts: dict) -> str:
-    if facts["content"] == "mixture":
-        components = ", ".join(name_component(kind) for kind in facts["components"])
-        return f"the mixture ({components})"
-    if facts["content"] == "n-grams":
-        return "the n-gram model"
-    return "the network alone" if "perplexity_of_mixture" in facts else "the network"
-
-
-def _format_perplexities(perplexities: dict) -> str:
-    parts = [f"{perplexity:.2f} ({split})" for split, perplexity in perplexities.items()]
-    return " and ".join(parts)
+    print_lines(
+        result | {"target": os.path.dirname(result["written"][0])},
+        "an approximation of {approximated}",
+        "compare: {compare}",
+        *_NEXT.get(result["format"], ()),
+    )
 
 
 TopK = Annotated[
@@ -196,30 +157,43 @@ def export(
             smaller
         text: text files or globs whose n-grams are listed, or - for standard input
     """
+    from keras_nplm.io.paths import check_output_path
     from keras_nplm.io.remote import open_output, open_output_file
+    from keras_nplm.language_model.directory import check_output_file
+    from keras_nplm.language_model.language_model import LanguageModel
 
     chosen = _choose_format(target, format)
-    serving = {"top_k": top_k, "max_text_length": max_text_length}
-    graph = {"quantise": quantise, "network_alone": network_alone}
-    _check_owned(chosen, ("saved-model",), serving)
-    _check_owned(chosen, ("page",), {"runtime": runtime})
-    _check_owned(chosen, ("litert", "onnx", "page"), graph)
-    _check_owned(chosen, ("litert", "onnx"), {"signature": signature})
-    _check_owned(chosen, ("arpa",), {"text": text, "field": field, **arpa})
-    if chosen == "saved-model":
-        with open_output(target) as path:
-            return _export_saved_model(directory, path, top_k, max_text_length)
-    if chosen == "page":
-        with open_output(target) as path:
-            return _export_page(directory, path, {**graph, "runtime": runtime})
-    with open_output_file(target) as path:
-        if chosen == "arpa":
-            lines = _read_text(text, field)
-            return _export_arpa(directory, path, lines, ArpaOptions(**arpa))
+    given: dict[str, Any] = {
+        "top_k": top_k,
+        "max_text_length": max_text_length,
+        "runtime": runtime,
+        "quantise": quantise,
+        "network_alone": network_alone,
+        "signature": signature,
+        "text": text,
+        "field": field,
+        **arpa,
+    }
+    owned = [name for name in given if chosen in _OWNERS.get(name, ("arpa",))]
+    for name, value in given.items():
+        if name not in owned:
+            owner, *_ = _OWNERS.get(name, ("arpa",))
+            fix = f"leave it out, or export with --format {owner}."
+            check_left_out({name: value}, f"with the format {chosen}", fix)
+    if not text:
+        check_left_out({"field": field}, "without `--text`", "add --text FILE.")
+    is_directory = chosen in ("saved-model", "page")
+    with (open_output if is_directory else open_output_file)(target) as path:
+        check_output_path(path)
+        if not is_directory:
+            check_output_file(path)
+        language_model = LanguageModel.load(directory)
         if chosen == "word2vec":
-            return _export_word_vectors(directory, path)
-        options = {**graph, "signature": signature or "log_probs"}
-        return _export_graph(directory, path, chosen, options)
+            return _export_word_vectors(language_model, path)
+        if chosen == "arpa":
+            return _export_arpa(directory, language_model, path, text, field, arpa)
+        options = {name: given[name] for name in owned if given[name] is not None}
+        return _export_graphs(directory, language_model, path, chosen, options)
 
 
 def _choose_format(target: str, wanted: Format | None) -> Format:
@@ -252,107 +226,59 @@ def _choose_format(target: str, wanted: Format | None) -> Format:
     return format
 
 
-def _check_owned(format: Format, owners: tuple[Format, ...], given: Mapping[str, object]) -> None:
-    """Refuse flags of a different format."""
-    if format not in owners:
-        fix = f"leave it out, or export with --format {owners[0]}."
-        check_left_out(given, f"with the format {format}", fix)
-
-
-def _export_saved_model(
-    directory: str, target: Path, top_k: int | None, max_text_length: int | None
+def _export_graphs(
+    directory: str,
+    language_model: "LanguageModel",
+    target: Path,
+    format: Format,
+    options: dict[str, Any],
 ) -> dict:
-    from keras_nplm.io.paths import check_output_path
+    from keras_nplm import serving
+    from keras_nplm.io.files import read_json
     from keras_nplm.language_model.directory import read_config, read_metrics
-    from keras_nplm.language_model.language_model import LanguageModel
-
-    check_output_path(target)
-    language_model = LanguageModel.load(directory)
-    from keras_nplm.serving import export_saved_model
-
-    written = export_saved_model(
-        language_model,
-        target,
-        config=read_config(Path(directory)),
-        metrics=read_metrics(Path(directory), missing_ok=True),
-        top_k=top_k or _TOP_K,
-        max_text_length=max_text_length or _MAX_TEXT_LENGTH,
-    )
-    return _describe("saved-model", [written])
-
-
-def _export_page(directory: str, target: Path, options: dict) -> dict:
-    from keras_nplm.io.paths import check_output_path
-    from keras_nplm.language_model.directory import read_config, read_metrics
-    from keras_nplm.language_model.language_model import LanguageModel
-
-    check_output_path(target)
-    language_model = LanguageModel.load(directory)
-    from keras_nplm.serving import export_page
+    from keras_nplm.serving.file_facts import name_facts_file
     from keras_nplm.serving.web_page import RUNTIME_VERSION, read_facts
 
-    written = export_page(
-        language_model,
-        target,
-        config=read_config(Path(directory)),
-        metrics=read_metrics(Path(directory), missing_ok=True),
-        **options,
-    )
-    result: dict[str, Any] = _describe("page", [written])
-    result["contents"] = read_facts(written)
-    result["needs_internet"] = options["runtime"] is None
-    result["runtime_version"] = RUNTIME_VERSION
-    return result
-
-
-def _export_graph(directory: str, target: Path, format: Format, options: dict) -> dict:
-    from keras_nplm.io.files import read_json
-    from keras_nplm.io.paths import check_output_path
-    from keras_nplm.language_model.directory import read_metrics
-    from keras_nplm.language_model.language_model import LanguageModel
-
-    check_output_path(target)
-    language_model = LanguageModel.load(directory)
-    from keras_nplm.serving import export_litert, export_onnx
-    from keras_nplm.serving.file_facts import name_facts_file
-
-    export = export_litert if format == "litert" else export_onnx
+    exporters: dict[str, Any] = {
+        "saved-model": serving.export_saved_model,
+        "page": serving.export_page,
+        "litert": serving.export_litert,
+        "onnx": serving.export_onnx,
+    }
+    config = read_config(Path(directory))
     metrics = read_metrics(Path(directory), missing_ok=True)
-    files = export(language_model, target, **options, metrics=metrics)
-    result = _describe(format, files)
-    result["contents"] = read_json(name_facts_file(target))
+    written = exporters[format](language_model, target, **options, config=config, metrics=metrics)
+    if isinstance(written, list):
+        return _describe(format, written) | {"contents": read_json(name_facts_file(target))}
+    result = _describe(format, [written])
+    if format == "page":
+        result["contents"] = read_facts(written)
+        result["needs_internet"] = "runtime" not in options
+        result["runtime_version"] = RUNTIME_VERSION
     return result
 
 
-def _export_word_vectors(directory: str, target: Path) -> dict:
-    from keras_nplm.language_model.language_model import LanguageModel
+def _export_word_vectors(language_model: "LanguageModel", target: Path) -> dict:
     from keras_nplm.language_model.word_vectors import write_word2vec
 
-    _check_file(target)
-    words, vectors = LanguageModel.load(directory).word_vectors()
-    write_word2vec(target, words, vectors)
+    write_word2vec(target, *language_model.word_vectors())
     return _describe("word2vec", [target])
 
 
-def _read_text(text: tuple[str, ...], field: str | None) -> Iterator[str] | None:
-    """Return the lines of the text whose n-grams an ARPA file lists; None if none is given."""
-    from keras_nplm.data.corpora.text_files import read_files
-
-    if not text:
-        check_left_out({"field": field}, "without `--text`", "add --text FILE.")
-        return None
-    return read_files(text, field)
-
-
 def _export_arpa(
-    directory: str, target: Path, lines: Iterator[str] | None, options: ArpaOptions
+    directory: str,
+    language_model: "LanguageModel",
+    target: Path,
+    text: tuple[str, ...],
+    field: str | None,
+    options: Given,
 ) -> dict:
-    from keras_nplm.language_model.language_model import LanguageModel
+    from keras_nplm.data.corpora.text_files import read_files
+    from keras_nplm.language_model.arpa_models import convert_to_backoff
     from keras_nplm.models.ngrams import BackoffModel, write_arpa
 
-    _check_file(target)
-    language_model = LanguageModel.load(directory)
-    model = _build_backoff_model(directory, language_model, lines, options)
+    lines = read_files(text, field) if text else None
+    model = convert_to_backoff(language_model, lines, ArpaOptions(**options))
     write_arpa(target, model, language_model.vocabulary)
     result = _describe("arpa", [target])
     result["ngrams"] = model.num_ngrams
@@ -366,61 +292,7 @@ def _export_arpa(
     return result
 
 
-def _build_backoff_model(
-    directory: str,
-    language_model: "LanguageModel",
-    lines: Iterator[str] | None,
-    options: ArpaOptions,
-) -> "BackoffModel":
-    from keras_nplm.models.ngrams import BackoffModel, prune
-    from keras_nplm.models.ngrams.approximation import approximate, fit_unigrams
-
-    model: Any = language_model.model
-    is_given = options.order is not None or options.min_expected_count is not None
-    is_approximated = not isinstance(model, BackoffModel) or lines is not None or is_given
-    if is_approximated:
-        order = options.order
-        if order is None:
-            order = min(ORDER, model.order)
-        least = options.min_expected_count
-        if least is None:
-            least = MIN_EXPECTED_COUNT
-        ids = _read_ids(directory, language_model, lines)
-        model = approximate(model, ids, order, language_model.boundary, least)
-    pruned = prune(model, options.prune or 0.0)
-    return fit_unigrams(pruned, model.unigrams) if is_approximated else pruned
-
-
-def _read_ids(
-    directory: str, language_model: "LanguageModel", lines: Iterator[str] | None
-) -> "np.ndarray":
-    """Return the ids of the text whose n-grams an ARPA file lists."""
-    from keras_nplm.data.shards import encode_lines
-
-    if lines is not None:
-        return encode_lines(
-            lines,
-            language_model.vocabulary,
-            language_model.tokenizer,
-            language_model.boundary,
-        )
-    if not language_model.corpus:
-        raise InputError(
-            "`--text` must name a text if the model directory has no corpus/. "
-            f"Received: {directory}. Fix: give --text FILE, whose n-grams the ARPA file lists."
-        )
-    return language_model.corpus.ids("train")
-
-
-def _check_file(target: Path) -> None:
-    from keras_nplm.io.paths import check_output_path
-    from keras_nplm.language_model.directory import check_output_file
-
-    check_output_path(target)
-    check_output_file(target)
-
-
-def _describe(format: Format, written: list[Path]) -> dict:
+def _describe(format: Format, written: list[Path]) -> dict[str, Any]:
     from keras_nplm.io.remote import display_url
 
     return {"format": format, "written": [display_url(path) for path in written]}

@@ -56,21 +56,6 @@ def print_json(result: dict) -> None:
 
 
 _SPLITS = ("validation", "test")
-# of `components` in metrics.json
-_TITLES = {
-    "nplm": "network",
-    "keras": "Keras model",
-    "hybrid": "network with an n-gram model inside",
-    "shortlist": "network of a short-list",
-    "back-off": "n-gram model",
-    "deleted-interpolation": "deleted interpolation",
-    "class-based": "class-based model",
-    "unigram-cache": "unigram cache",
-    "ngram-cache": "n-gram cache",
-    "continuous-cache": "continuous cache",
-    "uniform": "uniform distribution",
-    "mixture": "mixture",
-}
 # the columns of tables: the name of a figure and its format
 _COLUMNS = {
     "tokens": ("tokens", ","),
@@ -86,11 +71,6 @@ _COLUMNS = {
     "Kneser-Ney": ("kneser_ney", ".2f"),
     "vs Kneser-Ney": ("change", "+.1%"),
 }
-
-
-def name_component(kind: str) -> str:
-    """Return what users call a kind of model."""
-    return _TITLES.get(kind, kind)
 
 
 def print_table(rows: Mapping[str, Mapping[str, Any]], titles: Iterable[str]) -> None:
@@ -137,10 +117,12 @@ NEXT = 'the model is in {directory}; next: keras-nplm complete {directory} "a co
 
 def print_splits(result: dict) -> None:
     """Print weights of a mixture, a table of validation and test, and a command to try next."""
-    titles = dict(_TITLES)
-    if "kneser_ney" in result:  # `train` estimates the n-gram model itself
-        titles["back-off"] = "Kneser-Ney"
     if len(result.get("weights", ())) == 1:
+        from keras_nplm.language_model.description import TITLES
+
+        titles = dict(TITLES)
+        if "kneser_ney" in result:  # `train` estimates the n-gram model itself
+            titles["back-off"] = "Kneser-Ney"
         components = result.get("sources", result["components"])
         pairs = zip(components, result["weights"][0], strict=True)
         shares = [f"{weight:.4f} {titles.get(kind, kind)}" for kind, weight in pairs]

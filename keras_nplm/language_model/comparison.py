@@ -22,7 +22,7 @@ from keras_nplm.models.collectors import Collector
 from keras_nplm.models.spelling import SpellingModel
 
 HELD_OUT_KNOWLEDGE = (
-    "--held-out-mass uses which words of the vocabulary occur in the other splits alone"
+    "`held_out_mass` uses which words of the vocabulary occur in the other splits alone"
 )
 # why figures of the text are not comparable either, by what differs
 _OF_TEXT = {

@@ -117,7 +117,7 @@ def find_differences(
         found.append(_differ("boundary", "--boundary", *boundaries))
     masses = (first.held_out_mass, second.held_out_mass)
     if not for_mixture and (masses[0] > 0) != (masses[1] > 0):
-        found.append(_differ("held-out mass", "--held-out-mass", *(f"{mass:g}" for mass in masses)))
+        found.append(_differ("held-out mass", "held_out_mass", *(f"{mass:g}" for mass in masses)))
     return found
 
 

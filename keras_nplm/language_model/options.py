@@ -1,9 +1,10 @@
-"""Options of the adaptation of a language model and of new words, see `describe_fields`."""
+"""Options of adaptation, of new words and of ARPA files, see `describe_fields`."""
 
 import dataclasses
 from typing import Annotated, Literal
 
 from keras_nplm.io.fields import Option, check_values
+from keras_nplm.models.ngrams.approximation import MIN_EXPECTED_COUNT, ORDER
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,28 @@ class NewWordOptions:
 
     prior_tokens: Annotated[int, Option(least=1)] = 10_000
     """tokens of prior text without the new words, which shrinks their probability"""
+
+    def __post_init__(self) -> None:
+        check_values(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ArpaOptions:
+    """How a model becomes an ARPA file.
+
+    Raises:
+        InputError: an option is out of its range.
+    """
+
+    order: Annotated[int | None, Option(least=2, below=1024, example=ORDER)] = None
+    """n, up to the model's order"""
+
+    min_expected_count: Annotated[float | None, Option(above=0, example=MIN_EXPECTED_COUNT)] = None
+    """least expected count in the text for which an n-gram is listed"""
+
+    prune: Annotated[float | None, Option(least=0, example=1e-7)] = None
+    """pruning threshold: relative rise of perplexity below which an n-gram is removed, such as
+    1e-7"""
 
     def __post_init__(self) -> None:
         check_values(self)

@@ -11,17 +11,13 @@ import tensorflow as tf
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.io.markdown import markdown_code, markdown_table
+from keras_nplm.language_model.description import describe, list_properties
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.evaluation import format_perplexity
 from keras_nplm.serving.signatures import DEFAULT_SIGNATURE, FUNCTIONS
 from keras_nplm.training.configurations import train_command
 
 _REST = "http://localhost:8501/v1/models"
-# descriptions of known texts, by their name in config.json
-CORPORA = {
-    "python_reference": "the Python language reference distributed with CPython (PSF licence)",
-    "brown": "the Brown corpus (non-commercial use), split as in the paper of Bengio et al.",
-}
 
 
 def model_card(
@@ -45,8 +41,7 @@ def model_card(
     """
     sections = [
         f"# {name}\n\n{_describe_purpose(name, language_model)}",
-        _describe_training_data(config),
-        _describe_model(language_model, metrics),
+        _list_properties(language_model, config, metrics),
         _format_perplexities(language_model, metrics),
         _format_configuration(config),
         _explain_serving(name),
@@ -66,77 +61,35 @@ def _describe_purpose(name: str, language_model: LanguageModel) -> str:
         f"`{name}` proposes the next {units} of a text, completes the word that is being typed, and "
         "scores texts: a more likely text has a higher `log_prob`. "
         "Use it for a keyboard or a search box, or to choose among the results of a speech "
-        "recogniser or a spelling corrector. It is made for text like its training data."
+        "recogniser or a spelling corrector. It is made for text like its training data: expect a "
+        "much higher perplexity on text from other domains. It states no facts and makes no "
+        "judgements: it only estimates which token is likely next."
     )
 
 
-def _describe_model(language_model: LanguageModel, metrics: Mapping[str, Any]) -> str:
-    model = language_model.model
-    tokenizer = language_model.tokenizer
-    context = f"{model.order - 1} tokens" if model.order > 2 else "token"
-    sentences = [
-        f"{model.description} of order {model.order}, exported by keras_nplm.",
-        f"It predicts the next token from the {context} before it.",
-        f"Probabilities are normalised over its vocabulary of {model.vocabulary_size:,} words; "
-        "`<unk>` stands for any other word.",
-    ]
-    if "parameters" in metrics:
-        sentences.append(f"It has {metrics['parameters']:,} parameters.")
-    sentences.append(tokenizer.describe())
-    sentences += tokenizer.describe_steps()
-    if predicts_end(language_model.boundary):
-        sentences.append(
-            "Each text is read as one sentence: it starts after `<s>` and ends with `</s>`."
-        )
-    else:
-        sentences.append("Each text is read as a stream of tokens, without `<s>` and `</s>`.")
-    return " ".join(filter(None, sentences))
-
-
-def _describe_training_data(config: Mapping[str, Any]) -> str:
-    if not config.get("corpus"):
-        return ""
-    name = str(config["corpus"])
-    corpus = markdown_code(name)
-    known = CORPORA.get(name.partition("/")[0])
-    if known:
-        corpus = f"{corpus}, {known}"
-    return (
-        f"Training data: {corpus}. Expect a much higher perplexity on text from other domains. "
-        "The model states no facts and makes no judgements: it only estimates which token is "
-        "likely next."
-    )
+def _list_properties(
+    language_model: LanguageModel, config: Mapping[str, Any], metrics: Mapping[str, Any]
+) -> str:
+    facts = describe(language_model, config=config, metrics=metrics)
+    properties = list_properties(facts, quote=markdown_code)
+    properties.pop("Perplexity", None)  # a table has it
+    return "\n".join(f"- {name}: {text}" for name, text in properties.items())
 
 
 def _format_perplexities(language_model: LanguageModel, metrics: Mapping[str, Any]) -> str:
     rows = []
-    for split in HELD_OUT:
-        if split in metrics:
-            figures = metrics[split]
-            rows.append(
-                [
-                    split,
-                    format_perplexity(figures.get("perplexity")),
-                    format_perplexity(figures.get("perplexity_without_unk")),
-                    f"{figures['tokens']:,}",
-                    f"{figures['unk_tokens']:,}",
-                ]
-            )
+    for split in filter(metrics.__contains__, HELD_OUT):
+        figures = metrics[split]
+        names = ("perplexity", "perplexity_without_unk")
+        perplexities = [format_perplexity(figures.get(name)) for name in names]
+        counts = [f"{figures[name]:,}" for name in ("tokens", "unk_tokens")]
+        rows.append([split, *perplexities, *counts])
     if not rows:
         return ""
-    header = [
-        "split",
-        "perplexity",
-        "perplexity without `<unk>`",
-        "tokens",
-        "out-of-vocabulary tokens (`<unk>`)",
-    ]
+    header = ["split", "perplexity", "perplexity without `<unk>`", "tokens"]
+    table = markdown_table([*header, "out-of-vocabulary tokens (`<unk>`)"], rows)
     tokens = "words and `</s>`" if predicts_end(language_model.boundary) else "words, not `</s>`"
-    return (
-        "## Perplexity\n\n"
-        f"Per token, exactly normalised. Tokens: {tokens}.\n\n"
-        f"{markdown_table(header, rows)}"
-    )
+    return f"## Perplexity\n\nPer token, exactly normalised. Tokens: {tokens}.\n\n{table}"
 
 
 def _format_configuration(config: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from keras_nplm.io.errors import (
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import check_regular_file, replace_file, write_json
 from keras_nplm.language_model.codec import TextCodec
+from keras_nplm.language_model.description import describe
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import Network, NextWordModel, find_network, find_networks
@@ -31,10 +32,7 @@ from keras_nplm.serving.device_graphs import NGRAM_SCOPE, build_device_graph
 from keras_nplm.serving.file_facts import (
     add_to_litert,
     add_to_onnx,
-    describe_codec,
-    describe_package,
     describe_tensor,
-    find_perplexities,
     name_facts_file,
 )
 from keras_nplm.serving.graph_model import GraphModel
@@ -182,6 +180,7 @@ def export_litert(
     quantise: bool = False,
     signature: str = "log_probs",
     network_alone: bool = False,
+    config: Mapping[str, Any] | None = None,
     metrics: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Export an NPLM or a mixture as a LiteRT (TensorFlow Lite) file, with one of two signatures.
@@ -211,14 +210,15 @@ def export_litert(
     log-probabilities of n-grams, too: probabilities sum to 1 within 2%, and perplexity changes by
     0.2%. ONNX keeps them.
 
-    `metrics` is the content of `metrics.json`, for the perplexity of the model. That of a mixture's
-    network is measured on the held-out splits of `language_model.corpus`. Returns the files
-    written.
+    `config` and `metrics` are the contents of `config.json` and `metrics.json`, for the name of the
+    text and the perplexity of the model. That of a mixture's network is measured on the held-out
+    splits of `language_model.corpus`. Returns the files written.
     """
     target = Path(target)
     written, module = _build_module(language_model, target, signature, network_alone)
+    known = {"config": config, "metrics": metrics}
     facts = _describe_file(
-        language_model, written, module, target, "litert", quantise, metrics or {}
+        language_model, written, module, target, known, format="litert", quantised=quantise
     )
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
         [module.function.get_concrete_function()], module
@@ -243,6 +243,7 @@ def export_onnx(
     quantise: bool = False,
     signature: str = "log_probs",
     network_alone: bool = False,
+    config: Mapping[str, Any] | None = None,
     metrics: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Export an NPLM or a mixture as an ONNX file, as `export_litert` does.
@@ -264,7 +265,10 @@ def export_onnx(
     if quantise:
         # before the conversion, which takes seconds
         import_extra("onnxruntime.quantization", "8-bit ONNX")
-    facts = _describe_file(language_model, written, module, target, "onnx", quantise, metrics or {})
+    known = {"config": config, "metrics": metrics}
+    facts = _describe_file(
+        language_model, written, module, target, known, format="onnx", quantised=quantise
+    )
     converted, _ = tf2onnx.convert.from_function(module.function, module.inputs, opset=18)
     add_to_onnx(converted, facts)
     data = _quantise_onnx(converted) if quantise else converted.SerializeToString()
@@ -321,38 +325,15 @@ def _describe_file(
     written: NextWordModel,
     module: DeviceFunction,
     target: Path,
-    format: str,
-    quantise: bool,
-    metrics: Mapping[str, Any],
+    known: Mapping[str, Any],
+    **facts: Any,
 ) -> dict[str, Any]:
-    """Return what a file says of itself."""
-    whole = language_model.model
-    description = f"{written.description} of order {written.order}"
-    facts: dict[str, Any] = {
-        "format": format,
-        "created_by": describe_package(),
-        "description": description,
-        "content": _name_content(written),
-        "quantised": quantise,
-        "perplexity": find_perplexities(language_model, written, metrics),
-    }
-    if isinstance(written, Mixture):
-        facts.update(written.compute_figures())
-    if written is not whole:
-        facts["description"] += ", without the other models of its mixture"
-        facts["perplexity_of_mixture"] = find_perplexities(language_model, whole, metrics)
-    facts.update(describe_codec(language_model.codec, written.order))
+    """Return what a file says of itself; `known` has `config` and `metrics`."""
+    facts |= describe(language_model, written, **known)
     vocabulary = _name_vocabulary_file(target).name
     # a file name may hold a lone surrogate
     facts["vocabulary_file"] = vocabulary.encode("utf-8", "backslashreplace").decode()
-    facts.update(module.describe())
-    return facts
-
-
-def _name_content(model: NextWordModel) -> str:
-    if isinstance(model, Network):
-        return "network"
-    return "mixture" if isinstance(model, Mixture) else "n-grams"
+    return facts | module.describe()
 
 
 def _name_vocabulary_file(target: Path) -> Path:

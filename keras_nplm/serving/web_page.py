@@ -10,12 +10,10 @@ import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.data.boundary import crosses_sentences
-from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.characters import CharacterTokenizer
 from keras_nplm.data.tokenizers.utf8_bytes import ByteTokenizer
@@ -25,22 +23,20 @@ from keras_nplm.io.files import read_json, remove_temporary_files, replace_file
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path
 from keras_nplm.io.text import check_is_file
+from keras_nplm.language_model.description import list_properties
 from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.evaluation import format_perplexity
 from keras_nplm.serving.examples import choose_text
 from keras_nplm.serving.file_facts import name_facts_file
-from keras_nplm.serving.model_card import CORPORA
 from keras_nplm.serving.on_device import export_onnx
 
-# the tokenizers that `page/tokenizers.js` has, each with its tokens for the model's card
-TOKENIZERS: dict[type[Tokenizer], str] = {
-    WordTokenizer: "Words and punctuation marks.",
-    WhitespaceTokenizer: "Fields between white space.",
-    CharacterTokenizer: "Single characters. A search finds whole words.",
-    ByteTokenizer: "Bytes of UTF-8. A search finds whole words.",
-}
+# the tokenizers that `page/tokenizers.js` has
+TOKENIZERS: tuple[type[Tokenizer], ...] = (
+    WordTokenizer,
+    WhitespaceTokenizer,
+    CharacterTokenizer,
+    ByteTokenizer,
+)
 RUNTIME_VERSION = "1.30.0"
 RUNTIME_ADDRESS = f"https://cdn.jsdelivr.net/npm/onnxruntime-web@{RUNTIME_VERSION}/dist/"
 # SHA-384 of the files in that version of npm's package onnxruntime-web
@@ -99,12 +95,12 @@ def export_page(
     _check_tokenizer(language_model.tokenizer)
     _check_target(target)
     runtime_files = None if runtime is None else _read_runtime(Path(runtime))
-    model, facts = _convert_model(
-        language_model, quantise=quantise, network_alone=network_alone, metrics=metrics
-    )
+    options = {"quantise": quantise, "network_alone": network_alone}
+    model, facts = _convert_model(language_model, **options, config=config, metrics=metrics)
     facts["vocabulary_file"] = "vocabulary.js"
     facts["example"] = choose_text(language_model)
-    facts["card"] = _make_card(language_model, facts, len(model), config or {}, metrics or {})
+    card = {**list_properties(facts), "Size": f"{len(model) / 1e6:.1f} MB"}
+    facts["card"] = [(name, text.replace("`", "")) for name, text in card.items()]
     vocabulary = language_model.vocabulary
     constants: dict[str, dict[str, Any]] = {
         _FACTS: {"FACTS": facts},
@@ -192,55 +188,6 @@ def _convert_model(language_model: LanguageModel, **options: Any) -> tuple[bytes
             "a smaller model."
         )
     return model, facts
-
-
-def _make_card(
-    language_model: LanguageModel,
-    facts: Mapping[str, Any],
-    model_bytes: int,
-    config: Mapping[str, Any],
-    metrics: Mapping[str, Any],
-) -> list[tuple[str, str]]:
-    """Return the model's card: names and descriptions."""
-    tokenizer = language_model.tokenizer
-    card = []
-    if facts["content"] == "mixture":
-        card.append(("Mixture of", _describe_parts(language_model.model, facts["weights"])))
-    if config.get("corpus"):
-        name = str(config["corpus"])
-        card.append(("Trained on", CORPORA.get(name.partition("/")[0], name)))
-    if facts["perplexity"]:
-        card.append(("Perplexity", _format_perplexities(facts["perplexity"])))
-    if facts.get("perplexity_of_mixture"):
-        perplexities = _format_perplexities(facts["perplexity_of_mixture"])
-        card.append(("Perplexity of the mixture, which is not here", perplexities))
-    length = facts["context_length"]
-    context = f"the last {length} tokens" if length > 1 else "the last token"
-    reads_line = not crosses_sentences(facts["boundary"])
-    card.append(("Context", context + " of the line" * reads_line))
-    steps = " ".join(tokenizer.describe_steps())
-    card.append(("Tokens", f"{TOKENIZERS[type(tokenizer)]} {steps}".rstrip()))
-    card.append(("Vocabulary", f"{facts['vocabulary_size'] - len(SPECIALS):,} tokens"))
-    if "parameters" in metrics:
-        card.append(("Parameters", f"{metrics['parameters']:,}"))
-    bits = ", 8-bit matrices" if facts["quantised"] else ""
-    card.append(("Size", f"{model_bytes / 1e6:.1f} MB{bits}"))
-    return card
-
-
-def _describe_parts(mixture: NextWordModel, weights: Sequence[Sequence[float]]) -> str:
-    """Describe the parts of a mixture, with their weights if these are the same in all contexts."""
-    parts = []
-    for place, part in enumerate(mixture.parts):
-        share = f"{weights[0][place]:.0%} " if len(weights) == 1 else ""
-        parts.append(f"{share}{part.description[0].lower()}{part.description[1:]}")
-    return "; ".join(parts)
-
-
-def _format_perplexities(perplexities: Mapping[str, float]) -> str:
-    return ", ".join(
-        f"{format_perplexity(value)} ({split})" for split, value in perplexities.items()
-    )
 
 
 def _describe_runtime(files: Mapping[str, bytes] | None) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 of the words.
 """
 
-import dataclasses
-import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from string import Template
 from typing import cast
@@ -17,34 +15,33 @@ from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import EOS_ID, SPECIALS
-from keras_nplm.data.text_counts import TOTALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.files import CONTENT, replace_file
 from keras_nplm.language_model.comparison import HELD_OUT_KNOWLEDGE
+from keras_nplm.language_model.description import TITLES, describe, list_properties
 from keras_nplm.language_model.differences import find_held_out_mass
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.evaluation import evaluate, format_perplexity
-from keras_nplm.models.hybrid import Hybrid
-from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.ngrams import kneser_ney
-from keras_nplm.models.shortlist import BACKGROUND, NETWORK, Shortlist
-from keras_nplm.models.text_figures import TextSize, compute_text_figures
-from keras_nplm.training.charts import MAP_SIZE, draw_lines, draw_words, escape_html, render_svg
+from keras_nplm.training.charts import draw_lines, draw_words, escape_html, render_svg
 from keras_nplm.training.configurations import train_command
 from keras_nplm.training.options import read_options
 
-_EQUALS = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
-_PERPLEXITIES = ("perplexity", "perplexity_without_unk", "perplexity_per_word")
-_MIXTURE = "mixture"
-_NETWORK_ALONE = "network alone"
+_FIGURES = (
+    "perplexity",
+    "perplexity_without_unk",
+    "perplexity_per_word",
+    "bits_per_character",
+    "bits_per_byte",
+)
+_NO_COMMAND = "none: it was trained from Python; config.json beside this page has all options"
+_OPTIONS = ("network", "embedding_dim", "hidden_units", "head", "objective")
 _MAX_BASELINE_TOKENS = 20_000_000  # of training text: the n-gram model is estimated in memory
 _MAP_WORDS = 250
-_NARROW_MAP_WORDS = 90  # on a telephone
-_NARROW_MAP_SIZE = (420, 600)
 # a text file in the name of a corpus; see `open_corpus`
 _FILE = re.compile(rf"(?:\w+(?: [\d.]+)?: )?(\S.*?){CONTENT} ?")
 _PAGE = Template("""<!doctype html>
@@ -63,26 +60,25 @@ section { columns: 4 13rem; } section div { break-inside: avoid; margin-bottom: 
 section td { padding-right: .6rem; } section td:last-child { padding-right: 0; }
 td i { display: block; height: .55rem; background: #2a7a4b; margin-top: .5rem; }
 nav { display: flex; flex-wrap: wrap; gap: 1rem; } nav div { flex: 1 1 20rem; min-width: 0; }
-.narrow { display: none; }
-@media (max-width: 40rem) { .wide { display: none; } .narrow { display: block; } th, td { padding-right: .7rem; } }
+.map { overflow-x: auto; } .map svg { min-width: 48rem; } @media (max-width: 40rem) { th, td { padding-right: .7rem; } }
 </style></head><body>
 <h1>$title</h1>
-<p>$model</p>
-<p>$sizes</p>
-$command
+$properties
+<p>The command that made it. One click selects all of it, to copy:</p>
+<pre>$command</pre>
 <h2>Text</h2>
-<p>Text: $corpus. Vocabulary |V|: $words words.</p>
+<p>Tokens are those that are predicted: $predicted. Bits per character are comparable between tokenizers: they include
+the spelling of the words that are &lt;unk&gt;, out of the vocabulary.</p>
 $splits
 <h2>Perplexity</h2>
 <p>$comparison</p>
 $models
-<p>Exact perplexity per predicted token ($predicted); lower is better. Bits per character are comparable between
-tokenizers: they include the spelling of the words that are &lt;unk&gt;, out of the vocabulary.</p>
-<details><summary>More figures of the $whole</summary>$figures</details>
+<p>Exact perplexity per predicted token; lower is better.</p>
 <h2>Learning curves</h2>
-<p>$training Validation perplexity is measured at the end of the epoch, without dropout. $curve_end</p>
+<p>$training Validation perplexity is measured at the end of the epoch, without dropout, for the network alone; the
+learning rate, too.</p>
 <nav>$curves</nav>
-<p>Best epoch: $best_epoch. Parameters: $parameters. Seconds: $seconds. N-grams per second: $ngrams_per_second.</p>
+<p>Best epoch: $best_epoch. Seconds: $seconds. N-grams per second: $ngrams_per_second.</p>
 <details><summary>Table of epochs</summary>$history</details>
 <h2>Continuations</h2>
 <p>The most probable next words after the first words of validation sentences, with P(w | context).</p>
@@ -96,20 +92,9 @@ $nearest
 <h2>Map of the words</h2>
 <p>A t-SNE map of the most frequent words: words with similar vectors are close together. Directions have no
 meaning.</p>
-$map
+<div class="map">$map</div>
 </body></html>
 """)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Contender:
-    """A row of the table of perplexities: a model, or a part of it."""
-
-    name: str
-    perplexities: Mapping[str, float | None]
-    """by split"""
-    weight: float | None = None
-    """in a mixture"""
 
 
 def write_run_report(
@@ -125,260 +110,123 @@ def write_run_report(
     `command` is the command line that made the run. Default: the one that `config.json` gives, if
     its text has a name to repeat.
     """
-    contenders = _list_contenders(language_model, metrics)
-    directory = Path(path).absolute().parent.name
+    title = escape_html(
+        f"{Path(path).absolute().parent.name}: a language model of {name_text(config['corpus'])}"
+    )
+    is_end_predicted = predicts_end(language_model.boundary)
     page = _PAGE.substitute(
-        title=escape_html(f"{directory}: a language model of {name_text(config['corpus'])}"),
-        model=_describe_model(contenders),
-        sizes=_describe_network(language_model, config),
-        command=_show_command(command or train_command(config)),
-        corpus=escape_html(config["corpus"].removeprefix("text ")),
-        words=f"{len(language_model.vocabulary):,}",
-        splits=_count_splits(language_model),
-        **{
-            name: f"{metrics[name]:,}"
-            for name in ("parameters", "best_epoch", "seconds", "ngrams_per_second")
-        },
-        **_show_curves(config, metrics, contenders),
-        **_compare_models(language_model, config, metrics, contenders),
+        title=title,
+        properties=_list_properties(language_model, config, metrics),
+        command=escape_html(command or train_command(config) or _NO_COMMAND),
+        splits=_list_splits(language_model, metrics),
+        predicted="words and &lt;/s&gt;" if is_end_predicted else "words, without sentence ends",
+        **_compare_models(language_model, config, metrics),
+        **_show_curves(metrics),
         **_show_continuations(language_model),
         **_show_word_vectors(language_model),
+        **{name: f"{metrics[name]:,}" for name in ("best_epoch", "seconds", "ngrams_per_second")},
     )
     with replace_file(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
 
 
 def name_text(corpus: str) -> str:
-    """Return the name of a corpus for a title: of text files the name of the first one.
+    """Return the name of a corpus for a title: of text files their names.
 
     >>> name_text("text my/poems.txt (9 bytes, crc32 0123abcd) split 0.8 0.1 0.1")
     'poems.txt'
     >>> name_text("brown")
     'brown'
     """
-    if not corpus.startswith("text "):
-        return corpus
-    files = [Path(file).name for file in _FILE.findall(corpus.removeprefix("text "))]
-    if not files:
-        return corpus
-    more = len(files) - 1
-    return files[0] if not more else f"{files[0]} and {more} more file{'s' * (more > 1)}"
+    found = _FILE.findall(corpus.removeprefix("text ")) if corpus.startswith("text ") else []
+    return ", ".join(Path(file).name for file in found[:3]) + " …" * (len(found) > 3) or corpus
 
 
-def _describe_model(contenders: Sequence[_Contender]) -> str:
-    """Say what the model is: a mixture with its weights, or a network."""
-    whole, *others = contenders
-    if whole.name != _MIXTURE:
-        return f"A neural probabilistic language model: a {escape_html(whole.name)}."
-    network, ngrams = others
-    return (
-        f"A mixture: P(w | context) = {network.weight:.3f} P(w | context) of the network + "
-        f"{ngrams.weight:.3f} P(w | context) of {ngrams.name}. "
-        "The weights were fitted on validation."
-    )
+def _list_properties(language_model: LanguageModel, config: dict, metrics: dict) -> str:
+    properties = list_properties(describe(language_model, config=config, metrics=metrics))
+    without_effect = read_options(config).without_effect
+    named = [f"{name} {config[name]}" for name in _OPTIONS if name not in without_effect]
+    properties["Options"] = ", ".join(named)
+    return _format_table([], [(name, text.replace("`", "")) for name, text in properties.items()])
 
 
-def _describe_network(language_model: LanguageModel, config: dict) -> str:
-    network = _get_network(language_model)
-    parts = escape_html(f"{config['network']}, {config['head']}, {config['objective']}")
-    sizes = f"A word vector has m{_EQUALS}{network.embedding_dim} numbers"
-    if "hidden_units" in read_options(config).without_effect:
-        sizes += ". There is no hidden layer."
-    else:
-        sizes += f", the hidden layer h{_EQUALS}{config['hidden_units']} units."
-    return (
-        f"The network reads {network.order - 1} tokens of context (n{_EQUALS}{network.order}). "
-        f"{sizes} Network, head, objective: {parts}."
-    )
-
-
-def _show_command(command: str | None) -> str:
-    if command is None:
-        return "<p>It was trained from Python; config.json beside this page has all options.</p>"
-    return (
-        "<p>The command that made it. One click selects all of it, to copy:</p>\n"
-        f"<pre>{escape_html(command)}</pre>"
-    )
-
-
-def _count_splits(language_model: LanguageModel) -> str:
-    splits = []
+def _list_splits(language_model: LanguageModel, metrics: dict) -> str:
+    rows = []
     for split, counts in _get_corpus(language_model).splits.items():
         ends = counts["sentences"] if predicts_end(language_model.boundary) else 0
-        numbers = [counts["tokens"] + ends, ends, counts["unk_tokens"]]
-        splits.append([split, *(f"{number:,}" for number in numbers)])
-    return _format_table(["split", "tokens predicted", "of these </s>", "<unk>"], splits)
-
-
-def _show_curves(config: dict, metrics: dict, contenders: Sequence[_Contender]) -> dict[str, str]:
-    history = metrics["history"]
-    best = metrics["best_epoch"]
-    series = {name: [epoch[name] for epoch in history] for name in history[0]}
-    is_measured = "train_perplexity" in series
-    perplexities = {"training": series["train_perplexity"]} if is_measured else {}
-    perplexities["validation"] = series["validation_perplexity"]
-    training = (
-        "is the mean over an epoch, with dropout"
-        if is_measured
-        else "is unknown: the training loss is no likelihood"
-    )
-    charts = [
-        draw_lines("perplexity", perplexities, best),
-        draw_lines("learning rate at the end of the epoch", {"": series["learning_rate"]}, best),
-    ]
-    titles = ["perplexity by epoch", "learning rate by epoch"]
-    drawn = [render_svg(*pair) for pair in zip(charts, titles, strict=True)]
-    return {
-        "training": f"Training perplexity {training}.",
-        "curve_end": _explain_curve_end(config, metrics, contenders),
-        "curves": "".join(f"<div>{svg}</div>" for svg in drawn),
-        "history": _format_table(
-            history[0], ([f"{value:.5g}" for value in epoch.values()] for epoch in history)
-        ),
-    }
-
-
-def _explain_curve_end(config: dict, metrics: dict, contenders: Sequence[_Contender]) -> str:
-    """Say where in the table of perplexities the best epoch of the curve is."""
-    if config.get("shortlist_size"):
-        return (
-            "These perplexities are of the network alone, over its short-list. The table above has "
-            "all words."
-        )
-    alone = next((part for part in contenders if part.name == _NETWORK_ALONE), None)
-    if alone is None:
-        return ""
-    perplexity = format_perplexity(alone.perplexities["validation"])
-    return (
-        f"The curve is of the network alone, without Kneser-Ney. Its best epoch, "
-        f"{metrics['best_epoch']}, has the validation perplexity {perplexity}, as the row “network "
-        "alone” of the table above."
-    )
-
-
-def _list_contenders(language_model: LanguageModel, metrics: dict) -> list[_Contender]:
-    """List the model, its parts that predict alone, and Kneser-Ney."""
-    model = language_model.model
-    splits = _list_splits(metrics)
-    whole = {split: metrics[split]["perplexity"] for split in splits}
-    if isinstance(model, Mixture):
-        (weights,) = metrics["weights"]
-        ngrams = _name_ngrams(model.parts[BACKGROUND].order)
-        return [
-            _Contender(_MIXTURE, whole),
-            _Contender(_NETWORK_ALONE, metrics["network"], weights[NETWORK]),
-            _Contender(ngrams, metrics["kneser_ney"], weights[BACKGROUND]),
-        ]
-    if isinstance(model, Hybrid):
-        ngrams = _name_ngrams(model.background.order)
-        name = f"network with {ngrams}, inside"
-        return [_Contender(name, whole), _Contender(ngrams, metrics["kneser_ney"])]
-    name = "network"
-    if isinstance(model, Shortlist):
-        name = "network of a short-list, with a model of all other words"
-    contenders = [_Contender(name, whole)]
-    corpus = _get_corpus(language_model)
-    if corpus.splits["train"]["tokens"] <= _MAX_BASELINE_TOKENS:
-        contenders.append(_estimate_ngrams(language_model, splits))
-    return contenders
-
-
-def _list_splits(metrics: dict) -> list[str]:
-    """List the splits with figures: a run may have no test text."""
-    return [split for split in HELD_OUT if split in metrics]
-
-
-def _name_ngrams(order: int) -> str:
-    return f"Kneser-Ney, n{_EQUALS}{order}"
-
-
-def _estimate_ngrams(language_model: LanguageModel, splits: Sequence[str]) -> _Contender:
-    """Estimate a Kneser-Ney model of the same text, of the network's order, and evaluate it."""
-    corpus = _get_corpus(language_model)
-    order = _get_network(language_model).ngram_order
-    size = len(language_model.vocabulary)
-    ngrams = kneser_ney(corpus.ids("train"), size, order, language_model.boundary)
-    perplexities = {split: evaluate(ngrams, corpus.ids(split))["perplexity"] for split in splits}
-    return _Contender(_name_ngrams(order), perplexities)
-
-
-def _compare_models(
-    language_model: LanguageModel,
-    config: dict,
-    metrics: dict,
-    contenders: Sequence[_Contender],
-) -> dict[str, str]:
-    whole = contenders[0]
-    splits = _list_splits(metrics)
-    last = splits[-1]
-    has_weights = any(part.weight is not None for part in contenders)
-    header = ["", *(["weight"] if has_weights else []), *splits]
-    rows = []
-    for part in contenders:
-        bits = _compute_bits(part.perplexities[last], metrics[last])
-        cells = [part.name]
-        if has_weights:
-            cells.append("" if part.weight is None else f"{part.weight:.3f}")
-        cells += [format_perplexity(part.perplexities[split]) for split in splits]
-        rows.append([*cells, format_perplexity(bits, digits=3)])
-    comparison = "Without a Kneser-Ney model: the training text would need too much memory."
-    if len(contenders) > 1:
-        comparison = _compare_with_ngrams(whole, contenders[-1], last)
-        comparison += _explain_held_out_mass(language_model, config)
-    is_end_predicted = predicts_end(language_model.boundary)
-    return {
-        "whole": escape_html(whole.name),
-        "comparison": comparison,
-        "predicted": "words and &lt;/s&gt;" if is_end_predicted else "words, without sentence ends",
-        "models": _format_table([*header, f"bits per character, {last}"], rows),
-        "figures": _list_more_figures(metrics),
-    }
-
-
-def _list_more_figures(metrics: dict) -> str:
-    rows = []
-    for split in _list_splits(metrics):
-        figures = metrics[split]
-        perplexities = [figures.get(name) for name in _PERPLEXITIES]
-        bits = [figures.get(name) for name in ("bits_per_character", "bits_per_byte")]
-        cells = [format_perplexity(figure, digits=3) for figure in bits]
-        rows.append([split, *map(format_perplexity, perplexities), *cells])
-    header = ["", "perplexity", "without <unk>", "per word", "bits per character", "bits per byte"]
+        numbers = [f"{number:,}" for number in (counts["tokens"] + ends, counts["unk_tokens"])]
+        figures = [metrics.get(split, {}).get(name) for name in _FIGURES]
+        rows.append([split, *numbers, *(format_perplexity(figure, 3) for figure in figures)])
+    header = ["split", "tokens", "<unk>", *(name.replace("_", " ") for name in _FIGURES)]
     return _format_table(header, rows)
 
 
-def _compare_with_ngrams(whole: _Contender, ngrams: _Contender, split: str) -> str:
-    name = whole.name if whole.name == _MIXTURE else "model"
-    perplexity = whole.perplexities[split]
-    other = ngrams.perplexities[split]
-    if perplexity is None or other is None:
-        return f"The {name} beside a Kneser-Ney model of the same text:"
-    change = perplexity / other - 1
-    direction = "lower" if change < 0 else "higher"
-    return (
-        f"The {name}’s {split} perplexity is {abs(change):.1%} {direction} than that of a Kneser-Ney "
-        "model (interpolated, modified) of the same text."
-    )
+def _show_curves(metrics: dict) -> dict[str, str]:
+    history = metrics["history"]
+    series = {name: [epoch[name] for epoch in history] for name in history[0]}
+    perplexities = {"validation": series["validation_perplexity"]}
+    training = "Training perplexity is unknown: the training loss is no likelihood."
+    if "train_perplexity" in series:
+        perplexities = {"training": series["train_perplexity"]} | perplexities
+        training = "Training perplexity is the mean over an epoch, with dropout."
+    curves = {"perplexity": perplexities, "learning rate": {"": series["learning_rate"]}}
+    drawn = ""
+    for title, lines in curves.items():
+        drawn += f"<div>{render_svg(draw_lines(title, lines, metrics['best_epoch']), f'{title} by epoch')}</div>"
+    rows = ([f"{value:.5g}" for value in epoch.values()] for epoch in history)
+    return {
+        "training": training,
+        "curves": drawn,
+        "history": _format_table(history[0], rows),
+    }
 
 
-def _explain_held_out_mass(language_model: LanguageModel, config: dict) -> str:
-    """Say that the network knows words of the other splits, which Kneser-Ney does not."""
-    mass = find_held_out_mass(language_model.model, config)
-    if not mass:
-        return ""
-    return (
-        f" The two are not comparable: the network has `held_out_mass` {mass:g}, Kneser-Ney has none. "
-        f"{HELD_OUT_KNOWLEDGE}"
-    )
+def _compare_models(language_model: LanguageModel, config: dict, metrics: dict) -> dict[str, str]:
+    """Compare the model with its network alone and with Kneser-Ney."""
+    splits = [split for split in HELD_OUT if split in metrics]
+    last = splits[-1]
+    whole = TITLES[language_model.model.kind or "nplm"]
+    perplexities: dict[str, Mapping[str, float]] = {
+        whole: {split: metrics[split]["perplexity"] for split in splits}
+    }
+    if "network" in metrics:
+        perplexities["network alone"] = metrics["network"]
+    comparison = "Without a Kneser-Ney model: the training text would need too much memory."
+    baseline = metrics.get("kneser_ney") or _estimate_kneser_ney(language_model, splits)
+    if baseline:
+        perplexities["Kneser-Ney"] = baseline
+        change = perplexities[whole][last] / baseline[last] - 1
+        comparison = (
+            f"The {whole}’s {last} perplexity is {abs(change):.1%} "
+            f"{'lower' if change < 0 else 'higher'} than that of a Kneser-Ney model (interpolated, "
+            "modified) of the same text."
+        )
+        if mass := find_held_out_mass(language_model.model, config):
+            comparison += (
+                f" They are not comparable: the network has `held_out_mass` {mass:g}, and "
+                f"{HELD_OUT_KNOWLEDGE}."
+            )
+    rows = [
+        [name, *(format_perplexity(figures[split]) for split in splits)]
+        for name, figures in perplexities.items()
+    ]
+    return {"comparison": comparison, "models": _format_table(["", *splits], rows)}
 
 
-def _compute_bits(perplexity: float | None, figures: dict) -> float | None:
-    """Return bits per character of a perplexity, over the text that `figures` are of."""
-    if perplexity is None or figures.get("bits_per_character") is None:
+def _estimate_kneser_ney(
+    language_model: LanguageModel, splits: Iterable[str]
+) -> dict[str, float] | None:
+    """Return perplexities of a Kneser-Ney model of the same text, of the network's order.
+
+    None: the training text is too long.
+    """
+    corpus = _get_corpus(language_model)
+    if corpus.splits["train"]["tokens"] > _MAX_BASELINE_TOKENS:
         return None
-    size = TextSize(*(figures[name] for name in (*TOTALS, "spelling_log_prob")))
-    log_prob = -figures["tokens"] * math.log(perplexity)
-    return cast(float, compute_text_figures(log_prob, size)["bits_per_character"])
+    order = _get_network(language_model).ngram_order
+    size = len(language_model.vocabulary)
+    ngrams = kneser_ney(corpus.ids("train"), size, order, language_model.boundary)
+    return {split: evaluate(ngrams, corpus.ids(split))["perplexity"] for split in splits}
 
 
 def _format_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -402,11 +250,7 @@ def choose_prompts(
     starts = np.append(0, np.flatnonzero(ids == EOS_ID) + 1)
     openings = ids[starts[starts + 4 <= len(ids)][:, None] + np.arange(4)]  # [S, 4]
     openings = openings[is_plain[openings].all(axis=1)]
-    chosen = (
-        openings[np.unique(np.linspace(0, len(openings) - 1, 4).astype(int))]
-        if len(openings)
-        else []
-    )
+    chosen = openings[:: len(openings) // 4 or 1][:4]
     return [join(vocabulary.decode(opening)) for opening in chosen] or [""]
 
 
@@ -432,9 +276,7 @@ def _show_continuations(language_model: LanguageModel) -> dict[str, str]:
 
 
 def _show_word_vectors(language_model: LanguageModel) -> dict[str, str]:
-    """Nearest words of frequent words, the long ones first; and a map of the most frequent
-    words.
-    """
+    """Nearest words of frequent words, the long ones first; and a map of the most frequent words."""
     words = language_model.vocabulary.words
     candidates = [word for word in words[len(SPECIALS) + len(words) // 100 :] if _has_letter(word)]
     frequent = sorted(candidates, key=lambda word: sum(map(str.isalpha, word)) < 5)[:20]
@@ -443,25 +285,12 @@ def _show_word_vectors(language_model: LanguageModel) -> dict[str, str]:
         for word in frequent
     ]
     numbers = range(len(SPECIALS), len(words))
-    ids = [number for number in numbers if _has_letter(words[number])][:_MAP_WORDS] or [
-        *numbers[:_MAP_WORDS]
-    ]
-    vectors = _get_network(language_model).embed.C.numpy()
+    ids = [number for number in numbers if _has_letter(words[number])] or [*numbers]
+    ids = ids[:_MAP_WORDS]
+    places = word_map(_get_network(language_model).embed.C.numpy()[ids])
+    chart = draw_words(places, [words[number] for number in ids])
     nearest = _format_table(["word", "nearest words, with their cosines"], near)
-    places = word_map(vectors[ids])
-    mapped = [words[number] for number in ids]
-    return {"nearest": nearest, "map": _draw_maps(places, mapped)}
-
-
-def _draw_maps(places: np.ndarray, words: Sequence[str]) -> str:
-    """Draw a map of the words for a wide window, and one of fewer words for a narrow one."""
-    few = min(len(words), _NARROW_MAP_WORDS)
-    wide = draw_words(places, words, MAP_SIZE)
-    narrow = draw_words(places[:few], words[:few], _NARROW_MAP_SIZE)
-    return (
-        f'<div class="wide">{render_svg(wide, "map of the words")}</div>\n'
-        f'<div class="narrow">{render_svg(narrow, "map of the most frequent words")}</div>'
-    )
+    return {"nearest": nearest, "map": render_svg(chart, "map of the words")}
 
 
 def _get_network(language_model: LanguageModel) -> ContextNetwork:

@@ -42,8 +42,8 @@ def test_export_approximates_a_network_on_a_text_and_prunes_it(model_directory, 
         "compare": compare,
     }
     print_result(export, output)
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"an approximation of {model_directory}; compare: {compare}"
+    *_, of, last = capsys.readouterr().out.splitlines()
+    assert (of, last) == (f"an approximation of {model_directory}", f"compare: {compare}")
     assert model.num_ngrams[0] < sum(model.num_ngrams) < sum(whole.num_ngrams)
 
 

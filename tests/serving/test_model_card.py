@@ -35,9 +35,9 @@ def test_the_card_has_perplexities_and_the_configuration(language_model):
         and "| validation | 3.00 | – | 2 | 2 |" in card
     )
     assert (
-        "389,004 parameters" in card
+        "- Parameters: 389,004\n" in card
         and "## Training" not in card
-        and "from the 3 tokens before it." in card
+        and "- Context: the last 3 tokens of the line\n" in card
     )
 
     options = CONFIGURATIONS["brown"].options.replace(hidden_units=12)
@@ -51,7 +51,7 @@ def test_the_card_has_perplexities_and_the_configuration(language_model):
     (command,) = re.findall(r"^keras-nplm train .*$", card, re.MULTILINE)
     assert "--corpus brown" in command and "--hidden-units 12" in command
     assert json.loads(re.search(r"```json\n(.*?)```", card, re.DOTALL)[1]) == config
-    assert "Training data: `brown`, the Brown corpus" in card
+    assert "- Trained on: the Brown corpus" in card
 
 
 def test_every_string_of_an_untrusted_model_is_within_code(language_model):

@@ -28,10 +28,10 @@ from keras_nplm.data.ids import BOS_ID
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.tokenizers.words import WordTokenizer
+from keras_nplm.language_model.description import describe, describe_codec
 from keras_nplm.models.mixture import Mixture
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams
 from keras_nplm.serving import on_device, web_page
-from keras_nplm.serving.file_facts import describe_codec
 from keras_nplm.serving.web_page import read_facts
 from tests.tokenizers import build_model
 
@@ -311,8 +311,7 @@ def without_conversion(monkeypatch):
 
     def write(language_model, path, **options):
         path.write_bytes(b"")
-        facts = describe_codec(language_model.codec, language_model.model.order)
-        facts |= {"perplexity": {}, "quantised": False, "content": "network"}
+        facts = describe(language_model, config=options["config"])
         Path(f"{path}.json").write_text(json.dumps(facts), encoding="utf-8")
 
     monkeypatch.setattr(web_page, "export_onnx", write)

@@ -1,11 +1,11 @@
-"""Facts beside a file: perplexities of the splits that the corpus has."""
+"""What a model is: its facts, with perplexities of the splits that the corpus has."""
 
 import numpy as np
 import pytest
 
 from keras_nplm import LanguageModel, Uniform, Vocabulary
 from keras_nplm.io.errors import InputError
-from keras_nplm.serving.file_facts import find_perplexities
+from keras_nplm.language_model.description import describe
 
 
 class Corpus:
@@ -32,4 +32,4 @@ def test_a_part_is_evaluated_on_the_splits_of_the_corpus(splits, expected):
     vocabulary = Vocabulary(["the", "cat"])
     language_model = LanguageModel(Uniform(len(vocabulary)), vocabulary, "words")
     language_model.corpus = Corpus(*splits)
-    assert [*find_perplexities(language_model, Uniform(len(vocabulary)), {})] == expected
+    assert [*describe(language_model, Uniform(len(vocabulary)))["perplexity"]] == expected
