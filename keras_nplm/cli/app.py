@@ -57,9 +57,9 @@ _COMMANDS = (
         "evaluate", "evaluating:evaluate", "Compute the exact perplexity of a split or a text."
     ),
     Command("score", "evaluating:score", "Compute log-probabilities of sentences, in nats."),
-    Command("complete", "evaluating:complete", "Print the most probable next words of a context."),
+    Command("complete", "completing:complete", "Print the most probable next words of a context."),
     Command(
-        "generate", "evaluating:generate", "Generate text: sample word after word from the model."
+        "generate", "completing:generate", "Generate text: sample word after word from the model."
     ),
     Command("rescore", "rescoring:rescore", "Rescore and re-rank the N-best lists of a decoder."),
     Command(

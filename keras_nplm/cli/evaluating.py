@@ -1,10 +1,8 @@
-"""`keras-nplm evaluate`, `score`, `complete` and `generate`: perplexity, next words, new text."""
+"""`keras-nplm evaluate` and `score`: perplexity of texts, log-probabilities of sentences."""
 
 import dataclasses
-import functools
 import itertools
 import math
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,13 +18,10 @@ from keras_nplm.cli.parameters import (
     Switch,
     TextFiles,
     check_left_out,
-    integer,
-    number,
 )
-from keras_nplm.cli.printing import print_lines, print_ranked, print_table, printed_by
+from keras_nplm.cli.printing import print_lines, print_table, printed_by
 from keras_nplm.data.tokenizers.registry import list_word_tokenizers
-from keras_nplm.io.errors import InputError, shorten_value
-from keras_nplm.io.paths import STANDARD_INPUT, is_remote
+from keras_nplm.io.paths import STANDARD_INPUT
 from keras_nplm.io.text import escape_controls
 
 if TYPE_CHECKING:
@@ -36,12 +31,6 @@ if TYPE_CHECKING:
 ArpaTokenizer = Annotated[
     str | None, Parameter(choices=list_word_tokenizers(), show_default="whitespace")
 ]
-_STARTER = "the starter model, which was trained on the Python language reference"
-PresetDirectory = Annotated[
-    str | None, FETCHED, Parameter(name="DIR", help="model directory", show_default=_STARTER)
-]
-
-
 _LN_Z = (
     "log Z: mean {ln_z[mean]:.3f}, standard deviation {ln_z[standard_deviation]:.3f}, mean "
     "absolute {ln_z[mean_absolute]:.3f}"
@@ -251,100 +240,3 @@ def _list_score(score: "SentenceScore | TokenScore") -> dict:
     if not math.isfinite(score.log_prob):
         values["log_prob"] = None  # JSON has no infinity
     return values
-
-
-@printed_by(functools.partial(print_ranked, after=" …"))
-def complete(
-    *words: Annotated[str, Parameter(name="[DIR] CONTEXT", required=True)],
-    prefix: Switch = False,
-    top_k: Annotated[int, integer(least=1, metavar="K")] = 5,
-) -> dict:
-    """Print the most probable next words of a context.
-
-    Args:
-        words: model directory, and contexts such as "the result of"; without a directory the
-            starter model, which was trained on the Python language reference
-        prefix: complete the last, unfinished word of each CONTEXT, as in "the val"; prints
-            P(word | words before it), which does not depend on the prefix
-        top_k: number of words per context
-    """
-    from keras_nplm.io.remote import fetch
-    from keras_nplm.language_model.completion import split_prompt
-    from keras_nplm.language_model.language_model import LanguageModel
-
-    directory, contexts = _split_directory(words)
-    path = fetch(directory) if directory else _find_starter()
-    model = LanguageModel.load(path, as_arrays=True)
-    predict = model.complete_prefix if prefix else model.next_words
-    found = {context: dict(predict(context, top_k)) for context in contexts}
-    for context, words_of_context in found.items():
-        if prefix and not words_of_context:
-            unfinished = split_prompt(model.codec, context)[1]
-            print(f"No word of the vocabulary begins with {unfinished!r}.", file=sys.stderr)
-    return found
-
-
-def _split_directory(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
-    """Return the model directory, None if it is left out, and the contexts.
-
-    A directory behind contexts is refused: the starter model would answer.
-    """
-    first, *others = words
-    is_directory = os.path.isdir(first) or is_remote(first)
-    for word in () if is_directory else others:
-        if is_remote(word) or os.path.isfile(os.path.join(word, "config.json")):
-            raise InputError(
-                f"The model directory must be the first argument. Received: {word}, after "
-                f'{shorten_value(first)}. Fix: keras-nplm complete {word} "{first:.50}".'
-            )
-    if others and (is_directory or os.path.exists(first) or len(first.split()) == 1):
-        return first, tuple(others)
-    if is_directory:
-        raise InputError(
-            f"`CONTEXT` must follow the model directory {first}. Received: none. Fix: add it, as "
-            'in "the cat".'
-        )
-    return None, words
-
-
-def _find_starter() -> Path:
-    from keras_nplm.language_model.presets import find_preset
-
-    print(
-        "No model directory is given: using the starter model of the Python language reference.",
-        file=sys.stderr,
-    )
-    return find_preset("starter")
-
-
-_ALL_WORDS = Parameter(show_default="all words")
-
-
-@printed_by(lambda result: print(escape_controls(result["whole"])))
-def generate(
-    directory: PresetDirectory = None,
-    /,
-    *,
-    prompt: Annotated[str, Parameter(metavar="TEXT")] = "",
-    num_words: Annotated[int, integer(least=1, below=1_000_001, example=50)] = 50,
-    seed: Annotated[int, integer(least=0)] = 0,
-    temperature: Annotated[float, number(least=0, example=1.0)] = 1.0,
-    top_k: Annotated[int | None, integer(least=1, example=40, metavar="K"), _ALL_WORDS] = None,
-) -> dict:
-    """Generate text: sample word after word from the model.
-
-    Args:
-        prompt: text to continue; after a space at its end a new word begins
-        num_words: number of words
-        seed: random seed of the text
-        temperature: sampling temperature; below 1 frequent words become more probable, 0 takes the
-            most probable word
-        top_k: most probable words to sample from
-    """
-    from keras_nplm.language_model.generation import join_prompt
-    from keras_nplm.language_model.language_model import LanguageModel
-
-    model = LanguageModel.load(directory or _find_starter(), as_arrays=True)
-    text = model.generate(prompt, num_words, seed=seed, temperature=temperature, top_k=top_k)
-    whole = join_prompt(prompt, text, model.tokenizer)
-    return {"prompt": prompt, "text": text, "whole": whole}

@@ -27,6 +27,7 @@ _VOCABULARY_OPTIONS = (
     "pieces_kind",
     "pieces_file",
 )
+_OF_SET = ("vocabulary_scope", "max_size", "pieces_kind")  # by their names in Python
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +168,7 @@ def _find_vocabulary_options(
     found = []
     for name in _VOCABULARY_OPTIONS:
         if name in first and name in second and first[name] != second[name]:
-            flag = "--" + name.replace("_", "-")
+            flag = name if name in _OF_SET else "--" + name.replace("_", "-")
             found.append(_differ("vocabulary", flag, first[name], second[name]))
     return found
 

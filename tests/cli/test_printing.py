@@ -1,6 +1,6 @@
 """What commands print for people: tables of results, sentences with figures, ranked words."""
 
-from keras_nplm.cli.evaluating import complete
+from keras_nplm.cli.completing import complete
 from keras_nplm.cli.printing import print_lines, print_result, print_splits
 
 FIGURES = {
