@@ -270,7 +270,6 @@ def test_one_string_is_no_list(messages):
         lambda: NGRAM.evaluate("the cat"),
         lambda: NBestList("0", "the cat"),
         lambda: VOCABULARY.encode("the cat"),
-        lambda: SpellingModel.from_vocabulary(VOCABULARY, {"dog": 1}),
         lambda: keras_nplm.open_corpus(train="text.txt"),
         lambda: keras_nplm.open_corpus(normalise="lower"),
         lambda: keras_nplm.mix("model", "target"),

@@ -136,7 +136,7 @@ def test_a_tokenizer_other_than_that_of_prepared_text_is_refused(tmp_path, capsy
 def test_all_lines_are_prepared_for_training(tmp_path, capsys, text):
     command = ["prepare", "--train", str(text), "--all", "--output", str(tmp_path / "prepared")]
     assert main(command) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:-1]] == ["train"]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:-1]] == ["train"]
     ngram = ["ngram", "--corpus", str(tmp_path / "prepared"), "--order", "2"]
     assert main([*ngram, "--output", str(tmp_path / "model")]) == 0
     assert main([*ngram, "--all", "--output", str(tmp_path / "other")]) == 2

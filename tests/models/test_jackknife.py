@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from keras_nplm import Jackknife, Resampled, hybrid_dataset, kneser_ney, ngram_dataset
+from keras_nplm import Jackknife, Resampled, hybrid_dataset, kneser_ney
 from keras_nplm.data.boundary import BOUNDARIES, find_targets
 from keras_nplm.data.ngram_arrays import extract_ngrams
 
@@ -266,9 +266,6 @@ CALLS = {
     "a model of another boundary": lambda: hybrid_dataset(
         TEXT, kneser_ney(TEXT, V, 2, "stream"), 3, 4
     ),
-    "folds that decrease": lambda: ngram_dataset(TEXT, 3, 4, folds=[5, 3]),
-    "a number of folds": lambda: ngram_dataset(TEXT, 3, 4, folds=3),
-    "segments": lambda: ngram_dataset(TEXT, 3, 4, folds=[3], segment=2),
 }
 
 

@@ -57,7 +57,7 @@ def test_a_trained_keras_model_is_a_language_model(tmp_path):
     [
         pytest.param(lambda: build_lstm(activation=None), "Fix: add a softmax", id="logits"),
         pytest.param(lambda: build_lstm(words=V - 1), "ids .* up to", id="too few vectors"),
-        pytest.param(lambda: build_lstm(None), "`order` must be an integer", id="width"),
+        pytest.param(lambda: build_lstm(None), "`order` must be 2 or more", id="width"),
         pytest.param(
             lambda: keras.Sequential([keras.Input((3,)), layers.Embedding(V, V), layers.Softmax()]),
             r"outputs \[B, \|V\|\]. Received: \[2, 3, 12\]",
