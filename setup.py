@@ -83,7 +83,7 @@ setup(
         "rapidfuzz>=3",
         "sentencepiece>=0.2,<1",
         "scikit-learn>=1.5",
-        "scipy>=1.11",
+        "scipy>=1.11.4",
         "tqdm>=4.66",
     ],
     extras_require={
