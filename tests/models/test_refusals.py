@@ -88,6 +88,7 @@ NETWORKS = {
     "order 1": lambda: NPLM(V, order=1),
     "an unknown boundary": lambda: NPLM(V, boundary="line"),
     "float16": lambda: NPLM(V, dtype="float16"),
+    "averages of a network": lambda: NPLM(V, averages_after=2),
     "a pointer of float16": lambda: build_network(PointerNetwork, pointer=Pointer(dtype="float16")),
     "two vocabularies": lambda: build_network(head=LinearHead(V + 1, name="prob")),
     "fewer direct words": lambda: build_network(direct=DirectConnection(7)),

@@ -30,6 +30,8 @@ from keras_nplm.models.networks.metrics import OwnPerplexity
 from keras_nplm.models.networks.probabilities import NetworkProbabilities
 from keras_nplm.models.networks.training import ObjectiveTraining
 
+# of keras.layers.Layer
+_KERAS_ARGUMENTS = {"dtype", "trainable", "autocast"}
 _PARTS = ("embed", "hidden", "direct", "head", "objective")  # in the configuration
 
 
@@ -110,6 +112,7 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
     ):
         check_integer("order", order, 2, most=1023)
         check_choice("boundary", boundary, BOUNDARIES)
+        _check_arguments(kwargs)
         kwargs.setdefault("dtype", head.dtype_policy)
         super().__init__(name=name, **kwargs)
         self.order = order
@@ -133,7 +136,6 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
             )
         if self.direct is not None:
             self.prob.check_word_rows("with direct connections")
-        check_penalty("network", self)
         for part, layer in self.list_parts().items():
             if layer is not None:
                 check_precision(layer)
@@ -356,6 +358,16 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         if isinstance(config.get("dtype"), dict):
             config["dtype"] = keras.saving.deserialize_keras_object(config["dtype"])
         return cls(**config)
+
+
+def _check_arguments(arguments: dict) -> None:
+    """Refuse unknown arguments: options of layers are theirs."""
+    for name in sorted(arguments.keys() - _KERAS_ARGUMENTS):
+        raise InputError(
+            f"`{name}` must be left out: a network has no such argument. Received: "
+            f"{arguments[name]!r}. "
+            "Fix: give the option to a layer, such as ContextNetwork(hidden=DeepHidden(…))."
+        )
 
 
 def _build_once(layer: keras.layers.Layer, input_shape: tuple) -> None:
