@@ -13,7 +13,6 @@ import pytest
 
 import keras_nplm
 from keras_nplm import (
-    InputError,
     LanguageModel,
     NBestList,
     Uniform,
@@ -266,19 +265,11 @@ def test_any_iterable_of_sentences_is_as_good_as_a_list(container):
     np.testing.assert_array_equal(encode_sentences(made, VOCABULARY), IDS)
 
 
-@pytest.mark.parametrize("text", [["the cat"], b"the", None])
-def test_one_text_must_be_one_string(network, text):
-    for method in ("next_words", "complete_prefix", "generate", "nearest"):
-        with pytest.raises(InputError, match="` must be one string. Received: "):
-            getattr(network, method)(text)
-
-
 def test_one_string_is_no_list(messages):
     for call in (
         lambda: NGRAM.evaluate("the cat"),
         lambda: NBestList("0", "the cat"),
         lambda: VOCABULARY.encode("the cat"),
-        lambda: SpellingModel("cat"),
         lambda: SpellingModel.from_vocabulary(VOCABULARY, {"dog": 1}),
         lambda: keras_nplm.open_corpus(train="text.txt"),
         lambda: keras_nplm.open_corpus(normalise="lower"),

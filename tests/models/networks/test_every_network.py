@@ -512,7 +512,7 @@ def test_self_normalised_scores_are_the_logits_or_are_refused(name):
     is_refused = any(part in name for part in ("adaptive", "short-list", "hybrid", "of Keras"))
     if is_refused:
         with pytest.raises(
-            InputError, match="`model` must be a network with a hidden layer of keras_nplm"
+            InputError, match="`model` must be a network alone, with a hidden layer"
         ):
             SelfNormalised(network)
         return

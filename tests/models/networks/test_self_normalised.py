@@ -174,5 +174,5 @@ def test_figures_of_log_z(monkeypatch):
 
 def test_a_hidden_layer_of_the_user_is_refused():
     model = build_network(hidden=keras.layers.Dense(5))
-    with pytest.raises(InputError, match="must be a network with a hidden layer.*Received: Dense"):
+    with pytest.raises(InputError, match="must be a network alone.*Received: Dense"):
         SelfNormalised(model)
