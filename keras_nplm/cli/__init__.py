@@ -1,7 +1,8 @@
 """The command line `keras-nplm`. A command imports its libraries when it runs: help comes at once.
 
 Read first: main, errors and exit statuses; app, the commands, and how their arguments are parsed. A
-command is one function with typed parameters, which returns its result; `printed_by` names what prints it.
+command is one function with typed parameters, which returns its result; `printed_by` names what
+prints it.
 
 - training (train, size), preparing (prepare), estimating (ngram, mix), adapting (adapt, add-words),
   evaluating (evaluate, score), completing (complete, generate), rescoring (rescore), word_vectors
