@@ -1,11 +1,12 @@
 """The command line `keras-nplm`. A command imports its libraries when it runs: help comes at once.
 
 Read first: main, errors and exit statuses; app, the commands, and how their arguments are parsed. A
-command is one function with typed parameters, which returns its result; a second one prints it.
+command is one function with typed parameters, which returns its result; `printed_by` names what
+prints it.
 
 - training (train, size), preparing (prepare), estimating (ngram, mix), adapting (adapt, add-words),
-  evaluating (evaluate, score, complete, generate), rescoring (rescore), word_vectors (nearest,
-  analogy, map), exporting (export), experiments (paper).
+  evaluating (evaluate, score), completing (complete, generate), rescoring (rescore), word_vectors
+  (nearest, analogy, map), exporting (export), experiments (paper).
 - parameters: types of arguments and flags. corpus, configurations: flags of the text and
   `--config`. help: the help. errors: what is wrong with a command line. printing: results.
   signals: SIGTERM and Ctrl-C.

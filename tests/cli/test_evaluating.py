@@ -102,13 +102,15 @@ def test_what_cannot_be_evaluated_is_refused(run, models, text, messages, comman
 
 
 def test_an_arpa_file_is_compared_with_the_spelling_model_of_its_words(run):
-    comparison = "evaluate words.arpa.gz words --text new.txt"
+    run("export rare rare.arpa")
+    comparison = "evaluate rare.arpa rare --text new.txt"
     lines = run(comparison)
     file, directory = (line.split()[1:] for line in lines[2:4])
-    assert file == directory
+    alone = run("evaluate rare.arpa --text new.txt")[1].split()[1:]
+    assert file == directory != alone
     assert lines[4] == (
-        "bits per character of words.arpa.gz: the spelling model of words, which has the same "
-        "words, spells the 2 <unk>."
+        "bits per character of rare.arpa: the spelling model of rare, which has the same words, "
+        "spells the 4 <unk>."
     )
     assert json.loads(run(f"{comparison} --tokenizer words --json")[0])["not_comparable"] == []
     assert run("evaluate words.arpa.gz rare --text new.txt")[-1] == (
