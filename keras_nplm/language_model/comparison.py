@@ -15,15 +15,16 @@ from keras_nplm.io.files import remove_contents
 from keras_nplm.io.paths import STANDARD_INPUT
 from keras_nplm.io.remote import display_url, fetch
 from keras_nplm.language_model.arpa_models import is_arpa_file, open_model
-from keras_nplm.language_model.differences import TokenOptions, find_differences
+from keras_nplm.language_model.differences import (
+    HELD_OUT_KNOWLEDGE,
+    TokenOptions,
+    find_differences,
+)
 from keras_nplm.language_model.directory import read_config, read_metrics
 from keras_nplm.language_model.dynamics import ensure_dynamics
 from keras_nplm.models.collectors import Collector
 from keras_nplm.models.spelling import SpellingModel
 
-HELD_OUT_KNOWLEDGE = (
-    "`held_out_mass` uses which words of the vocabulary occur in the other splits alone"
-)
 # why figures of the text are not comparable either, by what differs
 _OF_TEXT = {
     "normalisation": "with --normalise they are of the normalised text",

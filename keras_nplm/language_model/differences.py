@@ -16,6 +16,10 @@ from keras_nplm.language_model.directory import read_config
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel, find_networks
 
+HELD_OUT_KNOWLEDGE = (
+    "`held_out_mass` uses which words of the vocabulary occur in the other splits alone"
+)
+
 # of config.json: how the words of a vocabulary were chosen
 _VOCABULARY_OPTIONS = (
     "corpus",

@@ -19,9 +19,8 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.files import CONTENT, replace_file
-from keras_nplm.language_model.comparison import HELD_OUT_KNOWLEDGE
 from keras_nplm.language_model.description import TITLES, describe, list_properties
-from keras_nplm.language_model.differences import find_held_out_mass
+from keras_nplm.language_model.differences import HELD_OUT_KNOWLEDGE, find_held_out_mass
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.word_vectors import word_map
 from keras_nplm.models.evaluation import evaluate, format_perplexity

@@ -384,7 +384,8 @@ def test_failures_are_named(bucket, monkeypatch):
     store.pipe_file(f"{bucket}/a.txt", b"the cat")
     for path in (f"{bucket}/absent", "s3://absent-bucket/a"):
         with pytest.raises(
-            InputError, match=f"Cannot read {path} .no such bucket, file or directory. Fix: check"
+            InputError,
+            match=rf"Cannot read {path} .no such bucket, file or directory.\. Fix: check",
         ):
             fetch(path)
     with pytest.raises(
