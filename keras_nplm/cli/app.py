@@ -2,7 +2,7 @@
 
 import dataclasses
 import typing
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from inspect import BoundArguments
 from typing import Any, cast
 
@@ -139,13 +139,11 @@ def parse(
     return function, bound
 
 
-def list_set_options(app: App, command: str) -> dict[str, Argument]:
-    """Return the options that `--set` gives to a command, by their names in Python."""
-    if command not in COMMANDS:
-        return {}
+def select_set_options(arguments: Iterable[Argument]) -> dict[str, Argument]:
+    """Return the arguments of a command that `--set` gives, by their names in Python."""
     return {
         argument.name.removeprefix("--").replace("-", "_"): argument
-        for argument in app[command].assemble_argument_collection(parse_docstring=True)
+        for argument in arguments
         if name_group(argument) == SET_GROUP
     }
 
@@ -162,7 +160,7 @@ def expand_set(app: App, words: Sequence[str]) -> list[str]:
     Raises:
         InputError: a name is unknown, or a flag stands in place of `--set`.
     """
-    known = list_set_options(app, words[0] if words else "")
+    known = select_set_options(app[words[0]].assemble_argument_collection())
     end = words.index("--") if "--" in words else len(words)
     expanded: list[str] = []
     is_set = False

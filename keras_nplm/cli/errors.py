@@ -14,7 +14,7 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
-from keras_nplm.cli.app import COMMON_FLAGS, NAME, build_app
+from keras_nplm.cli.app import COMMON_FLAGS, NAME
 from keras_nplm.cli.parameters import SEVERAL, suggest
 from keras_nplm.io.errors import InputError, shorten_value
 
@@ -93,11 +93,8 @@ def _find_unknown_flag(error: CycloptsError) -> str:
 
 def _list_flags(error: CycloptsError) -> list[str]:
     """Return the flags of the command of an error."""
-    app = error.command_chain and build_app()[error.command_chain[0]]
-    names = (
-        [name for one in app.assemble_argument_collection() for name in one.names] if app else []
-    )
-    return [name for name in names if name.startswith("--")]
+    arguments = error.app.assemble_argument_collection() if error.app else ()
+    return [name for one in arguments for name in one.names if name.startswith("--")]
 
 
 def name_argument(argument: Argument) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from cyclopts import App, Argument
 
-from keras_nplm.cli.app import COMMANDS, NAME, build_app, list_set_options, name_group
+from keras_nplm.cli.app import COMMANDS, NAME, build_app, name_group, select_set_options
 from keras_nplm.cli.parameters import SET_GROUP, SEVERAL, Reader, format_default
 
 _INDENT = 28  # columns before the text of an option
@@ -41,18 +41,18 @@ def format_help() -> str:
 
 def format_command_help(name: str, *, is_whole: bool) -> str:
     """Return the help of a command; the advanced options are left out unless it is whole."""
-    app = build_app()
-    command = app[name]
+    command = build_app()[name]
     collection = command.assemble_argument_collection(parse_docstring=True)
     arguments = [argument for argument in collection if _is_shown(argument)]
     lines = [_format_usage(name, arguments), "", *_wrap(COMMANDS[name].help)]
     for paragraph in _read_paragraphs(command):
         lines += ["", *_wrap(paragraph)]
-    of_set = list_set_options(app, name)
+    of_set = select_set_options(arguments)
     groups: dict[str, list[str]] = {}
     for argument in arguments:
-        if (argument.show or is_whole) and argument not in of_set.values():
-            groups.setdefault(name_group(argument), []).extend(_format_argument(argument))
+        group = name_group(argument)
+        if (argument.show or is_whole) and group != SET_GROUP:
+            groups.setdefault(group, []).extend(_format_argument(argument))
     options = groups.setdefault("options", [])
     for row in (_JSON, _HELP, _HELP_ALL):
         options += _format_row(*row)
@@ -128,7 +128,8 @@ def _format_names(argument: Argument) -> str:
 def _format_assignment(option: str, argument: Argument) -> str:
     """Return an option of `--set` with its choices or the name of its value."""
     choices = ("yes", "no") if argument.is_flag() else argument.get_choices()
-    return f"{option}={f'{{{chr(44).join(choices)}}}' if choices else argument.parameter.metavar}"
+    values = f"{{{','.join(choices)}}}" if choices else argument.parameter.metavar
+    return f"{option}={values}"
 
 
 def _format_text(argument: Argument) -> str:
