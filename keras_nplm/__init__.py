@@ -13,9 +13,8 @@ our builders after `import keras_nplm.data.corpora.tfds_builders`.
 `TF_CPP_MIN_LOG_LEVEL` is 1 unless it is set: TensorFlow's notices are hidden, warnings stay. Two of
 its lines come before it reads this level: that oneDNN is on, and that there is no CUDA driver.
 
-To add a tokenizer, start in `data.tokenizers`; an option, in `training.options`; a layer, a head,
-an objective or a kind of network, in `training.parts`; a method of n-gram models, in
-`training.estimators`; the served graph of a model, in `serving.graph_model`. Afterwards run
+To add a tokenizer, start in `data.tokenizers`; a layer, a head, an objective or a kind of network,
+and their options, in `training.network`; a method of n-gram models, in `training.methods`; the served graph of a model, in `serving.graph_model`. Afterwards run
 `ruff check`, `ruff format`, `mypy`, and the README's tests; `.ci/run` runs all that must hold.
 
 To know the network in an hour, read in this order: README.md, models/networks/nplm.py,
@@ -103,12 +102,12 @@ _PUBLIC = {
     "keras_nplm.training.estimate": ["estimate"],
     "keras_nplm.training.mix": ["mix"],
     "keras_nplm.training.optimizers": ["LazyAdagrad", "LazyAdam", "LazySGD"],
+    "keras_nplm.training.network": ["Network"],
+    "keras_nplm.training.optimisation": ["Training"],
     "keras_nplm.training.options": [
-        "NetworkOptions",
         "Options",
         "TextOptions",
         "TextStatistics",
-        "TrainingOptions",
     ],
     "keras_nplm.training.tensorboard": ["LanguageModelBoard"],
     "keras_nplm.training.train": ["train"],

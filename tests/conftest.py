@@ -156,7 +156,7 @@ def model_directory(build_once, small_options) -> Path:
     """A model trained on the embedded default by `train`; tests read it and write nothing there."""
 
     def write(path: Path) -> None:
-        keras_nplm.train(small_options, keras_nplm.open_corpus(), path)
+        keras_nplm.train(keras_nplm.open_corpus(), path, **small_options._asdict())
 
     return build_once("trained", write)
 
@@ -206,9 +206,11 @@ def leave_out_report():
 def train_without_report(leave_out_report):
     """The function `train` for fixtures: the run writes no report and no logs."""
 
-    def train_in_context(*arguments, **options) -> None:
+    def train_in_context(
+        options: keras_nplm.Options, corpus: keras_nplm.Corpus, directory: Path, **arguments
+    ) -> None:
         with leave_out_report():
-            keras_nplm.train(*arguments, **options)
+            keras_nplm.train(corpus, directory, **options._asdict(), **arguments)
 
     return train_in_context
 

@@ -33,7 +33,7 @@ from keras_nplm.cli.parameters import (
 from keras_nplm.cli.printing import VOCABULARY, print_lines, print_splits, printed_by
 from keras_nplm.io.fields import FieldFacts
 from keras_nplm.models.caches import DECAY, FLATNESS, LENGTH
-from keras_nplm.training.ngram_options import NgramOptions
+from keras_nplm.training.methods import NgramOptions
 
 if TYPE_CHECKING:
     NgramFlags = Given
@@ -118,11 +118,8 @@ def ngram(
             corpus, texts, resample, named=named.corpus, words=words, vocabulary=vocabulary
         )
         chosen = named.options.replace(**{**opened.fixed_options, **words})
-        options = NgramOptions(**{"order": chosen.network.ngram_order, **method})
-        # all options by name: one that `estimate` does not know is an error
-        result = estimate(
-            corpus=opened, directory=output, text=chosen.text, **dataclasses.asdict(options)
-        )
+        options = {"method": "kneser-ney", "order": chosen.network.ngram_order, **method}
+        result = estimate(corpus=opened, directory=output, text=chosen.text, **options)
     result["directory"] = output
     return result
 

@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter, Token
 
 from keras_nplm.io.errors import InputError, check_argument, shorten_value
-from keras_nplm.io.fields import FieldFacts, describe_fields
+from keras_nplm.io.fields import FieldFacts
+from keras_nplm.io.parts import describe_options
 
 _METAVARS = {int: "N", float: "X", str: "NAME", tuple: "N,…"}
 Given = Mapping[str, Any]  # options of a dataclass for which flags were given
@@ -177,7 +178,7 @@ def flatten(
     """
     annotations: dict[str, Any] = {}
     for cls, group in groups.items():
-        for name, facts in describe_fields(cls).items():
+        for name, facts in describe_options(cls).items():
             if name not in without:
                 described = dataclasses.replace(facts, help=helps.get(name, facts.help))
                 parameter = make_parameter(described, group, shown.get(name), metavars.get(name))

@@ -30,17 +30,18 @@ from keras_nplm.cli.parameters import (
 )
 from keras_nplm.cli.printing import VOCABULARY, print_lines, print_splits, printed_as, printed_by
 from keras_nplm.data.tokenizers.base import Unit
+from keras_nplm.io.fields import describe_fields
 from keras_nplm.io.memory import keep_freed_memory
+from keras_nplm.io.parts import check_given
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
+from keras_nplm.training.network import Network
+from keras_nplm.training.optimisation import Training
 from keras_nplm.training.options import (
+    RUN_CLASSES,
     CorpusOptions,
-    NetworkOptions,
     RunOptions,
     TextOptions,
     TextStatistics,
-    TrainingOptions,
-    check_given,
-    describe_fields,
 )
 
 # on the numbers of parameters and operations
@@ -57,24 +58,22 @@ _WITHOUT_EFFECT = (
 )
 
 if TYPE_CHECKING:
-    from keras_nplm.training.options import Options
-
     OptionFlags = Given
     NetworkFlags = Given
     RunFlags = Given
 else:
     _GROUPS = {
         TextOptions: GROUP,
-        NetworkOptions: "network",
-        TrainingOptions: "optimiser, batches and epochs",
+        Network: "network",
+        Training: "optimiser, batches and epochs",
     }
     OptionFlags = flatten(_GROUPS, **dict.fromkeys(CHOSEN_OPTIONS, "auto"))
-    NetworkFlags = flatten({NetworkOptions: "network"}, without=_WITHOUT_EFFECT)
+    NetworkFlags = flatten({Network: "network"}, without=_WITHOUT_EFFECT)
     RunFlags = flatten({RunOptions: "time, devices and workers"})
 
 _STATISTICS = describe_fields(TextStatistics)
 _TOKEN = describe_fields(CorpusOptions)["token"]
-_EPOCHS = describe_fields(TrainingOptions)["epochs"]
+_EPOCHS = describe_fields(Training)["epochs"]
 _HELP = "model directory whose model predicts the words outside the short-list"
 Background = Annotated[
     str | None,
@@ -156,22 +155,22 @@ def train(
     named = get_configuration(config)
     # options that exclude each other are refused before a text is read
     if config is None:
-        check_given(options)
+        check_given(options, *RUN_CLASSES)
     else:
         named.options.replace(**options)
     opened = open_given_corpus(
         corpus, texts, resample, named=named.corpus, words=options, vocabulary=vocabulary
     )
-    chosen: Options | Given = options
+    chosen = options
     if config is not None:
-        chosen = named.options.replace(**{**opened.fixed_options, **options})
+        chosen = named.options.replace(**{**opened.fixed_options, **options}).flatten()
     _check_directories(output, background, options)
     from keras_nplm.training.train import train
 
     result = train(
-        chosen,
         opened,
         output,
+        **chosen,
         strategy=strategy,
         background=background,
         vectors=vectors,

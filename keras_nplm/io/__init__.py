@@ -1,7 +1,8 @@
 """Input and output that every package uses: errors, files and the options.
 
 Read first: errors, `InputError` (exit status 2) and `RunError` (1). fields: an option with its
-type, range, default and help, as a field of a dataclass.
+type, range, default and help, as a field of a dataclass. parts: a choice among such dataclasses,
+such as the heads of a network.
 
 - files, arrays: atomic writes, and checks of JSON and NumPy files. text: text files, known by their
   first bytes. foreign_bytes: files that are no UTF-8 text. standard_input: `-` in place of a file.

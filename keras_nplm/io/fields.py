@@ -72,6 +72,10 @@ class FieldFacts:
     advanced: bool = False
     required: bool = False
     """whether there is no default"""
+    choice: Any = None
+    """the class of the choice if the value is one of its parts, see `io.parts`"""
+    homes: tuple[str, ...] = ()
+    """the parts that have the option"""
 
     @property
     def range(self) -> str:
@@ -152,24 +156,41 @@ def describe_fields(cls: type) -> Mapping[str, FieldFacts]:
 @functools.cache
 def _describe_fields(cls: Any) -> Mapping[str, FieldFacts]:
     hints = typing.get_type_hints(cls, include_extras=True)
-    helps = _read_docstrings(cls)
+    helps: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        helps |= _read_docstrings(base)
     facts = {}
     for field in dataclasses.fields(cls):
         is_required = field.default is dataclasses.MISSING
+        annotation = _read_annotation(hints[field.name])
+        default: Any = None if is_required else field.default
         facts[field.name] = FieldFacts(
             name=field.name,
-            default=None if is_required else field.default,
+            default=default.kind if annotation.get("choice") else default,
             help=helps.get(field.name, ""),
             required=is_required,
-            **_read_annotation(hints[field.name]),
+            **annotation,
         )
     return facts
+
+
+def forget_facts() -> None:
+    """Let facts be read again: a choice has a new part."""
+    _describe_fields.cache_clear()
 
 
 def check_values(options: Any) -> None:
     """Refuse a value of a wrong type or out of its range in a dataclass of options."""
     for name, facts in describe_fields(type(options)).items():
-        facts.check(getattr(options, name))
+        value = getattr(options, name)
+        if facts.choice is None:
+            facts.check(value)
+        elif not isinstance(value, facts.choice):
+            parts = ", ".join(part.__name__ for part in facts.choice.kinds.values())
+            raise InputError(
+                f"`{name}` must be a part: {parts}. Received: {shorten_value(value)}. "
+                f"Fix: give an object such as {getattr(type(options), name)!r}."
+            )
 
 
 def _read_annotation(annotation: Any) -> dict[str, Any]:
@@ -178,6 +199,10 @@ def _read_annotation(annotation: Any) -> dict[str, Any]:
     if hasattr(annotation, "__metadata__"):
         option = annotation.__metadata__[0]
         annotation = annotation.__origin__
+    choice = annotation if hasattr(annotation, "kinds") else None
+    if choice:
+        option = dataclasses.replace(option, choices=tuple(choice.kinds))
+        annotation = str
     optional = False
     if typing.get_origin(annotation) in (Union, types.UnionType):
         annotation, _ = typing.get_args(annotation)  # the other one is None
@@ -188,6 +213,7 @@ def _read_annotation(annotation: Any) -> dict[str, Any]:
     return dict(
         type=typing.get_origin(annotation) or annotation,
         optional=optional,
+        choice=choice,
         **{field.name: getattr(option, field.name) for field in dataclasses.fields(option)},
     )
 

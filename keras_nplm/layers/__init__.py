@@ -11,5 +11,5 @@ context says of the words; objectives.likelihood, what training minimises.
   what all share. arrays: the layers in NumPy, without Keras.
 
 A hidden layer of your own is any Keras layer; a head or an objective extends `Head` or `Objective`
-(notebook 04). To be an option of `train`, it has a class in `keras_nplm.training.parts`.
+(notebook 04). To be an option of `train`, it has a class in `keras_nplm.training.network`.
 """

@@ -1,20 +1,19 @@
 """Training: from a corpus and options to a model directory, with checkpoints and early stopping.
 
-Read first: options, what a run can be told; configurations, named options; adaptive_default, the
-default by the size of a text; parts, the parts of a network and their costs; train, the whole run.
+Read first: network, the parts of a network, their options and costs, and how to add one;
+optimisation, the same of the optimiser; options, all of a run by name; configurations, named
+options; adaptive_default, the default by the size of a text; train, the whole run in one line:
+choose, prepare, fit, evaluate, write.
 
 - Before: request, what is asked for, and its preparation; run, what is prepared; prepare,
-  vocabulary and encoded corpus; pace, options for a time; sizes, parameters and FLOPs; build, model
-  and optimiser; targets, their counts; reading, the texts as batches.
+  vocabulary and encoded corpus; pace, options for a time; sizes, parameters and FLOPs; build, the
+  model; reading, the texts as batches.
 - During: fit, `Model.fit` with its callbacks; checkpoint, history, best epoch, resume; optimizers,
   row-wise SGD, Adagrad, Adam; weight_average, moving average of the weights; distribution,
   tf.distribute strategies; worker_connections, waits for absent workers.
 - After: background, the n-gram model beside a network; tensorboard, charts, report: what users see.
-- Without Keras or TensorFlow: estimate, n-gram models, ARPA import; estimators and ngram_options,
-  the methods of n-gram models; mix, mixtures and caches.
-
-An option of your own is a field in options. A layer, a head or an objective has a class in parts, a
-method of n-gram models one in estimators.
+- Without Keras or TensorFlow: estimate, n-gram models, ARPA import; methods, how each n-gram model
+  is estimated, and how to add one; mix, mixtures and caches.
 
 Several machines: start the same command on each, with `TF_CONFIG` as TensorFlow documents it. Each
 worker prints for whom it waits, and gives up after `worker_timeout`. If a worker is lost, the

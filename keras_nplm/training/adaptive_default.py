@@ -10,18 +10,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_nplm.io.parts import check_given
 from keras_nplm.training.configurations import POINTER_SEGMENT, SMALL, list_flags
+from keras_nplm.training.network import Spelled
 from keras_nplm.training.options import (
-    ContextName,
-    Network,
-    NetworkOptions,
-    Objective,
-    OptimizerName,
+    RUN_CLASSES,
     Options,
     TextStatistics,
-    TrainingOptions,
-    check_given,
-    select_text_options,
+    build_run_options,
 )
 
 _TOKENS = 60_000  # of the embedded default: where the widths below hold
@@ -129,12 +125,12 @@ def choose_options(
     Example:
 
     >>> brown = TextStatistics(tokens=850_000, vocabulary_size=12_000)
-    >>> choose_options({}, brown).network.objective
-    'nce'
-    >>> choose_options({"objective": "sampled"}, brown).network.objective
+    >>> choose_options({}, brown).network.objective.num_sampled
+    512
+    >>> choose_options({"objective": "sampled"}, brown).network.objective.kind
     'sampled'
     """
-    check_given(given)
+    check_given(given, *RUN_CLASSES)
     network = _choose_network(given, statistics, effort)
     sizes = _choose_sizes(given, statistics, network)
     if _affords_pointer(given, statistics, effort):
@@ -144,18 +140,17 @@ def choose_options(
     sizes = _spend(effort, sizes)
     head = given.get("head", "linear")
     objective = given.get("objective", _choose_objective(given, network, head, statistics))
-    chosen = Options(
-        select_text_options(given),
-        _choose_network_options(given, statistics, network, sizes, objective),
-        _choose_training_options(given, statistics, network, sizes, replicas),
-    )
-    return chosen.replace(**given)
+    chosen = {
+        **_list_network_options(given, statistics, network, sizes, objective),
+        **_list_training_options(given, statistics, network, sizes, replicas),
+    }
+    return build_run_options({**chosen, **given}, given)
 
 
 # The kind of network
 
 
-def _choose_network(given: Mapping[str, Any], statistics: TextStatistics, effort: float) -> Network:
+def _choose_network(given: Mapping[str, Any], statistics: TextStatistics, effort: float) -> str:
     """An n-gram model inside for small vocabularies, a pointer where it pays."""
     if "network" in given:
         return given["network"]
@@ -264,7 +259,7 @@ def _spells_words(given: Mapping[str, Any], statistics: TextStatistics) -> bool:
         return True
     if "context" in given:
         return False
-    is_long = given.get("order", _SPELLED_ORDER) > NetworkOptions.near_characters
+    is_long = given.get("order", _SPELLED_ORDER) > Spelled.near_characters
     has_other_context = "averages_after" in given or given.get("freeze_embedding", False)
     return statistics.tokens >= _SPELLED_TOKENS and is_long and not has_other_context
 
@@ -329,8 +324,8 @@ def _round_to(value: float, step: int) -> int:
 
 
 def _choose_objective(
-    given: Mapping[str, Any], network: Network, head: str, statistics: TextStatistics
-) -> Objective:
+    given: Mapping[str, Any], network: str, head: str, statistics: TextStatistics
+) -> str:
     if network == "hybrid" or head == "adaptive":
         return "likelihood"
     if head == "energy":
@@ -349,12 +344,12 @@ def _choose_num_sampled(objective: str, statistics: TextStatistics) -> int:
 # The optimiser
 
 
-def _choose_optimizer(given: Mapping[str, Any], network: str) -> OptimizerName:
+def _choose_optimizer(given: Mapping[str, Any], network: str) -> str:
     return given.get("optimizer", "adam" if network == "hybrid" else "sgd")
 
 
 def _choose_learning_rate(
-    optimizer: OptimizerName, head: str, sizes: _Sizes, statistics: TextStatistics
+    optimizer: str, head: str, sizes: _Sizes, statistics: TextStatistics
 ) -> float:
     is_of_characters = statistics.unit == "characters"
     if optimizer == "adagrad":
@@ -391,48 +386,49 @@ def _choose_segment(given: Mapping[str, Any], network: str) -> int:
 # The options of these choices
 
 
-def _choose_network_options(
+def _list_network_options(
     given: Mapping[str, Any],
     statistics: TextStatistics,
-    network: Network,
+    network: str,
     sizes: _Sizes,
-    objective: Objective,
-) -> NetworkOptions:
-    head = given.get("head", "linear")
+    objective: str,
+) -> dict[str, Any]:
     has_no_ngrams = network != "hybrid" and not given.get("shortlist_size")
-    return NetworkOptions(
+    options: dict[str, Any] = dict(
         network=network,
         order=sizes.order,
         context=_name_context(given, sizes),
-        averages_after=sizes.averages_after or NetworkOptions.averages_after,
-        spelling_bits=sizes.spelling_bits or NetworkOptions.spelling_bits,
         embedding_dim=sizes.embedding_dim,
         # the energy head has a hidden layer of its own
-        hidden="none" if head == "energy" else NetworkOptions.hidden,
+        hidden="none" if given.get("head") == "energy" else "deep",
         hidden_units=sizes.hidden_units,
-        head=head,
         objective=objective,
         num_sampled=_choose_num_sampled(objective, statistics),
         interpolated=has_no_ngrams and statistics.tokens < _NGRAM_TOKENS,
         dropout=sizes.dropout,
         embedding_dropout=sizes.embedding_dropout,
     )
+    if sizes.averages_after:
+        options["averages_after"] = sizes.averages_after
+    if sizes.spelling_bits:
+        options["spelling_bits"] = sizes.spelling_bits
+    return options
 
 
-def _name_context(given: Mapping[str, Any], sizes: _Sizes) -> ContextName:
+def _name_context(given: Mapping[str, Any], sizes: _Sizes) -> str:
     if sizes.spelling_bits is not None or _asks_for_spelled_words(given):
         return "spelled"
     is_averaged = bool(sizes.averages_after) or "averages_after" in given
     return "averaged" if is_averaged else "concatenated"
 
 
-def _choose_training_options(
+def _list_training_options(
     given: Mapping[str, Any],
     statistics: TextStatistics,
     network: str,
     sizes: _Sizes,
     replicas: int,
-) -> TrainingOptions:
+) -> dict[str, Any]:
     segment = _choose_segment(given, network)
     batch_size = _choose_batch_size(network, sizes, statistics)
     batch_size += -batch_size % segment
@@ -440,7 +436,7 @@ def _choose_training_options(
     is_averaged = network == "hybrid" and statistics.unit == "characters"
     optimizer = _choose_optimizer(given, network)
     head = given.get("head", "linear")
-    return TrainingOptions(
+    return dict(
         optimizer=optimizer,
         learning_rate=_choose_learning_rate(optimizer, head, sizes, statistics),
         weight_average=0.998 if is_averaged else 0.0,
@@ -467,5 +463,7 @@ def describe_choice(
 
 def complete_command(options: Options, given: Mapping[str, Any], command: Sequence[str]) -> str:
     """Return a command line with the flags of the options that its own flags did not give."""
+    if given.keys() >= options.flatten().keys():
+        return shlex.join(command)
     flags = list_flags(options, SMALL, without=given)
     return shlex.join([*command, "--config", SMALL, *flags])

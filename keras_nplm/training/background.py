@@ -19,14 +19,13 @@ from keras_nplm.language_model.directory import read_config
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.evaluation import evaluate, log_probs
+from keras_nplm.models.jackknife import list_training_texts
 from keras_nplm.models.model_files import component_directory, load_component, save_component
 from keras_nplm.models.ngrams import NGRAMS_FILE, BackoffModel
 from keras_nplm.models.shortlist import BACKGROUND, NETWORK
-from keras_nplm.training.estimators import write_kneser_ney
+from keras_nplm.training.methods import write_kneser_ney
 from keras_nplm.training.options import MOST_NGRAM_ORDER
-from keras_nplm.training.parts import NETWORKS
 from keras_nplm.training.run import Run
-from keras_nplm.training.targets import find_target_limit
 
 _LEAST_GAIN = 0.001  # of the validation perplexity, by one more word of context
 _PROBE = 1 << 18  # ids of validation that choose the order
@@ -48,11 +47,12 @@ def write_background(run: Run, source: str | os.PathLike | None = None) -> None:
             return
         except InputError as error:
             print(f"{drop_fix(error)} The n-gram model is written again.", file=sys.stderr)
-    size = run.options.network.shortlist_size
+    size = run.options.network.head.shortlist
     largest = len(run.vocabulary) - len(SPECIALS)
     accepted = f"1 to {largest}, the number of words in the vocabulary"
     check_argument("shortlist_size", (size or 0) <= largest, accepted, size)
-    NETWORKS[run.options.network.network].check_text(run.encoded, boundary)
+    if run.options.network.network.reads_ngram_model:
+        list_training_texts(run.encoded.for_training(), boundary)
     write_json(component_directory(directory, NETWORK) / "config.json", {"kind": Network.kind})
     if source:
         save_component(directory, BACKGROUND, _load(source, run))
@@ -67,7 +67,7 @@ def _estimate(run: Run, path: Path) -> None:
     """Write the Kneser-Ney model of the training split; see `write_background` for its order."""
     network = run.options.network
     boundary = run.options.text.boundary
-    if network.shortlist_size:
+    if network.target_limit is not None:
         write_kneser_ney(path, run.encoded, network.ngram_order, boundary)
         return
     held_out = run.encoded.ids("validation")[:_PROBE]
@@ -107,7 +107,7 @@ def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:
         read_config(run.directory),
     )
     check_same_tokens(wanted, TokenOptions.of_model(directory, source))
-    first_outside = find_target_limit(run.options.network)
+    first_outside = run.options.network.target_limit
     for split in run.held_out_splits:
         for log_prob, target_ids in log_probs(source.model, run.encoded.ids(split)):
             if np.isneginf(log_prob[target_ids >= first_outside]).any():

@@ -4,17 +4,13 @@ import dataclasses
 import re
 import shlex
 from collections.abc import Container, Mapping
-from dataclasses import replace
 from typing import Any
 
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.training.options import (
     CorpusOptions,
-    NetworkOptions,
     Options,
-    TextOptions,
-    TrainingOptions,
-    describe_options,
+    describe_run_options,
     read_options,
 )
 
@@ -32,23 +28,23 @@ class NamedConfiguration:
 
 # The paper's network of Brown: n-1 words concatenated, one tanh layer, n-grams that cross sentence
 # ends; words seen 3 times or fewer in the whole corpus are merged into one.
-_BROWN = TextOptions(boundary="stream", vocabulary_scope="corpus", min_count=4)
-_PAPER = NetworkOptions(
+_BROWN = Options.of(boundary="stream", vocabulary_scope="corpus", min_count=4)
+_PAPER = _BROWN.replace(
     order=5,
     context="concatenated",
     hidden="tanh",
     dropout=0.15,
     embedding_dropout=0.0,
+    learning_rate=1.8,
+    epochs=6,
 )
-_PAPER_TRAINING = TrainingOptions(learning_rate=1.8, epochs=9)
-_SIX_EPOCHS = replace(_PAPER_TRAINING, epochs=6)
-_MLP1 = replace(_PAPER, hidden_units=50, direct_connections=True)
-_MLP5 = replace(_MLP1, embedding_dim=30)
+_MLP1 = _PAPER.replace(hidden_units=50, direct_connections=True, epochs=5)
+_MLP5 = _MLP1.replace(embedding_dim=30, epochs=6)
 
 # The paper's optimiser: per example a step of 1e-3/(1 + 1e-8 t) and weight decay 1e-4. A batch of
 # 512 examples takes the sum of their steps: the rate for its mean is 512 times as large, and t
 # counts 512 examples per update.
-_PAPER_OPTIMISER = TrainingOptions(
+_PAPER_OPTIMISER = dict(
     schedule="inverse-time",
     learning_rate=1e-3 * 512,
     decay_rate=1e-8 * 512,
@@ -57,17 +53,17 @@ _PAPER_OPTIMISER = TrainingOptions(
     epochs=5,
 )
 
-_NCE = replace(_PAPER, objective="nce", held_out_mass=0.04, dropout=0.0)
-_BROWN_NCE = replace(_NCE, num_sampled=512, self_normalisation=0.3)
-_BROWN_NCE_QUICK = replace(_NCE, num_sampled=256, self_normalisation=1.0)
-_BROWN_NCE_TRAINING = replace(_PAPER_TRAINING, batch_size=64, epochs=5)
-_BROWN_NCE_QUICK_TRAINING = replace(_PAPER_TRAINING, batch_size=128, epochs=3)
+_NCE = _PAPER.replace(objective="nce", held_out_mass=0.04, dropout=0.0)
+_BROWN_NCE = _NCE.replace(num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5)
+_BROWN_NCE_QUICK = _NCE.replace(num_sampled=256, self_normalisation=1.0, batch_size=128, epochs=3)
 
 # Gradients of C, H and v differ by orders of magnitude in the energy output: Adagrad scales each.
-_ENERGY = replace(
-    _PAPER, head="energy", hidden="none", objective="sampled", num_sampled=128, dropout=0.0
-)
-_ENERGY_TRAINING = TrainingOptions(
+_ENERGY = _PAPER.replace(
+    head="energy",
+    hidden="none",
+    objective="sampled",
+    num_sampled=128,
+    dropout=0.0,
     optimizer="adagrad",
     initial_accumulator=1e-5,
     learning_rate=0.1,
@@ -77,8 +73,7 @@ _ENERGY_TRAINING = TrainingOptions(
 )
 
 # The last 4 words in their order, windows of dozens of words as averages, one residual block.
-_MODERN_SMALL = replace(
-    _BROWN_NCE,
+_MODERN_SMALL = _BROWN_NCE.replace(
     order=61,
     context="averaged",
     averages_after=(4, 10, 20, 40),
@@ -86,26 +81,21 @@ _MODERN_SMALL = replace(
     hidden="deep",
     hidden_units=200,
     dropout=0.2,
+    learning_rate=1.2,
 )
-_MODERN = replace(_MODERN_SMALL, dropout=0.3, embedding_dropout=0.1)
-_MODERN_SMALL_TRAINING = replace(_BROWN_NCE_TRAINING, learning_rate=1.2)
-_MODERN_TRAINING = replace(_MODERN_SMALL_TRAINING, epochs=8)
+_MODERN = _MODERN_SMALL.replace(dropout=0.3, embedding_dropout=0.1, epochs=8)
 
 # The pointer repeats names and topic words, so four times as many words of context pay. A tied
 # output has 0.4 times the parameters, so it needs less dropout. The average of the weights is best
 # before the rate is 0, when the network begins to know the text by heart.
 POINTER_SEGMENT = 16  # targets that share the look-up of the many words of a pointer
-_MODERN_POINTER = replace(
-    _MODERN,
+_MODERN_POINTER = _MODERN.replace(
     network="pointer",
     order=241,
     averages_after=(4, 10, 20, 40, 80, 160),
     tied_output=True,
     dropout=0.2,
     embedding_dropout=0.05,
-)
-_MODERN_POINTER_TRAINING = replace(
-    _MODERN_TRAINING,
     segment=POINTER_SEGMENT,
     batch_size=128,
     learning_rate=1.4,
@@ -113,7 +103,8 @@ _MODERN_POINTER_TRAINING = replace(
 )
 
 # For 100 million words and more on GPUs, after Sun & Iyyer (2021).
-_LARGE = NetworkOptions(
+_LARGE = Options.of(
+    boundary="stream",
     order=257,
     averages_after=(8, 16, 32, 64, 128),
     embedding_dim=512,
@@ -123,25 +114,30 @@ _LARGE = NetworkOptions(
     dropout=0.1,
     embedding_dropout=0.1,
     dtype="mixed_bfloat16",
-)
-_LARGE_TRAINING = TrainingOptions(
-    optimizer="adam", learning_rate=1e-3, weight_decay=0.01, batch_size=4096, epochs=10
+    optimizer="adam",
+    learning_rate=1e-3,
+    weight_decay=0.01,
+    batch_size=4096,
+    epochs=10,
 )
 
 # For phones: 4,000 subwords with two tables of 100 and 200 columns fill 1.4 MB in 8 bits. A tied
 # output would not be smaller, because an 8-bit file holds the table of an embedding and that of a
 # product apart.
-_PHONE = NetworkOptions(
+_PHONE = Options.of(
     embedding_dim=100,
     hidden_units=200,
     objective="sampled",
     num_sampled=256,
     dropout=0.18,
     embedding_dropout=0.09,
+    batch_size=64,
+    learning_rate=1.4,
+    epochs=4,
 )
-_PHONE_TRAINING = TrainingOptions(batch_size=64, learning_rate=1.4, epochs=4)
 
-_NAMES = NetworkOptions(
+_NAMES = Options.of(
+    min_count=1,
     order=11,
     context="concatenated",
     embedding_dim=20,
@@ -149,8 +145,11 @@ _NAMES = NetworkOptions(
     activation="tanh",
     dropout=0.3,
     embedding_dropout=0.0,
+    optimizer="adam",
+    learning_rate=3e-3,
+    batch_size=256,
+    epochs=20,
 )
-_NAMES_TRAINING = TrainingOptions(optimizer="adam", learning_rate=3e-3, batch_size=256, epochs=20)
 
 SMALL = "small"  # the named configuration that `Options()` is
 
@@ -162,89 +161,89 @@ _NAMED = [
     NamedConfiguration(
         "bengio2003",
         "the network of Bengio et al. (2003): n=5, m=60, h=50, direct connections, tanh",
-        Options(_BROWN, _MLP1, replace(_PAPER_TRAINING, epochs=5)),
+        _MLP1,
     ),
     NamedConfiguration(
         "brown",
         "the paper's network tuned for Brown, full softmax",
-        Options(_BROWN, replace(_PAPER, held_out_mass=0.04), _SIX_EPOCHS),
+        _PAPER.replace(held_out_mass=0.04),
     ),
     NamedConfiguration(
         "brown-nce",
         "Brown with noise-contrastive estimation, 512 negative samples",
-        Options(_BROWN, _BROWN_NCE, _BROWN_NCE_TRAINING),
+        _BROWN_NCE,
     ),
     NamedConfiguration(
         "brown-nce-quick",
         "the same in 3 epochs, self-normalised: log Z close to 0",
-        Options(_BROWN, _BROWN_NCE_QUICK, _BROWN_NCE_QUICK_TRAINING),
+        _BROWN_NCE_QUICK,
     ),
     NamedConfiguration(
         "brown-energy",
         "the paper's energy-based variant (section 5.1) on Brown",
-        Options(_BROWN, _ENERGY, _ENERGY_TRAINING),
+        _ENERGY,
     ),
     NamedConfiguration(
         "modern-small",
         "NCE, 60 words of context with averages, residual block; minutes on a CPU",
-        Options(_BROWN, _MODERN_SMALL, _MODERN_SMALL_TRAINING),
+        _MODERN_SMALL,
     ),
     NamedConfiguration(
         "modern",
         "modern-small with more dropout and more epochs",
-        Options(_BROWN, _MODERN, _MODERN_TRAINING),
+        _MODERN,
     ),
     NamedConfiguration(
         "modern-pointer",
         "modern with a tied output and a pointer to 240 words, which it can repeat",
-        Options(_BROWN, _MODERN_POINTER, _MODERN_POINTER_TRAINING),
+        _MODERN_POINTER,
     ),
     NamedConfiguration(
         "modern-large",
         "256 words of context, 6 residual blocks, for 100 million words and GPUs",
-        Options(TextOptions(boundary="stream"), _LARGE, _LARGE_TRAINING),
+        _LARGE,
     ),
     NamedConfiguration(
         "phone",
         "for a million subwords, a file below 2 MB; --tokenizer sentencepiece --pieces 4000",
-        Options(TextOptions(), _PHONE, _PHONE_TRAINING),
+        _PHONE,
         CorpusOptions(tokenizer="sentencepiece", pieces=4000),
     ),
     NamedConfiguration(
         "names",
         "characters of names, one name a line; --token character",
-        Options(TextOptions(min_count=1), _NAMES, _NAMES_TRAINING),
+        _NAMES,
         CorpusOptions(token="character"),
     ),
     NamedConfiguration(
         "mlp1",
         "row MLP1 of the paper's Table 1: n=5, h=50, m=60, direct connections",
-        Options(_BROWN, _MLP1, replace(_PAPER_TRAINING, epochs=5)),
+        _MLP1,
     ),
     NamedConfiguration(
         "mlp3",
         "row MLP3: n=5, no hidden layer, m=60, direct connections",
-        Options(_BROWN, replace(_MLP1, hidden="none"), replace(_PAPER_TRAINING, epochs=4)),
+        _MLP1.replace(hidden="none", epochs=4),
     ),
     NamedConfiguration(
         "mlp5",
         "row MLP5: n=5, h=50, m=30, direct connections",
-        Options(_BROWN, _MLP5, _SIX_EPOCHS),
+        _MLP5,
     ),
     NamedConfiguration(
         "mlp7",
         "row MLP7: n=3, h=50, m=30, direct connections",
-        Options(_BROWN, replace(_MLP5, order=3), _SIX_EPOCHS),
+        _MLP5.replace(order=3),
     ),
     NamedConfiguration(
         "mlp9",
         "row MLP9: n=5, h=100, m=30, no direct connections",
-        Options(_BROWN, replace(_PAPER, embedding_dim=30), _SIX_EPOCHS),
+        _PAPER.replace(embedding_dim=30),
     ),
     NamedConfiguration(
         "mlp1-paper",
         "row MLP1 with the paper's own optimiser",
-        Options(_BROWN, replace(_MLP1, dropout=0.0), _PAPER_OPTIMISER),
+        _MLP1.replace(dropout=0.0, **_PAPER_OPTIMISER),
     ),
 ]
 CONFIGURATIONS = {named.name: named for named in _NAMED}
@@ -259,7 +258,7 @@ def train_command(config: Mapping[str, Any]) -> str | None:
     None if it was not trained, or if its text files, its tokenizer, background model, vocabulary or
     vectors have no name to repeat.
 
-    >>> train_command({"corpus": "brown", **CONFIGURATIONS["brown"].options.flatten()})
+    >>> train_command({"corpus": "brown", **CONFIGURATIONS["brown"].options.write_config()})
     'keras-nplm train --corpus brown --config brown'
     """
     corpus = config.get("corpus", "text ")
@@ -289,7 +288,7 @@ def train_command(config: Mapping[str, Any]) -> str | None:
 def list_flags(options: Options, base: str, *, without: Container[str] = ()) -> list[str]:
     """List the flags that turn a named configuration into these options, `--set` last."""
     flat = options.flatten()
-    known = describe_options()
+    known = describe_run_options()
     words: list[str] = []
     of_set: list[str] = []
     for name in _list_differences(options, base):
@@ -323,12 +322,8 @@ def format_list(values: tuple) -> str:
 
 
 def _list_differences(options: Options, base: str) -> list[str]:
-    """List the options that differ from a named configuration, and have an effect."""
+    """List the options that differ from a named configuration."""
     flat = options.flatten()
     named = CONFIGURATIONS[base].options.flatten()
-    without_effect = options.without_effect
-    return [
-        name
-        for name in describe_options()
-        if flat[name] != named[name] and name not in without_effect
-    ]
+    known = describe_run_options()
+    return [name for name in flat if flat[name] != named.get(name, known[name].default)]

@@ -18,6 +18,7 @@ from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import add_steps
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.files import NUMBER, write_json
+from keras_nplm.io.parts import build_options, check_given, expand_parts, write_config
 from keras_nplm.io.remote import fetch, fetch_beside, open_output
 from keras_nplm.language_model.codec import check_order
 from keras_nplm.language_model.directory import (
@@ -29,8 +30,7 @@ from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import NGRAMS_FILE, CountFile
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
 from keras_nplm.models.text_figures import evaluate_split
-from keras_nplm.training.estimators import EstimationRun, get_estimator
-from keras_nplm.training.ngram_options import Method, NgramOptions
+from keras_nplm.training.methods import EstimationRun, Method, NgramOptions
 from keras_nplm.training.options import TextOptions
 from keras_nplm.training.prepare import (
     describe_fixed_vocabulary,
@@ -44,15 +44,12 @@ _FINISHED: dict[str, type | tuple] = {"ngrams": list, "seconds": NUMBER, "cpu_se
 
 
 def estimate(
-    method: Method,
+    method: str | Method,
     corpus: Corpus,
     directory: str | os.PathLike,
     *,
-    order: int = NgramOptions.order,
     text: TextOptions = TextOptions(),
-    num_classes: int = NgramOptions.num_classes,
-    word_classes: str | os.PathLike | None = None,
-    paper_bins: bool = False,
+    **options: Any,
 ) -> dict:
     """Estimate an n-gram language model, such as Kneser-Ney, and evaluate it.
 
@@ -62,15 +59,12 @@ def estimate(
     interrupted search for classes resumes after its last sweep.
 
     Args:
-        method: one of `keras_nplm.training.estimators.ESTIMATORS`, such as `"kneser-ney"`.
+        method: a part of `keras_nplm.training.methods`, or its name, such as `"kneser-ney"`.
         corpus: the text.
         directory: the model directory. It must be absent, or hold a run with the same options.
-        order: n. Kneser-Ney takes 1 or more, the other methods 2 or more.
         text: how words are counted, and how text is cut into n-grams.
-        num_classes: number of word classes of a class-based model, unless `word_classes` is given.
-        word_classes: a file of word classes, also of `mkcls`. Default: find them.
-        paper_bins: deleted interpolation chooses its weights by the frequency bin of the whole
-            context alone.
+        options: `order`, n: Kneser-Ney takes 1 or more, the other methods 2 or more; and those of
+            the method, such as `num_classes` or `word_classes`, a file.
 
     Returns:
         the content of `metrics.json`: exact `validation` and `test` figures (see `evaluate`) of the
@@ -81,23 +75,20 @@ def estimate(
         InputError: an option or the text is invalid, or the directory holds a run with other
             options.
     """
-    options = NgramOptions(
-        method=method,
-        order=order,
-        num_classes=num_classes,
-        word_classes=None if word_classes is None else os.fspath(word_classes),
-        paper_bins=paper_bins,
-    )
-    estimator = get_estimator(options)
+    given = expand_parts({"method": method, **options})
+    for name, value in given.items():
+        given[name] = os.fspath(value) if isinstance(value, os.PathLike) else value
+    check_given(given, NgramOptions)
+    chosen = build_options(NgramOptions, given, given)
+    method, order = chosen.method, chosen.order
     recorded = {
-        "kind": estimator.model_class.kind,
-        "method": method,
-        "order": order,
+        "kind": method.choose_class().kind,
         **dataclasses.asdict(text),
-        **estimator.record_options(options),
+        **write_config(chosen),
     }
+    recorded["method"].update(method.identify_files())
     check_order(order, corpus.tokenizer)
-    estimator.check_corpus(corpus, method)
+    method.check_corpus(corpus)
     with open_output(directory, resume=True) as local, lock_run(local):
         encoded = prepare_text(local, corpus, text)
         vocabulary = record_run(local, corpus, encoded, recorded)
@@ -105,9 +96,9 @@ def estimate(
             return read_finished_metrics(local, _FINISHED)
         began = time.perf_counter()
         cpu_began = time.process_time()
-        run = EstimationRun(local, options, text.boundary, encoded, vocabulary)
-        with remove_config_if_refused(local, unless=estimator.resumed_files):
-            model = estimator.estimate_and_save(run)
+        run = EstimationRun(local, order, text.boundary, encoded, vocabulary)
+        with remove_config_if_refused(local, unless=method.resumed_files):
+            model = method.estimate_and_save(run)
         seconds = time.perf_counter() - began
         cpu_seconds = time.process_time() - cpu_began
         metrics = evaluate_splits(model, encoded, load_spelling(local))

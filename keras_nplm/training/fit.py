@@ -1,6 +1,7 @@
 """Fit a network with `Model.fit`: model and optimiser, n-gram batches, callbacks, resume."""
 
 import contextlib
+import dataclasses
 import functools
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,16 +17,15 @@ from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.training.build import build_model, build_optimizer, set_word_vectors
+from keras_nplm.training.build import build_model, set_word_vectors
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configurations import format_list
 from keras_nplm.training.distribution import distribute_parts, is_chief, shard_batches
+from keras_nplm.training.optimisation import Training
 from keras_nplm.training.options import Options
-from keras_nplm.training.parts import NETWORKS, OBJECTIVES
-from keras_nplm.training.reading import Reading
+from keras_nplm.training.reading import Reading, open_texts
 from keras_nplm.training.report import choose_prompts
 from keras_nplm.training.run import Run
-from keras_nplm.training.targets import TrainingTargets
 from keras_nplm.training.tensorboard import LanguageModelBoard, remove_steps
 
 VALIDATION_BATCH = 1024
@@ -33,15 +33,15 @@ _MAX_STEPS_PER_EXECUTION = 32  # a short update takes as long as Keras's overhea
 _SHORT_SOFTMAX = 4096  # outputs of a full softmax below which an update is short
 
 
-def fit_network(run: Run, targets: TrainingTargets, devices: tf.distribute.Strategy) -> int:
+def fit_network(run: Run, devices: tf.distribute.Strategy) -> int:
     """Fit the network from the start or from the last checkpoint; save checkpoints and best epoch.
 
     Returns the number of the best epoch, from 1; or 0 if the n-gram model inside the network is
     better than all epochs. Without validation text the last epoch is kept.
     """
-    batch_size, steps, executed = divide_epoch(run.options, targets, devices)
-    reading = NETWORKS[run.options.network.network].read_texts(run)
-    model = _build(run, targets, steps, devices)
+    batch_size, steps, executed = divide_epoch(run, devices)
+    reading = open_texts(run)
+    model = _build(run, steps, devices)
     model.steps_per_execution = executed
     is_validated = reading.validation_ids is not None
     checkpoint = Checkpoint(
@@ -51,7 +51,7 @@ def fit_network(run: Run, targets: TrainingTargets, devices: tf.distribute.Strat
     if is_chief(devices):
         # a step is an epoch, from 1
         remove_steps(run.directory / "logs", first=len(checkpoint.history) + 1)
-        board = _build_board(run, targets, reading, model, batch_size)
+        board = _build_board(run, reading, model, batch_size)
         # a run killed between the two repeats the epoch: its logs have no gap
         callbacks = [board, checkpoint]
     if not is_validated:
@@ -146,7 +146,6 @@ def _without_updates(model: ContextNetwork) -> Iterator[None]:
 
 def _build_board(
     run: Run,
-    targets: TrainingTargets,
     reading: Reading,
     model: ContextNetwork,
     batch_size: int,
@@ -162,7 +161,7 @@ def _build_board(
         run.directory / "logs",
         whole,
         batch_size=batch_size,
-        word_counts=targets.counts.sum(axis=0),
+        word_counts=run.target_counts[0].sum(axis=0),
         hparams=_describe_differences(run.options),  # what tells runs apart
         prompts=choose_prompts(ids, run.vocabulary, tokenizer),
     )
@@ -174,7 +173,7 @@ def _describe_differences(options: Options) -> dict[str, Any]:
     return {
         name: format_list(value) if isinstance(value, tuple) else value
         for name, value in options.flatten().items()
-        if value != default[name]
+        if name not in default or value != default[name]
     }
 
 
@@ -201,56 +200,52 @@ def fit_batch(batch_size: int, ngrams: int, unit: int) -> int:
     return max(1, min(batch_size, ngrams) // unit) * unit
 
 
-def divide_epoch(
-    options: Options, targets: TrainingTargets, devices: tf.distribute.Strategy
-) -> tuple[int, int, int]:
+def divide_epoch(run: Run, devices: tf.distribute.Strategy) -> tuple[int, int, int]:
     """Return n-grams per batch, updates per epoch, and updates per execution of `fit`.
 
     A batch is a multiple of the replicas.
     """
+    network, training = run.options.network, run.options.training
     replicas = devices.num_replicas_in_sync
-    ngrams = targets.ngrams_per_epoch
-    unit = replicas * options.training.segment
-    batch_size = fit_batch(options.training.batch_size, ngrams, unit)
+    ngrams = run.ngrams_per_epoch
+    batch_size = fit_batch(training.batch_size, ngrams, replicas * training.segment)
     steps = max(1, ngrams // batch_size)
-    is_sampled = OBJECTIVES[options.network.objective].is_sampled
-    is_short = is_sampled or targets.counts.shape[1] < _SHORT_SOFTMAX
+    is_short = network.objective.is_sampled or len(run.vocabulary) < _SHORT_SOFTMAX
     if not is_short or replicas > 1:
         return batch_size, steps, 1
     executed = max(k for k in range(1, _MAX_STEPS_PER_EXECUTION + 1) if steps % k == 0)
     return batch_size, steps, executed
 
 
-def _fit_rate(options: Options, targets: TrainingTargets) -> Options:
+def _fit_rate(run: Run) -> Training:
     """Lower the rate of SGD for a text that does not fill a batch.
 
     Each n-gram keeps its share of an update: the rate is that of a mean over `batch_size` n-grams.
     The mean over two would move the weights as far, and training would diverge. Adagrad and Adam
     divide by the size of the gradient.
     """
-    share = targets.ngrams_per_epoch / options.training.batch_size
-    if share >= 1 or options.training.optimizer != "sgd":
-        return options
-    return options.replace(learning_rate=options.training.learning_rate * share)
+    training = run.options.training
+    share = run.ngrams_per_epoch / training.batch_size
+    if share >= 1 or training.optimizer.divides_by_gradient:
+        return training
+    return dataclasses.replace(training, learning_rate=training.learning_rate * share)
 
 
-def _build(
-    run: Run, targets: TrainingTargets, steps: int, devices: tf.distribute.Strategy
-) -> ContextNetwork:
+def _build(run: Run, steps: int, devices: tf.distribute.Strategy) -> ContextNetwork:
     """Build and compile the model, initialised to the unigram distribution of the targets, and to
     word vectors if the run has them.
     """
     options = run.options
-    vocabulary_size = targets.counts.shape[1]
+    counts, shares = run.target_counts
     # relative weights of the texts, 1 for the text with the smallest share: its counts enter as
     # they are
-    weights = targets.shares / targets.shares.min()
+    weights = shares / shares.min()
     with devices.scope():
-        model = build_model(options, vocabulary_size)
+        model = build_model(options, len(run.vocabulary))
         if run.vectors is not None:
             set_word_vectors(model, run.vectors.vectors)
-        model.set_unigram(weights @ targets.counts, options.text.min_count)
-        optimizer = build_optimizer(_fit_rate(options, targets), steps)
+        model.set_unigram(weights @ counts, options.text.min_count)
+        optimizer = _fit_rate(run).build_optimizer(options.network, steps)
         optimizer.exclude_from_weight_decay(var_list=model.biases)
         model.compile(optimizer)
         model.optimizer.build(model.trainable_variables)

@@ -182,6 +182,3 @@ class LazyAdam(Lazy, keras.optimizers.Adam):
         first.scatter_update(tf.IndexedSlices(m, ids))
         second.scatter_update(tf.IndexedSlices(v, ids))
         return rate * m / (tf.sqrt(v) + self.epsilon)
-
-
-OPTIMIZERS = {"sgd": LazySGD, "adagrad": LazyAdagrad, "adam": LazyAdam}

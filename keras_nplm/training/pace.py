@@ -14,10 +14,10 @@ from keras_nplm.data.epochs import Epochs
 from keras_nplm.io.errors import InputError
 from keras_nplm.models.ngrams import kneser_ney
 from keras_nplm.training.adaptive_default import choose_options
-from keras_nplm.training.build import build_model, build_optimizer
+from keras_nplm.training.build import build_model
 from keras_nplm.training.fit import VALIDATION_BATCH, fit_batch
 from keras_nplm.training.options import MOST_NGRAM_ORDER, Options, TextStatistics
-from keras_nplm.training.parts import NETWORKS
+from keras_nplm.training.reading import open_sample
 
 _MEASURED_IDS = 50_000
 _UPDATES = 16  # of a call
@@ -83,9 +83,10 @@ def measure_seconds(options: Options, encoded: EncodedCorpus, ngrams: int) -> tu
     segment = options.training.segment
     size = encoded.vocabulary_size
     ids = next(encoded.parts("train"))[:_MEASURED_IDS]
-    open_batches = NETWORKS[options.network.network].open_sample(options, ids, size)
+    open_batches = open_sample(options, ids, size)
     model = build_model(options, size)
-    model.compile(build_optimizer(options, _TIMED_UPDATES), steps_per_execution=_UPDATES)
+    optimizer = options.training.build_optimizer(options.network, _TIMED_UPDATES)
+    model.compile(optimizer, steps_per_execution=_UPDATES)
     number = int(find_targets(ids, options.text.boundary).sum())
     batch_size = fit_batch(options.training.batch_size, number, segment)
     validation_batch = fit_batch(VALIDATION_BATCH, number, segment)
@@ -107,10 +108,10 @@ def _measure_ngram_models(options: Options, ids: np.ndarray, vocabulary_size: in
         return 0.0
     order = min(network.order, MOST_NGRAM_ORDER)
     models = sum(range(2, order + 1)) / order  # one of each order, as if the time grew with it
-    if network.shortlist_size:
+    if network.target_limit is not None:
         order = network.ngram_order
         models = 1.0
-    if network.network == "hybrid":
+    if network.network.reads_ngram_model:
         models += _FOLDS
     start = time.process_time()
     kneser_ney(ids, vocabulary_size, order, options.text.boundary)

@@ -24,6 +24,7 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, RunError, check_argument
 from keras_nplm.io.files import read_json, remove_contents, remove_temporary_files, write_json
 from keras_nplm.io.lock import LOCK_NAME, lock_directory
+from keras_nplm.io.parts import flatten_config
 from keras_nplm.io.paths import check_output_path, is_remote
 from keras_nplm.io.remote import display_url, upload
 from keras_nplm.language_model.directory import (
@@ -34,7 +35,7 @@ from keras_nplm.language_model.directory import (
     load_vocabulary,
 )
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
-from keras_nplm.training.options import TextOptions, describe_options
+from keras_nplm.training.options import TextOptions
 
 # until all is encoded: the text and options that vocabulary.txt is of
 _COUNT_RECORD = Path("corpus", "counted.json")
@@ -254,11 +255,8 @@ def _load_prepared(
     """Load a complete preparation; refuse one with other options, or of a text that has changed."""
     with explain_damage(directory):
         recorded = read_json(directory / record)
-    defaults = {
-        name: facts.default for name, facts in describe_options().items() if name in options
-    }
-    recorded = {**_as_in_file(defaults), **recorded}  # options that were added later are absent
-    options = _as_in_file(options)
+    recorded = flatten_config(recorded)
+    options = flatten_config(json.loads(json.dumps(options)))  # tuples become lists
     names = recorded.keys() | options.keys()
     differing = sorted(name for name in names if recorded.get(name) != options.get(name))
     if differing:
@@ -290,11 +288,6 @@ def _describe_change(name: str, before: object, now: object) -> str:
     if values[0] == values[1]:
         return f"{name}: its files have changed"
     return f"{name}: {values[0]} there, {values[1]} now"
-
-
-def _as_in_file(options: dict) -> dict:
-    """Return options as they are read from JSON: tuples become lists."""
-    return json.loads(json.dumps(options))
 
 
 def _check_sizes(encoded: EncodedCorpus) -> None:

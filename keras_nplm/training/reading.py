@@ -22,7 +22,6 @@ from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.shortlist import BACKGROUND
 from keras_nplm.training.options import MOST_NGRAM_ORDER, Options
 from keras_nplm.training.run import Run
-from keras_nplm.training.targets import find_target_limit
 
 OpenBatches = Callable[[int, Epochs], tf.data.Dataset]  # from the size of a batch and the epochs
 
@@ -50,8 +49,10 @@ class Reading:
         return Hybrid(network, self.background)
 
 
-def read_contexts(run: Run) -> Reading:
-    """Open the texts of a run for a network that reads contexts alone."""
+def open_texts(run: Run) -> Reading:
+    """Open the texts of a run in the form that its network reads."""
+    if run.options.network.network.reads_ngram_model:
+        return _read_with_ngram_model(run)
     segment = run.options.training.segment
     training = _open_training(run)
     if "validation" not in run.encoded.splits:
@@ -64,7 +65,7 @@ def read_contexts(run: Run) -> Reading:
     )
 
 
-def read_with_ngram_model(run: Run) -> Reading:
+def _read_with_ngram_model(run: Run) -> Reading:
     """Open the texts of a run for a network with an n-gram model inside."""
     training = _open_training(run)
     validation = _open_validation(run)
@@ -98,25 +99,20 @@ def _open_validation(run: Run) -> NgramSource:
 
 
 def _open_source(run: Run, ids: TextIds) -> NgramSource:
-    limit = find_target_limit(run.options.network)
+    limit = run.options.network.target_limit
     return NgramSource(ids, run.options.network.order, run.options.text.boundary, limit)
 
 
-def open_sample(options: Options, ids: np.ndarray) -> OpenBatches:
-    """Return the method that opens a sample of a text as contexts, to time them."""
-    source = NgramSource(ids, options.network.order, options.text.boundary)
-    return open_form(source, options.training.segment)
-
-
-def open_sample_with_ngram_model(
-    options: Options, ids: np.ndarray, vocabulary_size: int
-) -> OpenBatches:
-    """Return the method that opens a sample of a text with an n-gram model, to time it."""
+def open_sample(options: Options, ids: np.ndarray, vocabulary_size: int) -> OpenBatches:
+    """Return the method that opens a sample of a training text in this form, to time it."""
     boundary = options.text.boundary
+    segment = options.training.segment
     source = NgramSource(ids, options.network.order, boundary)
+    if not options.network.network.reads_ngram_model:
+        return open_form(source, segment)
     order = min(options.network.order, MOST_NGRAM_ORDER)
     jackknife = Jackknife(ids, vocabulary_size, order, boundary, folds=2)
-    return open_form(jackknife.assign_parts(source), options.training.segment, jackknife)
+    return open_form(jackknife.assign_parts(source), segment, jackknife)
 
 
 def open_form(source: NgramSource, segment: int, model: LogQ | None = None) -> OpenBatches:

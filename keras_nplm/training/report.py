@@ -143,8 +143,8 @@ def name_text(corpus: str) -> str:
 
 def _list_properties(language_model: LanguageModel, config: dict, metrics: dict) -> str:
     properties = list_properties(describe(language_model, config=config, metrics=metrics))
-    without_effect = read_options(config).without_effect
-    named = [f"{name} {config[name]}" for name in _OPTIONS if name not in without_effect]
+    flat = read_options(config).flatten()
+    named = [f"{name} {flat[name]}" for name in _OPTIONS if name in flat]
     properties["Options"] = ", ".join(named)
     return _format_table([], [(name, text.replace("`", "")) for name, text in properties.items()])
 

@@ -13,18 +13,18 @@ from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import identify_content, read_json
+from keras_nplm.io.parts import build_options, check_given
 from keras_nplm.io.remote import display_url
 from keras_nplm.language_model.directory import explain_damage
 from keras_nplm.language_model.word_vectors import read_vector_width
 from keras_nplm.training.adaptive_default import choose_options
 from keras_nplm.training.options import (
+    RUN_CLASSES,
     Options,
     RunOptions,
     TextOptions,
     TextStatistics,
-    check_given,
     read_options,
-    select_text_options,
 )
 from keras_nplm.training.pace import plan_minutes
 from keras_nplm.training.prepare import prepare_text, record_run
@@ -41,9 +41,7 @@ class Request:
 
     corpus: Corpus
     given: Mapping[str, Any]
-    """options of the run by name; the text decides about the others"""
-    options: Options | None = None
-    """all options, if nothing is left to decide"""
+    """options of the run by name; text or time decide about the others"""
     replicas: int = 1
     minutes: float | None = None
     background: str | os.PathLike | None = None
@@ -53,16 +51,9 @@ class Request:
 
     def __post_init__(self) -> None:
         RunOptions(minutes=self.minutes)
-        check_given(self.given)
+        check_given(self.given, *RUN_CLASSES)
         if not self.has_validation:
             self._check_without_validation()
-        check_argument(
-            "minutes",
-            self.options is None or self.minutes is None,
-            "None with all options",
-            self.minutes,
-            "give only the options that the time does not choose.",
-        )
         self._check_batch_size()
         check_argument(
             "background",
@@ -72,9 +63,8 @@ class Request:
             "add --set shortlist_size=2000.",
         )
         self._check_width()
-        if self.options is None:
-            # options that contradict each other in any text are refused before one is read
-            choose_options(self.decided, TextStatistics(tokens=100_000, vocabulary_size=1000))
+        # options that contradict each other in any text are refused before one is read
+        choose_options(self.decided, TextStatistics(tokens=100_000, vocabulary_size=1000))
 
     @property
     def has_validation(self) -> bool:
@@ -98,14 +88,6 @@ class Request:
             f"given {needed} would end training early",
             None,
             f"give --epochs N, as many as were best with validation text, or {fix}",
-        )
-        # a named configuration gives all options
-        check_argument(
-            "patience",
-            self.options is not None or "patience" not in self.given,
-            f"left out {needed} would end training early",
-            self.given.get("patience"),
-            f"leave it out, or {fix}",
         )
         check_argument(
             "interpolated",
@@ -150,7 +132,11 @@ class Request:
 
     @property
     def text(self) -> TextOptions:
-        return self.options.text if self.options else select_text_options(self.given)
+        return build_options(TextOptions, self.given)
+
+    def list_chosen(self, options: Options) -> list[str]:
+        """List the options that were chosen by the size of the text or by the time."""
+        return [name for name in options.flatten() if name not in self.given]
 
 
 def prepare_run(request: Request, directory: Path, *, is_chief: bool = True) -> Run:
@@ -168,8 +154,6 @@ def prepare_run(request: Request, directory: Path, *, is_chief: bool = True) -> 
 
 def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Options:
     """Choose the options that are not given, by the size of the text or by the given time."""
-    if request.options is not None:
-        return request.options
     statistics = count_text(encoded, request.text.boundary)
     if not request.has_validation:
         return _choose_without_validation(request, statistics)
@@ -198,7 +182,7 @@ def _choose_without_validation(request: Request, statistics: TextStatistics) -> 
     """Choose a network alone: no validation text compares it with an n-gram model."""
     given = {"interpolated": False, **request.decided}
     chosen = choose_options(given, statistics, replicas=request.replicas)
-    if chosen.network.network == "hybrid":
+    if chosen.network.model_kind == "hybrid":
         given["network"] = "context"
         chosen = choose_options(given, statistics, replicas=request.replicas)
     return chosen
@@ -210,7 +194,7 @@ def describe_run(
     vectors: str | os.PathLike | None = None,
 ) -> dict[str, Any]:
     """Return what `config.json` records of a run, without its text."""
-    config = {**options.flatten(), "kind": options.network.kind}
+    config = {**options.write_config(), "kind": options.network.model_kind}
     if background is not None:
         config["background"] = display_url(background)
     if vectors is not None:

@@ -5,12 +5,16 @@ import functools
 import os
 from pathlib import Path
 
+import numpy as np
+
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import BOS_ID, EOS_ID
+from keras_nplm.data.resampling import count_resampled
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.language_model.directory import explain_damage
 from keras_nplm.language_model.word_vectors import FoundVectors, find_word_vectors
 from keras_nplm.training.options import Options, TextStatistics
 
@@ -42,6 +46,30 @@ class Run:
     @property
     def statistics(self) -> TextStatistics:
         return count_text(self.encoded, self.options.text.boundary)
+
+    @functools.cached_property
+    def target_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """How often each word is a target of K training texts, int64 [K, |V|], and the share of
+        each text in an epoch.
+        """
+        with explain_damage(self.directory):
+            counts, shares = self.encoded.frequencies_by_share()
+        counts[:, EOS_ID] *= predicts_end(self.options.text.boundary)
+        counts[:, BOS_ID] = 0
+        return counts, shares
+
+    @property
+    def ngrams_per_epoch(self) -> int:
+        """The targets of an epoch, without words outside a short-list."""
+        counts, shares = self.target_counts
+        segment = self.options.training.segment
+        limit = self.options.network.target_limit
+        lost = 0
+        if segment > 1:  # a segment has words that are no targets; a share of them is rounded
+            limit = None
+            lost = segment * int(np.count_nonzero(shares < 1))
+        ngrams = sum(map(count_resampled, shares, counts[:, :limit].sum(axis=1)))
+        return max(1, ngrams - lost)
 
 
 def count_text(encoded: EncodedCorpus, boundary: str) -> TextStatistics:

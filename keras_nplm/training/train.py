@@ -5,10 +5,9 @@ import dataclasses
 import functools
 import json
 import os
-import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +21,7 @@ from keras_nplm.data.ids import SPECIALS
 from keras_nplm.io.errors import was_caused_by
 from keras_nplm.io.files import NUMBER, read_json, write_json
 from keras_nplm.io.lock import LockedError
+from keras_nplm.io.parts import expand_parts, flatten
 from keras_nplm.io.processor import read_processor_name
 from keras_nplm.io.remote import CHECKPOINTS, display_url, fetch, open_output
 from keras_nplm.language_model.directory import (
@@ -56,13 +56,13 @@ from keras_nplm.training.distribution import (
     open_strategy,
 )
 from keras_nplm.training.fit import fit_network
-from keras_nplm.training.options import NetworkOptions, Options, RunOptions, read_options
-from keras_nplm.training.parts import OBJECTIVES
+from keras_nplm.training.network import Network
+from keras_nplm.training.optimisation import Training
+from keras_nplm.training.options import Options, RunOptions, TextOptions, read_options
 from keras_nplm.training.prepare import describe_fixed_vocabulary, lock_run
 from keras_nplm.training.report import write_run_report
 from keras_nplm.training.request import Request, prepare_run
 from keras_nplm.training.run import Run
-from keras_nplm.training.targets import TrainingTargets, find_target_limit
 from keras_nplm.training.tensorboard import write_final_figures
 
 _OPTIONS_BYTES = 1 << 16  # more than all options need, as JSON
@@ -70,18 +70,28 @@ _SECONDS = ("seconds", "cpu_seconds", "training_cpu_seconds")  # of an epoch
 
 
 def train(
-    options: Options | Mapping[str, Any] | None,
     corpus: Corpus,
     directory: str | os.PathLike,
     *,
+    text: TextOptions | None = None,
+    network: Network | str | None = None,
+    training: Training | None = None,
     strategy: str | tf.distribute.Strategy = "auto",
     background: str | os.PathLike | None = None,
     vectors: str | os.PathLike | None = None,
     worker_timeout: int = RunOptions.worker_timeout,
     minutes: float | None = None,
     command: Sequence[str] = (),
+    **options: Any,
 ) -> dict:
     """Train a neural language model on a corpus, or resume an interrupted run, and evaluate it.
+
+    Options are given as objects, by name, or both. The others are chosen by the size of the text,
+    and printed; see `choose_options`:
+
+        train(corpus, directory, network=Network(head=Adaptive(cutoffs=(2000, 7000))))
+        train(corpus, directory, head="adaptive", cutoffs=(2000, 7000), epochs=3)
+        train(corpus, directory, **CONFIGURATIONS["brown"].options._asdict())
 
     The model directory holds, in the order in which they are written:
 
@@ -116,11 +126,12 @@ def train(
     0, locks and writes the directory. See `keras_nplm.training`.
 
     Args:
-        options: all options; or some of them by name, while the others are chosen by the size of
-            the text, and printed. See `choose_options`. `None`: all are chosen.
         corpus: the text.
         directory: the model directory, or a `gs://` or `s3://` URL, to which checkpoints are
             uploaded as they are written. It must be absent, or hold a run with the same options.
+        text: all options of words and n-grams.
+        network: all options of the network; or the option of this name, such as `"pointer"`.
+        training: all options of the optimisation. With `network` and `text` nothing is chosen.
         strategy: a tf.distribute strategy, or its name. See `open_strategy`.
         background: with a short-list, the model directory of the background model.
         vectors: a file of word vectors from which C starts; see `read_word_vectors`. Its number of
@@ -130,6 +141,7 @@ def train(
         minutes: CPU time of the whole run on one core, which the chosen options follow; see
             `plan_minutes`. Default: that of `choose_options`.
         command: the command line whose flags gave the options, to print it with all options.
+        options: options by name; see `Options`.
 
     Returns:
         the content of `metrics.json`, or `{}` at workers other than the chief: exact `validation`
@@ -151,16 +163,18 @@ def train(
     vectors = None if vectors is None else fetch(vectors)
     if isinstance(strategy, str):
         strategy = open_strategy(strategy, worker_timeout=worker_timeout)
-    all_options: Options | None = None
-    if isinstance(options, Options):
-        all_options = options
-        given = options.flatten()
-    else:
-        given = dict(options or {})
+    wholes: list[Any] = [text, training]
+    if isinstance(network, Network):
+        wholes.append(network)
+    elif network is not None:
+        options["network"] = network
+    given: dict[str, Any] = {}
+    for whole in filter(None, wholes):
+        given.update(flatten(whole))
+    given.update(expand_parts(options))
     request = Request(
         corpus,
         {**corpus.fixed_options, **given},
-        all_options,
         replicas=strategy.num_replicas_in_sync,
         minutes=minutes,
         background=background,
@@ -171,8 +185,9 @@ def train(
         run = _prepare(request, local, strategy)
         if _is_finished(run, strategy):
             return _read_finished_run(request, run) if is_chief(strategy) else {}
-        if is_chief(strategy) and not all_options:
-            _print_choice(request, run)
+        if is_chief(strategy) and request.list_chosen(run.options):
+            choice = describe_choice(run.options, run.statistics, request.given, request.command)
+            print(choice, file=sys.stderr)
         best_epoch = _fit(run, background, strategy)
         if not is_chief(strategy):
             return {}
@@ -207,7 +222,7 @@ def _prepare(request: Request, directory: Path, devices: tf.distribute.Strategy)
         return run
     options = _broadcast_options(devices)
     if request.minutes is not None:  # the times that a worker measures would give another plan
-        request = dataclasses.replace(request, options=options, minutes=None)
+        request = dataclasses.replace(request, given=options.flatten(), minutes=None)
     directory = fetch(directory)
     prepare = functools.partial(prepare_run, request, directory, is_chief=False)
     _write_if_absent(directory / "config.json", directory, prepare)
@@ -226,7 +241,7 @@ def _write_if_absent(path: Path, directory: Path, write: Callable[[], object]) -
 
 def _broadcast_options(devices: tf.distribute.Strategy, options: Options | None = None) -> Options:
     """Return the options of the chief at every worker, when all workers have come here."""
-    text = json.dumps(options.flatten() if options else {}).encode()
+    text = json.dumps(options.write_config() if options else {}).encode()
     content = np.frombuffer(text.ljust(_OPTIONS_BYTES), np.uint8)
     (content,) = broadcast_from_chief(devices, [content])
     return read_options(json.loads(content.tobytes()))
@@ -242,13 +257,6 @@ def _is_finished(run: Run, devices: tf.distribute.Strategy) -> bool:
     has_metrics = (run.directory / "metrics.json").exists()
     (is_finished,) = broadcast_from_chief(devices, [np.array(has_metrics)])
     return bool(is_finished)
-
-
-def _print_choice(request: Request, run: Run) -> None:
-    print(
-        describe_choice(run.options, run.statistics, request.given, request.command),
-        file=sys.stderr,
-    )
 
 
 def _read_finished_run(request: Request, run: Run) -> dict:
@@ -276,13 +284,11 @@ def _fit(run: Run, background: str | os.PathLike | None, devices: tf.distribute.
     if is_chief(devices):
         guard = remove_config_if_refused(run.directory, unless=("history.json", *CHECKPOINTS))
     with guard:
-        with explain_damage(run.directory):
-            targets = TrainingTargets.of(run.options, run.encoded)
         if run.options.network.has_ngram_model:
             _write_background(run, background, devices)
         # here: the networks that `plan_minutes` times draw numbers, too
         keras.utils.set_random_seed(run.options.training.seed)
-        return fit_network(run, targets, devices)
+        return fit_network(run, devices)
 
 
 def _write_background(
@@ -295,13 +301,13 @@ def _write_background(
         write_background(run, background)
         _note_shortlist(run)
     _wait_for_all(devices)
-    if run.options.network.network == "hybrid" and not is_chief(devices):
+    if run.options.network.network.reads_ngram_model and not is_chief(devices):
         path = component_directory(run.directory, BACKGROUND) / "config.json"
         _write_if_absent(path, run.directory, functools.partial(write_background, run))
 
 
 def _note_shortlist(run: Run) -> None:
-    listed = find_target_limit(run.options.network)
+    listed = run.options.network.target_limit
     if listed is not None:
         print(
             f"Perplexities of training are over the {listed:,} words of the list.",
@@ -374,17 +380,12 @@ def _evaluate_splits(run: Run, model: NextWordModel) -> dict[str, Any]:
     with explain_damage(run.directory):
         spelling = load_spelling(run.directory)
     collectors: list[Collector] = []
-    if isinstance(model, ContextNetwork) and _is_self_normalised(run.options.network):
+    if isinstance(model, ContextNetwork) and run.options.network.objective.keeps_log_z:
         collectors.append(LogZ())
     return {
         split: evaluate_split(model, run.encoded, split, None, spelling, collectors)
         for split in run.held_out_splits
     }
-
-
-def _is_self_normalised(network: NetworkOptions) -> bool:
-    is_self_normalising = OBJECTIVES[network.objective].is_self_normalising
-    return is_self_normalising or network.self_normalisation > 0
 
 
 def _measure_coverage(run: Run, model: Shortlist) -> dict[str, float]:
@@ -408,9 +409,7 @@ def _write_report(request: Request, run: Run, metrics: dict) -> None:
     """Write report.html. A failure is printed only: the model is complete without the report."""
     directory = run.directory
     command = None
-    if request.command and request.options:
-        command = shlex.join(request.command)
-    elif request.command:
+    if request.command:
         command = complete_command(run.options, request.given, request.command)
     print(f"Writing {display_url(directory / 'report.html')}.", file=sys.stderr)
     try:

@@ -91,8 +91,9 @@ def _build_matrix_products(batch: int, size: int) -> Callable[[], object]:
     network = PAPER.network
     x_size = network.embedding_dim * (network.order - 1)
     x = tf.random.normal([batch, x_size])
-    hidden = tf.random.normal([x_size, network.hidden_units])
-    output = tf.random.normal([size, network.hidden_units])
+    hidden_units = PAPER.flatten()["hidden_units"]
+    hidden = tf.random.normal([x_size, hidden_units])
+    output = tf.random.normal([size, hidden_units])
 
     @tf.function(autograph=False)
     def multiply(x: tf.Tensor) -> tf.Tensor:

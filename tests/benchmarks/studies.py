@@ -24,6 +24,7 @@ from keras_nplm.data.tokenizers.characters import CharacterTokenizer
 from keras_nplm.experiments.rows import Row, make_rows, read_row
 from keras_nplm.io.files import read_json
 from keras_nplm.io.lock import lock_directory
+from keras_nplm.io.parts import flatten_config
 from tests.benchmarks import dynamics
 from tests.benchmarks.report import Report, Settings
 
@@ -126,7 +127,7 @@ def _read_text_figures(model: Path) -> dict[str, Any]:
         "unk_share": test["unk_tokens"] / test["tokens"],
         "perplexity_per_word": test["perplexity_per_word"],
         "bits_per_character": test["bits_per_character"],
-        "options": _CHOSEN.format(**config) if "epochs" in config else "",
+        "options": _CHOSEN.format(**flatten_config(config)) if "epochs" in config else "",
     }
 
 

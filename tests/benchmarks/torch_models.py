@@ -44,8 +44,8 @@ def build_nplm(options: Options, vocabulary_size: int, ngrams: np.ndarray, task:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     m = options.network.embedding_dim
-    h = options.network.hidden_units
-    direct = options.network.direct_connections
+    h = options.flatten()["hidden_units"]
+    direct = options.network.head.has_direct_connections
     x_size = (options.network.order - 1) * m
     embed = nn.Embedding(vocabulary_size, m)
     hidden = nn.Linear(x_size, h)

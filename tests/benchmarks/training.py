@@ -18,7 +18,7 @@ def build_groups(settings: Settings) -> Iterator[list[Contender]]:
     direct = PAPER.replace(direct_connections=True)
     yield _build_full_group("full softmax, direct connections", direct)
     adaptive = PAPER.replace(head="adaptive")
-    k = NCE.network.num_sampled
+    k = NCE.flatten()["num_sampled"]
     for size in (17_905, 100_000):
         yield [
             train_network(f"NCE, k={k}, V={size:,}", NCE, 320, size),

@@ -4,12 +4,12 @@ import pytest
 
 from keras_nplm.cli.app import COMMANDS, build_app, fetch_inputs, parse
 from keras_nplm.cli.main import main
+from keras_nplm.io.parts import describe_options
+from keras_nplm.training.network import Network
+from keras_nplm.training.optimisation import Training
 from keras_nplm.training.options import (
     CorpusOptions,
-    NetworkOptions,
     TextOptions,
-    TrainingOptions,
-    describe_fields,
 )
 
 
@@ -110,11 +110,11 @@ def test_remote_inputs_are_downloaded_before_the_command_runs(monkeypatch):
     assert bound.arguments["output"] == "s3://bucket/c"
 
 
-@pytest.mark.parametrize("cls", [CorpusOptions, TextOptions, NetworkOptions, TrainingOptions])
+@pytest.mark.parametrize("cls", [CorpusOptions, TextOptions, Network, Training])
 def test_train_has_a_flag_for_each_option(cls):
     collection = build_app()["train"].assemble_argument_collection()
     flags = {name for argument in collection for name in argument.names}
-    assert {f"--{name.replace('_', '-')}" for name in describe_fields(cls)} <= flags
+    assert {f"--{name.replace('_', '-')}" for name in describe_options(cls)} <= flags
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

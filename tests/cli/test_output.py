@@ -163,7 +163,7 @@ def test_directory_deleted_during_training_is_not_written_again(
 
     monkeypatch.setattr(Checkpoint, "on_train_batch_end", delete)
     with pytest.raises(RunError, match="model was deleted or replaced while"):
-        train(options, open_corpus(train=[str(text)]), tmp_path / "model")
+        train(open_corpus(train=[str(text)]), tmp_path / "model", **options._asdict())
     # an update notices it, not only the end of the epoch
     assert _names(tmp_path) == set() and len(called) == 1
 

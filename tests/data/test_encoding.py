@@ -33,7 +33,7 @@ from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.worker_pool import run_in_processes
-from keras_nplm.training.targets import TrainingTargets
+from keras_nplm.training.run import Run
 from tests.tokenizers import KINDS
 
 
@@ -79,8 +79,8 @@ def test_blank_lines_end_the_documents_of_a_text(tmp_path, many_processes, token
         encoded = encode_corpus(corpus, vocabulary, tmp_path / boundary, boundary)
         assert sum(counts["document_ends"] for counts in encoded.splits.values()) == documents
         number = len(extract_ngrams(encoded.ids("train"), 3, boundary))
-        targets = TrainingTargets.of(Options.of(boundary=boundary), encoded)
-        assert encoded.count_tokens_per_epoch(boundary) == targets.ngrams_per_epoch == number
+        run = Run(tmp_path, Options.of(boundary=boundary), encoded, vocabulary)
+        assert encoded.count_tokens_per_epoch(boundary) == run.ngrams_per_epoch == number
         ids = np.concatenate([encoded.ids(split) for split in SPLITS])
         expected = encode_lines(text.split("\n"), vocabulary, tokenizer, boundary)
         np.testing.assert_array_equal(

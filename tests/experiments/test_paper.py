@@ -25,12 +25,13 @@ def test_configurations_of_table_1_have_the_papers_shapes():
         "9": (5, 100, 30, False),
     }
     for name, shape in shapes.items():
-        network = CONFIGURATIONS[f"mlp{name}"].options.network
-        units = 0 if network.hidden == "none" else network.hidden_units
-        assert (network.order, units, network.embedding_dim, network.direct_connections) == shape
-    training = CONFIGURATIONS["mlp1-paper"].options.training
-    assert training.learning_rate / training.batch_size == pytest.approx(1e-3)
-    assert training.decay_rate / training.batch_size == pytest.approx(1e-8)
+        options = CONFIGURATIONS[f"mlp{name}"].options.flatten()
+        units = options.get("hidden_units", 0)
+        width = options["embedding_dim"]
+        assert (options["order"], units, width, options["direct_connections"]) == shape
+    options = CONFIGURATIONS["mlp1-paper"].options.flatten()
+    assert options["learning_rate"] / options["batch_size"] == pytest.approx(1e-3)
+    assert options["decay_rate"] / options["batch_size"] == pytest.approx(1e-8)
 
 
 def test_mixtures_are_weighted_sums_with_fitted_weights():

@@ -53,7 +53,7 @@ def _train(
         ),
     ):
         directory = directory or Path(temporary, "model")
-        metrics = train(changed, open_corpus(), directory, strategy=strategy)
+        metrics = train(open_corpus(), directory, **changed._asdict(), strategy=strategy)
         model = LanguageModel.load(directory).model
     assert all(KIND in v.value.device for v in model.trainable_variables), (
         f"weights are not on a {KIND}"

@@ -30,6 +30,8 @@ from keras_nplm.cli.main import main
 from keras_nplm.io.files import read_json
 from keras_nplm.training import pace
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
+from keras_nplm.training.network import Averaged, Concatenated, NoLayer, Sampled, WithNgramModel
+from keras_nplm.training.options import describe_run_options
 from keras_nplm.training.run import count_text
 from keras_nplm.training.sizes import compute_sizes
 
@@ -51,13 +53,13 @@ def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(
 ):
     few = _choose(tokens, types, unit)
     many = _choose(tokens + more, types, unit)
-    default = Options().flatten()
-    changed = {name for name, value in few.flatten().items() if value != default[name]}
+    known = describe_run_options()
+    changed = {name for name, value in few.flatten().items() if value != known[name].default}
     assert changed <= set(CHOSEN_OPTIONS)
     assert few.network.embedding_dim <= many.network.embedding_dim
-    assert few.network.hidden_units <= many.network.hidden_units
-    if few.network.network == many.network.network:
-        assert few.network.dropout >= many.network.dropout
+    assert few.flatten()["hidden_units"] <= many.flatten()["hidden_units"]
+    if few.flatten()["network"] == many.flatten()["network"]:
+        assert few.flatten()["dropout"] >= many.flatten()["dropout"]
         assert few.training.epochs >= many.training.epochs
     assert few.network.embedding_dropout >= many.network.embedding_dropout
     statistics = TextStatistics(tokens=tokens, vocabulary_size=types, unit=unit)
@@ -70,37 +72,39 @@ def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(
 
 
 def test_the_objective_follows_the_vocabulary():
-    objectives = [_choose(100_000, types).network.objective for types in (50, 511, 512, 4999, 5000)]
+    objectives = [
+        _choose(100_000, types).flatten()["objective"] for types in (50, 511, 512, 4999, 5000)
+    ]
     assert objectives == ["likelihood", "likelihood", "sampled", "sampled", "nce"]
 
 
 def test_characters_and_few_subwords_have_an_ngram_model_inside():
     letters = _choose(100_000, 60, "characters")
-    assert letters.network.network == "hybrid"
-    assert letters.training.optimizer == "adam"
+    assert letters.flatten()["network"] == "hybrid"
+    assert letters.flatten()["optimizer"] == "adam"
     assert letters.training.weight_average > 0
     sizes = [(10**5, 9999), (10**5, 10_000), (10**8, 60)]
-    subwords = [_choose(*size, "subwords").network for size in sizes]
-    assert [network.network for network in subwords] == ["hybrid", "context", "context"]
-    assert [network.objective for network in subwords] == ["likelihood", "nce", "likelihood"]
+    subwords = [_choose(*size, "subwords").flatten() for size in sizes]
+    assert [flat["network"] for flat in subwords] == ["hybrid", "context", "context"]
+    assert [flat["objective"] for flat in subwords] == ["likelihood", "nce", "likelihood"]
 
 
 def test_long_texts_of_characters_have_vectors_of_spelled_words():
     short = _choose(499_999, 60, "characters")
     long = _choose(500_000, 60, "characters")
-    assert (short.network.context, long.network.context) == ("concatenated", "spelled")
-    assert (long.network.order, long.network.spelling_bits) == (61, 14)
-    assert _choose(4_300_000, 60, "characters").network.spelling_bits == 17
-    assert _choose(1_000_000, 60, "subwords").network.context == "averaged"
+    assert (short.flatten()["context"], long.flatten()["context"]) == ("concatenated", "spelled")
+    assert (long.network.order, long.flatten()["spelling_bits"]) == (61, 14)
+    assert _choose(4_300_000, 60, "characters").flatten()["spelling_bits"] == 17
+    assert _choose(1_000_000, 60, "subwords").flatten()["context"] == "averaged"
     given = _choose(10**5, 60, "characters", context="spelled").network
-    assert (given.context, given.order) == ("spelled", 61)
+    assert (given.context.kind, given.order) == ("spelled", 61)
 
 
 @pytest.mark.parametrize("unit", ["words", "characters", "subwords"])
 @pytest.mark.parametrize("given", [{"context": "spelled"}, {"spelled_words": 2}], ids=str)
 def test_options_of_spelled_words_choose_their_context(unit, given):
     chosen = _choose(10**5, 1000, unit, **given).network
-    assert (chosen.network, chosen.context) == ("hybrid", "spelled")
+    assert (chosen.network.kind, chosen.context.kind) == ("hybrid", "spelled")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ def test_options_of_spelled_words_choose_their_context(unit, given):
     ],
 )
 def test_given_options_choose_a_context_without_spelled_words(given, context):
-    assert _choose(10**6, 60, "characters", **given).network.context == context
+    assert _choose(10**6, 60, "characters", **given).flatten()["context"] == context
 
 
 def test_the_rate_follows_the_optimizer_and_the_commonest_token():
@@ -144,12 +148,12 @@ def test_characters_without_an_ngram_model_are_learned_by_heart():
     words = _choose(100_000, 60)
     inside = _choose(100_000, 60, "characters")
     letters = _choose(100_000, 60, "characters", objective="likelihood")
-    assert letters.network.network == "context"
+    assert letters.flatten()["network"] == "context"
     assert letters.network.embedding_dropout == 0
     assert letters.network.interpolated
     assert letters.training.learning_rate == 0.5
-    assert (words.network.averages, inside.network.averages) == ((4,), ())
-    assert letters.network.hidden_units == 2 * words.network.hidden_units
+    assert words.network.context == Averaged() and inside.network.context == Concatenated()
+    assert letters.flatten()["hidden_units"] == 2 * words.flatten()["hidden_units"]
     assert inside.training.epochs > letters.training.epochs
 
 
@@ -167,7 +171,7 @@ def test_characters_without_an_ngram_model_are_learned_by_heart():
     ids=str,
 )
 def test_options_that_a_hybrid_has_not_choose_another_network(given):
-    assert _choose(100_000, 60, "characters", **given).network.network == "context"
+    assert _choose(100_000, 60, "characters", **given).flatten()["network"] == "context"
 
 
 @pytest.mark.parametrize(
@@ -181,17 +185,18 @@ def test_options_that_a_hybrid_has_not_choose_another_network(given):
 )
 def test_a_pointer_reads_texts_that_cross_sentences(given, network, order):
     chosen = _choose(10**6, 10**4, boundary="text", **given).network
-    assert (chosen.network, chosen.order) == (network, order)
+    assert (chosen.network.kind, chosen.order) == (network, order)
 
 
 def test_the_parts_that_are_given_choose_what_fits_them():
     energy = _choose(10**5, 6000, head="energy").network
-    assert (energy.hidden, energy.objective, energy.num_sampled) == ("none", "sampled", 512)
-    assert _choose(10**5, 6000, head="adaptive").network.objective == "likelihood"
-    assert _choose(10**5, 60, num_sampled=64).network.objective == "sampled"
+    assert energy.hidden == NoLayer() and energy.objective == Sampled(num_sampled=512)
+    assert _choose(10**5, 6000, head="adaptive").flatten()["objective"] == "likelihood"
+    assert _choose(10**5, 60, num_sampled=64).flatten()["objective"] == "sampled"
     assert _choose(10**5, 60, head="adaptive").training.learning_rate == 0.5
     averaged = _choose(10**5, 60, "characters", averages_after=(3,)).network
-    assert (averaged.network, averaged.context, averaged.averages) == ("hybrid", "averaged", (3,))
+    assert averaged.network == WithNgramModel()
+    assert averaged.context == Averaged(averages_after=(3,))
 
 
 def test_the_largest_choice_fits_a_usual_memory():
@@ -247,20 +252,20 @@ def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, monke
     fit_network = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr("keras_nplm.training.train.fit_network", fit_network)
     with pytest.raises(KeyboardInterrupt):
-        train(requested, corpus, tmp_path / "model")
+        train(corpus, tmp_path / "model", **requested)
     config = read_json(tmp_path / "model" / "config.json")
     with pytest.raises(InputError, match="holds a run with other options: batch_size"):
-        train({**requested, "batch_size": 9}, corpus, tmp_path / "model")
+        train(corpus, tmp_path / "model", **{**requested, "batch_size": 9})
     capsys.readouterr()
     with pytest.raises(KeyboardInterrupt):
-        train(requested, corpus, tmp_path / "model")
+        train(corpus, tmp_path / "model", **requested)
     assert "Resuming the run" in capsys.readouterr().err
     assert read_json(tmp_path / "model" / "config.json") == config
     begun, resumed = (call.args[0].options for call in fit_network.call_args_list)
     assert begun == resumed
     text.write_text(text.read_text().replace("w1 ", "w2 "))  # of the same size
     with pytest.raises(InputError, match="corpus: its files have changed"):
-        train(requested, open_corpus(train=[str(text)]), tmp_path / "model")
+        train(open_corpus(train=[str(text)]), tmp_path / "model", **requested)
 
 
 @pytest.mark.long
@@ -309,10 +314,10 @@ def test_more_minutes_widen_the_network_and_add_a_pointer(monkeypatch):
     assert default.replace(epochs=5) == choose_options({}, statistics)
     assert default.training.epochs in (4, 5)
     assert few.training.epochs == 2
-    assert few.network.network == "context"
-    assert few.network.hidden_units < default.network.hidden_units
-    assert many.network.network == "pointer"
-    assert many.network.hidden_units > default.network.hidden_units
+    assert few.flatten()["network"] == "context"
+    assert few.flatten()["hidden_units"] < default.flatten()["hidden_units"]
+    assert many.flatten()["network"] == "pointer"
+    assert many.flatten()["hidden_units"] > default.flatten()["hidden_units"]
     assert many.training.epochs > default.training.epochs
 
 
@@ -336,7 +341,7 @@ def test_a_text_of_ten_tokens_is_trained(tmp_path):
     (tmp_path / "text.txt").write_text("a b a b\nb a b a\na b\n", encoding="utf-8")
     files = {split: [str(tmp_path / "text.txt")] for split in ("train", "validation", "test")}
     options = {"epochs": 1, "order": 3, "residual_blocks": 0, "layer_norm": False}
-    metrics = train(options, open_corpus(**files), tmp_path / "model")
+    metrics = train(open_corpus(**files), tmp_path / "model", **options)
     assert np.isfinite(metrics["test"]["perplexity"])
 
 

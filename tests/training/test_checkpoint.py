@@ -69,7 +69,7 @@ def test_killed_run_resumes_to_the_same_weights(
     tmp_path, short_corpus, options, whole, killed, assert_same_weights
 ):
     shutil.copytree(killed, tmp_path / "model")
-    resumed = train(options, short_corpus, tmp_path / "model")
+    resumed = train(short_corpus, tmp_path / "model", **options._asdict())
     assert [epoch["epoch"] for epoch in resumed["history"]] == [1, 2, 3]
     assert resumed["test"] == json.loads((whole / "metrics.json").read_text())["test"]
     assert_same_weights(whole, tmp_path / "model")
@@ -102,7 +102,7 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(
     assert len(read_history(directory / "history.json")) == 2
     assert int(arrays["optimizer.0"]) == 2 * 41 + 8 and 0 < arrays["spent"][1] < 1000
     np.savez(directory / "last.npz", **arrays | {"spent": arrays["spent"] + 1000})
-    resumed = train(options, short_corpus, directory)
+    resumed = train(short_corpus, directory, **options._asdict())
     metrics = json.loads((whole / "metrics.json").read_text())
     assert resumed["test"] == metrics["test"]
     # metrics of the epoch continue
@@ -191,7 +191,12 @@ def test_a_run_that_starts_from_word_vectors_resumes_to_the_same_weights(
     corpus = open_corpus(train=[str(short_text)], vocabulary=tmp_path / "list.txt")
     check_resume(options, corpus, vectors=tmp_path / "some.vec")
     with pytest.raises(InputError, match=r"epochs: 3 there, 4 now\. A finished run does not"):
-        train(options.replace(epochs=4), corpus, tmp_path / "whole", vectors=tmp_path / "some.vec")
+        train(
+            corpus,
+            tmp_path / "whole",
+            **options.replace(epochs=4)._asdict(),
+            vectors=tmp_path / "some.vec",
+        )
 
 
 # the tests above have the full output
@@ -239,7 +244,7 @@ def test_runs_of_outputs_resume_from_kills_at_renames_of_all_files(
     for name, value in small.items():
         monkeypatch.setattr(f"keras_nplm.{name}", value)
     corpus = open_corpus(train=[str(short_text)], resample=[(0.5, [str(short_text)])])
-    whole = train(options, corpus, tmp_path / "whole")
+    whole = train(corpus, tmp_path / "whole", **options._asdict())
     rename = os.replace
     renames = collections.Counter()
     kills = []
@@ -259,7 +264,7 @@ def test_runs_of_outputs_resume_from_kills_at_renames_of_all_files(
     monkeypatch.setattr("os.replace", replace)
     while not (tmp_path / "cut" / "metrics.json").exists():
         with contextlib.suppress(_Killed):
-            resumed = train(options, corpus, tmp_path / "cut")
+            resumed = train(corpus, tmp_path / "cut", **options._asdict())
     if output == "shortlist":
         assert all(kills.count(name) == 2 for name in CHECKPOINTS), kills
         assert {"history.json", "metrics.json"} < {*kills}
@@ -416,7 +421,7 @@ def test_interruption_after_a_failed_update_saves_no_checkpoint(
 
     monkeypatch.setattr(Checkpoint, "on_train_batch_end", fail)
     with pytest.raises(KeyboardInterrupt):
-        train(options, short_corpus, tmp_path)
+        train(short_corpus, tmp_path, **options._asdict())
     assert (tmp_path / "config.json").exists() and not (tmp_path / "last.npz").exists()
 
 
@@ -428,7 +433,7 @@ def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, opt
     for path in left:
         path.touch()
         os.utime(path, (0, 0))
-    train(options, short_corpus, tmp_path / "model")
+    train(short_corpus, tmp_path / "model", **options._asdict())
     assert not any(path.exists() for path in left)
 
 
@@ -460,7 +465,7 @@ def test_run_with_a_damaged_file_resumes_to_the_same_weights(
 ):
     shutil.copytree(interrupted, directory := tmp_path / "model")
     damage(directory / name)
-    resumed = train(options, short_corpus, directory)
+    resumed = train(short_corpus, directory, **options._asdict())
     assert [epoch["epoch"] for epoch in resumed["history"]] == [1, 2, 3]
     assert resumed["test"] == json.loads((whole / "metrics.json").read_text())["test"]
     assert_same_weights(whole, directory)
@@ -497,7 +502,7 @@ def test_damage_beyond_repair_names_the_directory_to_remove(
     with pytest.raises(
         InputError, match=f"The run in {directory} .* Fix: restore .*, or remove {directory} "
     ):
-        train(options, short_corpus, directory)
+        train(short_corpus, directory, **options._asdict())
     assert sorted(path.name for path in directory.rglob("*") if path.name != ".lock") == before
 
 
@@ -509,14 +514,14 @@ def test_a_damaged_background_is_written_again(
     fit_network = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr("keras_nplm.training.train.fit_network", fit_network)
     with pytest.raises(KeyboardInterrupt):
-        train(mixed, short_corpus, begun)
+        train(short_corpus, begun, **mixed._asdict())
     background = Path("components", "1", "ngrams.npz")
     for damage in (_halve, Path.unlink):
         directory = tmp_path / damage.__name__
         shutil.copytree(begun, directory)
         damage(directory / background)
         with pytest.raises(KeyboardInterrupt):
-            train(mixed, short_corpus, directory)
+            train(short_corpus, directory, **mixed._asdict())
         assert (directory / background).read_bytes() == (begun / background).read_bytes()
         assert "The n-gram model is written again." in capsys.readouterr().err
 
@@ -594,10 +599,10 @@ def test_checkpoint_that_does_not_match_is_refused(
     history = np.frombuffer(b'{"epochs": []}', np.uint8)
     np.savez(directory / "last.npz", **arrays | {"history": history})
     with pytest.raises(InputError, match="last.npz does not match the epochs of this run"):
-        train(options, short_corpus, directory)
+        train(short_corpus, directory, **options._asdict())
     np.savez(directory / "last.npz", **arrays | {name: arrays[name][:-1]})
     with pytest.raises(InputError, match="last.npz does not match this model's weight shapes"):
-        train(options, short_corpus, directory)
+        train(short_corpus, directory, **options._asdict())
 
 
 @pytest.mark.parametrize("is_validated", [True, False])

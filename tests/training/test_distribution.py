@@ -202,7 +202,7 @@ def test_workers_train_a_hybrid(tmp_path, short_text, outputs, flags):
     for output in outputs:
         assert (tmp_path / output / "components" / "1" / "ngrams.npz").exists()
         config = json.loads((tmp_path / output / "config.json").read_text())
-        assert config["network"] == "hybrid" and config["epochs"] == written["epochs"]
+        assert config["network"] == {"kind": "hybrid"} and config["epochs"] == written["epochs"]
     assert json.loads((chief / "metrics.json").read_text())["kneser_ney"]["test"] > 1
     assert "Resuming" not in _log(tmp_path, 0) + _log(tmp_path, 1)
 

@@ -367,7 +367,7 @@ def test_an_interrupted_search_for_classes_ends_in_the_same_classes(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
-        context.setattr("keras_nplm.training.estimators.write_arrays", write_and_interrupt)
+        context.setattr("keras_nplm.io.files.write_arrays", write_and_interrupt)
         context.setattr("keras_nplm.models.ngrams.class_based", Mock(side_effect=KeyboardInterrupt))
         estimate("class-based", short_corpus, tmp_path / "cut" / "model", **options)
     estimate("class-based", short_corpus, tmp_path / "cut" / "model", **options)

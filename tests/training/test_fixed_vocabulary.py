@@ -11,7 +11,7 @@ from keras_nplm import InputError, LanguageModel, estimate, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoding import count_vocabulary
 from keras_nplm.data.ids import BOS_ID, PAD_ID
-from keras_nplm.training.estimators import ESTIMATORS
+from keras_nplm.training.methods import Method
 
 WORDS = [*(f"w{i}" for i in range(25)), "unseen", "UNSEEN"]
 LIST = "\ufeffunseen\r\n\r\n<s>\n<unk>\n-pau-\nw1\t\n" + "\r\n".join(WORDS)
@@ -45,7 +45,7 @@ def _check_model(directory) -> None:
     assert unseen < seen / 10
 
 
-@pytest.mark.parametrize("method", ESTIMATORS)
+@pytest.mark.parametrize("method", Method.kinds)
 def test_an_ngram_model_has_words_that_the_text_lacks(tmp_path, fixed_corpus, method):
     options = {"num_classes": 5} if method == "class-based" else {}
     result = estimate(method, fixed_corpus, tmp_path / "model", order=3, **options)
@@ -68,7 +68,7 @@ NETWORKS = {
 @pytest.mark.parametrize("changes", NETWORKS.values(), ids=NETWORKS)
 def test_a_network_has_words_that_the_text_lacks(tmp_path, fixed_corpus, short_options, changes):
     options = short_options.replace(epochs=2, **changes)
-    result = train(options, fixed_corpus, tmp_path / "model")
+    result = train(fixed_corpus, tmp_path / "model", **options._asdict())
     assert result["vocabulary"]["absent"] == 2
     _check_model(tmp_path / "model")
 

@@ -9,31 +9,31 @@ from keras_nplm import (
     LanguageModel,
     LazyAdam,
     LazySGD,
-    NetworkOptions,
     Options,
     TextOptions,
     TextStatistics,
-    TrainingOptions,
     Vocabulary,
     choose_options,
 )
 from keras_nplm.training.distribution import open_strategy
 from keras_nplm.training.estimate import estimate
 from keras_nplm.training.mix import mix
+from keras_nplm.training.network import Network, Tanh
 from keras_nplm.training.sizes import compute_sizes
 from keras_nplm.training.train import train
 
 
 def test_values_of_options(messages):
     for call, options in (
-        (NetworkOptions, {"order": 1}),
-        (NetworkOptions, {"dropout": 1.0}),
-        (TrainingOptions, {"optimizer": "magic"}),
+        (Network, {"order": 1}),
+        (Network, {"head": "linear"}),
+        (Tanh, {"dropout": 1.0}),
+        (Options.of, {"optimizer": "magic"}),
         (TextOptions, {"boundary": "book"}),
         (TextStatistics, {"tokens": 0, "vocabulary_size": 10}),
         (TextStatistics, {"tokens": 10, "vocabulary_size": 1}),
         (open_strategy, {"name": "several"}),
-        (functools.partial(compute_sizes, NetworkOptions()), {"vocabulary_size": 4}),
+        (functools.partial(compute_sizes, Network()), {"vocabulary_size": 4}),
     ):
         messages.refuse(functools.partial(call, **options))
 
@@ -87,16 +87,14 @@ def test_optimisers_refuse_what_lazy_updates_cannot_do(messages):
 def test_train_leaves_no_directory_after_invalid_options(tmp_path, short_corpus, messages):
     for options in (
         {"background": "no"},
-        {"options": {"epoch": 2}},
-        {"options": {"shortlist_size": 9, "tied_output": True}},
-        {"options": {"batch_size": 9, "segment": 2}},
-        {"options": {"batch_size": "64"}},
-        {"options": {"segment": 0}},
+        {"epoch": 2},
+        {"shortlist_size": 9, "tied_output": True},
+        {"batch_size": 9, "segment": 2},
+        {"batch_size": "64"},
+        {"segment": 0},
         {"minutes": -1.0},
-        {"options": Options(), "minutes": 1.0},
     ):
-        arguments = {"options": None, "corpus": short_corpus, **options}
-        messages.refuse(functools.partial(train, directory=tmp_path / "model", **arguments))
+        messages.refuse(functools.partial(train, short_corpus, tmp_path / "model", **options))
     assert not (tmp_path / "model").exists()
 
 

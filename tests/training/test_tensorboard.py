@@ -237,9 +237,9 @@ def test_a_run_killed_between_logs_and_checkpoint_has_each_step_once(
     monkeypatch.setattr("keras_nplm.training.train.write_run_report", Mock())
     with monkeypatch.context() as context, pytest.raises(Killed):
         context.setattr(Checkpoint, "on_epoch_end", kill)
-        train(options, short_corpus, tmp_path / "model")
+        train(short_corpus, tmp_path / "model", **options._asdict())
     assert _list_steps(tmp_path / "model" / "logs" / "train") == [1]
-    train(options, short_corpus, tmp_path / "model")
+    train(short_corpus, tmp_path / "model", **options._asdict())
     for run in ("train", "validation"):
         assert _list_steps(tmp_path / "model" / "logs" / run) == [1, 2]
 
@@ -314,6 +314,6 @@ def test_logs_without_validation_text_are_of_the_weights_that_are_saved(
     monkeypatch.setattr("keras_nplm.training.fit.LanguageModelBoard", lambda *_, **options: Board())
     corpus = open_corpus(train=[str(short_text)], all_lines=True)
     options = dict(order=3, embedding_dim=6, hidden_units=8, epochs=1, weight_average=0.99)
-    train(options, corpus, tmp_path / "model")
+    train(corpus, tmp_path / "model", **options)
     for one, other in zip(logged, load_weights(tmp_path / "model"), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, LanguageModel, evaluate, open_corpus, train
+from keras_nplm import InputError, LanguageModel, Options, evaluate, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.language_model.directory import remove_config_if_refused
@@ -50,7 +50,7 @@ def test_model_directory_is_complete_and_its_figures_hold(model_directory, small
 @pytest.mark.usefixtures("no_report")
 def test_random_features_stay_as_they_are(tmp_path, short_corpus, short_options, load_weights):
     options = short_options.replace(freeze_embedding=True, epochs=1)
-    metrics = train(options, short_corpus, tmp_path / "model")
+    metrics = train(short_corpus, tmp_path / "model", **options._asdict())
     keras.utils.set_random_seed(options.training.seed)
     encoded = EncodedCorpus.load(tmp_path / "model" / "corpus")
     untrained = build_model(options, encoded.vocabulary_size)
@@ -73,16 +73,16 @@ def test_frozen_word_vectors_stay_as_the_file_has_them(
     write_word2vec(path, words, vectors)
     options = short_options.replace(freeze_embedding=True, epochs=1)
     with pytest.raises(InputError, match="`embedding_dim` must be 7, .* Fix: give --embedding-dim"):
-        train(options, short_corpus, tmp_path / "model", vectors=path)
+        train(short_corpus, tmp_path / "model", **options._asdict(), vectors=path)
     options = options.replace(embedding_dim=7)
-    metrics = train(options, short_corpus, tmp_path / "model", vectors=path)
+    metrics = train(short_corpus, tmp_path / "model", **options._asdict(), vectors=path)
     assert metrics["vectors"]["found"] == 20
     features, *_ = load_weights(tmp_path / "model")
     vocabulary = LanguageModel.load(tmp_path / "model").vocabulary
     np.testing.assert_array_equal(features[vocabulary.encode(words)], vectors)
     write_word2vec(path, words, 2 * vectors)
     with pytest.raises(InputError, match="vectors: its files have changed"):
-        train(options, short_corpus, tmp_path / "model", vectors=path)
+        train(short_corpus, tmp_path / "model", **options._asdict(), vectors=path)
 
 
 @pytest.mark.long
@@ -112,7 +112,6 @@ def test_without_validation_text_the_last_epoch_is_kept(tmp_path, short_text, ca
     "flags, message",
     [
         ("", "`epochs` must be given without validation text, which would end training early."),
-        ("--epochs 2 --set patience=1", "`patience` must be left out without validation text"),
         ("--epochs 2 --interpolated", "`interpolated` must be off without validation text"),
         ("--epochs 2 --network hybrid", "`network` must be context or pointer without validation"),
         ("--minutes 1", "`minutes` must be None without validation text. Received: 1.0."),
@@ -131,17 +130,17 @@ def test_what_needs_validation_text_is_refused(tmp_path, short_text, capsys, fla
 @pytest.mark.usefixtures("no_logs")
 def test_characters_without_validation_text_have_no_ngram_model(tmp_path, short_text):
     corpus = open_corpus(train=[short_text], all_lines=True, tokenizer="characters")
-    metrics = train({"epochs": 1}, corpus, tmp_path / "model")
+    metrics = train(corpus, tmp_path / "model", **{"epochs": 1})
     assert metrics["best_epoch"] == 1 and "kneser_ney" not in metrics
     config = json.loads((tmp_path / "model" / "config.json").read_text())
-    assert (config["network"], config["kind"]) == ("context", "nplm")
+    assert (config["network"], config["kind"]) == ({"kind": "context"}, "nplm")
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("no_logs")
 def test_validation_text_without_test_text_is_reported(tmp_path, short_text, short_options):
     corpus = open_corpus(train=[short_text], validation=[short_text])
-    metrics = train(short_options.replace(epochs=1), corpus, tmp_path / "model")
+    metrics = train(corpus, tmp_path / "model", **short_options.replace(epochs=1)._asdict())
     assert metrics["validation"]["perplexity"] > 1 and "test" not in metrics
     page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
     assert "<th>validation</th>" in page and "<th>test</th>" not in page
@@ -154,7 +153,7 @@ def test_nce_run_records_its_loss_and_log_z(
     options = dict(
         objective="nce", num_sampled=99, self_normalisation=1.0, learning_rate=1.0, epochs=1
     )
-    metrics = train(short_options.replace(**options), short_corpus, tmp_path / "model")
+    metrics = train(short_corpus, tmp_path / "model", **short_options.replace(**options)._asdict())
     assert "nce_loss" in metrics["history"][0] and not metrics["history"][0].keys() & {
         "loss",
         "train_perplexity",
@@ -177,14 +176,14 @@ def test_finished_run_is_read_and_other_directories_are_refused(
 ):
     before = (model_directory / "model.keras").read_bytes()
     metrics = json.loads((model_directory / "metrics.json").read_text())
-    assert train(small_options, open_corpus(), model_directory) == metrics
+    assert train(open_corpus(), model_directory, **small_options._asdict()) == metrics
     assert f"The run in {model_directory} is finished" in capsys.readouterr().err
     with pytest.raises(InputError, match="holds a run with other options"):
-        train(small_options.replace(order=3), open_corpus(), model_directory)
+        train(open_corpus(), model_directory, **small_options.replace(order=3)._asdict())
     assert (model_directory / "model.keras").read_bytes() == before
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(InputError, match="model directory"):
-        train(small_options, open_corpus(), tmp_path)
+        train(open_corpus(), tmp_path, **small_options._asdict())
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
@@ -193,10 +192,10 @@ def test_only_the_chief_removes_a_run_that_is_refused(tmp_path, monkeypatch, is_
     """Another worker may share its directory."""
     module = importlib.import_module("keras_nplm.training.train")
     monkeypatch.setattr(module, "is_chief", Mock(return_value=is_chief))
-    monkeypatch.setattr(module, "TrainingTargets", Mock(of=Mock(side_effect=InputError("damaged"))))
+    monkeypatch.setattr(module, "fit_network", Mock(side_effect=InputError("damaged")))
     (tmp_path / "config.json").touch()
     with pytest.raises(InputError, match="damaged"):
-        module._fit(Mock(directory=tmp_path), None, Mock())
+        module._fit(Mock(directory=tmp_path, options=Options()), None, Mock())
     assert (tmp_path / "config.json").exists() != is_chief
 
 
@@ -213,7 +212,7 @@ def test_a_kill_amid_the_removal_of_a_run_leaves_one_to_resume(tmp_path, monkeyp
 def test_a_worker_that_finds_the_run_of_the_chief_prints_nothing(
     tmp_path, short_corpus, short_options, capsys, is_chief
 ):
-    request = Request(short_corpus, short_options.flatten(), short_options)
+    request = Request(short_corpus, short_options.flatten())
     prepare_run(request, tmp_path)
     prepare_run(request, tmp_path, is_chief=is_chief)
     assert ("Resuming the run" in capsys.readouterr().err) == is_chief

@@ -2,7 +2,7 @@
 Keras.
 
 counts, tables: n-gram counts as sorted tables. kneser_ney, deleted_interpolation, class_based: each
-estimates a model; `keras_nplm.training.estimators` calls them by method. kneser_ney_on_disk,
+estimates a model; `keras_nplm.training.methods` calls them by method. kneser_ney_on_disk,
 partitions, sorting: Kneser-Ney for texts whose counts are larger than memory. count_file: and from
 counts in a file. backoff: the back-off
 model. interpolation: EM weights and frequency bins. word_classes: the exchange algorithm. arpa,

@@ -1,4 +1,4 @@
-"""Targets of training: an epoch has as many updates as its dataset has batches, with shares and
+"""A run that is prepared: an epoch has as many updates as its dataset has batches, with shares and
 segments too.
 """
 
@@ -9,10 +9,10 @@ import tensorflow as tf
 from keras_nplm import Options, ngram_dataset, open_corpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
 from keras_nplm.training.fit import divide_epoch
-from keras_nplm.training.targets import TrainingTargets
+from keras_nplm.training.run import Run
 
 
-def _encode(directory, sizes: list[int], share: float):
+def _prepare(directory, sizes: list[int], share: float, options: Options) -> Run:
     """Encode texts with these numbers of tokens, the first whole, the others with a share."""
     files = []
     for number, size in enumerate(sizes):
@@ -22,7 +22,8 @@ def _encode(directory, sizes: list[int], share: float):
     resample = [(share, [file]) for file in files[1:]]
     corpus = open_corpus(train=files[:1], resample=resample, validation=files[:1], test=files[:1])
     vocabulary = count_vocabulary(corpus, ["train"], min_count=1, max_size=None)
-    return encode_corpus(corpus, vocabulary, directory / "corpus")
+    encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
+    return Run(directory, options, encoded, vocabulary)
 
 
 @pytest.mark.parametrize("segment", [1, 4, 8])
@@ -31,12 +32,11 @@ def _encode(directory, sizes: list[int], share: float):
 )
 @pytest.mark.parametrize("share", [0.13, 0.5])
 def test_each_epoch_has_a_batch_for_each_update(tmp_path, sizes, share, segment):
-    encoded = _encode(tmp_path, sizes, share)
     options = Options.of(order=3, segment=segment, batch_size=segment)
-    targets = TrainingTargets.of(options, encoded)
-    batch_size, steps, _ = divide_epoch(options, targets, tf.distribute.get_strategy())
+    run = _prepare(tmp_path, sizes, share, options)
+    batch_size, steps, _ = divide_epoch(run, tf.distribute.get_strategy())
     dataset = ngram_dataset(
-        encoded.for_training(), 3, batch_size, segment=segment, drop_remainder=True
+        run.encoded.for_training(), 3, batch_size, segment=segment, drop_remainder=True
     )
     batches = len(dataset)
     assert batches >= steps
@@ -45,12 +45,13 @@ def test_each_epoch_has_a_batch_for_each_update(tmp_path, sizes, share, segment)
     rounded = segment * (len(sizes) - 1)
     assert steps * batch_size > tokens - rounded - len(sizes) - batch_size
     if len(sizes) == 1:
-        assert targets.ngrams_per_epoch == sizes[0]
+        assert run.ngrams_per_epoch == sizes[0]
 
 
 def test_counts_of_targets_are_those_of_each_text(tmp_path):
     sizes = [33, 41, 57]
-    targets = TrainingTargets.of(Options.of(order=3), _encode(tmp_path, sizes, 0.5))
-    np.testing.assert_array_equal(targets.counts.sum(axis=1), sizes)
-    np.testing.assert_array_equal(targets.shares, [1.0, 0.5, 0.5])
-    assert targets.ngrams_per_epoch == 33 + round(0.5 * 41) + round(0.5 * 57)
+    run = _prepare(tmp_path, sizes, 0.5, Options.of(order=3))
+    counts, shares = run.target_counts
+    np.testing.assert_array_equal(counts.sum(axis=1), sizes)
+    np.testing.assert_array_equal(shares, [1.0, 0.5, 0.5])
+    assert run.ngrams_per_epoch == 33 + round(0.5 * 41) + round(0.5 * 57)

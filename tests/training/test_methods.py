@@ -1,18 +1,12 @@
-"""Estimators of n-gram models: one for each method."""
+"""Methods of n-gram models, and their options."""
 
 import numpy as np
 import pytest
 
 from keras_nplm import Vocabulary
-from keras_nplm.io.fields import describe_fields
 from keras_nplm.io.files import write_arrays
 from keras_nplm.models.ngrams import MAX_SWEEPS
-from keras_nplm.training.estimators import ESTIMATORS, _load_search
-from keras_nplm.training.ngram_options import NgramOptions
-
-
-def test_the_choices_of_the_method_are_the_estimators():
-    assert [*describe_fields(NgramOptions)["method"].choices] == [*ESTIMATORS]
+from keras_nplm.training.methods import _load_search
 
 
 @pytest.mark.parametrize(
