@@ -14,8 +14,9 @@ our builders after `import keras_nplm.data.corpora.tfds_builders`.
 its lines come before it reads this level: that oneDNN is on, and that there is no CUDA driver.
 
 To add a tokenizer, start in `data.tokenizers`; a layer, a head, an objective or a kind of network,
-and their options, in `training.network`; a method of n-gram models, in `training.methods`; the served graph of a model, in `serving.graph_model`. Afterwards run
-`ruff check`, `ruff format`, `mypy`, and the README's tests; `.ci/run` runs all that must hold.
+and their options, in `training.network`; a method of n-gram models, in `training.methods`; the
+served graph of a model, in `serving.graph_model`. Afterwards run `ruff check`, `ruff format`,
+`mypy`, and the README's tests; `.ci/run` runs all that must hold.
 
 To know the network in an hour, read in this order: README.md, models/networks/nplm.py,
 layers/context.py, layers/hidden.py, layers/heads/linear.py, layers/scores.py,

@@ -2,16 +2,17 @@
 
 To add a context layer, a hidden layer, a head, an objective or a kind of network:
 
-1. Write its Keras layer in a file of `keras_nplm.layers`; see there.
+1. Write its Keras layer in a file of `keras_nplm.layers`, all of which Keras finds; see there.
 2. Write its part here, below the others of its choice. `class Gated(Context, kind="gated")`
    registers it. Its fields are its options: type and range are annotations, the docstring below a
    field is its help, see `io.fields`. `build` imports the layer and makes it, `width` and `count`
    say what it costs, `fits` says what it cannot stand beside.
-3. Name the module of the layer in `models.networks.registered`, and its class in `keras_nplm`.
+3. Name the class of the layer in `keras_nplm`, for users who build networks in Python.
 
-That is all: `train --set context=gated`, files, `size`, the help and errors follow. A part may also
-stand in a file of your own that is imported before `keras_nplm.cli.main` is called. Its tests: a
-network with it in `tests/every_network.py`, and its formula in `tests/formulas.py`.
+That is all: `train --set context=gated`, files, `size`, the help and errors follow. Layer and part
+may also stand in a file of your own that is imported before `keras_nplm.cli.main` is:
+`tests/training/own_parts.py` has a context layer, a head and an objective. Tests of the package: a
+network with the layer in `tests/every_network.py`, and its formula in `tests/formulas.py`.
 """
 
 import dataclasses
