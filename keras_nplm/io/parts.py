@@ -43,7 +43,7 @@ class Part:
 
     choice: ClassVar[str] = ""
     kind: ClassVar[str] = ""
-    kinds: ClassVar[dict[str, type["Part"]]]
+    kinds: ClassVar[dict[str, Any]]
 
     def __init_subclass__(cls, choice: str = "", kind: str = "", **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -12,7 +12,7 @@ from typing import Any
 
 from keras_nplm.io.parts import check_given
 from keras_nplm.training.configurations import POINTER_SEGMENT, SMALL, list_flags
-from keras_nplm.training.network import Spelled
+from keras_nplm.training.network import Head, Spelled
 from keras_nplm.training.options import (
     RUN_CLASSES,
     Options,
@@ -399,8 +399,7 @@ def _list_network_options(
         order=sizes.order,
         context=_name_context(given, sizes),
         embedding_dim=sizes.embedding_dim,
-        # the energy head has a hidden layer of its own
-        hidden="none" if given.get("head") == "energy" else "deep",
+        hidden="none" if Head.kinds[given.get("head", "linear")].has_hidden_layer else "deep",
         hidden_units=sizes.hidden_units,
         objective=objective,
         num_sampled=_choose_num_sampled(objective, statistics),
