@@ -30,7 +30,14 @@ _RESTORE = (
 # the names that `replace_file` writes to: editors and shells have names such as `.notes.2.swp`
 _TEMPORARY = re.compile(r"\..+\.nplm-\d+(\.[^.]+)?")
 _BLOCK = 1 << 20  # numbers that are written or checked at a time
-_NAMES = {int: "an integer", NUMBER: "a number", str: "text", list: "a list", dict: "an object"}
+_NAMES = {
+    int: "an integer",
+    NUMBER: "a number",
+    bool: "true or false",
+    str: "text",
+    list: "a list",
+    dict: "an object",
+}
 
 
 @contextlib.contextmanager
@@ -150,8 +157,8 @@ def _check_object(source: object, value: object, fix: str) -> None:
 def check_fields(
     path: str | os.PathLike, fields: object, wanted: Mapping[str, type | tuple]
 ) -> None:
-    """Check that a JSON value is an object with these fields, of type `int`, `NUMBER`, `str`,
-    `list` or `dict`.
+    """Check that a JSON value is an object with these fields, of type `int`, `NUMBER`, `bool`,
+    `str`, `list` or `dict`.
     """
     if not isinstance(fields, dict):
         received = shorten_value(fields)

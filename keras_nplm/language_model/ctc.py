@@ -3,25 +3,23 @@ pyctcdecode.
 """
 
 import dataclasses
-import functools
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from keras_nplm.data.ids import PAD_ID
 from keras_nplm.data.prefixes import WordIndex
-from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
-from keras_nplm.language_model.scorer import ID_BYTES, State
-
-if TYPE_CHECKING:
-    from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.language_model.scorer import State
 
 _LN10 = math.log(10)
 _LONG = 6  # letters of a word from which the offset of an unknown word grows, as in pyctcdecode
 _ATTRIBUTES = "attrs.json"  # of a saved language model, as in pyctcdecode
 _MODEL = "model"  # the model directory in it
+_KINDS: dict[str, type | tuple] = {
+    **dict.fromkeys(("alpha", "beta", "unk_score_offset"), NUMBER),
+    **dict.fromkeys(("score_boundary", "self_normalised"), bool),
+}
 
 
 @dataclasses.dataclass(repr=False)
@@ -61,63 +59,53 @@ class CtcLanguageModel:
     language model but KenLM's.
     """
 
-    language_model: "LanguageModel"
+    language_model: LanguageModel
     alpha: float = 0.5
     beta: float = 1.5
     unk_score_offset: float = -10.0
     self_normalised: bool = False
     score_boundary: bool = True
 
-    JSON_ATTRS = ("alpha", "beta", "unk_score_offset", "score_boundary")
-
     def __post_init__(self) -> None:
         self._scorer = self.language_model.scorer(self.self_normalised)
-
-    def __getstate__(self) -> dict:
-        return {name: value for name, value in self.__dict__.items() if name != "_word_index"}
 
     @property
     def order(self) -> int:
         """The order of the language model."""
         return self._scorer.model.order
 
-    @property
-    def serializable_attrs(self) -> dict[str, Any]:
-        """The parameters that `save_to_dir` writes."""
-        return {name: getattr(self, name) for name in self.JSON_ATTRS}
-
-    def reset_params(self, **params: Any) -> None:
-        """Set `alpha`, `beta`, `unk_score_offset` or `score_boundary`.
-
-        None leaves a parameter as it is.
-        """
-        for name in params.keys() - self.JSON_ATTRS:
-            check_argument(name, False, "left out", params[name])
-        for name, value in params.items():
+    def reset_params(
+        self,
+        alpha: float | None = None,
+        beta: float | None = None,
+        unk_score_offset: float | None = None,
+        score_boundary: bool | None = None,
+    ) -> None:
+        """Set parameters; None leaves one as it is."""
+        given: dict[str, float | None] = {
+            "alpha": alpha,
+            "beta": beta,
+            "unk_score_offset": unk_score_offset,
+            "score_boundary": score_boundary,
+        }
+        for name, value in given.items():
             if value is not None:
                 setattr(self, name, value)
 
     def get_start_state(self) -> State:
         """Return the state at the beginning of a text."""
         begin = self._scorer.begin()
-        if self.score_boundary:
-            return begin
-        return PAD_ID.to_bytes(ID_BYTES, "little") * (len(begin) // ID_BYTES)
+        return begin if self.score_boundary else bytes(len(begin))  # of the id 0, PAD_ID
 
     def score_partial_token(self, partial_token: str) -> float:
         """Return 0 for the beginning of a word of the vocabulary, else the offset, which grows with
         the length.
         """
         tokens = self._scorer.tokenizer.split(partial_token)
-        index = self._word_index
-        if not tokens or index is None or index.find(tokens[-1]):
+        index = self.language_model.codec.word_index
+        if not tokens or not isinstance(index, WordIndex) or index.find(tokens[-1]):
             return 0.0
         return self.unk_score_offset * max(1, len(partial_token) / _LONG)
-
-    @functools.cached_property
-    def _word_index(self) -> WordIndex | None:
-        index = self.language_model.codec.word_index
-        return index if isinstance(index, WordIndex) else None
 
     def score(
         self, prev_state: State, word: str, is_last_word: bool = False
@@ -147,25 +135,16 @@ class CtcLanguageModel:
                 cannot be saved.
         """
         self.language_model.save(Path(filepath) / _MODEL)
-        write_json(
-            Path(filepath) / _ATTRIBUTES,
-            {**self.serializable_attrs, "self_normalised": self.self_normalised},
-        )
+        attributes = {name: getattr(self, name) for name in _KINDS}
+        write_json(Path(filepath) / _ATTRIBUTES, attributes)
 
     @classmethod
     def load_from_dir(
         cls, filepath: str | os.PathLike, unigram_encoding: str | None = None
     ) -> "CtcLanguageModel":
         """Load a language model that `save_to_dir` wrote."""
-        from keras_nplm.language_model.language_model import LanguageModel
-
         path = Path(filepath) / _ATTRIBUTES
         attributes = read_json(path)
-        names = ("alpha", "beta", "unk_score_offset")
-        flags = ("score_boundary", "self_normalised")
-        check_fields(path, attributes, dict.fromkeys(names, NUMBER))
-        for name in flags:
-            value = attributes.get(name)
-            check_argument(name, isinstance(value, bool), f"true or false in {path}", repr(value))
-        options = {name: attributes[name] for name in (*names, *flags)}
+        check_fields(path, attributes, _KINDS)
+        options = {name: attributes[name] for name in _KINDS}
         return cls(LanguageModel.load(Path(filepath) / _MODEL), **options)

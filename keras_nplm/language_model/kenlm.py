@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_nplm.data.ids import BOS, BOS_ID, EOS, PAD_ID, UNK_ID
-from keras_nplm.io.errors import InputError
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import fetch
 from keras_nplm.language_model import scorer
@@ -26,13 +25,9 @@ from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams.arpa import read_arpa_as_written
 
 _LN10 = math.log(10)
-_PADDING = re.compile(rb"(?:\0{%d})*" % scorer.ID_BYTES)
+_PADDING = b"\0"  # PAD_ID, which means no word: states begin without it, and are filled up with it
 _WORD = re.compile("[^ \t\n\r\v\f]+")
 _MARKERS = {BOS: np.int32(BOS_ID).tobytes(), EOS: scorer.EOS}
-
-
-class Config:
-    """Options of loading, which programs for `import kenlm` set: nothing depends on them here."""
 
 
 @dataclasses.dataclass(order=True, unsafe_hash=True, slots=True)
@@ -55,10 +50,6 @@ class FullScoreReturn(NamedTuple):
     oov: bool
 
 
-class ReadError(InputError, OSError):
-    """A model that cannot be read; an OSError, as KenLM raises it."""
-
-
 class KenlmModel:
     """A language model with the interface of `kenlm.Model`: log10 probabilities of words between
     spaces.
@@ -74,7 +65,6 @@ class KenlmModel:
     Args:
         path: a model directory or an ARPA file, compressed or not; str, bytes or a path. No binary
             file of KenLM.
-        config: left out. It is accepted for programs that give a `kenlm.Config`.
         self_normalised: whether the logits of a network are log-probabilities; see
             `LanguageModel.load`.
 
@@ -89,19 +79,11 @@ class KenlmModel:
     (True, True, 21)
     """
 
-    def __init__(
-        self,
-        path: str | bytes | os.PathLike,
-        config: Config | None = None,
-        self_normalised: bool = False,
-    ):
+    def __init__(self, path: str | bytes | os.PathLike, *, self_normalised: bool = False):
         path = os.fsdecode(path)
-        self._arpa_words: dict[str, bytes] | None = None
-        try:
-            self._scorer = self._load(path, self_normalised)
-        except InputError as error:
-            raise ReadError(str(error)) from error
         self.path = os.fsencode(path if is_remote(path) else os.path.abspath(path))
+        self._arpa_words: dict[str, bytes] | None = None
+        self._scorer = self._load(path, self_normalised)
         self.order = self._scorer.model.order
         self._null = np.full(self.order - 1, PAD_ID, np.int32).tobytes()
         self._begin = self._scorer.begin()
@@ -114,10 +96,7 @@ class KenlmModel:
         check_arpa_file(path)
         model, place = read_arpa_as_written(fetch(path))
         self._arpa_words = {word: np.int32(i).tobytes() for word, i in place.items()}
-        return _IdScorer(scorer.self_normalise(model) if self_normalised else model)
-
-    def __repr__(self) -> str:
-        return f"<Model from {os.path.basename(self.path)!r}>"
+        return _IdScorer(model)
 
     def score(self, sentence: str | bytes, bos: bool = True, eos: bool = True) -> float:
         """Return log10 P(sentence): after `<s>` unless `bos` is False, with `</s>` unless `eos` is
@@ -146,7 +125,7 @@ class KenlmModel:
 
     def BeginSentenceWrite(self, state: State) -> None:
         """Set a state to the beginning of a sentence."""
-        state.ids = _strip(self._begin)
+        state.ids = self._begin.lstrip(_PADDING)
 
     def NullContextWrite(self, state: State) -> None:
         """Set a state to no context."""
@@ -154,23 +133,19 @@ class KenlmModel:
 
     def BaseScore(self, in_state: State, word: str | bytes, out_state: State) -> float:
         """Return log10 P(word | in_state), and set `out_state` to the state after the word."""
-        before = self._pad(in_state)
+        before = in_state.ids.rjust(len(self._null), _PADDING)
         log_probs, [after] = self._scorer.score_encoded([before], [self._find_ids(before, word)])
-        out_state.ids = _strip(after)
+        out_state.ids = after.lstrip(_PADDING)
         return float(_to_log10(log_probs)[0])
 
     def BaseFullScore(
         self, in_state: State, word: str | bytes, out_state: State
     ) -> FullScoreReturn:
         """Return the `FullScoreReturn` of a word, and set `out_state` as `BaseScore` does."""
-        before = self._pad(in_state)
+        before = in_state.ids.rjust(len(self._null), _PADDING)
         [score], [after] = self._score([before], [self._find_ids(before, word)])
-        out_state.ids = _strip(after)
+        out_state.ids = after.lstrip(_PADDING)
         return score
-
-    def _pad(self, state: State) -> scorer.State:
-        """Return a state as the scorer has it, of n-1 ids."""
-        return state.ids.rjust(len(self._null), b"\0")
 
     def __contains__(self, word: str | bytes) -> bool:
         word = _decode(word)
@@ -210,13 +185,6 @@ class _IdScorer(scorer.Scorer):
 
 def _to_log10(log_probs: np.ndarray) -> np.ndarray:
     return np.where(np.isneginf(log_probs), MIN_LOG_PROB, log_probs) / _LN10
-
-
-def _strip(state: scorer.State) -> bytes:
-    """Return the ids of a state without the padding before them, which means no word."""
-    padding = _PADDING.match(state)
-    assert padding is not None  # it may be empty
-    return state[padding.end() :]
 
 
 def _decode(text: str | bytes) -> str:

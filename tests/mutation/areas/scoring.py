@@ -249,7 +249,7 @@ def out_of_vocabulary_words_are_not_as_unlikely_as_in_kenlm(original):
     return -99.0
 
 
-@changes("models.ngrams.backoff:BackoffModel.find_orders", OF_SCORERS)
+@changes("models.ngrams.backoff:BackoffModel.find_orders", "language_model/test_kenlm.py")
 def the_order_of_an_ngram_is_that_of_its_context(original, *arguments):
     def find_each(keys, wanted):
         return np.zeros(len(wanted), np.int64)
