@@ -3,18 +3,14 @@
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, LanguageModel
+from keras_nplm import InputError
 from keras_nplm.models.base import NextWordModel
 
 
 def test_generation_is_seeded_and_greedy_at_temperature_0(build_ngram_model):
     language_model = build_ngram_model("stream")
-    text = language_model.generate("the cat", 20, seed=1)
-    assert (
-        text
-        == language_model.generate("the cat", 20, seed=1)
-        != language_model.generate("the cat", 20, seed=2)
-    )
+    text, again, other = (language_model.generate("the cat", 20, seed=seed) for seed in (1, 1, 2))
+    assert text == again != other
     assert len(text.split()) == 20 and set(text.split()) <= set(language_model.vocabulary.words[4:])
     greedy = language_model.generate("the cat", 3, temperature=0)
     assert greedy.startswith(language_model.next_words("the cat", top_k=1)[0][0])
@@ -30,43 +26,39 @@ def test_words_follow_the_distribution_at_a_temperature(build_ngram_model):
         assert words.count(word) / 400 == pytest.approx(expected, abs=4 * np.sqrt(expected / 400))
 
 
-class _Fixed(NextWordModel):
-    """The same distribution in every context."""
+class _Rows(NextWordModel):
+    """A distribution after each last word of a context; 3, `</s>`, after the others."""
 
     order = 3
-    boundary = "sentence"
     vocabulary_size = 9
 
-    def __init__(self, weights):
-        with np.errstate(divide="ignore"):
-            self._log_probs = np.log(weights)
+    def __init__(self, boundary, rows):
+        self.boundary = boundary
+        self._rows = np.tile(np.eye(9)[3], (9, 1))
+        for last, probabilities in rows.items():
+            self._rows[last] = probabilities
 
     def _next_log_probs(self, context_ids):
-        return np.tile(self._log_probs, (len(context_ids), 1))
+        with np.errstate(divide="ignore"):
+            return np.log(self._rows[context_ids[:, -1]])
 
 
 @pytest.mark.parametrize(
     "boundary, text", [("sentence", "the\nthe\nthe"), ("text", "the\ncat\ncat")]
 )
-def test_only_a_text_goes_on_after_a_sentence(build_ngram_model, monkeypatch, boundary, text):
-    after = {2: 4, 3: 5}  # after <s> and </s>; </s> follows each word
-    language_model = build_ngram_model(boundary)
-
-    def rows(_, contexts):
-        is_next = np.arange(9) == after.get(contexts[0, -1], 3)
-        return np.where(is_next, 0, -np.inf)[None]
-
-    monkeypatch.setattr(type(language_model.model), "next_log_probs", rows)
+def test_only_a_text_goes_on_after_a_sentence(build_ngram_model, boundary, text):
+    model = _Rows(boundary, {2: np.eye(9)[4], 3: np.eye(9)[5]})  # after <s> and </s>
+    language_model = build_ngram_model(boundary).replace_model(model)
     assert language_model.generate("", 3).strip() == text
 
 
 def test_a_sentence_end_begins_a_line_and_no_word_is_an_error(build_ngram_model):
-    vocabulary = build_ngram_model("sentence").vocabulary
-    text = LanguageModel(_Fixed([0, 0, 0, 0.5, *[0.1] * 5]), vocabulary, "words").generate("", 30)
+    def generate(weights, prompt, number):
+        model = _Rows("sentence", dict.fromkeys(range(9), weights))
+        return build_ngram_model("sentence").replace_model(model).generate(prompt, number)
+
+    text = generate([0, 0, 0, 0.5, *[0.1] * 5], "", 30)
     assert "\n" in text and len(text.split()) == 30 and "</s>" not in text
-    assert (
-        LanguageModel(_Fixed([0, 0, 0, 1, *[0] * 5]), vocabulary, "words").generate("", 3).split()
-        == []
-    )
+    assert not generate(np.eye(9)[3], "", 3).split()
     with pytest.raises(InputError, match="Every word has probability 0"):
-        LanguageModel(_Fixed(np.zeros(9)), vocabulary, "words").generate("the", 3)
+        generate(np.zeros(9), "the", 3)

@@ -15,24 +15,37 @@ from keras_nplm.models.spelling import SPELLING_FILE
 LINES = ["the cat sat", "", "on the mat"]  # a line without words is not a sentence of a text
 
 
-def test_next_words_are_the_most_probable_words(build_ngram_model):
-    language_model = build_ngram_model("stream")
-    probabilities = np.exp(language_model.model.next_log_probs([[0, 4]])[0])
-    words = language_model.next_words("the", top_k=5)
-    assert dict(words) == pytest.approx(
-        {language_model.vocabulary.words[i]: probabilities[i] for i in range(4, 9)}
-    )
-    assert [p for _, p in words] == sorted((p for _, p in words), reverse=True)
-    assert language_model.next_words("the", top_k=9) == language_model.next_words("the", top_k=5)
-
-
-def _split_at_spaces(language_model: LanguageModel) -> LanguageModel:
-    """Return a model whose token ids have the characters of the text."""
-    return LanguageModel(language_model.model, language_model.vocabulary, "whitespace")
+@pytest.mark.parametrize("boundary", ["sentence", "stream"])
+@pytest.mark.parametrize(
+    "text, context, prefix", [("the ca", "the", "ca"), ("the ", "the", ""), ("x", "", "x")]
+)
+def test_next_words_are_the_most_probable_and_prefixes_select(
+    build_ngram_model, boundary, text, context, prefix
+):
+    language_model = build_ngram_model(boundary)
+    ids = language_model.codec.encode_beginning(context, 3)
+    probabilities = np.exp(language_model.model.next_log_probs(ids[None])[0])
+    words = dict(zip(language_model.vocabulary.words, probabilities.tolist(), strict=True))
+    proposed = [word for word in words if word not in ("<pad>", "<unk>", "<s>")]
+    if boundary == "stream":
+        proposed.remove("</s>")
+    proposed.sort(key=lambda word: -words[word])
+    assert language_model.next_words(context, 100) == [
+        (word, pytest.approx(words[word])) for word in proposed
+    ]
+    expected = [
+        (word, pytest.approx(words[word]))
+        for word in proposed
+        if word.startswith(prefix) and word != "</s>"
+    ]
+    assert language_model.complete_prefix(text, 100) == expected
+    assert language_model.complete_prefix(text, 1) == expected[:1]
 
 
 def test_evaluate_takes_lines_ids_or_a_split(build_ngram_model, tmp_path):
-    language_model = _split_at_spaces(build_ngram_model("sentence"))
+    given = build_ngram_model("sentence")
+    # token ids of white space have the characters of the text
+    language_model = LanguageModel(given.model, given.vocabulary, "whitespace")
     result = language_model.evaluate(LINES)
     scores = [score for line, score in zip(LINES, language_model.score(LINES), strict=True) if line]
     assert result["log_prob"] == pytest.approx(sum(score.log_prob for score in scores), rel=1e-6)
@@ -47,9 +60,9 @@ def test_evaluate_takes_lines_ids_or_a_split(build_ngram_model, tmp_path):
     language_model.corpus = encode_corpus(corpus, language_model.vocabulary, tmp_path / "corpus")
     assert language_model.evaluate() == language_model.evaluate("validation") == result
     assert build_ngram_model("stream").evaluate(LINES)["tokens"] == 6
-    language_model = _split_at_spaces(build_ngram_model("text"))
-    ids = encode_sentences(map(str.split, LINES), language_model.vocabulary, "text")
-    assert 2 in ids.tolist() and language_model.evaluate(LINES) == language_model.evaluate(ids)
+    of_text = build_ngram_model("text")
+    ids = encode_sentences(map(str.split, LINES), of_text.vocabulary, "text")
+    assert of_text.evaluate(LINES)["log_prob"] == of_text.evaluate(ids)["log_prob"]
 
 
 def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path):
@@ -71,17 +84,3 @@ def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path
         path.write_bytes(kept)
     loaded.save(tmp_path / "again")  # with the files that it has not read yet
     assert LanguageModel.load(tmp_path / "again").dynamics.static == 3.0
-
-
-@pytest.mark.parametrize("boundary", ["sentence", "stream"])
-@pytest.mark.parametrize(
-    "text, context, prefix", [("the ca", "the", "ca"), ("the ", "the", ""), ("x", "", "x")]
-)
-def test_prefix_completion_selects_from_the_next_words(
-    build_ngram_model, boundary, text, context, prefix
-):
-    language_model = build_ngram_model(boundary)
-    words = [pair for pair in language_model.next_words(context, 100) if pair[0] != "</s>"]
-    expected = [pair for pair in words if pair[0].startswith(prefix)]
-    assert language_model.complete_prefix(text, 100) == expected
-    assert language_model.complete_prefix(text, 1) == expected[:1]

@@ -2,7 +2,6 @@
 command.
 """
 
-import itertools
 import json
 
 import numpy as np
@@ -19,6 +18,8 @@ from keras_nplm import (
     add_words,
 )
 from keras_nplm.cli.main import main
+from keras_nplm.data.ngram_arrays import extract_ngrams
+from keras_nplm.data.shards import encode_lines
 from keras_nplm.language_model.new_word_weights import context_gradients
 from keras_nplm.models.networks.context_network import ContextNetwork
 from tests.networks import compose
@@ -56,26 +57,13 @@ def _stack_kernel(model: ContextNetwork) -> np.ndarray:
     return np.concatenate([kernel.numpy() for kernel in kernels], axis=1)
 
 
-def _find_ngrams(boundary: str) -> list[tuple[tuple[int, ...], int, list[int]]]:
-    """Each n-gram of the text in known ids, the new word's index as target and as context words
-    (-1: known word).
+def _find_ngrams(boundary: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the n-grams of the text in known ids; and the number of the new word at each place,
+    below 0 for known words.
     """
-    new = list(NEW)
-    found = []
-    vocabulary = Vocabulary(WORDS).words
-    lines = [line.split() for line in TEXT if line]
-    lines = (
-        [list(itertools.chain(*lines))]
-        if boundary == "stream"
-        else [[*line, "</s>"] for line in lines]
-    )
-    for line in lines:
-        tokens = [*["<pad>" if boundary == "stream" else "<s>"] * (N - 1), *line]
-        ids = [vocabulary.index(token) if token in vocabulary else 1 for token in tokens]
-        numbers = [new.index(token) if token in new else -1 for token in tokens]
-        for i in range(N - 1, len(tokens)):
-            found.append((tuple(ids[i - N + 1 : i + 1]), numbers[i], numbers[i - N + 1 : i]))
-    return found
+    ids = encode_lines(TEXT, Vocabulary([*WORDS, *NEW]), "whitespace", boundary)
+    ngrams = extract_ngrams(ids, N, boundary)
+    return np.where(ngrams < V, ngrams, 1), ngrams - V
 
 
 @pytest.mark.parametrize(
@@ -88,13 +76,10 @@ def test_expectation_is_the_papers_rule(boundary, options):
     assert grown.vocabulary.words == [*language_model.vocabulary.words, *NEW]
     C = model.embed.C.numpy()
     kernel = _stack_kernel(model)
+    ngrams, numbers = _find_ngrams(boundary)
     for number in range(len(NEW)):
-        contexts = [
-            ngram[:-1]
-            for ngram, word, _ in _find_ngrams(boundary)
-            if word == number and any(ngram[:-1])
-        ]
-        p = np.exp(model.next_log_probs(contexts))
+        contexts = ngrams[numbers[:, -1] == number, :-1]
+        p = np.exp(model.next_log_probs(contexts[contexts.any(axis=1)]))
         p[:, :4] = 0
         p = (p / p.sum(axis=1, keepdims=True)).mean(axis=0)
         np.testing.assert_allclose(grown.model.embed.C.numpy()[V + number], p @ C, atol=1e-5)
@@ -131,41 +116,38 @@ def test_likelihood_takes_one_step_up(boundary, options):
     language_model = _build(boundary, **options)
     model = language_model.model
     grown = add_words(language_model, TEXT).model
-    found = _find_ngrams(boundary)
-    pairs = [
-        (number, context_gradients(model, np.array([ngram[:-1]]), np.array([ngram[-1]]))[0, place])
-        for ngram, _, numbers in found
-        for place, number in enumerate(numbers)
-        if number >= 0
-    ]
-    fisher = sum(np.outer(g, g) for _, g in pairs) / len(pairs)
+    ngrams, numbers = _find_ngrams(boundary)
+    inside = ngrams[:, :-1]
+    of_places = context_gradients(model, inside, ngrams[:, -1])
+    is_new = numbers[:, :-1] >= 0
+    fisher = np.mean([np.outer(g, g) for g in of_places[is_new]], axis=0)
     prior = 30 * (N - 1) * np.trace(fisher) / M * np.eye(M)
-    gradients = [[g for number, g in pairs if number == word] for word in range(len(NEW))]
-    steps = [np.linalg.solve(len(own) * fisher + prior, sum(own, np.zeros(M))) for own in gradients]
-
-    inside = np.array([ngram[:-1] for ngram, _, _ in found])
     features = np.asarray(model.scores(inside).features).astype(np.float64)
     weights = np.exp(model.next_log_probs(inside)[:, 1])
     weights /= weights.sum()
     mean = weights @ features
     variance = (weights @ (features - mean) ** 2).mean()
-    rows = []
+    steps = np.zeros((len(NEW), M))
+    rows = np.zeros((len(NEW), features.shape[1]))
     for number in range(len(NEW)):
-        own = features[[word == number and any(ngram[:-1]) for ngram, word, _ in found]]
-        rows.append(0.1 * len(own) / (len(own) + 2) * (own.mean(axis=0) - mean) / variance)
+        gradients = of_places[numbers[:, :-1] == number]
+        steps[number] = np.linalg.solve(len(gradients) * fisher + prior, gradients.sum(axis=0))
+        own = features[(numbers[:, -1] == number) & inside.any(axis=1)]
+        k = len(own)
+        rows[number] = 0.1 * k / (k + 2) * (own.mean(axis=0) - mean) / variance
     C = model.embed.C.numpy()[1]
     kernel = _stack_kernel(model)[1]
     if options.get("tied"):
-        np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + steps + np.array(rows), atol=1e-4)
+        np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + steps + rows, atol=1e-4)
     else:
-        np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + np.array(steps), atol=1e-4)
-        np.testing.assert_allclose(_stack_kernel(grown)[V:], kernel + np.array(rows), atol=1e-4)
+        np.testing.assert_allclose(grown.embed.C.numpy()[V:], C + steps, atol=1e-4)
+        np.testing.assert_allclose(_stack_kernel(grown)[V:], kernel + rows, atol=1e-4)
 
 
 @pytest.mark.parametrize("rule, boundary", [("expectation", "stream"), ("likelihood", "sentence")])
 def test_a_new_words_mean_probability_is_its_frequency(rule, boundary):
     language_model = _build(boundary)
-    inside = np.array([ngram[:-1] for ngram, _, _ in _find_ngrams(boundary)])
+    inside = _find_ngrams(boundary)[0][:, :-1]
     grown = add_words(language_model, TEXT, rule=rule, prior_tokens=50)
     mean = np.exp(grown.model.next_log_probs(inside)).mean(axis=0)
     np.testing.assert_allclose(mean[V:], np.array([*NEW.values()]) / (len(inside) + 50), rtol=1e-4)

@@ -12,7 +12,7 @@ from keras_nplm import LanguageModel, Uniform, Vocabulary, estimate, mix, open_c
 from keras_nplm.cli.main import main
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers.registry import get_tokenizer
-from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
+from keras_nplm.models.spelling import SpellingModel
 from keras_nplm.models.text_figures import TextSize, compute_text_figures
 from keras_nplm.training.options import TextOptions
 
@@ -33,12 +33,17 @@ FIGURES = (
     "spelling_log_prob",
 )
 
-_OTHERS = [
-    pytest.param(name, marks=pytest.mark.long) for name in ("characters", "words+lower+numbers")
-]
 
-
-@pytest.fixture(scope="module", params=["words", "sentencepiece", "bytes", *_OTHERS])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "words",
+        "sentencepiece",
+        "bytes",
+        pytest.param("characters", marks=pytest.mark.long),
+        pytest.param("words+lower+numbers", marks=pytest.mark.long),
+    ],
+)
 def tokenizer(request) -> str:
     return request.param
 
@@ -47,9 +52,9 @@ def tokenizer(request) -> str:
 def directory(request, tmp_path_factory, tokenizer):
     """A Kneser-Ney model of a text whose last lines are test: some of their words are `<unk>`."""
     directory = tmp_path_factory.mktemp("figures")
-    (directory / "text.txt").write_text(
-        "\n".join([*LINES[:24], "the new cat sat", "unser étrange", *LINES[26:]])
-    )
+    lines = [*LINES[:24], "the new cat sat", "unser étrange", *LINES[26:]]
+    (directory / "text.txt").write_text("\n".join(lines))
+    (directory / "test.txt").write_text("\n".join(lines[27:]))
     base, *steps = tokenizer.split("+")
     subwords = {"subwords": SubwordOptions(330)} if base == "sentencepiece" else {}
     corpus = open_corpus(
@@ -63,24 +68,22 @@ def directory(request, tmp_path_factory, tokenizer):
 def compute_plainly(language_model: LanguageModel, lines: list[str]) -> dict[str, float]:
     """The figures, token by token and word by word."""
     model = language_model.model
-    spelling = language_model.spelling
-    order = language_model.model.order
     ids = {word: place for place, word in enumerate(language_model.vocabulary.words)}
     ends = ["</s>"] if language_model.boundary == "sentence" else []
-    nats = 0.0
-    spelled = 0.0
-    history = [0] * (order - 1)
+    nats = spelled = 0.0
+    history = [0] * (model.order - 1)
     characters = size = words = 0
     for line in lines:
-        history = [2] * (order - 1) if ends else history
+        history = [2] * (model.order - 1) if ends else history
         single = " ".join(line.split())
-        characters = characters + len(single) + len(ends)
-        size = size + len(single.encode()) + len(ends)
-        words = words + len(single.split(" ")) + len(ends)
+        characters += len(single) + len(ends)
+        size += len(single.encode()) + len(ends)
+        words += len(single.split(" ")) + len(ends)
         for token in [*language_model.tokenize(line), *ends]:
             target = ids.get(token, 1)
             nats -= float(model.log_prob(np.array([history]), np.array([target]))[0])
-            spelled += float(spelling.log_prob([token])[0]) if target == 1 else 0.0
+            if target == 1:
+                spelled += float(language_model.spelling.log_prob([token])[0])
             history = [*history[1:], target]
     bits = (nats - spelled) / math.log(2)
     rates = bits / characters, bits / size, 2 ** (bits / words)
@@ -89,65 +92,53 @@ def compute_plainly(language_model: LanguageModel, lines: list[str]) -> dict[str
 
 def test_figures_equal_a_plain_oracle_by_every_way(directory, tokenizer, capsys):
     language_model = LanguageModel.load(directory / "model")
-    lines = (directory / "text.txt").read_text().split("\n")[27:]
+    lines = (directory / "test.txt").read_text().split("\n")
     expected = compute_plainly(language_model, lines)
     metrics = json.loads((directory / "model" / "metrics.json").read_text())["test"]
-    has_spelling = (directory / "model" / SPELLING_FILE).exists()
-    assert (metrics["unk_tokens"] > 0) == has_spelling == get_tokenizer(tokenizer).has_unknown
-    (directory / "test.txt").write_text("\n".join(lines))
-    assert (
-        main(
-            ["evaluate", str(directory / "model"), "--text", str(directory / "test.txt"), "--json"]
-        )
-        == 0
-    )
-    for figures in (
-        metrics,
-        language_model.evaluate(iter(lines)),
-        json.loads(capsys.readouterr().out),
-    ):
+    has_unknown = get_tokenizer(tokenizer).has_unknown
+    assert (metrics["unk_tokens"] > 0) == (language_model.spelling is not None) == has_unknown
+    command = ["evaluate", str(directory / "model")]
+    assert main([*command, "--text", str(directory / "test.txt"), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    for figures in (metrics, language_model.evaluate(iter(lines)), printed):
         assert {name: figures[name] for name in FIGURES} == pytest.approx(expected, rel=1e-6)
         assert figures.get("normalised", []) == tokenizer.split("+")[1:]
-    assert main(["evaluate", str(directory / "model")]) == 0
+    assert main([*command, "--all"]) == 0
     assert expected["bits_per_byte"] < expected["bits_per_character"]  # the text is not ASCII
-    _, row, *notes = capsys.readouterr().out.splitlines()
-    assert row.split()[2:4] == [f"{expected[name]:.3f}" for name in FIGURES[:2]]
-    assert any("of the normalised text" in note for note in notes) == ("+" in tokenizer)
-    assert main(["evaluate", str(directory / "model"), "--all"]) == 0
-    assert f" {expected['perplexity_per_word']:.2f} " in capsys.readouterr().out
+    out = capsys.readouterr().out
+    for name, digits in (("bits_per_character", 3), ("bits_per_byte", 3), (FIGURES[2], 2)):
+        assert f" {expected[name]:.{digits}f} " in out
+    assert ("of the normalised text" in out) == ("+" in tokenizer)
 
 
 def test_a_mixture_has_the_spelling_of_its_components(directory):
-    metrics = mix(
-        [directory / "model", directory / "model"], directory / "mixture", weights=[0.5, 0.5]
-    )
+    path = directory / "model"
+    metrics = mix([path, path], directory / "mixture", weights=[0.5, 0.5])
     alone, mixed = (LanguageModel.load(directory / name) for name in ("model", "mixture"))
     assert (mixed.spelling and mixed.spelling.counts) == (alone.spelling and alone.spelling.counts)
     expected = [alone.evaluate("test")[name] for name in FIGURES]
     assert [metrics["test"][name] for name in FIGURES] == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_directory_without_spelling_model_says_why(tmp_path, capsys):
-    LanguageModel(Uniform(5, "sentence"), Vocabulary(["the"]), "words").save(tmp_path / "model")
-    (tmp_path / "unknown.txt").write_text("unseen words")
-    assert main(["evaluate", str(tmp_path / "model"), "--text", str(tmp_path / "unknown.txt")]) == 0
-    assert ": none. The model has no spelling model" in capsys.readouterr().out
-
-
-def test_the_advice_for_a_model_without_spelling_model_helps(tmp_path, capsys):
+@pytest.mark.parametrize("has_spelling", [True, False])
+def test_figures_of_unknown_words_need_a_spelling_model(tmp_path, capsys, has_spelling):
     vocabulary = Vocabulary(["the"])
-    language_model = LanguageModel(Uniform(5, "sentence"), vocabulary, "words")
-    language_model.spelling = SpellingModel.from_vocabulary(vocabulary)
+    language_model = LanguageModel(Uniform(5, "sentence"), vocabulary, "whitespace")
+    if has_spelling:
+        language_model.spelling = SpellingModel.from_vocabulary(vocabulary)
     language_model.save(tmp_path / "model")
     (tmp_path / "unknown.txt").write_text("unseen words")
     assert main(["evaluate", str(tmp_path / "model"), "--text", str(tmp_path / "unknown.txt")]) == 0
-    assert "none" not in capsys.readouterr().out
+    is_missing = ": none. The model has no spelling model" in capsys.readouterr().out
+    assert is_missing == (not has_spelling)
+    figures = language_model.evaluate(np.array([4, 1, 3]))
+    assert figures["bits_per_character"] is None
+    assert "how out-of-vocabulary words are spelled" in figures["bits_per_character_missing"]
 
 
 def test_text_without_unknown_words_needs_no_spelling_model():
-    language_model = LanguageModel(
-        Uniform(7, "sentence"), Vocabulary(["the", "cat", "sat"]), "whitespace"
-    )
+    vocabulary = Vocabulary(["the", "cat", "sat"])
+    language_model = LanguageModel(Uniform(7, "sentence"), vocabulary, "whitespace")
     for text in (["the cat sat", "the cat"], np.array([4, 5, 6, 3, 4, 5, 3])):
         figures = language_model.evaluate(text)
         assert figures["bits_per_character"] == pytest.approx(7 * math.log2(5) / 20)
@@ -159,12 +150,3 @@ def test_a_text_without_spaces_has_no_infinite_figure():
     figures = compute_text_figures(-701.0, TextSize(1000, 1000, 1, 0.0))
     assert figures["perplexity_per_word"] is None
     assert figures["bits_per_character"] > 1
-
-
-def test_ids_with_unknown_words_have_no_bits_per_character():
-    vocabulary = Vocabulary(["the"])
-    language_model = LanguageModel(Uniform(5, "sentence"), vocabulary, "whitespace")
-    language_model.spelling = SpellingModel.from_vocabulary(vocabulary)
-    figures = language_model.evaluate(np.array([4, 1, 3]))
-    assert figures["bits_per_character"] is None
-    assert "how out-of-vocabulary words are spelled" in figures["bits_per_character_missing"]

@@ -8,20 +8,14 @@ import struct
 import numpy as np
 import pytest
 
-from keras_nplm import NPLM, InputError, LanguageModel, Vocabulary, read_word_vectors
+from keras_nplm import NPLM, LanguageModel, Vocabulary, read_word_vectors
 from keras_nplm.cli.main import main
 from keras_nplm.language_model.word_vectors import (
     analogies,
-    find_word_vectors,
     nearest,
     word_map,
     write_word2vec,
 )
-
-
-def _draw_vectors(random: np.random.Generator) -> np.ndarray:
-    """Draw a few small vectors, some of them zero or equal."""
-    return random.integers(-2, 3, (random.integers(1, 9), random.integers(1, 5))).astype(np.float32)
 
 
 def _cosine(left, right) -> float:
@@ -32,28 +26,23 @@ def _cosine(left, right) -> float:
 @pytest.mark.parametrize("seed", range(20))
 def test_neighbours_and_analogies_have_the_largest_cosines(seed):
     random = np.random.default_rng(seed)
-    vectors = _draw_vectors(random)
+    # a few small vectors, some of them zero or equal
+    shape = random.integers(1, 9), random.integers(1, 5)
+    vectors = random.integers(-2, 3, shape).astype(np.float32)
     top_k = random.integers(1, 11)
     among = random.integers(1, 10)
-    unit = [
-        (row / math.hypot(*row) if math.hypot(*row) else row) for row in vectors.astype(np.float64)
-    ]
+    unit = [row / (math.hypot(*row) or 1) for row in vectors.astype(np.float64)]
     a, b, c = map(int, random.integers(0, len(vectors), 3))
     for excluded, wanted, (neighbours, cosines) in (
         ([a], unit[a], nearest(vectors, [a], top_k, among)),
         ([a, b, c], unit[b] - unit[a] + unit[c], analogies(vectors, [[a, b, c]], top_k, among)),
     ):
-        left = {
-            i: _cosine(vectors[i], wanted)
-            for i in range(min(among, len(vectors)))
-            if i not in excluded
-        }
-        size = min(top_k, len(left))
-        assert {*neighbours[0]} <= {*left} and neighbours.shape == cosines.shape == (1, size)
-        np.testing.assert_allclose(cosines[0], [left[i] for i in neighbours[0]], atol=1e-6)
-        np.testing.assert_allclose(
-            cosines[0], sorted(left.values(), reverse=True)[:size], atol=1e-6
-        )
+        left = {*range(min(among, len(vectors)))} - {*excluded}
+        expected = {i: _cosine(vectors[i], wanted) for i in left}
+        best = sorted(expected.values(), reverse=True)[:top_k]
+        assert neighbours.shape == cosines.shape == (1, len(best))
+        np.testing.assert_allclose(cosines[0], [expected[i] for i in neighbours[0]], atol=1e-6)
+        np.testing.assert_allclose(cosines[0], best, atol=1e-6)
 
 
 @pytest.mark.parametrize("sizes", [(6, 30), (10,) * 10])
@@ -68,9 +57,8 @@ def test_the_map_keeps_groups_apart(sizes):
     labels = np.repeat(np.arange(len(sizes)), sizes)
     vectors = np.eye(len(sizes), 12)[labels] + rng.normal(0, 0.05, (len(labels), 12))
     places = word_map(vectors * rng.uniform(0.1, 10, (len(labels), 1)))
-    distances = np.linalg.norm(places[:, None] - places, axis=2) + np.diag(
-        np.full(len(labels), np.inf)
-    )
+    distances = np.linalg.norm(places[:, None] - places, axis=2)
+    np.fill_diagonal(distances, np.inf)
     assert (labels[distances.argmin(axis=1)] == labels).all()
     same = labels[:, None] == labels
     assert distances[~same].min() > 0.5 * np.median(distances[same])
@@ -95,30 +83,17 @@ def _json(capsys, *arguments):
 def test_the_commands_print_neighbours_analogies_and_a_map(model_directory, tmp_path, capsys):
     language_model = LanguageModel.load(model_directory)
     found = _json(capsys, "nearest", model_directory, "class", "may", "--top-k", 3, "--among", 20)
-    assert found == {
-        word: pytest.approx(dict(language_model.nearest(word, 3, 20))) for word in ("class", "may")
-    }
-    assert {*found["class"]} <= {*language_model.vocabulary.words[4:24]}
-    (found,) = _json(capsys, "analogy", model_directory, "is", "was", "has", "--top-k", 2).values()
-    assert (
-        found == pytest.approx(dict(language_model.analogy("is", "was", "has", 2)))
-        and len(found) == 2
-    )
-    _json(capsys, "map", model_directory, tmp_path / "map.tsv", "--words", "class", "may", "is")
-    rows = [
-        line.split("\t") for line in (tmp_path / "map.tsv").read_text(encoding="utf-8").splitlines()
-    ]
-    places = word_map(
-        language_model.model.embed.C.numpy()[
-            language_model.vocabulary.encode(["class", "may", "is"])
-        ]
-    )
-    assert [row[0] for row in rows] == ["class", "may", "is"]
+    for word in ("class", "may"):
+        assert found[word] == pytest.approx(dict(language_model.nearest(word, 3, 20)))
+    [found] = _json(capsys, "analogy", model_directory, "is", "was", "has", "--top-k", 2).values()
+    assert found == pytest.approx(dict(language_model.analogy("is", "was", "has", 2)))
+    words = ["class", "may", "is"]
+    _json(capsys, "map", model_directory, tmp_path / "map.tsv", "--words", *words)
+    rows = [line.split("\t") for line in (tmp_path / "map.tsv").read_text().splitlines()]
+    places = word_map(language_model.model.embed.C.numpy()[language_model.vocabulary.encode(words)])
+    assert [row[0] for row in rows] == words
     np.testing.assert_allclose([list(map(float, row[1:])) for row in rows], places, atol=1e-4)
-    assert (
-        _json(capsys, "map", model_directory, tmp_path / "map.svg", "--num-words", 40)["words"]
-        == 40
-    )
+    _json(capsys, "map", model_directory, tmp_path / "map.svg", "--num-words", 40)
     assert (tmp_path / "map.svg").read_text(encoding="utf-8").count("<text") == 40
 
 
@@ -134,13 +109,12 @@ FORMATS = {
 @pytest.mark.parametrize("write", [bytes, gzip.compress], ids=["plain", "gzip"])
 def test_vectors_of_other_software_are_read(tmp_path, content, write):
     (tmp_path / "file").write_bytes(write(content.encode()))
-    vectors, is_found = find_word_vectors(tmp_path / "file", VOCABULARY)
+    vectors = read_word_vectors(tmp_path / "file", VOCABULARY)
     assert vectors.dtype == np.float32 and vectors.shape == (8, 2)
     known = VOCABULARY.encode(["the", "été", "<unk>"])
     np.testing.assert_array_equal(vectors[known], np.float32([[0.5, -0.1], [3, 4], [7, 8]]))
-    assert is_found[known].all() and not is_found[VOCABULARY.encode(["absent", "New"])].any()
-    assert not vectors[0].any() and len(np.unique(vectors[~is_found], axis=0)) >= 3
-    np.testing.assert_array_equal(vectors, read_word_vectors(tmp_path / "file", VOCABULARY))
+    absent = vectors[VOCABULARY.encode(["absent", "New"])]  # New York is no word of the vocabulary
+    assert not vectors[0].any() and len(np.unique(absent, axis=0)) == 2
 
 
 def test_absent_words_have_the_size_of_the_others(tmp_path):
@@ -159,17 +133,15 @@ def test_written_vectors_are_read_back_bit_for_bit(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content, message",
+    "content",
     [
-        pytest.param(b"2 3\nthe " + struct.pack("<3f", 1.1, 2.2, 3.3) + b"\n", "binary", id="bin"),
-        pytest.param(b"the cat sat\n", "binary=True", id="text"),
-        pytest.param(b"the 1 2\nat 1 2\nNew 1\n", "line 3: '1'. Fix: restore the file", id="cut"),
-        pytest.param(b"the 1 2\nat 1 2\nNew 1 nan\n", "line 3", id="not a number"),
-        pytest.param(b"cat 1 2\n", "must have words of the vocabulary, such as 'the'", id="none"),
-        pytest.param(b"", "must be text with a word and", id="empty"),
+        pytest.param(b"2 3\nthe " + struct.pack("<3f", 1.1, 2.2, 3.3) + b"\n", id="binary"),
+        pytest.param(b"the 1 2\nat 1 2\nNew 1\n", id="cut"),
+        pytest.param(b"the 1 2\nat 1 2\nNew 1 nan\n", id="not a number"),
+        pytest.param(b"cat 1 2\n", id="no word"),
+        pytest.param(b"", id="empty"),
     ],
 )
-def test_files_without_vectors_are_refused(tmp_path, content, message):
+def test_files_without_vectors_are_refused(tmp_path, content, messages):
     (tmp_path / "file").write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        read_word_vectors(tmp_path / "file", VOCABULARY)
+    messages.refuse(lambda: read_word_vectors(tmp_path / "file", VOCABULARY))
