@@ -3,16 +3,18 @@ file itself.
 """
 
 import contextlib
+import functools
 import gzip
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.rescoring.formats import Kaldi, LineFormat
@@ -50,7 +52,7 @@ def rescore_file(
             is standard output.
         weights: weight of each feature; see `rescore`. With `tune_weights`, the initial weights.
         losses: losses of hypotheses, to report what rescoring gains; see `tune`.
-        tune_weights: tune the weights for the smallest loss of `losses`.
+        tune_weights: tune the weights for the smallest loss of `losses`, which must be given.
         name: name of the language model's feature.
 
     Returns:
@@ -61,39 +63,42 @@ def rescore_file(
         - With `losses`, their sums: `baseline` of the decoder's first hypotheses, `rescored`, and
           `oracle` of the best.
     """
-    fix = "give losses=WordErrors(references)."
-    is_loss_given = losses is not None or not tune_weights
-    check_argument("losses", is_loss_given, "given with `tune_weights`", losses, fix)
     _, tokens, unk_tokens = name_features(name)
-    lists: Iterable[NBestList] = add_scores(language_model, nbest, name)
-    if tune_weights and losses:
+    checked = check_weights(nbest, weights, name)
+    lists: Iterable[NBestList] = add_scores(language_model, checked, name)
+    if tune_weights:
+        assert losses is not None
         lists = list(lists)
         weights = tune(lists, losses, weights, name=name)
-    result: dict[str, Any] = {"format": nbest.format.name}
-    result |= dict.fromkeys(("lists", "hypotheses", "changed", "tokens", "unk_tokens"), 0)
-    result["weights"] = dict(weights) if weights else None
-    if losses:
-        result |= dict.fromkeys(("baseline", "oracle", "rescored"), 0.0)
+    counts: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
     written = [name, *(count for count in (tokens, unk_tokens) if (weights or {}).get(count))]
     with open_writer(output, nbest.format, written) as write:
-        for one in check_weights(lists, weights):
+        for one in lists:
             totals = sum_features(one, weights, name)
             write(one.sort(totals))
             before = find_total(one.features, name)
             # without a total the decoder's best hypothesis is its first
             decoder_best = np.argmax(one.features[before]) if before else 0
             best = np.argmax(totals)
-            result["lists"] += 1
-            result["hypotheses"] += len(one)
-            result["changed"] += one.texts[best] != one.texts[decoder_best]
-            result["tokens"] += int(one.features[tokens].sum())
-            result["unk_tokens"] += int(one.features[unk_tokens].sum())
+            counts.update(
+                lists=1,
+                hypotheses=len(one),
+                changed=int(one.texts[best] != one.texts[decoder_best]),
+                tokens=int(one.features[tokens].sum()),
+                unk_tokens=int(one.features[unk_tokens].sum()),
+            )
             if losses:
                 [loss] = losses([one])
-                result["baseline"] += float(loss[decoder_best])
-                result["oracle"] += float(loss.min())
-                result["rescored"] += float(loss[best])
-    return result
+                numbers = {"baseline": loss[decoder_best], "rescored": loss[best]}
+                errors.update(numbers | {"oracle": loss.min()})
+    used = dict(weights) if weights else None
+    return {
+        "format": nbest.format.name,
+        **counts,
+        "weights": used,
+        **{key: float(value) for key, value in errors.items()},
+    }
 
 
 @contextlib.contextmanager
@@ -116,33 +121,32 @@ def open_writer(
             "Kaldi's format needs files for the costs. Fix: name a file with `--output`."
         )
     with contextlib.ExitStack() as stack:
-        header = format.extend_header(features)
-        # by the ending of the name
-        files: dict[str, Output] = {}
 
-        def write_line(ending: str, line: str) -> None:
-            if path is None:
-                return
-            if ending not in files:
-                files[ending] = stack.enter_context(_open_output(path, ending))
-            files[ending].write(line.encode() + b"\n")
+        @functools.cache
+        def open_file(ending: str) -> Output:
+            return stack.enter_context(_open_output(path, ending))
 
         def write(nbest: NBestList) -> None:
             assert nbest.totals is not None
-            if header and not files:
-                write_line("", header)
             columns = [nbest.totals.tolist(), *(nbest.features[name].tolist() for name in features)]
             for line, total, *row in zip(nbest.lines, *columns, strict=True):
                 values = dict(zip(features, row, strict=True))
                 for ending, extended in format.extend(line, values, total).items():
-                    write_line(ending, extended)
+                    open_file(ending).write(extended.encode() + b"\n")
 
+        header = format.extend_header(features)
+        if header:
+            open_file("").write(header.encode() + b"\n")
         yield write
 
 
 @contextlib.contextmanager
-def _open_output(path: str | os.PathLike, ending: str) -> Iterator[Output]:
+def _open_output(path: str | os.PathLike | None, ending: str) -> Iterator[Output]:
     """Open a file to write, or one of archives beside it, which appears without an error."""
+    if path is None:
+        with open(os.devnull, "wb") as nowhere:
+            yield nowhere
+        return
     if path == STANDARD_OUTPUT:
         sys.stdout.flush()  # text that was printed before comes first
         yield sys.stdout.buffer

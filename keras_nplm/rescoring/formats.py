@@ -22,7 +22,7 @@ TSV_HYPOTHESES = ("hypothesis", "hyp", "text", "sentence", "translation", "trans
 # and of the reference in those of files of references
 TSV_REFERENCES = (*TSV_HYPOTHESES, "reference", "ref", "transcription")
 # utterance and rank
-_KALDI_LINE = re.compile(rf"[{SPACES}]*([^{SPACES}]+)-([0-9]+)(?:[{SPACES}]+(.*))?", re.DOTALL)
+KALDI_LINE = re.compile(rf"[{SPACES}]*([^{SPACES}]+)-([0-9]+)(?:[{SPACES}]+(.*))?", re.DOTALL)
 # an escaped ampersand is last, so that it starts no further escape
 _MOSES_ESCAPES = {
     "&#124;": "|",
@@ -120,19 +120,19 @@ class Moses(LineFormat):
         A name may contain an equals sign: the last one ends it.
         """
         groups: dict[str, list[float]] = {}
-        current = UNNAMED
+        name = UNNAMED
         for token in split_fields(field):
-            name, _, value = token.rpartition("=")
+            found, _, value = token.rpartition("=")
             if token.endswith(":"):
-                name, value = token[:-1], ""
-            if not name:
-                # `token` is a number of the current feature, or no number at all
-                groups.setdefault(current, []).append(parse_number(token))
-                continue
-            if name in groups:
-                raise ValueError(f"the feature {name} occurs twice")
-            current = name
-            groups[name] = [parse_number(value)] if value else []
+                found, value = token[:-1], ""
+            if not found:  # a number after the name
+                value = token
+            elif found in groups:
+                raise ValueError(f"the feature {found} occurs twice")
+            name = found or name
+            values = groups.setdefault(name, [])
+            if value:
+                values.append(parse_number(value))
         return groups
 
     def _unescape(self, text: str) -> str:
@@ -147,16 +147,12 @@ class Moses(LineFormat):
 
     def extend(self, line: str, features: Mapping[str, float], total: float) -> dict[str, str]:
         """The total replaces the score, which is kept as a feature `NAME_before`."""
-        name, hypothesis, old_features, *others = line.split(SEPARATOR)
+        fields = [field.strip(SPACES) for field in line.split(SEPARATOR)]
         added = [f"{feature}= {value:.6f}" for feature, value in features.items()]
-        if others:
-            before = others[0].strip(SPACES)
-            added.append(f"{next(iter(features))}_before= {before}")
-        # a space before each separator, none at the end of the line
-        end = " " if len(others) > 1 else ""
-        all_features = " ".join([old_features.rstrip(SPACES), *added]) + " "
-        score = f" {total:.6f}{end}"
-        return {"": SEPARATOR.join([name, hypothesis, all_features, score, *others[1:]])}
+        added += [f"{next(iter(features))}_before= {before}" for before in fields[3:4]]
+        fields[2] = " ".join([fields[2], *added]).strip()
+        fields[3:4] = [f"{total:.6f}"]
+        return {"": f" {SEPARATOR} ".join(fields)}
 
 
 class Kaldi(LineFormat):
@@ -165,7 +161,7 @@ class Kaldi(LineFormat):
     name = "kaldi"
 
     def parse(self, line: str) -> ParsedLine:
-        match = _KALDI_LINE.fullmatch(line)
+        match = KALDI_LINE.fullmatch(line)
         if match is None:
             raise ValueError("expected `utterance-k words`, k the rank")
         utterance, _, words = match.groups(default="")
@@ -201,10 +197,10 @@ class Tsv(LineFormat):
         self.names = [field.strip(SPACES) for field in first_line.split("\t")]
         if len(self.names) < 2:
             raise ValueError("expected id, hypothesis and features between tabs")
-        found = [_find_column(self.names, wanted) for wanted in (TSV_IDS, TSV_HYPOTHESES)]
-        places = [place for place in found if place is not None]
-        is_known = len(places) == 2
-        self._places = places if is_known else [0, 1]
+        known = (_find_column(self.names, wanted) for wanted in (TSV_IDS, TSV_HYPOTHESES))
+        found = [place for place in known if place is not None]
+        is_known = len(found) == 2
+        self._places = found if is_known else [0, 1]
         features = [name for place, name in enumerate(self.names) if place not in self._places]
         if any(map(_is_number, features)) or not (features or is_known):
             self._places = [0, 1]
@@ -218,8 +214,7 @@ class Tsv(LineFormat):
                 "a column of the header has no name, or two columns have the same name"
             )
         self.header = first_line
-        if not is_known:
-            self.guessed_columns = self.names
+        self.guessed_columns = [] if is_known else self.names
 
     def parse(self, line: str) -> ParsedLine:
         fields = line.split("\t")

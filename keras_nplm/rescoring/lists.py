@@ -13,7 +13,7 @@ import numpy as np
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.io.errors import InputError, check_choice, shorten_value
 from keras_nplm.io.text import SPACES, check_is_file, read_lines
-from keras_nplm.rescoring.formats import FORMATS, SEPARATOR, Kaldi, LineFormat, Tsv
+from keras_nplm.rescoring.formats import FORMATS, KALDI_LINE, SEPARATOR, Kaldi, LineFormat, Tsv
 
 
 @dataclasses.dataclass
@@ -61,20 +61,16 @@ class NBestList:
                 )
         return dataclasses.replace(self, features={**self.features, **features})
 
-    def reorder(self, order: np.ndarray) -> "NBestList":
-        """Return a copy with the hypotheses in a new order, int [H]."""
-        return dataclasses.replace(
-            self,
-            texts=[self.texts[i] for i in order],
-            features={name: values[order] for name, values in self.features.items()},
-            lines=[self.lines[i] for i in order] if self.lines else [],
-            totals=None if self.totals is None else self.totals[order],
-        )
-
     def sort(self, totals: np.ndarray) -> "NBestList":
         """Return a copy with its totals, sorted by them; equals stay in the decoder's order."""
         order = np.argsort(-totals, kind="stable")
-        return dataclasses.replace(self, totals=totals).reorder(order)
+        return NBestList(
+            self.name,
+            [self.texts[i] for i in order],
+            {name: values[order] for name, values in self.features.items()},
+            [self.lines[i] for i in order] if self.lines else [],
+            totals[order],
+        )
 
 
 class NBestFile:
@@ -107,7 +103,7 @@ class NBestFile:
         self.archives = {name: Path(archive) for name, archive in (archives or {}).items()}
         for file in (self.path, *self.archives.values()):
             check_is_file(file)
-        number, first = next(self._read_lines(self.path), (1, ""))
+        number, first = next(_read_lines(self.path), (1, ""))
         format = format or _detect_format(self.path, first)
         check_choice("format", format, [*FORMATS])
         with name_line(self.path, number):
@@ -142,7 +138,7 @@ class NBestFile:
         The archives are read line by line beside the file.
         """
         paths = [self.path, *self.archives.values()]
-        files = [self._read_lines(path) for path in paths]
+        files = [*map(_read_lines, paths)]
         if self.format.header:
             next(files[0])
         for row in itertools.zip_longest(*files):
@@ -161,11 +157,12 @@ class NBestFile:
                     features[feature] = -Kaldi.parse_cost(cost, line)
             yield number, name, text, features, line
 
-    def _read_lines(self, path: Path) -> Iterator[tuple[int, str]]:
-        """Yield the lines that are not blank, with their numbers, from 1."""
-        for number, line in enumerate(read_lines(path), start=1):
-            if line.strip(SPACES):
-                yield number, line
+
+def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are not blank, with their numbers, from 1."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip(SPACES):
+            yield number, line
 
 
 def _detect_format(path: Path, line: str) -> str:
@@ -174,16 +171,14 @@ def _detect_format(path: Path, line: str) -> str:
         return "moses"
     if ".tsv" in [suffix.lower() for suffix in path.suffixes] or "\t" in line:
         return "tsv"
-    try:
-        Kaldi().parse(line)
-    except ValueError as error:
-        raise InputError(
-            f"The first line of {path} must be of Moses (`id ||| hypothesis ||| features ||| "
-            "score`), of Kaldi (`utterance-k words`) or tab-separated (`id<TAB>hypothesis<TAB>"
-            f"score`). Received: {shorten_value(line)}. Fix: convert the lists, for example to "
-            "tab-separated columns."
-        ) from error
-    return "kaldi"
+    if KALDI_LINE.fullmatch(line):
+        return "kaldi"
+    raise InputError(
+        f"The first line of {path} must be of Moses (`id ||| hypothesis ||| features ||| score`), "
+        "of Kaldi (`utterance-k words`) or tab-separated (`id<TAB>hypothesis<TAB>score`). "
+        f"Received: {shorten_value(line)}. Fix: convert the lists, for example to tab-separated "
+        "columns."
+    )
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 weighted sum of features.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -37,7 +38,7 @@ def rescore(
     the weights, also of `{}`, is 1 for `"score"`, or the total of an earlier rescoring (without a
     total for each feature of a list), and 1 for `name`; `keras_nplm.tune` finds better ones.
     """
-    for nbest in check_weights(add_scores(language_model, lists, name), weights):
+    for nbest in add_scores(language_model, check_weights(lists, weights, name), name):
         yield nbest.sort(sum_features(nbest, weights, name))
 
 
@@ -63,10 +64,7 @@ def add_scores(
         texts = watch(text for nbest in batch for text in nbest.texts)
         scores = language_model.score(texts, min_log_prob=MIN_LOG_PROB, alone=True)
         for nbest in batch:
-            rows = [
-                (score.log_prob, score.tokens, score.unk_tokens)
-                for score in itertools.islice(scores, len(nbest))
-            ]
+            rows = [*map(dataclasses.astuple, itertools.islice(scores, len(nbest)))]
             columns = np.array(rows, np.float64).reshape(-1, len(names)).T
             progress.update(int(columns[1].sum()))
             yield nbest.with_features(dict(zip(names, columns, strict=True)))
@@ -77,43 +75,37 @@ def default_weights(features: Collection[str], name: str = FEATURE_NAME) -> dict
     """Return the weight 1 for the language model and for `find_total`, or for all features of the
     decoder.
     """
+    own = name_features(name)
     total = find_total(features, name)
-    before = _leave_out_own(features, name) if total is None else [total]
-    return dict.fromkeys([*before, name], 1.0)
+    before = [feature for feature in features if feature not in own]
+    return dict.fromkeys([*(before if total is None else [total]), name], 1.0)
 
 
 def find_total(features: Collection[str], name: str = FEATURE_NAME) -> str | None:
     """Return the last total that lists had before the language model: the decoder's `score`, or
     `NAME_total` beside a feature NAME, of an earlier rescoring. None: they had no total.
     """
-    totals = {DECODER_SCORE, *map(name_total, features)}
-    before = _leave_out_own(features, name)
-    return next((feature for feature in reversed(before) if feature in totals), None)
-
-
-def _leave_out_own(features: Collection[str], name: str) -> list[str]:
-    own = name_features(name)
-    return [feature for feature in features if feature not in own]
+    totals = {DECODER_SCORE, *map(name_total, features)} - {*name_features(name)}
+    return next((feature for feature in reversed([*features]) if feature in totals), None)
 
 
 def check_weights(
-    lists: Iterable[NBestList], weights: Mapping[str, float] | None
+    lists: Iterable[NBestList], weights: Mapping[str, float] | None, name: str = FEATURE_NAME
 ) -> Iterator[NBestList]:
-    """Yield all lists, once each weight has a feature in one of the first 1,000."""
+    """Yield all lists, if each weight is of the language model, or has a feature in one of the
+    first 1,000.
+    """
     lists = iter(lists)
-    missing = set(weights or ())
-    known: dict[str, None] = {}
-    held: list[NBestList] = []
-    while missing and len(held) < _READ_AHEAD and (nbest := next(lists, None)) is not None:
-        held.append(nbest)
-        known |= dict.fromkeys(nbest.features)
-        missing -= known.keys()
-    if missing and held:
+    first = [*itertools.islice(lists, _READ_AHEAD)] if weights else []
+    known = dict.fromkeys(itertools.chain.from_iterable(nbest.features for nbest in first))
+    missing = {*(weights or ())} - {*known, *name_features(name)}
+    if missing and first:
         raise InputError(
             f"The N-best lists have no feature {min(missing)!r} for its weight. "
-            f"Received: {', '.join(known)}. Fix: give weights of these features only."
+            f"Received: {', '.join([*known, *name_features(name)])}. "
+            "Fix: give weights of these features only."
         )
-    yield from itertools.chain(held, lists)
+    yield from itertools.chain(first, lists)
 
 
 def sum_features(

@@ -116,7 +116,7 @@ def tune(
         weight of each feature; the absolute values sum to 1. The same lists give the same weights.
     """
     # a decoder may find nothing
-    pool = [nbest for nbest in check_weights(lists, weights) if len(nbest)]
+    pool = [nbest for nbest in check_weights(lists, weights, name) if len(nbest)]
     if not pool:
         raise InputError(
             "`lists` must be 1 N-best list or more, with hypotheses. Received: 0. "

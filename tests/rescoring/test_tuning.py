@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from keras_nplm import InputError, NBestList, WordErrors, tune
+from keras_nplm import NBestList, WordErrors, tune
 
 
 def draw_lists(
@@ -92,8 +90,8 @@ def test_tuned_weights_rank_hypotheses(columns, start):
         values = {"score": score, "twice": 2 * score, "constant": np.full(4, 0.1)}
         features = {name: values[name] for name in columns} | {"nplm": rng.normal(size=4) - 1e3}
         pool.append(NBestList(str(number), [*"abcd"], features))
-    losses = dict.fromkeys(map(str, range(80)), np.array([0.0, 1, 1, 1]))
-    tuned = tune(pool, find_losses(losses), dict.fromkeys(columns, start))
+    right_first = np.array([0.0, 1, 1, 1])
+    tuned = tune(pool, lambda pool: [right_first] * 80, dict.fromkeys(columns, start))
     totals = [
         sum(weight * nbest.features[name] for name, weight in tuned.items()) for nbest in pool
     ]
@@ -110,42 +108,19 @@ def test_weights_by_default_are_those_of_the_total_and_the_model():
     assert tune([empty, *pool, empty], find_losses(losses)) == tuned
 
 
-@pytest.mark.parametrize(
-    "pool, loss, message",
-    [
-        ([], [], "1 N-best list or more"),
-        ([NBestList("0", [])], [], "1 N-best list or more"),
-        ([NBestList("0", ["a", "b"])], [0.0, np.nan], "`losses` must be a finite number for each"),
-        ([NBestList("0", ["a", "b"])], [0.0], "`losses` must be a finite number for each of the 2"),
-    ],
-)
-def test_lists_without_losses_are_refused(pool, loss, message):
-    with pytest.raises(InputError, match=message):
-        tune(pool, lambda pool: [loss for _ in pool])
+def test_lists_without_losses_are_refused(messages):
+    pool = [NBestList("0", ["a", "b"])]
+    messages.refuse(lambda: tune([NBestList("0", [])], lambda pool: []))
+    for loss in ([0.0, np.nan], [0.0]):
+        messages.refuse(lambda loss=loss: tune(pool, lambda pool: [loss]))
 
 
-def find_distance(hypothesis: list[str], reference: list[str]) -> int:
-    row = list(range(len(hypothesis) + 1))
-    for i, word in enumerate(reference, start=1):
-        before = row
-        row = [i]
-        for j, other in enumerate(hypothesis, start=1):
-            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (word != other)))
-    return row[-1]
-
-
-SENTENCES = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=7)
-
-
-@settings(max_examples=20, deadline=None, derandomize=True)
-@given(st.lists(SENTENCES, max_size=6), SENTENCES)
-def test_word_errors_are_the_edit_distance(hypotheses, reference):
-    errors = WordErrors({"0": " ".join(reference), "1": "lost"})
-    nbest = NBestList("0", [" ".join(hypothesis) for hypothesis in hypotheses])
+def test_word_errors_are_the_edit_distance(messages):
+    errors = WordErrors({"0": "the cat sat", "1": "lost"})
+    nbest = NBestList("0", ["the cat sat", "a cat", "", "sat the cat", "the  cat sat on"])
     for _ in range(2):  # a list that is read twice has its words once
         [found] = errors([nbest])
-        assert found.tolist() == [find_distance(words, reference) for words in hypotheses]
-        assert errors.denominator == len(reference)
+        assert found.tolist() == [0, 2, 3, 2, 1]
+        assert errors.denominator == 3
         assert errors.references_without_list == {"1": "lost"}
-    with pytest.raises(InputError, match="List 2 has no reference"):
-        errors([NBestList("2", ["a"])])
+    messages.refuse(lambda: errors([NBestList("2", ["a"])]))
