@@ -1,7 +1,6 @@
 """TextCodec: text to token ids and back, and what a prompt ends with."""
 
 import functools
-from collections.abc import Callable
 
 import numpy as np
 
@@ -16,8 +15,6 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.language_model.word_pieces import WordPieces
 from keras_nplm.models.spelling import SpellingModel
 
-ReadSpelling = Callable[[], SpellingModel]
-
 
 class TextCodec:
     """Text to token ids and back: a vocabulary, a tokenizer, a boundary and a spelling model.
@@ -27,8 +24,8 @@ class TextCodec:
         tokenizer: a `Tokenizer`, or its name with its normalisation, such as `"words+lower"`. With
             `+lemmas`, a vocabulary without word forms receives the forms of the dictionary.
         boundary: `"sentence"`, `"text"` or `"stream"`; see `LanguageModel`.
-        spelling: the spelling model of out-of-vocabulary words, or a function that reads it when it
-            is first used. None: unknown words have no spelling.
+        spelling: the spelling model of out-of-vocabulary words, for bits per character. None:
+            unknown words have no spelling.
 
     Raises:
         InputError: the vocabulary is one of lemmas, and the tokenizer is not; or the boundary is
@@ -48,7 +45,7 @@ class TextCodec:
         vocabulary: Vocabulary,
         tokenizer: str | Tokenizer,
         boundary: str = "sentence",
-        spelling: SpellingModel | ReadSpelling | None = None,
+        spelling: SpellingModel | None = None,
     ):
         chosen = get_tokenizer(tokenizer)
         if chosen.uses_lemmas and vocabulary.forms is None:
@@ -62,37 +59,29 @@ class TextCodec:
         self.vocabulary = vocabulary
         self.tokenizer = vocabulary.tokenizer(chosen)
         self.boundary = boundary
-        self._spelling = spelling
+        self.spelling = spelling
 
     def __getstate__(self) -> dict:
         """Return the content, without the index of words, which is made from it."""
-        state = {name: value for name, value in self.__dict__.items() if name != "word_index"}
-        state["_spelling"] = self.spelling
-        return state
+        return {name: value for name, value in self.__dict__.items() if name != "word_index"}
 
-    @property
-    def spelling(self) -> SpellingModel | None:
-        """The spelling model of out-of-vocabulary words, for bits per character."""
-        if callable(self._spelling):
-            self._spelling = self._spelling()
-        return self._spelling
-
-    def with_spelling(self, spelling: SpellingModel | ReadSpelling | None) -> "TextCodec":
-        """Return a codec with another spelling model, or with a function that reads it later."""
+    def with_spelling(self, spelling: SpellingModel | None) -> "TextCodec":
+        """Return a codec with another spelling model."""
         return TextCodec(self.vocabulary, self.tokenizer, self.boundary, spelling)
 
     def with_vocabulary(self, vocabulary: Vocabulary) -> "TextCodec":
         """Return a codec with more words, which leave the spelling model."""
-        spelling = self.spelling
-        if spelling is not None:
-            known = set(vocabulary.words)
-            unknown = {word: count for word, count in spelling.counts.items() if word not in known}
+        spelling = None
+        if self.spelling is not None:
+            unknown = dict(self.spelling.counts)
+            for word in vocabulary.words:
+                unknown.pop(word, None)
             spelling = SpellingModel.from_vocabulary(vocabulary, [unknown])
         return TextCodec(vocabulary, self.tokenizer, self.boundary, spelling)
 
     def with_tokenizer(self, tokenizer: Tokenizer) -> "TextCodec":
         """Return a codec that splits text in another way."""
-        return TextCodec(self.vocabulary, tokenizer, self.boundary, self._spelling)
+        return TextCodec(self.vocabulary, tokenizer, self.boundary, self.spelling)
 
     @property
     def predicts_end(self) -> bool:

@@ -4,9 +4,9 @@ words out.
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from keras_nplm.language_model.directory import (
     read_description,
 )
 from keras_nplm.language_model.dynamics import (
-    DYNAMICS_FILE,
     load_dynamics,
     make_collector,
     make_learner,
@@ -127,8 +126,8 @@ class LanguageModel:
         self.model = model
         self.codec = codec
         self.adaptation: Adaptation | None = None
-        # of the parts of a model directory, read when first used
-        self._readers: dict[str, Callable[[], Any]] = {}
+        # the model directory whose corpus and dynamics are read when they are first used
+        self._directory: Path | None = None
 
     def __getstate__(self) -> dict:
         """Return the content: `dynamics` are read from their file before."""
@@ -188,9 +187,9 @@ class LanguageModel:
     ) -> "LanguageModel":
         """Load a model directory, as `save` and the commands `train`, `ngram` and `mix` write it.
 
-        `corpus`, `spelling` and `dynamics` are read from the directory when they are first used. A
-        directory of `gs://` or `s3://` is downloaded to a cache. `self_normalised` takes the logits
-        of an NPLM as log-probabilities, without computing log Z, which is faster; see
+        `corpus` and `dynamics` are read from the directory when they are first used. A directory of
+        `gs://` or `s3://` is downloaded to a cache. `self_normalised` takes the logits of an NPLM
+        as log-probabilities, without computing log Z, which is faster; see
         `keras_nplm.models.networks.self_normalised.SelfNormalised`. `as_arrays` reads networks into
         NumPy without Keras, where they have such a form, which starts in a second: for scores,
         completion and generation, not for training, `network`, word vectors or export.
@@ -224,18 +223,11 @@ class LanguageModel:
                     "Fix: run its command again, which resumes it."
                 ) from error
             raise
-        directory = Path(directory).absolute()
         if (directory / SPELLING_FILE).is_file():
-            read_spelling = functools.partial(SpellingModel.load, directory / SPELLING_FILE)
-            language_model.codec = language_model.codec.with_spelling(read_spelling)
-        readers: dict[str, Callable[[], Any]] = {
-            CORPUS_FILE: functools.partial(load_encoded_corpus, directory, len(vocabulary)),
-        }
-        if not (self_normalised or as_arrays):
-            readers[DYNAMICS_FILE] = functools.partial(load_dynamics, directory, model)
-        language_model._readers = {
-            name: read for name, read in readers.items() if (directory / name).is_file()
-        }
+            language_model.spelling = SpellingModel.load(directory / SPELLING_FILE)
+        language_model._directory = Path(directory).absolute()
+        if self_normalised or as_arrays:
+            language_model.dynamics = None
         return language_model
 
     @classmethod
@@ -267,12 +259,11 @@ class LanguageModel:
     def _write_files(self, directory: Path) -> None:
         """Write all files, `config.json` last: a directory without it is incomplete."""
         self.replace_model(self.model)  # refuses parts that do not match
-        spelling = self.spelling
         dynamics = self.dynamics
         save_model(directory, self.model)
         self.vocabulary.save(directory / "vocabulary.txt")
-        if spelling is not None:
-            spelling.save(directory / SPELLING_FILE)
+        if self.spelling is not None:
+            self.spelling.save(directory / SPELLING_FILE)
         if dynamics is not None:
             save_dynamics(directory, dynamics)
         config = {
@@ -285,15 +276,14 @@ class LanguageModel:
     @functools.cached_property
     def corpus(self) -> EncodedCorpus | None:
         """The encoded training corpus. None: the model was not trained from one."""
-        return self._read(CORPUS_FILE)
+        if self._directory is None or not (self._directory / CORPUS_FILE).is_file():
+            return None
+        return load_encoded_corpus(self._directory, len(self.vocabulary))
 
     @functools.cached_property
     def _dynamics(self) -> TunedDynamics | None:
-        tuned = self._read(DYNAMICS_FILE)
+        tuned = None if self._directory is None else load_dynamics(self._directory, self.model)
         return tuned and tuned.assign_to(self.model)
-
-    def _read(self, name: str) -> Any:
-        return self._readers[name]() if name in self._readers else None
 
     @property
     def dynamics(self) -> TunedDynamics | None:
