@@ -3,6 +3,7 @@ text.
 """
 
 import dataclasses
+import itertools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,10 @@ _FIELDS: dict[str, type | tuple] = {
     "dynamic": NUMBER,
     "tokens": int,
     "tried": int,
+}
+_SETTINGS: dict[str, type | tuple] = {
+    field.name: NUMBER if isinstance(field.default, float) else type(field.default)
+    for field in dataclasses.fields(DynamicSettings)
 }
 _SQUARES_FILE = "dynamic.npz"  # mean squares of the gradients, for the rule "rms"
 
@@ -78,19 +83,10 @@ def save_dynamics(directory: Path, tuned: TunedDynamics) -> list[Path]:
     written = []
     if tuned.mean_squares is not None:
         written.append(directory / _SQUARES_FILE)
-        squares = [square for network in tuned.mean_squares for square in network]
-        write_arrays(
-            directory / _SQUARES_FILE,
-            {str(number): square for number, square in enumerate(squares)},
-        )
-    content = {
-        "settings": dataclasses.asdict(tuned.settings),
-        "static": tuned.static,
-        "dynamic": tuned.dynamic,
-        "tokens": tuned.tokens,
-        "tried": tuned.tried,
-        "weights": tuned.weights,
-    }
+        squares = itertools.chain.from_iterable(tuned.mean_squares)
+        write_arrays(written[0], {str(number): square for number, square in enumerate(squares)})
+    content = dataclasses.asdict(dataclasses.replace(tuned, mean_squares=None))
+    del content["mean_squares"]
     write_json(directory / DYNAMICS_FILE, content)
     return [*written, directory / DYNAMICS_FILE]
 
@@ -125,34 +121,20 @@ def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None
     check_fields(path, content, _FIELDS)
     if content.get("weights") not in (None, digest_weights(model)):
         return None
-    settings = _read_settings(path, content["settings"])
+    check_fields(path, content["settings"], _SETTINGS)
+    values = {name: content["settings"][name] for name in _SETTINGS}
+    settings = DynamicSettings(**values)
     mean_squares = None
     if settings.rule == "rms":
         mean_squares = _load_squares(directory / _SQUARES_FILE, model)
-    return TunedDynamics(
-        settings,
-        mean_squares,
-        static=content["static"],
-        dynamic=content["dynamic"],
-        tokens=content["tokens"],
-        tried=content["tried"],
-        weights=content.get("weights"),
-    )
-
-
-def _read_settings(path: Path, stored: dict) -> DynamicSettings:
-    values = {}
-    for field in dataclasses.fields(DynamicSettings):
-        kind = type(field.default)
-        check_fields(path, stored, {field.name: NUMBER if kind is float else kind})
-        values[field.name] = stored[field.name]
-    return DynamicSettings(**values)
+    figures = {name: content[name] for name in ("static", "dynamic", "tokens", "tried")}
+    return TunedDynamics(settings, mean_squares, weights=content.get("weights"), **figures)
 
 
 def _load_squares(path: Path, model: NextWordModel) -> list[list]:
     """Load the mean squares of the gradients of each network."""
-    networks = find_learners(model)
-    names = list(map(str, range(sum(len(network.trainable_weights) for network in networks))))
+    numbers = [len(network.trainable_weights) for network in find_learners(model)]
+    names = list(map(str, range(sum(numbers))))
     arrays = read_arrays(path, names)
     parts = iter([arrays[name] for name in names])
-    return [[next(parts) for _ in network.trainable_weights] for network in networks]
+    return [[*itertools.islice(parts, number)] for number in numbers]

@@ -10,24 +10,24 @@ import math
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_nplm.data.ids import BOS, BOS_ID, EOS, PAD_ID, UNK_ID
+from keras_nplm.data.ids import BOS, BOS_ID, EOS, UNK_ID
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import fetch
 from keras_nplm.language_model import scorer
 from keras_nplm.language_model.arpa_models import check_arpa_file
 from keras_nplm.language_model.language_model import LanguageModel as TextModel
 from keras_nplm.language_model.scoring import MIN_LOG_PROB
-from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams.arpa import read_arpa_as_written
 
 _LN10 = math.log(10)
-_PADDING = b"\0"  # PAD_ID, which means no word: states begin without it, and are filled up with it
+# of PAD_ID, which means no word: states begin without it, and are filled up with it
+_PADDING = b"\0"
 _WORD = re.compile("[^ \t\n\r\v\f]+")
-_MARKERS = {BOS: np.int32(BOS_ID).tobytes(), EOS: scorer.EOS}
 
 
 @dataclasses.dataclass(order=True, unsafe_hash=True, slots=True)
@@ -82,21 +82,17 @@ class KenlmModel:
     def __init__(self, path: str | bytes | os.PathLike, *, self_normalised: bool = False):
         path = os.fsdecode(path)
         self.path = os.fsencode(path if is_remote(path) else os.path.abspath(path))
-        self._arpa_words: dict[str, bytes] | None = None
-        self._scorer = self._load(path, self_normalised)
-        self.order = self._scorer.model.order
-        self._null = np.full(self.order - 1, PAD_ID, np.int32).tobytes()
-        self._begin = self._scorer.begin()
-        if self._arpa_words is not None and self.order > 1:
-            self._begin = self._null[scorer.ID_BYTES :] + self._arpa_words[BOS]
-
-    def _load(self, path: str, self_normalised: bool) -> scorer.Scorer:
+        self._scorer: scorer.Scorer | _ArpaScorer
         if fetch(path).is_dir():
-            return TextModel.load(path).scorer(self_normalised)
-        check_arpa_file(path)
-        model, place = read_arpa_as_written(fetch(path))
-        self._arpa_words = {word: np.int32(i).tobytes() for word, i in place.items()}
-        return _IdScorer(model)
+            self._scorer = TextModel.load(path).scorer(self_normalised)
+            self._markers = {BOS: np.int32(BOS_ID).tobytes(), EOS: scorer.EOS}
+        else:
+            check_arpa_file(path)
+            self._scorer = _ArpaScorer(fetch(path))
+            self._markers = {}  # they are words of the file
+        self.order = self._scorer.model.order
+        self._begin = self._scorer.begin()
+        self._null = bytes(len(self._begin))
 
     def score(self, sentence: str | bytes, bos: bool = True, eos: bool = True) -> float:
         """Return log10 P(sentence): after `<s>` unless `bos` is False, with `</s>` unless `eos` is
@@ -118,8 +114,7 @@ class KenlmModel:
 
     def perplexity(self, sentence: str | bytes) -> float:
         """Return the perplexity of a sentence, over its words and `</s>`, if that is predicted."""
-        # of ARPA files as in KenLM
-        eos = self._arpa_words is not None or bool(self._scorer.end_ids)
+        eos = bool(self._scorer.end_ids)
         number = len(_split_words(sentence)) + eos
         return 10.0 ** (-self.score(sentence, eos=eos) / max(1, number))
 
@@ -149,15 +144,11 @@ class KenlmModel:
 
     def __contains__(self, word: str | bytes) -> bool:
         word = _decode(word)
-        if self._arpa_words is not None:
-            return self._arpa_words.get(word, scorer.UNK) != scorer.UNK
-        return word in _MARKERS or word in self._scorer
+        return word in self._markers or word in self._scorer
 
     def _find_ids(self, state: scorer.State, word: str | bytes) -> bytes:
         word = _decode(word)
-        if self._arpa_words is not None:
-            return self._arpa_words.get(word, scorer.UNK)
-        return _MARKERS.get(word) or self._scorer.encode(state, word) or scorer.UNK
+        return self._markers.get(word) or self._scorer.encode(state, word) or scorer.UNK
 
     def _score(
         self, states: list[scorer.State], ids: list[bytes]
@@ -174,13 +165,22 @@ class KenlmModel:
         return map(FullScoreReturn, _to_log10(log_probs).tolist(), orders.tolist(), unknown), after
 
 
-class _IdScorer(scorer.Scorer):
-    """Scorer of the ids of an ARPA file, which `KenlmModel` finds."""
+class _ArpaScorer(scorer.IdScorer):
+    """Scorer of the words of an ARPA file, with its numbers as they are written."""
 
-    def __init__(self, model: NextWordModel):
-        self._begin = np.full(model.order - 1, PAD_ID, np.int32).tobytes()
-        self._keeps_last = False
-        self._set_model(model)
+    end_ids = scorer.EOS  # in each file, as in KenLM
+
+    def __init__(self, path: Path):
+        model, place = read_arpa_as_written(path)
+        self._words = {word: np.int32(i).tobytes() for word, i in place.items()}
+        before = bytes(scorer.ID_BYTES * (model.order - 1))
+        super().__init__(model, (before + self._words[BOS])[scorer.ID_BYTES :])
+
+    def encode(self, state: scorer.State, word: str) -> bytes:
+        return self._words.get(word, scorer.UNK)
+
+    def __contains__(self, word: str) -> bool:
+        return self._words.get(word, scorer.UNK) != scorer.UNK
 
 
 def _to_log10(log_probs: np.ndarray) -> np.ndarray:

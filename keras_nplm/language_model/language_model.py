@@ -526,7 +526,7 @@ class LanguageModel:
         `among`: search only this many most frequent words. The word itself and special tokens are
             left out.
         """
-        return word_vectors.find_nearest_words(self.model, self.codec, word, top_k, among)
+        return word_vectors.find_neighbours(self.model, self.codec, [word], top_k, among)
 
     def analogy(
         self, a: str, b: str, c: str, top_k: int = 10, among: int | None = None
@@ -534,7 +534,7 @@ class LanguageModel:
         """Solve a word analogy, "a is to b as c is to …", by the word vectors; options as
         `nearest`.
         """
-        return word_vectors.solve_analogy(self.model, self.codec, (a, b, c), top_k, among)
+        return word_vectors.find_neighbours(self.model, self.codec, [a, b, c], top_k, among)
 
     def word_vectors(self) -> tuple[list[str], np.ndarray]:
         """Return the words without special tokens, and their word vectors: rows of C, float32 [N,

@@ -25,101 +25,29 @@ UNK, EOS = (np.int32(i).tobytes() for i in (UNK_ID, EOS_ID))
 _STARTS = tuple(np.int32(i).tobytes() for i in (PAD_ID, BOS_ID))
 
 
-class Scorer:
-    """Score a text a few words at a time, for beam search and other decoders; see
-    `LanguageModel.scorer`.
+class IdScorer:
+    """Score token ids after states: the part of `Scorer` that knows no text.
 
-        ln P(text) = sum_t ln P(words_t | state_{t-1}) + ln P(</s> | state_T),    state_0 = begin()
-
-    A state holds the last n-1 token ids as bytes: hashable, comparable and picklable. Hypotheses
-    with equal states have equal continuations: a decoder may recombine them. The states of n-gram
-    models are minimal, as in KenLM: `<pad>` stands for the words that no listed n-gram continues,
-    so that after an unknown word all histories are one.
-
-    However a text is cut into calls at single spaces, its score is that of `LanguageModel.score`,
-    up to rounding; the space may be given with the word before it or after it. Characters have a
-    token for it, so that after `"of "` the next word begins. A word of several tokens, such as
-    subwords, has the sum of their log-probabilities. An out-of-vocabulary word has
-    ln P(<unk> | state). As in KenLM,
-    `word in scorer` tells whether it is in the vocabulary. `<s>`, `</s>` and `<pad>` are
-    out-of-vocabulary words.
-
-    A scorer can be pickled, also in `pool.map(scorer.score, …)`. It runs in NumPy. Adaptive,
-    short-list and hybrid outputs run in TensorFlow, which needs processes made by spawn, not by
-    fork.
-
-    Example:
-
-    >>> from keras_nplm import LanguageModel
-    >>> language_model = LanguageModel.from_preset("starter")
-    >>> scorer = language_model.scorer()
-    >>> first, state = scorer.score(scorer.begin(), "The value")
-    >>> second, state = scorer.score(state, "is")
-    >>> [whole] = language_model.score(["The value is"])
-    >>> bool(np.isclose(first + second + scorer.end(state), whole.log_prob, atol=1e-3))
-    True
-    >>> "value" in scorer, "valuable" in scorer
-    (True, False)
+    Args:
+        model: the model.
+        begin: the state at the beginning of a text.
+        keeps_last: whether a state keeps its last token, even if no n-gram continues it.
     """
 
-    def __init__(self, model: NextWordModel, codec: TextCodec):
-        self.vocabulary = codec.vocabulary
-        self.tokenizer = codec.tokenizer
-        self.end_ids = EOS if codec.predicts_end else b""
-        self._begin = codec.first_context(model.order).tobytes()
-        space = self.tokenizer.space
-        self._between = self.vocabulary.encode([space] if space else []).tobytes()
-        # of parts of words the last token tells `encode` that the text has begun
-        self._keeps_last = not self.tokenizer.tokens_are_words
-        self._is_space_known = self._between not in (b"", UNK)
-        self._set_model(model)
-
-    def _set_model(self, model: NextWordModel) -> None:
+    def __init__(self, model: NextWordModel, begin: State, keeps_last: bool = False):
         self.model = model
+        self._begin = begin
+        self._keeps_last = keeps_last
         # from the word after a context to each of its words
         self._distances = np.arange(model.order - 1, 0, -1)
-
-    def __getstate__(self) -> dict:
-        """Return the attributes without the cache of words."""
-        return {name: value for name, value in self.__dict__.items() if name != "_encode"}
 
     @functools.cached_property
     def _shortens(self) -> bool:
         return not self.model.uses_whole_contexts
 
-    @functools.cached_property
-    def _encode(self) -> Callable[[str], bytes]:
-        return WordCache(lambda word: self.encode_tokens(self.tokenizer.split(word))).__getitem__
-
     def begin(self) -> State:
         """Return the state at the beginning of a text."""
         return self._begin
-
-    def score(self, state: State, word: str) -> tuple[float, State]:
-        """Return ln P(word | state) and the state after the word; a text of several words is one
-        call, too.
-        """
-        if self.tokenizer.tokens_are_words and not self._shortens:
-            ids = self._encode(word)
-            if len(ids) == ID_BYTES:
-                # a search by one hypothesis waits for each word: this is a third of a batch of one
-                path = state + ids
-                ngram = np.frombuffer(path, np.int32)
-                return self.model.log_prob_of_one(ngram), path[ID_BYTES:]
-        log_probs, states = self.score_batch([state], [word])
-        return float(log_probs[0]), states[0]
-
-    def score_batch(
-        self, states: Sequence[State], words: Sequence[str]
-    ) -> tuple[np.ndarray, list[State]]:
-        """Return ln P of one word after each state, float64 [B], and the B states after these
-        words.
-        """
-        if not self.tokenizer.tokens_are_words:
-            return self.score_encoded(
-                states, [self.encode(*pair) for pair in zip(states, words, strict=True)]
-            )
-        return self.score_encoded(states, [*map(self._encode, words)])
 
     def score_encoded(
         self, states: Sequence[State], ids: Sequence[bytes]
@@ -189,6 +117,87 @@ class Scorer:
         """
         array = np.frombuffer(b"".join(states), np.int32)
         return self.model.next_log_probs(array.reshape(len(states), len(self._begin) // ID_BYTES))
+
+
+class Scorer(IdScorer):
+    """Score a text a few words at a time, for beam search and other decoders; see
+    `LanguageModel.scorer`.
+
+        ln P(text) = sum_t ln P(words_t | state_{t-1}) + ln P(</s> | state_T),    state_0 = begin()
+
+    A state holds the last n-1 token ids as bytes: hashable, comparable and picklable. Hypotheses
+    with equal states have equal continuations: a decoder may recombine them. The states of n-gram
+    models are minimal, as in KenLM: `<pad>` stands for the words that no listed n-gram continues,
+    so that after an unknown word all histories are one.
+
+    However a text is cut into calls at single spaces, its score is that of `LanguageModel.score`,
+    up to rounding; the space may be given with the word before it or after it. Characters have a
+    token for it, so that after `"of "` the next word begins. A word of several tokens, such as
+    subwords, has the sum of their log-probabilities. An out-of-vocabulary word has
+    ln P(<unk> | state). As in KenLM,
+    `word in scorer` tells whether it is in the vocabulary. `<s>`, `</s>` and `<pad>` are
+    out-of-vocabulary words.
+
+    A scorer can be pickled, also in `pool.map(scorer.score, …)`. It runs in NumPy. Adaptive,
+    short-list and hybrid outputs run in TensorFlow, which needs processes made by spawn, not by
+    fork.
+
+    Example:
+
+    >>> from keras_nplm import LanguageModel
+    >>> language_model = LanguageModel.from_preset("starter")
+    >>> scorer = language_model.scorer()
+    >>> first, state = scorer.score(scorer.begin(), "The value")
+    >>> second, state = scorer.score(state, "is")
+    >>> [whole] = language_model.score(["The value is"])
+    >>> bool(np.isclose(first + second + scorer.end(state), whole.log_prob, atol=1e-3))
+    True
+    >>> "value" in scorer, "valuable" in scorer
+    (True, False)
+    """
+
+    def __init__(self, model: NextWordModel, codec: TextCodec):
+        # of parts of words the last token tells `encode` that the text has begun
+        keeps_last = not codec.tokenizer.tokens_are_words
+        super().__init__(model, codec.first_context(model.order).tobytes(), keeps_last)
+        self.vocabulary = codec.vocabulary
+        self.tokenizer = codec.tokenizer
+        self.end_ids = EOS if codec.predicts_end else b""
+        space = self.tokenizer.space
+        self._between = self.vocabulary.encode([space] if space else []).tobytes()
+        self._is_space_known = self._between not in (b"", UNK)
+
+    def __getstate__(self) -> dict:
+        """Return the attributes without the cache of words."""
+        return {name: value for name, value in self.__dict__.items() if name != "_encode"}
+
+    @functools.cached_property
+    def _encode(self) -> Callable[[str], bytes]:
+        return WordCache(lambda word: self.encode_tokens(self.tokenizer.split(word))).__getitem__
+
+    def score(self, state: State, word: str) -> tuple[float, State]:
+        """Return ln P(word | state) and the state after the word; a text of several words is one
+        call, too.
+        """
+        if self.tokenizer.tokens_are_words and not self._shortens:
+            ids = self._encode(word)
+            if len(ids) == ID_BYTES:
+                # a search by one hypothesis waits for each word: this is a third of a batch of one
+                path = state + ids
+                ngram = np.frombuffer(path, np.int32)
+                return self.model.log_prob_of_one(ngram), path[ID_BYTES:]
+        log_probs, states = self.score_batch([state], [word])
+        return float(log_probs[0]), states[0]
+
+    def score_batch(
+        self, states: Sequence[State], words: Sequence[str]
+    ) -> tuple[np.ndarray, list[State]]:
+        """Return ln P of one word after each state, float64 [B], and the B states after these
+        words.
+        """
+        if self.tokenizer.tokens_are_words:
+            return self.score_encoded(states, [*map(self._encode, words)])
+        return self.score_encoded(states, [*map(self.encode, states, words)])
 
     def end(self, state: State) -> float:
         """Return ln P(</s> | state), of the end of a text; 0 with the boundary `"stream"`, which

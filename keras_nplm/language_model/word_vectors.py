@@ -15,7 +15,7 @@ import numpy as np
 from keras_nplm.data.ids import PAD, PAD_ID, SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_argument, shorten_value
+from keras_nplm.io.errors import InputError, check_integer, shorten_value
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.remote import fetch
 from keras_nplm.io.text import MAX_LINE_BYTES, check_is_file, open_text
@@ -23,7 +23,6 @@ from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.models.base import NextWordModel, require_network
 
 WordCosines = list[tuple[str, float]]  # the nearest first
-Neighbours = tuple[np.ndarray, np.ndarray]  # rows and cosines
 # of t-SNE: the effective number of neighbours, if there are three times as many words
 _PERPLEXITY = 15.0
 
@@ -37,80 +36,47 @@ def list_word_vectors(model: NextWordModel, codec: TextCodec) -> tuple[list[str]
     return codec.vocabulary.words[first:], network.embed.C.numpy()[first:]
 
 
-def find_nearest_words(
-    model: NextWordModel, codec: TextCodec, word: str, top_k: int, among: int | None
-) -> WordCosines:
-    """Return the nearest neighbours of a word; see `LanguageModel.nearest`."""
-    words, vectors = list_word_vectors(model, codec)
-    rows = find_rows([word], codec.vocabulary, codec.tokenizer)
-    neighbours, cosines = nearest(vectors, np.array(rows), top_k, among)
-    return _pair_words(words, neighbours[0], cosines[0])
-
-
-def solve_analogy(
+def find_neighbours(
     model: NextWordModel,
     codec: TextCodec,
-    question: tuple[str, str, str],
+    question: Sequence[str],
     top_k: int,
     among: int | None,
 ) -> WordCosines:
-    """Solve "a is to b as c is to …"; see `LanguageModel.analogy`."""
+    """Return the nearest neighbours of a word, or the answers to an analogy of three; see
+    `LanguageModel.nearest` and `LanguageModel.analogy`.
+    """
     words, vectors = list_word_vectors(model, codec)
     rows = find_rows(question, codec.vocabulary, codec.tokenizer)
-    neighbours, cosines = analogies(vectors, np.array([rows]), top_k, among)
-    return _pair_words(words, neighbours[0], cosines[0])
-
-
-def _pair_words(words: list[str], rows: np.ndarray, cosines: np.ndarray) -> WordCosines:
-    return [(words[row], float(cosine)) for row, cosine in zip(rows, cosines, strict=True)]
+    found, cosines = nearest(vectors, rows, top_k, among)
+    return [(words[row], float(cosine)) for row, cosine in zip(found, cosines, strict=True)]
 
 
 def nearest(
-    vectors: np.ndarray, rows: np.ndarray, top_k: int, among: int | None = None
-) -> Neighbours:
-    """Return the nearest neighbours of rows [B] of float [N, m] by cosine similarity, without the
-    rows themselves.
+    vectors: np.ndarray, rows: Sequence[int], top_k: int, among: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of float [N, m] nearest by cosine similarity to a row a, or to
+    u_b - u_a + u_c of three rows: "a is to b as c is to …".
 
-        cos(u, v) = u·v / (|u| |v|),    0 where u or v is zero
+        cos(u, v) = u·v / (|u| |v|),    0 where u or v is zero;    u = v / |v|
 
-    The neighbours among the `among` first rows are int [B, K], the nearest first, ties by row;
-    cosines float64 [B, K].
-    """
-    rows = np.asarray(rows)
-    unit = _normalise(vectors)
-    return _find_nearest(unit, unit[rows], rows[:, None], top_k, among)
-
-
-def analogies(
-    vectors: np.ndarray, questions: np.ndarray, top_k: int, among: int | None = None
-) -> Neighbours:
-    """Solve analogies "a is to b as c is to …", rows int [B, 3]: vectors nearest to u_b - u_a +
-    u_c, with u = v / |v|.
+    The neighbours are among the `among` first rows, without the given ones: int [K], the nearest
+    first, ties by row; cosines float64 [K].
 
     Reference: Mikolov, Yih & Zweig (2013), Linguistic regularities in continuous space word
     representations.
     """
-    questions = np.asarray(questions)
+    check_integer("top_k", top_k, 1)
     unit = _normalise(vectors)
-    a, b, c = unit[questions.T]
-    return _find_nearest(unit, _normalise(b - a + c), questions, top_k, among)
-
-
-def _find_nearest(
-    unit: np.ndarray, directions: np.ndarray, excluded: np.ndarray, top_k: int, among: int | None
-) -> Neighbours:
-    """Return the rows of `unit`, among the first, that are nearest to directions [B, m], without
-    `excluded` [B, R].
-    """
-    check_argument("top_k", top_k >= 1, "1 or more", top_k)
-    check_argument("among", among is None or among >= 1, "1 or more", among)
-    cosines = directions @ unit[:among].T  # [B, N]
-    question, column = np.nonzero(excluded < cosines.shape[1])
-    cosines[question, excluded[question, column]] = -np.inf
-    most_excluded = np.isneginf(cosines).sum(axis=1).max(initial=0)
-    number = min(top_k, cosines.shape[1] - int(most_excluded))
-    neighbours = np.argsort(-cosines, axis=1, kind="stable")[:, :number]
-    return neighbours, np.clip(np.take_along_axis(cosines, neighbours, axis=1), -1, 1)
+    direction = unit[rows[0]]
+    if len(rows) == 3:
+        a, b, c = unit[rows]
+        [direction] = _normalise((b - a + c)[None])
+    cosines = unit[:among] @ direction
+    cosines[[row for row in rows if row < len(cosines)]] = -np.inf
+    number = min(top_k, int((cosines > -np.inf).sum()))
+    found = np.argsort(-cosines, kind="stable")[:number]
+    return found, np.clip(cosines[found], -1, 1)
 
 
 def find_rows(words: Sequence[str], vocabulary: Vocabulary, tokenizer: Tokenizer) -> list[int]:
