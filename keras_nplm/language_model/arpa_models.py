@@ -75,27 +75,25 @@ def is_arpa_file(path: str | os.PathLike) -> bool:
 def check_arpa_file(path: str | os.PathLike) -> None:
     """Refuse a path that is no file, or a file without the header of ARPA files."""
     found = fetch(path)
-    if problem := _find_problem(path, found):
-        received, fix = problem
-        raise InputError(f"{_EXPECTED} Received: {path}, {received}. Fix: {fix}")
-
-
-def _find_problem(path: str | os.PathLike, found: Path) -> tuple[str, str] | None:
-    """Return what a file is in place of an ARPA file, and the remedy; None for an ARPA file."""
-    if not found.exists():
-        fix = f"train a model with `keras-nplm train --output {path}`."
-        return "which does not exist", "check the name." if ".arpa" in found.suffixes else fix
-    check_is_file(found)  # its beginning is read again
     head = b""
-    if not zipfile.is_zipfile(found):  # a table of a model, for example: refused as text
-        with open_text(found) as file:
-            head = file.read(_HEAD)
+    if found.exists():
+        check_is_file(found)  # its beginning is read again
+        if not zipfile.is_zipfile(found):  # a table of a model, for example: refused as text
+            with open_text(found) as file:
+                head = file.read(_HEAD)
+    received = "a file without the line \\data\\"
+    fix = f"{_NAME_MODEL} A text to evaluate follows --text."
     if head.startswith(_BINARY):
-        return "a binary file of KenLM", "name the ARPA file that `build_binary` read."
-    if _HEADER not in head:
-        fix = f"{_NAME_MODEL} A text to evaluate follows --text."
-        return "a file without the line \\data\\", fix
-    return None
+        received = "a binary file of KenLM"
+        fix = "name the ARPA file that `build_binary` read."
+    elif not found.exists():
+        received = "which does not exist"
+        fix = f"train a model with `keras-nplm train --output {path}`."
+        if ".arpa" in found.suffixes:
+            fix = "check the name."
+    elif _HEADER in head:
+        return
+    raise InputError(f"{_EXPECTED} Received: {path}, {received}. Fix: {fix}")
 
 
 def read_arpa_model(

@@ -29,32 +29,38 @@ _ITERATIONS = 100
 
 @dataclasses.dataclass(frozen=True)
 class NewWordText:
-    """The n-grams of a text with new words, int32 [T, n]; the ids from |V| of the network on are
-    the new words.
+    """The n-grams of a text with new words.
+
+    Attributes:
+        ngrams: int32 [T, n], with `<unk>` in place of new words.
+        numbers: int [T, n], the number of the new word at each place, below 0 for known words.
+        words: the new words.
     """
 
     ngrams: np.ndarray
-    vocabulary_size: int
+    numbers: np.ndarray
     words: list[str]
 
-    @property
-    def known_ngrams(self) -> np.ndarray:
-        return np.where(self.ngrams < self.vocabulary_size, self.ngrams, UNK_ID).astype(np.int32)
+    @classmethod
+    def from_ids(cls, ngrams: np.ndarray, vocabulary_size: int, words: list[str]) -> "NewWordText":
+        """Return the text of n-grams in which ids from |V| of the network on are the new words."""
+        known = np.where(ngrams < vocabulary_size, ngrams, UNK_ID).astype(np.int32)
+        return cls(known, ngrams - vocabulary_size, words)
 
     def find_contexts(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the contexts of the new words, int32 [K, n-1], and the index of each one's word,
         int [K].
         """
         has_context = (self.ngrams[:, :-1] != PAD_ID).any(axis=1)
-        chosen = (self.ngrams[:, -1] >= self.vocabulary_size) & has_context
-        owners = self.ngrams[chosen, -1] - self.vocabulary_size
+        chosen = (self.numbers[:, -1] >= 0) & has_context
+        owners = self.numbers[chosen, -1]
         counts = np.bincount(owners, minlength=len(self.words))
         if not counts.all():
             word = self.words[int(np.argmin(counts))]
             raise InputError(
                 f"The new word {word!r} has no word before it in the text. Fix: give more text."
             )
-        return self.known_ngrams[chosen, :-1], owners
+        return self.ngrams[chosen, :-1], owners
 
 
 def expect_rows(model: ContextNetwork, text: NewWordText, shares: np.ndarray) -> NewRows:
@@ -64,7 +70,7 @@ def expect_rows(model: ContextNetwork, text: NewWordText, shares: np.ndarray) ->
     contexts, owners = text.find_contexts()
     table = np.concatenate([model.embed.C.numpy(), _stack_kernel(model)], axis=1)
     sums = np.zeros((len(text.words), table.shape[1]))
-    for block in _blocks(len(contexts), text.vocabulary_size):
+    for block in _blocks(len(contexts), model.vocabulary_size):
         probabilities = np.exp(model.next_log_probs(contexts[block]))
         probabilities[:, : len(SPECIALS)] = 0
         probabilities /= probabilities.sum(axis=1, keepdims=True)
@@ -96,9 +102,8 @@ def _sample_contexts(model: ContextNetwork, text: NewWordText) -> tuple[np.ndarr
     """
     size = max(_MIN_CONTEXTS, min(_CONTEXTS, _MAX_LOGITS // len(text.words)))
     indices = np.linspace(0, len(text.ngrams) - 1, min(len(text.ngrams), size)).astype(int)
-    ngrams = text.known_ngrams[indices]
-    contexts = ngrams[:, :-1]
-    targets = ngrams[:, -1]
+    contexts = text.ngrams[indices, :-1]
+    targets = text.ngrams[indices, -1]
     logits = SelfNormalised(model).log_prob(contexts, targets).astype(np.float64)
     return _project(model, contexts), logits - model.log_prob(contexts, targets)
 
@@ -126,23 +131,23 @@ def _stack_kernel(model: ContextNetwork) -> np.ndarray:
 def _step_vectors(model: ContextNetwork, text: NewWordText) -> np.ndarray:
     """Return the step of the word vectors, (N F + 30 (n-1) σ² I)^-1 g, float [J, m]."""
     m = model.embedding_dim
-    has_new = (text.ngrams[:, :-1] >= text.vocabulary_size).any(axis=1)
-    contexts = text.ngrams[has_new, :-1]
-    ngrams = text.known_ngrams[has_new]
+    has_new = (text.numbers[:, :-1] >= 0).any(axis=1)
+    ngrams = text.ngrams[has_new]
+    numbers = text.numbers[has_new, :-1]
     gradients = np.zeros((len(text.words), m))
     fisher = np.zeros((m, m))
-    for block in _blocks(len(ngrams), text.vocabulary_size):
-        is_new = contexts[block] >= text.vocabulary_size  # [B, n-1]
+    for block in _blocks(len(ngrams), model.vocabulary_size):
+        is_new = numbers[block] >= 0  # [B, n-1]
         rows = context_gradients(model, ngrams[block, :-1], ngrams[block, -1])[is_new]
-        np.add.at(gradients, contexts[block][is_new] - text.vocabulary_size, rows)
+        np.add.at(gradients, numbers[block][is_new], rows)
         fisher += rows.T @ rows
     if not fisher.any():  # new words occur in no context
         return gradients
-    occurrences = contexts[contexts >= text.vocabulary_size] - text.vocabulary_size
-    numbers = np.bincount(occurrences, minlength=len(gradients))
-    curvatures, axes = np.linalg.eigh(fisher / len(occurrences))
-    prior = _PRIOR_C * (model.order - 1) * np.trace(fisher) / len(occurrences) / m
-    return (gradients @ axes / (numbers[:, None] * curvatures + prior)) @ axes.T
+    counts = np.bincount(numbers[numbers >= 0], minlength=len(gradients))
+    fisher /= counts.sum()
+    curvatures, axes = np.linalg.eigh(fisher)
+    prior = _PRIOR_C * (model.order - 1) * np.trace(fisher) / m
+    return (gradients @ axes / (counts[:, None] * curvatures + prior)) @ axes.T
 
 
 def context_gradients(

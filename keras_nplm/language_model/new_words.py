@@ -2,6 +2,7 @@
 training.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
@@ -92,7 +93,7 @@ def add_words(
     counts = count_new_words(language_model, sentences, words, min_count)
     vocabulary = language_model.vocabulary.with_words([*counts])
     ids = encode_lines(sentences, vocabulary, tokenizer, language_model.boundary)
-    text = NewWordText(
+    text = NewWordText.from_ids(
         extract_ngrams(ids, model.order, language_model.boundary), model.vocabulary_size, [*counts]
     )
     shares = np.array([*counts.values()]) / (len(text.ngrams) + prior_tokens)
@@ -110,11 +111,8 @@ def count_new_words(
     """Count the out-of-vocabulary words of a text that `add_words` would add, the most frequent
     first.
     """
-    counts = Counter(
-        token
-        for line in check_lines(sentences, "sentences")
-        for token in language_model.tokenize(line)
-    )
+    lines = check_lines(sentences, "sentences")
+    counts = Counter(itertools.chain.from_iterable(map(language_model.tokenize, lines)))
     check_reserved(counts)
     known = set(language_model.vocabulary.words)
     if words is None:

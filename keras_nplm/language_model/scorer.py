@@ -234,13 +234,6 @@ class Scorer(IdScorer):
             word = word.removeprefix(" ")
         return word.rstrip(self.tokenizer.blanks)
 
-    def split_line(self, line: str) -> list[str]:
-        """Split a line into tokens.
-
-        A blank line has none: it is no sentence, as in training and in `evaluate`.
-        """
-        return self.tokenizer.split_sentence(line)
-
     def encode_tokens(self, tokens: list[str]) -> bytes:
         """Return the ids of tokens, int32 each.
 

@@ -142,7 +142,8 @@ class _Ngrams(NamedTuple):
 
 def _arrange(scorer: Scorer, sentences: Sequence[str], options: ScoringOptions) -> _Ngrams:
     """Encode sentences, and find the n-grams of their predicted tokens."""
-    texts = [scorer.split_line(sentence) for sentence in sentences]
+    # a blank line has no tokens: it is no sentence, as in training and in `evaluate`
+    texts = [*map(scorer.tokenizer.split_sentence, sentences)]
     # all tokens are looked up together, and then cut into sentences
     flat = io.BytesIO(scorer.encode_tokens([*itertools.chain.from_iterable(texts)]))
     ids = []
