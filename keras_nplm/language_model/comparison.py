@@ -85,9 +85,11 @@ def compare(
         text = watch(read()) if files else split
         figures = {"model": display_url(path), **model.evaluate(text, collectors, dynamic)}
         if is_arpa_file(path) and figures["unk_tokens"]:
-            figures["spelling"] = _describe_spelling(path, speller, figures["unk_tokens"])
+            of = f"the spelling model of {speller}, which has the same words,"
             if speller == path:
                 spelled_alone.append(path)
+                of = f"a model of the words of {Path(path).name}"
+            figures["spelling"] = f"{of} spells the {figures['unk_tokens']:,} <unk>."
         _warn(path, figures, is_split=not files)
         rows[path] = figures
         tokens[path] = TokenOptions.of_model(path, model)
@@ -109,28 +111,19 @@ def _repeat_lines(files: Sequence[str], field: str | None) -> Callable[[], Itera
     return functools.partial(read_files, files, field)
 
 
-def _describe_spelling(path: str, speller: str, number: int) -> str:
-    of = f"a model of the words of {Path(path).name}"
-    if speller != path:
-        of = f"the spelling model of {speller}, which has the same words,"
-    return f"{of} spells the {number:,} <unk>."
-
-
 def _warn(path: str, figures: Mapping[str, Any], *, is_split: bool) -> None:
     """Warn of what makes figures look good: `<unk>` in a text, or training on a split."""
-    warnings = []
     share = figures["unk_tokens"] / figures["tokens"]
     if is_split:
-        found = read_metrics(fetch(path), missing_ok=True).get("warnings", ())
-        warnings = [f"{path}: {warning}" for warning in found]
+        for warning in read_metrics(fetch(path), missing_ok=True).get("warnings", ()):
+            print(f"Warning: {path}: {warning}", file=sys.stderr)
     elif share > MAX_UNKNOWN:
-        warnings = [
-            f"{share:.0%} of the tokens are out of the vocabulary of {path} (<unk>), so that the "
-            "perplexity looks good. Fix: compare bits per character, or evaluate text like the "
-            "training text."
-        ]
-    for warning in warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
+        print(
+            f"Warning: {share:.0%} of the tokens are out of the vocabulary of {path} (<unk>), so "
+            "that the perplexity looks good. Fix: compare bits per character, or evaluate text "
+            "like the training text.",
+            file=sys.stderr,
+        )
 
 
 def describe_incomparable(
@@ -143,21 +136,20 @@ def describe_incomparable(
     """
     first, *others = models
     of_tokens: list[str] = []
-    of_text: dict[str, None] = {}
+    of_text: list[str] = []
     for other in others:
         for difference in find_differences(first, other):
             one, two = difference.values
             of_tokens.append(f"{one} ({first.name}), {two} ({other.name})")
-            if difference.of in _OF_TEXT:
-                of_text[_OF_TEXT[difference.of]] = None
-            if difference.of == "tokenizer" and _is_split_at_spaces(first, other):
+            of_text += filter(None, [_OF_TEXT.get(difference.of)])
+            if difference.of == "tokenizer" and _may_be_of_words(first, other):
                 of_tokens[-1] += ", unless you add `--tokenizer words` for the ARPA file"
     if spelled_alone:
         names = ", ".join(spelled_alone)
-        of_text[f"no directory has the words of {names}, and a spelling model of <unk>"] = None
+        of_text.append(f"no directory has the words of {names}, and a spelling model of <unk>")
     sentences = {
         "Perplexities and tokens": of_tokens,
-        "Bits per character and byte": list(of_text),
+        "Bits per character and byte": dict.fromkeys(of_text),
     }
     return [
         f"{figures} are not comparable: {'; '.join(reasons)}."
@@ -166,10 +158,10 @@ def describe_incomparable(
     ]
 
 
-def _is_split_at_spaces(*models: TokenOptions) -> bool:
+def _may_be_of_words(*models: TokenOptions) -> bool:
     """Return whether one of two models is an ARPA file, perhaps of a text split into words."""
     kinds = {model.tokenizer.kind for model in models}
-    return kinds == {"words", "whitespace"} and any(not model.config for model in models)
+    return kinds == {"words", "whitespace"} and not all(model.config for model in models)
 
 
 def _check_same_text(paths: Sequence[str], split: str) -> None:

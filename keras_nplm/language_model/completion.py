@@ -8,7 +8,6 @@ from keras_nplm.data.ids import EOS, EOS_ID, SPECIALS
 from keras_nplm.data.prefixes import split_unfinished_word, use_case
 from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.normalisation import lower
-from keras_nplm.io.errors import check_integer
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.word_pieces import (
     AFTER_SPACE,
@@ -35,7 +34,6 @@ SCALE = 1 << 20
 
 def find_next_words(model: NextWordModel, codec: TextCodec, context: str, top_k: int) -> Words:
     """Return the most probable next words; see `LanguageModel.next_words`."""
-    check_integer("top_k", top_k, 1)
     if codec.tokenizer.searches_words:
         return _search(model, codec, context, "", top_k, with_end=codec.predicts_end)
     return _rank(model, codec, context, codec.proposed_ids, top_k)
@@ -45,7 +43,6 @@ def complete_prefix(model: NextWordModel, codec: TextCodec, text: str, top_k: in
     """Return the most probable words that begin with the last word; see
     `LanguageModel.complete_prefix`.
     """
-    check_integer("top_k", top_k, 1)
     index = codec.word_index
     context, typed = split_prompt(codec, text)
     if isinstance(index, WordPieces):

@@ -26,7 +26,7 @@ from keras_nplm.models.dynamic import (
     make_dynamic,
 )
 from keras_nplm.models.dynamic.collector import Dynamic
-from keras_nplm.models.dynamic.tuning import check_learns, find_learners
+from keras_nplm.models.dynamic.tuning import MeanSquares, check_learns, find_learners
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
@@ -46,34 +46,17 @@ _SETTINGS: dict[str, type | tuple] = {
 _SQUARES_FILE = "dynamic.npz"  # mean squares of the gradients, for the rule "rms"
 
 
-def make_learner(
-    model: NextWordModel, chosen: DynamicSettings | TunedDynamics, *, static_share: bool = True
-) -> NextWordModel:
-    """Return a copy of a model that learns as it reads, with settings given or tuned.
-
-    Without `static_share` the trained network has no share in the probabilities of the copy.
-    """
-    if isinstance(chosen, TunedDynamics):
-        settings = chosen.settings
-        mean_squares = chosen.mean_squares
-    else:
-        settings = chosen
-        mean_squares = None
-    if not static_share:
-        settings = dataclasses.replace(settings, static_share=0.0)
-    return make_dynamic(model, settings, mean_squares)
-
-
-def make_collector(model: NextWordModel, chosen: DynamicSettings | TunedDynamics) -> Dynamic:
-    """Return a collector of the figures of a copy that learns, with settings given or tuned.
+def make_collector(
+    model: NextWordModel, settings: DynamicSettings, mean_squares: MeanSquares | None
+) -> Dynamic:
+    """Return a collector of the figures of a copy that learns.
 
     The trained network would read the text a second time for its share. Where it is the model that
     is evaluated, its log-probabilities are known: a fifth of the time of the copy.
     """
-    settings = chosen.settings if isinstance(chosen, TunedDynamics) else chosen
     share = settings.static_share if settings.rate and isinstance(model, Network) else 0.0
-    learner = make_learner(model, chosen, static_share=not share)
-    return Dynamic(learner, settings, share)
+    of_copy = dataclasses.replace(settings, static_share=0.0) if share else settings
+    return Dynamic(make_dynamic(model, of_copy, mean_squares), settings, share)
 
 
 def save_dynamics(directory: Path, tuned: TunedDynamics) -> list[Path]:

@@ -64,13 +64,8 @@ def _encode(
                 f"The text of the model must have the split {text!r}. Received: {splits}. "
                 "Fix: name one of these (`--split`), or evaluate lines of text (`--text FILE`)."
             )
-        split = text
-        encoded = corpus
-
-        def measure_split() -> TextSize:
-            return TextSize.of_split(encoded, split, codec.boundary, codec.spelling)
-
-        return encoded.ids(split), measure_split
+        size = functools.partial(TextSize.of_split, corpus, text, codec.boundary, codec.spelling)
+        return corpus.ids(text), size
     if _holds_ids(text):
         ids = convert_ids(text)
         return ids, functools.partial(_measure_ids, codec, ids)

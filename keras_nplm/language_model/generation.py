@@ -10,13 +10,12 @@ from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.prefixes import WordIndex
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.clean_text import clean_text
-from keras_nplm.io.errors import InputError, check_integer, check_least
+from keras_nplm.io.errors import InputError, check_least
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.scorer import convert_to_arrays
 from keras_nplm.language_model.word_pieces import AFTER_SPACE, NO_SPACE, WordPieces
 from keras_nplm.models.base import NextWordModel
 
-_MAX_WORDS = 1_000_000
 _MOST_TOKENS = 64  # of a word, on average: a model of subwords may never begin the next word
 
 
@@ -32,11 +31,7 @@ def generate_text(
 ) -> str:
     """Continue a prompt with sampled words; see `LanguageModel.generate`."""
     prompt = clean_text(prompt)
-    check_integer("num_words", num_words, 1, _MAX_WORDS)
     check_least("temperature", temperature, 0)
-    if top_k is not None:
-        check_integer("top_k", top_k, 1)
-    check_integer("seed", seed, 0)
     tokenizer = codec.tokenizer
     before = prompt.rstrip(tokenizer.blanks) if tokenizer.searches_words else prompt
     context = codec.encode_beginning(before, model.order)

@@ -33,7 +33,6 @@ from keras_nplm.language_model.directory import (
 from keras_nplm.language_model.dynamics import (
     load_dynamics,
     make_collector,
-    make_learner,
     save_dynamics,
 )
 from keras_nplm.language_model.evaluation import evaluate_text
@@ -56,8 +55,14 @@ from keras_nplm.models.base import (
     resolve_boundary,
 )
 from keras_nplm.models.collectors import Collector
-from keras_nplm.models.dynamic import DynamicSettings, TunedDynamics, digest_weights, tune_dynamic
-from keras_nplm.models.dynamic.tuning import check_learns
+from keras_nplm.models.dynamic import (
+    DynamicSettings,
+    TunedDynamics,
+    digest_weights,
+    make_dynamic,
+    tune_dynamic,
+)
+from keras_nplm.models.dynamic.tuning import MeanSquares, check_learns
 from keras_nplm.models.keras_model import wrap_keras_model
 from keras_nplm.models.model_files import check_savable, get_kind, load_model, save_model
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
@@ -338,15 +343,20 @@ class LanguageModel:
         """
         measured = list(collectors)
         if dynamic:
-            measured.append(make_collector(self.model, self._choose_dynamics(dynamic)))
+            measured.append(make_collector(self.model, *self._choose_dynamics(dynamic)))
         corpus = self.corpus if isinstance(text, str) else None
         return evaluate_text(self.model, self.codec, text, corpus, measured)
 
-    def _choose_dynamics(self, dynamic: bool | DynamicSettings) -> DynamicSettings | TunedDynamics:
-        """Return the settings of a copy that learns as it reads: those given, or tuned ones."""
+    def _choose_dynamics(
+        self, dynamic: bool | DynamicSettings
+    ) -> tuple[DynamicSettings, MeanSquares | None]:
+        """Return the settings of a copy that learns as it reads, those given or tuned ones, and the
+        mean squares of gradients that belong to them.
+        """
         if isinstance(dynamic, DynamicSettings):
-            return dynamic
-        return self.dynamics or self.tune_dynamic()
+            return dynamic, None
+        tuned = self.dynamics or self.tune_dynamic()
+        return tuned.settings, tuned.mean_squares
 
     def tune_dynamic(self) -> TunedDynamics:
         """Tune dynamic evaluation, `dynamics`, on the validation split, for `evaluate`, `score` and
@@ -439,7 +449,7 @@ class LanguageModel:
         """Return the scorer of sentences, of a copy that learns if `dynamic`, and its options."""
         model = self.model
         if dynamic:
-            model = make_learner(model, self._choose_dynamics(dynamic))
+            model = make_dynamic(model, *self._choose_dynamics(dynamic))
         scorer = Scorer(model, self.codec)
         is_one_text = has_documents(self.boundary) and not alone
         options = ScoringOptions(
@@ -497,7 +507,7 @@ class LanguageModel:
         Args:
             prompt: the text to continue; may be empty. After white space at its end a new word
                 begins.
-            num_words: number of words, or of the characters of a character model, 1 to 1,000,000.
+            num_words: number of words, or of the characters of a character model.
             seed: random seed, 0 or more.
             temperature: P is raised to the power 1/temperature and normalised; 0 takes the most
                 probable word.

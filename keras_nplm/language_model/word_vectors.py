@@ -15,7 +15,7 @@ import numpy as np
 from keras_nplm.data.ids import PAD, PAD_ID, SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, check_integer, shorten_value
+from keras_nplm.io.errors import InputError, shorten_value
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.remote import fetch
 from keras_nplm.io.text import MAX_LINE_BYTES, check_is_file, open_text
@@ -66,7 +66,6 @@ def nearest(
     Reference: Mikolov, Yih & Zweig (2013), Linguistic regularities in continuous space word
     representations.
     """
-    check_integer("top_k", top_k, 1)
     unit = _normalise(vectors)
     direction = unit[rows[0]]
     if len(rows) == 3:

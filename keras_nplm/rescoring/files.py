@@ -10,14 +10,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.rescoring.formats import Kaldi, LineFormat
+from keras_nplm.rescoring.formats import Kaldi, LineFormat, name_total
 from keras_nplm.rescoring.lists import NBestFile, NBestList
 from keras_nplm.rescoring.ranking import (
     FEATURE_NAME,
@@ -30,7 +30,6 @@ from keras_nplm.rescoring.ranking import (
 from keras_nplm.rescoring.tuning import Losses, tune
 
 STANDARD_OUTPUT = "-"
-Output = BinaryIO | gzip.GzipFile
 
 
 def rescore_file(
@@ -123,25 +122,27 @@ def open_writer(
     with contextlib.ExitStack() as stack:
 
         @functools.cache
-        def open_file(ending: str) -> Output:
+        def open_file(ending: str) -> BinaryIO:
             return stack.enter_context(_open_output(path, ending))
 
         def write(nbest: NBestList) -> None:
             assert nbest.totals is not None
-            columns = [nbest.totals.tolist(), *(nbest.features[name].tolist() for name in features)]
-            for line, total, *row in zip(nbest.lines, *columns, strict=True):
-                values = dict(zip(features, row, strict=True))
-                for ending, extended in format.extend(line, values, total).items():
+            columns = [*(nbest.features[name] for name in features), nbest.totals]
+            rows = zip(*(column.tolist() for column in columns), strict=True)
+            for line, row in zip(nbest.lines, rows, strict=True):
+                values = dict(zip(names, row, strict=True))
+                for ending, extended in format.extend(line, values).items():
                     open_file(ending).write(extended.encode() + b"\n")
 
-        header = format.extend_header(features)
+        names = [*features, name_total(features[0])]
+        header = format.extend_header(names)
         if header:
             open_file("").write(header.encode() + b"\n")
         yield write
 
 
 @contextlib.contextmanager
-def _open_output(path: str | os.PathLike | None, ending: str) -> Iterator[Output]:
+def _open_output(path: str | os.PathLike | None, ending: str) -> Iterator[BinaryIO]:
     """Open a file to write, or one of archives beside it, which appears without an error."""
     if path is None:
         with open(os.devnull, "wb") as nowhere:
@@ -154,10 +155,6 @@ def _open_output(path: str | os.PathLike | None, ending: str) -> Iterator[Output
     path = Path(path)
     is_gzip = path.suffix.lower() == ".gz"
     name = f"{path.stem}{ending}.gz" if is_gzip else f"{path.name}{ending}"
-    with replace_file(path.with_name(name)) as temporary, temporary.open("wb") as file:
-        if is_gzip:
-            # neither a name nor a time: equal lists give equal bytes
-            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
-                yield zipped
-        else:
-            yield file
+    opener = gzip.open if is_gzip else open
+    with replace_file(path.with_name(name)) as temporary, opener(temporary, "wb") as file:
+        yield cast(BinaryIO, file)

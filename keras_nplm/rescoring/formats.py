@@ -76,14 +76,15 @@ class LineFormat:
         """
         raise NotImplementedError
 
-    def extend(self, line: str, features: Mapping[str, float], total: float) -> dict[str, str]:
-        """Return a line with new features, the language model's first, and with the new total.
+    def extend(self, line: str, values: Mapping[str, float]) -> dict[str, str]:
+        """Return a line with new features, the language model's first, and with the new total, the
+        last of `values`.
 
         Keys are the endings of the files to which lines go: `""` the file itself.
         """
         raise NotImplementedError
 
-    def extend_header(self, features: Sequence[str]) -> str | None:
+    def extend_header(self, names: Sequence[str]) -> str | None:
         """Return the header with the names of new features and of the total; None: no header."""
         return None
 
@@ -145,11 +146,12 @@ class Moses(LineFormat):
         """Return a text for the list of the same number; a blank line is one without words."""
         return str(index), self._unescape(line)
 
-    def extend(self, line: str, features: Mapping[str, float], total: float) -> dict[str, str]:
+    def extend(self, line: str, values: Mapping[str, float]) -> dict[str, str]:
         """The total replaces the score, which is kept as a feature `NAME_before`."""
         fields = [field.strip(SPACES) for field in line.split(SEPARATOR)]
-        added = [f"{feature}= {value:.6f}" for feature, value in features.items()]
-        added += [f"{next(iter(features))}_before= {before}" for before in fields[3:4]]
+        *features, (_, total) = values.items()
+        added = [f"{name}= {value:.6f}" for name, value in features]
+        added += [f"{features[0][0]}_before= {before}" for before in fields[3:4]]
         fields[2] = " ".join([fields[2], *added]).strip()
         fields[3:4] = [f"{total:.6f}"]
         return {"": f" {SEPARATOR} ".join(fields)}
@@ -180,12 +182,10 @@ class Kaldi(LineFormat):
         name, *text = re.split(f"[{SPACES}]+", line.strip(SPACES), maxsplit=1)
         return (name, "".join(text)) if name else None
 
-    def extend(self, line: str, features: Mapping[str, float], total: float) -> dict[str, str]:
+    def extend(self, line: str, values: Mapping[str, float]) -> dict[str, str]:
         """Each new feature, and the total, goes to an archive of costs."""
         key = split_fields(line)[0]
-        values = {**features, name_total(next(iter(features))): total}
-        costs = {f".{name}": f"{key} {-value:.6f}" for name, value in values.items()}
-        return {"": line, **costs}
+        return {"": line, **{f".{name}": f"{key} {-value:.6f}" for name, value in values.items()}}
 
 
 class Tsv(LineFormat):
@@ -242,12 +242,12 @@ class Tsv(LineFormat):
             raise ValueError("expected the name of a list and its reference, a tab between them")
         return name, "".join(texts)
 
-    def extend(self, line: str, features: Mapping[str, float], total: float) -> dict[str, str]:
+    def extend(self, line: str, values: Mapping[str, float]) -> dict[str, str]:
         """New columns: the features, then the total."""
-        return {"": "\t".join([line, *(f"{value:.6f}" for value in (*features.values(), total))])}
+        return {"": "\t".join([line, *(f"{value:.6f}" for value in values.values())])}
 
-    def extend_header(self, features: Sequence[str]) -> str | None:
-        return self.header and "\t".join([self.header, *features, name_total(features[0])])
+    def extend_header(self, names: Sequence[str]) -> str | None:
+        return self.header and "\t".join([self.header, *names])
 
 
 def _is_number(text: str) -> bool:

@@ -19,7 +19,7 @@ from keras_nplm.rescoring.lists import NBestList
 
 FEATURE_NAME = "nplm"
 _CHARACTERS = 1 << 20  # of hypotheses that are scored together
-_READ_AHEAD = 1000  # lists in which each weight must have a feature, so that memory is bounded
+_READ_AHEAD = 1000  # lists, one of which must have the feature of each weight
 
 
 def rescore(
@@ -37,6 +37,7 @@ def rescore(
     written to files only if they have a weight. A feature that a list lacks is 0. The default of
     the weights, also of `{}`, is 1 for `"score"`, or the total of an earlier rescoring (without a
     total for each feature of a list), and 1 for `name`; `keras_nplm.tune` finds better ones.
+    Weights must be of features of the first 1,000 lists, which are read before one is scored.
     """
     for nbest in add_scores(language_model, check_weights(lists, weights, name), name):
         yield nbest.sort(sum_features(nbest, weights, name))

@@ -1,5 +1,6 @@
 """Models that learn as they read, caches, and mixtures of both with n-gram models."""
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,10 +10,10 @@ from keras_nplm import LanguageModel
 from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.experiments.log_probs import SECONDS, Columns, load_log_probs, measure_mixture
 from keras_nplm.io.files import read_arrays, read_json, write_json
-from keras_nplm.language_model.dynamics import DYNAMICS_FILE, make_learner, save_dynamics
+from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.caches import ContinuousCache, NgramCache, UnigramCache
-from keras_nplm.models.dynamic import TunedDynamics
+from keras_nplm.models.dynamic import TunedDynamics, make_dynamic
 from keras_nplm.models.dynamic.settings import add_static
 
 FLATNESS = (0.05, 0.1, 0.2, 0.4, 0.8)  # candidates of the continuous cache
@@ -39,7 +40,8 @@ def load_dynamic(directory: Path, row: str) -> tuple[Columns, TunedDynamics, flo
     dynamics = LanguageModel.load(model).dynamics
 
     def build(language_model: LanguageModel) -> NextWordModel:
-        return make_learner(language_model.model, dynamics, static_share=False)
+        settings = dataclasses.replace(dynamics.settings, static_share=0.0)
+        return make_dynamic(language_model.model, settings, dynamics.mean_squares)
 
     columns = load_log_probs(directory, row, copy, build)
     seconds = read_json(path)[SECONDS] + _read_seconds(directory, copy)

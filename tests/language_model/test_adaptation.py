@@ -15,35 +15,19 @@ def test_adapt_command_writes_a_model_directory(model_directory, tmp_path, capsy
     text = tmp_path / "mine.txt"
     lines = ["the value of the list is returned"] * 30
     text.write_text("\n".join([*lines, "the zyzzyva is"]), encoding="utf-8")
-    command = [
-        "adapt",
-        str(model_directory),
-        "--text",
-        str(text),
-        "--output",
-        str(output),
-        "--epochs",
-        "1",
-        "--json",
-    ]
-    assert main(command) == 0
+    command = ["adapt", str(model_directory), "--text", str(text), "--output", str(output)]
+    assert main([*command, "--epochs", "1", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     chosen = result["adaptation"]
-    assert chosen["after"] < chosen["before"]
-    assert (chosen["tokens"], chosen["held_out_tokens"], chosen["held_out_unk_tokens"]) == (
-        28 * 8,
-        2 * 8 + 4,
-        1,
-    )
+    sizes = [chosen[name] for name in ("tokens", "held_out_tokens", "held_out_unk_tokens")]
+    assert sizes == [28 * 8, 2 * 8 + 4, 1] and chosen["after"] < chosen["before"]
     metrics = json.loads((output / "metrics.json").read_text(encoding="utf-8"))
     assert metrics | {"directory": str(output)} == result
     general = LanguageModel.load(model_directory)
     personal = LanguageModel.load(output)
-    assert personal.evaluate([*lines[:2], "the zyzzyva is"])["perplexity"] == pytest.approx(
-        chosen["after"], rel=1e-5
-    )
+    found = personal.evaluate([*lines[:2], "the zyzzyva is"])["perplexity"]
+    assert found == pytest.approx(chosen["after"], rel=1e-5)
     ids = np.asarray(general.corpus.ids("validation"))
     for when, model in {"before": general, "after": personal}.items():
-        assert metrics["old_validation"][when] == pytest.approx(
-            model.evaluate(ids)["perplexity"], rel=1e-5
-        )
+        expected = model.evaluate(ids)["perplexity"]
+        assert metrics["old_validation"][when] == pytest.approx(expected, rel=1e-5)

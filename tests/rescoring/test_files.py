@@ -10,27 +10,6 @@ from keras_nplm.cli.main import main
 from tests.tokenizers import build_model
 
 
-@pytest.mark.parametrize("name, column", [("moses", "score"), ("tsv", "score"), ("tsv", "am")])
-def test_a_second_rescoring_starts_from_the_total_of_the_first(
-    build_ngram_model, tmp_path, name, column
-):
-    decoder = {"the cat sat on the mat": -1, "the cat": -2, "mat": -12}
-    rows = decoder.items()
-    text = f"id\thypothesis\t{column}\n" + "".join(f"0\t{text}\t{score}\n" for text, score in rows)
-    if name == "moses":
-        text = "".join(f"0 ||| {text} ||| ||| {score}\n" for text, score in rows)
-    paths = [tmp_path / f"{number}.{name}" for number in range(3)]
-    paths[0].write_text(text)
-    model = build_ngram_model("sentence")
-    first = rescore_file(model, NBestFile(paths[0]), paths[1])
-    second = rescore_file(model, NBestFile(paths[1]), paths[2], name="second")
-    scores = zip(decoder.values(), model.score([*decoder], alone=True), strict=True)
-    expected = sorted((before + 2 * score.log_prob for before, score in scores), reverse=True)
-    totals = [float(line.split()[-1]) for line in paths[2].read_text().splitlines()[-3:]]
-    assert totals == pytest.approx(expected, abs=1e-5)
-    assert (first["changed"], second["changed"]) == (1, 0)
-
-
 def test_a_refused_file_is_not_written(build_ngram_model, tmp_path):
     (tmp_path / "list").write_text("0 ||| mat ||| TM= -1 ||| -1\n")
     model = build_ngram_model("sentence")

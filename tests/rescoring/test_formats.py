@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from keras_nplm import InputError, NBestFile, rescore_file
 from keras_nplm.rescoring.formats import FORMATS
+from keras_nplm.rescoring.ranking import default_weights
 from keras_nplm.rescoring.tuning import read_references
 
 Row = tuple[str, str, float, float]  # name of the list, text, score, feature LM
@@ -116,6 +117,8 @@ def test_lists_are_read_ranked_and_written(build_ngram_model, tmp_path, format, 
             for key, column in names.items():
                 values = [row[2][key] for row in expected]
                 assert features[column] == pytest.approx(values, abs=1e-6)
+            # a second rescoring starts from the total of this one
+            assert default_weights(features, "second") == {names["total"]: 1, "second": 1}
         assert result["hypotheses"] == len(rows)
         assert result["lists"] == len(lists)
 

@@ -43,8 +43,10 @@ def find_losses(losses: dict[str, np.ndarray]):
 def test_tuned_weights_are_near_the_best_of_all(seed):
     pool, losses = draw_lists(seed, [1.0, 0.02], noise=0.5, lists=300)
     angles = np.linspace(0, 2 * np.pi, 120)
-    tried = [{"score": np.cos(angle), "nplm": 0.02 * np.sin(angle)} for angle in angles]
-    least = min(sum_losses(pool, losses, weights) for weights in tried)
+    least = min(
+        sum_losses(pool, losses, {"score": np.cos(angle), "nplm": 0.02 * np.sin(angle)})
+        for angle in angles
+    )
     tuned = tune(pool, find_losses(losses), {"score": 1, "nplm": 0})
     assert sum_losses(pool, losses, tuned) < 1.05 * least
     assert sum(map(abs, tuned.values())) == pytest.approx(1)

@@ -225,8 +225,9 @@ def a_scorer_of_characters_gives_a_space_twice(original, self, state, word):
 
 
 @changes("language_model.scorer:Scorer.__init__", OF_SCORES)
-def a_scorer_ends_texts_of_a_stream(original, *arguments):
-    return within(original, predicts_end=constant(True))(*arguments)
+def a_scorer_ends_texts_of_a_stream(original, self, *arguments):
+    original(self, *arguments)
+    self.end_ids = read_global(original, "EOS")
 
 
 @changes("data.tokenizers.base:Tokenizer.split_beginning", OF_PROMPTS)
