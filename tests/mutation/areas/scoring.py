@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from keras_nplm.io.errors import RunError
-from tests.mutation.mutants import Altered, changes, constant, first, read_global, within
+from tests.mutation.mutants import Altered, changes, first, read_global, within
 
 OF_TUNING = "rescoring/test_tuning.py"
 OF_EVALUATION = "models/test_collectors.py"
