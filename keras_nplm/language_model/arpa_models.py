@@ -136,7 +136,11 @@ def read_arpa_model(
     opened = LanguageModel(model, read.vocabulary, chosen, boundary)
     opened.spelling = spelling
     if spelling is None and chosen.has_unknown:
-        opened.spelling = _spell_rare_words(model, read.vocabulary)
+        # of the words of the file by frequency: it holds no out-of-vocabulary words
+        first = len(SPECIALS)
+        by_frequency = first + np.argsort(-model.unigrams[first:], kind="stable")
+        words = Vocabulary(read.vocabulary.decode(by_frequency))
+        opened.spelling = SpellingModel.from_vocabulary(words)
     return opened
 
 
@@ -167,14 +171,6 @@ def _print_differences(path: str | os.PathLike, read: ArpaFile) -> None:
             "share of the probability of its <unk>.",
             file=sys.stderr,
         )
-
-
-def _spell_rare_words(model: BackoffModel, vocabulary: Vocabulary) -> SpellingModel:
-    """Return a spelling model of the words of an ARPA file, which holds no out-of-vocabulary
-    words.
-    """
-    by_frequency = len(SPECIALS) + np.argsort(-model.unigrams[len(SPECIALS) :], kind="stable")
-    return SpellingModel.from_vocabulary(Vocabulary(vocabulary.decode(by_frequency)))
 
 
 def convert_to_backoff(

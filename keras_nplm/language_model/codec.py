@@ -65,10 +65,6 @@ class TextCodec:
         """Return the content, without the index of words, which is made from it."""
         return {name: value for name, value in self.__dict__.items() if name != "word_index"}
 
-    def with_spelling(self, spelling: SpellingModel | None) -> "TextCodec":
-        """Return a codec with another spelling model."""
-        return TextCodec(self.vocabulary, self.tokenizer, self.boundary, spelling)
-
     def with_vocabulary(self, vocabulary: Vocabulary) -> "TextCodec":
         """Return a codec with more words, which leave the spelling model."""
         spelling = None

@@ -169,7 +169,7 @@ class LanguageModel:
     @spelling.setter
     def spelling(self, spelling: SpellingModel | None) -> None:
         # a language model made from this one may share the codec
-        self.codec = self.codec.with_spelling(spelling)
+        self.codec = TextCodec(self.vocabulary, self.tokenizer, self.boundary, spelling)
 
     def tokenize(self, line: str) -> list[str]:
         """Split a line into the tokens of the model."""

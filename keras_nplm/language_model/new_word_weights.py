@@ -41,12 +41,6 @@ class NewWordText:
     numbers: np.ndarray
     words: list[str]
 
-    @classmethod
-    def from_ids(cls, ngrams: np.ndarray, vocabulary_size: int, words: list[str]) -> "NewWordText":
-        """Return the text of n-grams in which ids from |V| of the network on are the new words."""
-        known = np.where(ngrams < vocabulary_size, ngrams, UNK_ID).astype(np.int32)
-        return cls(known, ngrams - vocabulary_size, words)
-
     def find_contexts(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the contexts of the new words, int32 [K, n-1], and the index of each one's word,
         int [K].

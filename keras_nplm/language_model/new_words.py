@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from keras_nplm.data.arguments import check_lines
+from keras_nplm.data.ids import UNK_ID
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.clean_text import clean_text
@@ -93,10 +94,11 @@ def add_words(
     counts = count_new_words(language_model, sentences, words, min_count)
     vocabulary = language_model.vocabulary.with_words([*counts])
     ids = encode_lines(sentences, vocabulary, tokenizer, language_model.boundary)
-    text = NewWordText.from_ids(
-        extract_ngrams(ids, model.order, language_model.boundary), model.vocabulary_size, [*counts]
-    )
-    shares = np.array([*counts.values()]) / (len(text.ngrams) + prior_tokens)
+    ngrams = extract_ngrams(ids, model.order, language_model.boundary)
+    numbers = ngrams - model.vocabulary_size  # the ids of new words follow the known ones
+    known = np.where(numbers < 0, ngrams, UNK_ID).astype(np.int32)
+    text = NewWordText(known, numbers, [*counts])
+    shares = np.array([*counts.values()]) / (len(ngrams) + prior_tokens)
     estimate_rows = expect_rows if rule == "expectation" else climb_rows
     rows = estimate_rows(model, text, shares)
     return language_model.replace_model(grow(model, rows), vocabulary)

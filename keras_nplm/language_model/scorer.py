@@ -214,9 +214,12 @@ class Scorer(IdScorer):
         word = clean_text(word)
         last = state[-ID_BYTES:]
         if not self._between:
-            # the first token of a word has the space before it
+            # the first token of a word has the space before it, as the `▁` of subwords: neither
+            # that to the word before is given, nor that to the next one
             if not self.tokenizer.tokens_are_words:
-                word = self._strip_spaces(word, last in _STARTS)
+                word = word.rstrip(self.tokenizer.blanks)
+                if last not in _STARTS:
+                    word = word.removeprefix(" ")
             return self._encode(word)
         ids = self._encode(word)
         has_space = last in _STARTS or (self._is_space_known and last == self._between)
@@ -225,14 +228,6 @@ class Scorer(IdScorer):
         before = b"" if has_space else self._between
         after = self._between if self._is_space_known and word[-1].isspace() else b""
         return before + ids + after
-
-    def _strip_spaces(self, word: str, is_first: bool) -> str:
-        """Remove the spaces that the `▁` of subwords stands for: that to the word before, and that
-        to the next one.
-        """
-        if not is_first:
-            word = word.removeprefix(" ")
-        return word.rstrip(self.tokenizer.blanks)
 
     def encode_tokens(self, tokens: list[str]) -> bytes:
         """Return the ids of tokens, int32 each.
