@@ -61,16 +61,20 @@ class NBestList:
                 )
         return dataclasses.replace(self, features={**self.features, **features})
 
-    def sort(self, totals: np.ndarray) -> "NBestList":
-        """Return a copy with its totals, sorted by them; equals stay in the decoder's order."""
-        order = np.argsort(-totals, kind="stable")
+    def reorder(self, order: np.ndarray) -> "NBestList":
+        """Return a copy with the hypotheses in a new order, int [H]."""
         return NBestList(
             self.name,
             [self.texts[i] for i in order],
             {name: values[order] for name, values in self.features.items()},
             [self.lines[i] for i in order] if self.lines else [],
-            totals[order],
+            None if self.totals is None else self.totals[order],
         )
+
+    def sort(self, totals: np.ndarray) -> "NBestList":
+        """Return a copy with its totals, sorted by them; equals stay in the decoder's order."""
+        order = np.argsort(-totals, kind="stable")
+        return dataclasses.replace(self, totals=totals).reorder(order)
 
 
 class NBestFile:
