@@ -1,9 +1,7 @@
 """Optimisers: sparse updates, weight decay, summed gradients, schedules, averages of weights."""
 
-import collections
 import dataclasses
 import inspect
-import types
 
 import keras
 import tensorflow as tf
@@ -184,19 +182,16 @@ def a_swap_leaves_the_average_in_both_places(original, self):
         average.assign(value)
 
 
-@changes("training.build:_build_schedule", OF_BUILD)
-def the_learning_rate_reaches_0_after_one_epoch(original, training, steps_per_epoch):
-    return original(dataclasses.replace(training, epochs=1), steps_per_epoch)
+@changes("training.optimisation:Training.build_optimizer", OF_BUILD)
+def the_learning_rate_reaches_0_after_one_epoch(original, self, *arguments):
+    return original(dataclasses.replace(self, epochs=1), *arguments)
 
 
-@changes("training.build:_build_schedule", OF_BUILD)
-def inverse_time_decay_counts_epochs(original, training, steps_per_epoch):
-    rate = training.decay_rate / steps_per_epoch
-    return original(dataclasses.replace(training, decay_rate=rate), steps_per_epoch)
+@changes("training.optimisation:InverseTime.build", OF_BUILD)
+def inverse_time_decay_counts_epochs(original, self, rate, updates):
+    return original(dataclasses.replace(self, decay_rate=self.decay_rate / updates), rate, updates)
 
 
-@changes("training.build:build_optimizer", OF_BUILD)
+@changes("training.optimisation:_decay", OF_BUILD)
 def all_rows_decay_with_a_sampled_output(original, *arguments):
-    never_sampled = types.SimpleNamespace(is_sampled=False)
-    objectives = collections.defaultdict(constant(never_sampled))
-    return within(original, OBJECTIVES=objectives)(*arguments)
+    return {**original(*arguments), "dense_decay": True}
