@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from keras_nplm.cli.parameters import (
     NONE_GIVEN,
+    OPTIONS,
     SEVERAL,
     Directory,
     Field,
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     AdaptationFlags = Given
     NewWordFlags = Given
 else:
-    AdaptationFlags = flatten({AdaptationOptions: "options"})
-    NewWordFlags = flatten({NewWordOptions: "options"})
+    AdaptationFlags = flatten({AdaptationOptions: OPTIONS})
+    NewWordFlags = flatten({NewWordOptions: OPTIONS})
 
 _MOST_PRINTED = 20
 

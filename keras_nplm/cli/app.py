@@ -1,16 +1,21 @@
 """The commands of `keras-nplm`, and the parsing of a command line. A command is imported late."""
 
 import dataclasses
-import typing
 from collections.abc import Callable, Collection, Iterable, Sequence
 from inspect import BoundArguments
-from typing import Any, cast
+from typing import Any
 
-from cyclopts import App, Argument, Group, Parameter
+from cyclopts import App, Argument, CycloptsError, Parameter
 
-from keras_nplm.cli.parameters import SET_GROUP, Call, Fetched, suggest
+from keras_nplm.cli.parameters import (
+    ARGUMENTS,
+    OPTIONS,
+    SET_GROUP,
+    Call,
+    format_default,
+    suggest,
+)
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.paths import STANDARD_INPUT, is_remote
 
 NAME = "keras-nplm"
 RESUME = ". Finished work is saved. Run the same command again to resume."
@@ -93,30 +98,53 @@ _DEFAULTS = Parameter(
     json_list=False,
     allow_repeating=True,
     show_choices=True,
+    show_default=format_default,
 )
+_DESCRIPTION = (
+    "Neural probabilistic language models (Bengio et al. 2003), n-gram models and their mixtures. "
+    "Texts, models and outputs may be gs:// and s3:// paths; one file may be -, standard input."
+)
+_COMMON_OPTIONS = """\
+Of every command:
+  --json               print the result as one JSON object
+  --help, --help-all   show the usual options, show all options
+  --set NAME=VALUE …   set options that only --help-all shows
+"""
+_OPTIONS_WITHOUT_COMMAND = f"""\
+{NAME} COMMAND --help  show the options of a command
+{NAME} --version       show the version
+{NAME} --completion bash, zsh or fish
+                           print completion for a shell; for bash:
+                           eval "$({NAME} --completion bash)"
+"""
 
 
-class _Hyphen(str):
-    """`-` as a value: cyclopts takes every word that starts with a hyphen for an option."""
+class _Text(str):
+    """A value that starts with a hyphen, which cyclopts would take for a flag."""
 
-    def startswith(self, *_: Any) -> bool:
-        return False
+    def startswith(self, prefix: str | tuple[str, ...], *place: Any) -> bool:
+        return prefix != "-" and super().startswith(prefix, *place)
 
 
 def build_app() -> App:
     """Return the cyclopts app of all commands."""
     app = App(
         name=NAME,
+        help=_DESCRIPTION,
+        help_epilogue=_OPTIONS_WITHOUT_COMMAND,
         help_flags=(),
         version_flags=(),
-        group_arguments="arguments",
-        group_parameters="options",
+        group_commands="commands",
+        group_arguments=ARGUMENTS,
+        group_parameters=OPTIONS,
     )
-    for command in COMMANDS.values():
+    for position, command in enumerate(COMMANDS.values()):
         app.command(
             f"keras_nplm.cli.{command.path}",
             name=command.name,
             help=command.help,
+            help_epilogue=_COMMON_OPTIONS,
+            sort_key=position,
             default_parameter=_DEFAULTS,
         )
     return app
@@ -128,12 +156,18 @@ def parse(
     """Return the function of a command line and its arguments.
 
     Raises:
-        CycloptsError: the command line is invalid.
-        InputError: options contradict each other.
+        InputError: the command line is invalid.
     """
     app = build_app()
-    tokens = [_Hyphen(word) if word == "-" else word for word in expand_set(app, words)]
-    function, bound, not_parsed = app.parse_args(tokens, exit_on_error=False, print_error=False)
+    tokens = _mark_words(app, words)
+    try:
+        function, bound, not_parsed = app.parse_args(tokens, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        if isinstance(error.__cause__, InputError):  # of a converter
+            raise error.__cause__ from error
+        error.verbose = False
+        message = " ".join(str(error).split())
+        raise InputError(f"{message} Fix: see `{NAME} {words[0]} --help`.") from error
     for name in not_parsed:
         bound.arguments[name] = Call(tuple(words), is_json)
     return function, bound
@@ -144,43 +178,43 @@ def select_set_options(arguments: Iterable[Argument]) -> dict[str, Argument]:
     return {
         argument.name.removeprefix("--").replace("-", "_"): argument
         for argument in arguments
-        if name_group(argument) == SET_GROUP
+        if argument.parameter.group == (SET_GROUP,)
     }
 
 
-def name_group(argument: Argument) -> str:
-    """Return the title below which the help shows an argument."""
-    groups = cast(tuple[Group, ...], argument.parameter.group or ())
-    return groups[0].name if groups else ""
+def _mark_words(app: App, words: Sequence[str]) -> list[str]:
+    """Return a command line whose `--set name=value …` are flags, which cyclopts reads, and whose
+    values may start with a hyphen.
 
-
-def expand_set(app: App, words: Sequence[str]) -> list[str]:
-    """Return a command line whose `--set name=value …` are flags, which cyclopts reads.
-
-    Raises:
-        InputError: a name is unknown, or a flag stands in place of `--set`.
+    Unknown flags are refused here: cyclopts would look for missing arguments first.
     """
-    known = select_set_options(app[words[0]].assemble_argument_collection())
+    arguments = app[words[0]].assemble_argument_collection()
+    advanced = select_set_options(arguments)
+    flags = {name for argument in arguments for name in argument.names}
     end = words.index("--") if "--" in words else len(words)
-    expanded: list[str] = []
+    marked: list[str] = []
     is_set = False
     for word in words[:end]:
         name, equals, value = word.partition("=")
-        option = name.removeprefix("--").removeprefix("no-").replace("-", "_")
-        if name == "--set":
-            is_set = True
-            if equals:
-                expanded.append(_make_flag(value, known))
-        elif name.startswith("--") and option in known:
-            default = "yes" if known[option].is_flag() else "VALUE"
-            given = "no" if name.startswith("--no-") else value or default
-            raise InputError(f"Unknown option {name}. Fix: write --set {option}={given}.")
-        elif is_set and not word.startswith("-"):
-            expanded.append(_make_flag(word, known))
-        else:
-            is_set = False
-            expanded.append(word)
-    return [*expanded, *words[end:]]
+        option = name.lstrip("-").removeprefix("no-").replace("-", "_")
+        if not word.startswith("-") or not option[:1].isalpha() or len(name.split()) > 1:
+            marked.append(_make_flag(word, advanced) if is_set else _Text(word))
+            continue
+        is_set = name == "--set"
+        if is_set and equals:
+            marked.append(_make_flag(value, advanced))
+        elif option in advanced:
+            raise InputError(
+                f"Unknown option {name}. Fix: write --set {option}={value or 'VALUE'}."
+            )
+        elif not is_set and name in flags:
+            marked.append(word)
+        elif not is_set:
+            close = suggest(name, flags | COMMON_FLAGS)
+            fix = "" if close else ", and write = before a value that starts with a hyphen"
+            help = f"`{NAME} {words[0]} --help-all`"
+            raise InputError(f"Unknown option {name}.{close} Fix: see {help}{fix}.")
+    return [*marked, *words[end:]]
 
 
 def _make_flag(word: str, known: Collection[str]) -> str:
@@ -192,36 +226,3 @@ def _make_flag(word: str, known: Collection[str]) -> str:
             f"{suggest(name, known)} Fix: see the end of --help-all."
         )
     return f"--{name.replace('_', '-')}={value}"
-
-
-def format_completion(words: Sequence[str]) -> str:
-    """Return the script with which a shell completes commands and flags."""
-    match words:
-        case ["bash" | "zsh" | "fish" as shell]:
-            return build_app().generate_completion(shell=shell)
-    received = repr(" ".join(words))
-    fix = f'write eval "$({NAME} --completion bash)" in ~/.bashrc.'
-    raise InputError(
-        f"`--completion` must be one of bash, zsh, fish. Received: {received}. Fix: {fix}"
-    )
-
-
-def fetch_inputs(function: Callable[..., dict], bound: BoundArguments) -> None:
-    """Download remote models and files, save standard input where `-` names a file, and name the
-    local copies in the arguments.
-    """
-    hints = typing.get_type_hints(function, include_extras=True)
-    for name, value in bound.arguments.items():
-        for mark in getattr(hints[name], "__metadata__", ()):
-            if isinstance(mark, Fetched):
-                bound.arguments[name] = _fetch(value, mark)
-
-
-def _fetch(value: object, mark: Fetched) -> object:
-    if isinstance(value, list | tuple):
-        return tuple(_fetch(part, mark) for part in value)
-    if not is_remote(value) and not (mark.is_file and value == STANDARD_INPUT):
-        return value
-    from keras_nplm.io.remote import fetch
-
-    return str(fetch(str(value)))

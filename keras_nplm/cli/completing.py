@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from keras_nplm.cli.parameters import FETCHED, Switch, integer, number
+from keras_nplm.cli.parameters import FETCHED, Switch, number
 from keras_nplm.cli.printing import print_ranked, printed_by
 from keras_nplm.io.errors import InputError, shorten_value
 from keras_nplm.io.paths import is_remote
@@ -24,7 +24,7 @@ PresetDirectory = Annotated[
 def complete(
     *words: Annotated[str, Parameter(name="[DIR] CONTEXT", required=True)],
     prefix: Switch = False,
-    top_k: Annotated[int, integer(least=1, metavar="K")] = 5,
+    top_k: Annotated[int, number(int, least=1, metavar="K")] = 5,
 ) -> dict:
     """Print the most probable next words of a context.
 
@@ -93,10 +93,10 @@ def generate(
     /,
     *,
     prompt: Annotated[str, Parameter(metavar="TEXT")] = "",
-    num_words: Annotated[int, integer(least=1, below=1_000_001, example=50)] = 50,
-    seed: Annotated[int, integer(least=0)] = 0,
-    temperature: Annotated[float, number(least=0, example=1.0)] = 1.0,
-    top_k: Annotated[int | None, integer(least=1, example=40, metavar="K"), _ALL_WORDS] = None,
+    num_words: Annotated[int, number(int, least=1, below=1_000_001, example=50)] = 50,
+    seed: Annotated[int, number(int, least=0)] = 0,
+    temperature: Annotated[float, number(float, least=0, example=1.0)] = 1.0,
+    top_k: Annotated[int | None, number(int, least=1, example=40, metavar="K"), _ALL_WORDS] = None,
 ) -> dict:
     """Generate text: sample word after word from the model.
 

@@ -2,18 +2,23 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from keras_nplm.cli.corpus import GROUP
 from keras_nplm.cli.parameters import Given, flatten
 from keras_nplm.training.configurations import CONFIGURATIONS, SMALL, NamedConfiguration
 from keras_nplm.training.options import TextOptions
 
+_GROUP = Group.create_ordered(
+    "named configurations",
+    help="\n".join(f"{named.name}: {named.description}" for named in CONFIGURATIONS.values()),
+)
 _CONFIG = Parameter(
     help="named configuration; other flags override its options",
+    group=_GROUP,
     metavar="NAME",
     choices=tuple(CONFIGURATIONS),
-    show_choices=False,  # below the options, each with its description
+    show_choices=False,  # the help of the group has each with its description
     show_default=SMALL,
 )
 ConfigName = Annotated[str | None, _CONFIG]

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter, Token
+from cyclopts import Group, Parameter, Token
 
 from keras_nplm.cli.parameters import (
     NONE_GIVEN,
@@ -18,7 +18,7 @@ from keras_nplm.cli.parameters import (
     check_left_out,
     flatten,
     number,
-    read_input,
+    read_path,
 )
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.characters import CharacterTokenizer
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from keras_nplm.data.corpus import Corpus
     from keras_nplm.data.subwords import SubwordOptions
 
-GROUP = "text, tokens and vocabulary"
+GROUP = Group.create_ordered("text, tokens and vocabulary")
 _Step = Literal["lower", "numbers", "lemmas"]
 _TOKENIZERS = "; ".join(
     ["tokenizer of text", *(f"{kind}: {noun}" for kind, noun in list_choices().items() if noun)]
@@ -93,7 +93,7 @@ WordFile = Annotated[
     Parameter(
         help=_HELP,
         metavar="FILE",
-        converter=read_input,
+        converter=read_path,
         group=GROUP,
         show_default="the words of the text",
     ),
@@ -116,7 +116,9 @@ class Texts:
 
     fractions: Annotated[
         tuple[float, float, float] | None,
-        number(metavar="F F F", is_list=True, show=False, n_tokens=3, show_default="0.8 0.1 0.1"),
+        number(
+            float, metavar="F F F", is_list=True, show=False, n_tokens=3, show_default="0.8 0.1 0.1"
+        ),
     ] = None
     """shares of train, validation and test lines if only --train is given"""
 

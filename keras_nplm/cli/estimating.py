@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from keras_nplm.cli.configurations import ConfigName, TextFlags, get_configuration
 from keras_nplm.cli.corpus import (
@@ -17,7 +17,7 @@ from keras_nplm.cli.corpus import (
     open_given_corpus,
 )
 from keras_nplm.cli.parameters import (
-    FETCHED_FILE,
+    FETCHED,
     NONE_GIVEN,
     SEVERAL,
     Given,
@@ -28,27 +28,27 @@ from keras_nplm.cli.parameters import (
     flatten,
     make_parameter,
     number,
-    read_input,
+    read_path,
 )
 from keras_nplm.cli.printing import VOCABULARY, print_lines, print_splits, printed_by
 from keras_nplm.io.fields import FieldFacts
-from keras_nplm.models.caches import DECAY, FLATNESS, LENGTH
+from keras_nplm.models.defaults import DECAY, FLATNESS, LENGTH
 from keras_nplm.training.methods import NgramOptions
 
 if TYPE_CHECKING:
     NgramFlags = Given
 else:
     NgramFlags = flatten(
-        {NgramOptions: "n-gram model"},
+        {NgramOptions: Group.create_ordered("n-gram model")},
         metavars={"word_classes": "FILE"},
         word_classes="classes by clustering",
     )
 
-_GROUP = "model of a different toolkit"
+_GROUP = Group.create_ordered("model of a different toolkit")
 # flags of a text that also belong to a model or to counts without the text
 _FLAGS_OF_TOKENS = ("token", "tokenizer", "normalise", "boundary")
 _FLAGS_OF_COUNTS = (*_FLAGS_OF_TOKENS, "order", "min_count", "max_size")
-ArpaFile = Annotated[str | None, Parameter(metavar="FILE", group=_GROUP, converter=read_input)]
+ArpaFile = Annotated[str | None, Parameter(metavar="FILE", group=_GROUP, converter=read_path)]
 
 
 def _print_ngram(result: dict) -> None:
@@ -162,14 +162,14 @@ Flatness = Annotated[list[float] | None, _make_cache_flag(FLATNESS, "FLATNESS")]
 def mix(
     *directories: Annotated[
         str,
-        FETCHED_FILE,
+        FETCHED,
         Parameter(name="MODEL", help=_MODELS, required=True),
     ],
     output: Output,
     weights: Annotated[
         list[float] | None,
         SEVERAL,
-        number(metavar="W", is_list=True, show_default="fitted on the validation split"),
+        number(float, metavar="W", is_list=True, show_default="fitted on the validation split"),
     ] = None,
     by_frequency: Switch = False,
     unigram_cache: Decay = None,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from keras_nplm.cli.parameters import (
-    FETCHED,
     SELF_NORMALISED,
     Field,
     Model,
@@ -100,20 +99,27 @@ def evaluate(
         all: print the perplexity without <unk> and that per word, too; --json always has them
     """
     from keras_nplm.language_model.comparison import compare
+    from keras_nplm.models.collectors import Accuracy, PerplexityByOrder
 
     if text:
         check_left_out({"split": split}, "with `--text`", "drop one of them.")
-    else:
-        check_left_out({"field": field}, "without `--text`", "add --text FILE.")
-    measured = {"accuracy": accuracy, "by_order": by_order, "ln_z": ln_z}
     if len(models) > 1:
-        given = {**measured, "dynamic": dynamic}
+        given = {"accuracy": accuracy, "by_order": by_order, "ln_z": ln_z, "dynamic": dynamic}
         check_left_out(given, "with several models", "evaluate one model at a time.")
     _check_tokenizer(models, tokenizer)
+    collectors: list[Collector] = []
+    if accuracy:
+        collectors.append(Accuracy())
+    if by_order:
+        collectors.append(PerplexityByOrder())
+    if ln_z:
+        from keras_nplm.models.networks.log_z import LogZ  # imports Keras
+
+        collectors.append(LogZ())
     result = compare(
         models,
         split or "test",
-        _make_collectors(measured),
+        collectors,
         files=text,
         field=field,
         dynamic=dynamic,
@@ -132,22 +138,6 @@ def _check_tokenizer(models: Sequence[str], tokenizer: str | None) -> None:
     if not any(map(is_arpa_file, models)):
         fix = "leave it out. The directory has its own."
         check_left_out({"tokenizer": tokenizer}, "with a model directory", fix)
-
-
-def _make_collectors(measured: dict[str, bool]) -> "list[Collector]":
-    from keras_nplm.models.collectors import Accuracy, PerplexityByOrder
-
-    collectors: list[Collector] = []
-    if measured["accuracy"]:
-        collectors.append(Accuracy())
-    if measured["by_order"]:
-        collectors.append(PerplexityByOrder())
-    if measured["ln_z"]:
-        # it imports Keras
-        from keras_nplm.models.networks.log_z import LogZ
-
-        collectors.append(LogZ())
-    return collectors
 
 
 # Characters from which `score` takes a network through Keras, whose start pays off then: NumPy is
@@ -176,7 +166,7 @@ def _print_scores(result: dict) -> None:
 def score(
     model: Model,
     file: Annotated[
-        str, FETCHED, Parameter(name="FILE", metavar="FILE", show_default="standard input")
+        str, Parameter(name="FILE", metavar="FILE", show_default="standard input")
     ] = STANDARD_INPUT,
     /,
     *,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from keras_nplm.cli.parameters import SEVERAL, DataDirectory, Output, integer
+from keras_nplm.cli.parameters import SEVERAL, DataDirectory, Output, number
 from keras_nplm.cli.printing import printed_by
 
 
@@ -21,7 +21,8 @@ def paper(
     rows: Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="NAME", show_default="all")] = (),
     jobs: Annotated[
         int | None,
-        integer(
+        number(
+            int,
             least=1,
             example=2,
             help="models trained side by side",

@@ -3,13 +3,13 @@ file.
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from keras_nplm.cli.parameters import (
-    FETCHED_FILE,
     NONE_GIVEN,
     Directory,
     Field,
@@ -19,42 +19,38 @@ from keras_nplm.cli.parameters import (
     TextFiles,
     check_left_out,
     flatten,
-    integer,
+    number,
+    read_path,
 )
 from keras_nplm.cli.printing import print_lines, printed_by
 from keras_nplm.data.tokenizers.registry import list_word_tokenizers
-from keras_nplm.io.errors import InputError, check_argument
+from keras_nplm.io.errors import check_argument
+from keras_nplm.io.fields import describe_fields
 from keras_nplm.language_model.options import ArpaOptions
-from keras_nplm.models.ngrams.approximation import MIN_EXPECTED_COUNT, ORDER
+from keras_nplm.models.defaults import MIN_EXPECTED_COUNT, ORDER
 
 if TYPE_CHECKING:
     from keras_nplm.language_model.language_model import LanguageModel
 
 Format = Literal["saved-model", "page", "litert", "onnx", "arpa", "word2vec"]
-# the formats with a flag; those that are not named are of ARPA files
-_OWNERS: dict[str, tuple[Format, ...]] = {
-    "top_k": ("saved-model",),
-    "max_text_length": ("saved-model",),
-    "runtime": ("page",),
-    "quantise": ("litert", "onnx", "page"),
-    "network_alone": ("litert", "onnx", "page"),
-    "signature": ("litert", "onnx"),
+_OPTIONS: dict[Format, tuple[str, ...]] = {
+    "saved-model": ("top_k", "max_text_length"),
+    "page": ("runtime", "quantise", "network_alone"),
+    "litert": ("quantise", "network_alone", "signature"),
+    "onnx": ("quantise", "network_alone", "signature"),
+    "arpa": ("text", "field", *describe_fields(ArpaOptions)),
+    "word2vec": (),
 }
-_ENDINGS: dict[Format, str] = {
-    "saved-model": "",
-    "page": "",
-    "litert": ".tflite",
-    "onnx": ".onnx",
-    "arpa": ".arpa",
-    "word2vec": ".vec",
+_ENDINGS: dict[str, Format] = {
+    ".tflite": "litert",
+    ".onnx": "onnx",
+    ".arpa": "arpa",
+    ".arpa.gz": "arpa",
+    ".vec": "word2vec",
 }
-# an ARPA file may be compressed
-_KNOWN_ENDINGS = ", ".join([*filter(None, _ENDINGS.values()), f"{_ENDINGS['arpa']}.gz"])
-_PAGE = "page"  # the name of a directory that is a web page
 _TOP_K = 10
 _MAX_TEXT_LENGTH = 1 << 16
-_MOST_BYTES = 1 << 30
-_GROUP = "ARPA files"
+_GROUP = Group.create_ordered("ARPA files")
 
 
 if TYPE_CHECKING:
@@ -74,8 +70,8 @@ _NEXT = {
 }
 _FROM_INTERNET = "the page loads ONNX Runtime from the internet"
 _BY_NAME = (
-    f"by the name of TARGET: {_KNOWN_ENDINGS}; page for a directory of this name, saved-model for "
-    "any other"
+    f"by the name of TARGET: {', '.join(_ENDINGS)}; page for a directory of this name, saved-model "
+    "for any other"
 )
 
 
@@ -101,36 +97,32 @@ def _print_written(result: dict) -> None:
     )
 
 
-TopK = Annotated[
-    int | None, integer(least=1, example=_TOP_K, metavar="K", show_default=str(_TOP_K))
-]
-MaxTextLength = Annotated[
-    int | None,
-    integer(
-        least=1,
-        below=_MOST_BYTES + 1,
-        example=_MAX_TEXT_LENGTH,
-        metavar="BYTES",
-        show_default=str(_MAX_TEXT_LENGTH),
-    ),
-]
-Signature = Annotated[Literal["log_probs", "score"] | None, Parameter(show_default="log_probs")]
-
-
 @printed_by(_print_written)
 def export(
     directory: Directory,
-    target: Annotated[str, Parameter(name="TARGET")],
+    target: Annotated[str, Parameter(name="TARGET", converter=read_path)],
     /,
     *,
     format: Annotated[Format | None, Parameter(show_default=_BY_NAME)] = None,
-    top_k: TopK = None,
-    max_text_length: MaxTextLength = None,
-    quantise: Switch = False,
-    runtime: Annotated[
-        InputFile | None, FETCHED_FILE, Parameter(show_default=_FROM_INTERNET)
+    top_k: Annotated[
+        int | None, number(int, least=1, example=_TOP_K, metavar="K", show_default=str(_TOP_K))
     ] = None,
-    signature: Signature = None,
+    max_text_length: Annotated[
+        int | None,
+        number(
+            int,
+            least=1,
+            below=(1 << 30) + 1,
+            example=_MAX_TEXT_LENGTH,
+            metavar="BYTES",
+            show_default=str(_MAX_TEXT_LENGTH),
+        ),
+    ] = None,
+    quantise: Switch = False,
+    runtime: Annotated[InputFile, Parameter(show_default=_FROM_INTERNET)] = None,
+    signature: Annotated[
+        Literal["log_probs", "score"] | None, Parameter(show_default="log_probs")
+    ] = None,
     network_alone: Switch = False,
     text: Annotated[TextFiles, Parameter(group=_GROUP, show_default="the training text")] = (),
     field: Annotated[Field, Parameter(group=_GROUP)] = None,
@@ -157,10 +149,12 @@ def export(
             smaller
         text: text files or globs whose n-grams are listed, or - for standard input
     """
+    from keras_nplm.data.corpora.text_files import read_files
     from keras_nplm.io.paths import check_output_path
-    from keras_nplm.io.remote import open_output, open_output_file
+    from keras_nplm.io.remote import display_url, open_output, open_output_file
     from keras_nplm.language_model.directory import check_output_file
     from keras_nplm.language_model.language_model import LanguageModel
+    from keras_nplm.language_model.word_vectors import write_word2vec
 
     chosen = _choose_format(target, format)
     given: dict[str, Any] = {
@@ -174,55 +168,40 @@ def export(
         "field": field,
         **arpa,
     }
-    owned = [name for name in given if chosen in _OWNERS.get(name, ("arpa",))]
-    for name, value in given.items():
-        if name not in owned:
-            owner, *_ = _OWNERS.get(name, ("arpa",))
-            fix = f"leave it out, or export with --format {owner}."
-            check_left_out({name: value}, f"with the format {chosen}", fix)
-    if not text:
-        check_left_out({"field": field}, "without `--text`", "add --text FILE.")
+    others = {name: value for name, value in given.items() if name not in _OPTIONS[chosen]}
+    fix = "leave it out, or choose a different --format."
+    check_left_out(others, f"with the format {chosen}", fix)
     is_directory = chosen in ("saved-model", "page")
     with (open_output if is_directory else open_output_file)(target) as path:
         check_output_path(path)
         if not is_directory:
             check_output_file(path)
         language_model = LanguageModel.load(directory)
+        written = [path]
+        result: dict[str, Any] = {}
         if chosen == "word2vec":
-            return _export_word_vectors(language_model, path)
-        if chosen == "arpa":
-            return _export_arpa(directory, language_model, path, text, field, arpa)
-        options = {name: given[name] for name in owned if given[name] is not None}
-        return _export_graphs(directory, language_model, path, chosen, options)
+            write_word2vec(path, *language_model.word_vectors())
+        elif chosen == "arpa":
+            lines = read_files(text, field) if text else None
+            result = _export_arpa(directory, language_model, path, lines, ArpaOptions(**arpa))
+        else:
+            options = {name: given[name] for name in _OPTIONS[chosen] if given[name] is not None}
+            written, result = _export_graphs(directory, language_model, path, chosen, options)
+        return {"format": chosen, "written": [*map(display_url, written)], **result}
 
 
 def _choose_format(target: str, wanted: Format | None) -> Format:
     """Return the wanted format, or the one of the target's name."""
-    fix = "name a directory or a file to write."
-    check_argument("TARGET", bool(target), "a path", "''", fix)
-    name = target.lower()
-    matching: list[Format] = []
-    for format, ending in _ENDINGS.items():
-        if ending and name.removesuffix(".gz").endswith(ending):
-            matching.append(format)
-    by_name: Format = "saved-model"
-    if matching:
-        by_name = matching[0]
-    elif os.path.basename(name.rstrip("/")) == _PAGE:
-        by_name = "page"
-    format = wanted or by_name
-    base, ending = os.path.splitext(os.path.basename(target.rstrip("/")))
-    if format == "saved-model" and ending and not matching and not os.path.isdir(target):
-        raise InputError(
-            f"`TARGET` must end with one of {_KNOWN_ENDINGS}, or be a directory without an ending. "
-            f"Received: {target!r}. Fix: choose a name such as {base}{_ENDINGS['arpa']}, or {base}."
-        )
-    is_different = matching and format not in matching
-    if is_different or (name.endswith(".gz") and format != "arpa"):
-        raise InputError(
-            f"`TARGET` must have an ending of the format {format}. Received: {target!r}. "
-            f"Fix: let it end in {_ENDINGS[format] or 'no known ending'}, or change --format."
-        )
+    name = os.path.basename(target.rstrip("/")).lower()
+    plain = name.removesuffix(".gz")
+    ending = os.path.splitext(plain)[1] + name.removeprefix(plain)
+    format = wanted or _ENDINGS.get(ending) or ("page" if name == "page" else "saved-model")
+    is_fitting = _ENDINGS.get(ending, format) == format and (format == "arpa" or name == plain)
+    if format == "saved-model":
+        is_fitting = not ending or os.path.isdir(target)
+    wanted_path = f"a path with an ending of the format {format}"
+    fix = f"choose one of {', '.join(_ENDINGS)} for a file, and none for a directory."
+    check_argument("TARGET", is_fitting, wanted_path, repr(target), fix)
     return format
 
 
@@ -232,7 +211,8 @@ def _export_graphs(
     target: Path,
     format: Format,
     options: dict[str, Any],
-) -> dict:
+) -> tuple[list[Path], dict[str, Any]]:
+    """Write a model as graphs; return the files, and what the user has to know of them."""
     from keras_nplm import serving
     from keras_nplm.io.files import read_json
     from keras_nplm.language_model.directory import read_config, read_metrics
@@ -249,50 +229,35 @@ def _export_graphs(
     metrics = read_metrics(Path(directory), missing_ok=True)
     written = exporters[format](language_model, target, **options, config=config, metrics=metrics)
     if isinstance(written, list):
-        return _describe(format, written) | {"contents": read_json(name_facts_file(target))}
-    result = _describe(format, [written])
+        return written, {"contents": read_json(name_facts_file(target))}
+    result: dict[str, Any] = {}
     if format == "page":
         result["contents"] = read_facts(written)
         result["needs_internet"] = "runtime" not in options
         result["runtime_version"] = RUNTIME_VERSION
-    return result
-
-
-def _export_word_vectors(language_model: "LanguageModel", target: Path) -> dict:
-    from keras_nplm.language_model.word_vectors import write_word2vec
-
-    write_word2vec(target, *language_model.word_vectors())
-    return _describe("word2vec", [target])
+    return [written], result
 
 
 def _export_arpa(
     directory: str,
     language_model: "LanguageModel",
     target: Path,
-    text: tuple[str, ...],
-    field: str | None,
-    options: Given,
-) -> dict:
-    from keras_nplm.data.corpora.text_files import read_files
+    lines: Iterable[str] | None,
+    options: ArpaOptions,
+) -> dict[str, Any]:
+    """Write a model as an ARPA file; return its numbers of n-grams, and what it approximates."""
+    from keras_nplm.io.remote import display_url
     from keras_nplm.language_model.arpa_models import convert_to_backoff
     from keras_nplm.models.ngrams import BackoffModel, write_arpa
 
-    lines = read_files(text, field) if text else None
-    model = convert_to_backoff(language_model, lines, ArpaOptions(**options))
+    model = convert_to_backoff(language_model, lines, options)
     write_arpa(target, model, language_model.vocabulary)
-    result = _describe("arpa", [target])
-    result["ngrams"] = model.num_ngrams
+    result: dict[str, Any] = {"ngrams": model.num_ngrams}
     if not isinstance(language_model.model, BackoffModel):
         result["approximated"] = directory
         tokenizer = language_model.tokenizer
         # `evaluate` reads ARPA files of plain words alone
         if tokenizer.kind in list_word_tokenizers() and not tokenizer.steps:
-            command = f"keras-nplm evaluate {directory} {result['written'][0]} --text FILE"
+            command = f"keras-nplm evaluate {directory} {display_url(target)} --text FILE"
             result["compare"] = " ".join([command, *tokenizer.flags])
     return result
-
-
-def _describe(format: Format, written: list[Path]) -> dict[str, Any]:
-    from keras_nplm.io.remote import display_url
-
-    return {"format": format, "written": [display_url(path) for path in written]}

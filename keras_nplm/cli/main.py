@@ -4,8 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-
-from cyclopts import CycloptsError
+from typing import Any, cast
 
 from keras_nplm import __version__
 from keras_nplm.cli import signals
@@ -14,12 +13,10 @@ from keras_nplm.cli.app import (
     COMMON_FLAGS,
     HELP_FLAGS,
     NAME,
-    fetch_inputs,
-    format_completion,
+    build_app,
     parse,
 )
-from keras_nplm.cli.errors import explain
-from keras_nplm.cli.help import format_command_help, format_help
+from keras_nplm.cli.help import print_help
 from keras_nplm.cli.imports import leave_out_optional_libraries
 from keras_nplm.cli.parameters import suggest
 from keras_nplm.cli.printing import print_error, print_json, print_result
@@ -27,6 +24,7 @@ from keras_nplm.io.errors import (
     InputError,
     RunError,
     check_argument,
+    check_choice,
     shorten_value,
 )
 
@@ -55,28 +53,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str], flags: set[str]) -> None:
     """Print help or the version, or run a command and print its result."""
     _check_encoding(words)
+    is_help = bool(flags & HELP_FLAGS)
     if "--version" in flags:
         print(f"{NAME} {__version__}")
-        return
-    if flags & HELP_FLAGS and not words:
-        print(format_help(), end="")
-        return
-    if words and words[0] == "--completion":
-        print(format_completion(words[1:]))
-        return
-    _check_command(words)
-    if flags & HELP_FLAGS:
-        print(format_command_help(words[0], is_whole="--help-all" in flags), end="")
-        return
+    elif words[:1] == ["--completion"]:
+        shell = " ".join(words[1:])
+        check_choice("--completion", shell, ("bash", "zsh", "fish"))
+        print(build_app().generate_completion(shell=cast(Any, shell)))
+    elif is_help and not words:
+        print_help()
+    else:
+        _check_command(words)
+        if is_help:
+            print_help(words[0], is_whole="--help-all" in flags)
+        else:
+            _run_command(words, is_json="--json" in flags)
+
+
+def _run_command(words: list[str], *, is_json: bool) -> None:
     _check_backend()
-    is_json = "--json" in flags
     function, bound = parse(words, is_json=is_json)
     command = COMMANDS[words[0]]
     with contextlib.ExitStack() as stack:
         stack.enter_context(leave_out_optional_libraries())
         if command.has_checkpoint:
             stack.enter_context(signals.save_on_signals(command.name, command.interruption))
-        fetch_inputs(function, bound)
         result = function(*bound.args, **bound.kwargs)
     if is_json:
         print_json(result)
@@ -86,25 +87,21 @@ def _run(words: list[str], flags: set[str]) -> None:
 
 def _report(error: BaseException, command: str) -> int:
     """Print an error in one line, and return the exit status. Unexpected ones are raised again."""
+    status = 1
+    message = str(error)
     if signals.is_interruption(error):
-        print_error(command, COMMANDS[command].interruption if command else "interrupted.")
-        return 130
-    if isinstance(error, CycloptsError):
-        print_error(command, explain(error))
-        return 2
-    if isinstance(error, InputError):
-        print_error(command, str(error))
-        return 2
-    if isinstance(error, RunError):
-        message = str(error)
+        status = 130
+        message = COMMANDS[command].interruption if command else "interrupted."
+    elif isinstance(error, InputError):
+        status = 2
     elif isinstance(error, OSError):
         message = f"{error}. Fix: check free disk space and the permissions of the files."
     elif isinstance(error, MemoryError):
         message = f"Not enough memory ({error}). Fix: use less text or a smaller model."
-    else:
+    elif not isinstance(error, RunError):
         raise error
     print_error(command, message)
-    return 1
+    return status
 
 
 def _prepare_streams() -> None:

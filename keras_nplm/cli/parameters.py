@@ -8,20 +8,24 @@ import contextlib
 import dataclasses
 import difflib
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter, Token
+from cyclopts import Group, Parameter, Token
 
-from keras_nplm.io.errors import InputError, check_argument, shorten_value
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.fields import FieldFacts
 from keras_nplm.io.parts import describe_options
+from keras_nplm.io.paths import STANDARD_INPUT, is_remote
 
 _METAVARS = {int: "N", float: "X", str: "NAME", tuple: "N,…"}
 Given = Mapping[str, Any]  # options of a dataclass for which flags were given
 NONE_GIVEN: Given = {}
-SET_GROUP = "options of --set"
+# The help shows groups in the order in which they are made
+ARGUMENTS = Group.create_ordered("arguments")
+OPTIONS = Group.create_ordered("options")
+SET_GROUP = Group.create_ordered("options of --set")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,84 +40,57 @@ class Reader:
         return values if self.is_list else values[0]
 
     def _read(self, token: Token) -> object:
-        name = self.facts.name if self.facts.advanced else token.keyword or self.facts.name
-        if self.facts.type is tuple:
-            return self._read_integers(token.value, name)
         value: object = token.value
         with contextlib.suppress(ValueError):  # the check refuses a text in place of a number
-            value = self.facts.type(token.value)
-        self.facts.check(value, name)
+            if self.facts.type is tuple:
+                value = tuple(map(int, token.value.split(","))) if token.value else ()
+            else:
+                value = self.facts.type(token.value)
+        self.facts.check(value, None if self.facts.advanced else token.keyword)
         return value
-
-    def _read_integers(self, text: str, name: str) -> tuple[int, ...]:
-        values: tuple[int, ...] | None = None
-        with contextlib.suppress(ValueError):
-            values = tuple(int(part) for part in text.split(",")) if text else ()
-        if values is None or not self.facts.accepts(values):
-            example = _join(self.facts.example or self.facts.default)
-            raise InputError(
-                f"`{name}` must be rising integers separated by commas. "
-                f"Received: {shorten_value(text)}. Fix: give a value such as {example}."
-            )
-        return values
-
-
-def integer(
-    *,
-    least: int,
-    below: int | None = None,
-    example: int | None = None,
-    metavar: str = "N",
-    **settings: Any,
-) -> Parameter:
-    """Return the parameter of a flag with an integer in a range."""
-    facts = FieldFacts("", int, None, least=least, below=below, example=example or least)
-    return Parameter(converter=Reader(facts), metavar=metavar, **settings)
 
 
 def number(
+    kind: type[int] | type[float],
     *,
     least: float | None = None,
-    below: float | None = None,
-    example: float = 0.5,
-    metavar: str = "X",
+    below: int | None = None,
+    example: float | None = None,
     is_list: bool = False,
     **settings: Any,
 ) -> Parameter:
-    """Return the parameter of a flag with a finite number in a range, or with several of them."""
-    facts = FieldFacts("", float, None, least=least, below=below, example=example)
-    return Parameter(converter=Reader(facts, is_list), metavar=metavar, **settings)
+    """Return the parameter of a flag with a number in a range, or with several of them."""
+    facts = FieldFacts("", kind, None, least=least, below=below, example=example or least)
+    return Parameter(converter=Reader(facts, is_list), **{"metavar": _METAVARS[kind], **settings})
 
 
-def read_output(hint: object, tokens: Sequence[Token]) -> str:
-    """Read an output path."""
-    return _read_path(tokens, "name a directory or a file to write.")
+def read_path(hint: object, tokens: Sequence[Token]) -> Any:
+    """Read a path, or the paths of an argument that takes several."""
+    return _read_paths(hint, tokens, str)
 
 
-def read_input(hint: object, tokens: Sequence[Token]) -> str:
-    """Read the path of a file to read."""
-    return _read_path(tokens, "name a file to read, or leave it out.")
+def fetch_inputs(hint: object, tokens: Sequence[Token]) -> Any:
+    """Return local paths: a remote file or directory is downloaded, and standard input saved."""
+    return _read_paths(hint, tokens, _fetch)
 
 
-def _read_path(tokens: Sequence[Token], fix: str) -> str:
-    """Refuse an empty path: it is a script without its variable."""
-    (token,) = tokens
-    check_argument(token.keyword or "FILE", bool(token.value), "a path", "''", fix)
-    return token.value
+def _read_paths(hint: object, tokens: Sequence[Token], read: Callable[[str], str]) -> Any:
+    fix = "name a file or a directory, or leave it out."
+    for token in tokens:  # an empty path is a script without its variable
+        check_argument(token.keyword or "FILE", bool(token.value), "a path", "''", fix)
+    paths = tuple(read(token.value) for token in tokens)
+    return paths if typing.get_origin(hint) is tuple else paths[0]
 
 
-@dataclasses.dataclass(frozen=True)
-class Fetched:
-    """Marks a path that may be remote: it is downloaded before the command runs.
+def _fetch(path: str) -> str:
+    if not is_remote(path) and path != STANDARD_INPUT:
+        return path
+    from keras_nplm.io.remote import fetch
 
-    A path that may be a file may also be `-`, standard input.
-    """
-
-    is_file: bool = False
+    return str(fetch(path))
 
 
-FETCHED = Fetched()
-FETCHED_FILE = Fetched(is_file=True)
+FETCHED = Parameter(converter=fetch_inputs)
 SEVERAL = Parameter(consume_multiple=(1, None))  # values of a flag, up to the next one
 Switch = Annotated[bool, Parameter(negative="")]  # without --no-NAME
 SELF_NORMALISED = "unnormalised logits as log-probabilities: much faster, wrong by log Z per token"
@@ -123,14 +100,14 @@ Directory = Annotated[str, FETCHED, Parameter(name="DIR", help=_HELP)]
 _HELP = (
     "model directory, or ARPA file, plain or compressed: its tokens are words between white space"
 )
-Model = Annotated[str, FETCHED_FILE, Parameter(name="MODEL", help=_HELP)]
+Model = Annotated[str, FETCHED, Parameter(name="MODEL", help=_HELP)]
 _HELP = "model directory to write"
-Output = Annotated[str, Parameter(help=_HELP, metavar="DIR", converter=read_output)]
-InputFile = Annotated[str, FETCHED_FILE, Parameter(metavar="FILE")]
+Output = Annotated[str, Parameter(help=_HELP, metavar="DIR", converter=read_path)]
+InputFile = Annotated[str | None, FETCHED, Parameter(metavar="FILE")]
 # Text is downloaded as it is opened
-TextFiles = Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="FILE")]
+TextFiles = Annotated[tuple[str, ...], SEVERAL, Parameter(metavar="FILE…")]
 _HELP = "field with the text, in JSON Lines, CSV, TSV or Parquet files"
-Field = Annotated[str | None, Parameter(help=_HELP, metavar="NAME", show_default="none")]
+Field = Annotated[str | None, Parameter(help=_HELP, metavar="NAME")]
 
 _HELP = "directory of TFDS data sets and of archives, such as the one of Brown"
 DataDirectory = Annotated[
@@ -159,7 +136,7 @@ Called = Annotated[Call, Parameter(parse=False)]
 
 
 def flatten(
-    groups: Mapping[type, str],
+    groups: Mapping[type, Group],
     without: Sequence[str] = (),
     helps: Mapping[str, str] = MappingProxyType({}),
     metavars: Mapping[str, str] = MappingProxyType({}),
@@ -170,7 +147,7 @@ def flatten(
     The parameter is a dictionary of the options that were given.
 
     Args:
-        groups: the title in the help for the options of each dataclass.
+        groups: the group in the help for the options of each dataclass.
         without: names of options that have no flag.
         helps: texts of options, if they are not those of the dataclass.
         metavars: names of the values of options, if they are not those of their types.
@@ -189,24 +166,26 @@ def flatten(
 
 def make_parameter(
     facts: FieldFacts,
-    group: str | None = None,
+    group: Group | None = None,
     shown: str | None = None,
     metavar: str | None = None,
 ) -> Parameter:
     """Return the flag of an option that is described elsewhere."""
-    if shown is None and facts.type is tuple:
-        shown = _join(facts.default)
-    settings: dict[str, Any] = dict(help=facts.help, show=not facts.advanced)
-    settings["show_default"] = shown or format_default(facts.default)
-    if facts.advanced:
-        settings["group"] = SET_GROUP
-    elif group is not None:
-        settings["group"] = group
-    if facts.type is bool:
+    settings: dict[str, Any] = dict(
+        help=facts.help,
+        show=not facts.advanced,
+        show_default=shown or format_default(facts.default),
+        group=SET_GROUP if facts.advanced else group,
+        metavar=metavar or _METAVARS.get(facts.type),
+    )
+    if facts.type in (bool, str):
         return Parameter(**settings)
     if facts.type is tuple:
         settings.update(n_tokens=1, accepts_keys=False)  # the reader divides it at the commas
-    return Parameter(converter=Reader(facts), metavar=metavar or _METAVARS[facts.type], **settings)
+        facts = dataclasses.replace(facts, example=format_default(facts.example or facts.default))
+    if facts.range:
+        settings["help"] += f" ({facts.range})"
+    return Parameter(converter=Reader(facts), **settings)
 
 
 def _get_hint(facts: FieldFacts) -> Any:
@@ -215,19 +194,13 @@ def _get_hint(facts: FieldFacts) -> Any:
     return tuple[int, ...] if facts.type is tuple else facts.type
 
 
-def _join(integers: Any) -> str:
-    return ",".join(map(str, integers))
-
-
 def format_default(value: object) -> str:
     """Return a default as the help prints it."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if value in (None, "", (), []):
         return "none"
-    if isinstance(value, tuple | list):
-        return " ".join(map(str, value))
-    return str(value)
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def suggest(word: str, names: Iterable[str]) -> str:

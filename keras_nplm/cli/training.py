@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from keras_nplm.cli.configurations import ConfigName, get_configuration
 from keras_nplm.cli.corpus import (
@@ -44,6 +44,7 @@ from keras_nplm.training.options import (
     TextStatistics,
 )
 
+_NETWORK = Group.create_ordered("network")
 # on the numbers of parameters and operations
 _WITHOUT_EFFECT = (
     "activation",
@@ -64,12 +65,12 @@ if TYPE_CHECKING:
 else:
     _GROUPS = {
         TextOptions: GROUP,
-        Network: "network",
-        Training: "optimiser, batches and epochs",
+        Network: _NETWORK,
+        Training: Group.create_ordered("optimiser, batches and epochs"),
     }
     OptionFlags = flatten(_GROUPS, **dict.fromkeys(CHOSEN_OPTIONS, "auto"))
-    NetworkFlags = flatten({Network: "network"}, without=_WITHOUT_EFFECT)
-    RunFlags = flatten({RunOptions: "time, devices and workers"})
+    NetworkFlags = flatten({Network: _NETWORK}, without=_WITHOUT_EFFECT)
+    RunFlags = flatten({RunOptions: Group.create_ordered("time, devices and workers")})
 
 _STATISTICS = describe_fields(TextStatistics)
 _TOKEN = describe_fields(CorpusOptions)["token"]
@@ -79,7 +80,7 @@ Background = Annotated[
     str | None,
     FETCHED,
     Parameter(
-        help=_HELP, metavar="DIR", group="network", show=False, show_default="a Kneser-Ney model"
+        help=_HELP, metavar="DIR", group=_NETWORK, show=False, show_default="a Kneser-Ney model"
     ),
 ]
 _HELP = (
@@ -87,7 +88,7 @@ _HELP = (
     "compressed; their width is --embedding-dim"
 )
 VectorFile = Annotated[
-    str | None, FETCHED, Parameter(help=_HELP, metavar="FILE", group="network", show=False)
+    str | None, FETCHED, Parameter(help=_HELP, metavar="FILE", group=_NETWORK, show=False)
 ]
 
 

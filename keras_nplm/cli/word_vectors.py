@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from keras_nplm.cli.parameters import SEVERAL, Directory, check_left_out, integer
+from keras_nplm.cli.parameters import SEVERAL, Directory, check_left_out, number
 from keras_nplm.cli.printing import print_ranked, printed_as, printed_by
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.paths import find_free_path
@@ -18,10 +18,12 @@ _MOST_MAPPED = 2000  # t-SNE takes time and memory quadratic in the number of wo
 _DEFAULT_MAPPED = 300
 _WORD = "word of the vocabulary"
 
-TopK = Annotated[int, integer(least=1, metavar="K", help="number of words to print")]
+TopK = Annotated[int, number(int, least=1, metavar="K", help="number of words to print")]
 Among = Annotated[
     int | None,
-    integer(least=1, example=5000, help="most frequent words to search", show_default="all words"),
+    number(
+        int, least=1, example=5000, help="most frequent words to search", show_default="all words"
+    ),
 ]
 
 
@@ -80,7 +82,7 @@ def draw_map(
     ] = (),
     num_words: Annotated[
         int | None,
-        integer(least=1, below=_MOST_MAPPED + 1, show_default=str(_DEFAULT_MAPPED)),
+        number(int, least=1, below=_MOST_MAPPED + 1, show_default=str(_DEFAULT_MAPPED)),
     ] = None,
 ) -> dict:
     """Draw a t-SNE map of word vectors: similar words lie close together.

@@ -24,13 +24,9 @@ from keras_nplm.io.text import check_is_file, open_text
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.options import ArpaOptions
 from keras_nplm.language_model.scorer import self_normalise
+from keras_nplm.models.defaults import MIN_EXPECTED_COUNT, ORDER
 from keras_nplm.models.ngrams import BackoffModel, prune
-from keras_nplm.models.ngrams.approximation import (
-    MIN_EXPECTED_COUNT,
-    ORDER,
-    approximate,
-    fit_unigrams,
-)
+from keras_nplm.models.ngrams.approximation import approximate, fit_unigrams
 from keras_nplm.models.ngrams.arpa import ArpaFile, read_arpa_file
 from keras_nplm.models.spelling import SpellingModel
 

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Annotated, Literal
 
 from keras_nplm.io.fields import Option, check_values
-from keras_nplm.models.ngrams.approximation import MIN_EXPECTED_COUNT, ORDER
+from keras_nplm.models.defaults import MIN_EXPECTED_COUNT, ORDER
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -19,30 +19,12 @@ import numpy as np
 from keras_nplm.data.boundary import check_boundary_name, predicted_ids
 from keras_nplm.data.ids import find_distinct_rows
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.fields import FieldFacts
 from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json_text
 from keras_nplm.models.base import ModelFolder, Network, NextWordModel, row_blocks, saved_as
+from keras_nplm.models.defaults import DECAY, FLATNESS, LENGTH
 
 SETTINGS_FILE = "cache.json"
 
-DECAY = FieldFacts(
-    name="decay",
-    type=float,
-    default=300.0,
-    least=1,
-    help="words after which a cached word weighs 1/e",
-)
-FLATNESS = FieldFacts(
-    name="flatness", type=float, default=0.3, least=0, help="factor of h_t · h_i in the exponent"
-)
-LENGTH = FieldFacts(
-    name="cache_length",
-    type=int,
-    default=500,
-    least=1,
-    below=1 << 16,
-    help="previous words that a cache holds",
-)
 FACTORS = (1000.0, 10.0, 10.0)  # of an n-gram cache
 # so many factors, so large, have a finite product in float64
 _MOST_FACTORS = 16

@@ -17,10 +17,9 @@ import numpy as np
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.rescoring.formats import Kaldi, LineFormat, name_total
+from keras_nplm.rescoring.formats import FEATURE_NAME, Kaldi, LineFormat, name_total
 from keras_nplm.rescoring.lists import NBestFile, NBestList
 from keras_nplm.rescoring.ranking import (
-    FEATURE_NAME,
     add_scores,
     check_weights,
     find_total,

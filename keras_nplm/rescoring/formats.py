@@ -10,6 +10,8 @@ from typing import ClassVar
 
 from keras_nplm.io.text import SPACES, split_fields
 
+# the feature of a rescoring model
+FEATURE_NAME = "nplm"
 # the feature that holds the decoder's total, in formats that have one
 DECODER_SCORE = "score"
 # between the fields of Moses

@@ -14,10 +14,9 @@ from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.progress import open_progress
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.scoring import MIN_LOG_PROB
-from keras_nplm.rescoring.formats import DECODER_SCORE, name_total
+from keras_nplm.rescoring.formats import DECODER_SCORE, FEATURE_NAME, name_total
 from keras_nplm.rescoring.lists import NBestList
 
-FEATURE_NAME = "nplm"
 _CHARACTERS = 1 << 20  # of hypotheses that are scored together
 _READ_AHEAD = 1000  # lists, one of which must have the feature of each weight
 

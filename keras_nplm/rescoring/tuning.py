@@ -10,10 +10,9 @@ from rapidfuzz.distance import Levenshtein
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.text import read_lines, split_fields
-from keras_nplm.rescoring.formats import LineFormat
+from keras_nplm.rescoring.formats import FEATURE_NAME, LineFormat
 from keras_nplm.rescoring.lists import NBestList, name_line
 from keras_nplm.rescoring.ranking import (
-    FEATURE_NAME,
     check_weights,
     default_weights,
     name_features,

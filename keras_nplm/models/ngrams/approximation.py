@@ -10,13 +10,12 @@ from keras_nplm.data.ngram_arrays import gather_ngrams, ngram_positions
 from keras_nplm.io.errors import check_integer
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import NextWordModel, resolve_boundary, row_blocks
+from keras_nplm.models.defaults import MIN_EXPECTED_COUNT, ORDER
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass
 from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
 from keras_nplm.models.ngrams.kneser_ney import compute_logs
 from keras_nplm.models.ngrams.tables import find, find_followers
 
-ORDER = 3  # higher orders gain little: most longer contexts of a new text were never seen
-MIN_EXPECTED_COUNT = 0.02
 UNSEEN_SHARE = 0.02  # of a new text's tokens, after contexts that list no n-gram
 _FITTING_ROUNDS = 8
 _BLOCK_NUMBERS = 1 << 21  # probabilities in a block
