@@ -190,7 +190,7 @@ def _mark_words(app: App, words: Sequence[str]) -> list[str]:
     """
     arguments = app[words[0]].assemble_argument_collection()
     advanced = select_set_options(arguments)
-    flags = {name for argument in arguments for name in argument.names}
+    flags = {name for argument in arguments if argument.parse for name in argument.names}
     end = words.index("--") if "--" in words else len(words)
     marked: list[str] = []
     is_set = False
@@ -210,7 +210,7 @@ def _mark_words(app: App, words: Sequence[str]) -> list[str]:
         elif not is_set and name in flags:
             marked.append(word)
         elif not is_set:
-            close = suggest(name, flags | COMMON_FLAGS)
+            close = suggest(name, flags | COMMON_FLAGS) if name.startswith("--") else ""
             fix = "" if close else ", and write = before a value that starts with a hyphen"
             help = f"`{NAME} {words[0]} --help-all`"
             raise InputError(f"Unknown option {name}.{close} Fix: see {help}{fix}.")

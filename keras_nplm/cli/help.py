@@ -1,5 +1,6 @@
 """The help of commands: cyclopts' own. `--help-all` adds the options that it hides."""
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -30,7 +31,8 @@ def print_help(name: str = "", *, is_whole: bool = False) -> None:
         app.help_print([])
         return
     command = app[name]
-    command.help = command.default_command.__doc__  # with the paragraphs after the first
+    text, *_ = (inspect.getdoc(command.default_command) or "").partition("\n\nArgs:")
+    command.help = "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
     app.help_print([name])
     if is_whole:
         arguments = command.assemble_argument_collection(parse_docstring=True)

@@ -166,7 +166,7 @@ def flatten(
 
 def make_parameter(
     facts: FieldFacts,
-    group: Group | None = None,
+    group: Group = OPTIONS,
     shown: str | None = None,
     metavar: str | None = None,
 ) -> Parameter:

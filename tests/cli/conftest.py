@@ -1,5 +1,6 @@
-"""A small text, and an n-gram model of it."""
+"""A small text, an n-gram model of it, and a function that runs commands."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,19 @@ def text(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def ngram_directory(tmp_path_factory, text) -> Path:
     directory = tmp_path_factory.mktemp("ngrams") / "model"
-    assert (
-        main(["ngram", "--train", str(text), "--output", str(directory), "--min-count", "1"]) == 0
-    )
+    command = f"ngram --train {text} --output {directory} --min-count 1"
+    assert main(command.split()) == 0
     return directory
+
+
+@pytest.fixture
+def run(capsys) -> Callable:
+    """Run a command, of one line or of words: what it prints, `out` and `err`."""
+
+    def run(*words: object, status: int = 0):
+        capsys.readouterr()
+        line = str(words[0]).split() if len(words) == 1 else [*map(str, words)]
+        assert main(line) == status
+        return capsys.readouterr()
+
+    return run
