@@ -112,7 +112,10 @@ def rescore(
     if tune:
         check_left_out({"references": references}, "with `--tune`", "drop one of them.")
     files = _split_pairs("--scores", scores, "lm=lm.scores")
-    fixed = _split_pairs("--weights", weights, "nplm=0.5")
+    fixed = {
+        key: _parse_weight(key, text)
+        for key, text in _split_pairs("--weights", weights, "nplm=0.5").items()
+    }
     with contextlib.nullcontext() if output is None else open_output_file(output) as path:
         if path is not None:
             check_output_file(path)
@@ -131,7 +134,7 @@ def rescore(
             language_model,
             lists,
             path or (None if call.is_json else STANDARD_OUTPUT),
-            weights={key: _parse_weight(key, text) for key, text in fixed.items()} or None,
+            weights=fixed or None,
             losses=losses,
             tune_weights=tune is not None,
             name=name,

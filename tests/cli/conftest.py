@@ -1,7 +1,9 @@
 """A small text, an n-gram model of it, and a function that runs commands."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,11 +29,11 @@ def ngram_directory(tmp_path_factory, text) -> Path:
 
 @pytest.fixture
 def run(capsys) -> Callable:
-    """Run a command, of one line or of words: what it prints, `out` and `err`."""
+    """Run a command, given as one line or as words: what it prints, `out` and `err`."""
 
-    def run(*words: object, status: int = 0):
+    def run(*words: Any, status: int = 0):
         capsys.readouterr()
-        line = str(words[0]).split() if len(words) == 1 else [*map(str, words)]
+        line = shlex.split(words[0]) if len(words) == 1 else [*map(str, words)]
         assert main(line) == status
         return capsys.readouterr()
 

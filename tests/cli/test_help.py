@@ -9,6 +9,7 @@ import pytest
 
 from keras_nplm.cli.app import COMMANDS, build_app, select_set_options
 from keras_nplm.data.corpus import FRACTIONS
+from keras_nplm.serving.web_page import RUNTIME_VERSION
 from keras_nplm.training.configurations import CONFIGURATIONS
 
 LONGEST = 110  # lines of the usual help of 80 columns: two screens, with the named configurations
@@ -86,6 +87,10 @@ def test_the_help_of_train_has_titles_ranges_choices_and_defaults(read_help):
         *(f"{named.name}: {named.description}" for named in CONFIGURATIONS.values()),
     ):
         assert part in text
+
+
+def test_the_help_of_export_names_the_version_of_the_runtime(read_help):
+    assert f"`npm pack onnxruntime-web@{RUNTIME_VERSION}`" in read_help("export", "--help")[1]
 
 
 def test_help_is_plain_text_in_a_terminal_without_features(run, monkeypatch):

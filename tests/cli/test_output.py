@@ -12,9 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from keras_nplm import RunError, open_corpus, train
-from keras_nplm.cli.main import main
 from keras_nplm.io.lock import lock_directory
-from keras_nplm.models import ngrams
 from keras_nplm.training.checkpoint import Checkpoint
 
 DIRECTORIES = (
@@ -39,114 +37,86 @@ def _names(directory: Path) -> set[str]:
     return {str(path.relative_to(directory)) for path in directory.rglob("*")}
 
 
+@pytest.fixture
+def refuse(text, ngram_directory, run):
+    """Function that runs a command with an output, and returns the line that refuses it."""
+
+    def refuse(command: str, output: object = "") -> str:
+        names = dict(text=text, model=ngram_directory, output=output)
+        words = [word.format(**names) for word in command.split()]
+        return run(*words, status=2).err.splitlines()[-1]
+
+    return refuse
+
+
 @pytest.mark.parametrize("command", DIRECTORIES + FILES)
-def test_invalid_output_path_has_status_2(tmp_path, text, ngram_directory, capsys, command):
+def test_invalid_output_path_has_status_2(tmp_path, refuse, command):
     (tmp_path / "file.txt").touch()
     messages = {
-        **(
-            {"": "must be a path. Received: ''. Fix: name a"}
-            if command.endswith(" {output}")
-            else {}
-        ),
         tmp_path / "file.txt" / "sub": "Not a directory. Fix: check the path",
         tmp_path / "new" / ("x" * 300): "File name too long. Fix: choose a shorter path",
         tmp_path / "new" / "a\0b": "embedded null byte. Fix: check the path",
     }
     for output, message in messages.items():
-        names = dict(text=text, model=ngram_directory, output=output)
-        assert main([word.format(**names) for word in command.split()]) == 2
-        error = capsys.readouterr().err
-        assert message in error.splitlines()[-1] and "Traceback" not in error
+        assert message in refuse(command, output)
         assert _names(tmp_path) == {"file.txt"}
+    if command.endswith(" {output}"):
+        assert "must be a path. Received: ''. Fix: name a" in refuse(command, "")
 
 
 @pytest.mark.parametrize("command", DIRECTORIES)
-def test_a_text_in_place_of_a_directory_is_not_to_be_deleted(
-    tmp_path, text, ngram_directory, capsys, command
-):
+def test_a_text_in_place_of_a_directory_is_not_to_be_deleted(tmp_path, text, refuse, command):
     output = Path(shutil.copy(text, tmp_path / "mine.txt"))
-    assert main(command.format(text=text, model=ngram_directory, output=output).split()) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
+    error = refuse(command, output)
     assert " Fix: " in error and "delete" not in error
     assert output.read_bytes() == text.read_bytes()
 
 
-@pytest.mark.parametrize(
-    "command, advice",
-    [
-        ("mix model --uniform --output model", "choose a new `--output`, such as model-3. Or"),
-        ("ngram --train {text} --order 2 --output model", "such as model-3, or remove model."),
-        ("mix model --uniform --output notes.txt", "choose a new `--output`, such as notes-2."),
-        ("ngram --train {text} --output other", "choose a new `--output`, such as other-2. Or"),
-        ("ngram --corpus other --output no", "`keras-nplm prepare --output other-2`, and name"),
-        ("map model words.png", "name a file such as words-2.svg."),
-    ],
-)
-def test_advice_names_no_path_that_exists(
-    tmp_path, text, ngram_directory, capsys, monkeypatch, command, advice
-):
+def test_advice_names_no_path_that_exists(tmp_path, ngram_directory, refuse, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ngram_directory, "model")
     for name in ("model-2", "notes", "other"):
         Path(name).mkdir()
     for name in ("notes.txt", "other/file", "words.svg"):
         Path(name).touch()
-    assert main(command.format(text=text).split()) == 2
-    assert advice in capsys.readouterr().err
+    advice = {
+        "mix model --uniform --output model": "choose a new `--output`, such as model-3. Or",
+        "ngram --train {text} --order 2 --output model": "such as model-3, or remove model.",
+        "mix model --uniform --output notes.txt": "choose a new `--output`, such as notes-2.",
+        "ngram --train {text} --output other": "choose a new `--output`, such as other-2. Or",
+        "ngram --corpus other --output no": "`keras-nplm prepare --output other-2`, and name",
+        "map model words.png": "name a file such as words-2.svg.",
+    }
+    for command, message in advice.items():
+        assert message in refuse(command)
 
 
-def test_directory_in_use_has_status_2(tmp_path, text, ngram_directory, capsys, monkeypatch):
+def test_directory_in_use_has_status_2(tmp_path, refuse, monkeypatch):
     monkeypatch.setattr("keras_nplm.io.lock.HEARTBEAT", 0.1)
     output = tmp_path / "output"
     with ThreadPoolExecutor(1) as different_thread:
         lock = lock_directory(output)
         different_thread.submit(lock.__enter__).result()
         for command in DIRECTORIES:
-            assert (
-                main(command.format(text=text, model=ngram_directory, output=output).split()) == 2
-            )
-            error = capsys.readouterr().err.splitlines()[-1]
-            assert (
-                f"{output} is in use by process {os.getpid()} on " in error
-                and "Fix: wait until" in error
-            )
+            error = refuse(command, output)
+            assert f"{output} is in use by process {os.getpid()} on " in error
+            assert "Fix: wait until" in error
             assert _names(output) == {".lock"}
         different_thread.submit(lock.__exit__, None, None, None).result()
 
 
-def test_finished_run_is_read_without_a_lock(text, ngram_directory, capsys, monkeypatch):
+def test_finished_run_is_read_without_a_lock(text, ngram_directory, run, monkeypatch):
     model = ngram_directory
-    command = ["ngram", "--train", str(text), "--output", str(model), "--min-count", "1"]
+    command = f"ngram --train {text} --min-count 1 --output"
     (model / ".lock").touch()  # of a process that was killed at the end
     os.utime(model / ".lock", (0, 0))
-    assert main(command) == 0 and not (model / ".lock").exists()
+    run(f"{command} {model}")
+    assert not (model / ".lock").exists()
     before = _names(model)
-    monkeypatch.setattr(
-        "keras_nplm.io.lock.acquire", Mock(side_effect=OSError(errno.EROFS, "Read-only"))
-    )
-    assert main(command) == 0
-    assert "is finished" in capsys.readouterr().err and _names(model) == before
-    assert main([*command[:-3], str(model.parent / "new")]) == 2
-    assert "Cannot write" in capsys.readouterr().err
-
-
-def test_directory_deleted_during_an_estimation_is_not_written_again(
-    tmp_path, text, capsys, monkeypatch
-):
-    kneser_ney = ngrams.kneser_ney_on_disk
-    output = tmp_path / "model"
-
-    def delete(*arguments):
-        shutil.rmtree(output)
-        return kneser_ney(*arguments)
-
-    monkeypatch.setattr(ngrams, "kneser_ney_on_disk", delete)
-    assert main(["ngram", "--train", str(text), "--output", str(output)]) == 1
-    assert (
-        f"{output} was deleted or replaced while this command wrote it. Fix"
-        in capsys.readouterr().err
-    )
-    assert _names(tmp_path) == set()
+    read_only = Mock(side_effect=OSError(errno.EROFS, "Read-only"))
+    monkeypatch.setattr("keras_nplm.io.lock.acquire", read_only)
+    assert "is finished" in run(f"{command} {model}").err and _names(model) == before
+    assert "Cannot write" in run(f"{command} {model.parent}/new", status=2).err
 
 
 def test_directory_deleted_during_training_is_not_written_again(
@@ -168,34 +138,19 @@ def test_directory_deleted_during_training_is_not_written_again(
     assert _names(tmp_path) == set() and len(called) == 1
 
 
-def test_files_of_a_killed_process_are_removed(tmp_path, text):
+def test_files_of_a_killed_process_are_removed(tmp_path, text, run):
     """A process killed before config.json leaves its lock and half a file, at the first write and
     at a later one.
     """
-    (tmp_path / "model").mkdir()
+    model = tmp_path / "model"
+    model.mkdir()
     for name in (".lock", ".vocabulary.nplm-4711.txt"):
-        (tmp_path / "model" / name).touch()
-    os.utime(tmp_path / "model" / ".lock", (0, 0))
-    command = [
-        "ngram",
-        "--train",
-        str(text),
-        "--output",
-        str(tmp_path / "model"),
-        "--min-count",
-        "1",
-    ]
-    assert main(command) == 0
-    names = {
-        "config.json",
-        "corpus",
-        "metrics.json",
-        "ngrams.npz",
-        "spelling.tsv",
-        "vocabulary.txt",
-    }
-    assert {path.name for path in (tmp_path / "model").iterdir()} == names
+        (model / name).touch()
+    os.utime(model / ".lock", (0, 0))
+    run(f"ngram --train {text} --output {model}")
+    files = {"config.json", "corpus", "metrics.json", "ngrams.npz", "spelling.tsv"}
+    assert {path.name for path in model.iterdir()} == {*files, "vocabulary.txt"}
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / ".mine.txt").touch()
-    assert main([*command[:4], str(tmp_path / "mine")]) == 2
+    run(f"ngram --train {text} --output {tmp_path}/mine", status=2)
     assert _names(tmp_path / "mine") == {".mine.txt"}
