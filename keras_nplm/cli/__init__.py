@@ -8,8 +8,8 @@ prints it.
   evaluating (evaluate, score), completing (complete, generate), rescoring (rescore), word_vectors
   (nearest, analogy, map), exporting (export), experiments (paper).
 - parameters: types of arguments and flags. corpus, configurations: flags of the text and
-  `--config`. help: the help. errors: what is wrong with a command line. printing: results.
-  signals: SIGTERM and Ctrl-C.
+  `--config`. help: what is added to the help of cyclopts. printing: results and errors. signals:
+  SIGTERM and Ctrl-C.
 
 A command of your own is a function in one of these modules and a row of `app.COMMANDS`. Flags of
 training are not here: they are fields in `keras_nplm.training.options`.

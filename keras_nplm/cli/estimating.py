@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 else:
     NgramFlags = flatten(
         {NgramOptions: Group.create_ordered("n-gram model")},
-        metavars={"word_classes": "FILE"},
         word_classes="classes by clustering",
     )
 

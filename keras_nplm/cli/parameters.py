@@ -139,7 +139,6 @@ def flatten(
     groups: Mapping[type, Group],
     without: Sequence[str] = (),
     helps: Mapping[str, str] = MappingProxyType({}),
-    metavars: Mapping[str, str] = MappingProxyType({}),
     **shown: str,
 ) -> Any:
     """Return the annotation of a parameter that holds all options of some dataclasses as flags.
@@ -150,7 +149,6 @@ def flatten(
         groups: the group in the help for the options of each dataclass.
         without: names of options that have no flag.
         helps: texts of options, if they are not those of the dataclass.
-        metavars: names of the values of options, if they are not those of their types.
         shown: defaults to print, if they are not those of the dataclass.
     """
     annotations: dict[str, Any] = {}
@@ -158,7 +156,7 @@ def flatten(
         for name, facts in describe_options(cls).items():
             if name not in without:
                 described = dataclasses.replace(facts, help=helps.get(name, facts.help))
-                parameter = make_parameter(described, group, shown.get(name), metavars.get(name))
+                parameter = make_parameter(described, group, shown.get(name))
                 annotations[name] = Annotated[_get_hint(facts), parameter]
     given = typing.TypedDict("Given", annotations, total=False)  # type: ignore[misc]
     return Annotated[given, Parameter(name="*")]
@@ -168,7 +166,6 @@ def make_parameter(
     facts: FieldFacts,
     group: Group = OPTIONS,
     shown: str | None = None,
-    metavar: str | None = None,
 ) -> Parameter:
     """Return the flag of an option that is described elsewhere."""
     settings: dict[str, Any] = dict(
@@ -176,7 +173,7 @@ def make_parameter(
         show=not facts.advanced,
         show_default=shown or format_default(facts.default),
         group=SET_GROUP if facts.advanced else group,
-        metavar=metavar or _METAVARS.get(facts.type),
+        metavar=_METAVARS.get(facts.type),
     )
     if facts.type in (bool, str):
         return Parameter(**settings)

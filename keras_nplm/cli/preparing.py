@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -17,9 +17,6 @@ from keras_nplm.cli.corpus import (
 )
 from keras_nplm.cli.parameters import NONE_GIVEN, SEVERAL, Output, check_left_out
 from keras_nplm.cli.printing import VOCABULARY, print_lines, print_table, printed_by
-
-if TYPE_CHECKING:
-    from keras_nplm.data.beam_runner import BeamRunner
 
 _LOCAL = "local"
 _HELP = (
@@ -59,6 +56,7 @@ def prepare(
 
     `train --corpus DIR` and `ngram --corpus DIR` read the result.
     """
+    from keras_nplm.data.beam_runner import BeamRunner
     from keras_nplm.data.corpora.chunks import run_chunks_by
     from keras_nplm.io.lock import lock_directory
     from keras_nplm.io.remote import open_output
@@ -70,7 +68,13 @@ def prepare(
 
     named = get_configuration(config)
     chosen = dataclasses.replace(named.options.text, **words)
-    chunks = _open_runner(runner, output, pipeline_options)
+    chunks = None
+    if runner == _LOCAL:
+        given = {"pipeline_options": pipeline_options}
+        check_left_out(given, "with `--runner local`", "name the runner of Apache Beam.")
+    else:
+        check_prepared_directory(Path(output))
+        chunks = BeamRunner(runner, output, pipeline_options)
     with (
         open_output(output, resume=True) as directory,
         lock_directory(directory),
@@ -87,16 +91,3 @@ def prepare(
         splits[split] = {name: counts[name] for name in names}
     result = {"directory": output, "vocabulary_size": encoded.vocabulary_size, "splits": splits}
     return result | describe_fixed_vocabulary(opened, encoded)
-
-
-def _open_runner(name: str, output: str, pipeline_options: tuple[str, ...]) -> "BeamRunner | None":
-    """Return the runner of Apache Beam, or None for this machine."""
-    from keras_nplm.data.beam_runner import BeamRunner
-    from keras_nplm.training.prepare import check_prepared_directory
-
-    if name == _LOCAL:
-        given = {"pipeline_options": pipeline_options}
-        check_left_out(given, "with `--runner local`", "name the runner of Apache Beam.")
-        return None
-    check_prepared_directory(Path(output))
-    return BeamRunner(name, output, pipeline_options)

@@ -18,7 +18,7 @@ from keras_nplm.cli.parameters import (
     check_left_out,
     read_path,
 )
-from keras_nplm.cli.printing import printed_by
+from keras_nplm.cli.printing import print_lines, printed_by
 from keras_nplm.data.tokenizers.registry import get_tokenizer, list_word_tokenizers
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.text import split_fields
@@ -41,24 +41,24 @@ _STANDARD_OUTPUT = "standard output; with --json no file"
 
 def _print_rescored(result: dict) -> None:
     # standard output has the lists themselves
-    file = sys.stdout if result["output"] else sys.stderr
-    print(f"{result['hypotheses']:,} hypotheses in {result['lists']:,} lists", file=file)
-    if result["weights"]:
-        weights = [f"{name}={weight:.6g}" for name, weight in result["weights"].items()]
-        print("--weights", *weights, file=file)
-    if "oracle" in result:
-        names = {"baseline": "before", "rescored": "after rescoring", "oracle": "oracle"}
-        rates = ", ".join(f"{result[key]:.4f} {name}" for key, name in names.items())
-        print(f"word error rate: {rates}", file=file)
+    with contextlib.redirect_stdout(sys.stdout if result["output"] else sys.stderr):
+        print_lines(result, "{hypotheses:,} hypotheses in {lists:,} lists")
+        if result["weights"]:
+            weights = [f"{name}={weight:.6g}" for name, weight in result["weights"].items()]
+            print("--weights", *weights)
+        print_lines(
+            result,
+            "word error rate: {baseline:.4f} before, {rescored:.4f} after rescoring, {oracle:.4f} "
+            "oracle",
+        )
         # the last line of a file of Moses may be blank: a reference without words
-        if result["words_without_list"]:
+        if result.get("words_without_list"):
             number = result["references_without_list"]
             print(
                 f"references without a list, which are not in the rates: {number:,} of "
-                f"{number + result['lists']:,}, with {result['words_without_list']:,} words",
-                file=file,
+                f"{number + result['lists']:,}, with {result['words_without_list']:,} words"
             )
-    print(f"the first hypothesis changed in {result['changed']:,} lists", file=file)
+        print_lines(result, "the first hypothesis changed in {changed:,} lists")
 
 
 Values = Annotated[tuple[str, ...], SEVERAL]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from keras_nplm.cli.parameters import SEVERAL, Directory, check_left_out, number
+from keras_nplm.cli.parameters import Directory, check_left_out, number
 from keras_nplm.cli.printing import print_ranked, printed_as, printed_by
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.paths import find_free_path
@@ -78,7 +78,12 @@ def draw_map(
     /,
     *,
     words: Annotated[
-        tuple[str, ...], SEVERAL, Parameter(metavar="WORD", show_default="the most frequent ones")
+        tuple[str, ...],
+        Parameter(
+            consume_multiple=(1, _MOST_MAPPED),
+            metavar="WORD…",
+            show_default="the most frequent ones",
+        ),
     ] = (),
     num_words: Annotated[
         int | None,
@@ -100,9 +105,6 @@ def draw_map(
     is_known = Path(target).suffix in (".svg", ".tsv")
     fix = f"name a file such as {find_free_path('words.svg')}."
     check_argument("TARGET", is_known, "a file in .svg or .tsv", repr(target), fix)
-    number = len(words)
-    most = f"{_MOST_MAPPED:,} words at most"
-    check_argument("words", number <= _MOST_MAPPED, most, number, "give fewer words.")
     if words:
         check_left_out({"num_words": num_words}, "with `--words`", "drop one of them.")
     with open_output_file(target) as path:
