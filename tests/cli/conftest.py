@@ -1,5 +1,6 @@
 """A small text, an n-gram model of it, and a function that runs commands."""
 
+import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -38,3 +39,29 @@ def run(capsys) -> Callable:
         return capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def ask(run) -> Callable:
+    """Run a command with `--json`, and return the object that it prints."""
+
+    def ask(*words: Any) -> dict:
+        line = shlex.split(words[0]) if len(words) == 1 else words
+        return json.loads(run(*line, "--json").out)
+
+    return ask
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """An empty working directory, in which commands name their files."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def files(here, text, ngram_directory) -> Path:
+    """A working directory with `text.txt` and the model `ngrams`."""
+    (here / "text.txt").symlink_to(text)
+    (here / "ngrams").symlink_to(ngram_directory)
+    return here

@@ -1,6 +1,5 @@
 """`evaluate` and `score` of ARPA files, and of several models in a table."""
 
-import json
 import os
 import re
 import shutil
@@ -98,7 +97,7 @@ def test_what_cannot_be_evaluated_is_refused(models, read, run, text, messages):
         messages.add(error.replace(str(text), text.name))
 
 
-def test_an_arpa_file_is_compared_with_the_spelling_model_of_its_words(read):
+def test_an_arpa_file_is_compared_with_the_spelling_model_of_its_words(read, ask):
     read("export rare rare.arpa")
     comparison = "evaluate rare.arpa rare --text new.txt"
     lines = read(comparison)
@@ -109,7 +108,7 @@ def test_an_arpa_file_is_compared_with_the_spelling_model_of_its_words(read):
         "bits per character of rare.arpa: the spelling model of rare, which has the same words, "
         "spells the 4 <unk>."
     )
-    assert json.loads(read(f"{comparison} --tokenizer words --json")[0])["not_comparable"] == []
+    assert ask(f"{comparison} --tokenizer words")["not_comparable"] == []
     assert read("evaluate words.arpa.gz rare --text new.txt")[-1] == (
         "Bits per character and byte are not comparable: no directory has the words of "
         "words.arpa.gz, and a spelling model of <unk>."
@@ -150,16 +149,15 @@ def test_models_of_different_tokens_are_compared_with_the_reason(read, other, re
     assert has_bits == (other in of_text) == lines[-1].endswith(of_text.get(other, "none"))
 
 
-def test_a_comparison_is_json(read):
-    (line,) = read("evaluate words characters bigrams --text new.txt --json")
-    result = json.loads(line)
+def test_a_comparison_is_json(read, ask):
+    result = ask("evaluate words characters bigrams --text new.txt")
     assert [row["model"] for row in result["models"]] == ["words", "characters", "bigrams"]
     (reason,) = result["not_comparable"]
     assert reason.startswith("Perplexities and tokens are not comparable: --tokenizer words")
-    alone = json.loads(read("evaluate bigrams --text new.txt --json")[0])
+    alone = ask("evaluate bigrams --text new.txt")
     row = {**result["models"][2], "text": "new.txt"}
     assert {name: row[name] for name in alone} == alone
-    assert json.loads(read("evaluate words bigrams --json")[0])["not_comparable"] == []
+    assert ask("evaluate words bigrams")["not_comparable"] == []
 
 
 def test_models_of_one_text_are_compared_on_its_split(read):

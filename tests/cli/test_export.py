@@ -1,6 +1,6 @@
 """`export`: ARPA files of networks and of counts, and what is printed of files and pages."""
 
-import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,21 +11,23 @@ from keras_nplm.models.ngrams import kneser_ney, prune, read_arpa, write_arpa
 from keras_nplm.serving.web_page import RUNTIME_VERSION
 
 
-def test_a_network_is_approximated_on_a_text_and_pruned(model_directory, tmp_path, run):
-    text = tmp_path / "text.txt"
-    text.write_text("The following table shows the result of the call .\nIt is the same .\n")
-    path = tmp_path / "small.arpa.gz"
+def test_a_network_is_approximated_on_a_text_and_pruned(model_directory, here, run, ask):
+    Path("text.txt").write_text(
+        "The following table shows the result of the call .\nIt is the same .\n"
+    )
     vocabulary = Vocabulary.load(model_directory / "vocabulary.txt")
-    line = f"export {model_directory} {path} --order 2 --text {text} --min-expected-count 0.5"
+    line = (
+        f"export {model_directory} small.arpa.gz --order 2 --text text.txt --min-expected-count 0.5"
+    )
     *_, approximated, compared = run(line).out.splitlines()
-    whole, _ = read_arpa(path, vocabulary)
-    output = json.loads(run(f"{line} --prune 1e-6 --json").out)
-    model, _ = read_arpa(path, vocabulary)
-    compare = f"keras-nplm evaluate {model_directory} {path} --text FILE --tokenizer words"
+    whole, _ = read_arpa("small.arpa.gz", vocabulary)
+    output = ask(f"{line} --prune 1e-6")
+    model, _ = read_arpa("small.arpa.gz", vocabulary)
+    compare = f"keras-nplm evaluate {model_directory} small.arpa.gz --text FILE --tokenizer words"
     assert output == {
         "format": "arpa",
         "ngrams": model.num_ngrams,
-        "written": [str(path)],
+        "written": ["small.arpa.gz"],
         "approximated": str(model_directory),
         "compare": compare,
     }
@@ -34,44 +36,42 @@ def test_a_network_is_approximated_on_a_text_and_pruned(model_directory, tmp_pat
     assert model.num_ngrams[0] < sum(model.num_ngrams) < sum(whole.num_ngrams)
 
 
-def test_a_count_based_model_is_only_pruned(tmp_path, run):
+def test_a_count_based_model_is_only_pruned(here, run, ask):
     vocabulary = Vocabulary(["the", "cat", "sat", "on", "mat"])
     ids = np.random.default_rng(3).choice([1, 4, 5, 6, 7], 301).astype(np.int32)
     ids[6::7] = ids[-1] = 3
     model = kneser_ney(ids, len(vocabulary), 3, "stream")
-    LanguageModel(model, vocabulary, "words", "stream").save(tmp_path / "model")
-    line = f"export {tmp_path}/model {tmp_path}/a.arpa"
+    LanguageModel(model, vocabulary, "words", "stream").save("model")
+    line = "export model a.arpa"
     for flags, expected in (("", model), ("--prune 1e-3", prune(model, 1e-3))):
-        output = json.loads(run(f"{line} {flags} --json").out)
+        output = ask(f"{line} {flags}")
         assert output["ngrams"] == expected.num_ngrams and "approximated" not in output
-        write_arpa(tmp_path / "b.arpa", expected, vocabulary)
-        assert (tmp_path / "a.arpa").read_bytes() == (tmp_path / "b.arpa").read_bytes()
+        write_arpa("b.arpa", expected, vocabulary)
+        assert Path("a.arpa").read_bytes() == Path("b.arpa").read_bytes()
     error = run(f"{line} --order 2", status=2).err
     assert "`--text` must name a text if the model directory has no corpus/" in error
 
 
-def test_what_a_file_holds_is_printed_with_its_perplexity(ngram_directory, tmp_path, run):
-    path = tmp_path / "mine.tflite"
-    line = f"export {ngram_directory} {path}"
+def test_what_a_file_holds_is_printed_with_its_perplexity(ngram_directory, here, run, ask):
+    line = f"export {ngram_directory} mine.tflite"
     wrote, *holds = run(line).out.splitlines()
-    assert wrote == f"wrote {path}, {path}.json, {path}.vocabulary.txt"
+    assert wrote == "wrote mine.tflite, mine.tflite.json, mine.tflite.vocabulary.txt"
     metrics = read_json(ngram_directory / "metrics.json")
     splits = ("validation", "test")
     figures = ", ".join(f"{metrics[split]['perplexity']:.2f} ({split})" for split in splits)
     expected = {"Model: An n-gram model in back-off form of order 5", f"Perplexity: {figures}"}
     assert expected <= {*holds}
-    assert json.loads(run(f"{line} --json").out)["contents"] == read_json(f"{path}.json")
+    assert ask(line)["contents"] == read_json("mine.tflite.json")
 
 
 @pytest.mark.long
-def test_a_page_says_what_it_loads(model_directory, tmp_path, run):
+def test_a_page_says_what_it_loads(model_directory, here, run):
     pytest.importorskip("tf2onnx", reason="tf2onnx is needed")
-    page = tmp_path / "page"
-    lines = run(f"export {model_directory} {page}/ --quantise").out.splitlines()
+    lines = run(f"export {model_directory} page/ --quantise").out.splitlines()
     written, *holds, loads, advice, following = lines
-    assert written == f"wrote {page}/index.html"
+    assert written == "wrote page/index.html"
     assert "Matrices: rounded to 8 bits after perplexity was measured" in holds
     assert loads.startswith("It loads ONNX Runtime from cdn.jsdelivr.net.")
     assert advice == f"and export with --runtime onnxruntime-web-{RUNTIME_VERSION}.tgz."
-    assert following == f"next: open {page}/index.html in a browser"
-    assert '"quantised": true' in (page / "facts.js").read_text(encoding="utf-8")
+    assert following == "next: open page/index.html in a browser"
+    assert '"quantised": true' in Path("page/facts.js").read_text(encoding="utf-8")

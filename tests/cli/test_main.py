@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from keras_nplm.cli.main import main
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import read_json
 
+pytestmark = pytest.mark.usefixtures("files")
 TEXT = "the cat sat on the mat\n"
 
 NETWORK = "--order 7 --set averages_after=2,4 --embedding-dim 8 --hidden-units 8 --epochs 1"
@@ -39,19 +41,19 @@ def give(monkeypatch):
     return give
 
 
-def test_train_writes_a_model_directory_and_evaluate_repeats_its_figures(trained, text, run):
+def test_train_writes_a_model_directory_and_evaluate_repeats_its_figures(trained, ask):
     directory, result = trained
     assert result["validation"]["perplexity"] < 9
     config = read_json(directory / "config.json")
     expected = {"order": 7, "direct_connections": True, "boundary": "sentence"}
     assert {name: config[name] for name in expected} == expected
-    repeated = json.loads(run(f"evaluate {directory} --split validation --json").out)
+    repeated = ask(f"evaluate {directory} --split validation")
     assert repeated.pop("text") == "validation split"
     assert repeated == result["validation"]
-    figures = json.loads(run(f"evaluate {directory} --text {text} --json").out)
+    figures = ask(f"evaluate {directory} --text text.txt")
     assert figures["tokens"] == 280
-    size = f"size {NETWORK} --direct-connections --vocabulary-size 10 --tokens 100 --json"
-    counts = json.loads(run(size).out)
+    size = f"size {NETWORK} --direct-connections --vocabulary-size 10 --tokens 100"
+    counts = ask(size)
     assert counts["parameters"] == result["parameters"]
     assert counts["flops_of_all_epochs"] == 100 * counts["flops_training"]
 
@@ -65,10 +67,10 @@ def test_complete_and_generate_with_a_network(trained, run):
     assert first == second and len(first.split()) == 10
 
 
-def test_score_and_evaluate_read_standard_input(ngram_directory, run, give):
+def test_score_and_evaluate_read_standard_input(run, ask, give):
     for flags in ("", "- --no-header"):
         give("the cat sat\n\nzyzzyva\n")
-        lines = run(f"score {ngram_directory} {flags}").out.splitlines()
+        lines = run(f"score ngrams {flags}").out.splitlines()
         rows = [line.split("\t") for line in lines]
         if not flags:
             assert rows.pop(0) == ["ln P (nats)", "tokens", "<unk>"]
@@ -76,23 +78,23 @@ def test_score_and_evaluate_read_standard_input(ngram_directory, run, give):
         assert [row[1:] for row in rows] == [["4", "0"], ["0", "0"], ["2", "1"]]
         assert [float(row[0]) < 0 for row in rows] == [True, False, True]
     give("the cat sat\n\n  \nthe dog\n")
-    figures = json.loads(run(f"evaluate {ngram_directory} --text - --json").out)
+    figures = ask("evaluate ngrams --text -")
     give("the cat sat\n\n  \nthe dog\n")
-    scores = json.loads(run(f"score {ngram_directory} - --json").out)["sentences"]
+    scores = ask("score ngrams -")["sentences"]
     total = sum(score["log_prob"] for score in scores)
     assert total == pytest.approx(figures["log_prob"], rel=1e-5)
     assert sum(score["tokens"] for score in scores) == figures["tokens"] == 7
 
 
-def test_score_lists_tokens(ngram_directory, run, give):
+def test_score_lists_tokens(run, ask, give):
     give("the zyzzyva\n\n")
-    lines = run(f"score {ngram_directory} --tokens").out.splitlines()
+    lines = run("score ngrams --tokens").out.splitlines()
     columns, *rows = [line.split("\t") for line in lines]
     assert columns == ["token", "ln P (nats)", "order", "sentence"]
     assert [(row[0], row[3]) for row in rows] == [("the", "1"), ("zyzzyva", "1"), ("</s>", "1")]
     assert rows[1][2] == "<unk>" and 1 <= int(rows[0][2]) <= 2
     give("the zyzzyva\n\n")
-    sentences = json.loads(run(f"score {ngram_directory} --tokens --json").out)["sentences"]
+    sentences = ask("score ngrams --tokens")["sentences"]
     tokens = [token for sentence in sentences for token in sentence]
     assert [f"{token['log_prob']:.4f}" for token in tokens] == [row[1] for row in rows]
     assert [token["is_unknown"] for token in tokens] == [False, True, False]
@@ -137,23 +139,21 @@ RESUME = "Run the same command again to resume"
         (drop_a_signal, 130, "interrupted"),
     ],
 )
-def test_a_run_that_ends_early_has_a_status_and_a_message(
-    end, status, message, tmp_path, text, run, monkeypatch
-):
+def test_a_run_that_ends_early_has_a_status_and_a_message(end, status, message, run, monkeypatch):
     monkeypatch.setattr("keras_nplm.training.train.train", end)
     before = signal.getsignal(signal.SIGTERM)
-    line = f"train --train {text} --output {tmp_path}/m {NETWORK}"
+    line = f"train --train text.txt --output m {NETWORK}"
     assert message in run(line, status=status).err
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_an_unexpected_error_has_a_traceback(ngram_directory, monkeypatch):
+def test_an_unexpected_error_has_a_traceback(monkeypatch):
     monkeypatch.setattr("keras_nplm.LanguageModel.load", None)
     with pytest.raises(TypeError):
-        main(["complete", str(ngram_directory), "the"])
+        main(["complete", "ngrams", "the"])
 
 
-def test_a_closed_pipe_ends_a_command_quietly(ngram_directory, capfd, monkeypatch):
+def test_a_closed_pipe_ends_a_command_quietly(capfd, monkeypatch):
     class ClosedPipe(io.TextIOBase):
         def write(self, text):
             raise BrokenPipeError
@@ -163,35 +163,34 @@ def test_a_closed_pipe_ends_a_command_quietly(ngram_directory, capfd, monkeypatc
 
     monkeypatch.setattr("os.dup2", lambda *descriptors: None)
     monkeypatch.setattr("sys.stdout", ClosedPipe())
-    assert main(["complete", str(ngram_directory), "the"]) == 1
+    assert main(["complete", "ngrams", "the"]) == 1
     assert not capfd.readouterr().err
 
 
-def test_streams_that_are_not_utf8_get_replacement_characters(ngram_directory, monkeypatch):
+def test_streams_that_are_not_utf8_get_replacement_characters(monkeypatch):
     for flags, expected in (([], b"caf?"), (["--json"], rb"caf\u00e9")):
         monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
-        assert main(["complete", str(ngram_directory), "café", *flags]) == 0
+        assert main(["complete", "ngrams", "café", *flags]) == 0
         assert expected in sys.stdout.buffer.getvalue()
 
 
-def test_a_closed_stream_is_no_error(ngram_directory, monkeypatch):
+def test_a_closed_stream_is_no_error(monkeypatch):
     for stream in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(f"sys.{stream}", None)
-        file = [] if stream == "stdin" else [str(ngram_directory / "vocabulary.txt")]
-        assert main(["score", str(ngram_directory), *file]) in (0, 2)
+        file = [] if stream == "stdin" else ["ngrams/vocabulary.txt"]
+        assert main(["score", "ngrams", *file]) in (0, 2)
         getattr(sys, stream).close()
         monkeypatch.undo()
 
 
-def test_a_pipe_is_read_where_once_suffices(tmp_path, ngram_directory, run):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    for command in (f"evaluate {ngram_directory} --text", f"score {ngram_directory}"):
-        writer = threading.Thread(target=pipe.write_text, args=(TEXT,))
+def test_a_pipe_is_read_where_once_suffices(run):
+    os.mkfifo("pipe")
+    for command in ("evaluate ngrams --text", "score ngrams"):
+        writer = threading.Thread(target=Path("pipe").write_text, args=(TEXT,))
         writer.start()
-        run(f"{command} {pipe}")
+        run(f"{command} pipe")
         writer.join()
-    error = run(f"ngram --train {pipe} --output {tmp_path}/m", status=2).err
+    error = run("ngram --train pipe --output m", status=2).err
     assert "pipe: it is a directory, a device or a pipe. Fix: name a regular file" in error
 
 
@@ -199,31 +198,28 @@ TOKENISED = ["<unk> sat", "</s>", "a @-@ b", "the cat 's", "&quot; hi", "wo@@ rd
 
 
 @pytest.mark.parametrize("line", [*TOKENISED, "It's <b> a 's' @-@x"])
-def test_text_that_is_tokenised_already_is_noticed(tmp_path, ngram_directory, capsys, line):
-    (tmp_path / "text").write_text(f"{TEXT * 20}{line}\n{line}\n", encoding="utf-8")
+def test_text_that_is_tokenised_already_is_noticed(capsys, line):
+    Path("text").write_text(f"{TEXT * 20}{line}\n{line}\n", encoding="utf-8")
     hypothesis = line.replace("&", "&amp;")  # as Moses escapes it
-    (tmp_path / "nbest").write_text(f"0 ||| a ||| ||| -1\n0 ||| {hypothesis} ||| ||| -1\n")
+    Path("nbest").write_text(f"0 ||| a ||| ||| -1\n0 ||| {hypothesis} ||| ||| -1\n")
     remedy = "by `sed" if line == "</s>" else "`--tokenizer whitespace`"
-    train = f"ngram --train {tmp_path}/text --output {tmp_path}/m"
-    score = f"score {ngram_directory} {tmp_path}/text"
-    for command in (train, score, f"rescore {ngram_directory} {tmp_path}/nbest"):
+    is_tokenised = line in TOKENISED
+    for command in ("ngram --train text --output m", "score ngrams text", "rescore ngrams nbest"):
         main(command.split())
-        assert capsys.readouterr().err.count(remedy) == (line in TOKENISED), command
-    main(f"{train}2 --tokenizer whitespace".split())
+        assert capsys.readouterr().err.count(remedy) == is_tokenised, command
+    main("ngram --train text --output m2 --tokenizer whitespace".split())
     reserved = "reserved token </s>: each line is a sentence" in capsys.readouterr().err
     assert reserved == (line == "</s>")
 
 
-def test_markers_are_noticed_where_a_text_is_scored(tmp_path, ngram_directory, run):
-    model = tmp_path / "m"
-    (tmp_path / "text").write_text(TEXT * 20, encoding="utf-8")
-    options = "--tokenizer whitespace --min-count 1"
-    run(f"ngram --train {tmp_path}/text --output {model} {options}")
-    (tmp_path / "marked").write_text(f"<s> {TEXT.strip()} </s>\n" * 2, encoding="utf-8")
-    error = run(f"score {model} {tmp_path}/marked").err
+def test_markers_are_noticed_where_a_text_is_scored(run):
+    Path("text").write_text(TEXT * 20, encoding="utf-8")
+    run("ngram --train text --output m --tokenizer whitespace --min-count 1")
+    Path("marked").write_text(f"<s> {TEXT.strip()} </s>\n" * 2, encoding="utf-8")
+    error = run("score m marked").err
     assert error.count("Warning: The text holds <s>, which counts as text") == 1
     # one that is refused needs no warning
-    error = run(f"evaluate {model} --text {tmp_path}/marked", status=2).err
+    error = run("evaluate m --text marked", status=2).err
     assert "The text holds the reserved token" in error and "Warning" not in error
 
 
@@ -231,20 +227,20 @@ def test_markers_are_noticed_where_a_text_is_scored(tmp_path, ngram_directory, r
     "word, flags, tokenizer",
     [("U.S.", "", "whitespace"), ("US", "", "words"), ("U.S.", "--tokenizer words", "words")],
 )
-def test_an_arpa_model_gets_the_tokenizer_of_its_words(tmp_path, run, word, flags, tokenizer):
+def test_an_arpa_model_gets_the_tokenizer_of_its_words(run, word, flags, tokenizer):
     unigrams = f"-99\t<s>\n-0.5\t</s>\n-0.6\twood\n-0.8\t{word}\n"
-    (tmp_path / "k.arpa").write_text(f"\\data\\\nngram 1=4\n\n\\1-grams:\n{unigrams}\n\\end\\\n")
-    run(f"ngram --arpa {tmp_path}/k.arpa --output {tmp_path}/k {flags}")
-    assert read_json(tmp_path / "k" / "config.json")["tokenizer"] == tokenizer
-    (tmp_path / "text").write_text("wood\nwood dog\n")
-    error = run(f"evaluate {tmp_path}/k --text {tmp_path}/text", status=2).err
+    Path("k.arpa").write_text(f"\\data\\\nngram 1=4\n\n\\1-grams:\n{unigrams}\n\\end\\\n")
+    run(f"ngram --arpa k.arpa --output k {flags}")
+    assert read_json("k/config.json")["tokenizer"] == tokenizer
+    Path("text").write_text("wood\nwood dog\n")
+    error = run("evaluate k --text text", status=2).err
     assert "The vocabulary of the model is closed: " in error and "'dog'" in error
 
 
-def test_complete_and_generate_use_the_starter_model(run):
+def test_complete_and_generate_use_the_starter_model(run, ask):
     contexts = ["The value of the", "If the object is"]
-    assert [*json.loads(run("complete", *contexts, "--json").out)] == contexts
-    words = json.loads(run("complete", "The val", "--prefix", "--top-k", 1, "--json").out)
+    assert [*ask("complete", *contexts)] == contexts
+    words = ask("complete 'The val' --prefix --top-k 1")
     assert [*words["The val"]] == ["value"]
     shown = run("complete", "The VAL", "The zebr", "--prefix")
     assert "VALUE" in shown.out
@@ -255,9 +251,9 @@ def test_complete_and_generate_use_the_starter_model(run):
     assert "the value of the" in run("complete", "the value of the " * 30).out
 
 
-def test_accuracy_and_figures_by_order_are_reported_on_request(ngram_directory, text, run):
-    command = f"evaluate {ngram_directory} --text {text} --accuracy --by-order"
-    figures = json.loads(run(f"{command} --json").out)
+def test_accuracy_and_figures_by_order_are_reported_on_request(run, ask):
+    command = "evaluate ngrams --text text.txt --accuracy --by-order"
+    figures = ask(command)
     assert 0.5 < figures["accuracy"] < 1
     assert sum(row["tokens"] for row in figures["orders"]) == figures["tokens"]
     printed = run(command).out

@@ -1,6 +1,7 @@
 """`rescore`: what it says about headers of TSV files, about weights and about hypotheses."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -8,12 +9,12 @@ LIST = "{id}\tthe cat sat on the mat\t-2\n{id}\tthe cat sat in the mat\t-1\n"
 
 
 @pytest.fixture
-def rescore(tmp_path, ngram_directory, run):
+def rescore(files, run):
     """Function that rescores a text of N-best lists: standard output and standard error."""
 
     def rescore(text: str, flags: str = "") -> tuple[str, str]:
-        (tmp_path / "list.tsv").write_text(text, encoding="utf-8")
-        return run(f"rescore {ngram_directory} {tmp_path}/list.tsv {flags}")
+        (files / "list.tsv").write_text(text, encoding="utf-8")
+        return run(f"rescore ngrams list.tsv {flags}")
 
     return rescore
 
@@ -31,24 +32,22 @@ def test_a_header_is_kept_and_named_if_its_names_are_not_known(rescore, header, 
 
 
 @pytest.mark.parametrize("lists, is_few", [(39, True), (40, False)])
-def test_few_lists_for_the_number_of_weights_are_a_warning(rescore, tmp_path, lists, is_few):
+def test_few_lists_for_the_number_of_weights_are_a_warning(rescore, lists, is_few):
     names = [f"u{number}" for number in range(lists)]
-    references = tmp_path / "references"
-    references.write_text("".join(f"{name}\tthe cat sat on the mat\n" for name in names))
+    Path("references").write_text("".join(f"{name}\tthe cat sat on the mat\n" for name in names))
     text = "".join(LIST.format(id=name) for name in names)
-    output = f"--output {tmp_path}/out.tsv"
-    out, error = rescore(text, f"--tune {references} {output}")
+    out, error = rescore(text, "--tune references --output out.tsv")
     assert out.splitlines()[1].count("=") == 4
     warning = "Warning: 39 lists are few to tune 4 weights: the weights fit these lists"
     assert (warning in error) == is_few == ("Warning" in error)
     assert "Fix: tune on 40 lists or more, 10 for each weight" in error or not is_few
-    assert "Warning" not in rescore(text, f"--references {references} {output}")[1]
+    assert "Warning" not in rescore(text, "--references references --output out.tsv")[1]
 
 
-def test_an_arpa_file_rescores_like_its_model(rescore, tmp_path, ngram_directory, run):
+def test_an_arpa_file_rescores_like_its_model(rescore, run):
     out, _ = rescore(LIST.format(id=1))
-    run(f"export {ngram_directory} {tmp_path}/model.arpa.gz")
-    lines = run(f"rescore {tmp_path}/model.arpa.gz {tmp_path}/list.tsv").out.splitlines()
+    run("export ngrams model.arpa.gz")
+    lines = run("rescore model.arpa.gz list.tsv").out.splitlines()
     # seven digits in the file
     for line, expected in zip(lines, out.splitlines(), strict=True):
         *before, total = line.split("\t")
