@@ -73,6 +73,13 @@ def test_a_command_may_know_how_it_was_called():
     assert bound.arguments["call"].is_json
 
 
+def test_remote_inputs_are_downloaded(monkeypatch):
+    monkeypatch.setattr("keras_nplm.io.remote.fetch", lambda path: f"copy of {path}")
+    arguments = parse("mix s3://a local gs://b --output s3://c".split())[1].arguments
+    assert arguments["directories"] == ("copy of s3://a", "local", "copy of gs://b")
+    assert arguments["output"] == "s3://c"
+
+
 @pytest.mark.parametrize("cls", [CorpusOptions, TextOptions, Network, Training])
 def test_train_has_a_flag_for_each_option(cls):
     collection = build_app()["train"].assemble_argument_collection()
