@@ -45,8 +45,8 @@ def test_train_writes_a_model_directory_and_evaluate_repeats_its_figures(trained
     directory, result = trained
     assert result["validation"]["perplexity"] < 9
     config = read_json(directory / "config.json")
-    expected = {"order": 7, "direct_connections": True, "boundary": "sentence"}
-    assert {name: config[name] for name in expected} == expected
+    assert (config["order"], config["boundary"]) == (7, "sentence")
+    assert config["head"]["direct_connections"] is True
     repeated = ask(f"evaluate {directory} --split validation")
     assert repeated.pop("text") == "validation split"
     assert repeated == result["validation"]
@@ -194,7 +194,7 @@ def test_a_pipe_is_read_where_once_suffices(run):
     assert "pipe: it is a directory, a device or a pipe. Fix: name a regular file" in error
 
 
-TOKENISED = ["<unk> sat", "</s>", "a @-@ b", "the cat 's", "&quot; hi", "wo@@ rd"]
+TOKENISED = ["</s>", "the cat 's"]  # the others: tests/data/test_unusual_text.py
 
 
 @pytest.mark.parametrize("line", [*TOKENISED, "It's <b> a 's' @-@x"])

@@ -16,20 +16,20 @@ from keras_nplm.io.lock import lock_directory
 from keras_nplm.training.checkpoint import Checkpoint
 
 DIRECTORIES = (
-    "train --train {text} --output {output}",
-    "ngram --train {text} --output {output}",
-    "ngram --arpa {model}/model.arpa --output {output}",
-    "mix {model} --uniform --output {output}",
-    "adapt {model} --text {text} --output {output}",
-    "add-words {model} --text {text} --output {output}",
+    "train --train text.txt --output {output}",
+    "ngram --train text.txt --output {output}",
+    "ngram --arpa ngrams/model.arpa --output {output}",
+    "mix ngrams --uniform --output {output}",
+    "adapt ngrams --text text.txt --output {output}",
+    "add-words ngrams --text text.txt --output {output}",
     "paper --output {output}",
 )
 FILES = (
-    "export {model} {output}",
-    "export {model} {output}.arpa",
-    "export {model} {output}.vec",
-    "map {model} {output}.svg",
-    "rescore {model} {text} --format tsv --output {output}",
+    "export ngrams {output}",
+    "export ngrams {output}.arpa",
+    "export ngrams {output}.vec",
+    "map ngrams {output}.svg",
+    "rescore ngrams text.txt --format tsv --output {output}",
 )
 
 
@@ -38,42 +38,40 @@ def _names(directory: Path) -> set[str]:
 
 
 @pytest.fixture
-def refuse(text, ngram_directory, run):
+def refuse(files, run):
     """Function that runs a command with an output, and returns the line that refuses it."""
 
     def refuse(command: str, output: object = "") -> str:
-        names = dict(text=text, model=ngram_directory, output=output)
-        words = [word.format(**names) for word in command.split()]
+        words = [word.format(output=output) for word in command.split()]
         return run(*words, status=2).err.splitlines()[-1]
 
     return refuse
 
 
 @pytest.mark.parametrize("command", DIRECTORIES + FILES)
-def test_invalid_output_path_has_status_2(tmp_path, refuse, command):
-    (tmp_path / "file.txt").touch()
+def test_invalid_output_path_has_status_2(files, refuse, command):
     messages = {
-        tmp_path / "file.txt" / "sub": "Not a directory. Fix: check the path",
-        tmp_path / "new" / ("x" * 300): "File name too long. Fix: choose a shorter path",
-        tmp_path / "new" / "a\0b": "embedded null byte. Fix: check the path",
+        "text.txt/sub": "Not a directory. Fix: check the path",
+        f"new/{'x' * 300}": "File name too long. Fix: choose a shorter path",
+        "new/a\0b": "embedded null byte. Fix: check the path",
     }
+    before = _names(files)
     for output, message in messages.items():
         assert message in refuse(command, output)
-        assert _names(tmp_path) == {"file.txt"}
+        assert _names(files) == before
     if command.endswith(" {output}"):
         assert "must be a path. Received: ''. Fix: name a" in refuse(command, "")
 
 
 @pytest.mark.parametrize("command", DIRECTORIES)
-def test_a_text_in_place_of_a_directory_is_not_to_be_deleted(tmp_path, text, refuse, command):
-    output = Path(shutil.copy(text, tmp_path / "mine.txt"))
+def test_a_text_in_place_of_a_directory_is_not_to_be_deleted(text, refuse, command):
+    output = Path(shutil.copy(text, "mine.txt"))
     error = refuse(command, output)
     assert " Fix: " in error and "delete" not in error
     assert output.read_bytes() == text.read_bytes()
 
 
-def test_advice_names_no_path_that_exists(tmp_path, ngram_directory, refuse, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_advice_names_no_path_that_exists(ngram_directory, refuse):
     shutil.copytree(ngram_directory, "model")
     for name in ("model-2", "notes", "other"):
         Path(name).mkdir()
@@ -81,9 +79,9 @@ def test_advice_names_no_path_that_exists(tmp_path, ngram_directory, refuse, mon
         Path(name).touch()
     advice = {
         "mix model --uniform --output model": "choose a new `--output`, such as model-3. Or",
-        "ngram --train {text} --order 2 --output model": "such as model-3, or remove model.",
+        "ngram --train text.txt --order 2 --output model": "such as model-3, or remove model.",
         "mix model --uniform --output notes.txt": "choose a new `--output`, such as notes-2.",
-        "ngram --train {text} --output other": "choose a new `--output`, such as other-2. Or",
+        "ngram --train text.txt --output other": "choose a new `--output`, such as other-2. Or",
         "ngram --corpus other --output no": "`keras-nplm prepare --output other-2`, and name",
         "map model words.png": "name a file such as words-2.svg.",
     }
@@ -91,9 +89,9 @@ def test_advice_names_no_path_that_exists(tmp_path, ngram_directory, refuse, mon
         assert message in refuse(command)
 
 
-def test_directory_in_use_has_status_2(tmp_path, refuse, monkeypatch):
+def test_directory_in_use_has_status_2(files, refuse, monkeypatch):
     monkeypatch.setattr("keras_nplm.io.lock.HEARTBEAT", 0.1)
-    output = tmp_path / "output"
+    output = files / "output"
     with ThreadPoolExecutor(1) as different_thread:
         lock = lock_directory(output)
         different_thread.submit(lock.__enter__).result()
@@ -107,15 +105,15 @@ def test_directory_in_use_has_status_2(tmp_path, refuse, monkeypatch):
 
 def test_finished_run_is_read_without_a_lock(text, ngram_directory, run, monkeypatch):
     model = ngram_directory
-    command = f"ngram --train {text} --min-count 1 --output"
+    command = "ngram --train text.txt --min-count 1 --output"
     (model / ".lock").touch()  # of a process that was killed at the end
     os.utime(model / ".lock", (0, 0))
-    run(f"{command} {model}")
+    run(f"{command} ngrams")
     assert not (model / ".lock").exists()
     before = _names(model)
     read_only = Mock(side_effect=OSError(errno.EROFS, "Read-only"))
     monkeypatch.setattr("keras_nplm.io.lock.acquire", read_only)
-    assert "is finished" in run(f"{command} {model}").err and _names(model) == before
+    assert "is finished" in run(f"{command} ngrams").err and _names(model) == before
     assert "Cannot write" in run(f"{command} {model.parent}/new", status=2).err
 
 
@@ -147,10 +145,10 @@ def test_files_of_a_killed_process_are_removed(tmp_path, text, run):
     for name in (".lock", ".vocabulary.nplm-4711.txt"):
         (model / name).touch()
     os.utime(model / ".lock", (0, 0))
-    run(f"ngram --train {text} --output {model}")
+    run("ngram --train text.txt --output ngrams")
     files = {"config.json", "corpus", "metrics.json", "ngrams.npz", "spelling.tsv"}
     assert {path.name for path in model.iterdir()} == {*files, "vocabulary.txt"}
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / ".mine.txt").touch()
-    run(f"ngram --train {text} --output {tmp_path}/mine", status=2)
+    run(f"ngram --train text.txt --output {tmp_path}/mine", status=2)
     assert _names(tmp_path / "mine") == {".mine.txt"}
