@@ -105,15 +105,15 @@ def test_directory_in_use_has_status_2(files, refuse, monkeypatch):
 
 def test_finished_run_is_read_without_a_lock(text, ngram_directory, run, monkeypatch):
     model = ngram_directory
-    command = "ngram --train text.txt --min-count 1 --output"
+    command = f"ngram --train {text} --min-count 1 --output"
     (model / ".lock").touch()  # of a process that was killed at the end
     os.utime(model / ".lock", (0, 0))
-    run(f"{command} ngrams")
+    run(f"{command} {model}")
     assert not (model / ".lock").exists()
     before = _names(model)
     read_only = Mock(side_effect=OSError(errno.EROFS, "Read-only"))
     monkeypatch.setattr("keras_nplm.io.lock.acquire", read_only)
-    assert "is finished" in run(f"{command} ngrams").err and _names(model) == before
+    assert "is finished" in run(f"{command} {model}").err and _names(model) == before
     assert "Cannot write" in run(f"{command} {model.parent}/new", status=2).err
 
 
@@ -145,10 +145,10 @@ def test_files_of_a_killed_process_are_removed(tmp_path, text, run):
     for name in (".lock", ".vocabulary.nplm-4711.txt"):
         (model / name).touch()
     os.utime(model / ".lock", (0, 0))
-    run("ngram --train text.txt --output ngrams")
+    run(f"ngram --train {text} --output {model}")
     files = {"config.json", "corpus", "metrics.json", "ngrams.npz", "spelling.tsv"}
     assert {path.name for path in model.iterdir()} == {*files, "vocabulary.txt"}
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / ".mine.txt").touch()
-    run(f"ngram --train text.txt --output {tmp_path}/mine", status=2)
+    run(f"ngram --train {text} --output {tmp_path}/mine", status=2)
     assert _names(tmp_path / "mine") == {".mine.txt"}

@@ -109,7 +109,7 @@ def test_unigrams_are_estimated_exported_and_read(run):
     assert [score.log_prob for score in read.score(texts)] == pytest.approx(expected, rel=1e-5)
     for method in ("deleted-interpolation", "class-based"):
         line = f"ngram {flags} --method {method} --output {method}"
-        assert f"2 or more with the method {method}" in run(line, status=2).err
+        assert f"`order` must be 2 or more with `method` {method}." in run(line, status=2).err
         assert not Path(method).exists()
 
 
