@@ -1,7 +1,7 @@
 """Types of the parameters of commands: those that several share, and values with a range.
 
 The parameters of a command's function are its arguments and flags. A flattened dataclass of
-options, such as `NetworkOptions`, arrives as a dictionary of the options that were given.
+options, such as `Network`, arrives as a dictionary of the options that were given.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from cyclopts import Group, Parameter, Token
 
 from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.fields import FieldFacts
-from keras_nplm.io.parts import describe_options
+from keras_nplm.io.parts import describe_options, list_kinds
 from keras_nplm.io.paths import STANDARD_INPUT, is_remote
 
 _METAVARS = {int: "N", float: "X", str: "NAME", tuple: "N,…"}
@@ -156,6 +156,9 @@ def flatten(
         for name, facts in describe_options(cls).items():
             if name not in without:
                 described = dataclasses.replace(facts, help=helps.get(name, facts.help))
+                if facts.homes and facts.advanced:
+                    text = f"{list_kinds(facts.homes)}: {described.help}"
+                    described = dataclasses.replace(described, help=text)
                 parameter = make_parameter(described, group, shown.get(name))
                 annotations[name] = Annotated[_get_hint(facts), parameter]
     given = typing.TypedDict("Given", annotations, total=False)  # type: ignore[misc]

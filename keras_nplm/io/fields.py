@@ -74,7 +74,7 @@ class FieldFacts:
     """whether there is no default"""
     choice: Any = None
     """the class of the choice if the value is one of its parts, see `io.parts`"""
-    homes: tuple[str, ...] = ()
+    homes: tuple[Any, ...] = ()
     """the parts that have the option"""
 
     @property

@@ -22,7 +22,7 @@ registers a part.
 import dataclasses
 import difflib
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from keras_nplm.io.errors import InputError
@@ -76,6 +76,14 @@ def name_part(part: type[Part]) -> str:
     return f"`{part.choice}` {part.kind}"
 
 
+def list_kinds(parts: Sequence[type[Part]]) -> str:
+    """Return parts by their choices, as in `objective sampled, nce`."""
+    kinds: dict[str, list[str]] = {}
+    for part in parts:
+        kinds.setdefault(part.choice, []).append(part.kind)
+    return "; ".join(f"{choice} {', '.join(found)}" for choice, found in kinds.items())
+
+
 def _say(value: object) -> object:
     """Return a value of an option as a sentence has it."""
     return {"None": "left out", "False": "off", "True": "on"}.get(str(value), value)
@@ -108,7 +116,7 @@ def _describe_options(cls: Any) -> Mapping[str, FieldFacts]:
         for part in parts:
             for option, described in describe_fields(part).items():
                 known = facts.get(option, described)
-                homes = (*known.homes, name_part(part))
+                homes = (*known.homes, part)
                 facts[option] = dataclasses.replace(known, homes=homes)
     return facts
 
@@ -174,7 +182,7 @@ def build_options(
         chosen |= options
     for name, facts in describe_options(cls).items():
         if name in given and facts.homes and name not in chosen:
-            homes = " or ".join(facts.homes)
+            homes = " or ".join(map(name_part, facts.homes))
             raise InputError(
                 f"`{name}` must be left out without {homes}. Received: {values[name]}. "
                 f"Fix: leave it out, or choose {homes}."
