@@ -127,7 +127,7 @@ def test_batches_stay_the_same(place_text, where, options, checksum):
     [("memory", 20, 0xCFA3BD74), ("resampled memory", None, 0x1344520A)],
 )
 def test_folds_stay_the_same(place_text, where, limit, checksum):
-    source = NgramSource(place_text(SENTENCES, where), 4, targets_below=limit, folds=[40, 90])
+    source = NgramSource(place_text(SENTENCES, where), 4, targets_below=limit, fold_starts=[40, 90])
     dataset = source.windows(12, Epochs(seed=5))
     assert _compute_checksum(dataset.take(40)) == checksum
 
@@ -165,20 +165,22 @@ class _Counter:
 
 
 @pytest.mark.parametrize("drop_remainder", [False, True])
-@pytest.mark.parametrize("folds", [None, [10, 50]], ids=["one model", "folds"])
+@pytest.mark.parametrize("starts", [None, [10, 50]], ids=["one model", "folds"])
 @pytest.mark.parametrize("order", [2, 4])
-def test_log_q_is_that_of_the_context_beside_it(order, folds, drop_remainder):
-    source = NgramSource(SENTENCES, order, folds=folds)
+def test_log_q_is_that_of_the_context_beside_it(order, starts, drop_remainder):
+    source = NgramSource(SENTENCES, order, fold_starts=starts)
     epochs = Epochs(shuffle=False, drop_remainder=drop_remainder)
     batches = list(source.with_log_q(_Counter(), 16, epochs).as_numpy_iterator())
-    windows = list(dataclasses.replace(source, folds=None).windows(16, epochs).as_numpy_iterator())
+    windows = list(
+        dataclasses.replace(source, fold_starts=None).windows(16, epochs).as_numpy_iterator()
+    )
     number = 0
     for (inputs, targets), (context_ids, target_ids) in zip(batches, windows, strict=True):
         np.testing.assert_array_equal(inputs["contexts"], context_ids)
         np.testing.assert_array_equal(targets, target_ids)
         expected = context_ids[:, -1:] * np.arange(30.0)
         numbers = number + np.arange(len(targets))
-        if folds is not None:
-            expected -= np.searchsorted(folds, numbers, side="right")[:, None]
+        if starts is not None:
+            expected -= np.searchsorted(starts, numbers, side="right")[:, None]
         np.testing.assert_array_equal(inputs["log_q"], expected)
         number += len(targets)

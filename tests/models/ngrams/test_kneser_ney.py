@@ -55,7 +55,7 @@ class PlainKneserNey:
 @settings(max_examples=40, deadline=None)
 @given(
     st.data(),
-    st.integers(2, 4),
+    st.integers(1, 4),
     st.sampled_from(["stream", "sentence", "text"]),
     st.integers(0, 1 << 30),
 )
