@@ -5,7 +5,6 @@ import importlib
 import inspect
 import itertools
 import os
-import pickle
 import signal
 import sys
 import types
@@ -127,30 +126,12 @@ def test_an_interrupted_encoding_resumes_unless_text_changed(
     assert read_files(tmp_path / "ids") == read_files(tmp_path / "whole")
 
 
-@pytest.fixture
-def interrupt_encoding(monkeypatch):
-    """A function that encodes a corpus until its first shard is written."""
-
-    def encode(corpus, directory):
-        with monkeypatch.context() as context, pytest.raises(_Killed):
-            context.setattr("keras_nplm.data.shards.write_shard", Mock(side_effect=_Killed))
-            encode_corpus(corpus, Vocabulary(["the"]), directory)
-
-    return encode
-
-
-def test_the_plan_of_many_files_is_short(tmp_path, interrupt_encoding):
-    for number in range(50):
-        (tmp_path / f"{number}.txt").write_text("the cat\n")
-    corpus = open_corpus(train=[str(tmp_path / "*.txt")])
-    interrupt_encoding(corpus, tmp_path / "ids")
-    assert (tmp_path / "ids" / "plan.json").stat().st_size < 500
-
-
-def test_a_damaged_plan_begins_the_encoding_anew(tmp_path, interrupt_encoding):
+def test_a_damaged_plan_begins_the_encoding_anew(tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("the cat\n" * 9)
     corpus = open_corpus(train=[str(tmp_path / "text.txt")])
-    interrupt_encoding(corpus, tmp_path / "ids")
+    with monkeypatch.context() as context, pytest.raises(_Killed):
+        context.setattr("keras_nplm.data.shards.write_shard", Mock(side_effect=_Killed))
+        encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
     (tmp_path / "ids" / "plan.json").write_text("{")
     encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
 
@@ -234,11 +215,6 @@ def test_a_module_that_no_worker_finds_is_named(
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with pytest.raises(InputError, match="worker process can import.*'my_hidden_tokens'"):
         _encode_with(module.Commas, tmp_path)
-
-
-def test_a_task_that_cannot_be_sent_raises_its_error():
-    with pytest.raises((AttributeError, pickle.PicklingError), match="lambda"):
-        list(run_in_processes(lambda: None, [(), ()], processes=2))
 
 
 def test_a_worker_process_that_dies_is_a_runtime_failure():

@@ -132,26 +132,6 @@ def test_folds_stay_the_same(place_text, where, limit, checksum):
     assert _compute_checksum(dataset.take(40)) == checksum
 
 
-def test_a_source_opens_as_windows_or_segments_of_the_same_text():
-    source = NgramSource(SENTENCES.tolist(), order=3, targets_below=20)
-    in_order = Epochs(shuffle=False)
-    windows = list(source.windows(8, in_order).as_numpy_iterator())
-    targets = np.concatenate([target_ids for _, target_ids in windows])
-    np.testing.assert_array_equal(targets, SENTENCES[SENTENCES < 20])
-    for segment in (1, 4):
-        batches = list(source.segments(segment, 8, in_order).as_numpy_iterator())
-        targets = np.concatenate([target_ids.reshape(-1) for _, target_ids in batches])
-        np.testing.assert_array_equal(targets[targets > 0], SENTENCES[SENTENCES < 20])
-        assert batches[0][0]["segments"].shape == (8 // segment, 2 + segment - 1)
-
-
-def test_epochs_are_shuffled_and_numbered_from_0_by_default():
-    source = NgramSource(SENTENCES, order=3)
-    default = source.windows(8)
-    numbered = source.windows(8, Epochs(first_epoch=0)).take(len(default))
-    assert _compute_checksum(default) == _compute_checksum(numbered)
-
-
 class _Counter:
     """A model whose ln Q of word w after a context is its last word times w, and minus the part."""
 

@@ -75,6 +75,7 @@ def test_text_files_are_read_with_a_registered_tokenizer(tmp_path):
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer=CommaTokenizer())
     assert corpus.tokenizer == "commas"
     assert next(corpus.sentences("train")) == ["ab", "c"]
+    assert open_corpus(tokenizer="commas").tokenizer == "commas"  # the default corpus
 
 
 def test_names_and_steps_of_own_tokenizers(messages):
