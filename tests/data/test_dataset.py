@@ -14,16 +14,6 @@ from keras_nplm import Resampled, ngram_dataset
 from keras_nplm.training.distribution import shard_batches
 
 PLACES = ("memory", "shards")
-# place, boundary, segment, targets below
-RARE_LAYOUTS = (
-    ("memory", "stream", 1, None),
-    ("memory", "sentence", 1, None),
-    ("shards", "sentence", 1, None),
-    ("shards", "text", 1, None),
-    ("memory", "stream", 3, 15),
-    ("shards", "stream", 3, 15),
-    ("resampled memory", "sentence", 3, 15),
-)
 
 
 @pytest.fixture
@@ -84,7 +74,6 @@ def _list_windows(batches, order: int, boundary: str) -> list[tuple[int, ...]]:
         *itertools.product(PLACES, ["sentence", "text"], [3], [15]),
         ("resampled memory", "text", 3, 15),
         ("resampled shards", "stream", 3, 15),
-        *(pytest.param(*case, marks=pytest.mark.long) for case in RARE_LAYOUTS),
     ],
 )
 def test_batches_have_each_ngram_of_the_text_once(

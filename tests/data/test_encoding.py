@@ -19,7 +19,6 @@ from keras_nplm import (
     InputError,
     Options,
     RunError,
-    Tokenizer,
     Vocabulary,
     encode_corpus,
     open_corpus,
@@ -33,7 +32,7 @@ from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.worker_pool import run_in_processes
 from keras_nplm.training.run import Run
-from tests.tokenizers import KINDS
+from tests.tokenizers import KINDS, CommaTokenizer
 
 
 def test_several_processes_write_the_bytes_of_one(
@@ -159,20 +158,6 @@ def test_errors_in_a_worker_process_are_raised_here(tmp_path, many_processes):
         encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
 
 
-class _Commas(Tokenizer):
-    """Tokens are fields between commas."""
-
-    kind = "commas"
-    unit = "words"
-    tokens_are_words = True
-
-    def split(self, line):
-        return "".join(line.split()).split(",")
-
-    def describe(self):
-        return "Tokens are fields between commas."
-
-
 def _encode_with(tokenizer, directory):
     """Encode a text of commas with a class, and return the words and the number of the ids."""
     register_tokenizer(tokenizer)
@@ -187,7 +172,7 @@ def _encode_with(tokenizer, directory):
 def test_a_tokenizer_that_no_worker_can_load_needs_no_workers(
     tmp_path, monkeypatch, many_processes, forget_tokenizers, place
 ):
-    class Local(_Commas):
+    class Local(CommaTokenizer):
         pass
 
     if place == "__main__":
@@ -200,10 +185,10 @@ def test_a_tokenizer_that_no_worker_can_load_needs_no_workers(
 def test_workers_import_the_module_of_a_tokenizer(
     tmp_path, monkeypatch, many_processes, forget_tokenizers
 ):
-    source = inspect.getsource(_Commas)
+    source = inspect.getsource(CommaTokenizer)
     (tmp_path / "my_tokens.py").write_text(f"from keras_nplm import Tokenizer\n\n{source}")
     monkeypatch.syspath_prepend(str(tmp_path))
-    tokenizer = importlib.import_module("my_tokens")._Commas
+    tokenizer = importlib.import_module("my_tokens").CommaTokenizer
     assert _encode_with(tokenizer, tmp_path) == (["cat", "the"], 90)
 
 
@@ -211,7 +196,7 @@ def test_a_module_that_no_worker_finds_is_named(
     tmp_path, monkeypatch, many_processes, forget_tokenizers
 ):
     module = types.ModuleType("my_hidden_tokens")
-    module.Commas = type("Commas", (_Commas,), {"__module__": module.__name__})
+    module.Commas = type("Commas", (CommaTokenizer,), {"__module__": module.__name__})
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with pytest.raises(InputError, match="worker process can import.*'my_hidden_tokens'"):
         _encode_with(module.Commas, tmp_path)

@@ -17,9 +17,7 @@ from keras_nplm import (
     ngram_dataset,
     open_corpus,
 )
-from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.forms import make_head
-from keras_nplm.data.ids import check_ngrams
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_batches
 from keras_nplm.data.source import NgramSource
@@ -62,11 +60,8 @@ def test_resampled_texts(messages):
 
 def test_ngrams(messages):
     messages.refuse(lambda: extract_ngrams(IDS, 0, "stream"))
-    messages.refuse(lambda: check_ngrams([[4, 5]], [4], 4, 9))
-    messages.refuse(lambda: check_ngrams([[4, 9]], [4, 5], 3, 9))
     messages.refuse(lambda: NgramSource(IDS, order=1))
     messages.refuse(lambda: NgramSource(IDS, order=3).segments(0, 8))
-    messages.refuse(lambda: NgramSource(IDS, order=3).windows(7, Epochs(part=(1, 2))))
 
 
 def test_texts_and_sentences(messages, tmp_path):

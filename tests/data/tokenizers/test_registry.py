@@ -15,21 +15,7 @@ from keras_nplm import (
 from keras_nplm.data.prefixes import split_unfinished_word
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers import registry
-from tests.tokenizers import build_model
-
-
-class CommaTokenizer(Tokenizer):
-    """Fields between commas, with what training needs alone."""
-
-    kind = "commas"
-    unit = "words"
-    tokens_are_words = True
-
-    def split(self, line):
-        return self.normalise([*filter(None, "".join(line.split()).split(","))])
-
-    def describe(self):
-        return "Tokens are fields between commas."
+from tests.tokenizers import CommaTokenizer, build_model
 
 
 @pytest.fixture(autouse=True)

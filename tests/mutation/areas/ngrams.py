@@ -272,7 +272,7 @@ def a_line_of_an_arpa_file_that_goes_on_in_the_next_block_is_cut(original, self)
         return original(self)
 
 
-@changes(f"{ROOM}.merging:compute_backoff_log_probs", "models/ngrams/test_merging.py")
+@changes(f"{ROOM}.mass:compute_backoff_log_probs", "models/ngrams/test_merging.py")
 def a_merged_word_that_is_listed_backs_off_too(original, *arguments):
     return np.full_like(original(*arguments), -np.inf)
 
