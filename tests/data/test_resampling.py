@@ -65,8 +65,6 @@ def test_each_ngram_is_used_before_any_repeats(place_texts, where):
 def test_epochs_mix_the_texts_in_an_order_of_their_own(place_texts, where):
     resampled = place_texts([200, 2000], [1, 0.3], where)
     first, second = _epochs(resampled, 800, 2, batch_size=200, seed=5)
-    assert _epochs(resampled, 800, 1, batch_size=200, seed=5)[0] == first
-    assert _epochs(resampled, 800, 1, batch_size=200, seed=-6)[0] != first
     orders = []
     for epoch in (first, second):
         targets = np.array([ngram[-1] for ngram in epoch])

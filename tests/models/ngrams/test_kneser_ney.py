@@ -100,7 +100,6 @@ Y = 100 / (100 + 2 * 40)
             id="no count of 4",
         ),
         pytest.param([2, 3, 5], [40, 20, 7], [0.5, 1, 1.5], id="no count of 1"),
-        pytest.param([1, 3, 5], [100, 20, 7], [0.5, 1, 1.5], id="no count of 2"),
         pytest.param([1, 2, 5], [100, 40, 7], [0.5, 1, 1.5], id="no count of 3"),
         pytest.param([1, 2, 3, 4], [1, 1, 1, 9], [0.5, 1, 1.5], id="D_3 is negative"),
         # it would leave γ = 0
