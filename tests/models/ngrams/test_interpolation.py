@@ -46,5 +46,5 @@ def test_memory_of_fitting_does_not_grow_with_the_text(monkeypatch):
 
 
 def test_a_part_without_weight_does_not_drown_the_others():
-    log_probs = np.array([[-1.0, -800.0], [-np.inf, -2.0]])
-    assert combine(log_probs, np.array([[0.0, 1.0]])).tolist() == [-800, -2]
+    log_probs = np.array([[-1.0, -800.0], [-np.inf, -2.0], [-np.inf, -np.inf]])
+    assert combine(log_probs, np.array([[0.0, 1.0]])).tolist() == [-800, -2, -np.inf]

@@ -191,7 +191,7 @@ def em_takes_one_step(original, *arguments):
     return within(original, _TOLERANCE=math.inf)(*arguments)
 
 
-@changes(f"{ROOM}.interpolation:combine", "models/test_refusals.py")
+@changes(f"{ROOM}.interpolation:combine", OF_INTERPOLATION)
 def an_interpolation_of_impossible_events_is_nan(original, *arguments):
     return within(original, np=Altered(np, where=second))(*arguments)
 
