@@ -40,15 +40,15 @@ def check_text(text: Any, argument: str) -> str:
     return text
 
 
-def check_sentences(sentences: Any, argument: str = "sentences") -> Iterator[Sequence[str]]:
+def check_sentences(sentences: Any) -> Iterator[Sequence[str]]:
     """Iterate over sentences, which are lists of tokens; see `check_items`."""
     wanted = "a list or an iterator of sentences, each a list of tokens"
-    for sentence in check_items(sentences, argument, object, wanted):
+    for sentence in check_items(sentences, "sentences", object, wanted):
         # the first is fast
         if type(sentence) is list and {*map(type, sentence)} <= {str}:
             yield sentence
         else:
-            yield list(check_items(sentence, argument, wanted=wanted))
+            yield list(check_items(sentence, "sentences", wanted=wanted))
 
 
 def fold_seed(seed: int) -> int:

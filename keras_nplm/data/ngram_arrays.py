@@ -77,13 +77,11 @@ def gather_ngrams(tokens: np.ndarray, positions: np.ndarray, order: int) -> np.n
     return np.lib.stride_tricks.sliding_window_view(tokens, order)[positions - (order - 1)]
 
 
-def extract_ngrams(
-    ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None
-) -> np.ndarray:
+def extract_ngrams(ids: np.ndarray, order: int, boundary: str) -> np.ndarray:
     """Extract all n-grams of a text, int32 [N, n], in the order of the text; see
     `ngram_positions`.
     """
-    return gather_ngrams(*ngram_positions(ids, order, boundary, targets_below), order)
+    return gather_ngrams(*ngram_positions(ids, order, boundary), order)
 
 
 def ngram_blocks(

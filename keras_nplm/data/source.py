@@ -31,10 +31,10 @@ class NgramSource:
             `ngram_positions`.
         targets_below: target ids that are this or higher are not predicted (words outside a
             short-list). Default: no limit.
-        folds: int [K-1], increasing: how many n-grams of the text come before each part but the
-            first; see `Jackknife.starts`. Inputs are then (context_ids, the part of each n-gram,
-            int32 [B]). All n-grams count, also those that `targets_below` skips. For ids in memory,
-            as windows.
+        fold_starts: int [K-1], increasing: how many n-grams of the text come before each fold but
+            the first; see `Jackknife.starts`. Inputs are then (context_ids, the fold of each
+            n-gram, int32 [B]). All n-grams count, also those that `targets_below` skips. For ids in
+            memory, as windows.
 
     Example:
 
@@ -51,7 +51,7 @@ class NgramSource:
     order: int
     boundary: str = "sentence"
     targets_below: int | None = None
-    folds: np.ndarray | Sequence[int] | None = None
+    fold_starts: np.ndarray | Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         check_boundary(self.order, self.boundary, least_order=2)
@@ -87,7 +87,7 @@ class NgramSource:
         """Open batches of B n-grams with ln Q of an n-gram model, for a `HybridNetwork`.
 
         ({"contexts": int32 [B, n-1], "log_q": float32 [B, |V|]}, target_ids int32 [B]). A source
-        with `folds` gives the part of each n-gram to the model, as a `Jackknife` needs it.
+        with `fold_starts` gives the fold of each n-gram to the model, as a `Jackknife` needs it.
         """
         lookup = LogQLookup(model, self.order)
         windows = dataclasses.replace(self, order=lookup.order).windows(batch_size, epochs)
@@ -100,20 +100,19 @@ class NgramSource:
         parts = workers * layout.targets
         accepted = f"a multiple of {parts}, the number of parts times `segment`"
         check_argument("batch_size", batch_size % parts == 0, accepted, batch_size)
+        starts = self._count_before_folds()
         if isinstance(self.ids, np.ndarray):
-            memory = MemoryOrder(self.ids, layout, batch_size, epochs, self._fold_starts)
-            return open_epochs(memory)
+            return open_epochs(MemoryOrder(self.ids, layout, batch_size, epochs, starts))
         is_shuffled = epochs.shuffle or not isinstance(self.ids, Resampled)
         check_argument("shuffle", is_shuffled, "True for Resampled texts", False)
-        return open_epochs(PoolOrder(self.ids, layout, batch_size, epochs, self._fold_starts))
+        return open_epochs(PoolOrder(self.ids, layout, batch_size, epochs, starts))
 
-    @property
-    def _fold_starts(self) -> np.ndarray | None:
-        """How many n-grams whose target counts come before each part but the first, int32 [K-1]."""
+    def _count_before_folds(self) -> np.ndarray | None:
+        """Count the n-grams, of targets that count, before each fold but the first, int32 [K-1]."""
         arrays = list_arrays(self.ids)
-        if self.folds is None or arrays is None:
+        if self.fold_starts is None or arrays is None:
             return None
-        starts = np.asarray(self.folds)
+        starts = np.asarray(self.fold_starts)
         if self.targets_below is not None:
             targets = np.concatenate([ids[find_targets(ids, self.boundary)] for ids in arrays])
             counted = np.append(0, np.cumsum(targets < self.targets_below))

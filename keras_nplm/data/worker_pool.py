@@ -8,8 +8,8 @@ import pickle
 import queue
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -54,79 +54,70 @@ def run_in_processes(
             yield number, task(*item)
         yield None, task.finish()
         return
-    todo: queue.SimpleQueue = queue.SimpleQueue()
-    done: queue.SimpleQueue = queue.SimpleQueue()
-    for numbered in enumerate(items):
-        todo.put(numbered)
-    with contextlib.ExitStack() as stack:
-        left = min(processes, len(items))
-        for _ in range(left):
-            worker = _Worker()
-            thread = threading.Thread(target=_feed, args=(worker, make_task, todo, done))
-            stack.callback(_stop_worker, worker, thread)
-            thread.start()
-        while left:
-            number, value = done.get()
-            if isinstance(value, Exception):
-                raise value
-            left -= number is None
-            yield number, value
+    idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+
+    def run(number: int, item: tuple) -> tuple[int, Any]:
+        worker = idle.get()  # there are as many workers as threads
+        try:
+            return number, worker.ask(item)
+        finally:
+            idle.put(worker)
+
+    workers = [_Worker() for _ in range(min(processes, len(items)))]
+    # after an error the workers are killed first, so that no thread waits for an answer
+    with ThreadPoolExecutor(len(workers)) as threads, contextlib.ExitStack() as stack:
+        for worker in workers:
+            stack.callback(worker.stop)
+        for worker in workers:
+            worker.send(sys.path)
+            worker.send(make_task)
+            idle.put(worker)
+        futures = [threads.submit(run, number, item) for number, item in enumerate(items)]
+        for future in as_completed(futures):
+            yield future.result()
+        for value in threads.map(_Worker.ask, workers, [None] * len(workers)):
+            yield None, value
 
 
 class _Worker:
-    """A worker process with its pipes."""
+    """A worker process with its pipes; see `worker.py`."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-P", str(Path(__file__).with_name("worker.py"))]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.process.stdin and self.process.stdout  # both are pipes
-        self._questions = self.process.stdin
-        self._answers = self.process.stdout
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin and self._process.stdout  # both are pipes
+        self._questions = self._process.stdin
+        self._answers = self._process.stdout
 
     def send(self, value: object) -> None:
-        self._questions.write(pickle.dumps(value))
-        self._questions.flush()
+        message = pickle.dumps(value)
+        with self._explain_death():
+            self._questions.write(message)
+            self._questions.flush()
 
-    def receive(self) -> Any:
-        """Return a result or an error."""
-        return pickle.load(self._answers)
+    def ask(self, item: tuple | None) -> Any:
+        """Return the result of an item, or of None that of `finish()`, or raise its error."""
+        self.send(item)
+        with self._explain_death():
+            answer = pickle.load(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
-    def close(self) -> None:
+    @contextlib.contextmanager
+    def _explain_death(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError, EOFError, pickle.UnpicklingError) as error:  # a broken pipe
+            raise RunError(
+                f"A worker process that read the text died (exit status {self._process.wait()}), "
+                "perhaps out of memory. Finished shards are kept. Fix: run the same command again "
+                "to resume."
+            ) from error
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
         self._answers.close()
         with contextlib.suppress(OSError):
             self._questions.close()
-
-
-def _stop_worker(worker: _Worker, thread: threading.Thread) -> None:
-    worker.process.kill()
-    worker.process.wait()
-    thread.join()
-    worker.close()
-
-
-def _feed(
-    worker: _Worker,
-    make_task: Callable[[], Any],
-    todo: queue.SimpleQueue,
-    done: queue.SimpleQueue,
-) -> None:
-    """Send items to a worker process, one after the other, and pass on its answers."""
-    try:
-        worker.send(sys.path)
-        worker.send(make_task)
-        with contextlib.suppress(queue.Empty):
-            while True:
-                number, item = todo.get_nowait()
-                worker.send(item)
-                done.put((number, worker.receive()))
-        worker.send(None)
-        done.put((None, worker.receive()))
-    except (OSError, ValueError, EOFError, pickle.UnpicklingError):  # a broken pipe
-        message = (
-            f"A worker process that read the text died (exit status {worker.process.wait()}), "
-            "perhaps out of memory. Finished shards are kept. Fix: run the same command again to "
-            "resume."
-        )
-        done.put((None, RunError(message)))
-    except Exception as error:  # otherwise `run_in_processes` would wait for ever
-        done.put((None, error))

@@ -9,7 +9,7 @@ import os
 import re
 from typing import Any
 
-from keras_nplm.io.errors import InputError, RunError, check_argument
+from keras_nplm.io.errors import InputError, RunError
 
 STANDARD_INPUT = "-"  # in place of the name of a file
 # of `io.lock`, by absolute directory: the lease, and its thread
@@ -28,13 +28,6 @@ def is_remote(path: object) -> bool:
     return (
         isinstance(path, str | os.PathLike) and re.match("(gs|s3):/", os.fspath(path)) is not None
     )
-
-
-def check_path(path: object, argument: str, wanted: str = "a path") -> None:
-    """Refuse an argument that is no path, such as None or an open file."""
-    is_path = isinstance(path, str | os.PathLike)
-    fix = "pass a string or a pathlib.Path."
-    check_argument(argument, is_path, wanted, type(path).__name__, fix)
 
 
 def check_output_path(path: str | os.PathLike) -> None:

@@ -158,7 +158,7 @@ class Jackknife:
                 f"`ids` must be the text of the Jackknife, {self.number} n-grams. "
                 f"Received: {number}. Fix: for any other text give the n-gram model itself."
             )
-        return dataclasses.replace(source, folds=self.starts)
+        return dataclasses.replace(source, fold_starts=self.starts)
 
     def next_log_probs(self, context_ids: np.ndarray, folds: np.ndarray) -> np.ndarray:
         """Return ln Q(w | context), float32 [B, |V|], of contexts, each by the model without its

@@ -11,20 +11,9 @@ import tensorflow as tf
 
 import keras_nplm.data.pools as pools
 from keras_nplm import Resampled, ngram_dataset
-from keras_nplm.data.shards import ShardedIds
 from keras_nplm.training.distribution import shard_batches
 
 PLACES = ("memory", "shards")
-# place, boundary, segment, targets below
-RARE_LAYOUTS = (
-    ("memory", "stream", 1, None),
-    ("memory", "sentence", 1, None),
-    ("shards", "sentence", 1, None),
-    ("shards", "text", 1, None),
-    ("memory", "stream", 3, 15),
-    ("shards", "stream", 3, 15),
-    ("resampled memory", "sentence", 3, 15),
-)
 
 
 @pytest.fixture
@@ -85,7 +74,6 @@ def _list_windows(batches, order: int, boundary: str) -> list[tuple[int, ...]]:
         *itertools.product(PLACES, ["sentence", "text"], [3], [15]),
         ("resampled memory", "text", 3, 15),
         ("resampled shards", "stream", 3, 15),
-        *(pytest.param(*case, marks=pytest.mark.long) for case in RARE_LAYOUTS),
     ],
 )
 def test_batches_have_each_ngram_of_the_text_once(
@@ -117,29 +105,23 @@ def test_epochs_differ_and_the_same_seed_repeats_them(place_ids, monkeypatch, wh
     monkeypatch.setattr(pools, "BLOCK", 100)
     monkeypatch.setattr(pools, "POOL", 400)
     ids = place_ids(np.arange(4, 804), where)
-
-    first, second, third = (
-        _targets(dataset) for dataset in [ngram_dataset(ids, 3, 64, seed=1)] * 3
-    )
-    assert sorted(first) == sorted(second) == sorted(third) == list(range(4, 804))
-    assert (first != second).mean() > 0.9 and (second != third).mean() > 0.9
+    dataset = ngram_dataset(ids, 3, 64, seed=1)
+    epochs = [_targets(dataset) for _ in range(3)]
+    assert all(sorted(epoch) == list(range(4, 804)) for epoch in epochs)
+    for one, two in itertools.pairwise(epochs):
+        assert (one != two).mean() > 0.9
     keras.utils.set_random_seed(7)  # the global seed must not matter
-    np.testing.assert_array_equal(
-        _targets(ngram_dataset(ids, 3, 64, seed=1, first_epoch=0).take(26)), [*first, *second]
-    )
+    numbered = ngram_dataset(ids, 3, 64, seed=1, first_epoch=0).take(26)
+    np.testing.assert_array_equal(_targets(numbered), np.concatenate(epochs[:2]))
+    if where == "memory":
+        return
     # a pool mixes the n-grams of its blocks, in an order of its own, other blocks each epoch
-    if where == "shards":
-        assert (
-            len(
-                {frozenset(((epoch[:400] - 4) // 100).tolist()) for epoch in (first, second, third)}
-            )
-            > 1
-        )
-        assert (
-            len(set((first[:400] - 4) // 100)) == 4
-            and abs(np.corrcoef(first[1:400], first[:399])[0, 1]) < 0.2
-        )
-        assert ((first[:400] - 4) % 100 != (first[400:] - 4) % 100).mean() > 0.9
+    blocks = (np.array(epochs) - 4) // 100
+    assert len({frozenset(epoch[:400].tolist()) for epoch in blocks}) > 1
+    assert len(set(blocks[0, :400])) == 4
+    first = epochs[0]
+    assert abs(np.corrcoef(first[1:400], first[:399])[0, 1]) < 0.2
+    assert ((first[:400] - first[400:]) % 100 != 0).mean() > 0.9
 
 
 def test_neighbours_in_an_epoch_are_not_neighbours_in_the_text():
@@ -179,35 +161,21 @@ def test_offsets_of_segments_do_not_come_twice_in_as_many_epochs():
 # resuming
 
 
-@pytest.mark.parametrize(
-    "where, first_epoch",
-    [
-        ("shards", 0),
-        pytest.param("resampled memory", 0, marks=pytest.mark.long),
-        ("resampled shards", None),
-    ],
-)
+@pytest.mark.parametrize("where, first_epoch", [("shards", 0), ("resampled shards", None)])
 def test_a_checkpoint_of_an_iterator_restores_its_place(place_ids, tmp_path, where, first_epoch):
     text = place_ids(np.arange(4, 76), where, share=0.6)
-
-    def build():
-        return ngram_dataset(text, 3, 4, seed=5, first_epoch=first_epoch)
-
-    dataset = build()
-    epoch = int(ngram_dataset(text, 3, 4).cardinality())
-    if first_epoch is None:
-        list(dataset)
+    dataset = ngram_dataset(text, 3, 4, seed=5, first_epoch=first_epoch)
     iterator = iter(dataset)
-    restored = iter(build())
-    for _ in range(3 if first_epoch is None else epoch + 3):  # in the second epoch
+    restored = iter(ngram_dataset(text, 3, 4, seed=5, first_epoch=first_epoch))
+    for _ in range(3 if first_epoch is None else 22):  # the latter in the second epoch
         next(iterator)
     path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "checkpoint"))
     tf.train.Checkpoint(iterator=restored).restore(path).assert_consumed()
-    rest = [
-        [targets.numpy().tolist() for _, targets in itertools.islice(it, 2 * epoch)]
-        for it in (restored, iterator)
-    ]
-    assert rest[0] == rest[1] and len(rest[0]) == (epoch - 3 if first_epoch is None else 2 * epoch)
+    expected, found = (
+        [targets.numpy().tolist() for _, targets in itertools.islice(each, 30)]
+        for each in (iterator, restored)
+    )
+    assert found == expected and len(found) > 3
 
 
 @pytest.mark.parametrize(
@@ -287,25 +255,4 @@ def test_workers_read_each_ngram_of_shards_once(place_ids, list_ngrams, segment)
     ]
     for epoch in (slice(0, steps), slice(steps, 2 * steps)):  # in step
         found = [row for worker in batches for batch in worker[epoch] for row in batch]
-        assert len(found) == len(set(found)) == 6 * steps and (
-            segment > 1 or set(found) <= set(expected)
-        )
-
-
-def test_a_worker_reads_its_own_part_of_the_shards(place_ids, monkeypatch):
-    monkeypatch.setattr(pools, "BLOCK", 50)
-    monkeypatch.setattr(pools, "POOL", 1000)
-    read = []
-    whole = ShardedIds.read
-
-    def record(self, start, stop):
-        read.append((start, stop))
-        return whole(self, start, stop)
-
-    monkeypatch.setattr(ShardedIds, "read", record)
-    dataset = ngram_dataset(
-        place_ids(np.arange(4, 4004), "shards"), 3, 8, boundary="sentence", part=(2, 4)
-    )
-    assert not read
-    _targets(dataset)
-    assert 1000 <= sum(stop - start for start, stop in read) < 1300
+        assert len(found) == len(set(found)) == 6 * steps

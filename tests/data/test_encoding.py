@@ -5,7 +5,6 @@ import importlib
 import inspect
 import itertools
 import os
-import pickle
 import signal
 import sys
 import types
@@ -20,7 +19,6 @@ from keras_nplm import (
     InputError,
     Options,
     RunError,
-    Tokenizer,
     Vocabulary,
     encode_corpus,
     open_corpus,
@@ -34,7 +32,7 @@ from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.worker_pool import run_in_processes
 from keras_nplm.training.run import Run
-from tests.tokenizers import KINDS
+from tests.tokenizers import KINDS, CommaTokenizer
 
 
 def test_several_processes_write_the_bytes_of_one(
@@ -127,30 +125,12 @@ def test_an_interrupted_encoding_resumes_unless_text_changed(
     assert read_files(tmp_path / "ids") == read_files(tmp_path / "whole")
 
 
-@pytest.fixture
-def interrupt_encoding(monkeypatch):
-    """A function that encodes a corpus until its first shard is written."""
-
-    def encode(corpus, directory):
-        with monkeypatch.context() as context, pytest.raises(_Killed):
-            context.setattr("keras_nplm.data.shards.write_shard", Mock(side_effect=_Killed))
-            encode_corpus(corpus, Vocabulary(["the"]), directory)
-
-    return encode
-
-
-def test_the_plan_of_many_files_is_short(tmp_path, interrupt_encoding):
-    for number in range(50):
-        (tmp_path / f"{number}.txt").write_text("the cat\n")
-    corpus = open_corpus(train=[str(tmp_path / "*.txt")])
-    interrupt_encoding(corpus, tmp_path / "ids")
-    assert (tmp_path / "ids" / "plan.json").stat().st_size < 500
-
-
-def test_a_damaged_plan_begins_the_encoding_anew(tmp_path, interrupt_encoding):
+def test_a_damaged_plan_begins_the_encoding_anew(tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("the cat\n" * 9)
     corpus = open_corpus(train=[str(tmp_path / "text.txt")])
-    interrupt_encoding(corpus, tmp_path / "ids")
+    with monkeypatch.context() as context, pytest.raises(_Killed):
+        context.setattr("keras_nplm.data.shards.write_shard", Mock(side_effect=_Killed))
+        encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
     (tmp_path / "ids" / "plan.json").write_text("{")
     encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
 
@@ -178,20 +158,6 @@ def test_errors_in_a_worker_process_are_raised_here(tmp_path, many_processes):
         encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
 
 
-class _Commas(Tokenizer):
-    """Tokens are fields between commas."""
-
-    kind = "commas"
-    unit = "words"
-    tokens_are_words = True
-
-    def split(self, line):
-        return "".join(line.split()).split(",")
-
-    def describe(self):
-        return "Tokens are fields between commas."
-
-
 def _encode_with(tokenizer, directory):
     """Encode a text of commas with a class, and return the words and the number of the ids."""
     register_tokenizer(tokenizer)
@@ -206,7 +172,7 @@ def _encode_with(tokenizer, directory):
 def test_a_tokenizer_that_no_worker_can_load_needs_no_workers(
     tmp_path, monkeypatch, many_processes, forget_tokenizers, place
 ):
-    class Local(_Commas):
+    class Local(CommaTokenizer):
         pass
 
     if place == "__main__":
@@ -219,10 +185,10 @@ def test_a_tokenizer_that_no_worker_can_load_needs_no_workers(
 def test_workers_import_the_module_of_a_tokenizer(
     tmp_path, monkeypatch, many_processes, forget_tokenizers
 ):
-    source = inspect.getsource(_Commas)
+    source = inspect.getsource(CommaTokenizer)
     (tmp_path / "my_tokens.py").write_text(f"from keras_nplm import Tokenizer\n\n{source}")
     monkeypatch.syspath_prepend(str(tmp_path))
-    tokenizer = importlib.import_module("my_tokens")._Commas
+    tokenizer = importlib.import_module("my_tokens").CommaTokenizer
     assert _encode_with(tokenizer, tmp_path) == (["cat", "the"], 90)
 
 
@@ -230,15 +196,10 @@ def test_a_module_that_no_worker_finds_is_named(
     tmp_path, monkeypatch, many_processes, forget_tokenizers
 ):
     module = types.ModuleType("my_hidden_tokens")
-    module.Commas = type("Commas", (_Commas,), {"__module__": module.__name__})
+    module.Commas = type("Commas", (CommaTokenizer,), {"__module__": module.__name__})
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with pytest.raises(InputError, match="worker process can import.*'my_hidden_tokens'"):
         _encode_with(module.Commas, tmp_path)
-
-
-def test_a_task_that_cannot_be_sent_raises_its_error():
-    with pytest.raises((AttributeError, pickle.PicklingError), match="lambda"):
-        list(run_in_processes(lambda: None, [(), ()], processes=2))
 
 
 def test_a_worker_process_that_dies_is_a_runtime_failure():

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from keras_nplm.data.boundary import predicted_ids
 from keras_nplm.data.ids import find_distinct_rows
 from keras_nplm.data.layouts import Windows
-from keras_nplm.data.ngram_arrays import extract_ngrams, gather_ngrams, ngram_blocks
+from keras_nplm.data.ngram_arrays import (
+    extract_ngrams,
+    gather_ngrams,
+    ngram_blocks,
+    ngram_positions,
+)
 from keras_nplm.data.pools import Pools
 from keras_nplm.io.errors import InputError
 
@@ -38,7 +43,7 @@ def test_ngrams_are_those_of_a_plain_enumeration(
         if limited
         else pytest.raises(InputError, match="no word to predict")
     ):
-        found = extract_ngrams(ids, order, boundary, targets_below)
+        found = gather_ngrams(*ngram_positions(ids, order, boundary, targets_below), order)
         assert found.dtype == np.int32 and list(map(tuple, found.tolist())) == limited
     with (
         contextlib.nullcontext()

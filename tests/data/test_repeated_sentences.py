@@ -1,6 +1,5 @@
 """The share of held-out sentences that a training text repeats."""
 
-import numpy as np
 import pytest
 
 import keras_nplm.data.encoded_corpus as encoded_corpus
@@ -30,14 +29,3 @@ def test_whole_sentences_are_found_wherever_the_text_is_cut(encode, monkeypatch,
     assert measure_repeated(one, one) == {"validation": 0, "test": 0}
     train = ["the cat sat on", "the mat sat on the cat", "a cat sat", "the cat"]
     assert measure_repeated(one, encode("two", train=train)) == {"validation": 0.5, "test": 0.5}
-
-
-def test_a_corpus_without_held_out_text_has_no_shares(encode):
-    alone = encode("alone", train=["a cat"])
-    assert measure_repeated(alone, alone) == {}
-
-
-def test_ids_without_the_end_of_a_sentence_repeat_none(encode, monkeypatch):
-    one = encode("one", train=["a cat"], validation=VALIDATION)
-    monkeypatch.setattr(EncodedCorpus, "parts", lambda *_: iter([np.array([4, 5], np.int32)]))
-    assert measure_repeated(one, one) == {"validation": 0}

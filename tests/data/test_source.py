@@ -127,29 +127,9 @@ def test_batches_stay_the_same(place_text, where, options, checksum):
     [("memory", 20, 0xCFA3BD74), ("resampled memory", None, 0x1344520A)],
 )
 def test_folds_stay_the_same(place_text, where, limit, checksum):
-    source = NgramSource(place_text(SENTENCES, where), 4, targets_below=limit, folds=[40, 90])
+    source = NgramSource(place_text(SENTENCES, where), 4, targets_below=limit, fold_starts=[40, 90])
     dataset = source.windows(12, Epochs(seed=5))
     assert _compute_checksum(dataset.take(40)) == checksum
-
-
-def test_a_source_opens_as_windows_or_segments_of_the_same_text():
-    source = NgramSource(SENTENCES.tolist(), order=3, targets_below=20)
-    in_order = Epochs(shuffle=False)
-    windows = list(source.windows(8, in_order).as_numpy_iterator())
-    targets = np.concatenate([target_ids for _, target_ids in windows])
-    np.testing.assert_array_equal(targets, SENTENCES[SENTENCES < 20])
-    for segment in (1, 4):
-        batches = list(source.segments(segment, 8, in_order).as_numpy_iterator())
-        targets = np.concatenate([target_ids.reshape(-1) for _, target_ids in batches])
-        np.testing.assert_array_equal(targets[targets > 0], SENTENCES[SENTENCES < 20])
-        assert batches[0][0]["segments"].shape == (8 // segment, 2 + segment - 1)
-
-
-def test_epochs_are_shuffled_and_numbered_from_0_by_default():
-    source = NgramSource(SENTENCES, order=3)
-    default = source.windows(8)
-    numbered = source.windows(8, Epochs(first_epoch=0)).take(len(default))
-    assert _compute_checksum(default) == _compute_checksum(numbered)
 
 
 class _Counter:
@@ -165,20 +145,22 @@ class _Counter:
 
 
 @pytest.mark.parametrize("drop_remainder", [False, True])
-@pytest.mark.parametrize("folds", [None, [10, 50]], ids=["one model", "folds"])
+@pytest.mark.parametrize("starts", [None, [10, 50]], ids=["one model", "folds"])
 @pytest.mark.parametrize("order", [2, 4])
-def test_log_q_is_that_of_the_context_beside_it(order, folds, drop_remainder):
-    source = NgramSource(SENTENCES, order, folds=folds)
+def test_log_q_is_that_of_the_context_beside_it(order, starts, drop_remainder):
+    source = NgramSource(SENTENCES, order, fold_starts=starts)
     epochs = Epochs(shuffle=False, drop_remainder=drop_remainder)
     batches = list(source.with_log_q(_Counter(), 16, epochs).as_numpy_iterator())
-    windows = list(dataclasses.replace(source, folds=None).windows(16, epochs).as_numpy_iterator())
+    windows = list(
+        dataclasses.replace(source, fold_starts=None).windows(16, epochs).as_numpy_iterator()
+    )
     number = 0
     for (inputs, targets), (context_ids, target_ids) in zip(batches, windows, strict=True):
         np.testing.assert_array_equal(inputs["contexts"], context_ids)
         np.testing.assert_array_equal(targets, target_ids)
         expected = context_ids[:, -1:] * np.arange(30.0)
         numbers = number + np.arange(len(targets))
-        if folds is not None:
-            expected -= np.searchsorted(folds, numbers, side="right")[:, None]
+        if starts is not None:
+            expected -= np.searchsorted(starts, numbers, side="right")[:, None]
         np.testing.assert_array_equal(inputs["log_q"], expected)
         number += len(targets)

@@ -47,11 +47,8 @@ def test_unusual_text_is_named_with_a_remedy(tmp_path, lines, options, warnings)
     "words, is_refused",
     [
         pytest.param("ฉัน แมว นั่ง อยู่ บน เสื่อ ใน บ้าน ที่ สวย", True, id="Thai"),
-        pytest.param("ខ្ញុំ ឆ្មា អង្គុយ នៅ លើ កន្ទេល ក្នុង ផ្ទះ", True, id="Khmer"),
-        pytest.param("我 你 猫 狗 坐 在 垫子 上 漂亮 房子", True, id="Chinese"),
         pytest.param("猫 は 私 の 家 で とても 速く 走る", True, id="Japanese"),
         pytest.param("나는 고양이 집에서 밥을 먹는다", False, id="Korean has spaces"),
-        pytest.param("the cat sat on the mat", False, id="English has spaces"),
     ],
 )
 @pytest.mark.parametrize("space", ["", " ", "\u200b"])

@@ -103,21 +103,16 @@ def test_an_archive_is_named_and_its_command_extracts_the_text(tmp_path, write, 
         assert extracted.stdout.decode() == ENGLISH
 
 
-@pytest.mark.parametrize(
-    "data, kind",
-    [
-        (b"%PDF-1.7\n%\xe2\xe3", "a PDF document"),
-        (b"\x89PNG\r\n\x1a\n\0\0", "a PNG image"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0", "a document of Microsoft Office"),
-        (bytes(range(256)) * 9, "binary data"),
-    ],
-)
-def test_binary_data_is_named(tmp_path, data, kind):
+def test_binary_data_is_named(tmp_path, messages):
     path = tmp_path / "text"
-    path.write_bytes(data)
-    with pytest.raises(InputError, match=f"Received: {kind}. Fix: ") as error:
-        [*read_lines(path)]
-    assert "iconv" not in str(error.value)
+    for data in (
+        b"%PDF-1.7\n%\xe2\xe3",
+        b"\x89PNG\r\n\x1a\n\0\0",
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0",  # of Microsoft Office
+        bytes(range(256)) * 9,
+    ):
+        path.write_bytes(data)
+        messages.refuse(lambda: [*read_lines(path)])
 
 
 def test_the_byte_that_is_not_utf8_is_counted_from_the_start():
@@ -147,15 +142,7 @@ def test_text_of_unknown_origin_is_shown_as_text():
     ]
 
 
-@pytest.mark.parametrize(
-    "compress",
-    [
-        pytest.param(bytes, id="plain"),
-        pytest.param(gzip.compress, id="gzip"),
-        pytest.param(bz2.compress, id="bzip2"),
-        pytest.param(lzma.compress, id="xz"),
-    ],
-)
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
 @pytest.mark.parametrize("name", ["TEXT.GZ", "pipe"])
 def test_archives_are_known_by_their_first_bytes(tmp_path, compress, name):
     data = compress("the cat\n§\xa05\x85\u2028\n".encode()) + compress(b"a\x0b\x0cb\n")

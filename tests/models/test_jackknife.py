@@ -107,14 +107,6 @@ def test_a_sentence_longer_than_all_others_is_one_part(lengths, long, boundary, 
     assert len(sizes) == folds == len(jackknife.models) and (sizes > 0).all()
 
 
-def test_parts_have_about_equal_numbers_of_ngrams():
-    lengths = np.random.default_rng(1).integers(3, 30, 300)
-    ids = np.concatenate(_write_sentences(list(lengths)))
-    starts = Jackknife(ids, V, 2, folds=5).starts
-    sizes = np.diff([0, *starts, len(ids)])
-    assert sizes.max() - sizes.min() <= 2 * lengths.max()
-
-
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_blank_lines_are_no_sentences(boundary):
     line = _write_sentences([60])[0]
@@ -124,34 +116,6 @@ def test_blank_lines_are_no_sentences(boundary):
         number = _count(ids, boundary)
         sizes = np.diff([0, *Jackknife(ids, V, 2, boundary).starts, number])
         assert sizes.max() - sizes.min() <= 1
-    lines = [line, blank, line, blank, line, line, line]
-    starts = Jackknife(np.concatenate(lines), V, 2, boundary).starts
-    ends = np.cumsum([_count(ids, boundary) for ids in lines])
-    assert set(starts) <= {ends[0], ends[2], ends[4], ends[5]} and len(set(starts)) == 4
-
-
-@pytest.mark.parametrize(
-    "lines, boundary",
-    [
-        pytest.param(1, "stream", marks=pytest.mark.long),
-        (7, "sentence"),
-        pytest.param(150, "text", marks=pytest.mark.long),
-    ],
-)
-def test_random_letters_have_the_log_probs_of_chance(lines, boundary):
-    rng = np.random.default_rng(0)
-    letters = 26
-    length = 6000 // lines
-    sentences = [
-        np.append(rng.integers(4, 4 + letters, length - 7 * (i % 3)), EOS) for i in range(lines)
-    ]
-    ids = np.concatenate(sentences).astype(np.int32)
-    jackknife = Jackknife(ids, 4 + letters, 3, boundary)
-    ngrams, log_q = _read_in_order(ids, jackknife, 3, boundary)
-    targets = ngrams[:, -1]
-    of_target = log_q[np.arange(len(targets)), targets]
-    for part in np.array_split(of_target[targets != EOS], 10):
-        assert letters < np.exp(-part.mean()) < 33
 
 
 # Each word occurs once. So a model which has not seen the target gives it the probability of any
@@ -195,26 +159,14 @@ def _check_targets_are_unseen(dataset) -> list[int]:
         pytest.param({"shuffle": False}, id="in-order"),
         pytest.param({"targets_below": 40}, id="targets-below"),
         pytest.param({"part": (1, 4), "drop_remainder": True, "seed": 3}, id="second-of-four"),
+        pytest.param({"first_epoch": 1, "first_batch": 3}, id="resumed"),
     ],
 )
 def test_no_target_has_been_seen(boundary, lines, options):
     ids = _write_distinct_words(boundary, lines)
     jackknife = Jackknife(ids, 4 + WORDS, 3, boundary)
     dataset = hybrid_dataset(ids, jackknife, 4, 16, boundary=boundary, **options)
-    seen = _check_targets_are_unseen(dataset)
-    assert len(set(seen)) == len(seen) > 0
-
-
-@pytest.mark.parametrize("lines", [1, 20])
-def test_no_target_has_been_seen_after_resuming_within_an_epoch(lines):
-    ids = _write_distinct_words("sentence", lines)
-    jackknife = Jackknife(ids, 4 + WORDS, 3)
-    options = dict(seed=5, drop_remainder=True, first_epoch=1)
-    whole = hybrid_dataset(ids, jackknife, 4, 8, **options).take(15)
-    resumed = hybrid_dataset(ids, jackknife, 4, 8, first_batch=3, **options).take(12)
-    expected = _check_targets_are_unseen(whole)
-    actual = _check_targets_are_unseen(resumed)
-    assert actual == expected[-len(actual) :]
+    assert _check_targets_are_unseen(dataset.take(9))
 
 
 @pytest.mark.parametrize(
@@ -240,19 +192,6 @@ def test_no_target_of_resampled_texts_has_been_seen(monkeypatch, boundary, part,
     assert len(set(seen)) > 20
 
 
-def test_a_jackknife_of_resampled_texts_is_that_of_the_joined_text():
-    ids = _write_distinct_words("sentence", 20)
-    end = int(np.flatnonzero(ids == EOS)[7]) + 1
-    joined = Jackknife(ids, 4 + WORDS, 3)
-    resampled = Jackknife(Resampled([(ids[:end], 1.0), (ids[end:], 0.5)]), 4 + WORDS, 3)
-    np.testing.assert_array_equal(resampled.starts, joined.starts)
-    contexts = np.repeat(ids[None, :2], 5, axis=0)
-    folds = np.arange(5)
-    np.testing.assert_array_equal(
-        resampled.next_log_probs(contexts, folds), joined.next_log_probs(contexts, folds)
-    )
-
-
 TEXT = np.concatenate(_write_sentences([4] * 10))
 
 
@@ -260,7 +199,6 @@ CALLS = {
     "one part": lambda: Jackknife(TEXT, V, 2, folds=1),
     "one n-gram": lambda: Jackknife(TEXT[-1:], V, 2, folds=2),
     "two n-grams": lambda: Jackknife(TEXT[-2:], V, 2),
-    "a list": lambda: Jackknife(list(TEXT), V, 2),
     "another text": lambda: hybrid_dataset(TEXT[:20], Jackknife(TEXT, V, 2), 3, 4),
     "another boundary": lambda: hybrid_dataset(TEXT, Jackknife(TEXT, V, 2), 3, 4, boundary="text"),
     "a model of another boundary": lambda: hybrid_dataset(

@@ -5,9 +5,8 @@ import functools
 import numpy as np
 import pytest
 
-from keras_nplm import DynamicSettings, Mixture, Uniform, UnigramCache, evaluate, fit_mixture
+from keras_nplm import Mixture, Uniform, UnigramCache, evaluate, fit_mixture
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.models.dynamic.tuning import make_dynamic
 from keras_nplm.models.ngrams import (
     ContextFrequencies,
     FrequencyBins,
@@ -62,8 +61,8 @@ def test_orders_of_a_mixture_are_those_of_its_longest_ngrams():
         model.find_orders(contexts[:, 1 - model.order :], targets) for model in (short, long)
     ]
     expected = np.maximum(*of_parts)
-    assert {1, 2, 3, 4} >= set(expected) and len(set(expected)) > 2
-    for model in (mixture, cached, make_dynamic(mixture, DynamicSettings(mixture_rate=0.1))):
+    assert len(set(expected)) > 2
+    for model in (mixture, cached):
         found = model.find_orders(contexts[:, 1 - model.order :], targets)
         assert found.tolist() == expected.tolist()
     # without n-grams all words of the context count

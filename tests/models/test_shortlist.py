@@ -21,12 +21,10 @@ from keras_nplm import (
     Uniform,
     evaluate,
     make_dynamic,
-    tune_dynamic,
 )
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.ngrams import BackoffModel, kneser_ney
-from keras_nplm.models.ngrams.tables import ContextTrie
+from keras_nplm.models.ngrams import kneser_ney
 
 V = 13
 LISTED = 8  # ids 4 to 7 are the words of the list
@@ -107,39 +105,33 @@ def test_probabilities_follow_the_formulas_and_sum_to_1(background, boundary):
     _check(model, contexts, _predict_plainly(model, contexts))
 
 
-def test_list_has_all_mass_if_the_background_leaves_none():
-    """In the context 5 alone of a bigram model: all of its mass is on id 4."""
-    unigrams = np.log(np.array([0, 0.2, 0, 0, 0.3, 0.1, 0.3, 0.1]) + 1e-300).astype(np.float32)
-    nothing = np.full(8, -np.inf, np.float32)
-    model = BackoffModel(
-        ContextTrie(8, []), unigrams, [np.array([5 * 8 + 4])], [np.zeros(1, np.float32)], [nothing]
-    )
-    shortlist = Shortlist(_network(2, "sentence", size=8, listed=6), model)
-    assert shortlist.outside_mass(np.array([[5]])).tolist() == [0]
-    _check(shortlist, np.array([[5]]), np.exp(shortlist.next_log_probs([[5]])))
-
-
-class _RoundedAboveOne(NextWordModel):
-    """All mass is on words outside the list, and sums to a little more than 1."""
+class _Fixed(NextWordModel):
+    """The words outside the list have this mass after every context."""
 
     order = 2
     vocabulary_size = V
     boundary = "stream"
-    _p = np.log(np.where(np.arange(V) < LISTED, 1e-300, (1 + 1e-6) / (V - LISTED)))
+
+    def __init__(self, outside):
+        p = np.where(np.arange(V) < LISTED, (1 - outside) / LISTED, outside / (V - LISTED))
+        self._log_prob_of_words = np.log(np.maximum(p, 1e-300))
 
     def _log_prob(self, context_ids, target_ids):
-        return self._p[target_ids]
+        return self._log_prob_of_words[target_ids]
 
     def _next_log_probs(self, context_ids):
-        return np.tile(self._p, (len(context_ids), 1))
+        return np.tile(self._log_prob_of_words, (len(context_ids), 1))
 
 
-def test_outside_mass_rounded_above_1_gives_probabilities():
-    model = Shortlist(_network(2), _RoundedAboveOne())
-    assert model.outside_mass(np.array([[5]])).tolist() == [1]
-    p = np.exp(model.next_log_probs([[5]]))
-    assert p[0, :LISTED].tolist() == [0] * LISTED
-    _check(model, np.array([[5]]), p)
+@pytest.mark.parametrize("outside, mass", [(0, 0), (1, 1), (1 + 1e-6, 1)])
+def test_all_mass_is_in_the_list_or_outside(outside, mass):
+    """Also if a background sums to a little more than 1."""
+    model = Shortlist(_network(2), _Fixed(outside))
+    contexts = np.array([[5]])
+    assert model.outside_mass(contexts) == pytest.approx([mass], abs=1e-7)
+    p = np.exp(model.next_log_probs(contexts))
+    assert p[0, :LISTED].sum() == pytest.approx(1 - mass, abs=1e-6)
+    _check(model, contexts, p)
 
 
 def test_target_without_an_output_stops_training():
@@ -170,7 +162,5 @@ def test_a_background_mixture_stays_while_the_network_learns():
     static = evaluate(model, text)["perplexity"]
     still = make_dynamic(model, DynamicSettings(rate=0.0, mixture_rate=0.1))
     assert evaluate(still, text)["perplexity"] == pytest.approx(static, rel=1e-5)
-    tuned = tune_dynamic(model, text)
-    assert tuned.static == pytest.approx(static, rel=1e-5)
     learner = make_dynamic(model, DynamicSettings(chunk=4, rate=0.5))
     assert evaluate(learner, text)["perplexity"] != pytest.approx(static, rel=1e-3)

@@ -21,7 +21,7 @@ from keras_nplm import (
     read_arpa,
     write_arpa,
 )
-from keras_nplm.data.ids import PAD_ID, UNK_ID
+from keras_nplm.data.ids import PAD_ID
 from keras_nplm.language_model import kenlm
 from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams, prune
 from keras_nplm.models.ngrams.backoff import BackoffModel
@@ -79,10 +79,8 @@ def test_a_back_off_weight_alone_makes_a_context_count():
     weights[0][11] = -0.3  # of a word that no listed n-gram follows
     model = dataclasses.replace(KNESER_NEY, backoffs=weights)
     contexts = np.array([[4, 4, 11]], np.int32)
-    assert (
-        model.find_used_lengths(contexts).tolist(),
-        KNESER_NEY.find_used_lengths(contexts).tolist(),
-    ) == ([1], [0])
+    assert model.find_used_lengths(contexts).tolist() == [1]
+    assert KNESER_NEY.find_used_lengths(contexts).tolist() == [0]
     _, after = model.log_prob_and_lengths(contexts[:, [0, 0, 1]], contexts[:, 2])
     assert after.tolist() == [1]
 
@@ -108,22 +106,13 @@ def test_words_beyond_the_used_length_change_nothing(name, seed):
     np.testing.assert_array_equal(after, model.find_used_lengths(whole))
 
 
-def test_ngram_models_use_few_words_of_unseen_contexts():
-    contexts = np.random.default_rng(0).integers(4, V, (50, 3)).astype(np.int32)
-    assert (KNESER_NEY.find_used_lengths(contexts) < 3).mean() > 0.3
-    assert (MODELS["pruned"].find_used_lengths(contexts) < 3).mean() > 0.8
-    mixed = MODELS["mixture"].find_used_lengths(contexts)
-    parts = [KNESER_NEY.find_used_lengths(contexts), DELETED.find_used_lengths(contexts[:, 1:])]
-    np.testing.assert_array_equal(mixed, np.max(parts, axis=0))
-
-
 def test_whole_contexts_are_kept_where_all_words_count():
     assert MODELS["mixture with a cache"].uses_whole_contexts
     assert MODELS["contexts that are not listed"].uses_whole_contexts
     assert not MODELS["mixture by frequency"].uses_whole_contexts
 
 
-@pytest.mark.parametrize("name", ["kneser-ney", "pruned", "mixture", "mixture by frequency"])
+@pytest.mark.parametrize("name", ["kneser-ney", "mixture by frequency"])
 def test_histories_before_an_unknown_word_are_one_state(name):
     scorer = LanguageModel(MODELS[name], VOCABULARY, "whitespace").scorer()
     text = [*VOCABULARY.words[4:], "w1 w2 w3", "w2 w2", ""]
@@ -163,12 +152,3 @@ def test_states_are_as_many_as_those_of_kenlm(tmp_path):
                 kinds["theirs"].add(pair[1])
         numbers = {name: len(states) for name, states in kinds.items()}
         assert len({*numbers.values()}) == 1 and 20 < numbers["theirs"] < 480, numbers
-
-
-def test_arrays_of_ids_and_words_of_many_tokens_have_states_of_one_width():
-    scorer = LanguageModel(KNESER_NEY, VOCABULARY, "whitespace").scorer()
-    _, states = scorer.score_batch([scorer.begin()] * 3, ["w1 w2 new w3 w4", "", "w1"])
-    assert {len(state) for state in states} == {len(scorer.begin())}
-    assert states[1] == scorer.begin()
-    contexts = np.frombuffer(states[0], np.int32)
-    assert UNK_ID not in contexts or contexts[0] != PAD_ID

@@ -7,8 +7,7 @@ sentence, and a blank line follows.
 import csv
 import itertools
 import json
-import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
 from keras_nplm.io.errors import InputError, shorten_value, summarize_error
@@ -42,22 +41,17 @@ def refuse_data(file: Any, lines: Iterator[str], path: str) -> Iterator[str]:
     for suffix in _COMPRESSED:
         name = name.removesuffix(suffix)
     is_named = name.endswith(_SUFFIXES)
-    first: list[str] = []
-    record: Mapping[str, Any] | None = None
     kind = ""
     if is_named or file.peek(len(_PARQUET)).startswith(_PARQUET):
         kind = _find_format(file, path)
     if kind == "Parquet":
-        table = _open_parquet(file, path)
-        rows = next(table.iter_batches(1), table.schema_arrow.empty_table()).to_pylist()
-        record = rows[0] if rows else dict.fromkeys(table.schema_arrow.names)
-    else:
-        first = list(itertools.islice(lines, _FIRST_LINES))
-        records = [_parse_object(line) for line in first]
-        if is_named or (first and None not in records):
-            record = (records and records[0]) or _split_table(first)
-    if record is not None:
-        raise _refuse_without_field(path, record)
+        raise _refuse_without_field(path, _open_parquet(file, path).schema_arrow.names)
+    first = list(itertools.islice(lines, _FIRST_LINES))
+    records = [_parse_object(line) for line in first]
+    if is_named or (first and None not in records):
+        record = records[0] if records else None
+        fields = _split_header("".join(first[:1]))[1] if record is None else record
+        raise _refuse_without_field(path, fields)
     return itertools.chain(first, lines)
 
 
@@ -103,21 +97,13 @@ def _parse_object(line: str) -> dict | None:
     return value if isinstance(value, dict) else None
 
 
-def _split_table(lines: list[str]) -> dict[str, str]:
-    """Return the first record of a table, by the delimiter that gives the most columns."""
-    rows = [[*_parse_rows([*lines, ""][:2], mark)] for mark in _DELIMITERS]
-    header, *values = max(rows, key=lambda rows: len(rows[0]))
-    return dict(itertools.zip_longest(header, (values or [[]])[0][: len(header)], fillvalue=""))
-
-
-def _refuse_without_field(path: str, record: Mapping[str, Any]) -> InputError:
-    """Return the error that proposes the field `text`, or that of the longest text."""
-    lengths = {name: len(value) for name, value in record.items() if isinstance(value, str)}
-    name = "text" if "text" in record else max(lengths, key=lengths.__getitem__, default="NAME")
+def _refuse_without_field(path: str, fields: Iterable[str]) -> InputError:
+    names = [*fields]
+    name = "text" if "text" in names else "NAME"
     return InputError(
         f"`--field` must be given for a data file. Received: {path} with the fields "
-        f"{_list_fields(record)}. Fix: add --field {shlex.quote(name)}, the field that holds the "
-        "text. A text file needs a different ending, such as .txt."
+        f"{_list_fields(names)}. Fix: add --field {name}, the field that holds the text. A text "
+        "file needs a different ending, such as .txt."
     )
 
 
@@ -188,14 +174,18 @@ def _parse_rows(lines: Iterable[str], delimiter: str, strict: bool = False) -> A
     return csv.reader(lines, delimiter=delimiter, strict=strict)
 
 
+def _split_header(line: str, field: str = "") -> tuple[str, list[str]]:
+    """Split the first line of a table by the delimiter that gives the field, or most columns."""
+    headers: list[tuple[str, list[str]]]
+    headers = [(mark, next(_parse_rows([line], mark), [])) for mark in _DELIMITERS]
+    return max(headers, key=lambda pair: (field in pair[1], len(pair[1])))
+
+
 def _read_table(file: BinaryIO, path: str, field: str) -> Iterator[str]:
     """Read a column of CSV, also with tabs or semicolons. The first line names the columns."""
     lines = (f"{line}\n" for line in decode_lines(file, path, fix=_LONG_RECORD))
     first = next(lines, "")
-    headers: Iterator[tuple[str, list[str]]] = (
-        (mark, next(_parse_rows([first], mark), [])) for mark in _DELIMITERS
-    )
-    delimiter, header = max(headers, key=lambda pair: (field in pair[1], len(pair[1])))
+    delimiter, header = _split_header(first, field)
     _check_field(header, field, f"{path}, line 1")
     column = header.index(field)
     rows = _parse_rows(lines, delimiter, strict=True)

@@ -24,7 +24,6 @@ from keras_nplm.models.ngrams.deleted_interpolation import (
 from keras_nplm.models.ngrams.interpolation import FrequencyBins
 from keras_nplm.models.ngrams.kneser_ney import kneser_ney
 from keras_nplm.models.ngrams.kneser_ney_on_disk import kneser_ney_on_disk
-from keras_nplm.models.ngrams.merging import merge_into_unk
 from keras_nplm.models.ngrams.pruning import prune
 from keras_nplm.models.ngrams.word_classes import (
     MAX_SWEEPS,

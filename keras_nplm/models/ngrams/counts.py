@@ -49,7 +49,6 @@ def count_ngrams(
     ([3, 4, 5, 6], [1, 2, 2, 1])
     """
     check_integer("order", order, 1)
-    check_integer("vocabulary_size", vocabulary_size, 1)
     ids = convert_ids(ids)
     check_ids(ids, vocabulary_size)
     tokens, positions = ngram_positions(ids, order, boundary)

@@ -103,7 +103,7 @@ def estimate_discounts(frequencies: np.ndarray) -> np.ndarray:
     return estimate
 
 
-def compute_logs(probability: np.ndarray) -> np.ndarray:
+def compute_logs(probability: np.ndarray | float) -> np.ndarray:
     """Return ln p in float32, -inf for 0."""
     with np.errstate(divide="ignore"):
         return np.log(probability).astype(np.float32)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_nplm.data.ids import check_contexts, find_distinct_rows
+from keras_nplm.data.ids import find_distinct_rows
 from keras_nplm.models.base import NextWordModel, count_distribution_rows, row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel, compute_backoff_log_probs
 
@@ -20,15 +20,13 @@ class BackoffMass:
     """
 
     def __init__(self, model: BackoffModel, chosen: np.ndarray):
-        self.order = model.order
-        self.vocabulary_size = model.vocabulary_size
         self._contexts = model.contexts
         self.empty = float(np.exp(model.unigrams[chosen], dtype=np.float64).sum())
         self.masses: list[np.ndarray] = []
         for k in range(len(model.keys)):
             num_contexts = model.contexts.sizes[k]
-            is_chosen = chosen[model.keys[k] % self.vocabulary_size]
-            nodes = model.keys[k][is_chosen] // self.vocabulary_size
+            is_chosen = chosen[model.keys[k] % model.vocabulary_size]
+            nodes = model.keys[k][is_chosen] // model.vocabulary_size
             p = np.exp(model.log_probs[k][is_chosen], dtype=np.float64)
             listed = np.bincount(nodes, p, minlength=num_contexts)
             lower = np.exp(compute_backoff_log_probs(model, k + 2, is_chosen))
@@ -40,7 +38,6 @@ class BackoffMass:
 
     def look_up(self, context_ids: np.ndarray) -> np.ndarray:
         """Return M of each context, float64 [B], for int [B, n-1], oldest word first."""
-        context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
         mass = np.full(len(context_ids), self.empty)
         for k, (rows, nodes) in enumerate(self._contexts.walk(context_ids)):
             mass[rows] = self.masses[k][nodes]
@@ -53,17 +50,16 @@ class SummedMass:
     """
 
     def __init__(self, model: NextWordModel, chosen: np.ndarray):
-        self.order = model.order
-        self.vocabulary_size = model.vocabulary_size
         self._model = model
         self._chosen = chosen
 
     def look_up(self, context_ids: np.ndarray) -> np.ndarray:
         """Return M of each context, float64 [B], for int [B, n-1], oldest word first."""
-        context_ids = check_contexts(context_ids, self.order, self.vocabulary_size)
         contexts, which = find_distinct_rows(context_ids)
         masses = np.empty(len(contexts))
-        for block in row_blocks(len(contexts), count_distribution_rows(self.vocabulary_size)):
+        for block in row_blocks(
+            len(contexts), count_distribution_rows(self._model.vocabulary_size)
+        ):
             log_probs = self._model.next_log_probs(contexts[block])[:, self._chosen]
             masses[block] = np.exp(log_probs, dtype=np.float64).sum(axis=1)
         return masses[which]

@@ -3,8 +3,9 @@
 import numpy as np
 
 from keras_nplm.data.ids import UNK_ID
-from keras_nplm.models.ngrams.backoff import BackoffModel, compute_backoff_log_probs
+from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.kneser_ney import compute_logs
+from keras_nplm.models.ngrams.mass import BackoffMass
 from keras_nplm.models.ngrams.tables import ContextTrie
 
 
@@ -14,66 +15,38 @@ def merge_into_unk(model: BackoffModel, size: int) -> BackoffModel:
         P'(<unk> | h) = P(<unk> | h) + sum of P(w | h) over the other words w
         P'(w | h)     = P(w | h)                       for each word that stays
 
-    So the probabilities after a context have the same sum as before. Contexts with one of the other
-    words are dropped: after it the model backs off.
+    So the probabilities after a context have the same sum as before. A context that lists `<unk>`
+    or a word that goes lists `<unk>`. Contexts with a word that goes are dropped: after it the
+    model backs off.
     """
-    contexts = [_select_kept(model.contexts.words(k), size) for k in range(1, model.order)]
+    is_merged = np.arange(model.vocabulary_size) >= size
+    is_merged[UNK_ID] = True
+    mass = BackoffMass(model, is_merged)
+    contexts = [model.contexts.words(length) for length in range(1, model.order)]
+    contexts = [words[(words < size).all(axis=1)] for words in contexts]
     trie = ContextTrie.from_contexts(size, contexts, len(contexts))
-    backoffs = []
-    for length, kept in enumerate(contexts, start=1):
-        values = np.zeros(trie.sizes[length - 1], np.float32)
-        old_nodes = model.contexts.find_nodes(kept)
-        values[trie.find_nodes(kept)] = model.backoffs[length - 1][old_nodes]
-        backoffs.append(values)
     unigrams = model.unigrams[:size].copy()
-    other_words = np.exp(model.unigrams[size:], dtype=np.float64).sum()
-    unigrams[UNK_ID] = compute_logs(np.exp(np.float64(unigrams[UNK_ID])) + other_words)
-    keys: list[np.ndarray] = []
-    log_probs: list[np.ndarray] = []
-    for order in range(2, model.order + 1):
-        lower_contexts = ContextTrie(size, trie.keys[: max(order - 3, 0)])
-        lower = BackoffModel(
-            lower_contexts, unigrams, list(keys), list(log_probs), backoffs[: order - 2]
+    unigrams[UNK_ID] = compute_logs(mass.empty)
+    keys = []
+    log_probs = []
+    backoffs = []
+    for k, kept_contexts in enumerate(contexts):
+        values = np.zeros(trie.sizes[k], np.float32)
+        old_nodes = model.contexts.find_nodes(kept_contexts)
+        values[trie.find_nodes(kept_contexts)] = model.backoffs[k][old_nodes]
+        backoffs.append(values)
+        ids = model.ngrams(k + 2)
+        has_context = (ids[:, :-1] < size).all(axis=1)
+        last_is_merged = is_merged[ids[:, -1]]
+        kept = has_context & ~last_is_merged
+        nodes = np.unique(model.keys[k][has_context & last_is_merged] // model.vocabulary_size)
+        unk = np.full(len(nodes), UNK_ID)
+        of_unk = compute_logs(np.clip(mass.masses[k][nodes], 0, 1))  # rounded
+        ids = np.concatenate(
+            [ids[kept], np.column_stack([model.contexts.words(k + 1, nodes), unk])]
         )
-        ids, values = _merge_order(model, lower, order, size)
         new_keys = trie.find_nodes(ids[:, :-1]) * size + ids[:, -1]
         by_key = np.argsort(new_keys)
         keys.append(new_keys[by_key])
-        log_probs.append(values[by_key])
+        log_probs.append(np.concatenate([model.log_probs[k][kept], of_unk])[by_key])
     return BackoffModel(trie, unigrams, keys, log_probs, backoffs, model.boundary)
-
-
-def _select_kept(contexts: np.ndarray, size: int) -> np.ndarray:
-    """Return the contexts of which all words stay."""
-    return contexts[(contexts < size).all(axis=1)]
-
-
-def _merge_order(
-    model: BackoffModel, lower: BackoffModel, order: int, size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the n-grams of an order, int64 [N, order], and their ln P, float32 [N].
-
-    A context that lists `<unk>` or a word that goes lists `<unk>`. `lower` is the new model of the
-    lower orders.
-    """
-    ids = model.ngrams(order)
-    log_probs = model.log_probs[order - 2]
-    has_context = (ids[:, :-1] < size).all(axis=1)
-    last = ids[:, -1]
-    is_unk = (last >= size) | (last == UNK_ID)
-    kept = np.flatnonzero(has_context & ~is_unk)
-    merged = np.flatnonzero(has_context & is_unk)
-    old_nodes = model.keys[order - 2][merged] // model.vocabulary_size
-    nodes, owner = np.unique(old_nodes, return_inverse=True)
-    listed = np.bincount(owner, np.exp(log_probs[merged], dtype=np.float64), len(nodes))
-    backed_off = np.exp(compute_backoff_log_probs(model, order, merged))
-    listed_below = np.bincount(owner, backed_off, len(nodes))
-    contexts = model.contexts.words(order - 1, nodes)
-    unk = np.full(len(nodes), UNK_ID)
-    below = np.exp(lower.log_prob(contexts[:, 1:], unk), dtype=np.float64)
-    # a word that the context does not list backs off; by rounding, the difference may be below 0
-    backoff = np.exp(model.backoffs[order - 2][nodes], dtype=np.float64)
-    total = listed + backoff * np.maximum(below - listed_below, 0)
-    new_log_probs = np.minimum(compute_logs(total), 0)
-    new_ids = np.column_stack([contexts, unk])
-    return np.concatenate([ids[kept], new_ids]), np.concatenate([log_probs[kept], new_log_probs])

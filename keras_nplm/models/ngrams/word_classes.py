@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_nplm.data.boundary import predicted_ids
-from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, convert_ids
+from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, check_argument, check_integer
 from keras_nplm.io.files import replace_file
@@ -69,14 +69,6 @@ def exchange_classes(
         start = _empty_classes(vocabulary_size)
         numbers = np.minimum(np.arange(len(by_frequency)), num_classes - 1)
         start[by_frequency] = numbers + FIRST_CLASS
-    start = convert_ids(start, "start")
-    check_argument(
-        "start",
-        len(start) == vocabulary_size and start.min() >= 0,
-        f"a class of 0 or more for each of {vocabulary_size} words",
-        f"{len(start)} numbers, the least {start.min(initial=0)}",
-        "pass the classes that `after_sweep` got.",
-    )
     found = int(start.max()) - FIRST_CLASS + 1
     if found > num_classes:
         raise InputError(

@@ -5,8 +5,6 @@ import hashlib
 import itertools
 import pydoc_data.topics
 import re
-import subprocess
-import sys
 import types
 import urllib.error
 import urllib.request
@@ -15,11 +13,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from keras_nplm import InputError, Vocabulary, open_corpus, register_tokenizer
+from keras_nplm import InputError, Vocabulary, open_corpus
 from keras_nplm.data.corpora import chunks, python_reference
-from keras_nplm.data.corpora.download import download_file
 from keras_nplm.data.corpus import SPLITS
-from keras_nplm.data.tokenizers.words import WhitespaceTokenizer
 from keras_nplm.io.files import remove_contents
 
 
@@ -30,37 +26,23 @@ def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkey
     sentences = {split: list(open_corpus().sentences(split)) for split in SPLITS}
     assert not list(tmp_path.iterdir()) and capfd.readouterr() == ("", "")
     tokens = {split: sum(map(len, found)) for split, found in sentences.items()}
-    assert (
-        40_000 < sum(tokens.values()) < 60_000
-        and 0.75 < tokens["train"] / sum(tokens.values()) < 0.9
-    )
-    long = {
-        split: {" ".join(s) for s in found if len(s) > 12} for split, found in sentences.items()
-    }
+    assert 40_000 < sum(tokens.values()) < 60_000
+    assert 0.75 < tokens["train"] / sum(tokens.values()) < 0.9
     # no paragraph is in both
-    for one, two in (("train", "validation"), ("train", "test"), ("validation", "test")):
-        assert len(long[one] & long[two]) <= 0.01 * len(long[two])
+    train, *held_out = (
+        {" ".join(words) for words in found if len(words) > 12} for found in sentences.values()
+    )
+    for long in held_out:
+        assert len(train & long) <= 0.01 * len(long)
+    whole = open_corpus(all_lines=True)
+    assert whole.name == "python_reference all"
+    assert [*whole.sentences("train")] == [*itertools.chain(*sentences.values())]
 
 
 def test_the_default_corpus_holds_sentences_without_markup():
     lines = [line for split in SPLITS for line in python_reference.read_split(split)]
     assert not [line for line in lines if re.search(r"""[*"=`|<>{}\[\]\\]|::|\.\.\.\w""", line)]
     assert not [line for line in lines if not re.search(r"[.!?:][)”’]*$", line)]
-
-
-def test_a_named_corpus_has_words_of_a_registered_tokenizer(forget_tokenizers):
-    @register_tokenizer
-    class Commas(WhitespaceTokenizer):
-        kind = "commas"
-
-        def split(self, line):
-            return "".join(line.split()).split(",")
-
-    corpus = open_corpus(tokenizer="commas")
-    assert corpus.tokenizer == "commas"
-    line = next(line for line in python_reference.read_split("train") if "," in line)
-    assert line.replace(" ", "").split(",") in [*corpus.sentences("train")]
-    assert open_corpus(tokenizer="whitespace").tokenizer == "words"
 
 
 def test_the_markup_of_later_versions_of_python_is_removed_too(monkeypatch):
@@ -88,13 +70,6 @@ Deletion is *recursively* defined, see `Names`.  In **all** cases [1]:
     ]
 
 
-def test_the_default_corpus_is_printed_one_sentence_per_line():
-    command = [sys.executable, "-m", "keras_nplm.data.corpora.python_reference"]
-    printed = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
-    expected = [line for split in SPLITS for line in python_reference.read_split(split)]
-    assert (printed.stdout.splitlines(), printed.stderr) == (expected, "")
-
-
 def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):
     for name in ("news", "web"):
         (tmp_path / name).write_text("\n".join(f"{name} {i}" for i in range(20)))
@@ -109,35 +84,20 @@ def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):
     assert corpus.splits["train"].shares == ((1, 0.5),)
 
 
-def test_all_lines_are_for_training(tmp_path):
+def test_splits_that_are_not_named_do_not_exist(tmp_path):
     (tmp_path / "a").write_text("a 1\nb 2\n")
     (tmp_path / "b").write_text("c 3\n")
-    files = [str(tmp_path / name) for name in "ab"]
-    corpus = open_corpus(train=files[:1], all_lines=True)
-    assert [*corpus.splits] == ["train"]
-    assert [*corpus.sentences("train")] == [["a", "1"], ["b", "2"]]
-    resampled = open_corpus(train=files[:1], resample=[(0.5, files[1:])], all_lines=True)
-    assert [*resampled.sentences("train")] == [["a", "1"], ["b", "2"], ["c", "3"]]
-    assert resampled.splits["train"].shares == ((1, 1.0), (1, 0.5))
-    assert corpus.name.endswith(" all")
-
-
-def test_all_lines_of_a_named_corpus_are_those_of_its_splits():
-    whole = open_corpus(all_lines=True)
-    assert whole.name == "python_reference all"
-    expected = [*itertools.chain.from_iterable(map(open_corpus().sentences, SPLITS))]
-    assert [*whole.sentences("train")] == expected
-
-
-@pytest.mark.parametrize("held_out", ["validation", "test"])
-def test_one_text_is_held_out_and_no_line_of_train(tmp_path, held_out):
-    (tmp_path / "a").write_text("a 1\nb 2\n")
-    (tmp_path / "b").write_text("c 3\n")
-    given = {held_out: [str(tmp_path / "b")]}
-    corpus = open_corpus(train=[str(tmp_path / "a")], **given)
-    assert [*corpus.splits] == ["train", held_out]
-    assert [*corpus.sentences("train")] == [["a", "1"], ["b", "2"]]
-    assert [*corpus.sentences(held_out)] == [["c", "3"]]
+    a, b = ([str(tmp_path / name)] for name in "ab")
+    lines = [["a", "1"], ["b", "2"]]
+    for options, expected in (
+        (dict(all_lines=True), {"train": lines}),
+        (dict(all_lines=True, resample=[(0.5, b)]), {"train": [*lines, ["c", "3"]]}),
+        (dict(validation=b), {"train": lines, "validation": [["c", "3"]]}),
+        (dict(test=b), {"train": lines, "test": [["c", "3"]]}),
+    ):
+        corpus = open_corpus(train=a, **options)
+        assert {split: [*corpus.sentences(split)] for split in corpus.splits} == expected
+        assert corpus.name.endswith(" all") == ("all_lines" in options)
 
 
 def test_options_without_effect_are_refused(tmp_path, messages):
@@ -165,7 +125,8 @@ def test_lines_are_split_at_random_wherever_the_text_is_cut(tmp_path, monkeypatc
     corpus = open_corpus(train=names, shuffle=True)
     sentences = {split: [" ".join(line) for line in corpus.sentences(split)] for split in SPLITS}
     assert sorted(itertools.chain(*sentences.values())) == sorted([*lines, "line 7", "line 7"])
-    assert 3100 < len(sentences["train"]) < 3300 and 340 < len(sentences["test"]) < 460
+    assert 3100 < len(sentences["train"]) < 3300
+    assert 340 < len(sentences["test"]) < 460
     # in the order of the text; equal lines are together
     numbers = [int(line.split()[1]) for line in sentences["train"] if line != "line 7"]
     assert numbers == sorted(numbers)
@@ -188,27 +149,6 @@ def test_without_a_network_the_error_names_url_and_data_dir(tmp_path, monkeypatc
         InputError, match=f"{file} is needed .*no network.*fetch it from http.*--data-dir"
     ):
         open_corpus(name, data_dir=str(tmp_path))
-
-
-def test_a_download_is_kept_if_its_checksum_is_right(tmp_path):
-    content = b"an archive"
-    (tmp_path / "remote.zip").write_bytes(content)
-    url = (tmp_path / "remote.zip").as_uri()
-    path = tmp_path / "data" / "local.zip"
-    with pytest.raises(InputError, match="data/local.zip is damaged: .* Fix: fetch it from file:"):
-        download_file(url, "0" * 64, path)
-    assert not path.exists()
-    download_file(url, hashlib.sha256(content).hexdigest(), path)
-    assert path.read_bytes() == content and [*path.parent.iterdir()] == [path]
-    (tmp_path / "brown.zip").write_bytes(b"not a zip file")
-    with pytest.raises(
-        InputError, match="brown.zip is damaged: its sha256 must be 9b27.* Fix: delete the file"
-    ):
-        open_corpus("brown/plain", data_dir=str(tmp_path))
-    with pytest.raises(
-        InputError, match="other.zip is needed and cannot be downloaded .*No such file.* --data-dir"
-    ):
-        download_file(url.replace("remote", "other"), "0" * 64, tmp_path / "other.zip")
 
 
 def test_brown_has_the_split_and_vocabulary_of_the_paper(brown_directory):

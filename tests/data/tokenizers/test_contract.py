@@ -1,27 +1,23 @@
 """What holds for every registered tokenizer; `tests/serving/test_odd_texts.py` has their graphs."""
 
 import functools
-import math
 import pickle
 import re
 import sys
 import unicodedata
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import InputError, LanguageModel, Uniform, Vocabulary, estimate, open_corpus
 from keras_nplm.data.ids import EOS_ID, UNK_ID
-from keras_nplm.data.shards import count_ids, encode_lines, encode_text
-from keras_nplm.data.text_counts import TextCounter
+from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.normalisation import STEPS, lower
 from keras_nplm.data.tokenizers.pieces import SPACE
 from keras_nplm.data.tokenizers.registry import TOKENIZERS, add_steps, get_tokenizer
-from keras_nplm.io.files import read_json
 from keras_nplm.io.text import split_fields
 from keras_nplm.training.options import TextOptions
 from tests.tokenizers import KINDS, PARTS_OF_WORDS, build_vocabulary
@@ -49,7 +45,9 @@ def test_a_tokenizer_is_found_by_its_name_and_pickled(kind):
     assert type(tokenizer) is TOKENIZERS[kind]
     assert get_tokenizer(tokenizer) is tokenizer
     assert tokenizer.describe().startswith("Tokens are ")
-    _, bound = _bind(kind)
+    vocabulary, bound = _bind(kind)
+    ids = encode_lines(["Ωψ 〇 qz"], vocabulary, kind, "sentence")
+    assert (UNK_ID in ids) == tokenizer.has_unknown
     restored = pickle.loads(pickle.dumps(bound))
     assert restored.name == kind
     assert restored.split(LINES[1]) == bound.split(LINES[1])
@@ -112,12 +110,11 @@ def test_invisible_format_characters_are_no_tokens(name):
             assert tokenizer.split_beginning(text.format(invisible)) == (
                 tokenizer.split_beginning(expected)
             ), (text, hex(ord(invisible)))
-    for text in ("the{0}cat", "the{0}", "{0}the", "{0}"):
+    for text in ("the{0}cat", "the{0}", "{0}the", "{0}"):  # of zero width: a space
         expected = tokenizer.split_beginning(text.format(" "))
         assert tokenizer.split_beginning(text.format("\u200b")) == expected
     for text in ("می\u200cخواهم", "ක්\u200dර"):
-        joined = tokenizer.join(tokenizer.split(text))
-        assert joined == text
+        assert tokenizer.join(tokenizer.split(text)) == text
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in PARTS_OF_WORDS])
@@ -128,13 +125,6 @@ def test_words_of_a_list_in_another_form_are_found(kind):
     assert vocabulary.encode(tokens).tolist() == [4, 5, 6, 7]
     model = LanguageModel(Uniform(len(vocabulary), "sentence"), vocabulary, kind)
     assert [word for word, _ in model.complete_prefix("ét")] == [words[0]]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_only_tokens_with_unk_are_out_of_vocabulary(kind):
-    vocabulary, tokenizer = _bind(kind)
-    ids = encode_lines(["Ωψ 〇 qz"], vocabulary, kind, "sentence")
-    assert (UNK_ID in ids) == tokenizer.has_unknown
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -170,41 +160,10 @@ def test_white_space_at_the_end_of_a_prompt_is_a_token_if_it_is_one_between_word
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_counts_are_those_of_the_text(kind):
-    vocabulary, tokenizer = _bind(kind)
-    counter = TextCounter()
-    ids = np.concatenate([*encode_text(LINES, vocabulary, kind, "sentence", counter)])
-    assert counter.totals["words"] == sum(len(line.split()) for line in LINES)
-    assert counter.totals["characters"] == sum(len(" ".join(line.split())) for line in LINES)
-    counts = count_ids(ids)
-    assert counts["tokens"] == sum(len(tokenizer.split(line)) for line in LINES)
-    assert counts["sentences"] == len(LINES)
-    assert counts["unk_tokens"] == counter.unknown.total() == 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_bits_per_character_are_those_of_all_tokens(kind):
-    vocabulary, tokenizer = _bind(kind)
-    language_model = LanguageModel(Uniform(len(vocabulary), "sentence"), vocabulary, tokenizer)
-    lines = [line for line in LINES if tokenizer.join(tokenizer.split(line)) == line]
-    tokens = sum(len(tokenizer.split(line)) for line in lines) + len(lines)
-    characters = sum(len(" ".join(line.split())) for line in lines) + len(lines)
-    # all words but `<pad>` and `<s>` are equally probable
-    expected = tokens * math.log2(len(vocabulary) - 2) / characters
-    figures = language_model.evaluate(lines)
-    assert figures["bits_per_character"] == pytest.approx(expected)
-    assert figures["unk_tokens"] == figures["spelling_log_prob"] == 0
-
-
-def _merge_spaces(text: str) -> str:
-    return " ".join(text.split())
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_tokens_that_keep_spaces_are_joined_to_the_line(kind):
     _, tokenizer = _bind(kind)
-    joined = [_merge_spaces(tokenizer.join(tokenizer.split(line))) for line in LINES]
-    assert tokenizer.keeps_spaces == (joined == [*map(_merge_spaces, LINES)])
+    joined = [tokenizer.join(tokenizer.split(line)).split() for line in LINES]
+    assert tokenizer.keeps_spaces == (joined == [line.split() for line in LINES])
 
 
 _TEXT_FIGURES = (
@@ -250,16 +209,14 @@ def test_a_model_of_text_files_is_estimated_saved_and_used(kind, tmp_path):
     metrics = estimate(
         "kneser-ney", corpus, tmp_path / "model", order=6, text=TextOptions(min_count=1)
     )
-    assert read_json(tmp_path / "model" / "config.json")["tokenizer"] == kind
     language_model = LanguageModel.load(tmp_path / "model")
+    assert language_model.tokenizer_name == kind
     again = language_model.evaluate("test")
     assert metrics["test"]["bits_per_character"] == again["bits_per_character"] < 2
     assert {*TOKENIZERS[kind].alphabet} <= {*language_model.vocabulary.words}
     completed = [word for word, _ in language_model.complete_prefix("the red d", 1)]
     assert completed == ["dog"]
-    generated = language_model.generate("the", 3, seed=1)
-    assert generated == language_model.generate("the", 3, seed=1) != ""
+    assert language_model.generate("the", 3, seed=1)
     [score] = language_model.score(["the red cat"])
     ids = encode_lines(["the red cat"], language_model.vocabulary, kind, "sentence")
     assert score.tokens == len(ids)
-    assert ids[-1] == EOS_ID

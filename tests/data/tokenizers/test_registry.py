@@ -15,21 +15,7 @@ from keras_nplm import (
 from keras_nplm.data.prefixes import split_unfinished_word
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers import registry
-from tests.tokenizers import build_model
-
-
-class CommaTokenizer(Tokenizer):
-    """Fields between commas, with what training needs alone."""
-
-    kind = "commas"
-    unit = "words"
-    tokens_are_words = True
-
-    def split(self, line):
-        return self.normalise([*filter(None, "".join(line.split()).split(","))])
-
-    def describe(self):
-        return "Tokens are fields between commas."
+from tests.tokenizers import CommaTokenizer, build_model
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +61,7 @@ def test_text_files_are_read_with_a_registered_tokenizer(tmp_path):
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer=CommaTokenizer())
     assert corpus.tokenizer == "commas"
     assert next(corpus.sentences("train")) == ["ab", "c"]
+    assert open_corpus(tokenizer="commas").tokenizer == "commas"  # the default corpus
 
 
 def test_names_and_steps_of_own_tokenizers(messages):

@@ -3,18 +3,26 @@
 import tracemalloc
 
 import numpy as np
+import pytest
 
 from keras_nplm.models.ngrams import interpolation
 from keras_nplm.models.ngrams.interpolation import combine, fit_weights, sum_log_probs
 
 
-def test_fitted_weights_are_the_most_likely_ones():
+@pytest.mark.parametrize("block", [7, 1 << 16])
+def test_fitted_weights_are_the_most_likely_ones(monkeypatch, block):
+    monkeypatch.setattr(interpolation, "_BLOCK_EVENTS", block)
     rng = np.random.default_rng(1)
     log_probs = np.log(rng.dirichlet([1, 1, 1], 500))
     bins = rng.integers(0, 2, 500)
     weights = fit_weights(log_probs.T, bins, 3)
     np.testing.assert_allclose(weights.sum(axis=1), 1)
     np.testing.assert_allclose(weights[2], 1 / 3)  # a bin without events
+    # without bins
+    [of_all] = fit_weights(list(log_probs.T))
+    np.testing.assert_allclose(of_all, fit_weights(log_probs.T, 0 * bins)[0], atol=1e-9)
+    likelihood = combine(log_probs, of_all).sum()
+    np.testing.assert_allclose(sum_log_probs(log_probs.T, of_all), likelihood)
 
     # one event shared by the components is the prior w_1^(1/3) w_2^(1/3) w_3^(1/3)
     def penalised(b, w):
@@ -23,19 +31,6 @@ def test_fitted_weights_are_the_most_likely_ones():
     for b in range(2):
         for other in rng.dirichlet([1, 1, 1], 300):
             assert penalised(b, other) <= penalised(b, weights[b]) + 1e-4
-
-
-def test_blocks_change_no_weight(monkeypatch):
-    rng = np.random.default_rng(2)
-    log_probs = np.log(rng.dirichlet([1, 2, 3], 500)).astype(np.float32)
-    bins = rng.integers(0, 2, 500)
-    whole = [fit_weights(log_probs.T), fit_weights(log_probs.T, bins, 2)]
-    monkeypatch.setattr(interpolation, "_BLOCK_EVENTS", 7)
-    in_blocks = [fit_weights(list(log_probs.T)), fit_weights(log_probs.T, bins, 2)]
-    for one, other in zip(whole, in_blocks, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-9)
-    likelihood = combine(log_probs, whole[0][0]).sum()
-    np.testing.assert_allclose(sum_log_probs(log_probs.T, whole[0][0]), likelihood)
 
 
 def test_memory_of_fitting_does_not_grow_with_the_text(monkeypatch):
@@ -51,5 +46,5 @@ def test_memory_of_fitting_does_not_grow_with_the_text(monkeypatch):
 
 
 def test_a_part_without_weight_does_not_drown_the_others():
-    log_probs = np.array([[-1.0, -800.0], [-np.inf, -2.0]])
-    assert combine(log_probs, np.array([[0.0, 1.0]])).tolist() == [-800, -2]
+    log_probs = np.array([[-1.0, -800.0], [-np.inf, -2.0], [-np.inf, -np.inf]])
+    assert combine(log_probs, np.array([[0.0, 1.0]])).tolist() == [-800, -2, -np.inf]

@@ -32,11 +32,7 @@ TEXTS = ["b c a x", "a", "", "c c c c c c c c c"]
 CLASSES = np.array([0, 1, 2, 3, 4, 5, 4], np.int32)
 
 
-def _encode(boundary="sentence"):
-    return encode_lines(LINES, VOCABULARY, "whitespace", boundary)
-
-
-IDS = _encode()
+IDS = encode_lines(LINES, VOCABULARY, "whitespace", "sentence")
 
 
 def _score(model):
@@ -63,33 +59,21 @@ def _mix(order):
     return fit_mixture([kneser_ney(IDS, SIZE, order), Uniform(SIZE, "sentence")], IDS, bins=bins)
 
 
-MODELS = {
+BACKOFF_MODELS = {
     "kneser-ney of order 9": functools.partial(kneser_ney, IDS, SIZE, HIGH),
     "kneser-ney of order 1": functools.partial(kneser_ney, IDS, SIZE, 1),
     "pruned": _prune,
     "pruned to unigrams": functools.partial(_prune_all, 3),
     "order 1, pruned": functools.partial(_prune_all, 1),
     "approximated": _approximate,
+}
+MODELS = BACKOFF_MODELS | {
     "deleted interpolation": functools.partial(deleted_interpolation, IDS, IDS, SIZE, HIGH),
     "class-based": functools.partial(class_based, IDS, IDS, CLASSES, HIGH),
     "mixed by frequency": functools.partial(_mix, HIGH),
     "order 1, mixed by frequency": functools.partial(_mix, 1),
 }
-BACKOFF_MODELS = [
-    "kneser-ney of order 9",
-    "kneser-ney of order 1",
-    "pruned",
-    "pruned to unigrams",
-    "order 1, pruned",
-    "approximated",
-]
-SERVED = [
-    "kneser-ney of order 9",
-    "kneser-ney of order 1",
-    "pruned to unigrams",
-    "deleted interpolation",
-    "order 1, mixed by frequency",
-]
+SERVED = [name for name in MODELS if name not in ("pruned", "approximated", "class-based")]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -125,6 +109,9 @@ def test_served_graphs_have_empty_orders(name):
 @pytest.mark.parametrize("name", BACKOFF_MODELS)
 def test_written_files_have_the_orders_with_ngrams(tmp_path, name):
     model = MODELS[name]()
+    model.save(tmp_path / "ngrams.npz")
+    loaded = BackoffModel.load(tmp_path / "ngrams.npz", "sentence")
+    assert loaded.order == model.order and _score(loaded) == _score(model)
     write_arpa(tmp_path / "model.arpa", model, VOCABULARY)
     text = (tmp_path / "model.arpa").read_text()
     header = [line for line in text.splitlines() if line.startswith("ngram ")]
@@ -150,76 +137,49 @@ def test_kenlm_reads_the_written_files(tmp_path, name):
     assert [theirs.score(text) * np.log(10) for text in TEXTS] == pytest.approx(expected, rel=1e-5)
 
 
+EMPTY_TRIGRAMS = """\\data\\
+ngram 1=4
+ngram 2=1
+ngram 3=0
+
+\\1-grams:
+-1 <unk>
+-99 <s>
+-0.5 </s>
+-0.3 a -0.1
+
+\\2-grams:
+-0.2 a a -0.7
+
+\\3-grams:
+
+\\end\\
+"""
+
+
 def test_back_off_weights_below_an_empty_order_count(tmp_path):
-    lines = ["\\data\\", "ngram 1=4", "ngram 2=1", "ngram 3=0", "", "\\1-grams:"]
-    lines += [
-        "-1\t<unk>",
-        "-99\t<s>",
-        "-0.5\t</s>",
-        "-0.3\ta\t-0.1",
-        "",
-        "\\2-grams:",
-        "-0.2\ta a\t-0.7",
-    ]
-    (tmp_path / "model.arpa").write_text("\n".join([*lines, "", "\\3-grams:", "", "\\end\\", ""]))
+    (tmp_path / "model.arpa").write_text(EMPTY_TRIGRAMS)
     model, vocabulary = read_arpa(tmp_path / "model.arpa")
-    assert model.log_prob([[4, 4]], [3])[0] == pytest.approx(
-        np.log(10) * (-0.5 - 0.1 - 0.7), abs=1e-5
-    )
     write_arpa(tmp_path / "again.arpa", model, vocabulary)
     again, _ = read_arpa(tmp_path / "again.arpa", vocabulary)
-    assert again.log_prob([[4, 4]], [3]) == pytest.approx(model.log_prob([[4, 4]], [3]))
-
-
-@pytest.mark.parametrize("boundary", ["sentence", "stream", "text"])
-def test_unigrams_are_discounted_counts_and_the_uniform_distribution(boundary):
-    ids = _encode(boundary)
-    targets = ids[ids != 3] if boundary == "stream" else ids
-    counts = np.bincount(targets, minlength=SIZE)
-    # discounts of 0.5, 1 and 1.5: too few words to estimate them
-    discounts = np.choose(np.minimum(counts, 3), [0, 0.5, 1, 1.5])
-    predicted = [i for i in range(SIZE) if i in (1, 4, 5, 6) or (i == 3 and boundary != "stream")]
-    expected = (counts - discounts) / counts.sum()
-    expected[predicted] += discounts.sum() / counts.sum() / len(predicted)
-    model = kneser_ney(ids, SIZE, 1, boundary)
-    np.testing.assert_allclose(
-        np.exp(model.next_log_probs(np.zeros((1, 0), np.int32)))[0], expected, atol=1e-6
-    )
-
-
-def test_models_of_order_1_are_saved_and_loaded(tmp_path):
-    model = kneser_ney(IDS, SIZE, 1)
-    model.save(tmp_path / "ngrams.npz")
-    loaded = BackoffModel.load(tmp_path / "ngrams.npz", "sentence")
-    np.testing.assert_array_equal(loaded.unigrams, model.unigrams)
-    assert loaded.order == 1
+    expected = np.log(10) * (-0.5 - 0.1 - 0.7)
+    for each in (model, again):
+        assert each.log_prob([[4, 4]], [3])[0] == pytest.approx(expected, abs=1e-5)
 
 
 def test_text_is_scored_and_continued_by_unigrams():
     language_model = LanguageModel(kneser_ney(IDS, SIZE, 1), VOCABULARY, "whitespace")
     scorer = language_model.scorer()
-    state = scorer.begin()
-    total = 0.0
-    for word in ["a", "x", "c"]:
-        log_prob, state = scorer.score(state, word)
-        total += log_prob
-        assert state == b""
+    assert scorer.begin() == b""
+    log_prob, state = scorer.score(b"", "a x c")
     [score] = language_model.score(["a x c"])
-    assert total + scorer.end(state) == pytest.approx(score.log_prob)
-    assert score.log_prob == pytest.approx(
-        sum(map(float, language_model.model.unigrams[[4, 1, 6, 3]])), abs=1e-5
-    )
-    [tokens] = language_model.score_tokens(["a x c"])
-    assert [token.order for token in tokens] == [1, 1, 1, 1]
+    expected = language_model.model.unigrams[[4, 1, 6, 3]].sum()
+    assert [log_prob + scorer.end(state), score.log_prob] == pytest.approx([expected] * 2, abs=1e-5)
     assert language_model.next_words("a", 3) == language_model.next_words("", 3)
     assert len(language_model.generate("a", 5).split()) >= 5
 
 
-def test_other_methods_refuse_order_1():
-    with pytest.raises(InputError, match="`order` must be 2 or more"):
-        deleted_interpolation(IDS, IDS, SIZE, 1)
-    with pytest.raises(InputError, match="`order` must be 2 or more"):
-        class_based(IDS, IDS, CLASSES, 1)
+def test_characters_need_a_context():
     letters = Vocabulary(list("abc"))
     with pytest.raises(InputError, match="2 or more with the tokenizer characters"):
         LanguageModel(kneser_ney(np.array([4, 5, 6, 3]), len(letters), 1), letters, "characters")

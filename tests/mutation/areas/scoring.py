@@ -265,7 +265,7 @@ def the_last_word_of_a_text_for_pyctcdecode_has_no_end(
     return original(self, prev_state, word)
 
 
-@changes("data.vocabulary:Vocabulary.from_counts", "data/tokenizers/test_registry.py")
+@changes("data.vocabulary:Vocabulary.from_counts", "data/tokenizers/test_contract.py")
 def the_vocabulary_of_bytes_has_only_the_bytes_of_the_text(original, cls, counts, **options):
     return original(cls, counts, **{**options, "words": ()})
 
