@@ -7,7 +7,8 @@ evaluation, the pass over a text; collectors, what it measures.
 - mixture, caches, shortlist, hybrid and jackknife: models that combine or adapt others.
   keras_model: a plain Keras model.
 - model_files: save and load any of them. adaptation: fine-tuning. spelling: unknown words.
-  text_figures: bits per character and byte, and perplexity per word.
+  text_figures: bits per character and byte, and perplexity per word. defaults: those that the
+  command line shows.
 
 A model of your own extends `NextWordModel`; then it is evaluated and mixed. It is saved if it names
 its files, and served if a graph is registered: see `keras_nplm.serving.GraphModel`.

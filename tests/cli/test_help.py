@@ -81,7 +81,7 @@ def test_the_help_of_train_has_titles_ranges_choices_and_defaults(read_help):
         "--output DIR model directory to write [required]",
         "(2 to 1,023) [default: auto]",
         "[choices: sentence, text, stream] [default: sentence]",
-        "layer_norm=yes|no layer normalisation before each residual block",
+        "layer_norm=yes|no hidden deep: layer normalisation before each residual block",
         f"alone: split {split} [default: none]",
         f"[default: {' '.join(map(str, FRACTIONS))}]",
         *(f"{named.name}: {named.description}" for named in CONFIGURATIONS.values()),
