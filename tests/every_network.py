@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from keras_nplm.data.boundary import context_end
 from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.layers.averaged_context import AveragedContext
 from keras_nplm.layers.context import ContextEmbedding
@@ -212,6 +213,26 @@ def make_contexts(number: int = B) -> np.ndarray:
     contexts[5, 2] = V - 1
     contexts[2, :3] = contexts[2, 4:]  # a phrase that the context repeats
     return contexts
+
+
+def make_segments(boundary: str, num_targets: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return three segments, the targets of each, [S, T], and the same contexts, [S T, n-1]."""
+    words = np.random.default_rng(3).integers(4, 9, (3, N - 1 + num_targets)).astype(np.int32)
+    end = context_end(boundary)
+    if end is not None:
+        words[np.random.default_rng(4).random(words.shape) < 0.15] = end
+        words[0, :3] = 2
+    else:
+        words[0, :3] = 0
+    windows = np.lib.stride_tricks.sliding_window_view(words[:, :-1], N - 1, axis=1)
+    contexts = windows.reshape(-1, N - 1).copy()
+    if end is not None:
+        for context in contexts:
+            last = np.max(np.flatnonzero(context == end), initial=-1)
+            context[: last + 1] = 2
+    targets = words[:, N - 1 :].copy()
+    targets[targets == 2] = 0
+    return words[:, :-1], targets, contexts
 
 
 def make_targets(network: ContextNetwork, contexts: np.ndarray) -> np.ndarray:

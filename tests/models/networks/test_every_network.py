@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm.data.boundary import context_end
 from keras_nplm.io.errors import InputError
 from keras_nplm.layers.ops import ConfiguredLayer, NewRows
 from keras_nplm.layers.scores import compute_log_prob
@@ -30,6 +29,7 @@ from tests.every_network import (
     add_log_q,
     build_network,
     make_contexts,
+    make_segments,
     make_targets,
 )
 from tests.formulas import Formulas, log_softmax, wide
@@ -281,26 +281,6 @@ def test_ids_out_of_range_are_refused(name):
 # Segments
 
 
-def make_segments(boundary: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return segments, the targets of each, [S, T], and the same contexts, [S T, n-1]."""
-    words = np.random.default_rng(3).integers(4, 9, (3, N - 1 + LENGTHS[boundary])).astype(np.int32)
-    end = context_end(boundary)
-    if end is not None:
-        words[np.random.default_rng(4).random(words.shape) < 0.15] = end
-        words[0, :3] = 2
-    else:
-        words[0, :3] = 0
-    windows = np.lib.stride_tricks.sliding_window_view(words[:, :-1], N - 1, axis=1)
-    contexts = windows.reshape(-1, N - 1).copy()
-    if end is not None:
-        for context in contexts:
-            last = np.max(np.flatnonzero(context == end), initial=-1)
-            context[: last + 1] = 2
-    targets = words[:, N - 1 :].copy()
-    targets[targets == 2] = 0
-    return words[:, :-1], targets, contexts
-
-
 OF_BOUNDARIES = ["paper", *EMBEDS, "pointer linear", "pointer short-list", "hybrid"]
 
 
@@ -318,7 +298,7 @@ OF_BOUNDARIES = ["paper", *EMBEDS, "pointer linear", "pointer short-list", "hybr
 )
 def test_segments_have_the_probabilities_of_their_windows(name, boundary):
     network = build(name, boundary=boundary)
-    segments, _, contexts = make_segments(boundary)
+    segments, _, contexts = make_segments(boundary, LENGTHS[boundary])
     of_segments = add_log_q(network, {"segments": segments})
     of_contexts = add_log_q(network, {"contexts": contexts})
     found = network(of_segments)
@@ -341,7 +321,7 @@ def test_segments_have_the_probabilities_of_their_windows(name, boundary):
     ],
 )
 def test_a_step_on_segments_is_one_on_their_windows_that_have_a_target(name, boundary):
-    segments, targets, contexts = make_segments(boundary)
+    segments, targets, contexts = make_segments(boundary, LENGTHS[boundary])
     targets[0, -1] = 0  # as at the end of a text
     is_target = targets.reshape(-1) > 0
     network = build_network(name, "float64", boundary)
