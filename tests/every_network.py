@@ -58,8 +58,8 @@ def make_hidden(name: str, dtype: str, decay: float) -> keras.layers.Layer | Non
             return TanhHidden(H, **options)
         case "deep":
             return DeepHidden(H, activation="gelu", residual_blocks=2, layer_norm=True, **options)
-        case "silu":
-            return DeepHidden(H, activation="silu", residual_blocks=1, **options)
+        case "tanh block" | "silu block" | "relu block":
+            return DeepHidden(H, activation=name.split()[0], residual_blocks=1, **options)
         case "relu":
             return DeepHidden(H, activation="relu", layer_norm=True, **options)
         case "of Keras":
@@ -125,7 +125,7 @@ def list_networks() -> dict[str, dict]:
     networks = {"paper": dict(kind="paper"), "paper, no hidden layer": dict(kind="paper, h=0")}
     for embed in EMBEDS:
         networks[f"embed {embed}"] = dict(embed=embed, direct=True)
-    for hidden in ("deep", "silu", "relu", "of Keras"):
+    for hidden in ("deep", "tanh block", "silu block", "relu block", "relu", "of Keras"):
         networks[f"hidden {hidden}"] = dict(hidden=hidden)
     networks["hidden without units"] = dict(hidden="without units", direct=True)
     networks["hidden none"] = dict(hidden="none")
