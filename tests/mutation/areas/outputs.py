@@ -19,6 +19,10 @@ from tests.mutation.mutants import (
 )
 
 OF_NETWORKS = "models/networks/test_every_network.py"
+OF_SELF_NORMALISED = (
+    "models/networks/test_every_network.py::"
+    "test_self_normalised_scores_are_the_logits_or_are_refused"
+)
 OF_SOFTMAX = "layers/test_softmax.py"
 OF_SAMPLED = "layers/objectives/test_sampled.py"
 OF_OBJECTIVES = "layers/objectives/test_base.py"
@@ -306,7 +310,7 @@ def words_outside_a_shortlist_are_copied(original, self, features, context, head
     return original(self, features, context, whole)
 
 
-@changes("layers.arrays:weigh_copies", "models/networks/test_self_normalised.py")
+@changes("layers.arrays:weigh_copies", OF_SELF_NORMALISED)
 def self_normalised_scores_have_a_pointer_without_the_previous_words(original, words, Q, R, *rest):
     return original(words, Q, 0 * R, *rest)
 
