@@ -326,7 +326,7 @@ def a_network_with_new_words_forgets_its_pointer(original, self):
     return original(self)[:-1]
 
 
-@changes("models.networks.hybrid_network:HybridNetwork.scores", "models/test_hybrid.py")
+@changes("models.networks.hybrid_network:HybridNetwork.scores", OF_NETWORKS)
 def the_ngram_model_inside_is_not_trusted_by_the_context(original, *arguments, **options):
     def sum_to_zero(values, **settings):
         return ops.zeros_like(ops.sum(values, **settings))
@@ -334,7 +334,7 @@ def the_ngram_model_inside_is_not_trusted_by_the_context(original, *arguments, *
     return within(original, ops=Altered(ops, sum=sum_to_zero))(*arguments, **options)
 
 
-@changes("models.jackknife:Jackknife.__init__", "models/test_hybrid.py")
+@changes("models.jackknife:Jackknife.__init__", "models/test_jackknife.py")
 def a_jackknife_model_has_seen_its_fold(
     original, self, ids, vocabulary_size, order, boundary="sentence", *folds, **options
 ):
