@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+import unittest.mock
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from keras_nplm import (
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.models import base
 from keras_nplm.models.base import count_distribution_rows
-from keras_nplm.models.collectors import Accuracy, Block, Perplexity, PerplexityByOrder
+from keras_nplm.models.collectors import Accuracy, Perplexity, PerplexityByOrder
 from keras_nplm.models.dynamic.collector import Dynamic
 
 V = 9
@@ -40,6 +41,7 @@ of_two_models = pytest.mark.parametrize("build", [_build_kneser_ney, _build_netw
 @of_two_models
 def test_accuracy_is_the_share_of_most_probable_words(build, monkeypatch):
     monkeypatch.setattr("keras_nplm.models.evaluation.BLOCK_SIZE", 50)
+    monkeypatch.setattr("keras_nplm.models.base.DISTRIBUTION_ROWS", 7)
     model = build()
     ngrams = extract_ngrams(TEXT, 3, "sentence")
     best = model.next_log_probs(ngrams[:, :-1]).argmax(axis=1)
@@ -78,18 +80,18 @@ def test_a_learning_copy_reads_the_text_in_the_same_pass():
     assert learned["perplexity"] != together["perplexity"]
 
 
-def test_each_value_of_a_block_is_computed_once(monkeypatch):
+def test_each_value_is_computed_once_for_all_collectors():
     model = _build_kneser_ney()
-    calls = []
-    compute = model.log_prob
+    kind = type(model)
 
-    def count_and_compute(context_ids, target_ids):
-        calls.append(len(target_ids))
-        return compute(context_ids, target_ids)
+    def count_calls(name):
+        return unittest.mock.patch.object(
+            kind, name, autospec=True, side_effect=getattr(kind, name)
+        )
 
-    monkeypatch.setattr(type(model), "log_prob", lambda self, *ids: count_and_compute(*ids))
-    evaluate(model, TEXT, [Perplexity(), PerplexityByOrder()])
-    assert calls == [len(extract_ngrams(TEXT, 3, "sentence"))]
+    with count_calls("log_prob") as log_prob, count_calls("next_log_probs") as distributions:
+        evaluate(model, TEXT, [Perplexity(), PerplexityByOrder(), Accuracy(), Accuracy()])
+    assert log_prob.call_count == distributions.call_count == 1
 
 
 def test_distributions_of_a_large_vocabulary_are_computed_a_few_at_a_time(monkeypatch):
@@ -103,44 +105,6 @@ def test_distributions_of_a_large_vocabulary_are_computed_a_few_at_a_time(monkey
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 64 * (1 << 18)
-
-
-def test_distributions_are_computed_in_blocks_of_bounded_memory(monkeypatch):
-    monkeypatch.setattr("keras_nplm.models.base.DISTRIBUTION_ROWS", 7)
-    model = _build_kneser_ney()
-    sizes = []
-    compute = model.next_log_probs
-
-    def record_and_compute(context_ids):
-        sizes.append(len(context_ids))
-        return compute(context_ids)
-
-    monkeypatch.setattr(type(model), "next_log_probs", lambda self, ids: record_and_compute(ids))
-    ngrams = extract_ngrams(TEXT, 3, "sentence")
-    read = []
-    for distributions in Block(model, ngrams).iterate_distributions():
-        log_prob = distributions.log_probs[distributions.rows, distributions.targets]
-        read += zip(distributions.targets.tolist(), log_prob.tolist(), strict=True)
-    assert max(sizes) == 7 and sum(sizes) == len(np.unique(ngrams[:, :-1], axis=0))
-    wanted = model.log_prob(ngrams[:, :-1], ngrams[:, -1])
-    assert len(read) == len(ngrams)
-    np.testing.assert_allclose(
-        sorted(read), sorted(zip(ngrams[:, -1].tolist(), wanted.tolist(), strict=True)), rtol=1e-6
-    )
-
-
-def test_distributions_are_computed_once_for_all_collectors(monkeypatch):
-    model = _build_kneser_ney()
-    calls = []
-    compute = model.next_log_probs
-
-    def count_and_compute(context_ids):
-        calls.append(len(context_ids))
-        return compute(context_ids)
-
-    monkeypatch.setattr(type(model), "next_log_probs", lambda self, ids: count_and_compute(ids))
-    evaluate(model, TEXT, [Accuracy(), Accuracy()])
-    assert len(calls) == 1
 
 
 class Constant:
