@@ -33,15 +33,7 @@ partial = functools.partial
 full_head = partial(LinearHead, V)
 
 
-def build_paper(**options):
-    return NPLM(
-        V,
-        order=5,
-        embedding_dim=M,
-        hidden_units=options.pop("hidden_units", H),
-        boundary="stream",
-        **options,
-    )
+build_paper = partial(NPLM, V, 5, M, H, boundary="stream")
 
 
 def build_short(make_head=full_head, make_objective=Likelihood, kind=ContextNetwork):
@@ -78,7 +70,7 @@ def build_energy():
 BUILDERS = {
     "paper": build_paper,
     "paper_direct": partial(build_paper, direct_connections=True),
-    "paper_no_hidden": partial(build_paper, direct_connections=True, hidden_units=0),
+    "paper_no_hidden": partial(NPLM, V, 5, M, 0, direct_connections=True, boundary="stream"),
     "paper_weight_decay": partial(build_paper, direct_connections=True, weight_decay=0.01),
     "averaged_deep": partial(build_long, boundary="sentence"),
     "averaged_deep_text": partial(build_long, boundary="text"),
@@ -97,32 +89,16 @@ BUILDERS = {
 }
 
 
+# what other letters and other paths the weights of that commit had
+ALIASES = {"prob/UW": ["prob/U", "direct/W"], "prob/g": ["g"], "prob/v": ["prob/v", "v"]}
+
+
 def pair_weights(network, names):
     """Return for each stored weight the variables that hold its columns, side by side."""
-    layers = {"embed": network.embed, "hidden": network.hidden, "prob": network.prob}
-    pairs = []
-    for name in names:
-        first, *others = name.split("/")
-        layer = network.pointer if first == "pointer" else layers[first]
-        if first == "hidden" and others[0].startswith("block_"):
-            layer = layer.blocks[int(others.pop(0).removeprefix("block_")) - 1]
-        if others[0] == "norm":
-            layer = layer.norm
-            others.pop(0)
-        pairs.append(find_variables(network, layer, others[0]))
-    return pairs
-
-
-def find_variables(network, layer, name):
-    if name == "UW":
-        kernels = [network.prob.U, network.direct.W if network.direct is not None else None]
-        return [kernel for kernel in kernels if kernel is not None]
-    if layer is network.prob and name in ("g", "v") and isinstance(network, HybridNetwork):
-        return [getattr(network, name)]
-    if isinstance(network.prob, AdaptiveHead) and layer is network.prob:
-        [variable] = [weight for weight in layer.weights if weight.name == name]
-        return [variable]
-    return [getattr(layer, name)]
+    weights = {weight.path.partition("/")[2]: weight for weight in network.trainable_weights}
+    return [
+        [weights[part] for part in ALIASES.get(name, [name]) if part in weights] for name in names
+    ]
 
 
 def load(name):
@@ -145,8 +121,8 @@ def load(name):
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-def test_probabilities_are_those_of_the_golden_network(name):
-    network, stored, inputs, _ = load(name)
+def test_figures_and_gradients_are_those_of_the_golden_network(name):
+    network, stored, inputs, variables = load(name)
     probabilities = network(inputs).numpy()
     np.testing.assert_allclose(probabilities, stored["probabilities"], rtol=1e-5, atol=1e-9)
     # the scores, from which ln P is computed, not `call`
@@ -163,12 +139,8 @@ def test_probabilities_are_those_of_the_golden_network(name):
         )
         np.testing.assert_allclose(rows, stored["segment_probabilities"], rtol=1e-5, atol=1e-9)
 
-
-@pytest.mark.parametrize("name", BUILDERS)
-def test_a_training_step_has_the_golden_losses_and_gradients(name):
-    network, stored, inputs, variables = load(name)
     if "losses" not in stored:
-        pytest.skip("this objective draws its own words")
+        return  # this objective draws its own words
     flat = [variable for parts in variables for variable in parts]
     with tf.GradientTape() as tape:
         losses = network.objective.losses(network.scores(inputs), stored["targets"]).loss
