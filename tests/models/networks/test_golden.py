@@ -9,18 +9,16 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm.layers.averaged_context import AveragedContext
-from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.deep_hidden import DeepHidden
 from keras_nplm.layers.heads.adaptive import AdaptiveHead
-from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.heads.linear import LinearHead
-from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.objectives.likelihood import Likelihood
 from keras_nplm.layers.objectives.sampled import NoiseContrastive, SampledSoftmax
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.hybrid_network import HybridNetwork
 from keras_nplm.models.networks.nplm import NPLM
 from keras_nplm.models.networks.pointer_network import PointerNetwork
+from tests.networks import compose, compose_energy
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
 V = 60
@@ -29,63 +27,42 @@ H = 8
 pytestmark = pytest.mark.skipif(not GOLDEN.exists(), reason="needs ../shared/golden")
 
 
-partial = functools.partial
-full_head = partial(LinearHead, V)
+build_paper = functools.partial(NPLM, V, 5, M, H, boundary="stream")
+build_short = functools.partial(compose, V, 5, M, H, boundary="stream")
 
 
-build_paper = partial(NPLM, V, 5, M, H, boundary="stream")
-
-
-def build_short(make_head=full_head, make_objective=Likelihood, kind=ContextNetwork):
-    return kind(
-        order=5,
-        embed=ContextEmbedding(V, M, name="embed"),
-        hidden=TanhHidden(H, name="hidden"),
-        head=make_head(name="prob"),
-        objective=make_objective(),
-        boundary="stream",
-    )
-
-
-def build_long(kind=ContextNetwork, make_objective=Likelihood, boundary="stream"):
-    return kind(
-        order=9,
+def build_long(kind=ContextNetwork, objective=None, boundary="stream"):
+    hidden = DeepHidden(H, activation="gelu", residual_blocks=1, layer_norm=True, name="hidden")
+    return compose(
+        V,
+        9,
+        kind=kind,
         embed=AveragedContext(V, M, averages_after=(3, 5), name="embed"),
-        hidden=DeepHidden(H, activation="gelu", residual_blocks=1, layer_norm=True, name="hidden"),
-        head=LinearHead(V, name="prob"),
-        objective=make_objective(),
+        hidden=hidden,
+        objective=objective,
         boundary=boundary,
-    )
-
-
-def build_energy():
-    return ContextNetwork(
-        order=5,
-        embed=ContextEmbedding(V, M, name="embed"),
-        head=EnergyHead(V, hidden_units=H, name="prob"),
-        objective=SampledSoftmax(),
     )
 
 
 BUILDERS = {
     "paper": build_paper,
-    "paper_direct": partial(build_paper, direct_connections=True),
-    "paper_no_hidden": partial(NPLM, V, 5, M, 0, direct_connections=True, boundary="stream"),
-    "paper_weight_decay": partial(build_paper, direct_connections=True, weight_decay=0.01),
-    "averaged_deep": partial(build_long, boundary="sentence"),
-    "averaged_deep_text": partial(build_long, boundary="text"),
-    "held_out_self_normalised": partial(build_short, make_objective=partial(Likelihood, 0.1, 0.3)),
-    "low_rank": partial(build_short, partial(LinearHead, V, rank=4)),
-    "tied": partial(build_short, partial(LinearHead, V, tied=True)),
-    "shortlist": partial(build_short, partial(LinearHead, V, num_outputs=24)),
-    "nce": partial(build_short, make_objective=NoiseContrastive),
-    "sampled": partial(build_short, make_objective=SampledSoftmax),
-    "adaptive": partial(build_short, partial(AdaptiveHead, V, cutoffs=(20, 40))),
-    "energy": build_energy,
-    "pointer": partial(build_long, PointerNetwork),
-    "pointer_sentence": partial(build_long, PointerNetwork, boundary="sentence"),
-    "pointer_nce": partial(build_long, PointerNetwork, NoiseContrastive),
-    "hybrid": partial(build_short, kind=HybridNetwork),
+    "paper_direct": lambda: build_paper(direct_connections=True),
+    "paper_no_hidden": lambda: NPLM(V, 5, M, 0, direct_connections=True, boundary="stream"),
+    "paper_weight_decay": lambda: build_paper(direct_connections=True, weight_decay=0.01),
+    "averaged_deep": lambda: build_long(boundary="sentence"),
+    "averaged_deep_text": lambda: build_long(boundary="text"),
+    "held_out_self_normalised": lambda: build_short(objective=Likelihood(0.1, 0.3)),
+    "low_rank": lambda: build_short(head=LinearHead(V, rank=4, name="prob")),
+    "tied": lambda: build_short(head=LinearHead(V, tied=True, name="prob")),
+    "shortlist": lambda: build_short(head=LinearHead(V, num_outputs=24, name="prob")),
+    "nce": lambda: build_short(objective=NoiseContrastive()),
+    "sampled": lambda: build_short(objective=SampledSoftmax()),
+    "adaptive": lambda: build_short(head=AdaptiveHead(V, cutoffs=(20, 40), name="prob")),
+    "energy": lambda: compose_energy(V, 5, M, H),
+    "pointer": lambda: build_long(PointerNetwork),
+    "pointer_sentence": lambda: build_long(PointerNetwork, boundary="sentence"),
+    "pointer_nce": lambda: build_long(PointerNetwork, NoiseContrastive()),
+    "hybrid": lambda: build_short(kind=HybridNetwork),
 }
 
 
