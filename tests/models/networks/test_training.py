@@ -56,20 +56,9 @@ def find_step(model, contexts, targets, **options):
     return [value - weight.numpy() for weight, value in pairs]
 
 
-def find_gradients(model, compute_loss):
-    """Return the dense gradient of a loss by each weight."""
-    with tf.GradientTape() as tape:
-        loss = compute_loss()
-    gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
-    return [tf.convert_to_tensor(gradient).numpy() for gradient in gradients]
-
-
 def assert_close(found, expected):
     for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=2e-6)
-
-
-# What is minimised
+        np.testing.assert_allclose(one, other, atol=5e-6)
 
 
 @pytest.fixture
@@ -81,21 +70,6 @@ def without_garbage():
     """
     yield
     gc.collect()
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(
-            dict(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=False)), id="a loss"
-        ),
-        pytest.param(dict(metrics=["accuracy"]), id="a metric"),
-    ],
-)
-def test_a_loss_or_a_metric_changes_no_update(options):
-    contexts, targets = make_batch()
-    expected = find_step(build_nplm(weight_decay=0.2), contexts, targets)
-    assert_close(find_step(build_nplm(weight_decay=0.2), contexts, targets, **options), expected)
 
 
 # What `fit` and `evaluate` report
@@ -235,19 +209,17 @@ def test_a_subclass_is_trained_and_evaluated_on_its_own_call():
     contexts, targets = make_batch(size=64)
     own = -np.log(np.asarray(model(contexts))[np.arange(64), targets]).mean()
 
-    def compute_loss():
+    with tf.GradientTape() as tape:
         chosen = tf.gather(model(contexts, training=True), targets, batch_dims=1)
-        return -tf.reduce_mean(tf.math.log(chosen))
-
-    expected = find_gradients(model, compute_loss)
+        of_call = -tf.reduce_mean(tf.math.log(chosen))
+    gradients = tape.gradient(of_call, [weight.value for weight in model.trainable_weights])
+    expected = [tf.convert_to_tensor(gradient) for gradient in gradients]
     model.compile("sgd", run_eagerly=True)
     loss, perplexity = model.evaluate(contexts, targets, verbose=0)
     np.testing.assert_allclose([loss, np.log(perplexity)], own, rtol=1e-4)
     # of the scores, without `call`
     assert abs(-model.log_prob(contexts, targets).mean() - own) > 0.1
-    found = find_step(model, contexts, targets)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    assert_close(find_step(model, contexts, targets), expected)
 
 
 def test_a_subclass_may_compute_its_own_loss_and_metrics():
@@ -269,24 +241,33 @@ def test_a_subclass_may_compute_its_own_loss_and_metrics():
     assert model.train_on_batch(contexts, targets, return_dict=True)["outputs"] == V
 
 
-def test_a_loss_of_logits_needs_a_network_that_returns_logits():
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+SPARSE = keras.losses.SparseCategoricalCrossentropy
+
+
+@pytest.mark.parametrize(
+    "kind, make_targets, options",
+    [
+        pytest.param(NPLM, np.array, dict(loss=SPARSE(from_logits=False)), id="a loss"),
+        pytest.param(NPLM, np.array, dict(metrics=["accuracy"]), id="a metric"),
+        pytest.param(Logits, np.array, dict(loss=SPARSE(from_logits=True)), id="logits"),
+        pytest.param(
+            NPLM, np.eye(V).__getitem__, dict(loss="categorical_crossentropy"), id="one-hot"
+        ),
+    ],
+)
+def test_a_loss_or_a_metric_changes_no_update(kind, make_targets, options):
+    contexts, targets = make_batch()
+    expected = find_step(build_nplm(weight_decay=0.2), contexts, targets)
+    model = build_nplm(kind, weight_decay=0.2)
+    assert_close(find_step(model, contexts, make_targets(targets), **options), expected)
+
+
+def test_a_loss_of_another_form_is_refused():
     with pytest.raises(InputError, match=r"`from_logits` must be False.*returns probabilities"):
-        build_nplm().compile("sgd", loss)
+        build_nplm().compile("sgd", SPARSE(from_logits=True))
     contexts, targets = make_batch()
-    model = build_nplm(Logits)
-    expected = find_step(build_nplm(), contexts, targets)
-    assert_close(find_step(model, contexts, targets, loss=loss), expected)
-
-
-def test_one_hot_targets_need_their_loss():
-    contexts, targets = make_batch()
-    one_hot = np.eye(V, dtype=np.float32)[targets]
-    expected = find_step(build_nplm(), contexts, targets)
-    found = find_step(build_nplm(), contexts, one_hot, loss="categorical_crossentropy")
-    assert_close(found, expected)
     with pytest.raises(InputError, match=r"`y` must be \[B\].*categorical_crossentropy"):
-        find_step(build_nplm(), contexts, one_hot)
+        find_step(build_nplm(), contexts, np.eye(V)[targets])
 
 
 # Inputs that are wrong
