@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from keras_nplm.data.boundary import context_end
 from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.layers.averaged_context import AveragedContext
 from keras_nplm.layers.context import ContextEmbedding
@@ -57,8 +58,8 @@ def make_hidden(name: str, dtype: str, decay: float) -> keras.layers.Layer | Non
             return TanhHidden(H, **options)
         case "deep":
             return DeepHidden(H, activation="gelu", residual_blocks=2, layer_norm=True, **options)
-        case "silu":
-            return DeepHidden(H, activation="silu", residual_blocks=1, **options)
+        case "tanh block" | "silu block" | "relu block":
+            return DeepHidden(H, activation=name.split()[0], residual_blocks=1, **options)
         case "relu":
             return DeepHidden(H, activation="relu", layer_norm=True, **options)
         case "of Keras":
@@ -124,7 +125,7 @@ def list_networks() -> dict[str, dict]:
     networks = {"paper": dict(kind="paper"), "paper, no hidden layer": dict(kind="paper, h=0")}
     for embed in EMBEDS:
         networks[f"embed {embed}"] = dict(embed=embed, direct=True)
-    for hidden in ("deep", "silu", "relu", "of Keras"):
+    for hidden in ("deep", "tanh block", "silu block", "relu block", "relu", "of Keras"):
         networks[f"hidden {hidden}"] = dict(hidden=hidden)
     networks["hidden without units"] = dict(hidden="without units", direct=True)
     networks["hidden none"] = dict(hidden="none")
@@ -212,6 +213,26 @@ def make_contexts(number: int = B) -> np.ndarray:
     contexts[5, 2] = V - 1
     contexts[2, :3] = contexts[2, 4:]  # a phrase that the context repeats
     return contexts
+
+
+def make_segments(boundary: str, num_targets: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return three segments, the targets of each, [S, T], and the same contexts, [S T, n-1]."""
+    words = np.random.default_rng(3).integers(4, 9, (3, N - 1 + num_targets)).astype(np.int32)
+    end = context_end(boundary)
+    if end is not None:
+        words[np.random.default_rng(4).random(words.shape) < 0.15] = end
+        words[0, :3] = 2
+    else:
+        words[0, :3] = 0
+    windows = np.lib.stride_tricks.sliding_window_view(words[:, :-1], N - 1, axis=1)
+    contexts = windows.reshape(-1, N - 1).copy()
+    if end is not None:
+        for context in contexts:
+            last = np.max(np.flatnonzero(context == end), initial=-1)
+            context[: last + 1] = 2
+    targets = words[:, N - 1 :].copy()
+    targets[targets == 2] = 0
+    return words[:, :-1], targets, contexts
 
 
 def make_targets(network: ContextNetwork, contexts: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+import unittest.mock
 
 import numpy as np
 import pytest
@@ -40,6 +41,7 @@ of_two_models = pytest.mark.parametrize("build", [_build_kneser_ney, _build_netw
 @of_two_models
 def test_accuracy_is_the_share_of_most_probable_words(build, monkeypatch):
     monkeypatch.setattr("keras_nplm.models.evaluation.BLOCK_SIZE", 50)
+    monkeypatch.setattr("keras_nplm.models.base.DISTRIBUTION_ROWS", 7)
     model = build()
     ngrams = extract_ngrams(TEXT, 3, "sentence")
     best = model.next_log_probs(ngrams[:, :-1]).argmax(axis=1)
@@ -76,6 +78,20 @@ def test_a_learning_copy_reads_the_text_in_the_same_pass():
     assert together == pytest.approx(evaluate(mixture, TEXT))
     assert learned == pytest.approx(evaluate(make_dynamic(mixture, settings), TEXT))
     assert learned["perplexity"] != together["perplexity"]
+
+
+def test_each_value_is_computed_once_for_all_collectors():
+    model = _build_kneser_ney()
+    kind = type(model)
+
+    def count_calls(name):
+        return unittest.mock.patch.object(
+            kind, name, autospec=True, side_effect=getattr(kind, name)
+        )
+
+    with count_calls("log_prob") as log_prob, count_calls("next_log_probs") as distributions:
+        evaluate(model, TEXT, [Perplexity(), PerplexityByOrder(), Accuracy(), Accuracy()])
+    assert log_prob.call_count == distributions.call_count == 1
 
 
 def test_distributions_of_a_large_vocabulary_are_computed_a_few_at_a_time(monkeypatch):

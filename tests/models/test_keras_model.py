@@ -10,13 +10,9 @@ from keras import layers
 
 from keras_nplm import (
     NPLM,
-    ContextEmbedding,
-    ContextNetwork,
     InputError,
     KerasModel,
     LanguageModel,
-    Likelihood,
-    LinearHead,
     Mixture,
 )
 from tests.language_models import VOCABULARY, V, build
@@ -55,15 +51,15 @@ def test_a_trained_keras_model_is_a_language_model(tmp_path):
 @pytest.mark.parametrize(
     "make, message",
     [
-        pytest.param(lambda: build_lstm(activation=None), "Fix: add a softmax", id="logits"),
-        pytest.param(lambda: build_lstm(words=V - 1), "ids .* up to", id="too few vectors"),
-        pytest.param(lambda: build_lstm(None), "`order` must be 2 or more", id="width"),
-        pytest.param(
+        (lambda: build_lstm(activation=None), "Fix: add a softmax"),
+        (lambda: build_lstm(words=V - 1), "ids .* up to"),
+        (lambda: build_lstm(None), "`order` must be 2 or more"),
+        (
             lambda: keras.Sequential([keras.Input((3,)), layers.Embedding(V, V), layers.Softmax()]),
             r"outputs \[B, \|V\|\]. Received: \[2, 3, 12\]",
-            id="a row for each word",
         ),
     ],
+    ids=["logits", "too few vectors", "width", "a row for each word"],
 )
 def test_a_model_of_another_form_is_refused(make, message):
     with pytest.raises(InputError, match=message):
@@ -79,24 +75,13 @@ def test_an_input_of_any_width_has_the_order_that_is_given():
         KerasModel(build_lstm(), order=6)
 
 
-def _build_with_hidden(layer):
-    return ContextNetwork(
-        order=3,
-        embed=ContextEmbedding(V, 3, name="embed"),
-        hidden=layer,
-        head=LinearHead(V, name="prob"),
-        objective=Likelihood(),
-    )
-
-
-@pytest.mark.parametrize("build_own", [lambda layer: build_lstm(own=[layer]), _build_with_hidden])
 @pytest.mark.parametrize("name", ["mine>Gated", "Gated"])
-def test_a_layer_that_is_not_known_is_named_with_what_registers_it(build_own, name, tmp_path):
+def test_a_layer_that_is_not_known_is_named_with_what_registers_it(name, tmp_path):
     known = keras.saving.get_custom_objects()
     kind = type("Gated", (Gated,), {})
     if name != "Gated":
         keras.saving.register_keras_serializable("mine")(kind)
-    LanguageModel(build_own(kind()), VOCABULARY, "whitespace").save(tmp_path / "model")
+    LanguageModel(build_lstm(own=[kind()]), VOCABULARY, "whitespace").save(tmp_path / "model")
     known.pop(name, None)  # as in another program
     message = "the class .*Gated. Fix: .*`@keras.saving.register_keras_serializable"
     with pytest.raises(InputError, match=message):
@@ -129,10 +114,10 @@ def test_a_file_of_other_classes_or_sizes_is_refused(place, change, message, tmp
         parts = {name: archive.read(name) for name in archive.namelist()}
     described = json.loads(parts["config.json"])
     described["config"]["layers"][place].update(change)
-    parts["config.json"] = json.dumps(described).encode()
+    parts["config.json"] = json.dumps(described)
     with zipfile.ZipFile(path, "w") as archive:
-        for name, data in parts.items():
-            archive.writestr(name, data)
+        for part in parts.items():
+            archive.writestr(*part)
     with pytest.raises(InputError, match=message):
         LanguageModel.load(tmp_path / "model")
 

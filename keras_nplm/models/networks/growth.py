@@ -20,11 +20,10 @@ def check_growable(model: object) -> ContextNetwork:
 
 
 def grow(model: ContextNetwork, rows: NewRows) -> ContextNetwork:
-    """Return the network with more words, not compiled.
+    """Return a network that `check_growable` accepts with more words, not compiled.
 
     Old words keep their ids and weights, new words follow them.
     """
-    check_growable(model)
     grown = type(model).from_config(_resize_config(model, model.vocabulary_size + len(rows.b)))
     for layer, old in zip(grown.list_layers(), model.list_layers(), strict=True):
         if isinstance(layer, ConfiguredLayer):

@@ -99,7 +99,8 @@ class NPLM(ContextNetwork):
         )
 
     def call(self, inputs: Any, training: bool = False) -> Tensor:
-        if self._overrides(NPLM, "features", "score", "scores"):
+        parts = ("features", "score", "scores")
+        if any(getattr(type(self), part) is not getattr(NPLM, part) for part in parts):
             return super().call(inputs, training)
         x = self.read(inputs, training).x  # [B, (n-1) m]
         a = self.hidden(x, training=training)  # tanh(d + H x), [B, h]

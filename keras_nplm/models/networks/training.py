@@ -114,10 +114,6 @@ class ObjectiveTraining(keras.Model):
         loss, number, outputs = self._compute_step(data, training=False)
         return self._update_metrics(data, loss, number, outputs, training=False)
 
-    def _overrides(self, base: type, *names: str) -> bool:
-        """Return whether a subclass of `base` overrides one of these methods."""
-        return any(getattr(type(self), name) is not getattr(base, name) for name in names)
-
     def _trains_on_scores(self) -> bool:
         """Whether the loss is the model's own, computed without the probabilities that `call`
         returns.

@@ -74,22 +74,20 @@ def test_a_file_gives_the_probabilities_of_keras_or_is_left_to_it(name, tmp_path
     np.testing.assert_allclose(scores.log_prob(contexts, targets), wanted, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "mixed_bfloat16"])
-def test_other_dtypes_are_left_to_keras(dtype, tmp_path):
-    build_network("paper", dtype).save(tmp_path / "model.keras")
-    assert read_network_arrays(tmp_path / "model.keras") is None
-
-
 @keras.saving.register_keras_serializable("test_array_file")
 class SharpNetwork(ContextNetwork):
     """A network of the user."""
 
 
-def test_a_network_of_the_user_is_left_to_keras(tmp_path):
-    network = build_network("linear / likelihood")
-    layers = network.list_parts()
-    SharpNetwork(order=N, **layers).save(tmp_path / "model.keras")
-    assert read_network_arrays(tmp_path / "model.keras") is None
+def test_other_dtypes_and_networks_are_left_to_keras(tmp_path):
+    layers = build_network("linear / likelihood").list_parts()
+    for network in (
+        build_network("paper", "float64"),
+        build_network("paper", "mixed_bfloat16"),
+        SharpNetwork(order=N, **layers),
+    ):
+        network.save(tmp_path / "model.keras")
+        assert read_network_arrays(tmp_path / "model.keras") is None
 
 
 def rewrite(path, change):
@@ -149,19 +147,13 @@ def test_a_damaged_file_is_left_to_keras(change, is_read, tmp_path):
     assert (read_network_arrays(path) is not None) == is_read
 
 
-@pytest.fixture
-def directory(tmp_path):
-    """A mixture of a network and Kneser-Ney, as `train` makes it."""
+def test_a_mixture_as_arrays_scores_and_completes_as_through_keras(tmp_path):
     network = build_network("hidden deep", boundary="sentence")
     ids = np.random.default_rng(0).integers(2, V, 400).astype(np.int32)
-    ngrams = kneser_ney(ids, V, order=3, boundary="sentence")
+    mixture = Mixture([network, kneser_ney(ids, V, 3, "sentence")], [0.6, 0.4])
     vocabulary = Vocabulary([f"w{number}" for number in range(V - 4)])
-    mixture = Mixture([network, ngrams], [0.6, 0.4])
-    LanguageModel(mixture, vocabulary, "words").save(tmp_path / "model")
-    return tmp_path / "model"
-
-
-def test_a_mixture_as_arrays_scores_and_completes_as_through_keras(directory):
+    directory = tmp_path / "model"
+    LanguageModel(mixture, vocabulary, "words").save(directory)
     through_keras = LanguageModel.load(directory)
     arrays = LanguageModel.load(directory, as_arrays=True)
     assert isinstance(arrays.model.parts[0], ArrayNetwork)

@@ -9,18 +9,16 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm.layers.averaged_context import AveragedContext
-from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.deep_hidden import DeepHidden
 from keras_nplm.layers.heads.adaptive import AdaptiveHead
-from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.heads.linear import LinearHead
-from keras_nplm.layers.hidden import TanhHidden
 from keras_nplm.layers.objectives.likelihood import Likelihood
 from keras_nplm.layers.objectives.sampled import NoiseContrastive, SampledSoftmax
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.hybrid_network import HybridNetwork
 from keras_nplm.models.networks.nplm import NPLM
 from keras_nplm.models.networks.pointer_network import PointerNetwork
+from tests.networks import compose, compose_energy
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
 V = 60
@@ -29,100 +27,55 @@ H = 8
 pytestmark = pytest.mark.skipif(not GOLDEN.exists(), reason="needs ../shared/golden")
 
 
-partial = functools.partial
-full_head = partial(LinearHead, V)
+build_paper = functools.partial(NPLM, V, 5, M, H, boundary="stream")
+build_short = functools.partial(compose, V, 5, M, H, boundary="stream")
 
 
-def build_paper(**options):
-    return NPLM(
+def build_long(kind=ContextNetwork, objective=None, boundary="stream"):
+    hidden = DeepHidden(H, activation="gelu", residual_blocks=1, layer_norm=True, name="hidden")
+    return compose(
         V,
-        order=5,
-        embedding_dim=M,
-        hidden_units=options.pop("hidden_units", H),
-        boundary="stream",
-        **options,
-    )
-
-
-def build_short(make_head=full_head, make_objective=Likelihood, kind=ContextNetwork):
-    return kind(
-        order=5,
-        embed=ContextEmbedding(V, M, name="embed"),
-        hidden=TanhHidden(H, name="hidden"),
-        head=make_head(name="prob"),
-        objective=make_objective(),
-        boundary="stream",
-    )
-
-
-def build_long(kind=ContextNetwork, make_objective=Likelihood, boundary="stream"):
-    return kind(
-        order=9,
+        9,
+        kind=kind,
         embed=AveragedContext(V, M, averages_after=(3, 5), name="embed"),
-        hidden=DeepHidden(H, activation="gelu", residual_blocks=1, layer_norm=True, name="hidden"),
-        head=LinearHead(V, name="prob"),
-        objective=make_objective(),
+        hidden=hidden,
+        objective=objective,
         boundary=boundary,
-    )
-
-
-def build_energy():
-    return ContextNetwork(
-        order=5,
-        embed=ContextEmbedding(V, M, name="embed"),
-        head=EnergyHead(V, hidden_units=H, name="prob"),
-        objective=SampledSoftmax(),
     )
 
 
 BUILDERS = {
     "paper": build_paper,
-    "paper_direct": partial(build_paper, direct_connections=True),
-    "paper_no_hidden": partial(build_paper, direct_connections=True, hidden_units=0),
-    "paper_weight_decay": partial(build_paper, direct_connections=True, weight_decay=0.01),
-    "averaged_deep": partial(build_long, boundary="sentence"),
-    "averaged_deep_text": partial(build_long, boundary="text"),
-    "held_out_self_normalised": partial(build_short, make_objective=partial(Likelihood, 0.1, 0.3)),
-    "low_rank": partial(build_short, partial(LinearHead, V, rank=4)),
-    "tied": partial(build_short, partial(LinearHead, V, tied=True)),
-    "shortlist": partial(build_short, partial(LinearHead, V, num_outputs=24)),
-    "nce": partial(build_short, make_objective=NoiseContrastive),
-    "sampled": partial(build_short, make_objective=SampledSoftmax),
-    "adaptive": partial(build_short, partial(AdaptiveHead, V, cutoffs=(20, 40))),
-    "energy": build_energy,
-    "pointer": partial(build_long, PointerNetwork),
-    "pointer_sentence": partial(build_long, PointerNetwork, boundary="sentence"),
-    "pointer_nce": partial(build_long, PointerNetwork, NoiseContrastive),
-    "hybrid": partial(build_short, kind=HybridNetwork),
+    "paper_direct": lambda: build_paper(direct_connections=True),
+    "paper_no_hidden": lambda: NPLM(V, 5, M, 0, direct_connections=True, boundary="stream"),
+    "paper_weight_decay": lambda: build_paper(direct_connections=True, weight_decay=0.01),
+    "averaged_deep": lambda: build_long(boundary="sentence"),
+    "averaged_deep_text": lambda: build_long(boundary="text"),
+    "held_out_self_normalised": lambda: build_short(objective=Likelihood(0.1, 0.3)),
+    "low_rank": lambda: build_short(head=LinearHead(V, rank=4, name="prob")),
+    "tied": lambda: build_short(head=LinearHead(V, tied=True, name="prob")),
+    "shortlist": lambda: build_short(head=LinearHead(V, num_outputs=24, name="prob")),
+    "nce": lambda: build_short(objective=NoiseContrastive()),
+    "sampled": lambda: build_short(objective=SampledSoftmax()),
+    "adaptive": lambda: build_short(head=AdaptiveHead(V, cutoffs=(20, 40), name="prob")),
+    "energy": lambda: compose_energy(V, 5, M, H),
+    "pointer": lambda: build_long(PointerNetwork),
+    "pointer_sentence": lambda: build_long(PointerNetwork, boundary="sentence"),
+    "pointer_nce": lambda: build_long(PointerNetwork, NoiseContrastive()),
+    "hybrid": lambda: build_short(kind=HybridNetwork),
 }
+
+
+# what other letters and other paths the weights of that commit had
+ALIASES = {"prob/UW": ["prob/U", "direct/W"], "prob/g": ["g"], "prob/v": ["prob/v", "v"]}
 
 
 def pair_weights(network, names):
     """Return for each stored weight the variables that hold its columns, side by side."""
-    layers = {"embed": network.embed, "hidden": network.hidden, "prob": network.prob}
-    pairs = []
-    for name in names:
-        first, *others = name.split("/")
-        layer = network.pointer if first == "pointer" else layers[first]
-        if first == "hidden" and others[0].startswith("block_"):
-            layer = layer.blocks[int(others.pop(0).removeprefix("block_")) - 1]
-        if others[0] == "norm":
-            layer = layer.norm
-            others.pop(0)
-        pairs.append(find_variables(network, layer, others[0]))
-    return pairs
-
-
-def find_variables(network, layer, name):
-    if name == "UW":
-        kernels = [network.prob.U, network.direct.W if network.direct is not None else None]
-        return [kernel for kernel in kernels if kernel is not None]
-    if layer is network.prob and name in ("g", "v") and isinstance(network, HybridNetwork):
-        return [getattr(network, name)]
-    if isinstance(network.prob, AdaptiveHead) and layer is network.prob:
-        [variable] = [weight for weight in layer.weights if weight.name == name]
-        return [variable]
-    return [getattr(layer, name)]
+    weights = {weight.path.partition("/")[2]: weight for weight in network.trainable_weights}
+    return [
+        [weights[part] for part in ALIASES.get(name, [name]) if part in weights] for name in names
+    ]
 
 
 def load(name):
@@ -145,8 +98,8 @@ def load(name):
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-def test_probabilities_are_those_of_the_golden_network(name):
-    network, stored, inputs, _ = load(name)
+def test_figures_and_gradients_are_those_of_the_golden_network(name):
+    network, stored, inputs, variables = load(name)
     probabilities = network(inputs).numpy()
     np.testing.assert_allclose(probabilities, stored["probabilities"], rtol=1e-5, atol=1e-9)
     # the scores, from which ln P is computed, not `call`
@@ -163,12 +116,8 @@ def test_probabilities_are_those_of_the_golden_network(name):
         )
         np.testing.assert_allclose(rows, stored["segment_probabilities"], rtol=1e-5, atol=1e-9)
 
-
-@pytest.mark.parametrize("name", BUILDERS)
-def test_a_training_step_has_the_golden_losses_and_gradients(name):
-    network, stored, inputs, variables = load(name)
     if "losses" not in stored:
-        pytest.skip("this objective draws its own words")
+        return  # this objective draws its own words
     flat = [variable for parts in variables for variable in parts]
     with tf.GradientTape() as tape:
         losses = network.objective.losses(network.scores(inputs), stored["targets"]).loss

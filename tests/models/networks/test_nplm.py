@@ -1,28 +1,24 @@
 """NPLM computes equation 1 of the paper, has its gradients, and shows the paper's letters."""
 
-import h5py
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from keras_nplm import NPLM, ContextEmbedding, ContextNetwork, DeepHidden, Likelihood, LinearHead
+from keras_nplm import NPLM, ContextEmbedding, ContextNetwork, Likelihood, LinearHead
 from keras_nplm.layers.scores import StoredScores
 from keras_nplm.models.dynamic.network import copy_network
 
 V = 11
+HIDDEN = dict(embedding_dim=3, hidden_units=4)
 SHAPES = [
-    pytest.param(dict(order=5, embedding_dim=3, hidden_units=4), id="hidden"),
-    pytest.param(
-        dict(order=5, embedding_dim=3, hidden_units=4, direct_connections=True), id="hidden, W"
-    ),
-    pytest.param(
-        dict(order=3, embedding_dim=6, hidden_units=0, direct_connections=True), id="W alone"
-    ),
-    pytest.param(
-        dict(order=2, embedding_dim=1, hidden_units=1, direct_connections=True), id="bigram"
-    ),
+    dict(order=5, **HIDDEN),
+    dict(order=5, direct_connections=True, **HIDDEN),
+    dict(order=3, embedding_dim=6, hidden_units=0, direct_connections=True),
+    dict(order=2, embedding_dim=1, hidden_units=1, direct_connections=True),
 ]
+of_every_shape = pytest.mark.parametrize(
+    "shape", SHAPES, ids=["hidden", "hidden, W", "W alone", "bigram"]
+)
 
 
 def build_nplm(shape, **options):
@@ -93,7 +89,7 @@ def compute_gradients(letters, contexts, targets, weight_decay):
     return gradients
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@of_every_shape
 def test_probabilities_are_those_of_equation_1(shape):
     model = build_nplm(shape)
     contexts, targets = make_batch(shape["order"])
@@ -106,13 +102,12 @@ def test_probabilities_are_those_of_equation_1(shape):
     np.testing.assert_allclose(model.log_prob(contexts, targets), chosen, rtol=1e-5)
 
 
-@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_step_follows_the_gradient_of_the_penalised_likelihood(shape, weight_decay):
-    model = build_nplm(shape, weight_decay=weight_decay)
+@of_every_shape
+def test_a_step_follows_the_gradient_of_the_penalised_likelihood(shape):
+    model = build_nplm(shape, weight_decay=0.3)
     contexts, targets = make_batch(shape["order"])
     before = read_letters(model)
-    expected = compute_gradients(before, contexts, targets, weight_decay)
+    expected = compute_gradients(before, contexts, targets, 0.3)
     if model.direct is None:
         expected["W"][:] = 0
     model.compile(keras.optimizers.SGD(1.0), run_eagerly=True)
@@ -122,7 +117,7 @@ def test_a_step_follows_the_gradient_of_the_penalised_likelihood(shape, weight_d
         np.testing.assert_allclose(before[name] - after[name], gradient, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@of_every_shape
 def test_the_number_of_parameters_is_that_of_the_paper(shape):
     n = shape["order"]
     m = shape["embedding_dim"]
@@ -134,19 +129,6 @@ def test_the_number_of_parameters_is_that_of_the_paper(shape):
 
 
 # The paper's letters can be seen
-
-
-def list_datasets(path):
-    """Return the names of the weights in a weight file, by layer: "embed/C"."""
-    names = []
-
-    def add(name, item):
-        if isinstance(item, h5py.Dataset):
-            names.append(name)
-
-    with h5py.File(path) as file:
-        file.visititems(add)
-    return names
 
 
 def test_summary_and_weights_show_the_letters():
@@ -161,31 +143,13 @@ def test_summary_and_weights_show_the_letters():
     assert paths == {"embed/C", "hidden/H", "hidden/d", "direct/W", "prob/U", "prob/b"}
 
 
-@pytest.mark.parametrize(
-    "direct_connections, letters",
-    [
-        pytest.param(True, {"C", "H", "d", "U", "W", "b"}, id="with W"),
-        pytest.param(False, {"C", "H", "d", "U", "b"}, id="without W"),
-    ],
-)
-def test_the_file_has_one_weight_for_each_letter(direct_connections, letters, tmp_path):
-    model = NPLM(V, 3, 2, 4, direct_connections=direct_connections)
-    model.save_weights(tmp_path / "network.weights.h5")
-    names = [name.split("/")[-1] for name in list_datasets(tmp_path / "network.weights.h5")]
-    assert sorted(names) == sorted(letters)
-
-
 def test_pretrained_vectors_stay_in_a_network():
     embed = ContextEmbedding(V, 3, name="embed")
     embed.build((None, 3))
     vectors = np.random.default_rng(0).normal(size=(V, 3)).astype(np.float32)
     embed.C.assign(vectors)
-    networks = [
-        ContextNetwork(4, embed, LinearHead(V, name="prob"), Likelihood(), DeepHidden(5))
-        for _ in range(2)
-    ]
+    networks = [ContextNetwork(4, embed, LinearHead(V), Likelihood()) for _ in range(2)]
     assert networks[0].embed.C is networks[1].embed.C
-    assert len(embed.weights) == 1
     np.testing.assert_array_equal(embed.C, vectors)
 
 
@@ -229,9 +193,6 @@ def test_call_follows_the_scores_of_a_subclass(kind):
     np.testing.assert_allclose(logs["loss"], -own[np.arange(7), targets].mean(), rtol=1e-5)
 
 
-# The hidden layer may be another one
-
-
 @pytest.mark.parametrize("part", ["embed", "hidden", "prob"])
 def test_a_frozen_layer_stays_frozen_in_files_and_copies(part, tmp_path):
     model = NPLM(9, order=3, embedding_dim=2, hidden_units=4)
@@ -241,63 +202,3 @@ def test_a_frozen_layer_stays_frozen_in_files_and_copies(part, tmp_path):
     for copy in copies:
         names = [weight.path for weight in copy.trainable_weights]
         assert names == [weight.path for weight in model.trainable_weights]
-
-
-def activate(name, z):
-    if name == "tanh":
-        return np.tanh(z)
-    if name == "relu":
-        return np.maximum(z, 0)
-    if name == "silu":
-        return z / (1 + np.exp(-z))
-    # GELU, approximated with tanh, as in Keras
-    return 0.5 * z * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)))
-
-
-def normalise(a, norm):
-    if norm is None:
-        return a
-    return norm.gamma.numpy() * (a - a.mean()) / np.sqrt(a.var() + 1e-3) + norm.beta.numpy()
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(dict(activation="tanh"), id="as the paper"),
-        pytest.param(dict(activation="relu", residual_blocks=1), id="a block"),
-        pytest.param(dict(activation="gelu", layer_norm=True), id="normalised"),
-        pytest.param(dict(activation="silu", residual_blocks=2, layer_norm=True), id="deep"),
-    ],
-)
-def test_a_deep_network_is_its_formula(options):
-    embed = ContextEmbedding(V, 3, name="embed")
-    head = LinearHead(V, name="prob")
-    model = ContextNetwork(3, embed, head, Likelihood(), DeepHidden(4, **options))
-    rng = np.random.default_rng(0)
-    for weight in model.trainable_weights:
-        weight.assign(rng.normal(0, 0.6, weight.shape))
-    contexts = rng.integers(0, V, (7, 2)).astype(np.int32)
-    hidden = model.hidden
-    for context, found in zip(contexts, model(contexts).numpy(), strict=True):
-        x = np.concatenate([embed.C.numpy()[word] * (word != 0) for word in context])
-        a = activate(hidden.activation, hidden.d.numpy() + x @ hidden.H.numpy())
-        for block in hidden.blocks:
-            z = block.d.numpy() + normalise(a, block.norm) @ block.H.numpy()
-            a = a + activate(hidden.activation, z)
-        y = head.b.numpy() + head.U.numpy() @ normalise(a, hidden.norm)
-        np.testing.assert_allclose(found, np.exp(y) / np.exp(y).sum(), rtol=2e-4)
-
-
-def test_gradients_of_call_and_of_training_are_equal():
-    """`call` computes equation 1 in the open; `fit` uses the tiled softmax."""
-    model = build_nplm(dict(order=4, embedding_dim=3, hidden_units=5, direct_connections=True))
-    contexts, targets = make_batch(4)
-    with tf.GradientTape() as tape:
-        chosen = tf.gather(model(contexts, training=True), targets, batch_dims=1)
-        loss = -tf.reduce_mean(tf.math.log(chosen))
-    weights = [weight.value for weight in model.trainable_weights]
-    of_call = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, weights)]
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(model.objective.losses(model.scores(contexts), targets).loss)
-    for gradient, wanted in zip(tape.gradient(loss, weights), of_call, strict=True):
-        np.testing.assert_allclose(tf.convert_to_tensor(gradient), wanted, atol=1e-6)

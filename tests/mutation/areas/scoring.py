@@ -12,6 +12,10 @@ OF_EVALUATION = "models/test_collectors.py"
 OF_SHORTLISTS = "models/test_shortlist.py"
 OF_CACHES = "models/test_caches.py"
 OF_SEARCHES = "models/dynamic/test_search.py"
+OF_SELF_NORMALISED = (
+    "models/networks/test_every_network.py::"
+    "test_self_normalised_scores_are_the_logits_or_are_refused"
+)
 OF_COMPLETION = "language_model/test_completion.py"
 OF_PROMPTS = "language_model/test_prompts.py"
 OF_SCORERS = "language_model/test_scorer.py"
@@ -114,7 +118,7 @@ def log_probabilities_with_new_words_overflow(original, log_prob, log_z, new_log
 
 @changes(
     "models.networks.self_normalised:SelfNormalised._make_tables",
-    "models/networks/test_self_normalised.py",
+    OF_SELF_NORMALISED,
 )
 def the_tables_of_averaged_positions_are_not_scaled(original, self, *arguments):
     scale = self.scale
@@ -123,7 +127,7 @@ def the_tables_of_averaged_positions_are_not_scaled(original, self, *arguments):
     self.scale = scale
 
 
-@changes("layers.arrays:transform_deep", "models/networks/test_self_normalised.py")
+@changes("layers.arrays:transform_deep", OF_SELF_NORMALISED)
 def residual_blocks_in_numpy_have_no_layer_normalisation(original, activation, blocks, norm, z):
     normalise = read_global(original, "_normalise")
 
