@@ -3,9 +3,7 @@ holds them.
 """
 
 import io
-import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,25 +106,17 @@ GOOD = {
 }
 BAD = {
     "string": "the cat",
-    "bytes": b"the cat",
     "None in a list": ["the cat", "a mat", None],
-    "NaN": np.array(["the cat", math.nan], object),
-    "path": Path("text.txt"),
     "dict": {"the cat": 1},
     "nested": [["the", "cat"]],
-    "ids": np.array([4, 5, 3]),
     "binary file": io.BytesIO(b"the cat\n"),
-    "scalar": np.array("the cat"),
 }
 BAD_IDS = {
     "lines": LINES,
-    "line objects": np.array(LINES, object),
-    "sentences": [["the", "cat"], ["a", "mat"]],
     "ragged sentences": SENTENCES,
     "floats": np.array([4.0, 3.0]),
     "matrix": np.array([[4, 3]]),
     "64 bits": np.array([4, (1 << 32) + 3]),
-    "None": None,
 }
 
 
