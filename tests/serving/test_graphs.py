@@ -203,7 +203,8 @@ def test_the_greatest_values_are_those_of_tensorflow(size, k, high, first):
 
 
 def test_the_first_of_equal_values_is_returned():
-    values = np.zeros((1, 600), np.float32)
+    values = np.zeros((2, 600), np.float32)
     values[0, [300, 301, 10]] = 5, 1, 1
+    values[1, [300, 301, 100]] = 5, 1, 1
     _, columns = find_top_k(tf.constant(values), 2)
-    assert columns.numpy().tolist() == [[300, 10]]
+    assert columns.numpy().tolist() == [[300, 10], [300, 100]]

@@ -1,4 +1,4 @@
-"""The scripts of a page, in Node: texts as in Python, inserted words, and what is shown meanwhile."""
+"""The scripts of a page, in Node: texts as in Python, inserted words, what is shown meanwhile."""
 
 import base64
 import gzip
