@@ -269,6 +269,15 @@ def test_a_moved_cursor_changes_the_words_of_an_equal_line():
     assert run(program, boundary="text") == contexts
 
 
+def test_an_unknown_beginning_has_no_words():
+    program = """
+    write("the zeb");
+    await wait();
+    return [list.children.length, statusLine.textContent];
+    """
+    assert run(program) == [0, "No word of the vocabulary begins with “zeb”."]
+
+
 def test_a_failure_replaces_the_earlier_words_until_the_model_answers():
     program = """
     const read = () => [statusLine.className, statusLine.textContent, list.children.length > 0];
