@@ -33,22 +33,3 @@ def test_a_page_names_every_file(room):
 def test_a_page_says_what_to_read_first(room):
     (first,) = re.findall(r"^Read first: (.*?)\n\n", _read_page(room), re.DOTALL | re.MULTILINE)
     assert {*re.findall(r"\w+", first)} & _list_parts(ROOT / room)
-
-
-NAMES_OF_THE_OLD_DESIGN = (
-    *("AdaptiveConfiguration", "AdaptiveSoftmax", "FullSoftmax", "HybridSoftmax"),
-    *("--average-every", "--output-layer", "--preset", "held_out_likelihood"),
-    *('from_preset("reference")', "saved_models/reference", "io.options", "cli.flags"),
-)
-
-
-def test_no_text_has_a_name_of_the_old_design():
-    places = [
-        *ROOT.rglob("*.py"),
-        *ROOT.parent.glob("notebooks/*.ipynb"),
-        ROOT.parent / "README.md",
-    ]
-    for path in places:
-        text = path.read_text(encoding="utf-8")
-        found = [name for name in NAMES_OF_THE_OLD_DESIGN if name in text]
-        assert not found, f"{path}: {found}"

@@ -72,8 +72,9 @@ class LinearScores(NamedTuple):
     def plus(self, features: Tensor, kernel: keras.Variable) -> "LinearScores":
         """Return y + K' f', for features f' [B, w'] and a kernel K' [outputs, w']."""
         features = ops.cast(features, self.features.dtype)
-        joined = ops.concatenate([self.features, features], axis=-1)
-        return self._replace(features=joined, kernels=(*self.kernels, kernel))
+        if self.kernels:  # LiteRT joins features of no width to twice the rows
+            features = ops.concatenate([self.features, features], axis=-1)
+        return self._replace(features=features, kernels=(*self.kernels, kernel))
 
     def kernel(self) -> Tensor | keras.Variable:
         """Return K, [outputs, w]."""

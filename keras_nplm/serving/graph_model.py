@@ -14,6 +14,7 @@ from keras_nplm.models.base import NextWordModel
 BLOCK_ROWS = 512  # rows computed at a time, so that memory does not grow with the batch
 _LEAST_ROWS = 16  # of a block, with the largest vocabularies
 _BLOCK_NUMBERS = 1 << 24  # of a block [rows, |V|]: 64 MiB
+_LEAST = -1e30  # below each ln P that is finite
 TOP_K_BLOCK = 32  # columns whose maximum `find_top_k` compares first
 
 
@@ -202,15 +203,21 @@ def find_top_k(values: tf.Tensor, k: int, first: int = 0) -> tuple[tf.Tensor, tf
 
 
 def combine_log_probs(
-    log_probs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor] | np.ndarray
+    log_probs: Sequence[tf.Tensor], log_weights: Sequence[tf.Tensor] | np.ndarray
 ) -> tf.Tensor:
-    """Return ln sum_k weight_k P_k, float64, computed stably, from ln P_k of one shape, which may
-    be -inf.
+    """Return ln sum_k weight_k P_k in the dtype of the weights, computed stably, from ln P_k of one
+    shape and ln weight_k, which may both be -inf.
     """
-    in_float64 = [tf.cast(log_prob, tf.float64) for log_prob in log_probs]
-    highest = functools.reduce(tf.maximum, in_float64)
-    highest = tf.where(tf.math.is_finite(highest), highest, 0)
     terms = []
-    for log_prob, weight in zip(in_float64, weights, strict=True):
-        terms.append(weight * tf.exp(log_prob - highest))
-    return tf.math.log(functools.reduce(tf.add, terms)) + highest
+    for log_prob, log_weight in zip(log_probs, log_weights, strict=True):
+        terms.append(tf.cast(log_prob, log_weight.dtype) + log_weight)
+    # `tf.reduce_logsumexp` asks for finite numbers, and in LiteRT it gives NaN for -inf
+    highest = tf.maximum(functools.reduce(tf.maximum, terms), _LEAST)
+    shares = [tf.exp(term - highest) for term in terms]
+    return tf.math.log(functools.reduce(tf.add, shares)) + highest
+
+
+def take_logarithm(weights: np.ndarray | Sequence[float], dtype: str) -> np.ndarray:
+    """Return ln of weights; some may be 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(weights).astype(dtype)

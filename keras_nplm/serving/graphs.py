@@ -1,5 +1,6 @@
 """Networks, mixtures, short-lists and hybrids as TensorFlow graphs."""
 
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
@@ -8,7 +9,7 @@ import tensorflow as tf
 from keras_nplm.data.text_ops import store_array
 from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.scores import LinearScores, compute_log_prob
-from keras_nplm.models.base import cut_contexts
+from keras_nplm.models.base import NextWordModel, cut_contexts
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.keras_model import KerasModel
 from keras_nplm.models.mixture import Mixture, Uniform
@@ -20,9 +21,10 @@ from keras_nplm.serving.graph_model import (
     build_graph,
     combine_log_probs,
     rank_words,
+    take_logarithm,
 )
 from keras_nplm.serving.linear_outputs import LinearOutputs
-from keras_nplm.serving.ngram_graphs import FrequencyBinsGraph
+from keras_nplm.serving.ngram_graphs import FrequencyBinsGraph, SortedTable, Table
 
 _LOG_ZERO = float("-inf")
 
@@ -132,7 +134,7 @@ class UniformGraph(GraphModel):
     def __init__(self, model: Uniform):
         super().__init__(model)
         any_context = np.zeros((1, 1), np.int32)
-        self.distribution = store_array(model.next_log_probs(any_context)[0])
+        self.distribution = store_array(model.next_log_probs(any_context)[0].astype(np.float32))
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         return tf.gather(self.distribution, target_ids)
@@ -143,13 +145,24 @@ class UniformGraph(GraphModel):
 
 @build_graph.register(Mixture)
 class MixtureGraph(GraphModel):
-    """A convex combination of language models as a graph; see `Mixture`."""
+    """A convex combination of language models as a graph; see `Mixture`.
 
-    def __init__(self, model: Mixture):
+    The arguments are those of graphs for servers: the graphs of the parts, the tables of n-grams,
+    and the dtype of sums.
+    """
+
+    def __init__(
+        self,
+        model: Mixture,
+        build: Callable[[NextWordModel], GraphModel] = build_graph,
+        table: Table = SortedTable,
+        dtype: str = "float64",
+    ):
         super().__init__(model)
-        self.models = [build_graph(part) for part in model.models]
-        self.weights = store_array(model.weights)
-        self.bins = FrequencyBinsGraph(model.bins) if model.bins else None
+        self.models = [build(part) for part in model.models]
+        log_weights = take_logarithm(model.weights, dtype)
+        self.bins = FrequencyBinsGraph(model.bins, table) if model.bins else None
+        self.log_weights = store_array(log_weights) if model.bins else log_weights[0]
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         log_probs = []
@@ -161,16 +174,17 @@ class MixtureGraph(GraphModel):
         log_probs = []
         for model in self.models:
             log_probs.append(model.next_log_probs(cut_contexts(model, context_ids)))
-        weights = [weight[:, None] for weight in self._find_weights(context_ids)]
-        return combine_log_probs(log_probs, weights)
+        log_weights = self._find_weights(context_ids)
+        if self.bins is not None:
+            log_weights = [log_weight[:, None] for log_weight in log_weights]
+        return combine_log_probs(log_probs, log_weights)
 
-    def _find_weights(self, context_ids: tf.Tensor) -> list[tf.Tensor]:
-        """Return the weight of each model in each context, float64 [B]."""
+    def _find_weights(self, context_ids: tf.Tensor) -> Sequence[tf.Tensor] | np.ndarray:
+        """Return ln of the weight of each model: numbers, or [B] each with bins."""
         if self.bins is None:
-            bins = tf.zeros(tf.shape(context_ids)[:1], tf.int32)
-        else:
-            bins = self.bins.find_bins(context_ids)
-        return tf.unstack(tf.gather(self.weights, bins), axis=1)
+            return self.log_weights
+        bins = self.bins.find_bins(context_ids)
+        return tf.unstack(tf.gather(self.log_weights, bins), axis=1)
 
 
 @build_graph.register(Shortlist)

@@ -28,7 +28,7 @@ from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import Network, NextWordModel, find_network, find_networks
 from keras_nplm.models.mixture import Mixture
-from keras_nplm.serving.device_graphs import NGRAM_SCOPE, build_device_graph
+from keras_nplm.serving.device_graphs import build_device_graph
 from keras_nplm.serving.file_facts import (
     add_to_litert,
     add_to_onnx,
@@ -36,6 +36,7 @@ from keras_nplm.serving.file_facts import (
     name_facts_file,
 )
 from keras_nplm.serving.graph_model import GraphModel
+from keras_nplm.serving.ngram_graphs import NGRAM_SCOPE
 
 MAX_BYTES = (1 << 31) - (1 << 20)  # of arrays: a file has at most 2 GiB
 

@@ -8,12 +8,14 @@ Debian, which nothing here downloads:
 - `debian/`, made by `dpkg-deb -x` from the packages fortunes, debian-reference-de and manpages-de.
 """
 
+import contextlib
+import functools
 import gzip
 import random
 import re
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from keras_nplm.io.files import replace_file
@@ -21,124 +23,90 @@ from keras_nplm.io.files import replace_file
 _SENTENCE_END = re.compile(r"""(?<=[.!?]) (?=["'A-ZÄÖÜ])""")
 _VERSE = re.compile(r"<LINE>(.*?)</LINE>", re.DOTALL)
 _XML_TAG = re.compile(r"<.*?>")
-_BROWN_FILE = re.compile(r".*/c([a-r])\d\d")  # with its category
+_TROFF_REQUEST = re.compile(r"^[.'].*$", re.MULTILINE)  # such as `.TP`, which ends a paragraph
 _TROFF_ESCAPE = re.compile(r"\\(?:f.|[,/&|^]|\(..|\[.*?\])")
-_PRESS = "abc"  # categories of Brown
-_FICTION = "klmnpr"
-_SHARE = Path("debian/usr/share")
+_SHARE = "debian/usr/share"
 
 
-def read_inaugural(corpora: Path) -> Iterator[str]:
-    return _read_addresses(corpora / "inaugural.zip")
+def split_sentences(text: str) -> Iterator[str]:
+    """Split each paragraph of a text into sentences."""
+    for paragraph in text.split("\n\n"):
+        yield from _SENTENCE_END.split(" ".join(paragraph.split()))
 
 
-def read_press(corpora: Path) -> Iterator[str]:
-    return _read_brown(corpora, _PRESS)
+def split_addresses(text: str) -> Iterator[str]:
+    return split_sentences(" ".join(text.split()))
 
 
-def read_shakespeare(corpora: Path) -> Iterator[str]:
-    for _, text in _read_members(corpora / "shakespeare.zip", ".xml"):
-        for verse in _VERSE.findall(text):
-            yield _XML_TAG.sub("", verse).replace("&amp;", "&")
+def split_tagged(mark: str, text: str) -> Iterator[str]:
+    """Split a tagged text: words in a line, each followed by a mark and a tag."""
+    for line in text.splitlines():
+        yield " ".join(word.rpartition(mark)[0] for word in line.split())
 
 
-def read_fiction(corpora: Path) -> Iterator[str]:
-    return _read_brown(corpora, _FICTION)
+def split_verses(text: str) -> Iterator[str]:
+    for verse in _VERSE.findall(text):
+        yield _XML_TAG.sub("", verse).replace("&amp;", "&")
 
 
-def read_union(corpora: Path) -> Iterator[str]:
-    return _read_addresses(corpora / "state_union.zip")
+def split_sayings(text: str) -> Iterator[str]:
+    yield from text.split("\n%\n")
 
 
-def read_fortunes(corpora: Path) -> Iterator[str]:
-    for path in sorted((corpora / _SHARE / "games" / "fortunes").iterdir()):
-        if not path.suffix:
-            yield from path.read_text(encoding="utf-8").split("\n%\n")
+def split_manual(text: str) -> Iterator[str]:
+    text = _TROFF_ESCAPE.sub("", _TROFF_REQUEST.sub("", text))
+    return split_sentences(text.replace("\\", ""))
 
 
-def read_masc(corpora: Path) -> Iterator[str]:
-    """Read the sentences of all kinds of text, shuffled: each split has each kind."""
-    sentences = [
-        sentence
-        for _, text in _read_members(corpora / "masc_tagged.zip", ".txt")
-        for sentence in _remove_tags(text, "_")
-    ]
-    random.Random(0).shuffle(sentences)
-    yield from sentences
-
-
-def read_german_reference(corpora: Path) -> Iterator[str]:
-    path = corpora / _SHARE / "debian-reference" / "debian-reference.de.txt.gz"
-    for paragraph in _decompress(path).split("\n\n"):
-        yield from _split_sentences(paragraph)
-
-
-def read_german_manual(corpora: Path) -> Iterator[str]:
-    """Read the pages of commands; a request of troff, such as `.TP`, ends a paragraph."""
-    for path in sorted((corpora / _SHARE / "man" / "de" / "man1").glob("*.gz")):
-        lines = _decompress(path).splitlines()
-        text = "\n".join("" if line.startswith((".", "'")) else line for line in lines)
-        text = _TROFF_ESCAPE.sub("", text).replace("\\", "")
-        for paragraph in text.split("\n\n"):
-            yield from _split_sentences(paragraph)
-
-
-TEXTS: dict[str, Callable[[Path], Iterator[str]]] = {
-    "inaugural": read_inaugural,
-    "press": read_press,
-    "shakespeare": read_shakespeare,
-    "brown-fiction": read_fiction,
-    "union": read_union,
-    "fortunes": read_fortunes,
-    "masc-shuffled": read_masc,
-    "reference-de": read_german_reference,
-    "man-de": read_german_manual,
+_split_brown = functools.partial(split_tagged, "/")
+# archive or directory, names of its files, how their text is split
+TEXTS: dict[str, tuple[str, str, Callable[[str], Iterator[str]]]] = {
+    "inaugural": ("inaugural.zip", r"\d+.*\.txt", split_addresses),
+    "press": ("brown.zip", r"c[abc]\d\d", _split_brown),
+    "shakespeare": ("shakespeare.zip", r".*\.xml", split_verses),
+    "brown-fiction": ("brown.zip", r"c[klmnpr]\d\d", _split_brown),
+    "union": ("state_union.zip", r"\d+.*\.txt", split_addresses),
+    "fortunes": (f"{_SHARE}/games/fortunes", r"[^.]*", split_sayings),
+    "masc-shuffled": ("masc_tagged.zip", r".*\.txt", functools.partial(split_tagged, "_")),
+    "reference-de": (f"{_SHARE}/debian-reference", r".*\.de\.txt\.gz", split_sentences),
+    "man-de": (f"{_SHARE}/man/de/man1", r".*\.gz", split_manual),
 }
 
 
 def write_texts(corpora: Path, directory: Path) -> None:
     """Write all texts to a directory, which is made."""
     directory.mkdir(parents=True, exist_ok=True)
-    for name, read in TEXTS.items():
-        lines = (" ".join(sentence.split()) for sentence in read(corpora))
-        text = "".join(f"{line}\n" for line in lines if line)
+    for name, (source, pattern, split) in TEXTS.items():
+        texts = _read_files(corpora / source, re.compile(pattern))
+        lines = [" ".join(line.split()) for text in texts for line in split(text)]
+        if name == "masc-shuffled":  # each split has each kind of text
+            random.Random(0).shuffle(lines)
         with replace_file(directory / f"{name}.txt") as temporary:
+            text = "".join(f"{line}\n" for line in lines if line)
             temporary.write_text(text, encoding="utf-8")
 
 
-def _read_addresses(path: Path) -> Iterator[str]:
-    for _, text in _read_members(path, ".txt"):
-        yield from _split_sentences(text)
+def _read_files(source: Path, pattern: re.Pattern[str]) -> Iterator[str]:
+    """Read the files of an archive or a directory, in the order of their names."""
+    with contextlib.ExitStack() as stack:
+        read: Callable[[str], bytes]
+        if source.is_dir():
+            names = [path.name for path in source.iterdir()]
+            read = functools.partial(_read_bytes, source)
+        else:
+            archive = stack.enter_context(zipfile.ZipFile(source))
+            names = archive.namelist()
+            read = archive.read
+        for name in sorted(names):
+            if pattern.fullmatch(name.rpartition("/")[2]):
+                content = read(name)
+                if name.endswith(".gz"):
+                    content = gzip.decompress(content)
+                yield content.decode("utf-8", errors="replace")
 
 
-def _read_brown(corpora: Path, categories: str) -> Iterator[str]:
-    for name, text in _read_members(corpora / "brown.zip", ""):
-        file = _BROWN_FILE.fullmatch(name)
-        if file is not None and file[1] in categories:
-            yield from _remove_tags(text, "/")
-
-
-def _read_members(path: Path, suffix: str) -> Iterator[tuple[str, str]]:
-    """Read the texts of an archive: pairs of name and text, in the order of names."""
-    with zipfile.ZipFile(path) as archive:
-        for name in sorted(archive.namelist()):
-            if name.endswith(suffix) and "README" not in name:
-                yield name, archive.read(name).decode("utf-8", errors="replace")
-
-
-def _decompress(path: Path) -> str:
-    return gzip.decompress(path.read_bytes()).decode()
-
-
-def _remove_tags(text: str, mark: str) -> Iterator[str]:
-    """Return the sentences of a tagged text: words in a line, each followed by a mark and a tag."""
-    for line in text.splitlines():
-        words: Iterable[str] = (word.rpartition(mark)[0] for word in line.split())
-        yield " ".join(words)
-
-
-def _split_sentences(text: str) -> list[str]:
-    return _SENTENCE_END.split(" ".join(text.split()))
+def _read_bytes(directory: Path, name: str) -> bytes:
+    return (directory / name).read_bytes()
 
 
 if __name__ == "__main__":

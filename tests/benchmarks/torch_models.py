@@ -10,9 +10,10 @@ Joulin & Usunier (2017), arXiv:1612.04426, for the cache.
 """
 
 import copy
+import functools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
@@ -266,14 +267,16 @@ def read_text(
             chunks = _read_chunks(model, ids, model.static_chunk)
             return np.concatenate([log_probs.double().numpy() for log_probs in chunks])
     learner = copy.deepcopy(model)
+    rates = _choose_rates(learner, settings, mean_squares)
     parts = []
-    take_step = _build_step(learner, settings, mean_squares)
-    for log_probs in _read_chunks(learner, ids, settings.chunk):
-        parts.append(log_probs.detach().double().numpy())
-        take_step(-log_probs.mean())
+    for chunk in _read_chunks(learner, ids, settings.chunk):
+        parts.append(chunk.detach().double().numpy())
+        (-chunk.mean()).backward()
+        _take_step(rates)
+    log_probs = np.concatenate(parts)
     if not settings.static_share:
-        return np.concatenate(parts)
-    return add_static(np.concatenate(parts), read_text(model, ids), settings.static_share)
+        return log_probs
+    return add_static(log_probs, read_text(model, ids), settings.static_share)
 
 
 @torch.no_grad()
@@ -320,55 +323,40 @@ def _read_chunks(model: TorchModel, ids: np.ndarray, chunk: int) -> Iterator[Ten
         yield log_probs[0]
 
 
-def _build_step(
+def _choose_rates(
     model: TorchModel, settings: DynamicSettings, mean_squares: Sequence[Tensor]
-) -> Callable[[Tensor], None]:
-    """Return a step of dynamic evaluation on a loss: SGD by groups of weights, whose gradients
-    `rms` scales.
+) -> dict[Tensor, Tensor]:
+    """Return the rate of each component of each weight, by its group: small where its gradient was
+    large in training.
     """
-    factors = _choose_factors(model, settings)
-    optimizer = torch.optim.SGD(
-        [{"params": [weight], "lr": settings.rate * factor} for weight, factor in factors.items()]
-    )
-    scales = _scale_gradients(model, mean_squares) if settings.rule == "rms" else {}
-
-    def take_step(loss: Tensor) -> None:
-        optimizer.zero_grad()
-        loss.backward()
-        for weight, scale in scales.items():
-            if weight.grad is not None and weight.grad.is_sparse:
-                gradient = weight.grad.coalesce()
-                values = gradient.values() * scale[gradient.indices()[0]]
-                weight.grad = torch.sparse_coo_tensor(
-                    gradient.indices(), values, gradient.shape, is_coalesced=True
-                )
-            elif weight.grad is not None:  # a cluster without a word of the chunk has none
-                weight.grad *= scale
-        optimizer.step()
-
-    return take_step
-
-
-def _choose_factors(model: TorchModel, settings: DynamicSettings) -> dict[Tensor, float]:
-    """Return the factor of the rate of each weight, by its group."""
-    factors = dict.fromkeys(model.parameters(), settings.hidden)
-    for weight in model.embed.parameters():
-        factors[weight] = settings.embedding
-    for weight in model.output.parameters():
-        factors[weight] = settings.output
-    factors[model.output.head.bias] = settings.biases
-    return factors
-
-
-def _scale_gradients(model: TorchModel, mean_squares: Sequence[Tensor]) -> dict[Tensor, Tensor]:
-    """Return the factors of the gradient of each weight: small where it was large in training."""
     roots = [square.sqrt() for square in mean_squares]
     mean = float(torch.cat([root[root > 0] for root in roots]).mean())
-    scales = {}
-    for weight, root in zip(model.parameters(), roots, strict=True):
-        epsilon = EPSILON_BIASES if weight is model.output.head.bias else EPSILON
-        scales[weight] = mean / root.clamp(min=mean * epsilon)
-    return scales
+    groups = {"embed": settings.embedding, "output": settings.output}
+    rates = {}
+    for (name, weight), root in zip(model.named_parameters(), roots, strict=True):
+        factor = groups.get(name.partition(".")[0], settings.hidden)
+        epsilon = EPSILON
+        if weight is model.output.head.bias:
+            factor = settings.biases
+            epsilon = EPSILON_BIASES
+        rates[weight] = settings.rate * factor * mean / root.clamp(min=mean * epsilon)
+    return rates
+
+
+@torch.no_grad()
+def _take_step(rates: dict[Tensor, Tensor]) -> None:
+    """Take a step of dynamic evaluation along the gradients, and forget them."""
+    for weight, rate in rates.items():
+        gradient = weight.grad
+        weight.grad = None
+        if gradient is None:  # of a cluster without a word of the chunk
+            continue
+        if gradient.is_sparse:
+            gradient = gradient.coalesce()
+            rows = gradient.indices()[0]
+            weight[rows] -= rate[rows] * gradient.values()
+        else:
+            weight -= rate * gradient
 
 
 def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) -> list[Tensor]:
@@ -394,10 +382,7 @@ def tune_dynamic(
     model: TorchModel, ids: np.ndarray, mean_squares: Sequence[Tensor]
 ) -> DynamicSettings:
     """Return the settings of dynamic evaluation with the best perplexity of a text."""
-
-    def read(settings: DynamicSettings) -> np.ndarray:
-        return read_text(model, ids, settings, mean_squares)
-
+    read = functools.partial(read_text, model, ids, mean_squares=mean_squares)
     return find_settings(read, "rms")[0]
 
 

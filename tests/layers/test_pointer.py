@@ -1,15 +1,12 @@
-"""The pointer: copies of the context's words as outputs of the same softmax."""
+"""Copies of the context's words, and their start. Their weights: `tests/models/networks`."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from keras_nplm.layers.heads.linear import LinearHead
 from keras_nplm.layers.pointer import Copies, Pointer
-from keras_nplm.layers.segments import Context
 
 _SCORES = st.floats(-40, 40, width=32)
 
@@ -37,45 +34,6 @@ def test_copies_are_added_in_all_ways_alike(data, width, number):
 
 def assert_close(found: tf.Tensor, expected: np.ndarray) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
-
-
-def test_a_position_after_the_last_words_before_the_target_is_more_probable():
-    pointer = Pointer(dtype="float64")
-    rng = np.random.default_rng(0)
-    ids = rng.integers(4, 6, (40, 9))
-    features = rng.normal(size=(40, 3))
-    vectors = rng.normal(size=(40, 9, 2))
-    pointer.build(features.shape, vectors.shape)
-    plain = pointer(features, vectors, ids).numpy()
-    r = [1.0, 2.0, 4.0]
-    pointer.r.assign(r)
-    found = pointer(features, vectors, ids).numpy()
-    added = np.log(found / (1 - found)) - np.log(plain / (1 - plain))
-    for row, i in np.ndindex(40, 9):
-        expected = 0.0
-        for k in (1, 2, 3):
-            if i >= 3 and (ids[row, i - k : i] == ids[row, -k:]).all():
-                expected += r[k - 1]
-        assert added[row, i] == pytest.approx(expected, abs=1e-9)
-
-
-def test_pads_and_begins_of_sentences_are_never_copied():
-    pointer = Pointer()
-    ids = np.array([[0, 2, 4, 5, 1, 3]], np.int32)
-    pointer.build((1, 3), (1, 6, 2))
-    a = pointer(np.ones((1, 3), np.float32), np.ones((1, 6, 2), np.float32), ids).numpy()[0]
-    assert (a > 0).tolist() == [False, False, True, True, True, True]
-
-
-def test_words_outside_a_short_list_are_not_copied():
-    pointer = Pointer()
-    pointer.build((1, 3), (1, 6, 2))
-    ids = tf.constant([[4, 9, 6, 5, 29, 8]])
-    context = Context(tf.ones((1, 12)), tf.ones((1, 6, 2)), ids, starts=None, num_targets=1)
-    head = LinearHead(30, num_outputs=9)
-    copies = pointer.find_copies(tf.ones((1, 3)), context, head)
-    assert (copies.weights[0, :, 0].numpy() > 0).tolist() == [True, False, True, True, False, True]
-    assert copies.ids.numpy().max() < 9
 
 
 def test_a_thousand_positions_start_with_less_weight_than_the_vocabulary():

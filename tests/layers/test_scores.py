@@ -28,35 +28,27 @@ def randomise(layer: keras.layers.Layer) -> None:
         weight.assign(rng.normal(0, 0.7, weight.shape))
 
 
-def make_linear(**options) -> LinearScores:
-    head = LinearHead(V, **options)
-    head.build((None, W))
+def make_linear(width: int = W) -> LinearScores:
+    head = LinearHead(V)
+    head.build((None, width))
     randomise(head)
-    return head.scores(tf.constant(FEATURES))
+    return head.scores(tf.constant(FEATURES[:, :width]))
 
 
-def make_direct() -> LinearScores:
-    """Return y = b + U a + W x."""
+def make_direct(width: int = W) -> LinearScores:
+    """Return y = b + U a + W x, with `width` hidden units."""
     direct = DirectConnection(V)
     direct.build((None, X.shape[1]))
-    return direct.add(make_linear(), tf.constant(X))
+    return direct.add(make_linear(width), tf.constant(X))
 
 
 def make_direct_alone() -> LinearScores:
     """Return y = b + W x, of a network without a hidden layer."""
-    head = LinearHead(V)
-    head.build((None, 0))
-    randomise(head)
-    direct = DirectConnection(V)
-    direct.build((None, X.shape[1]))
-    return direct.add(head.scores(tf.constant(FEATURES[:, :0])), tf.constant(X))
+    return make_direct(0)
 
 
 def make_biases_alone() -> LinearScores:
-    head = LinearHead(V)
-    head.build((None, 0))
-    randomise(head)
-    return head.scores(tf.constant(FEATURES[:, :0]))
+    return make_linear(0)
 
 
 def make_stored() -> StoredScores:
@@ -117,55 +109,29 @@ def test_every_class_of_scores_is_tried():
 
 
 @of_all_scores
-def test_few_words_have_the_logits_of_all(make):
+def test_every_question_has_the_answer_of_all_logits(make):
     scores = make()
     y = scores.logits().numpy()
     assert y.shape == (B, V)
-    np.testing.assert_allclose(scores.logit(CHOSEN), y[ROWS, CHOSEN], atol=1e-4)
+    log_z = log_sum_exp(y)
     words = np.array([9, 4, 9, 20, 4], np.int32)
-    np.testing.assert_allclose(scores.logits_of(words), y[:, words], atol=1e-4)
     offset = np.array([0.5, -1, 2, 0, 3], np.float32)
-    found = scores.logits_of(words, offset=tf.constant(offset))
-    np.testing.assert_allclose(found, y[:, words] + offset, atol=1e-4)
-
-
-@of_all_scores
-def test_log_z_is_that_of_all_logits(make):
-    scores = make()
-    y = scores.logits().numpy()
-    np.testing.assert_allclose(scores.log_z(), log_sum_exp(y), atol=1e-4)
-    log_z, logit = scores.for_training(CHOSEN)
-    np.testing.assert_allclose(log_z, log_sum_exp(y), atol=1e-4)
-    np.testing.assert_allclose(logit, y[ROWS, CHOSEN], atol=1e-4)
-
-
-@of_all_scores
-def test_expected_logit_is_the_mean_by_a_distribution(make):
-    scores = make()
     q = np.random.default_rng(2).dirichlet(np.ones(V))
-    expected = scores.logits().numpy() @ q
-    np.testing.assert_allclose(scores.expected_logit(tf.constant(q)), expected, atol=1e-4)
-
-
-@of_all_scores
-def test_some_contexts_are_taken_by_place(make):
-    scores = make()
+    for found, expected in (
+        (scores.logit(CHOSEN), y[ROWS, CHOSEN]),
+        (scores.logits_of(words), y[:, words]),
+        (scores.logits_of(words, offset=tf.constant(offset)), y[:, words] + offset),
+        (scores.log_z(), log_z),
+        (tf.stack(scores.for_training(CHOSEN)), [log_z, y[ROWS, CHOSEN]]),
+        (scores.expected_logit(tf.constant(q)), y @ q),
+        (compute_log_prob(scores, CHOSEN), y[ROWS, CHOSEN] - log_z),
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-4)
     places = np.array([2, 0, 2, 8], np.int32)
-    taken = scores.take(places)
-    y = scores.logits().numpy()
-    np.testing.assert_allclose(taken.logits(), y[places], atol=1e-5)
-    words = CHOSEN[:4]
-    expected = y[places, words] - log_sum_exp(y)[places]
-    np.testing.assert_allclose(compute_log_prob(scores, words, places), expected, atol=1e-4)
-    expected = y[ROWS, CHOSEN] - log_sum_exp(y)
-    np.testing.assert_allclose(compute_log_prob(scores, CHOSEN), expected, atol=1e-4)
-
-
-def test_scores_of_direct_connections_are_the_sum_of_two_products():
-    scores = make_direct()
-    U, W_of_x = scores.kernels
-    expected = FEATURES @ U.numpy().T + X @ W_of_x.numpy().T + scores.bias.numpy()
-    np.testing.assert_allclose(scores.logits(), expected, atol=1e-5)
+    np.testing.assert_allclose(scores.take(places).logits(), y[places], atol=1e-5)
+    of_places = y[places, CHOSEN[:4]] - log_z[places]
+    found = compute_log_prob(scores, CHOSEN[:4], places)
+    np.testing.assert_allclose(found, of_places, atol=1e-4)
 
 
 @pytest.mark.parametrize(

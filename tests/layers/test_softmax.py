@@ -43,39 +43,16 @@ def compute_in_numpy(
     return values, [dy @ u, dy.T @ f, dy.sum(axis=0)]
 
 
-@pytest.mark.parametrize("blocks", [pytest.param([W], id="one kernel"), [4, 2]])
-@pytest.mark.parametrize(
-    "whole", [pytest.param(0, id="tiles"), pytest.param(ONE_TILE, id="one tile")]
-)
-@pytest.mark.parametrize(
-    "size, shift",
-    [
-        pytest.param(30, 0, id="few words"),
-        pytest.param(1300, 200, id="overflow"),
-        pytest.param(1300, -200, id="underflow"),
-    ],
-)
-def test_tiled_softmax_and_its_gradient(size, shift, whole, blocks, monkeypatch):
-    check_softmax(size, shift, whole, blocks, False, monkeypatch)
+SIZES = {"few words": (30, 0), "overflow": (1300, 200), "underflow": (1300, -200)}  # and shifts
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "size, shift, whole, blocks",
-    [
-        pytest.param(1300, 200, 0, [W], id="overflow, tiles, one kernel"),
-        pytest.param(1300, 200, 0, [4, 2], id="overflow, tiles"),
-        pytest.param(1300, 200, ONE_TILE, [W], id="overflow, one kernel"),
-        pytest.param(1300, 200, ONE_TILE, [4, 2], id="overflow"),
-        pytest.param(30, 0, 0, [4, 2], id="few words, tiles"),
-        pytest.param(1300, -200, 0, [4, 2], id="underflow, tiles"),
-    ],
-)
-def test_softmax_and_its_gradient_are_compiled_by_xla(size, shift, whole, blocks, monkeypatch):
-    check_softmax(size, shift, whole, blocks, True, monkeypatch)
-
-
-def check_softmax(size, shift, whole, blocks, jit, monkeypatch):
+@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("blocks", [[W], [4, 2]])
+@pytest.mark.parametrize("whole", [0, ONE_TILE])
+@pytest.mark.parametrize("name", SIZES)
+def test_tiled_softmax_and_its_gradient(name, whole, blocks, jit, monkeypatch):
+    """In tiles and in one, with one kernel and with two blocks, and compiled by XLA."""
+    size, shift = SIZES[name]
     monkeypatch.setattr(softmax, "WHOLE", whole)
     monkeypatch.setattr(softmax, "CACHED", 1)  # the smallest tiles
     kernel, bias = make_weights(size, shift)

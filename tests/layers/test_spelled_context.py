@@ -1,4 +1,4 @@
-"""Context layer of characters: near characters concatenated, vectors of the words they spell."""
+"""Rows of the words that characters spell. What is made of them: `tests/models/networks`."""
 
 import numpy as np
 import pytest
@@ -19,14 +19,6 @@ from tests.formulas import list_spelled_rows
 
 V = 12  # characters
 M = 3  # components of a vector
-SPACE = 4
-
-
-def _build(size: int, **options) -> SpelledContext:
-    chosen = dict(near_characters=2, spelled_words=2, spelling_bits=12, **options)
-    embed = SpelledContext(V, M, **chosen)
-    embed.build((None, size))
-    return embed
 
 
 @settings(max_examples=20, deadline=None)
@@ -42,49 +34,6 @@ def test_rows_are_the_hashes_of_the_spelled_words(data):
     contexts = rng.integers(0, 8, (9, size)).astype(np.int32)
     expected = [list_spelled_rows(embed, context) for context in contexts]
     assert np.asarray(embed.find_rows(contexts)).tolist() == expected
-
-
-def test_x_has_the_spelled_words_and_the_near_characters():
-    embed = _build(8)
-    context = np.array([[6, SPACE, 7, 8, SPACE, 9, 0, 11]], np.int32)
-    S = embed.S.numpy()
-    C = embed.C.numpy()
-    rows = np.asarray(embed.find_rows(context))[0]
-    # near: `<pad>` has no vector
-    expected = np.concatenate([*S[rows], 0 * C[0], C[11]])
-    x = np.asarray(embed(context))
-    np.testing.assert_array_equal(x, [expected])
-    assert embed.compute_output_shape((None, 8)) == (None, x.shape[1])
-    assert embed.num_single_words(8) == 2
-
-
-def test_a_word_has_one_row_wherever_it_stands():
-    embed = _build(8)
-    texts = [
-        [SPACE, 9, 7, SPACE, 6, SPACE, 10, 11],
-        [2, 2, 2, SPACE, 9, 7, SPACE, 6],
-        [SPACE, 6, 6, 6, SPACE, 9, 7, 3],
-    ]
-    rows = np.asarray(embed.find_rows(np.array(texts, np.int32)))
-    assert rows[0, 2] == rows[1, 1] == rows[2, 1]
-    assert rows[0, 1] == rows[1, 0]
-    assert rows[2, 0] == 0  # after `</s>` the word is empty
-    reversed_word = np.asarray(embed.find_rows(np.array([[2, 2, 2, 2, 2, SPACE, 7, 9]], np.int32)))
-    assert reversed_word[0, 0] != rows[0, 2]
-
-
-def test_a_word_that_the_context_cuts_counts_as_empty():
-    embed = _build(5)
-    rows = np.asarray(embed.find_rows(np.array([[6, 7, SPACE, 8, 9], [6, 7, 8, 9, 6]], np.int32)))
-    assert rows[0, 0] > 0
-    assert rows[:, 1:].tolist() == [[0, 0], [0, 0]]
-    assert rows[1, 0] == 0
-
-
-def test_vectors_of_words_have_no_weight_decay():
-    embed = _build(5, weight_decay=0.1)
-    assert any(weight is embed.S for weight in embed.biases)
-    assert len(embed.losses) == 1  # of C
 
 
 @pytest.mark.parametrize("order", [10, 20])

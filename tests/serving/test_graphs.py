@@ -1,200 +1,210 @@
-"""Every kind of language model gives the same probabilities as a TensorFlow graph and in Python."""
-
-import functools
+"""Every kind of language model gives the same probabilities in Python and as TensorFlow graphs: of
+SavedModels, and of files for devices.
+"""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_nplm import (
-    NPLM,
-    AdaptiveHead,
-    AveragedContext,
-    ContextNetwork,
-    DeepHidden,
-    Hybrid,
-    HybridNetwork,
+    ContinuousCache,
+    InputError,
     LanguageModel,
-    LinearHead,
-    PointerNetwork,
+    Mixture,
     Shortlist,
-    SpelledContext,
+    Uniform,
+    UnigramCache,
     Vocabulary,
+    export_saved_model,
 )
-from keras_nplm.models import ngrams
-from keras_nplm.models.mixture import Mixture, Uniform
-from keras_nplm.serving import build_graph
-from keras_nplm.serving.signatures import ServingModule
-from tests import language_models
-from tests.networks import compose, compose_energy
+from keras_nplm.io.files import read_arrays, write_arrays
+from keras_nplm.models.base import SAVED_CLASSES, NextWordModel, saved_as
+from keras_nplm.serving import GraphModel, build_graph
+from keras_nplm.serving.device_graphs import build_device_graph
+from keras_nplm.serving.graph_model import find_top_k
+from keras_nplm.serving.on_device import TextScores
+from keras_nplm.serving.signatures import PredictNext, Score
+from tests.language_models import BOUNDARIES, BUILDERS, VOCABULARY, build
+from tests.serving.served import check_served_scores, check_served_words
+from tests.serving.served_models import (
+    MIXTURES,
+    NETWORKS,
+    NGRAMS,
+    SERVED_ALONE,
+    TYPED,
+    build_model,
+    make_contexts,
+)
 
-WORDS = ["the", "cat", "sat", "on", "mat", ".", "a", "dog"]
-SIZE = len(WORDS) + 4
-# Graphs do not read the objective of a network.
-# a mixture by frequency has a network and an interpolated model
-FAST = ["Kneser-Ney", "class-based"]
-LONG = [
-    "mixture by frequency",
-    "hybrid",
-    "hybrid of spelled words",
-    "adaptive",
-    "tied",
-    "no hidden layer",
-    "bfloat16",
-    "float64",
-    "averaged",
-    "deep",
-    "pointer",
-    "energy",
-    "full",
-    "deleted interpolation",
-    "deleted interpolation, paper",
-    "mixture",
-    "keras model",
-    "short-list",
-    "short-list of all words",
-    "network of a short-list",
-]
-# sums are rounded in other places
+# of probabilities; elsewhere sums are rounded in other places
 TOLERANCES = {
-    "bfloat16": 0.03,
+    "embed averaged in bfloat16": 0.05,
     "short-list of all words": 5e-4,
     "hybrid": 1e-4,
     "hybrid of spelled words": 1e-4,
 }
-# 3 ends a sentence
-IDS = np.append(np.random.default_rng(0).choice([1, 3, *range(4, 11)], 600), 3).astype(np.int32)
-
-
-@functools.cache
-def _build_model(kind: str, boundary: str):
-    ids = IDS
-    held_out = IDS[::-1][1:].copy()
-    if kind == "Kneser-Ney":
-        return ngrams.kneser_ney(ids, SIZE, 4, boundary)
-    if kind.startswith("deleted interpolation"):
-        return ngrams.deleted_interpolation(ids, held_out, SIZE, 3, boundary, "paper" not in kind)
-    if kind == "class-based":
-        classes = np.array([0, 4, 2, 3, 4, 5, 4, 5, 6, 6, 4, 6], np.int32)
-        return ngrams.class_based(ids, held_out, classes, 3, boundary)
-    if kind == "keras model":
-        return language_models.build(kind, boundary)
-    if kind == "mixture":
-        models = [
-            _build_model("full", boundary),
-            _build_model("Kneser-Ney", boundary),
-            Uniform(SIZE, boundary),
-        ]
-        return Mixture(models, [0.5, 0.3, 0.2])
-    if kind == "mixture by frequency":
-        bins = ngrams.FrequencyBins(
-            ngrams.ContextFrequencies.from_counts(ngrams.count_ngrams(ids, SIZE, 3, boundary))
-        )
-        models = [
-            _build_model("no hidden layer", boundary),
-            _build_model("deleted interpolation", boundary),
-        ]
-        return Mixture(models, np.random.default_rng(0).dirichlet([1, 1], bins.number), bins)
-    if kind == "hybrid":
-        network = compose(SIZE, 5, 6, 100, kind=HybridNetwork, boundary=boundary)
-        return Hybrid(_randomise(network), _build_model("Kneser-Ney", boundary))
-    if kind == "hybrid of spelled words":
-        spelling = dict(near_characters=3, spelled_words=2, spelling_bits=5)
-        embed = SpelledContext(SIZE, 6, name="embed", **spelling)
-        network = compose(SIZE, 9, 6, embed=embed, kind=HybridNetwork, boundary=boundary)
-        return Hybrid(_randomise(network), _build_model("Kneser-Ney", boundary))
-    if kind == "short-list":
-        head = LinearHead(SIZE, num_outputs=8, name="prob")
-        network = compose(SIZE, 5, 6, 100, head=head, boundary=boundary)
-        return Shortlist(_randomise(network), _build_model("Kneser-Ney", boundary))
-    if kind == "short-list of all words":
-        head = LinearHead(SIZE, num_outputs=SIZE - 1, name="prob")
-        network = compose(SIZE, 5, 6, 100, head=head, boundary=boundary)
-        return Shortlist(_randomise(network), _build_model("deleted interpolation", boundary))
-    network = _randomise(_build_network(kind, boundary))
-    if kind == "full":
-        network.prob.b.assign(network.prob.b + 90)  # exp of such logits overflows
-    return network
-
-
-def _build_network(kind: str, boundary: str) -> ContextNetwork:
-    if kind == "full":
-        return NPLM(SIZE, 4, 6, 5, direct_connections=True, boundary=boundary)
-    if kind == "no hidden layer":
-        return NPLM(SIZE, 3, 6, hidden_units=0, direct_connections=True, boundary=boundary)
-    if kind == "bfloat16":
-        return NPLM(SIZE, 3, 6, 5, boundary=boundary, dtype="mixed_bfloat16")
-    if kind == "float64":
-        return NPLM(SIZE, 3, 6, 5, boundary=boundary, dtype="float64")
-    if kind == "network of a short-list":
-        return compose(
-            SIZE, 3, 6, head=LinearHead(SIZE, num_outputs=8, name="prob"), boundary=boundary
-        )
-    if kind == "tied":
-        return compose(SIZE, 2, 6, head=LinearHead(SIZE, tied=True, name="prob"), boundary=boundary)
-    if kind == "adaptive":
-        return compose(SIZE, 4, 6, head=AdaptiveHead(SIZE, name="prob"), boundary=boundary)
-    if kind == "energy":
-        return compose_energy(SIZE, 4, 6, boundary=boundary)
-    if kind == "pointer":
-        return compose(SIZE, 6, 6, kind=PointerNetwork, boundary=boundary)
-    if kind == "averaged":
-        embed = AveragedContext(SIZE, 6, averages_after=(1, 3), name="embed")
-        return compose(SIZE, 8, 6, embed=embed, direct_connections=True, boundary=boundary)
-    assert kind == "deep"
-    hidden = DeepHidden(5, activation="silu", residual_blocks=2, layer_norm=True, name="hidden")
-    return compose(SIZE, 3, 6, hidden=hidden, boundary=boundary)
-
-
-def _randomise(network: ContextNetwork) -> ContextNetwork:
-    """Set larger weights than the initial ones, so that probabilities differ."""
-    random = np.random.default_rng(0)
-    for weight in network.trainable_weights:
-        weight.assign(random.normal(0, 0.7, weight.shape))
-    return network
+OF_BOUNDARIES = [(name, boundary) for name in (*NGRAMS, *MIXTURES) for boundary in BOUNDARIES]
+OF_SENTENCES = [(name, "sentence") for name in (*NETWORKS, *SERVED_ALONE, *TYPED)]
 
 
 @pytest.mark.parametrize(
-    "kind", [*FAST, *(pytest.param(kind, marks=pytest.mark.long) for kind in LONG)]
+    "name, boundary",
+    [*OF_BOUNDARIES, *(pytest.param(*case, marks=pytest.mark.long) for case in OF_SENTENCES)],
 )
-def test_graphs_give_the_probabilities_of_python(kind):
-    model = _build_model(kind, "sentence")
-    number = 50 if kind == "energy" else 500  # its distribution is a loop over contexts
-    contexts = np.random.default_rng(1).integers(0, SIZE, (number, model.order - 1))
-    contexts = contexts.astype(np.int32)
-    targets = np.random.default_rng(2).integers(1, SIZE, number).astype(np.int32)
-    graph = build_graph(model)
-    traced = tf.function(graph.log_prob, autograph=False).get_concrete_function(contexts, targets)
-    assert "_XlaMustCompile" not in str(traced.graph.as_graph_def())  # a server may lack XLA
-    tolerance = dict(rtol=TOLERANCES.get(kind, 2e-5), atol=1e-7)
-    log_prob = graph.log_prob(tf.constant(contexts), tf.constant(targets))
-    expected = np.exp(model.log_prob(contexts, targets))
-    np.testing.assert_allclose(np.exp(log_prob), expected, **tolerance)
+def test_graphs_give_the_probabilities_of_python(name, boundary, monkeypatch):
+    monkeypatch.setattr("keras_nplm.serving.device_graphs.TILE_WORDS", 16)
+    model = build_model(name, boundary)
+    contexts = make_contexts(model, 60 if "energy" in name else 400)
+    targets = np.random.default_rng(1).integers(1, model.vocabulary_size, len(contexts), np.int32)
     expected = np.exp(model.next_log_probs(contexts))
-    log_probs = graph.next_log_probs(tf.constant(contexts))
-    np.testing.assert_allclose(np.exp(log_probs), expected, **tolerance)
-    ids, probabilities = graph.most_probable(tf.constant(contexts), first=4, k=3)
+    tolerance = dict(rtol=TOLERANCES.get(name, 2e-5), atol=1e-7)
+    graphs = [build_graph(model)]
+    if name not in SERVED_ALONE:
+        graphs.append(build_device_graph(model))
+    for graph in graphs:
+        traced = tf.function(graph.log_prob, autograph=False).get_concrete_function(
+            contexts, targets
+        )
+        operations = {operation.type for operation in traced.graph.get_operations()}
+        assert "_XlaMustCompile" not in str(traced.graph.as_graph_def())  # a server may lack XLA
+        if graph is not graphs[0]:  # some runtimes of devices have no loops
+            assert not [kind for kind in operations if "While" in kind or "Call" in kind]
+        log_prob = traced(tf.constant(contexts), tf.constant(targets))
+        of_targets = np.exp(model.log_prob(contexts, targets))
+        np.testing.assert_allclose(np.exp(log_prob), of_targets, **tolerance)
+        log_probs = graph.next_log_probs(tf.constant(contexts))
+        np.testing.assert_allclose(np.exp(log_probs), expected, **tolerance)
+    ids, probabilities = graphs[0].most_probable(tf.constant(contexts), first=4, k=3)
     highest = -np.sort(-expected[:, 4:], axis=1)[:, :3]
     np.testing.assert_allclose(probabilities, highest, **tolerance)
     of_ids = np.take_along_axis(expected, ids.numpy(), axis=1)
     np.testing.assert_allclose(of_ids, probabilities, **tolerance)
 
 
-@pytest.mark.parametrize("boundary", ["stream", "text"])
-def test_served_functions_give_the_results_of_python(boundary):
-    language_model = LanguageModel(_build_model("Kneser-Ney", boundary), Vocabulary(WORDS), "words")
-    sentences = ["the cat sat on the mat .", "", "a bird sat", "dog dog dog dog dog"]
-    served = ServingModule(language_model, len(WORDS)).functions
-    scores = served["score"].compute(tf.constant(sentences))
-    predicted = served["predict_next"].compute(tf.constant(sentences))
-    for i, sentence in enumerate(sentences):  # each is a text of its own
-        [score] = language_model.score([sentence])
-        words = dict(language_model.next_words(sentences[i], len(WORDS)))
-        found = zip(
-            predicted["words"][i].numpy().astype(str),
-            predicted["probabilities"][i].numpy(),
-            strict=True,
-        )
-        assert dict(found) == pytest.approx(words, rel=2e-5)
-        assert (scores["tokens"][i], scores["unk_tokens"][i]) == (score.tokens, score.unk_tokens)
-        assert float(scores["log_prob"][i]) == pytest.approx(score.log_prob, rel=2e-5)
+def test_other_models_are_refused_by_name(tmp_path, messages):
+    """Those of a class without a graph, alone and as parts; nothing is written."""
+    uniform = Uniform(len(VOCABULARY), "sentence")
+    cache = UnigramCache(len(VOCABULARY), "sentence")
+    models = [
+        Mixture([uniform, Mixture([uniform, cache], [0.5, 0.5])], [0.5, 0.5]),
+        Shortlist(build("short-list", "sentence").network, cache),
+        ContinuousCache(build("nplm", "sentence")),
+        *(build(name, "sentence") for name in ("dynamic", "dynamic mixture")),
+        build("hybrid", "sentence").network,
+    ]
+    for model in models:
+        language_model = LanguageModel(model, VOCABULARY, "words")
+        messages.refuse(lambda lm=language_model: export_saved_model(lm, tmp_path / "served"))
+    assert not any(tmp_path.iterdir())
+    for name in BUILDERS:
+        if name not in (*NGRAMS, "nplm", "pointer", "mixture in a mixture"):
+            with pytest.raises(InputError, match=r"^LiteRT and ONNX files .* Received: "):
+                build_device_graph(build(name, "sentence"))
+
+
+def test_invalid_texts_have_the_score_nan():
+    language_model = LanguageModel(build("kneser-ney", "sentence"), VOCABULARY, "whitespace")
+    scores = TextScores(build_device_graph(language_model.model), language_model.codec)
+    size = len(VOCABULARY)
+    x = [[5, 6], [5, size], [-1, 5], [5, (1 << 32) + 6], [5, size], [5, 6], [5, 6]]
+    nll = scores.function(tf.constant(x, tf.int64), tf.constant([2, 2, 2, 2, 1, 3, -1], tf.int64))
+    assert np.isnan(nll["nll"]).tolist() == [False, True, True, True, False, True, True]
+
+
+# A class of one's own
+
+
+class Bigram(NextWordModel):
+    """A model of one's own: the next word depends on the last one."""
+
+    order = 2
+
+    def __init__(self, log_probs, boundary):
+        self.log_probs = log_probs
+        self.vocabulary_size = len(log_probs)
+        self.boundary = boundary
+
+    def _next_log_probs(self, context_ids):
+        return self.log_probs[context_ids[:, -1]]
+
+    def write(self, path):
+        write_arrays(path, {"log_probs": self.log_probs})
+
+    def list_files(self):
+        return {"bigram.npz": self.write}
+
+    @classmethod
+    def read_files(cls, folder):
+        arrays = read_arrays(folder.path / "bigram.npz", ["log_probs"])
+        return cls(arrays["log_probs"], folder.boundary)
+
+
+@build_graph.register(Bigram)
+class BigramGraph(GraphModel):
+    def __init__(self, model):
+        super().__init__(model)
+        self.log_probs = tf.Variable(model.log_probs, trainable=False)
+
+    def log_prob(self, context_ids, target_ids):
+        return tf.gather(self.next_log_probs(context_ids), target_ids, batch_dims=1)
+
+    def next_log_probs(self, context_ids):
+        return tf.gather(self.log_probs, context_ids[:, -1])
+
+
+@pytest.mark.long
+def test_a_model_of_ones_own_is_saved_exported_and_served(tmp_path, monkeypatch):
+    monkeypatch.setitem(SAVED_CLASSES, "bigram", None)
+    del SAVED_CLASSES["bigram"]
+    saved_as("bigram")(Bigram)
+    # two of the functions, for speed
+    monkeypatch.setattr("keras_nplm.serving.signatures.FUNCTIONS", (PredictNext, Score))
+    vocabulary = Vocabulary(["the", "cat", "sat", "."])
+    size = len(vocabulary)
+    log_probs = np.full((size, size), -np.inf)
+    words = [1, *range(4, size)]
+    log_probs[:, words] = np.log(np.random.default_rng(0).dirichlet(np.ones(len(words)), size))
+    mixture = Mixture([Bigram(log_probs, "stream"), Uniform(size, "stream")], [0.75, 0.25])
+    LanguageModel(mixture, vocabulary, "words").save(tmp_path / "model")
+    language_model = LanguageModel.load(tmp_path / "model")
+    loaded = tf.saved_model.load(export_saved_model(language_model, tmp_path / "served", top_k=3))
+    texts = ["the cat sat .", "", "a bird", "sat the the"]
+    check_served_scores(loaded.signatures["score"], language_model, texts)
+    check_served_words(loaded.signatures, language_model, texts, 3, ["predict_next"])
+
+
+# The greatest values
+
+
+@pytest.mark.parametrize(
+    "size, k, high, first",
+    [
+        pytest.param(5, 5, 9, 0, id="all of a short row"),
+        pytest.param(300, 2, 9, 0, id="fewer blocks than twice k"),
+        pytest.param(3000, 4, 3, 0, id="many equal values"),
+        pytest.param(3000, 1, 99, 0, id="the greatest alone"),
+        pytest.param(1100, 4, 9, 0, id="twice k blocks"),
+        pytest.param(50, 6, 3, 4, id="a short row from a column on"),
+        pytest.param(3000, 6, 3, 4, id="a long row from a column on"),
+    ],
+)
+def test_the_greatest_values_are_those_of_tensorflow(size, k, high, first):
+    values = np.random.default_rng(size + k).integers(-high, high, (4, size)).astype(np.float32)
+    values[0, -1] = high + 1  # after the last whole block
+    values[:, :first] = 2 * high  # left out
+    values[3, first:] = -np.inf
+    top, columns = find_top_k(tf.constant(values), k, first)
+    expected = tf.math.top_k(values[:, first:], k)
+    np.testing.assert_array_equal(top, expected.values)
+    np.testing.assert_array_equal(np.take_along_axis(values, columns.numpy(), axis=1), top)
+    assert all(len({*row}) == k for row in columns.numpy())
+    if first:  # of equal values the first
+        np.testing.assert_array_equal(columns, expected.indices + first)
+
+
+def test_the_first_of_equal_values_is_returned():
+    values = np.zeros((2, 600), np.float32)
+    values[0, [300, 301, 10]] = 5, 1, 1
+    values[1, [300, 301, 100]] = 5, 1, 1
+    _, columns = find_top_k(tf.constant(values), 2)
+    assert columns.numpy().tolist() == [[300, 10], [300, 100]]

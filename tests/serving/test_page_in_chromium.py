@@ -140,13 +140,6 @@ def test_typing_tab_and_clicks_write_text(browser, words_page, language_model):
     assert browser.evaluate("document.activeElement.tagName") == "BUTTON"
 
 
-def test_an_unknown_beginning_has_no_words(browser, words_page):
-    _open(browser, words_page.as_uri(), "The zeb")
-    assert browser.evaluate(SHOWN) == []
-    status = browser.evaluate("document.getElementById('status').textContent")
-    assert status == "No word of the vocabulary begins with “zeb”."
-
-
 class _Registry(http.server.SimpleHTTPRequestHandler):
     """A server of ONNX Runtime's files for pages of every origin."""
 

@@ -1,8 +1,7 @@
-"""The script of a page: how it inserts words, and what it shows while the text changes.
+"""The scripts of a page, in Node: texts as in Python, inserted words, what is shown meanwhile."""
 
-It runs in Node, with a stub of the browser's document and a model that is a table of bigrams.
-"""
-
+import base64
+import gzip
 import json
 import shutil
 import subprocess
@@ -10,106 +9,48 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from keras_nplm import LanguageModel
+from keras_nplm.data.ids import BOS_ID
+from keras_nplm.data.shards import encode_lines
+from keras_nplm.data.tokenizers.registry import get_tokenizer
+from keras_nplm.language_model.description import describe_codec
 from keras_nplm.serving import web_page
+from tests.text_cases import PROMPTS, build_case_model, check_words
 
 NODE = shutil.which("node")
 PAGE = Path(web_page.__file__).parent / "page"
+HARNESS = Path(__file__).with_name("page_in_node.js")
 SPECIALS = ["<pad>", "<unk>", "<s>", "</s>"]
 WORDS = ["the", "cat", "said", ",", ".", "(", ")", "don't"]
 SECONDS = 60  # that a program may take; it takes one
+CASES = [
+    ("words", "sentence"),
+    ("words+lower+numbers+lemmas", "stream"),
+    ("whitespace", "stream"),
+    ("whitespace+lower+numbers", "text"),
+    ("characters", "sentence"),
+    ("characters+lower", "stream"),
+    ("bytes", "sentence"),
+    ("bytes+lower", "stream"),
+]
 pytestmark = pytest.mark.skipif(not NODE, reason="node is not installed")
 
-PROGRAM = """
-const fs = require("node:fs"), vm = require("node:vm");
-const given = JSON.parse(fs.readFileSync(0, "utf-8"));
 
-class Element {
-  value = "";
-  textContent = "";
-  children = [];
-  dataset = {};
-  handlers = {};
-  style = { setProperty: () => {} };
-  append(...added) { this.children.push(...added); }
-  replaceChildren(...added) { this.children = added; }
-  addEventListener(type, handler) { this.handlers[type] = handler; }
-  focus() { document.activeElement = this; }
-}
-
-const elements = {};
-globalThis.document = new Element();
-Object.assign(document, {
-  body: new Element(),
-  createElement: () => new Element(),
-  getElementById: (id) => (elements[id] ??= new Element()),
-});
-globalThis.location = { search: "" };
-Object.assign(globalThis, { FACTS: given.facts, WORDS: given.words, FORMS: {} });
-
-// The model answers when `model.gate` opens
-const model = { gate: Promise.resolve(), contexts: [] };
-const read = (ids) => [...ids].map((id) => given.words[id]);
-globalThis.loadModel = async () => async (contexts) => {
-  model.contexts.push(...contexts.map(read));
-  await model.gate;
-  return contexts.map((ids) => {
-    const row = given.table[read(ids).at(-1)] ?? {};
-    return Float32Array.from(given.words, (word) => Math.log(row[word] ?? 1e-4));
-  });
-};
-// Their constants are known below: field, list, statusLine, completion
-for (const name of ["tokenizers.js", "completion.js", "page.js"]) {
-  const path = `${given.page}/${name}`;
-  vm.runInThisContext(fs.readFileSync(path, "utf-8"), { filename: name });
-}
-
-const wait = () => new Promise((resolve) => setTimeout(resolve, 5));
-const close = () => {
-  let open;
-  model.gate = new Promise((resolve) => (open = resolve));
-  return open;
-};
-const moveCursor = (place) => {
-  field.selectionStart = field.selectionEnd = place;
-  document.handlers.selectionchange();
-};
-const write = (text) => {
-  field.value = text;
-  field.selectionStart = field.selectionEnd = text.length;
-  field.handlers.input();
-  // browsers tell of the cursor, too
-  document.handlers.selectionchange();
-};
-const press = (key) => {
-  let isTaken = false;
-  field.handlers.keydown({ key, preventDefault: () => (isTaken = true) });
-  return isTaken;
-};
-const click = (place) => list.children[place].children[0].handlers.click();
-const insert = async (word) => {
-  insertWord({ word, isEnd: false });
-  await wait();
-};
-(async () => {
-  field.focus();
-  await wait();
-  console.log(JSON.stringify(await eval(given.program)));
-})();
-"""
-
-
-def _run(
+def run(
     program: str,
     tokenizer: str = "words",
     boundary: str = "sentence",
     words: Sequence[str] = WORDS,
     table: Mapping[str, Mapping[str, float]] | None = None,
+    **given: Any,
 ) -> Any:
     """Return what an async function, of JavaScript, returns on a page.
 
-    table: P(word | last token), where it is not negligible.
+    table: P(word | last token), where it is not negligible. given: what the program reads as
+    `given`; its `facts` replace some of those of a page.
     """
     facts = {
         "tokenizer": {"kind": tokenizer, "steps": []},
@@ -122,22 +63,130 @@ def _run(
         "card": [],
         "example": "",
     }
-    given = {
+    page = {
         "page": str(PAGE),
-        "facts": facts,
         "words": [*SPECIALS, *words],
+        "forms": {},
         "table": table or {},
         "program": f"(async () => {{ {program} }})()",
     }
-    run = subprocess.run(
-        [NODE, "-e", PROGRAM],
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
+    page |= given | {"facts": facts | given.get("facts", {})}
+    process = subprocess.run(
+        [NODE, HARNESS], input=json.dumps(page), capture_output=True, text=True, timeout=SECONDS
     )
-    assert run.returncode == 0, run.stderr[-1000:]
-    return json.loads(run.stdout)
+    assert process.returncode == 0, process.stderr[-1000:]
+    return json.loads(process.stdout)
+
+
+# Texts
+
+
+def read_prompts(
+    language_model: LanguageModel,
+    order: int,
+    prompts: Sequence[str] = PROMPTS,
+    earlier: Sequence[str] = (),
+    k: int = 0,
+) -> list[dict]:
+    """Return the context of each prompt after earlier sentences, and k words for it."""
+    vocabulary = language_model.vocabulary
+    table: dict[str, dict[str, float]] = {}
+    if k:
+        ids = np.arange(len(vocabulary), dtype=np.int32)
+        rows = np.exp(language_model.model.next_log_probs(ids[:, None])).tolist()
+        for word, row in zip(vocabulary.words, rows, strict=True):
+            table[word] = dict(zip(vocabulary.words, row, strict=True))
+    program = """
+    const answers = [];
+    for (const prompt of given.prompts) {
+      const { unfinished } = completion.splitUnfinished(prompt);
+      const { earlier, k } = given;
+      const found = k ? await completion.find(prompt, k, { earlier }) : [];
+      const ids = [...completion.codec.encodeBeginning(prompt, earlier)];
+      answers.push({ unfinished, found, ids });
+    }
+    return answers;
+    """
+    return run(
+        program,
+        facts=describe_codec(language_model.codec, order),
+        words=vocabulary.words[len(SPECIALS) :],
+        forms=vocabulary.forms or {},
+        table=table,
+        **dict(prompts=[*prompts], earlier=[*earlier], k=k),
+    )
+
+
+def test_every_tokenizer_of_a_page_is_tested():
+    assert {type(get_tokenizer(name)) for name, _ in CASES} == {*web_page.TOKENIZERS}
+
+
+@pytest.mark.parametrize("tokenizer, boundary", CASES)
+def test_the_scripts_encode_odd_texts_as_python(tokenizer, boundary):
+    language_model = build_case_model(tokenizer, boundary, 2)
+    # longer contexts than the model's
+    for prompt, answer in zip(PROMPTS, read_prompts(language_model, 10), strict=True):
+        ids = language_model.codec.encode_beginning(prompt, order=10)
+        assert answer["ids"] == ids.tolist(), prompt
+
+
+@pytest.mark.parametrize("tokenizer", ["words", "characters"])
+def test_a_model_of_texts_reads_earlier_sentences(tokenizer):
+    language_model = build_case_model(tokenizer, "text", 2)
+    earlier = ["It is old", "", " The cat  sat ", "on 3 mats"]
+    # a blank line begins a new text
+    before = encode_lines(earlier[2:], language_model.vocabulary, tokenizer, "text")
+    answers = read_prompts(language_model, 40, earlier=earlier)
+    for prompt, answer in zip(PROMPTS, answers, strict=True):
+        ids = language_model.codec.encode_beginning(prompt, order=500)
+        beginning = ids[ids != BOS_ID]
+        context = np.concatenate([np.full(39, BOS_ID), before[before != BOS_ID], beginning])[-39:]
+        assert answer["ids"] == context.tolist(), prompt
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tokenizer, boundary", CASES)
+def test_the_scripts_complete_odd_texts_as_python(tokenizer, boundary):
+    language_model = build_case_model(tokenizer, boundary, 2)
+    is_character = get_tokenizer(tokenizer).kind == "characters"
+    # words of bytes are searched: a prompt takes a quarter of a second
+    prompts = PROMPTS[::4] if tokenizer.startswith("bytes") else PROMPTS
+    answers = read_prompts(language_model, 2, prompts, k=9)
+    for prompt, answer in zip(prompts, answers, strict=True):
+        # of characters, `next_words` returns single ones
+        predict = language_model.next_words
+        if answer["unfinished"] or is_character:
+            predict = language_model.complete_prefix
+        words = [word for word in answer["found"] if not (is_character and word["isEnd"])][:8]
+        check_words({word["word"]: word["probability"] for word in words}, predict, prompt, 8)
+
+
+def test_only_the_sentences_of_a_context_are_encoded():
+    """Each key encodes the text before the cursor, which may be long."""
+    program = """
+    let read = 0;
+    const { codec } = completion;
+    codec.tokenizer = { split: (line) => { read += 1; return line.split(" "); } };
+    return [codec.encodeSentences([...Array(9000).fill("b"), "a b c"], 5), read];
+    """
+    assert run(program, words=["a", "b"]) == [[5, 3, 4, 5, 1, 3], 2]
+
+
+def test_long_prefixes_of_a_long_word_have_no_completion():
+    program = """
+    const count = async (length) => (await completion.find("a".repeat(length), 5)).length;
+    return Promise.all([1, 256, 257].map(count));
+    """
+    assert run(program, words=["a" * 1000, "b"]) == [1, 1, 0]
+
+
+def test_a_packed_file_is_unpacked():
+    data = np.random.default_rng(0).bytes(1000)
+    packed = base64.b64encode(gzip.compress(data)).decode()
+    assert bytes(run(f"return [...await unpack('{packed}')]")) == data
+
+
+# Insertion
 
 
 @pytest.mark.parametrize(
@@ -149,17 +198,12 @@ def _run(
 )
 def test_the_text_of_inserted_words_has_these_tokens(tokenizer, expected):
     words = ["the", "cat", ",", "said", "(", "the", "don't", ")", "."]
-    text, tokens, context = _run(
-        f"""
-        for (const word of {json.dumps(words)}) await insert(word);
-        const {{ tokenizer }} = completion.codec;
-        return [field.value, tokenizer.split(field.value), model.contexts.at(-1)];
-        """,
-        tokenizer,
-    )
-    assert text == expected
-    assert tokens == words
-    assert context == words[-4:]
+    program = f"""
+    for (const word of {json.dumps(words)}) await insert(word);
+    const {{ tokenizer }} = completion.codec;
+    return [field.value, tokenizer.split(field.value), model.contexts.at(-1)];
+    """
+    assert run(program, tokenizer) == [expected, words, words[-4:]]
 
 
 @pytest.mark.parametrize("tokenizer", ["characters", "bytes"])
@@ -175,10 +219,10 @@ def test_the_text_of_inserted_words_has_these_tokens(tokenizer, expected):
 )
 def test_words_of_characters_have_the_space_that_the_model_predicts(tokenizer, text, expected):
     space = "▁" if tokenizer == "characters" else "<0x20>"
-    names = {character: character for character in "cat.("}
+    names = [*"cat.("]
     if tokenizer == "bytes":
-        names = {character: f"<0x{ord(character):02X}>" for character in names}
-    c, a, t, stop, bracket = names.values()
+        names = [f"<0x{ord(character):02X}>" for character in names]
+    c, a, t, stop, bracket = names
     table = {
         "<s>": {c: 0.9},
         space: {c: 0.9},
@@ -188,87 +232,78 @@ def test_words_of_characters_have_the_space_that_the_model_predicts(tokenizer, t
         stop: {space: 0.7, c: 0.1},
         bracket: {c: 0.7, space: 0.1},
     }
-    written = _run(
-        f"write({json.dumps(text)}); await wait(); press('Tab'); return field.value;",
-        tokenizer,
-        words=[space, *names.values()],
-        table=table,
-    )
-    assert written == expected
+    program = f"write({json.dumps(text)}); await wait(); press('Tab'); return field.value;"
+    assert run(program, tokenizer, words=[space, *names], table=table) == expected
 
 
 def test_no_word_of_an_earlier_text_is_inserted():
+    program = """
+    write("the ");
+    await wait();
+    const open = close();
+    write("the ca");
+    const isTaken = press("Tab"); // the field keeps the focus
+    click(0);
+    const written = field.value;
+    open();
+    await wait();
+    press("Tab");
+    return [written, isTaken, field.value];
+    """
     table = {"the": {"cat": 0.9}, "<s>": {"the": 0.9}}
-    written, is_taken, answered = _run(
-        """
-        write("the ");
-        await wait();
-        const open = close();
-        write("the ca");
-        const isTaken = press("Tab");
-        click(0);
-        const written = field.value;
-        open();
-        await wait();
-        press("Tab");
-        return [written, isTaken, field.value];
-        """,
-        table=table,
-    )
-    assert written == "the ca"
-    assert is_taken  # the field keeps the focus
-    assert answered == "the cat "
+    assert run(program, table=table) == ["the ca", True, "the cat "]
 
 
 def test_a_moved_cursor_changes_the_words_of_an_equal_line():
-    contexts = _run(
-        """
-        write("the cat\\n\\nsaid\\n");
-        await wait();
-        moveCursor(8);
-        await wait();
-        moveCursor(8);
-        await wait();
-        return model.contexts.slice(1);
-        """,
-        boundary="text",
-    )
+    program = """
+    write("the cat\\n\\nsaid\\n");
+    await wait();
+    moveCursor(8);
+    await wait();
+    moveCursor(8);
+    await wait();
+    return model.contexts.slice(1);
+    """
     # a blank line begins a new text
-    assert contexts == [
-        ["<s>", "<s>", "said", "</s>"],
-        ["<s>", "the", "cat", "</s>"],
-    ]
+    contexts = [["<s>", "<s>", "said", "</s>"], ["<s>", "the", "cat", "</s>"]]
+    assert run(program, boundary="text") == contexts
+
+
+def test_an_unknown_beginning_has_no_words():
+    program = """
+    write("the zeb");
+    await wait();
+    return [list.children.length, statusLine.textContent];
+    """
+    assert run(program) == [0, "No word of the vocabulary begins with “zeb”."]
 
 
 def test_a_failure_replaces_the_earlier_words_until_the_model_answers():
-    shown = _run(
-        """
-        const read = () => [statusLine.className, statusLine.textContent, list.children.length > 0];
-        write("the ");
-        await wait();
-        const shown = [read()];
-        model.gate = Promise.reject(new Error("Out of memory."));
-        write("the cat ");
-        await wait();
-        shown.push([...read(), press("Tab")]);
-        model.gate = Promise.resolve();
-        write("the cat said ");
-        await wait();
-        return [...shown, read()];
-        """
-    )
+    program = """
+    const read = () => [statusLine.className, statusLine.textContent, list.children.length > 0];
+    write("the ");
+    await wait();
+    const shown = [read()];
+    model.gate = Promise.reject(new Error("Out of memory."));
+    write("the cat ");
+    await wait();
+    shown.push([...read(), press("Tab")]);
+    model.gate = Promise.resolve();
+    write("the cat said ");
+    await wait();
+    return [...shown, read()];
+    """
     answered = ["spoken", "Most probable: end of the sentence, the, cat.", True]
     failed = ["failed", "The model does not run in this browser. Out of memory.", False, False]
-    assert shown == [answered, failed, answered]
+    assert run(program) == [answered, failed, answered]
 
 
 def test_long_runs_of_spaces_take_no_time():
-    spaces = " " * 300_000
-    program = f"""
-    write("the" + {json.dumps(spaces)} + "cat ");
+    program = """
+    write("the" + " ".repeat(300000) + "cat ");
     await wait();
     await insert(",");
     return field.value.slice(-5);
     """
-    assert _run(program) == "cat, "
-    assert _run(program, "characters", words=["▁", *"thecat,"]) == "at , "
+    assert run(program) == "cat, "
+    assert run(program, "characters", words=["▁", *"thecat,"]) == "at , "

@@ -15,7 +15,6 @@ from keras_nplm import (
     export_saved_model,
 )
 from keras_nplm.models.networks.hybrid_network import HybridNetwork
-from keras_nplm.serving import build_graph
 from tests.networks import compose
 
 VOCABULARY = Vocabulary(["the"])
@@ -67,8 +66,3 @@ def test_targets_of_a_saved_model(language_model, target, messages, monkeypatch)
     # others, a file, a path through a file, and what no model name can be
     for name in (".", "file", "file/served", "sp ace", "a:b", "über", "5"):
         messages.refuse(functools.partial(export_saved_model, language_model, target / name))
-
-
-def test_what_has_no_graph(messages):
-    messages.refuse(lambda: build_graph(object()))
-    messages.refuse(lambda: build_graph(build_hybrid_network()))

@@ -1,15 +1,12 @@
-"""The served functions: results, documentation, empty batches, bad requests."""
-
-from unittest.mock import patch
+"""The served functions: results, documentation, empty batches, blocks, bad requests."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import export_saved_model
-from keras_nplm.serving import signatures
-from keras_nplm.serving.signatures import FUNCTIONS, PredictNext, ServingModule
-from keras_nplm.serving.text import TextGraph
+from keras_nplm.serving.signatures import FUNCTIONS, ServingModule
+from tests.serving.served import answer, check_served_scores, check_served_words
+from tests.text_cases import PROMPTS, build_case_model
 
 SENTENCES = [
     "The value of the name is a string.",
@@ -18,39 +15,51 @@ SENTENCES = [
     "  ",
     "If the object is not a class",
 ]
-CONTEXTS = np.array([[2, 2, 5], [9, 20, 7]], np.int32)
+CONTEXTS = np.arange(63, dtype=np.int32).reshape(21, 3) % 20 + 4
+TARGETS = CONTEXTS[::-1, 0].copy()
 
 
-def test_predicted_words_are_those_of_python(loaded, language_model):
-    predicted = loaded.signatures["serving_default"](contexts=tf.constant(SENTENCES))
-    for i, sentence in enumerate(SENTENCES):
-        words, probabilities = zip(*language_model.next_words(sentence, 5), strict=True)
-        assert [word.decode() for word in predicted["words"][i].numpy()] == list(words)
-        np.testing.assert_allclose(predicted["probabilities"][i], probabilities, rtol=1e-5)
+def test_words_and_scores_are_those_of_python(loaded, language_model):
+    # 901 n-grams; a block has 512
+    texts = [*SENTENCES, "The value of the name is a string . " * 100]
+    signatures = {**loaded.signatures, "predict_next": loaded.signatures["serving_default"]}
+    check_served_words(signatures, language_model, [*texts, *PROMPTS], 5)
+    check_served_words(signatures, language_model, ["The CA", "Ca", "NAM", "Va", "iF"], 5)
+    check_served_scores(signatures["score"], language_model, texts)
+    batch = answer(signatures["score"], texts)
+    for i, text in enumerate(texts):
+        for name, values in answer(signatures["score"], [text]).items():
+            np.testing.assert_allclose(values[0], batch[name][i], rtol=1e-6)
 
 
-def test_log_probs_of_ids_are_those_of_python(loaded, language_model):
-    targets = np.array([4, 8], np.int32)
-    scored = loaded.signatures["log_prob_ids"](
-        context_ids=tf.constant(CONTEXTS), target_ids=tf.constant(targets)
-    )
-    expected = language_model.model.log_prob(CONTEXTS, targets)
-    np.testing.assert_allclose(scored["log_prob"], expected, rtol=1e-5)
+@pytest.mark.parametrize("boundary", ["stream", "text"])
+def test_texts_of_other_boundaries_are_texts_of_their_own(boundary):
+    language_model = build_case_model("words", boundary)
+    functions = ServingModule(language_model, 5).functions
+    texts = ["the cat sat b .", "", "a bird sat", "cat cat cat cat cat"]
+    check_served_words(functions, language_model, texts, 5)
+    check_served_scores(functions["score"], language_model, texts)
 
 
-def test_predicted_ids_have_the_probabilities_of_python(loaded, language_model):
-    likely = loaded.signatures["predict_next_ids"](context_ids=tf.constant(CONTEXTS))
-    ids = likely["ids"].numpy()
-    expected = language_model.model.log_prob(CONTEXTS.repeat(5, axis=0), ids.reshape(-1))
-    np.testing.assert_allclose(np.log(likely["probabilities"]).reshape(-1), expected, rtol=1e-4)
-
-
-def test_embedded_words_have_the_vectors_of_the_network(loaded, language_model):
-    embedded = loaded.signatures["embed"](words=tf.constant(["the", "zyzzyva"]))
-    (the,) = language_model.vocabulary.encode(["the"])
-    assert embedded["ids"].numpy().tolist() == [the, 1]
-    vectors = np.array(language_model.model.embed.C)[[the, 1]]
+def test_functions_of_ids_and_words_have_the_numbers_of_python(language_model, monkeypatch):
+    monkeypatch.setattr("keras_nplm.serving.graph_model.BLOCK_ROWS", 8)
+    functions = ServingModule(language_model, top_k=3).functions
+    contexts = tf.constant(CONTEXTS)
+    scored = functions["log_prob_ids"].compute(contexts, tf.constant(TARGETS))["log_prob"]
+    expected = language_model.model.log_prob(CONTEXTS, TARGETS)
+    np.testing.assert_allclose(scored, expected, rtol=1e-5)
+    likely = functions["predict_next_ids"].compute(contexts)
+    rows = np.exp(language_model.model.next_log_probs(CONTEXTS))
+    found = np.take_along_axis(rows, likely["ids"].numpy(), axis=1)
+    np.testing.assert_allclose(likely["probabilities"], found, rtol=1e-4)
+    np.testing.assert_allclose(found, -np.sort(-rows[:, 3:])[:, :3], rtol=1e-5)
+    embedded = answer(functions["embed"], ["the", "zyzzyva"])
+    ids = language_model.vocabulary.encode(["the", "zyzzyva"])
+    assert embedded["ids"].numpy().tolist() == ids.tolist() == [4, 1]
+    vectors = np.array(language_model.model.embed.C)[ids]
     np.testing.assert_array_equal(embedded["vectors"], vectors)
+    check_served_words(functions, language_model, SENTENCES * 4, 3)
+    check_served_scores(functions["score"], language_model, SENTENCES)
 
 
 def test_signatures_are_documented_and_take_empty_batches(exported, loaded):
@@ -70,19 +79,6 @@ def test_signatures_are_documented_and_take_empty_batches(exported, loaded):
         assert all(f"`{key}`" in card for key in [name, *inputs, *outputs])
 
 
-def test_rows_and_texts_of_several_blocks_do_not_depend_on_others(loaded, language_model):
-    # 901 n-grams; a block has 512
-    texts = [*SENTENCES, "The value of the name is a string . " * 100]
-    batch = loaded.signatures["score"](sentences=tf.constant(texts))
-    assert batch["tokens"][-1] == 901
-    for i, score in enumerate(language_model.score(texts)):
-        single = loaded.signatures["score"](sentences=tf.constant(texts[i : i + 1]))
-        for name, values in batch.items():
-            np.testing.assert_allclose(single[name][0], values[i], rtol=1e-6)
-        assert (batch["tokens"][i], batch["unk_tokens"][i]) == (score.tokens, score.unk_tokens)
-        assert float(batch["log_prob"][i]) == pytest.approx(score.log_prob, rel=1e-5)
-
-
 def test_ids_out_of_range_are_nan_in_their_row_only(loaded, language_model):
     size = len(language_model.vocabulary)
     contexts = tf.constant(
@@ -96,82 +92,20 @@ def test_ids_out_of_range_are_nan_in_their_row_only(loaded, language_model):
     assert np.isfinite(scored["log_prob"]).tolist() == [False, False, False, False, True]
 
 
-LIMITED = ["The value of", "é" * 10, "é" * 11, "The value of " * 9, " " * 21]
-
-
-@pytest.fixture(scope="module")
-def limited(language_model):
-    """The functions of the model with texts of at most 20 bytes."""
-    return ServingModule(language_model, top_k=2, max_text_length=20).functions
-
-
-def test_scores_of_texts_beyond_the_limit_are_nan(limited, language_model):
-    scored = limited["score"].compute(tf.constant(LIMITED))
+def test_tokens_beyond_the_limit_of_a_text_give_nan(language_model):
+    functions = ServingModule(language_model, top_k=2, max_text_length=20).functions
+    texts = ["The value of", "é" * 10, "é" * 11, "The value of " * 9, " " * 21]
+    scored = answer(functions["score"], texts)
     assert np.isfinite(scored["log_prob"]).tolist() == [True, True, False, False, False]
     assert scored["tokens"].numpy().tolist() == [4, 2, 0, 0, 0]
     assert scored["unk_tokens"].numpy().tolist() == [0, 1, 0, 0, 0]
-    expected = next(language_model.score(LIMITED[:1])).log_prob
-    assert scored["log_prob"].numpy()[0] == pytest.approx(expected, rel=1e-5)
-
-
-def test_words_after_tokens_beyond_the_limit_are_nan(limited, language_model):
-    predicted = limited["predict_next"].compute(tf.constant(LIMITED))
-    is_finite = np.isfinite(predicted["probabilities"])
-    assert is_finite[:, 0].tolist() == [True, True, False, True, False]
-    for row in (0, 3):  # the last 20 bytes hold the last 3 words
-        expected = [word.encode() for word, _ in language_model.next_words(LIMITED[row], 2)]
-        assert predicted["words"].numpy()[row].tolist() == expected
+    check_served_scores(functions["score"], language_model, texts[:2])
+    predicted = answer(functions["predict_next"], texts)
+    is_finite = np.isfinite(predicted["probabilities"])[:, 0]
+    assert is_finite.tolist() == [True, True, False, True, False]
     assert predicted["words"].numpy()[2].tolist() == [b"", b""]
-
-
-def test_completions_after_tokens_beyond_the_limit_are_nan(limited):
-    completed = limited["complete_prefix"].compute(
-        tf.constant(["é" * 20 + " na", "The value of na"])
-    )
+    # the last 20 bytes hold the last 3 words
+    check_served_words(functions, language_model, [texts[0], texts[3]], 2, ["predict_next"])
+    completed = answer(functions["complete_prefix"], ["é" * 20 + " na", "The value of na"])
     assert np.isnan(completed["probabilities"][0]).all()
     assert completed["words"].numpy()[1, 0] == b"name"
-
-
-@pytest.mark.parametrize(
-    "name, method, inputs, number",
-    [
-        pytest.param("predict_next", "most_probable", ["texts"], 21, id="predict_next"),
-        pytest.param("score", "log_prob", ["texts"], 4 * 21, id="score"),
-        pytest.param("predict_next_ids", "most_probable", ["contexts"], 21, id="predict_next_ids"),
-        pytest.param("log_prob_ids", "log_prob", ["contexts", "targets"], 21, id="log_prob_ids"),
-    ],
-)
-def test_a_large_batch_is_computed_in_blocks(
-    language_model, monkeypatch, name, method, inputs, number
-):
-    monkeypatch.setattr("keras_nplm.serving.graph_model.BLOCK_ROWS", 8)
-    function = ServingModule(language_model, top_k=3).functions[name]
-    compute = getattr(function.model, method)
-    rows = []
-
-    def record(context_ids, *others):
-        rows.append(len(context_ids))
-        return compute(context_ids, *others)
-
-    monkeypatch.setattr(function.model, method, record)
-    contexts = tf.constant(np.arange(63).reshape(21, 3) % 20 + 4, tf.int32)
-    batch = {
-        "texts": tf.constant(["The value of"] * 21),
-        "contexts": contexts,
-        "targets": contexts[:, 0],
-    }
-    # not a graph: the rows of each block are known
-    tf.config.run_functions_eagerly(True)
-    try:
-        function.compute(*(batch[argument] for argument in inputs))
-    finally:
-        tf.config.run_functions_eagerly(False)
-    assert max(rows) == 8 and sum(rows) == number
-
-
-def test_an_export_traces_each_function_once(language_model, tmp_path, monkeypatch):
-    """Tracing takes most of the time of an export, and of loading what it wrote."""
-    monkeypatch.setattr(signatures, "FUNCTIONS", (PredictNext,))
-    with patch.object(TextGraph, "contexts", autospec=True, side_effect=TextGraph.contexts) as read:
-        export_saved_model(language_model, tmp_path / "served")
-    assert read.call_count == 1

@@ -1,4 +1,4 @@
-"""What holds for every registered tokenizer; `tests/serving/test_odd_texts.py` has their graphs."""
+"""What holds for every registered tokenizer; `tests/serving/test_text.py` has their graphs."""
 
 import functools
 import pickle

@@ -1,8 +1,7 @@
-"""The energy head: the hidden layer sees context and word; dropout; what it refuses."""
+"""Dropout of the energy head. Its scores: `tests/models/networks`."""
 
 import keras
 import numpy as np
-import pytest
 
 from keras_nplm import EnergyHead
 
@@ -13,37 +12,11 @@ FEATURES = RNG.normal(size=(9, 6)).astype(np.float32)
 C = RNG.normal(size=(V, M)).astype(np.float32)
 
 
-def build_head(**options) -> EnergyHead:
-    head = EnergyHead(V, hidden_units=50, **options)
-    head.tie(keras.Variable(C, autocast=False))
-    head.build((None, 6))
-    head.b.assign(RNG.normal(size=V))
-    return head
-
-
-def test_energies_are_those_of_the_formula():
-    head = build_head()
-    y = head(FEATURES).numpy()
-    words = C.copy()
-    words[0] = 0  # `<pad>`
-    for row, word in np.ndindex(9, V):
-        joined = np.concatenate([FEATURES[row], words[word]])
-        a = np.tanh(head.d.numpy() + joined @ head.H.numpy())
-        expected = head.b.numpy()[word] + a @ head.v.numpy()
-        assert y[row, word] == pytest.approx(expected, abs=1e-4)
-
-
-def test_C_is_not_a_weight_of_the_head():
-    head = build_head()
-    assert {weight.name for weight in head.weights} == {"H", "d", "v", "b"}
-    stored: dict = {}
-    head.save_own_variables(stored)
-    assert len(stored) == 4
-
-
 def test_dropout_leaves_out_the_same_units_for_all_words():
     keras.utils.set_random_seed(0)
-    head = build_head(dropout=0.5)
+    head = EnergyHead(V, hidden_units=50, dropout=0.5)
+    head.tie(keras.Variable(C, autocast=False))
+    head.build((None, 6))
     scores = head.scores(FEATURES, training=True)
     v = scores.v.numpy()
     is_kept = v != 0

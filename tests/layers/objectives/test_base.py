@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from keras_nplm import Likelihood
 from keras_nplm.layers.objectives.base import append_held_out, smooth_unigram
 
 COUNTS = np.array([0, 5, 0, 0, 3, 2, 0, 0, 0, 0, 0])
@@ -21,23 +22,23 @@ def test_q_is_uniform_if_no_word_is_short():
     np.testing.assert_allclose(q, [0, 1 / 3, 0, 0, 1 / 3, 1 / 3])
 
 
-def test_a_word_never_seen_counts_as_seen_once_without_held_out_mass():
-    p, _ = smooth_unigram(COUNTS, 11)
-    assert p[6] == pytest.approx(1 / 15)  # 10 tokens, and 5 words counted once each
-    np.testing.assert_array_equal(p[[0, 2, 3]], 0)  # never predicted
-
-
-def test_unknown_words_may_always_come():
-    counts = COUNTS * (np.arange(11) != 1)
-    p, _ = smooth_unigram(counts, 11)
-    assert p[1] == pytest.approx(1 / 11)
-
-
-def test_the_end_of_a_sentence_is_predicted_if_training_has_it():
+@pytest.mark.parametrize(
+    "change, word, share",
+    [
+        # 10 tokens, and 5 words counted once each
+        pytest.param({}, 6, 1 / 15, id="a word never seen counts as seen once"),
+        pytest.param({1: 0}, 1, 1 / 11, id="unknown words may always come"),
+        pytest.param({3: 5}, 3, 5 / 20, id="the end of a sentence, if training has it"),
+        pytest.param({}, 2, 0, id="never predicted"),
+    ],
+)
+def test_words_begin_with_their_frequency_or_as_seen_once(change, word, share):
     counts = COUNTS.copy()
-    counts[3] = 5
+    for changed, count in change.items():
+        counts[changed] = count
     p, _ = smooth_unigram(counts, 11)
-    assert p[3] == pytest.approx(5 / 20)
+    assert p[word] == pytest.approx(share)
+    assert p[0] == 0
 
 
 def test_a_short_list_has_the_frequencies_of_its_words():
@@ -49,3 +50,12 @@ def test_a_short_list_has_the_frequencies_of_its_words():
 def test_new_words_have_the_greatest_share_of_the_held_out_words():
     grown = append_held_out(np.array([0.5, 0.2, 0.3]), 2)
     np.testing.assert_allclose(grown, np.array([0.5, 0.2, 0.3, 0.5, 0.5]) / 2)
+
+
+def test_label_smoothing_is_uniform_until_the_held_out_words_are_known():
+    objective = Likelihood(held_out_mass=0.2)
+    objective.build((None, 7))
+    np.testing.assert_allclose(objective.q.numpy(), 1 / 7, rtol=1e-6)
+    q = np.random.default_rng(0).dirichlet(np.ones(7))
+    objective.set_unigram(np.ones(7) / 7, q)
+    np.testing.assert_allclose(objective.q.numpy(), q, rtol=1e-6)

@@ -287,7 +287,7 @@ def the_weight_of_a_copy_has_no_bound(original, *arguments):
     return within(original, ops=Altered(ops, sigmoid=ops.exp))(*arguments)
 
 
-@changes("layers.pointer:Pointer._match", OF_POINTER)
+@changes("layers.pointer:Pointer._match", OF_NETWORKS)
 def a_match_of_two_words_does_not_need_the_first(original, *arguments):
     each = Altered(itertools, accumulate=first)
     return within(original, itertools=each)(*arguments)
