@@ -42,3 +42,24 @@ def compose(
         objective=objective or Likelihood(name="objective", dtype=dtype),
         **options,
     )
+
+
+def compose_energy(
+    vocabulary_size: int,
+    order: int = 3,
+    embedding_dim: int = 4,
+    hidden_units: int = 5,
+    objective: Objective | None = None,
+    **options: Any,
+) -> ContextNetwork:
+    """Return a network of the paper's section 5.1, whose head has the hidden layer."""
+    from keras_nplm.layers.heads.energy import EnergyHead
+    from keras_nplm.layers.objectives.sampled import SampledSoftmax
+
+    return ContextNetwork(
+        order=order,
+        embed=ContextEmbedding(vocabulary_size, embedding_dim, name="embed"),
+        head=EnergyHead(vocabulary_size, hidden_units, name="prob"),
+        objective=objective or SampledSoftmax(name="objective"),
+        **options,
+    )

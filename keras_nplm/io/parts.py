@@ -113,6 +113,9 @@ def _describe_options(cls: Any) -> Mapping[str, FieldFacts]:
     for name, own in describe_fields(cls).items():
         facts[name] = own
         parts = own.choice.kinds.values() if own.choice else ()
+        if parts:
+            kinds = "; ".join(f"{part.kind}: {_summarise(part)}" for part in parts)
+            facts[name] = dataclasses.replace(own, help=f"{own.help}. {kinds}")
         for part in parts:
             for option, described in describe_fields(part).items():
                 known = facts.get(option, described)
@@ -133,6 +136,13 @@ def check_given(given: Mapping[str, Any], *classes: type) -> None:
                 f"Received: {value}. Fix: {fix}"
             )
         known[name].check(value)
+
+
+def _summarise(part: type[Part]) -> str:
+    """Return the first sentence of the docstring of a part, as a noun phrase in the help."""
+    sentence = (part.__doc__ or "").partition("\n")[0].partition(". ")[0].rstrip(".")
+    first, rest = sentence[:1], sentence[1:]
+    return (first.lower() if rest[:1].islower() or rest[:1] == " " else first) + rest
 
 
 def flatten(whole: Any) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from keras_nplm.layers.scores import LinearScores
 from keras_nplm.models.base import row_blocks
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.growth import renormalise
-from keras_nplm.models.networks.self_normalised import SelfNormalised
 
 _BLOCK = 1 << 23  # numbers of a block [contexts, |V|]
 _CONTEXTS = 4096  # sample of the text's contexts, for the biases
@@ -98,7 +97,7 @@ def _sample_contexts(model: ContextNetwork, text: NewWordText) -> tuple[np.ndarr
     indices = np.linspace(0, len(text.ngrams) - 1, min(len(text.ngrams), size)).astype(int)
     contexts = text.ngrams[indices, :-1]
     targets = text.ngrams[indices, -1]
-    logits = SelfNormalised(model).log_prob(contexts, targets).astype(np.float64)
+    logits = model.output_logits(contexts, targets).astype(np.float64)
     return _project(model, contexts), logits - model.log_prob(contexts, targets)
 
 

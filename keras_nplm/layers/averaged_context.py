@@ -57,7 +57,7 @@ class AveragedContext(ContextEmbedding):
         check_argument("averages_after", fits, wanted, list(self.averages_after), fix)
         super().build(input_shape)
 
-    def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray]:
+    def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray] | None:
         return list_position_spans(context_size, self.averages_after)
 
     def num_single_words(self, context_size: int) -> int:

@@ -40,7 +40,8 @@ class ContextEmbedding(SegmentEmbedding):
         x, float [B, (n-1) m].
 
     A context layer of your own overrides `join` and `compute_output_shape`, and `position_spans`
-    for scores in NumPy. Cast its weights: `read` is called past Keras.
+    for scores in NumPy. Cast its weights: `read` is called past Keras. Its matrices have weight
+    decay, unless `biases` names them.
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 2.
     """
@@ -139,11 +140,12 @@ class ContextEmbedding(SegmentEmbedding):
         """Return x, float [B, (n-1) m], from the vectors [B, n-1, m]."""
         return ops.reshape(vectors, (-1, vectors.shape[1] * self.embedding_dim))
 
-    def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray]:
+    def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the block of m components of x that each context position adds to, int [n-1], and
-        its scale.
+        its scale, float [n-1], which may be a learned weight. None: x is no such sum.
 
-        A scale may be a learned weight. Scores in NumPy are made from it: see `SelfNormalised`.
+        Scores in NumPy are made from it, such as self-normalised ones: see `SelfNormalised`. A
+        layer with None is scored by the network itself.
         """
         return list_position_spans(context_size)
 

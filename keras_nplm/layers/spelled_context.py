@@ -141,11 +141,8 @@ class SpelledContext(ContextEmbedding):
             "Fix: leave `segment` out."
         )
 
-    def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray]:
-        raise InputError(
-            "`embed` must have a vector for each position for scores in NumPy. "
-            "Received: SpelledContext. Fix: use the network itself."
-        )
+    def position_spans(self, context_size: int) -> tuple[np.ndarray, np.ndarray] | None:
+        return None
 
     def num_single_words(self, context_size: int) -> int:
         return self.near_characters

@@ -111,7 +111,7 @@ def write_kneser_ney(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KneserNey(Method, kind="kneser-ney"):
-    """Interpolated modified Kneser-Ney smoothing, in bounded memory."""
+    """Interpolated modified smoothing, counts on disk if need be."""
 
     least_order = 1
 
@@ -128,7 +128,7 @@ class KneserNey(Method, kind="kneser-ney"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeletedInterpolation(Method, kind="deleted-interpolation"):
-    """Deleted interpolation: the paper's smoothed trigram."""
+    """The paper's smoothed trigram."""
 
     paper_bins: Annotated[bool, Option(advanced=True)] = False
     """deleted interpolation with weights by the frequency of the whole context alone"""
@@ -155,7 +155,7 @@ class DeletedInterpolation(Method, kind="deleted-interpolation"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassBased(Method, kind="class-based"):
-    """Class-based n-grams, of given word classes or of those that the exchange algorithm finds."""
+    """N-grams of word classes. They are given, or found by the exchange algorithm."""
 
     num_classes: Annotated[int, Option(least=1)] = 500
     """number of word classes of the method class-based"""
@@ -217,8 +217,7 @@ class NgramOptions:
     """
 
     method: Method = KneserNey()
-    """estimation method; kneser-ney sorts counts on disk if memory is too small, the others need
-    them in memory"""
+    """estimation method"""
 
     order: Annotated[int, Option(least=1, below=1024)] = 5
     """n, order of the n-grams; a context has n-1 words; methods other than kneser-ney need 2"""

@@ -5,9 +5,12 @@ To add a context layer, a hidden layer, a head, an objective or a kind of networ
 1. Write its Keras layer in a file of `keras_nplm.layers`, all of which Keras finds; see there.
 2. Write its part here, below the others of its choice. `class Gated(Context, kind="gated")`
    registers it. Its fields are its options: type and range are annotations, the docstring below a
-   field is its help, see `io.fields`. `build` imports the layer and makes it, `width` and `count`
-   say what it costs, `fits` says what it cannot stand beside.
-3. Name the class of the layer in `keras_nplm`, for users who build networks in Python.
+   field is its help, see `io.fields`. An `advanced` one is told by `--set`. The first sentence of
+   the class is the help of its kind. `build` imports the layer and makes it of all fields, those
+   of a base class, too; `width` and `count` say what it costs, `fits` says what it cannot stand
+   beside.
+3. Name the file of the layer on the page of its room, and its class in `keras_nplm`, for users who
+   build networks in Python.
 
 That is all: `train --set context=gated`, files, `size`, the help and errors follow. Layer and part
 may also stand in a file of your own that is imported before `keras_nplm.cli.main` is:
@@ -86,7 +89,7 @@ class Context(Part, choice="context"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Concatenated(Context, kind="concatenated"):
-    """The vectors of all context words, one after the other, as in the paper."""
+    """All words concatenated, as in the paper."""
 
     def width(self, network: "Network") -> int:
         return (network.order - 1) * network.embedding_dim
@@ -99,7 +102,7 @@ class Concatenated(Context, kind="concatenated"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Averaged(Context, kind="averaged"):
-    """Near words one after the other, far words averaged. A short context has no far words."""
+    """Near words concatenated, far words averaged. A short context has no far words."""
 
     averages_after: Annotated[tuple[int, ...], Option(advanced=True)] = (4,)
     """distances after which context words are averaged; 4,20: words 5 to 20 back, and from 21 on"""
@@ -137,7 +140,7 @@ class Averaged(Context, kind="averaged"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spelled(Context, kind="spelled"):
-    """Near characters one after the other, and the words that the context spells."""
+    """Characters concatenated, with the words that they spell."""
 
     near_characters: Annotated[int, Option(least=1, advanced=True)] = 11
     """characters that are concatenated"""
@@ -191,7 +194,7 @@ class Hidden(Part, choice="hidden"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoLayer(Hidden, kind="none"):
-    """No hidden layer: direct connections alone, or a head that sees x and has one of its own."""
+    """Direct connections alone. A head that sees x may have a hidden layer of its own."""
 
     def fits(self, whole: "Network") -> str:
         if whole.head.has_hidden_layer:
@@ -211,7 +214,7 @@ class NoLayer(Hidden, kind="none"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tanh(Hidden, kind="tanh"):
-    """The hidden layer of the paper."""
+    """The paper's layer."""
 
     hidden_units: Annotated[int, Option(least=1)] = 100
     """h, hidden units"""
@@ -236,7 +239,7 @@ class Tanh(Hidden, kind="tanh"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Deep(Tanh, kind="deep"):
-    """Residual blocks, layer normalisation, a choice of activation."""
+    """Residual blocks. They have layer normalisation and a choice of activation."""
 
     activation: Annotated[Literal["tanh", "relu", "gelu", "silu"], Option(advanced=True)] = "gelu"
     """activation"""
@@ -318,7 +321,7 @@ class Head(Part, choice="head"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Linear(Head, kind="linear"):
-    """A row for each word; of low rank, tied to C, or of the words of a short-list."""
+    """A row for each word. It may be of low rank, tied to C, or of the words of a short-list."""
 
     direct_connections: bool = False
     """direct connections W"""
@@ -409,10 +412,10 @@ class Adaptive(Head, kind="adaptive"):
     def fits(self, whole: "Network") -> str:
         return (
             self.need("network", whole.network.kind, ContextAlone.kind)
-            or self.need("objective", whole.objective.kind, Likelihood.kind)
-            or self.need("held_out_mass", whole.objective.held_out_mass, 0)
+            or _need_all_scores(self, whole.objective)
+            or self.need("held_out_mass", whole.objective.smoothing, 0)
             # its log Z is 0
-            or self.need("self_normalisation", whole.objective.self_normalisation, 0)
+            or self.need("self_normalisation", whole.objective.log_z_penalty, 0)
         )
 
     def count(
@@ -441,7 +444,7 @@ class Adaptive(Head, kind="adaptive"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Energy(Head, kind="energy"):
-    """The energy-based variant of the paper: its hidden layer sees the context and a word."""
+    """The paper's energy-based variant. Its hidden layer sees the context and a word."""
 
     hidden_units: Annotated[int, Option(least=1)] = Tanh.hidden_units
     dropout: Annotated[float, Option(least=0, below=1)] = Tanh.dropout
@@ -485,20 +488,23 @@ class Objective(Part, choice="objective"):
     Attributes:
         is_sampled: whether it needs the scores of the target and of negative samples alone.
         keeps_log_z: whether log Z stays near 0.
+        log_z_penalty: weight of a penalty on (log Z)^2.
+        smoothing: mass for words unseen in training.
     """
-
-    self_normalisation: Annotated[float, Option(least=0, advanced=True)] = 0.0
-    """weight of the penalty on (log Z)^2, which keeps log Z near 0; not with the head adaptive"""
-
-    held_out_mass: Annotated[float, Option(least=0, below=1, advanced=True)] = 0.0
-    """label-smoothing mass for words unseen in training: not comparable with models of mass 0; not
-    with the head adaptive"""
 
     is_sampled: ClassVar[bool] = False
 
     @property
     def keeps_log_z(self) -> bool:
-        return self.self_normalisation > 0
+        return self.log_z_penalty > 0
+
+    @property
+    def log_z_penalty(self) -> float:
+        return 0.0
+
+    @property
+    def smoothing(self) -> float:
+        return 0.0
 
     def count_scored(self, outputs: int) -> int:
         """Return of how many words a loss needs the scores."""
@@ -509,9 +515,31 @@ class Objective(Part, choice="objective"):
         raise NotImplementedError
 
 
+def _need_all_scores(part: Part, objective: Objective) -> str:
+    """Return that a part needs an objective with the scores of all words, unless it has one."""
+    if not objective.is_sampled:
+        return ""
+    return part.need("objective", objective.kind, Likelihood.kind)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Likelihood(Objective, kind="likelihood"):
-    """The likelihood, with the scores of all words."""
+    """The scores of all words."""
+
+    self_normalisation: Annotated[float, Option(least=0, advanced=True)] = 0.0
+    """weight of the penalty on (log Z)^2, which keeps log Z near 0; not with the head adaptive"""
+
+    held_out_mass: Annotated[float, Option(least=0, below=1, advanced=True)] = 0.0
+    """label-smoothing mass for words unseen in training: not comparable with models of mass 0; not
+    with the head adaptive"""
+
+    @property
+    def log_z_penalty(self) -> float:
+        return self.self_normalisation
+
+    @property
+    def smoothing(self) -> float:
+        return self.held_out_mass
 
     def build(self, network: "Network", seed: int) -> "ObjectiveLayer":
         from keras_nplm.layers.objectives.likelihood import Likelihood
@@ -520,8 +548,8 @@ class Likelihood(Objective, kind="likelihood"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Sampled(Objective, kind="sampled"):
-    """Sampled softmax: the scores of the target and of the negative samples of a batch."""
+class Sampled(Likelihood, kind="sampled"):
+    """Sampled softmax. It has the scores of the target and of the negative samples of a batch."""
 
     num_sampled: Annotated[int, Option(least=1, below=1 << 20, advanced=True)] = 256
     """k, negative samples per batch"""
@@ -585,7 +613,7 @@ class Kind(Part, choice="network"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ContextAlone(Kind, kind="context"):
-    """Features and head alone."""
+    """Feed-forward. Features and head alone."""
 
     def choose_class(self) -> "type[ContextNetwork]":
         from keras_nplm.models.networks.context_network import ContextNetwork
@@ -595,7 +623,7 @@ class ContextAlone(Kind, kind="context"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WithPointer(Kind, kind="pointer"):
-    """A pointer to the words of the context."""
+    """Also copies context words. A pointer gives them probability."""
 
     row_clipnorm = 0.25
 
@@ -615,13 +643,13 @@ class WithPointer(Kind, kind="pointer"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WithNgramModel(Kind, kind="hybrid"):
-    """An n-gram model inside, with the gain g + v · a."""
+    """An n-gram model inside. It has the gain g + v · a."""
 
     reads_ngram_model = True
 
     def fits(self, whole: "Network") -> str:
         return (
-            self.need("objective", whole.objective.kind, Likelihood.kind)
+            _need_all_scores(self, whole.objective)
             or self.need("shortlist_size", whole.head.shortlist, None)
             or self.need("interpolated", whole.interpolated, False)
         )
@@ -651,13 +679,13 @@ class Network:
     """
 
     network: Kind = ContextAlone()
-    """context: feed-forward; pointer: also copies context words; hybrid: an n-gram model inside"""
+    """kind of network"""
 
     order: Annotated[int, Option(least=2, below=1024)] = 21
     """n, order of the n-grams; a context has n-1 words"""
 
     context: Annotated[Context, Option(advanced=True)] = Averaged()
-    """all words concatenated; the far ones averaged; or characters with the words they spell"""
+    """context layer"""
 
     embedding_dim: Annotated[int, Option(least=1)] = 60
     """m, components of a word's feature vector"""
@@ -666,13 +694,13 @@ class Network:
     """C is not trained: it stays random, or as --vectors has it"""
 
     hidden: Annotated[Hidden, Option(advanced=True)] = Deep()
-    """hidden layer: none, with direct connections; the paper's tanh layer; deep: residual blocks"""
+    """hidden layer"""
 
     head: Head = Linear()
-    """a row per word, adaptive softmax, or the paper's energy-based variant"""
+    """output layer"""
 
     objective: Objective = Likelihood()
-    """training loss: likelihood, sampled softmax, noise-contrastive estimation"""
+    """training loss"""
 
     interpolated: bool = False
     """mixture with a Kneser-Ney model of the same text, its weight fitted on validation"""

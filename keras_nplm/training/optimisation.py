@@ -108,7 +108,7 @@ class Schedule(Part, choice="schedule"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LinearDecay(Schedule, kind="linear"):
-    """eps_t = eps_0 (1 - t/T), with T the updates of all epochs."""
+    """Linear to 0. eps_t = eps_0 (1 - t/T), with T the updates of all epochs."""
 
     def build(self, rate: float, updates: int) -> "float | LearningRateSchedule":
         from keras.optimizers.schedules import PolynomialDecay
@@ -118,7 +118,7 @@ class LinearDecay(Schedule, kind="linear"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InverseTime(Schedule, kind="inverse-time"):
-    """eps_t = eps_0 / (1 + r t), the paper's."""
+    """The paper's eps_0 / (1 + r t)."""
 
     decay_rate: Annotated[float, Option(least=0, advanced=True)] = 1e-8
     """r, decay of the learning rate per update"""
@@ -131,7 +131,7 @@ class InverseTime(Schedule, kind="inverse-time"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Constant(Schedule, kind="constant"):
-    """eps_t = eps_0."""
+    """The same for all updates. eps_t = eps_0."""
 
     def build(self, rate: float, updates: int) -> "float | LearningRateSchedule":
         return rate
@@ -152,7 +152,7 @@ class Training:
     """learning rate of the first update"""
 
     schedule: Annotated[Schedule, Option(advanced=True)] = LinearDecay()
-    """learning rate: linear to 0, the paper's eps_0 / (1 + r t), constant"""
+    """learning rate by updates"""
 
     weight_decay: Annotated[float, Option(least=0, advanced=True)] = 3e-5
     """weight decay (L2) of the weights and C, not of biases: theta -= rate * decay * theta"""

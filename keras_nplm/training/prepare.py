@@ -35,7 +35,7 @@ from keras_nplm.language_model.directory import (
     load_vocabulary,
 )
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
-from keras_nplm.training.options import TextOptions
+from keras_nplm.training.options import TextOptions, describe_run_options
 
 # until all is encoded: the text and options that vocabulary.txt is of
 _COUNT_RECORD = Path("corpus", "counted.json")
@@ -257,7 +257,9 @@ def _load_prepared(
         recorded = read_json(directory / record)
     recorded = flatten_config(recorded)
     options = flatten_config(json.loads(json.dumps(options)))  # tuples become lists
-    names = recorded.keys() | options.keys()
+    # options of a part that one of the two has not chosen say no more than the choice
+    of_parts = {name for name, facts in describe_run_options().items() if facts.homes}
+    names = recorded.keys() & options.keys() | (recorded.keys() ^ options.keys()) - of_parts
     differing = sorted(name for name in names if recorded.get(name) != options.get(name))
     if differing:
         fix = f"Fix: {advise_new_output(directory)}, or remove {directory}."

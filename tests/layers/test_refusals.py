@@ -54,7 +54,6 @@ CALLS = {
     "block dropout": lambda: ResidualBlock(dropout=1.0),
     "pointer": lambda: Pointer(weight_decay=-1.0),
     "spelled segments": lambda: build_spelled().read_segments(np.zeros((2, 8), np.int32)),
-    "spelled arrays": lambda: build_spelled().position_spans(5),
     "near characters": lambda: build_spelled(near_characters=6),
     "separator": lambda: build_spelled(separator=V),
     "rank 0": lambda: LinearHead(V, rank=0),

@@ -9,6 +9,8 @@ import pytest
 
 from keras_nplm import Corpus, Options, TextOptions, estimate, open_corpus
 
+collect_ignore = ["own_parts.py"]  # importing it registers its parts in every test
+
 
 @pytest.fixture(scope="session")
 def short_text(tmp_path_factory) -> Path:

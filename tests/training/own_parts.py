@@ -12,7 +12,7 @@ from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.linear import LinearHead
 from keras_nplm.layers.objectives.base import Losses
 from keras_nplm.layers.objectives.base import Objective as ObjectiveLayer
-from keras_nplm.training.network import Concatenated, Linear, Network, Objective
+from keras_nplm.training.network import Concatenated, Cost, Head, Linear, Network, Objective
 
 
 @keras.saving.register_keras_serializable("own")
@@ -30,6 +30,10 @@ class GatedContext(ContextEmbedding):
         start = keras.initializers.Constant(self.first_gate)
         self.g = self.add_weight(name="g", shape=(input_shape[-1], 1), initializer=start)
 
+    @property
+    def biases(self):  # they have no weight decay
+        return [*super().biases, self.g]
+
     def join(self, vectors):
         return super().join(vectors * ops.cast(self.g, vectors.dtype))
 
@@ -44,6 +48,9 @@ class Gated(Concatenated, kind="gated"):
 
     first_gate: Annotated[float, Option(above=0.0, advanced=True)] = 1.0
     """initial weight of each distance"""
+
+    def count(self, network: Network) -> Cost:
+        return Cost(network.order - 1)
 
     def build(self, network: Network, vocabulary_size: int) -> GatedContext:
         return GatedContext(vocabulary_size, first_gate=self.first_gate, **network.embedding)
@@ -67,11 +74,14 @@ class SharpHead(LinearHead):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Sharp(Linear, kind="sharp"):
+class Sharp(Head, kind="sharp"):
     """A linear head on features times a number."""
 
     sharpness: Annotated[float, Option(above=0.0)] = 1.0
     """s, factor of the features"""
+
+    def count(self, network: Network, vocabulary_size: int, *widths: int) -> Cost:
+        return Linear().count(network, vocabulary_size, *widths)
 
     def build(self, network: Network, vocabulary_size: int) -> SharpHead:
         return SharpHead(

@@ -14,6 +14,8 @@ import json, sys
 import tests.training.own_parts  # one import registers all parts of the file
 from keras_nplm.cli.main import main
 from keras_nplm import KenlmModel, LanguageModel
+from keras_nplm.io.files import read_json
+from keras_nplm.training.options import read_options
 from pathlib import Path
 import numpy as np
 import tensorflow as tf
@@ -39,6 +41,8 @@ forms = {
     "served": float(score(tf.constant([sentence]))["log_prob"][0]),
     "decoder": scorer.score(sentence) * np.log(10),
 }
+counted = read_options(read_json(Path(directory, "model", "config.json"))).network
+assert counted.count(len(loaded.vocabulary)).parameters == loaded.model.count_params()
 layers = [type(layer).__name__ for layer in loaded.model.layers]
 print(json.dumps({"forms": forms, "layers": layers}))
 """

@@ -245,7 +245,6 @@ def test_a_run_killed_between_logs_and_checkpoint_has_each_step_once(
 
 
 def test_misuse_is_refused_before_training(tmp_path, messages):
-    messages.refuse(lambda: _board(_model(), tmp_path, num_words=0))
     messages.refuse(lambda: _fit(_model(), [_board(_model(), tmp_path)]))
 
 

@@ -33,7 +33,6 @@ from keras_nplm.models.networks.network_archive import list_weights, read_archiv
 
 _PACKAGE = "keras_nplm>"  # begins the registered names of our classes
 _KERAS = {"name", "trainable", "dtype"}  # options of every layer
-_OBJECTIVES = {"Likelihood", "SampledSoftmax", "NoiseContrastive"}  # scores do not depend on them
 _NO_PART: dict[str, Any] = {"class_name": "None", "config": {}}
 
 
@@ -46,6 +45,7 @@ def read_network_arrays(path: Path) -> NetworkArrays | None:
     with contextlib.suppress(Exception):
         described, data = read_archive(path)
         described.pop("build_config", None)
+        described["config"].pop("objective", None)  # scores do not depend on it
         _check_classes(described)
         with h5py.File(io.BytesIO(data), "r") as stored:
             for weight in list_weights(stored, len(data)):
@@ -83,7 +83,6 @@ def _read(described: dict, stored: h5py.File) -> NetworkArrays:
     boundary = options["boundary"]
     _check(type(order) is int)
     check_boundary_name(boundary)
-    _check(parts["objective"]["class_name"] in _OBJECTIVES)
     block, scale, C = _read_embed(parts["embed"], order, stored["embed"])
     size, m = C.shape
     blocks = int(block.max()) + 1
@@ -123,7 +122,7 @@ def _read(described: dict, stored: h5py.File) -> NetworkArrays:
 
 def _list_parts(options: dict) -> dict[str, dict]:
     """Return the layers of a network by their names in its configuration."""
-    names = ("embed", "hidden", "direct", "head", "objective")
+    names = ("embed", "hidden", "direct", "head")
     _check(options.keys() <= {*_KERAS, *names, "order", "boundary", "pointer"})
     return {name: options[name] or _NO_PART for name in names}
 
@@ -143,7 +142,6 @@ def _list_paper_parts(options: dict) -> dict[str, dict]:
         },
         "direct": direct if options["direct_connections"] else _NO_PART,
         "head": {"class_name": "LinearHead", "config": head},
-        "objective": {"class_name": "Likelihood", "config": {}},
     }
 
 

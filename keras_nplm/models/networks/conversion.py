@@ -24,19 +24,22 @@ def convert_network(model: NextWordModel) -> NetworkArrays:
     """
     if not isinstance(model, ContextNetwork) or model.reads_log_q:
         raise refuse_network(type(model).__name__)
-    if obstacle := _find_obstacle(model):
+    spans = model.embed.position_spans(model.order - 1)
+    obstacle = _find_obstacle(model)
+    if spans is None or np.shape(spans[1]) != (model.order - 1,):
+        obstacle = type(model.embed).__name__
+    if spans is None or obstacle:
         raise refuse_network(obstacle)
-    arrays = _convert_layers(model)
+    arrays = _convert_layers(model, *spans)
     if isinstance(model, PointerNetwork):
         weigh_copies = model.pointer.to_array_function(arrays.C)
         return dataclasses.replace(arrays, weigh_copies=weigh_copies)
     return arrays
 
 
-def _convert_layers(model: ContextNetwork) -> NetworkArrays:
+def _convert_layers(model: ContextNetwork, block: np.ndarray, scale: np.ndarray) -> NetworkArrays:
     hidden = model.hidden
     head = model.prob
-    block, scale = model.embed.position_spans(model.order - 1)
     C = _float32(model.embed.C)
     C[0] = 0  # <pad> adds a zero vector
     b = _float32(head.b)
@@ -60,19 +63,19 @@ def _convert_layers(model: ContextNetwork) -> NetworkArrays:
     )
 
 
-def _find_obstacle(model: ContextNetwork) -> str | None:
-    """Return what of a network has no form in NumPy."""
+def _find_obstacle(model: ContextNetwork) -> str:
+    """Return what of a network, but for its context layer, has no form in NumPy, or ""."""
     hidden = model.hidden
     head = model.prob
     if head.num_outputs < model.vocabulary_size:
         return f"a head of {head.num_outputs} of {model.vocabulary_size} words"
     if isinstance(head, EnergyHead):
-        return None
+        return ""
     if not head.has_word_rows:
         return type(head).__name__
     if not (hidden is None or isinstance(hidden, Hidden | NoHidden)):
         return type(hidden).__name__
-    return None
+    return ""
 
 
 def _float32(weight: Tensor) -> np.ndarray:

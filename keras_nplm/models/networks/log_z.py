@@ -6,7 +6,8 @@ import numpy as np
 
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.collectors import Block, Collector
-from keras_nplm.models.networks.self_normalised import SelfNormalised
+from keras_nplm.models.networks.arrays import refuse_network
+from keras_nplm.models.networks.context_network import ContextNetwork
 
 
 class LogZ(Collector):
@@ -18,12 +19,15 @@ class LogZ(Collector):
     """
 
     def start(self, model: NextWordModel) -> None:
-        self._scores = SelfNormalised(model)
+        # a network with an n-gram model inside has its logits from a Hybrid
+        if not isinstance(model, ContextNetwork) or model.reads_log_q:
+            raise refuse_network(type(model).__name__)
+        self._network = model
         self._moments = np.zeros(4)
 
     def add(self, block: Block) -> None:
-        scores = self._scores.log_prob(block.contexts, block.targets)
-        log_z = scores.astype(np.float64) - block.log_prob
+        logits = self._network.output_logits(block.contexts, block.targets)
+        log_z = logits.astype(np.float64) - block.log_prob
         with np.errstate(invalid="ignore"):  # infinite log-probabilities are refused elsewhere
             self._moments += [len(log_z), log_z.sum(), log_z @ log_z, np.abs(log_z).sum()]
 

@@ -97,6 +97,13 @@ class NetworkProbabilities(Network):
             )
         return result
 
+    def output_logits(self, context_ids: np.ndarray, output_ids: np.ndarray) -> np.ndarray:
+        """Return the logit y of a scored word in each context, float [B]."""
+        rows = range(0, max(1, len(output_ids)), _CONTEXTS)
+        blocks = [slice(first, first + _CONTEXTS) for first in rows]
+        logits = [self._graph_logit(context_ids[block], output_ids[block]) for block in blocks]
+        return np.concatenate(logits)
+
     def next_output_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         """Return ln P(word | context) of the words that the head scores, float [B, outputs]."""
         return self._in_blocks(self._graph_log_probs, context_ids)
@@ -148,6 +155,13 @@ class NetworkProbabilities(Network):
             return compute_log_prob(self.scores(context_ids), word_ids, places)
 
         return self._compile(compute, [self._context_spec(), _IDS, _IDS])
+
+    @graph_property
+    def _graph_logit(self) -> Callable:
+        def compute(context_ids: Tensor, word_ids: Tensor) -> Tensor:
+            return self.scores(context_ids).logit(word_ids)
+
+        return self._compile(compute, [self._context_spec(), _IDS])
 
     @graph_property
     def _graph_segment_log_prob(self) -> Callable:

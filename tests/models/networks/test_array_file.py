@@ -110,6 +110,10 @@ def name_a_foreign_objective(parts):
     parts["config"]["config"]["objective"]["class_name"] = "exec"
 
 
+def name_a_foreign_layer(parts):
+    parts["config"]["config"]["hidden"]["class_name"] = "exec"
+
+
 def add_an_option(parts):
     parts["config"]["config"]["vocabulary_size"] = 10**10
 
@@ -133,7 +137,8 @@ def store_nan(parts):
     "change, is_read",
     [
         (leave_unchanged, True),
-        (name_a_foreign_objective, False),
+        (name_a_foreign_objective, True),  # scores do not depend on it
+        (name_a_foreign_layer, False),
         (add_an_option, False),
         (raise_the_order, False),
         (cut_the_weights, False),
