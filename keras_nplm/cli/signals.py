@@ -15,15 +15,17 @@ from typing import Any
 
 from keras_nplm.cli.printing import print_error
 from keras_nplm.io.errors import InputError, RunError, was_caused_by
+from keras_nplm.io.interruption import interrupt
 
-# seconds until the main thread runs Python code again; an update that takes longer is lost
+# seconds until the main thread runs Python code again; updates after the checkpoint are lost in a
+# process whose update takes longer
 _GRACE = 1.0
 _INTERRUPTED = threading.Event()
 
 
 @contextlib.contextmanager
 def save_on_signals(command: str, message: str) -> Iterator[None]:
-    """Let SIGTERM and SIGHUP be as Ctrl-C in the block: the command writes a checkpoint, then ends.
+    """Let SIGTERM and SIGHUP be as Ctrl-C in the block: training writes a checkpoint, then ends.
 
     Python lets the main thread alone handle signals: in a different thread nothing changes.
     """
@@ -55,7 +57,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     if number not in (signal.SIGTERM, signal.SIGINT):
         # shell and system both send SIGHUP: the second would end the writing of the checkpoint
         signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
+    interrupt(number, frame)
 
 
 def is_interruption(error: BaseException) -> bool:

@@ -168,6 +168,29 @@ def distribute_parts(
     return strategy.distribute_datasets_from_function(build_part)
 
 
+def is_any(strategy: tf.distribute.Strategy, holds: bool) -> bool:
+    """Return whether a condition holds at any worker, when all workers have called this."""
+    if not has_several_workers(strategy):
+        return holds
+    return bool(_build_sum(strategy)(tf.constant(int(holds))))
+
+
+@functools.cache
+def _build_sum(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Return the function that sums a number over all replicas."""
+
+    def send(number: tf.Tensor) -> tf.Tensor:
+        context = tf.distribute.get_replica_context()
+        # an argument of the function has no device, which collectives need
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(number))
+
+    @tf.function(autograph=False)
+    def sum_over_replicas(number: tf.Tensor) -> tf.Tensor:
+        return strategy.experimental_local_results(strategy.run(send, (number,)))[0]
+
+    return sum_over_replicas
+
+
 def broadcast_from_chief(
     strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]
 ) -> list[np.ndarray]:

@@ -4,7 +4,9 @@ import contextlib
 import dataclasses
 import functools
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -12,15 +14,17 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm.data.epochs import Epochs
-from keras_nplm.io.errors import was_caused_by
+from keras_nplm.io.interruption import note_interruption
+from keras_nplm.io.lock import check_locks
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.networks.context_network import ContextNetwork
+from keras_nplm.models.networks.replicas import has_several_workers
 from keras_nplm.training.build import build_model, set_word_vectors
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configurations import format_list
-from keras_nplm.training.distribution import distribute_parts, is_chief, shard_batches
+from keras_nplm.training.distribution import distribute_parts, is_any, is_chief, shard_batches
 from keras_nplm.training.optimisation import Training
 from keras_nplm.training.options import Options
 from keras_nplm.training.reading import Reading, open_texts
@@ -28,6 +32,8 @@ from keras_nplm.training.report import choose_prompts
 from keras_nplm.training.run import Run
 from keras_nplm.training.tensorboard import LanguageModelBoard, remove_steps
 
+SECONDS_PER_SAVE = 600  # a killed run loses at most so much training, and one validation
+UPDATES_PER_CHECK = 50  # reading the loss waits for the device, and workers for each other
 VALIDATION_BATCH = 1024
 _MAX_STEPS_PER_EXECUTION = 32  # a short update takes as long as Keras's overhead per execution
 _SHORT_SOFTMAX = 4096  # outputs of a full softmax below which an update is short
@@ -43,34 +49,29 @@ def fit_network(run: Run, devices: tf.distribute.Strategy) -> int:
     reading = open_texts(run)
     model = _build(run, steps, devices)
     model.steps_per_execution = executed
-    is_validated = reading.validation_ids is not None
+    ids = reading.validation_ids
     checkpoint = Checkpoint(
-        model, run.directory, run.options, steps, batch_size, devices, is_validated=is_validated
+        model, run.directory, run.options, steps, devices, is_validated=ids is not None
     )
-    callbacks: list[keras.callbacks.Callback] = [checkpoint]
-    if is_chief(devices):
+    watchers = keras.callbacks.CallbackList()
+    if checkpoint.chief:
         # a step is an epoch, from 1
         remove_steps(run.directory / "logs", first=len(checkpoint.history) + 1)
-        board = _build_board(run, reading, model, batch_size)
-        # a run killed between the two repeats the epoch: its logs have no gap
-        callbacks = [board, checkpoint]
-    if not is_validated:
-        # before the board, which shows the weights that are saved
-        end = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: checkpoint.end_training())
-        callbacks.insert(0, end)
-    validation_data = _open_validation_data(reading, run.options, devices)
-    open_batches = functools.partial(reading.open_training, batch_size)
-    while not checkpoint.is_done:
-        epochs = Epochs(
-            seed=run.options.training.seed,
-            first_epoch=checkpoint.position[0],
-            first_batch=checkpoint.position[1],
-            most_batches=steps,
-            drop_remainder=True,
+        watchers = keras.callbacks.CallbackList(
+            [_build_board(run, reading, model, batch_size)],
+            add_progbar=True,
+            model=model,
+            verbose=1 if sys.stderr.isatty() else 2,
+            epochs=checkpoint.epochs,
+            steps=steps,
         )
-        train_data = distribute_parts(devices, open_batches, epochs)
-        _fit_epochs(checkpoint, train_data, validation_data, callbacks)
-    ids = reading.validation_ids
+    open_training = functools.partial(reading.open_training, batch_size)
+    validation_data = _open_validation_data(reading, run.options, devices)
+    seed = run.options.training.seed
+    with contextlib.redirect_stdout(sys.stderr), note_interruption() as interruption:
+        Fitting(
+            checkpoint, open_training, validation_data, watchers, interruption, seed, batch_size
+        ).run()
     if ids is None:
         return len(checkpoint.history)
     perplexities = [epoch["validation_perplexity"] for epoch in checkpoint.history]
@@ -79,6 +80,159 @@ def fit_network(run: Run, devices: tf.distribute.Strategy) -> int:
         return best + 1
     is_worse = _keep_better(reading.background, ids, perplexities[best], checkpoint)
     return 0 if is_worse else best + 1
+
+
+class Fitting(keras.callbacks.Callback):
+    """The epochs of a run, each trained by calls of `fit`, validated, and added to the history.
+
+    A checkpoint is written after each call of `fit` and after each epoch. A call of `fit` ends with
+    the epoch, after `SECONDS_PER_SAVE`, or after an interruption: then at the next batch, which all
+    workers agree on. Validation ends at the next batch, too, and is repeated on resume; with
+    several workers it goes on to its end. After the checkpoint KeyboardInterrupt is raised.
+
+    As a callback of Keras it sees the batches. `watchers` see the epochs as if they were all of one
+    call of `fit`.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        open_training: Callable[[Epochs], tf.data.Dataset],
+        validation_data: tf.data.Dataset | None,
+        watchers: keras.callbacks.CallbackList,
+        interruption: threading.Event,
+        seed: int,
+        batch_size: int,
+    ):
+        super().__init__()
+        self.checkpoint = checkpoint
+        self.devices = checkpoint.devices
+        self.open_training = open_training
+        self.validation_data = validation_data
+        self.watchers = watchers
+        self.interruption = interruption
+        self.seed = seed
+        self.batch_size = batch_size
+
+    def run(self) -> None:
+        """Train and validate until all epochs are done, or early stopping applies."""
+        checkpoint = self.checkpoint
+        self.watchers.on_train_begin()
+        while not checkpoint.is_done:
+            epoch, step = checkpoint.position
+            self.watchers.on_epoch_begin(epoch)
+            while step < checkpoint.steps:
+                self._fit_part(epoch, step)
+                self._end_if_interrupted()
+                _, step = checkpoint.position
+            self._validate(epoch)
+            self._end_if_interrupted()
+        self.watchers.on_train_end()
+
+    def _end_if_interrupted(self) -> None:
+        """End all workers if one is interrupted."""
+        if is_any(self.devices, self.interruption.is_set()):
+            raise KeyboardInterrupt
+
+    def _fit_part(self, epoch: int, step: int) -> None:
+        """Fit the rest of an epoch, or a part of it."""
+        checkpoint = self.checkpoint
+        self.first_batch = step
+        self.began_at = _read_clocks()
+        epochs = Epochs(
+            seed=self.seed,
+            first_epoch=epoch,
+            first_batch=step,
+            most_batches=checkpoint.steps,
+            drop_remainder=True,
+        )
+        checkpoint.model.fit(
+            distribute_parts(self.devices, self.open_training, epochs),
+            steps_per_epoch=checkpoint.steps - step,
+            initial_epoch=epoch,
+            epochs=epoch + 1,
+            callbacks=[self],
+            shuffle=False,  # the dataset shuffles
+            verbose=0,
+        )
+        checkpoint.read_metrics()
+        checkpoint.spent = checkpoint.spent + _read_clocks() - self.began_at
+        checkpoint.save()
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self.checkpoint.restore_metrics()
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
+        checkpoint = self.checkpoint
+        average = checkpoint.average
+        if average is not None and checkpoint.updates % average.interval == 0:
+            average.update(checkpoint.updates)
+        self.watchers.on_train_batch_end(self.first_batch + batch, logs)
+        executed = checkpoint.model.steps_per_execution
+        is_check = batch // executed % max(1, UPDATES_PER_CHECK // executed) == 0
+        if is_check:
+            check_locks(checkpoint.directory)
+            checkpoint.check_finite("loss", logs[checkpoint.model.objective.loss_name])
+        seconds, _ = _read_clocks() - self.began_at
+        is_end = self.interruption.is_set() or seconds > SECONDS_PER_SAVE
+        if has_several_workers(self.devices):
+            is_end = is_check and is_any(self.devices, is_end)
+        if is_end:
+            checkpoint.model.stop_training = True
+
+    def on_test_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if self.interruption.is_set() and not has_several_workers(self.devices):
+            self.checkpoint.model.stop_evaluating = True
+
+    def _validate(self, epoch: int) -> None:
+        """Validate a trained epoch, add it to the history, and save: weights, or their average."""
+        checkpoint = self.checkpoint
+        model = checkpoint.model
+        began_at = _read_clocks()
+        checkpoint.restore_metrics()
+        logs = model.name_training_logs(model.get_metrics_result())
+        logs = {name: float(value) for name, value in logs.items()}
+        with checkpoint.average_weights():
+            if self.validation_data is not None:
+                self.watchers.on_test_begin()
+                validated = model.evaluate(
+                    self.validation_data, callbacks=[self], return_dict=True, verbose=0
+                )
+                self.watchers.on_test_end()
+                if model.stop_evaluating:
+                    return
+                logs.update({f"val_{name}": value for name, value in validated.items()})
+                checkpoint.check_finite("validation perplexity", logs["val_perplexity"])
+            self.watchers.on_epoch_end(epoch, logs)
+            checkpoint.add_epoch(self._collect_figures(epoch, logs, _read_clocks() - began_at))
+        checkpoint.save()
+
+    def _collect_figures(self, epoch: int, logs: dict[str, float], spent: np.ndarray) -> dict:
+        """The entry of the history for an epoch, whose validation took seconds and CPU seconds."""
+        loss_name = self.checkpoint.model.objective.loss_name
+        rate = self.checkpoint.model.optimizer.learning_rate
+        training, training_cpu = self.checkpoint.spent
+        seconds, cpu_seconds = self.checkpoint.spent + spent
+        figures = {"epoch": epoch + 1, loss_name: logs[loss_name]}
+        for name, log in (
+            ("train_perplexity", "perplexity"),
+            ("validation_perplexity", "val_perplexity"),
+        ):
+            if log in logs:
+                figures[name] = logs[log]
+        return {
+            **figures,
+            "learning_rate": float(keras.ops.convert_to_numpy(rate)),
+            "seconds": round(seconds, 2),
+            "cpu_seconds": round(cpu_seconds, 2),
+            "training_cpu_seconds": round(training_cpu, 2),
+            "ngrams_per_second": round(self.checkpoint.steps * self.batch_size / training),
+        }
+
+
+def _read_clocks() -> np.ndarray:
+    """Seconds and CPU seconds, float64 [2]."""
+    return np.array([time.perf_counter(), time.process_time()])
 
 
 def _open_validation_data(
@@ -91,57 +245,6 @@ def _open_validation_data(
     unit = devices.num_replicas_in_sync * options.training.segment
     batch_size = fit_batch(VALIDATION_BATCH, len(reading.validation_ids) // 2, unit)
     return shard_batches(reading.open_validation(batch_size, Epochs(shuffle=False)))
-
-
-def _fit_epochs(
-    checkpoint: Checkpoint,
-    train_data: Any,
-    validation_data: tf.data.Dataset | None,
-    callbacks: Sequence[keras.callbacks.Callback],
-) -> None:
-    """Fit all epochs that are left, or the rest of an interrupted epoch; save on Ctrl-C."""
-    epoch = len(checkpoint.history)
-    _, step = checkpoint.position
-    steps = checkpoint.steps - step
-    updates: contextlib.AbstractContextManager = contextlib.nullcontext()
-    if checkpoint.is_trained:  # validation is left
-        steps = 1
-        updates = _without_updates(checkpoint.model)
-    progress = 0
-    if checkpoint.chief:
-        progress = 1 if sys.stderr.isatty() else 2
-    try:
-        with contextlib.redirect_stdout(sys.stderr), updates:
-            checkpoint.model.fit(
-                train_data,
-                validation_data=validation_data,
-                steps_per_epoch=steps,
-                initial_epoch=epoch,
-                # first the rest of an interrupted epoch
-                epochs=epoch + 1 if step or checkpoint.is_trained else checkpoint.epochs,
-                callbacks=list(callbacks),
-                shuffle=False,  # the dataset shuffles
-                verbose=progress,
-            )
-    except KeyboardInterrupt as interruption:
-        # a failed update may have changed some weights
-        if not was_caused_by(interruption, tf.errors.OpError):
-            checkpoint.save()
-        raise
-
-
-@contextlib.contextmanager
-def _without_updates(model: ContextNetwork) -> Iterator[None]:
-    """Let `fit` read batches, and leave weights and metrics as they are."""
-
-    def read_metrics(batches: Any) -> dict:
-        return model.name_training_logs(model.get_metrics_result())
-
-    model.train_function = read_metrics
-    try:
-        yield
-    finally:
-        model.train_function = None  # Keras builds its own
 
 
 def _build_board(

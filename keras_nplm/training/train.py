@@ -108,10 +108,10 @@ def train(
         metrics.json      exact perplexities and the history; its presence marks a finished run
         report.html       learning curves, samples and a map of the words
 
-    `last.npz` is written every ten minutes of training, after each epoch and on Ctrl-C; with
-    several workers not on Ctrl-C during validation. A finished run has no checkpoint. The same call
-    resumes from `last.npz`, or if it is damaged or absent from `previous.npz`. On the same number
-    of devices it reaches the same weights, bit for bit.
+    `last.npz` is written every ten minutes of training, after each epoch and on Ctrl-C, which ends
+    the run at the next batch; see `keras_nplm.training`. A finished run has no checkpoint. The same
+    call resumes from `last.npz`, or if it is damaged or absent from `previous.npz`. On the same
+    number of devices it reaches the same weights, bit for bit.
 
     With a short-list (the option `shortlist_size`) the model is a `Shortlist`. `components/0` holds
     the network and `components/1` the background model, which predicts all other words. Default: a

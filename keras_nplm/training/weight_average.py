@@ -5,10 +5,13 @@ Keras's `use_ema=True` passes over all weights at every step: updates take four 
 with the average here.
 """
 
+import contextlib
+from collections.abc import Iterator
+
 import keras
 import tensorflow as tf
 
-UPDATES_PER_AVERAGE = 32  # at least: each update of the average is a pass over all weights
+_UPDATES_PER_AVERAGE = 32  # at least: each update of the average is a pass over all weights
 
 
 class WeightAverage:
@@ -16,7 +19,8 @@ class WeightAverage:
 
         θ̄ <- β^s θ̄ + (1 - β^s) θ    after every s updates, from θ̄ = θ after the first s
 
-    `momentum` is β, of a single update: the average spans about 1/(1-β) updates.
+    `momentum` is β, of a single update: the average spans about 1/(1-β) updates. `interval` is s, a
+    multiple of the updates that `fit` executes at once.
 
     Reference: Polyak & Juditsky (1992), Acceleration of stochastic approximation by averaging.
     """
@@ -24,36 +28,31 @@ class WeightAverage:
     def __init__(self, model: keras.Model, momentum: float):
         self.weights = model.trainable_weights
         self.momentum = momentum
+        executed = model.steps_per_execution
+        self.interval = -(-_UPDATES_PER_AVERAGE // executed) * executed
         self.averages = [tf.Variable(weight.numpy(), trainable=False) for weight in self.weights]
-        # of training, at the last call of `update`
-        self.updates = tf.Variable(0, trainable=False, dtype=tf.int64)
-        self.variables = [self.updates, *self.averages]
 
-    def update(self, updates: int, interval: int) -> None:
-        """Add the present weights, after so many updates in all, to the average of one call per
-        `interval` updates.
-
-        A second call after the same update does nothing. One graph does it all: an interruption
-        comes before or after.
-        """
-        keep = self.momentum**interval if updates > interval else 0.0
-        self._update_in_graph(tf.constant(updates, tf.int64), tf.constant(keep, tf.float64))
+    def update(self, updates: int) -> None:
+        """Add the present weights, after so many updates in all, to the average."""
+        keep = self.momentum**self.interval if updates > self.interval else 0.0
+        self._update_in_graph(tf.constant(keep, tf.float64))
 
     @tf.function(autograph=False)
-    def _update_in_graph(self, updates: tf.Tensor, keep: tf.Tensor) -> None:
-        def add_weights() -> None:
-            for average, weight in zip(self.averages, self.weights, strict=True):
-                share = tf.cast(keep, average.dtype)
-                average.assign(share * average + (1 - share) * tf.convert_to_tensor(weight.value))
-            self.updates.assign(updates)
+    def _update_in_graph(self, keep: tf.Tensor) -> None:
+        for average, weight in zip(self.averages, self.weights, strict=True):
+            share = tf.cast(keep, average.dtype)
+            average.assign(share * average + (1 - share) * tf.convert_to_tensor(weight.value))
 
-        def do_nothing() -> None:
-            pass
+    @contextlib.contextmanager
+    def replace_weights(self) -> Iterator[None]:
+        """Let the weights have the values of the average in the block."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
 
-        tf.cond(updates != self.updates, add_weights, do_nothing)
-
-    def swap(self) -> None:
-        """Exchange the values of weights and average."""
+    def _swap(self) -> None:
         for average, weight in zip(self.averages, self.weights, strict=True):
             value = weight.numpy()
             weight.assign(average.numpy())

@@ -13,7 +13,7 @@ import pytest
 
 from keras_nplm import RunError, open_corpus, train
 from keras_nplm.io.lock import lock_directory
-from keras_nplm.training.checkpoint import Checkpoint
+from keras_nplm.training.fit import Fitting
 
 DIRECTORIES = (
     "train --train text.txt --output {output}",
@@ -121,7 +121,7 @@ def test_directory_deleted_during_training_is_not_written_again(
     tmp_path, text, small_options, monkeypatch
 ):
     options = small_options.replace(batch_size=1)  # several executions in an epoch
-    callback = Checkpoint.on_train_batch_end
+    callback = Fitting.on_train_batch_end
     called = []
 
     def delete(*arguments, **logs):
@@ -129,7 +129,7 @@ def test_directory_deleted_during_training_is_not_written_again(
         shutil.rmtree(tmp_path / "model")
         callback(*arguments, **logs)
 
-    monkeypatch.setattr(Checkpoint, "on_train_batch_end", delete)
+    monkeypatch.setattr(Fitting, "on_train_batch_end", delete)
     with pytest.raises(RunError, match="model was deleted or replaced while"):
         train(open_corpus(train=[str(text)]), tmp_path / "model", **options._asdict())
     # an update notices it, not only the end of the epoch

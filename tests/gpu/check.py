@@ -10,6 +10,7 @@ single GPU. Exit status 1: a check failed.
 import argparse
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_nplm import CONFIGURATIONS, ContextNetwork, LanguageModel, open_corpus, train
-from keras_nplm.training.checkpoint import Checkpoint
+from keras_nplm.training.fit import Fitting
 
 KIND = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
 SMALL = dict(
@@ -114,18 +115,18 @@ def check_bfloat16() -> dict:
 def check_resume() -> dict:
     """A run that is interrupted in its second epoch resumes to the same weights, bit for bit."""
     tf.config.experimental.enable_op_determinism()
-    update = Checkpoint.on_train_batch_end
+    update = Fitting.on_train_batch_end
     options = dict(epochs=3, dropout=0.2)
 
-    def interrupt(checkpoint: Checkpoint, batch: int, logs: dict | None = None) -> None:
-        update(checkpoint, batch, logs)
-        if checkpoint.position > (1, 9):
-            raise KeyboardInterrupt
+    def interrupt(fitting: Fitting, batch: int, logs: dict[str, float]) -> None:
+        if fitting.checkpoint.position > (1, 9):
+            signal.raise_signal(signal.SIGINT)
+        update(fitting, batch, logs)
 
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary, "model")
         with (
-            mock.patch.object(Checkpoint, "on_train_batch_end", interrupt),
+            mock.patch.object(Fitting, "on_train_batch_end", interrupt),
             contextlib.suppress(KeyboardInterrupt),
         ):
             _train(directory, **options)

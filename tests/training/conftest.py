@@ -1,6 +1,5 @@
-"""A short text and small options, on which a run takes one or two seconds; Ctrl-C."""
+"""A short text and small options, on which a run takes one or two seconds."""
 
-import contextlib
 from pathlib import Path
 
 import keras
@@ -42,28 +41,6 @@ def kneser_ney_directory(build_once, small_options) -> Path:
         estimate("kneser-ney", open_corpus(), path, order=order, text=text)
 
     return build_once("kneser-ney", write)
-
-
-@pytest.fixture(scope="session")
-def interrupted_after():
-    """A context: Ctrl-C comes when a method of a class has returned and a condition, if any, holds
-    for its object.
-    """
-
-    @contextlib.contextmanager
-    def interrupted_after(kind: type, name: str, condition=None):
-        method = getattr(kind, name)
-
-        def interrupt(instance, *arguments, **options):
-            method(instance, *arguments, **options)
-            if condition is None or condition(instance):
-                raise KeyboardInterrupt
-
-        with pytest.MonkeyPatch.context() as context, pytest.raises(KeyboardInterrupt):
-            context.setattr(kind, name, interrupt)
-            yield
-
-    return interrupted_after
 
 
 @pytest.fixture(scope="session")

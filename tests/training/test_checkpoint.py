@@ -1,11 +1,14 @@
 """An interrupted run resumes from its checkpoint to the same weights, bit for bit."""
 
-import collections
 import contextlib
 import errno
+import functools
+import itertools
 import json
 import os
 import shutil
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -15,20 +18,143 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import NPLM, InputError, LanguageModel, Options, RunError, open_corpus, train
-from keras_nplm.data.corpus import Corpus
+from keras_nplm.cli.main import main
+from keras_nplm.data.epochs import Epochs
 from keras_nplm.language_model.word_vectors import write_word2vec
 from keras_nplm.training.checkpoint import Checkpoint, read_history
+from keras_nplm.training.fit import Fitting
 
 pytestmark = pytest.mark.usefixtures("no_report")
 
 
+class _Killed(BaseException):
+    """Stands for kill -9: nothing in the package can catch it."""
+
+
+def _kill() -> None:
+    raise _Killed
+
+
+def _press_ctrl_c() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def _at(number: int, end: Callable[[], None]) -> Callable[[str], None]:
+    """A function that ends a run at a call of this number, from 1."""
+    calls = itertools.count(1)
+
+    def end_at_number(_: str) -> None:
+        if next(calls) == number:
+            end()
+
+    return end_at_number
+
+
+PLACES = {
+    "rename": (os, "replace"),
+    "update": (Fitting, "on_train_batch_end"),
+    "validation": (Fitting, "on_test_batch_end"),
+}
+
+
+@contextlib.contextmanager
+def _ended_by(end: Callable[[str], None], *places: str) -> Iterator[None]:
+    """Call a function, which may end a run, before each rename, update or batch of validation."""
+    with pytest.MonkeyPatch.context() as context:
+        for place in places or PLACES:
+            owner, name = PLACES[place]
+            context.setattr(owner, name, _precede(getattr(owner, name), end, place))
+        yield
+
+
+def _precede(call: Callable, end: Callable[[str], None], place: str) -> Callable:
+    def end_and_call(*arguments, **options):
+        end(place)
+        return call(*arguments, **options)
+
+    return end_and_call
+
+
+def _read_results(directory: Path) -> dict:
+    """The figures of a finished run that do not depend on time."""
+    metrics = json.loads((directory / "metrics.json").read_text())
+    timed = {"seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second"}
+    history = [{name: epoch[name] for name in epoch.keys() - timed} for epoch in metrics["history"]]
+    return {"history": history, "test": metrics.get("test"), "best_epoch": metrics["best_epoch"]}
+
+
+# random numbers and variables of all kinds: dropout, shuffled segments, moments, a moving average
+NETWORKS = {
+    "softmax": dict(
+        optimizer="adam", learning_rate=0.01, dropout=0.2, segment=16, weight_average=0.9
+    ),
+    "nce": dict(
+        objective="nce", num_sampled=20, optimizer="adagrad", boundary="text", freeze_embedding=True
+    ),
+    "shortlist": dict(
+        objective="sampled", num_sampled=9, shortlist_size=10, boundary="stream", dropout=0.2
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("network", NETWORKS)
+def test_runs_that_are_killed_and_interrupted_reach_the_same_weights(
+    tmp_path, monkeypatch, short_text, short_options, network
+):
+    """A run is ended at random renames, updates and batches of validation, until it is complete.
+
+    A checkpoint is written after every execution of five updates. One network starts from word
+    vectors, one has no validation text, one reads a text of which a share is resampled.
+    """
+    # word vectors are of some words of a list
+    words = [f"w{i}" for i in range(30)]
+    vectors = np.random.default_rng(0).normal(0, 1, (20, short_options.network.embedding_dim))
+    write_word2vec(tmp_path / "some.vec", words[:20], vectors)
+    (tmp_path / "list.txt").write_text("\n".join(words), encoding="utf-8")
+    changes, arguments = {
+        "softmax": (dict(vocabulary=tmp_path / "list.txt"), dict(vectors=tmp_path / "some.vec")),
+        "nce": (dict(all_lines=True), {}),
+        "shortlist": (dict(resample=[(0.5, [str(short_text)])]), {}),
+    }[network]
+    for name, value in {
+        "data.encoded_corpus.IN_MEMORY": 0,
+        "data.pools.BLOCK": 1 << 8,
+        "data.pools.POOL": 4 << 8,
+        "training.fit.UPDATES_PER_CHECK": 3,
+        "training.fit._MAX_STEPS_PER_EXECUTION": 5,
+    }.items():
+        monkeypatch.setattr(f"keras_nplm.{name}", value)
+    corpus = open_corpus(train=[str(short_text)], **changes)
+    options = short_options.replace(batch_size=128, epochs=2, **NETWORKS[network])
+    arguments |= options._asdict()
+    train(corpus, tmp_path / "whole", **arguments)
+    monkeypatch.setattr("keras_nplm.training.fit.SECONDS_PER_SAVE", 0.0)
+    rng = np.random.default_rng(1)
+    rates = {"rename": 0.1, "update": 0.3, "validation": 0.5}
+    ends = []
+
+    def end(place: str) -> None:
+        if rng.random() < rates[place]:
+            ends.append(place)
+            rng.choice([_kill, _press_ctrl_c])()
+
+    with _ended_by(end):
+        while not (tmp_path / "cut" / "metrics.json").exists():
+            with contextlib.suppress(_Killed, KeyboardInterrupt):
+                train(corpus, tmp_path / "cut", **arguments)
+    assert ends
+    assert _read_results(tmp_path / "cut") == _read_results(tmp_path / "whole")
+    weights = (
+        LanguageModel.load(tmp_path / name).network.get_weights() for name in ("whole", "cut")
+    )
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.fixture(scope="module")
 def options(short_options) -> Options:
-    """Random numbers and variables of all kinds: dropout, shuffled segments, moments, a moving
-    average of weights.
-    """
-    adam = dict(optimizer="adam", learning_rate=0.01, segment=16)
-    return short_options.replace(epochs=3, dropout=0.2, weight_average=0.9, **adam)
+    return short_options.replace(epochs=3, **NETWORKS["softmax"])
 
 
 @pytest.fixture(scope="module")
@@ -39,62 +165,31 @@ def whole(tmp_path_factory, short_corpus, options, train_without_report) -> Path
     return directory
 
 
-class _Killed(BaseException):
-    """Stands for kill -9: nothing in the package can catch it."""
+@pytest.fixture(scope="module")
+def interrupt(short_corpus, options, train_without_report):
+    """A function that trains in a directory until Ctrl-C is pressed in some batch of a place."""
+
+    def interrupt(directory: Path, place: str, number: int) -> None:
+        end = _at(number, _press_ctrl_c)
+        with _ended_by(end, place), pytest.raises(KeyboardInterrupt):
+            train_without_report(options, short_corpus, directory)
+
+    return interrupt
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory, short_corpus, options, train_without_report) -> Path:
-    """The directory of a run that was killed in its second epoch, before the checkpoint was
-    complete.
-    """
-    directory = tmp_path_factory.mktemp("killed") / "model"
-    rename = os.replace
-    renamed = []
-
-    def replace(source, target):
-        renamed.append(Path(target).name)
-        if renamed.count("last.npz") == 2:
-            raise _Killed
-        rename(source, target)
-
-    with pytest.MonkeyPatch.context() as context, pytest.raises(_Killed):
-        context.setattr("os.replace", replace)
-        train_without_report(options, short_corpus, directory)
-    return directory
-
-
-@pytest.mark.long
-def test_killed_run_resumes_to_the_same_weights(
-    tmp_path, short_corpus, options, whole, killed, assert_same_weights
-):
-    shutil.copytree(killed, tmp_path / "model")
-    resumed = train(short_corpus, tmp_path / "model", **options._asdict())
-    assert [epoch["epoch"] for epoch in resumed["history"]] == [1, 2, 3]
-    assert resumed["test"] == json.loads((whole / "metrics.json").read_text())["test"]
-    assert_same_weights(whole, tmp_path / "model")
-
-
-@pytest.fixture(scope="module")
-def interrupted(
-    tmp_path_factory, short_corpus, options, train_without_report, interrupted_after
-) -> Path:
+def interrupted(tmp_path_factory, interrupt) -> Path:
     """The directory of a run that was interrupted in its third epoch: it has two checkpoints."""
     directory = tmp_path_factory.mktemp("interrupted") / "model"
-
-    def is_in_the_third_epoch(checkpoint: Checkpoint) -> bool:
-        return checkpoint.position == (2, 8)
-
-    with interrupted_after(Checkpoint, "on_train_batch_end", is_in_the_third_epoch):
-        train_without_report(options, short_corpus, directory)
+    interrupt(directory, "update", 2 * 41 + 8)
     return directory
 
 
 @pytest.mark.long
-def test_interrupted_run_saves_a_checkpoint_and_resumes(
-    tmp_path, short_corpus, options, whole, interrupted, assert_same_weights
+def test_training_ends_at_the_next_batch_after_an_interruption(
+    tmp_path, monkeypatch, short_corpus, options, whole, interrupted
 ):
-    """Ctrl-C in the middle of the third epoch."""
+    """The resumed run reads the next batches of the third epoch."""
     directory = tmp_path / "model"
     shutil.copytree(interrupted, directory)
     with np.load(directory / "last.npz") as stored:
@@ -102,327 +197,41 @@ def test_interrupted_run_saves_a_checkpoint_and_resumes(
     assert len(read_history(directory / "history.json")) == 2
     assert int(arrays["optimizer.0"]) == 2 * 41 + 8 and 0 < arrays["spent"][1] < 1000
     np.savez(directory / "last.npz", **arrays | {"spent": arrays["spent"] + 1000})
+    opened = Mock(wraps=Epochs)
+    monkeypatch.setattr("keras_nplm.training.fit.Epochs", opened)
     resumed = train(short_corpus, directory, **options._asdict())
-    metrics = json.loads((whole / "metrics.json").read_text())
-    assert resumed["test"] == metrics["test"]
-    # metrics of the epoch continue
-    for left, right in zip(metrics["history"], resumed["history"], strict=True):
-        assert left["train_perplexity"] == pytest.approx(right["train_perplexity"], rel=1e-6)
-    assert_same_weights(whole, directory)
-    assert [epoch["training_cpu_seconds"] > 1000 for epoch in resumed["history"]] == [
-        False,
-        False,
-        True,
-    ]
-
-
-@pytest.fixture
-def check_resume(tmp_path, train_without_report, interrupted_after, assert_same_weights):
-    """Function that interrupts a run in its second epoch, resumes it, and compares the weights with
-    those of a whole run.
-    """
-
-    def is_in_the_second_epoch(checkpoint: Checkpoint) -> bool:
-        return checkpoint.position == (1, 25)
-
-    def check(options: Options, corpus: Corpus, **arguments) -> None:
-        with interrupted_after(Checkpoint, "on_train_batch_end", is_in_the_second_epoch):
-            train_without_report(options, corpus, tmp_path / "resumed", **arguments)
-        train_without_report(options, corpus, tmp_path / "resumed", **arguments)
-        train_without_report(options, corpus, tmp_path / "whole", **arguments)
-        assert_same_weights(tmp_path / "whole", tmp_path / "resumed")
-
-    return check
+    assert [call.kwargs.get("first_epoch") for call in opened.mock_calls] == [None, 2]
+    seconds = [epoch["training_cpu_seconds"] for epoch in resumed["history"]]
+    assert [second > 1000 for second in seconds] == [False, False, True]
+    assert _read_results(directory) == _read_results(whole)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("place", ["on_test_begin", "on_test_batch_end", "save_best"])
-def test_an_epoch_interrupted_in_validation_is_validated_on_resume(
-    tmp_path,
-    short_corpus,
-    options,
-    whole,
-    train_without_report,
-    interrupted_after,
-    assert_same_weights,
-    place,
-):
-    """Ctrl-C as the second epoch is trained, and its weights are exchanged with their average."""
-    directory = tmp_path / "model"
-
-    def is_in_the_second_epoch(checkpoint: Checkpoint) -> bool:
-        return checkpoint.position == (2, 0)
-
-    with interrupted_after(Checkpoint, place, is_in_the_second_epoch):
-        train_without_report(options, short_corpus, directory)
-    with np.load(directory / "last.npz") as stored:
-        assert int(stored["optimizer.0"]) == 2 * 41
-        assert len(json.loads(bytes(stored["history"]))["epochs"]) == 1
-    train_without_report(options, short_corpus, directory)
-    expected = read_history(whole / "history.json")
-    timed = ("seconds", "cpu_seconds", "training_cpu_seconds", "ngrams_per_second")
-    for one, other in zip(expected, read_history(directory / "history.json"), strict=True):
-        assert {name: one[name] for name in one.keys() - {*timed}} == {
-            name: other[name] for name in other.keys() - {*timed}
-        }
-    assert_same_weights(whole, directory)
+def test_sigterm_ends_a_command_with_a_checkpoint(tmp_path, short_text, capsys):
+    """Its message says how to resume."""
+    flags = "--epochs 2 --embedding-dim 4 --set batch_size=64"
+    command = ["train", *flags.split(), "--train", str(short_text), "--output", str(tmp_path)]
+    terminate = functools.partial(signal.raise_signal, signal.SIGTERM)
+    with _ended_by(_at(2, terminate), "update"):
+        assert main(command) == 130
+    with np.load(tmp_path / "last.npz") as stored:
+        assert int(stored["optimizer.0"]) == 2
+    message = "keras-nplm train: interrupted. Finished work is saved. Run the same command again"
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.long
-def test_a_run_without_validation_text_resumes_to_the_same_weights(
-    tmp_path, short_text, options, check_resume
+def test_validation_ends_at_the_next_batch_and_is_repeated(
+    tmp_path, short_corpus, options, whole, interrupt, assert_same_weights
 ):
-    corpus = open_corpus(train=[str(short_text)], all_lines=True)
-    check_resume(options, corpus)
-    history = read_history(tmp_path / "resumed" / "history.json")
-    assert [epoch["epoch"] for epoch in history] == [1, 2, 3]
-
-
-@pytest.mark.long
-def test_a_run_that_starts_from_word_vectors_resumes_to_the_same_weights(
-    tmp_path, short_text, options, check_resume
-):
-    """The words, and so their ids, are those of a list; some have no vector."""
-    width = options.network.embedding_dim
-    words = [f"w{i}" for i in range(30)]
-    vectors = np.random.default_rng(0).normal(0, 1, (20, width))
-    write_word2vec(tmp_path / "some.vec", words[:20], vectors)
-    (tmp_path / "list.txt").write_text("\n".join(words), encoding="utf-8")
-    corpus = open_corpus(train=[str(short_text)], vocabulary=tmp_path / "list.txt")
-    check_resume(options, corpus, vectors=tmp_path / "some.vec")
-    with pytest.raises(InputError, match=r"epochs: 3 there, 4 now\. A finished run does not"):
-        train(
-            corpus,
-            tmp_path / "whole",
-            **options.replace(epochs=4)._asdict(),
-            vectors=tmp_path / "some.vec",
-        )
-
-
-# the tests above have the full output
-OUTPUTS = {
-    "energy": dict(
-        head="energy", hidden="none", objective="sampled", optimizer="adagrad", learning_rate=0.1
-    ),
-    "nce": dict(
-        objective="nce",
-        num_sampled=20,
-        optimizer="adam",
-        learning_rate=0.01,
-        boundary="text",
-        segment=4,
-        freeze_embedding=True,
-    ),
-    "shortlist": dict(objective="sampled", num_sampled=9, shortlist_size=10, boundary="stream"),
-}
-
-
-CHECKPOINTS = ("last.npz", "previous.npz")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("output", OUTPUTS)
-def test_runs_of_outputs_resume_from_kills_at_renames_of_all_files(
-    tmp_path, monkeypatch, short_text, short_options, output
-):
-    """A run is killed before its third rename to `last.npz`.
-
-    With a short-list, which has the most files, it is killed before its first and third rename to
-    each checkpoint and before the first rename to each other name: renames do not know the output.
-    The text is on disk, and a share of it is resampled. Checkpoints are written all the time.
-    """
-    options = short_options.replace(dropout=0.2, **OUTPUTS[output])
-    small = {
-        "data.encoded_corpus.IN_MEMORY": 0,
-        "data.pools.BLOCK": 1 << 8,
-        "data.pools.POOL": 4 << 8,
-    }
-    small |= {
-        "training.checkpoint.SECONDS_PER_SAVE": 0.0,
-        "training.checkpoint.UPDATES_PER_CHECK": 3,
-    }
-    for name, value in small.items():
-        monkeypatch.setattr(f"keras_nplm.{name}", value)
-    corpus = open_corpus(train=[str(short_text)], resample=[(0.5, [str(short_text)])])
-    whole = train(corpus, tmp_path / "whole", **options._asdict())
-    rename = os.replace
-    renames = collections.Counter()
-    kills = []
-
-    def replace(source, target):
-        path = Path(target)
-        name = path.suffix if path.suffix == ".counts" else path.name  # counts have random names
-        renames[name] += 1
-        is_killed = name == "last.npz" and renames[name] == 3
-        if output == "shortlist":
-            is_killed = renames[name] in (1, 3) if name in CHECKPOINTS else renames[name] == 1
-        if is_killed:
-            kills.append(name)
-            raise _Killed
-        rename(source, target)
-
-    monkeypatch.setattr("os.replace", replace)
-    while not (tmp_path / "cut" / "metrics.json").exists():
-        with contextlib.suppress(_Killed):
-            resumed = train(corpus, tmp_path / "cut", **options._asdict())
-    if output == "shortlist":
-        assert all(kills.count(name) == 2 for name in CHECKPOINTS), kills
-        assert {"history.json", "metrics.json"} < {*kills}
-    else:
-        assert kills == ["last.npz"]
-    assert resumed["test"] == whole["test"]
-    one, two = (
-        LanguageModel.load(tmp_path / name).network.get_weights() for name in ("whole", "cut")
-    )
-    assert all(np.array_equal(left, right) for left, right in zip(one, two, strict=True))
-
-
-@pytest.fixture
-def build_checkpoint(tmp_path, short_options):
-    """A function from the updates of an epoch and options to the checkpoint of a tiny model as
-    training begins.
-    """
-
-    def build(steps: int, begins: bool = True, is_validated: bool = True, **options) -> Checkpoint:
-        model = NPLM(9, order=3, embedding_dim=2, hidden_units=3)
-        model.compile("sgd")
-        devices = tf.distribute.get_strategy()
-        changed = short_options.replace(**options)
-        run = dict(batch_size=4, devices=devices, is_validated=is_validated)
-        checkpoint = Checkpoint(model, tmp_path, changed, steps, **run)
-        checkpoint.on_train_begin()
-        if begins:
-            checkpoint.on_epoch_begin(0)
-        return checkpoint
-
-    return build
-
-
-def test_checkpoint_is_saved_only_where_a_run_can_resume(build_checkpoint):
-    """Not from weights that are not finite."""
-    checkpoint = build_checkpoint(2)
-    for updates, is_saved, weight in ((1, True, 0.0), (2, True, 0.0), (1, False, np.nan)):
-        checkpoint.model.optimizer.iterations.assign(updates)
-        checkpoint.model.embed.C.assign(np.full((9, 2), weight))
-        checkpoint.save()
-        assert checkpoint.last_path.exists() == is_saved
-        checkpoint.last_path.unlink(missing_ok=True)
-
-
-def test_several_workers_save_no_epoch_that_is_not_validated(monkeypatch, build_checkpoint):
-    """Only all workers together can read the metrics of training."""
-    checkpoint = build_checkpoint(2)
-    several = Mock(return_value=True)
-    checkpoint.model.optimizer.iterations.assign(2)
-    monkeypatch.setattr("keras_nplm.training.checkpoint.has_several_workers", several)
-    checkpoint.save()
-    assert not checkpoint.last_path.exists()
-    several.return_value = False
-    checkpoint.save()
-    several.return_value = True
-    with pytest.raises(InputError, match="several workers: its last epoch is not validated"):
-        build_checkpoint(2)
-
-
-def test_the_clock_is_read_at_each_update(monkeypatch, build_checkpoint):
-    checkpoint = build_checkpoint(99)
-    checkpoint.model.optimizer.iterations.assign(8)
-    checkpoint.on_train_batch_end(7, {"loss": 1.0})
-    assert not checkpoint.last_path.exists()
-    monkeypatch.setattr("keras_nplm.training.checkpoint.SECONDS_PER_SAVE", 0.0)
-    checkpoint.on_train_batch_end(7, {"loss": 1.0})
-    assert checkpoint.last_path.exists()
-
-
-def test_an_interruption_amid_the_exchange_with_the_average_saves_nothing(
-    monkeypatch, build_checkpoint
-):
-    checkpoint = build_checkpoint(2, weight_average=0.9)
-    checkpoint.model.optimizer.iterations.assign(2)
-    monkeypatch.setattr(checkpoint.average, "swap", Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        checkpoint.on_test_begin()
-    checkpoint.save()
-    assert not checkpoint.last_path.exists()
-
-
-def test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent(build_checkpoint):
-    checkpoint = build_checkpoint(2, epochs=9, patience=1)
-    stopped = []
-    for epoch, perplexity in enumerate((8.0, 7.0, 7.5)):
-        checkpoint.model.embed.C.assign(np.full((9, 2), perplexity))
-        checkpoint.on_test_begin()
-        checkpoint.on_epoch_end(
-            epoch, {"loss": 2.0, "perplexity": 7.4, "val_perplexity": perplexity}
-        )
-        stopped.append(checkpoint.model.stop_training)
-    assert stopped == [False, False, True]
-    np.testing.assert_array_equal(
-        keras.models.load_model(checkpoint.best_path).embed.C, np.full((9, 2), 7.0)
-    )
-
-
-def test_figures_that_are_not_finite_end_the_run(build_checkpoint):
-    checkpoint = build_checkpoint(2)
-    with pytest.raises(
-        RunError, match="The loss became nan at update 1 of epoch 1. Fix: lower --learning-rate"
-    ):
-        checkpoint.on_train_batch_end(0, {"loss": np.nan})
-    with pytest.raises(
-        RunError, match="perplexity became inf in epoch 1. Fix: lower --learning-rate"
-    ):
-        checkpoint.on_epoch_end(0, {"loss": 1.0, "val_perplexity": np.inf})
-
-
-@pytest.mark.parametrize(
-    "steps, taken",
-    [
-        pytest.param(64, [32, 64, 96, 128], id="epochs of 64 updates"),
-        pytest.param(20, [32], id="an epoch of 20 updates"),
-    ],
-)
-def test_average_of_the_weights_follows_its_formula_and_is_saved(build_checkpoint, steps, taken):
-    """Every 32 updates enter the average, and the end of a shorter first epoch does.
-
-    Training goes on from weights.
-    """
-    checkpoint = build_checkpoint(steps, weight_average=0.99)
-    expected = float(taken[0])
-    model = checkpoint.model
-    for epoch in range(2):
-        for batch in range(steps):
-            update = epoch * steps + batch + 1
-            model.optimizer.iterations.assign(update)
-            model.prob.b.assign(np.full(9, float(update)))
-            checkpoint.on_train_batch_end(batch, {"loss": 1.0})
-        checkpoint.on_test_begin()
-        validated = model.prob.b.numpy()
-        checkpoint.on_epoch_end(epoch, {"loss": 1.0, "val_perplexity": 5.0 - epoch})
-        np.testing.assert_array_equal(model.prob.b, update)
-        if epoch == 0 and steps < 32:
-            np.testing.assert_array_equal(validated, steps)
-    for update in taken[1:]:
-        expected = 0.99**32 * expected + (1 - 0.99**32) * update
-    np.testing.assert_allclose(validated, expected, rtol=1e-6)
-    np.testing.assert_array_equal(keras.models.load_model(checkpoint.best_path).prob.b, validated)
-
-
-@pytest.mark.long
-def test_interruption_after_a_failed_update_saves_no_checkpoint(
-    tmp_path, monkeypatch, short_corpus, options
-):
-    """Ctrl-C while workers wait for a lost one: a part of the weights may be updated."""
-
-    def fail(checkpoint, batch, logs=None):
-        try:
-            raise tf.errors.UnavailableError(None, None, "a worker was lost")
-        finally:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Checkpoint, "on_train_batch_end", fail)
-    with pytest.raises(KeyboardInterrupt):
-        train(short_corpus, tmp_path, **options._asdict())
-    assert (tmp_path / "config.json").exists() and not (tmp_path / "last.npz").exists()
+    """The weights are replaced by their average as Ctrl-C is pressed."""
+    interrupt(tmp_path, "validation", 1)
+    with np.load(tmp_path / "last.npz") as stored:
+        assert int(stored["optimizer.0"]) == 41
+        assert json.loads(bytes(stored["epochs"])) == []
+    train(short_corpus, tmp_path, **options._asdict())
+    assert _read_results(tmp_path) == _read_results(whole)
+    assert_same_weights(tmp_path, whole)
 
 
 @pytest.mark.long
@@ -453,26 +262,18 @@ def _garble(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize(
-    "name, damage",
-    [
-        pytest.param("last.npz", _garble, marks=pytest.mark.long),
-        pytest.param("history.json", _empty, marks=pytest.mark.long),
-    ],
-)
-def test_run_with_a_damaged_file_resumes_to_the_same_weights(
-    tmp_path, short_corpus, options, whole, interrupted, assert_same_weights, capsys, name, damage
+@pytest.mark.long
+def test_run_with_damaged_files_resumes_to_the_same_weights(
+    tmp_path, short_corpus, options, whole, interrupted, assert_same_weights, capsys
 ):
     shutil.copytree(interrupted, directory := tmp_path / "model")
-    damage(directory / name)
-    resumed = train(short_corpus, directory, **options._asdict())
-    assert [epoch["epoch"] for epoch in resumed["history"]] == [1, 2, 3]
-    assert resumed["test"] == json.loads((whole / "metrics.json").read_text())["test"]
+    _garble(directory / "last.npz")
+    _empty(directory / "history.json")
+    train(short_corpus, directory, **options._asdict())
+    assert _read_results(directory) == _read_results(whole)
     assert_same_weights(whole, directory)
-    is_announced = (
-        "Resuming from previous.npz, after update 0 of epoch 3." in capsys.readouterr().err
-    )
-    assert is_announced == (name == "last.npz")
+    warning = "Resuming from previous.npz, after update 0 of epoch 3."
+    assert warning in capsys.readouterr().err
     assert not list(directory.glob("*.npz"))
 
 
@@ -486,24 +287,45 @@ NEEDED = [
 ]
 
 
+@pytest.mark.parametrize("damage", [_halve, pytest.param(_empty, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "names",
     [["last.npz", "previous.npz"], ["model.keras"], *([name] for name in NEEDED)],
-    ids=" and ".join,
+    ids="+".join,
 )
-@pytest.mark.parametrize("damage", [_halve, pytest.param(_empty, marks=pytest.mark.long)])
 def test_damage_beyond_repair_names_the_directory_to_remove(
     tmp_path, short_corpus, options, interrupted, names, damage
 ):
     shutil.copytree(interrupted, directory := tmp_path / "model")
     for name in names:
         damage(directory / name)
-    before = sorted(path.name for path in directory.rglob("*") if path.name != ".lock")
-    with pytest.raises(
-        InputError, match=f"The run in {directory} .* Fix: restore .*, or remove {directory} "
-    ):
+    before = _list_files(directory)
+    fix = f"The run in {directory} .* Fix: restore .*, or remove {directory} "
+    with pytest.raises(InputError, match=fix):
         train(short_corpus, directory, **options._asdict())
-    assert sorted(path.name for path in directory.rglob("*") if path.name != ".lock") == before
+    assert _list_files(directory) == before
+
+
+def _list_files(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.rglob("*") if path.name != ".lock")
+
+
+def test_a_checkpoint_of_a_different_run_is_refused(
+    tmp_path, short_corpus, options, whole, interrupted, messages
+):
+    shutil.copytree(interrupted, directory := tmp_path / "model")
+    (directory / "previous.npz").unlink()
+    with np.load(directory / "last.npz") as stored:
+        arrays = dict(stored)
+    for changed in (
+        {"epochs": np.frombuffer(b"[]", np.uint8)},
+        *({f"{part}.0": np.zeros(9)} for part in ("weights", "average", "metrics")),
+    ):
+        np.savez(directory / "last.npz", **arrays | changed)
+        messages.refuse(lambda: train(short_corpus, directory, **options._asdict()))
+    shutil.copytree(whole, tmp_path / "finished")
+    more = options.replace(epochs=4)
+    messages.refuse(lambda: train(short_corpus, tmp_path / "finished", **more._asdict()))
 
 
 def test_a_damaged_background_is_written_again(
@@ -526,20 +348,100 @@ def test_a_damaged_background_is_written_again(
         assert "The n-gram model is written again." in capsys.readouterr().err
 
 
-def test_a_full_disk_keeps_both_checkpoints(monkeypatch, build_checkpoint):
-    checkpoint = build_checkpoint(9)
+@pytest.mark.long
+def test_a_run_that_diverges_ends_and_says_where(
+    tmp_path, short_corpus, options, messages, monkeypatch
+):
+    monkeypatch.setattr("keras_nplm.training.fit.UPDATES_PER_CHECK", 1)
+    wild = options.replace(optimizer="sgd", learning_rate=1e30, weight_average=0)
+    messages.refuse(lambda: train(short_corpus, tmp_path, **wild._asdict()), RunError)
+    assert not (tmp_path / "last.npz").exists()
+
+
+# A tiny model
+
+
+@pytest.fixture
+def build_checkpoint(tmp_path, short_options):
+    """A function from the updates of an epoch and options to the checkpoint of a tiny model."""
+
+    def build(steps: int = 9, is_validated: bool = True, **options) -> Checkpoint:
+        model = NPLM(9, order=3, embedding_dim=2, hidden_units=3)
+        model.compile("sgd")
+        devices = tf.distribute.get_strategy()
+        changed = short_options.replace(**options)
+        return Checkpoint(model, tmp_path, changed, steps, devices, is_validated=is_validated)
+
+    return build
+
+
+def _make_epoch(checkpoint: Checkpoint, perplexity: float) -> dict:
+    figures = dict.fromkeys(("seconds", "cpu_seconds", "training_cpu_seconds"), 1.0)
+    figures |= {"epoch": len(checkpoint.history) + 1, "ngrams_per_second": 1}
+    return figures | {"validation_perplexity": perplexity}
+
+
+def test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent(build_checkpoint):
+    checkpoint = build_checkpoint(epochs=9, patience=1)
+    done = []
+    for perplexity in (8.0, 7.0, 7.5):
+        checkpoint.model.embed.C.assign(np.full((9, 2), perplexity))
+        checkpoint.add_epoch(_make_epoch(checkpoint, perplexity))
+        done.append(checkpoint.is_done)
+    assert done == [False, False, True]
+    best = keras.models.load_model(checkpoint.best_path)
+    np.testing.assert_array_equal(best.embed.C, np.full((9, 2), 7.0))
+
+
+def test_figures_that_are_not_finite_end_the_run(build_checkpoint, messages):
+    checkpoint = build_checkpoint()
+    messages.refuse(lambda: checkpoint.check_finite("validation perplexity", np.inf), RunError)
+    checkpoint.model.embed.C.assign(np.full((9, 2), np.nan))
+    messages.refuse(checkpoint.save, RunError)
+    assert not checkpoint.last_path.exists()
+
+
+def test_average_of_the_weights_follows_its_formula_and_is_saved(build_checkpoint):
+    """The average replaces the weights in validation. Training goes on from the weights."""
+    checkpoint = build_checkpoint(128, weight_average=0.99)
+    model = checkpoint.model
+    expected = 32.0
+    for update in (32, 64, 96, 128):
+        model.prob.b.assign(np.full(9, float(update)))
+        checkpoint.average.update(update)
+        if update > 32:
+            expected = 0.99**32 * expected + (1 - 0.99**32) * update
+    model.optimizer.iterations.assign(128)
+    checkpoint.save()
+    for resumed in (checkpoint, build_checkpoint(128, weight_average=0.99)):
+        with resumed.average_weights():
+            resumed.add_epoch(_make_epoch(resumed, 5.0))
+        best = keras.models.load_model(resumed.best_path)
+        np.testing.assert_allclose(best.prob.b, expected, rtol=1e-6)
+        np.testing.assert_array_equal(resumed.model.prob.b, np.full(9, 128.0))
+
+
+def test_average_of_a_short_first_epoch_is_its_weights(build_checkpoint):
+    checkpoint = build_checkpoint(20, weight_average=0.99)
+    checkpoint.model.prob.b.assign(np.full(9, 20.0))
+    checkpoint.model.optimizer.iterations.assign(20)
+    with checkpoint.average_weights():
+        np.testing.assert_array_equal(checkpoint.model.prob.b, np.full(9, 20.0))
+
+
+def _save_twice(checkpoint: Checkpoint) -> None:
     for updates in (1, 2):
         checkpoint.model.optimizer.iterations.assign(updates)
         checkpoint.save()
+
+
+def test_a_full_disk_keeps_both_checkpoints(monkeypatch, build_checkpoint):
+    checkpoint = build_checkpoint()
+    _save_twice(checkpoint)
     paths = (checkpoint.last_path, checkpoint.previous_path)
     contents = [path.read_bytes() for path in paths]
-
-    @contextlib.contextmanager
-    def fail(path):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        yield
-
-    monkeypatch.setattr("keras_nplm.io.files.open_archive_to_write", fail)
+    full = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    monkeypatch.setattr("keras_nplm.io.files.open_archive_to_write", full)
     with pytest.raises(RunError, match="Cannot write .*last.npz: No space left on device"):
         checkpoint.save()
     assert [path.read_bytes() for path in paths] == contents
@@ -547,91 +449,39 @@ def test_a_full_disk_keeps_both_checkpoints(monkeypatch, build_checkpoint):
 
 @pytest.mark.parametrize("damage", [_halve, _garble, Path.unlink])
 def test_a_damaged_checkpoint_does_not_replace_a_whole_one(build_checkpoint, damage):
-    checkpoint = build_checkpoint(9)
-    for updates in (1, 2):
-        checkpoint.model.optimizer.iterations.assign(updates)
-        checkpoint.save()
+    checkpoint = build_checkpoint()
+    _save_twice(checkpoint)
     damage(checkpoint.last_path)
-    resumed = build_checkpoint(9)
+    resumed = build_checkpoint()
     assert resumed.position == (0, 1)
     previous = resumed.previous_path.read_bytes()
     resumed.save()
     assert resumed.previous_path.read_bytes() == previous
 
 
-def test_an_interruption_before_the_first_epoch_saves_nothing(build_checkpoint):
-    checkpoint = build_checkpoint(9, begins=False)
-    checkpoint.save()
-    assert not checkpoint.last_path.exists()
-
-
-def test_an_average_that_is_due_is_saved(build_checkpoint):
-    """Ctrl-C after an update, before `on_train_batch_end` of it."""
-    averages = []
-    for is_called in (True, False):
-        keras.utils.set_random_seed(1)
-        checkpoint = build_checkpoint(99, weight_average=0.99)
-        checkpoint.model.optimizer.iterations.assign(64)
-        checkpoint.model.prob.b.assign(np.full(9, 5.0))
-        if is_called:
-            checkpoint.on_train_batch_end(63, {"loss": 1.0})
-        checkpoint.save()
-        resumed = build_checkpoint(99, weight_average=0.99)
-        resumed.save()  # the average of this update is not taken twice
-        averages.append([average.numpy() for average in resumed.average.averages])
-        checkpoint.last_path.unlink()
-        checkpoint.previous_path.unlink()
-    expected = np.full(9, 5.0 * (1 - 0.99**32))  # b began at 0
-    assert any(np.allclose(average, expected) for average in averages[0] if average.shape == (9,))
-    for one, other in zip(*averages, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_checkpoint_that_does_not_match_is_refused(
-    tmp_path, monkeypatch, short_corpus, options, interrupted
-):
-    monkeypatch.setattr(Checkpoint, "is_done", True)  # a run that is not refused ends
-    shutil.copytree(interrupted, directory := tmp_path / "model")
-    (directory / "previous.npz").unlink()
-    with np.load(directory / "last.npz") as stored:
-        arrays = dict(stored)
-    name = next(name for name in sorted(arrays) if name.startswith("weights"))
-    history = np.frombuffer(b'{"epochs": []}', np.uint8)
-    np.savez(directory / "last.npz", **arrays | {"history": history})
-    with pytest.raises(InputError, match="last.npz does not match the epochs of this run"):
-        train(short_corpus, directory, **options._asdict())
-    np.savez(directory / "last.npz", **arrays | {name: arrays[name][:-1]})
-    with pytest.raises(InputError, match="last.npz does not match this model's weight shapes"):
-        train(short_corpus, directory, **options._asdict())
-
-
 @pytest.mark.parametrize("is_validated", [True, False])
-def test_all_workers_know_the_finished_epochs_of_the_chief(
-    monkeypatch, build_checkpoint, is_validated
-):
-    """With validation text and without: they must stop after the same epoch."""
-    run = dict(steps=2, epochs=3, is_validated=is_validated)
-    chief = build_checkpoint(**run)
-    for epoch in range(2):
-        chief.model.optimizer.iterations.assign(2 * (epoch + 1))
-        chief.on_test_begin()
-        chief.on_epoch_end(epoch, {"loss": 2.0, "perplexity": 7.4, "val_perplexity": 8.0 - epoch})
+def test_all_workers_have_the_state_of_the_chief(monkeypatch, build_checkpoint, is_validated):
+    chief = build_checkpoint(2, is_validated)
+    for updates, perplexity in ((2, 8.0), (4, 7.0)):
+        chief.model.optimizer.iterations.assign(updates)
+        chief.add_epoch(_make_epoch(chief, perplexity))
+    chief.save()
     sent = []
+    broadcast = Mock(side_effect=lambda _, arrays: sent.append(arrays) or arrays)
+    module = "keras_nplm.training.checkpoint"
+    monkeypatch.setattr(f"{module}.has_several_workers", Mock(return_value=True))
+    monkeypatch.setattr(f"{module}.broadcast_from_chief", broadcast)
+    resumed = build_checkpoint(2, is_validated)
 
-    def broadcast(devices, arrays):
-        return sent or arrays
+    def receive(_: tf.distribute.Strategy, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        received = sent.pop(0)
+        assert [array.shape for array in arrays] == [array.shape for array in received]
+        return received
 
-    broadcast = Mock(side_effect=broadcast)
-    monkeypatch.setattr("keras_nplm.training.checkpoint.broadcast_from_chief", broadcast)
-    monkeypatch.setattr(
-        "keras_nplm.training.checkpoint.has_several_workers", Mock(return_value=True)
-    )
-    resumed = build_checkpoint(**run)
-    sent.extend(broadcast.call_args.args[1])
-    monkeypatch.setattr("keras_nplm.training.checkpoint.is_chief", Mock(return_value=False))
-    worker = build_checkpoint(**run)
-    assert resumed.position == worker.position == (2, 0)
-    assert len(resumed.history) == len(worker.history) == 2
-    assert [epoch.get("validation_perplexity") for epoch in worker.history] == [
-        epoch.get("validation_perplexity") for epoch in resumed.history
-    ]
+    broadcast.side_effect = receive
+    monkeypatch.setattr(f"{module}.is_chief", Mock(return_value=False))
+    worker = build_checkpoint(2, is_validated)
+    assert worker.position == resumed.position == (2, 0)
+    assert worker.history == resumed.history == chief.history
+    for one, other in zip(worker.model.weights, chief.model.weights, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -40,11 +40,10 @@ from keras_nplm.cli.imports import leave_out_optional_libraries
 from keras_nplm.cli.main import main
 with leave_out_optional_libraries():  # as a command does
     import keras
-    import keras_nplm.training.checkpoint as checkpoint
     import keras_nplm.training.fit as fit
     import keras_nplm.training.pace as pace
     import keras_nplm.training.train as train
-checkpoint.SECONDS_PER_SAVE = 0.5
+fit.SECONDS_PER_SAVE = 0.5
 train.write_run_report = lambda *arguments: None
 fit.LanguageModelBoard = lambda *arguments, **options: keras.callbacks.Callback()
 if "TF_CONFIG" in os.environ:  # --minutes 2: two epochs by the clock of worker 0, four by that of 1
@@ -221,6 +220,17 @@ def _interrupt_a_worker_that_waits(text: Path, directory: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_signal_to_one_worker_ends_all_with_a_checkpoint(text, tmp_path):
+    with _start_both(text, tmp_path, _start_worker, _start_worker) as (first, second):
+        _wait_for_checkpoint(tmp_path, first)
+        second.send_signal(signal.SIGTERM)
+        for worker in (first, second):
+            assert worker.wait(timeout=_PATIENCE) == 130, _log(tmp_path, 0) + _log(tmp_path, 1)
+    assert (tmp_path / "worker0" / "last.npz").exists()
+    assert "A worker was lost" not in _log(tmp_path, 0)
+
+
+@pytest.mark.long
 def test_signals_end_a_worker_that_waits_or_trains(text, tmp_path):
     waits = tmp_path / "waits"
     trains = tmp_path / "trains"
@@ -229,9 +239,10 @@ def test_signals_end_a_worker_that_waits_or_trains(text, tmp_path):
     with _start_both(text, trains, _start_worker, _start_worker) as (first, second):
         _wait_for_checkpoint(trains, first)
         second.send_signal(signal.SIGSTOP)  # the chief waits for it in a collective operation
-        time.sleep(1)
-        first.send_signal(signal.SIGTERM)
-        assert first.wait(timeout=10) == 130, _log(trains, 0)
+        while first.poll() is None:  # the first may be noted, the second ends it
+            time.sleep(2)
+            first.send_signal(signal.SIGTERM)
+        assert first.returncode == 130, _log(trains, 0)
         second.send_signal(signal.SIGCONT)
         # it notices the loss after 10 to 20 seconds
         _interrupt_a_worker_that_waits(text, waits)

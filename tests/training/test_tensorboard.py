@@ -230,13 +230,13 @@ def test_a_run_killed_between_logs_and_checkpoint_has_each_step_once(
     class Killed(BaseException):
         pass
 
-    def kill(checkpoint, epoch, logs=None):
+    def kill(checkpoint, figures):
         raise Killed
 
     options = short_options.replace(epochs=2)
     monkeypatch.setattr("keras_nplm.training.train.write_run_report", Mock())
     with monkeypatch.context() as context, pytest.raises(Killed):
-        context.setattr(Checkpoint, "on_epoch_end", kill)
+        context.setattr(Checkpoint, "add_epoch", kill)
         train(short_corpus, tmp_path / "model", **options._asdict())
     assert _list_steps(tmp_path / "model" / "logs" / "train") == [1]
     train(short_corpus, tmp_path / "model", **options._asdict())

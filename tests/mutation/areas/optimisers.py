@@ -164,17 +164,16 @@ def a_lookup_in_a_stock_model_has_a_slice_for_each_occurrence(
 
 
 @changes("training.weight_average:WeightAverage.update", OF_AVERAGE)
-def the_average_keeps_the_weights_of_its_beginning(original, self, updates, interval):
-    keep = tf.constant(self.momentum**interval, tf.float64)
-    self._update_in_graph(tf.constant(updates, tf.int64), keep)
+def the_average_keeps_the_weights_of_its_beginning(original, self, updates):
+    self._update_in_graph(tf.constant(self.momentum**self.interval, tf.float64))
 
 
 @changes("training.weight_average:WeightAverage.update", OF_AVERAGE)
-def the_average_forgets_as_if_each_interval_were_one_update(original, self, updates, interval):
-    original(Altered(self, momentum=self.momentum ** (1 / interval)), updates, interval)
+def the_average_forgets_as_if_each_interval_were_one_update(original, self, updates):
+    original(Altered(self, momentum=self.momentum ** (1 / self.interval)), updates)
 
 
-@changes("training.weight_average:WeightAverage.swap", OF_AVERAGE)
+@changes("training.weight_average:WeightAverage._swap", OF_AVERAGE)
 def a_swap_leaves_the_average_in_both_places(original, self):
     before = [average.numpy() for average in self.averages]
     original(self)
