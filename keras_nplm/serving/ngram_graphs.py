@@ -155,7 +155,7 @@ class BackoffGraph(GraphModel):
         self.contexts = TrieGraph(model.contexts, table)
         self.unigrams = _store_values(model.unigrams, table.spare_columns)
         self.tables = []
-        for keys, num_contexts in zip(model.keys, model.contexts.sizes, strict=True):
+        for keys, num_contexts in zip(model.keys, model.contexts.sizes, strict=False):
             self.tables.append(table(keys, num_contexts, model.vocabulary_size))
         self.values = [_store_values(part) for part in model.log_probs]
         self.backoffs = [_store_values(part) for part in model.backoffs]

@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from keras_nplm.data.tokenizers.normalisation import load_forms
+
 NGRAM = "ngram --output m"
 LINES = [
     # files and directories
@@ -114,6 +116,7 @@ def test_a_missing_extra_is_named(
     (files / "network").symlink_to(model_directory)
     names = sorted(files.iterdir())
     monkeypatch.setitem(sys.modules, library, None)
+    load_forms.cache_clear()  # of simplemma
     (line,) = run(command, status=2).err.splitlines()
     fix = f"Fix: `pip install 'keras-nplm[{extra}]'`."
     assert f"needs the extra {extra} (" in line and line.endswith(fix)
