@@ -195,7 +195,7 @@ def score(
     from keras_nplm.data.unusual_text import warn_of_tokens
     from keras_nplm.data.word_counts import batch_by_size
     from keras_nplm.language_model.arpa_models import open_model
-    from keras_nplm.language_model.dynamics import ensure_dynamics
+    from keras_nplm.language_model.comparison import ensure_dynamics
 
     _check_tokenizer([model], tokenizer)
     if self_normalised:

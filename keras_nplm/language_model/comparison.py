@@ -12,8 +12,8 @@ from keras_nplm.data.text_counts import TOTALS
 from keras_nplm.data.unusual_text import MAX_UNKNOWN, warn_of_tokens
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import remove_contents
-from keras_nplm.io.paths import STANDARD_INPUT
-from keras_nplm.io.remote import display_url, fetch
+from keras_nplm.io.paths import STANDARD_INPUT, check_output_path
+from keras_nplm.io.remote import display_url, fetch, upload
 from keras_nplm.language_model.arpa_models import is_arpa_file, open_model
 from keras_nplm.language_model.differences import (
     HELD_OUT_KNOWLEDGE,
@@ -21,8 +21,10 @@ from keras_nplm.language_model.differences import (
     find_differences,
 )
 from keras_nplm.language_model.directory import read_config, read_metrics
-from keras_nplm.language_model.dynamics import ensure_dynamics
+from keras_nplm.language_model.dynamics import DYNAMICS_FILE, save_dynamics
+from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.collectors import Collector
+from keras_nplm.models.dynamic.tuning import check_learns
 from keras_nplm.models.spelling import SpellingModel
 
 # why figures of the text are not comparable either, by what differs
@@ -31,6 +33,24 @@ _OF_TEXT = {
     "boundary": "with --boundary stream they leave out the ends of lines",
     "held-out mass": HELD_OUT_KNOWLEDGE,
 }
+
+
+def ensure_dynamics(language_model: LanguageModel, directory: Path) -> None:
+    """Tune dynamic evaluation and write it to the model directory, unless the directory has it."""
+    if language_model.dynamics is not None:
+        return
+    check_learns(language_model.model)
+    path = directory / DYNAMICS_FILE
+    check_output_path(path)  # before the tuning, which takes minutes
+    tuned = language_model.tune_dynamic()
+    for written in save_dynamics(directory, tuned):
+        upload(written)
+    print(
+        f"Tuned on {tuned.tokens:,} tokens of validation text: {tuned.settings}. "
+        f"Perplexity there: {tuned.static:.2f} static, {tuned.dynamic:.2f} dynamic. "
+        f"Written to {display_url(path)}.",
+        file=sys.stderr,
+    )
 
 
 def compare(

@@ -4,9 +4,7 @@ text.
 
 import dataclasses
 import itertools
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from keras_nplm.io.files import (
     NUMBER,
@@ -16,8 +14,6 @@ from keras_nplm.io.files import (
     write_arrays,
     write_json,
 )
-from keras_nplm.io.paths import check_output_path
-from keras_nplm.io.remote import display_url, upload
 from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.dynamic import (
     DynamicSettings,
@@ -26,10 +22,7 @@ from keras_nplm.models.dynamic import (
     make_dynamic,
 )
 from keras_nplm.models.dynamic.collector import Dynamic
-from keras_nplm.models.dynamic.tuning import MeanSquares, check_learns, find_learners
-
-if TYPE_CHECKING:
-    from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.models.dynamic.tuning import MeanSquares, find_learners
 
 DYNAMICS_FILE = "dynamic.json"
 _FIELDS: dict[str, type | tuple] = {
@@ -72,24 +65,6 @@ def save_dynamics(directory: Path, tuned: TunedDynamics) -> list[Path]:
     del content["mean_squares"]
     write_json(directory / DYNAMICS_FILE, content)
     return [*written, directory / DYNAMICS_FILE]
-
-
-def ensure_dynamics(language_model: "LanguageModel", directory: Path) -> None:
-    """Tune dynamic evaluation and write it to the model directory, unless the directory has it."""
-    if language_model.dynamics is not None:
-        return
-    check_learns(language_model.model)
-    path = directory / DYNAMICS_FILE
-    check_output_path(path)  # before the tuning, which takes minutes
-    tuned = language_model.tune_dynamic()
-    for written in save_dynamics(directory, tuned):
-        upload(written)
-    print(
-        f"Tuned on {tuned.tokens:,} tokens of validation text: {tuned.settings}. "
-        f"Perplexity there: {tuned.static:.2f} static, {tuned.dynamic:.2f} dynamic. "
-        f"Written to {display_url(path)}.",
-        file=sys.stderr,
-    )
 
 
 def load_dynamics(directory: Path, model: NextWordModel) -> TunedDynamics | None:
