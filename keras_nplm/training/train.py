@@ -21,7 +21,7 @@ from keras_nplm.data.ids import SPECIALS
 from keras_nplm.io.errors import was_caused_by
 from keras_nplm.io.files import NUMBER, read_json, write_json
 from keras_nplm.io.lock import LockedError
-from keras_nplm.io.parts import expand_parts, flatten
+from keras_nplm.io.parts import build_options, expand_parts, flatten
 from keras_nplm.io.processor import read_processor_name
 from keras_nplm.io.remote import CHECKPOINTS, display_url, fetch, open_output
 from keras_nplm.language_model.directory import (
@@ -72,6 +72,7 @@ _SECONDS = ("seconds", "cpu_seconds", "training_cpu_seconds")  # of an epoch
 def train(
     corpus: Corpus,
     directory: str | os.PathLike,
+    options: Options | None = None,
     *,
     text: TextOptions | None = None,
     network: Network | str | None = None,
@@ -82,7 +83,7 @@ def train(
     worker_timeout: int = RunOptions.worker_timeout,
     minutes: float | None = None,
     command: Sequence[str] = (),
-    **options: Any,
+    **given: Any,
 ) -> dict:
     """Train a neural language model on a corpus, or resume an interrupted run, and evaluate it.
 
@@ -91,7 +92,7 @@ def train(
 
         train(corpus, directory, network=Network(head=Adaptive(cutoffs=(2000, 7000))))
         train(corpus, directory, head="adaptive", cutoffs=(2000, 7000), epochs=3)
-        train(corpus, directory, **CONFIGURATIONS["brown"].options._asdict())
+        train(corpus, directory, CONFIGURATIONS["brown"].options, epochs=3)
 
     The model directory holds, in the order in which they are written:
 
@@ -129,9 +130,10 @@ def train(
         corpus: the text.
         directory: the model directory, or a `gs://` or `s3://` URL, to which checkpoints are
             uploaded as they are written. It must be absent, or hold a run with the same options.
+        options: all options, of which nothing is chosen.
         text: all options of words and n-grams.
         network: all options of the network; or the option of this name, such as `"pointer"`.
-        training: all options of the optimisation. With `network` and `text` nothing is chosen.
+        training: all options of the optimisation.
         strategy: a tf.distribute strategy, or its name. See `open_strategy`.
         background: with a short-list, the model directory of the background model.
         vectors: a file of word vectors from which C starts; see `read_word_vectors`. Its number of
@@ -141,7 +143,7 @@ def train(
         minutes: CPU time of the whole run on one core, which the chosen options follow; see
             `plan_minutes`. Default: that of `choose_options`.
         command: the command line whose flags gave the options, to print it with all options.
-        options: options by name; see `Options`.
+        given: options by name, in place of those above; see `Options`.
 
     Returns:
         the content of `metrics.json`, or `{}` at workers other than the chief: exact `validation`
@@ -163,15 +165,15 @@ def train(
     vectors = None if vectors is None else fetch(vectors)
     if isinstance(strategy, str):
         strategy = open_strategy(strategy, worker_timeout=worker_timeout)
-    wholes: list[Any] = [text, training]
+    wholes: list[Any] = [*(options or ()), text, training]
     if isinstance(network, Network):
         wholes.append(network)
     elif network is not None:
-        options["network"] = network
-    given: dict[str, Any] = {}
+        given["network"] = network
+    given = expand_parts(given)
     for whole in filter(None, wholes):
-        given.update(flatten(whole))
-    given.update(expand_parts(options))
+        values = {**flatten(whole), **given}
+        given |= flatten(build_options(type(whole), values, given))
     request = Request(
         corpus,
         {**corpus.fixed_options, **given},

@@ -10,14 +10,25 @@ import keras
 import numpy as np
 import pytest
 
-from keras_nplm import InputError, LanguageModel, Options, evaluate, open_corpus, train
+from keras_nplm import (
+    CONFIGURATIONS,
+    InputError,
+    LanguageModel,
+    Options,
+    evaluate,
+    open_corpus,
+    train,
+)
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoded_corpus import EncodedCorpus
+from keras_nplm.io.parts import flatten
 from keras_nplm.language_model.directory import remove_config_if_refused
 from keras_nplm.language_model.word_vectors import write_word2vec
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.build import build_model
+from keras_nplm.training.network import Adaptive, Linear, Network
+from keras_nplm.training.optimisation import Adam, Training
 from keras_nplm.training.request import Request, prepare_run
 
 
@@ -235,3 +246,23 @@ def test_workers_have_the_plan_of_the_chief(tmp_path, monkeypatch, short_corpus,
     run = module._prepare(request, tmp_path / "worker", Mock())
     assert run.options == short_options
     assert (tmp_path / "worker" / "config.json").exists()
+
+
+def test_options_are_given_as_objects_by_name_or_both(monkeypatch, tmp_path, short_corpus):
+    module = importlib.import_module("keras_nplm.training.train")
+    request = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(module, "Request", request)
+
+    def read(*options, **given) -> dict:
+        with pytest.raises(KeyboardInterrupt):
+            train(short_corpus, tmp_path / "model", *options, **given)
+        return request.call_args.args[1]
+
+    brown = CONFIGURATIONS["brown"].options
+    assert read(brown) == brown.flatten()
+    assert read(brown, epochs=2) == brown.replace(epochs=2).flatten()
+    changed = read(network=Network(head=Linear(tied_output=True)), head="adaptive", cutoffs=(9, 20))
+    assert changed == flatten(Network(head=Adaptive(cutoffs=(9, 20))))
+    assert read(training=Training(optimizer=Adam())) == flatten(Training(optimizer=Adam()))
+    by_name = {"network": "pointer", "head": "linear", "tied_output": True}
+    assert read(network="pointer", head=Linear(tied_output=True)).items() >= by_name.items()
