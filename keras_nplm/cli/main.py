@@ -16,7 +16,6 @@ from keras_nplm.cli.app import (
     build_app,
     parse,
 )
-from keras_nplm.cli.help import print_help
 from keras_nplm.cli.imports import leave_out_optional_libraries
 from keras_nplm.cli.parameters import suggest
 from keras_nplm.cli.printing import print_error, print_json, print_result
@@ -54,6 +53,8 @@ def _run(words: list[str], flags: set[str]) -> None:
     """Print help or the version, or run a command and print its result."""
     _check_encoding(words)
     is_help = bool(flags & HELP_FLAGS)
+    if is_help:
+        from keras_nplm.cli.help import print_help  # no other call needs its formatter
     if "--version" in flags:
         print(f"{NAME} {__version__}")
     elif words[:1] == ["--completion"]:
