@@ -84,8 +84,7 @@ def fetch(path: str | os.PathLike) -> Path:
     with _explain_errors(url, "read"):
         described = filesystem.info(url)
         listed = {"": described} if described["type"] == "file" else _list_files(filesystem, url)
-        for name in CHECKPOINTS:
-            listed.pop(name, None)
+        listed.pop(CHECKPOINTS[0], None)
         stale = {name: info for name, info in listed.items() if not _is_current(copy / name, info)}
         if (size := sum(info["size"] for info in stale.values())) > _SHOWN_BYTES:
             print(f"Downloading {url} ({size / 1e6:,.1f} MB) to {find_cache()}.", file=sys.stderr)
@@ -250,15 +249,10 @@ def _upload_changes(url: str, states: dict[str, tuple], local: Path) -> None:
     found = {name: _read_state(local / name) for name in names if _travels(name)}
     changed = [name for name, state in found.items() if states.get(name) != state]
     with _explain_errors(url, "write"):
-        renamed = {state: name for name, state in states.items()}
         for name in sorted(
             changed, key=lambda name: (name.rpartition("/")[2] in _LAST, found[name])
         ):
-            # `last.npz` was renamed to `previous.npz`: the store copies it
-            if found[name] in renamed:
-                filesystem.cp_file(f"{url}/{renamed[found[name]]}", f"{url}/{name}")
-            else:
-                filesystem.put_file(str(local / name), f"{url}/{name}")
+            filesystem.put_file(str(local / name), f"{url}/{name}")
             states[name] = found[name]
         for name in states.keys() - found.keys():
             filesystem.rm_file(f"{url}/{name}")
@@ -304,8 +298,14 @@ def _list_files(filesystem: Any, url: str) -> dict[str, dict]:
 def _travels(name: str) -> bool:
     """Return whether a file of a directory is downloaded, uploaded and removed: a hidden one is
     not, nor is one whose name leads out of the directory.
+
+    Nor is the checkpoint before the last: it stands in for one that was cut, and an object of a
+    store is whole or absent.
     """
-    return all(part and not part.startswith(".") for part in name.split("/"))
+    _, before_last = CHECKPOINTS
+    return name != before_last and all(
+        part and not part.startswith(".") for part in name.split("/")
+    )
 
 
 def _is_current(copy: Path, described: dict) -> bool:
