@@ -7,7 +7,8 @@ Read first: report, the figures of one name as data; recording, `records/`, and 
 - studies: rows of `studies.json`, each made once by a command. dynamics: models that learn as they
   read. texts: the texts of `default`. paper: Table 1, with the word vectors of notebook 02.
 - contenders: work that is timed in turns, here, in other processes, and as commands. training,
-  scoring, estimation, serving, start: the groups. networks, peers: what they time.
+  scoring, serving: the groups. networks, peers: what they time. commands: `estimation` and `start`
+  as rows of `commands.json`.
 - quality: perplexity by seconds of training beside torch_models, PyTorch's LSTM and Transformer.
 
 To measure a variant, add a row to `studies.json`, run the command, and give `--record`.

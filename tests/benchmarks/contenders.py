@@ -8,11 +8,9 @@ import contextlib
 import dataclasses
 import gc
 import importlib
-import importlib.util
 import multiprocessing
 import os
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -53,18 +51,6 @@ def count_steps(steps: int) -> int:
     return 5 * steps if has_gpu() else steps
 
 
-class PeerError(RunError):
-    """A contender cannot be measured; the message says how it failed."""
-
-
-def is_installed(name: str) -> bool:
-    """Return whether a Python package or a program is installed.
-
-    It is not imported: this may fail, or crash.
-    """
-    return importlib.util.find_spec(name) is not None or shutil.which(name) is not None
-
-
 @dataclasses.dataclass
 class Contender:
     """Work that is timed in turns with the other contenders of its group."""
@@ -81,50 +67,37 @@ class Contender:
         gc.collect()
         began = self.clock()
         done = self.work()
-        figures: Figures = {"seconds": max(self.clock() - began, 1e-9)}
-        if isinstance(done, int):
-            figures["ngrams"] = done
-        else:
-            figures.update(done)
-        return figures
+        seconds = max(self.clock() - began, 1e-9)
+        return {"seconds": seconds, **({"ngrams": done} if isinstance(done, int) else done)}
 
     def close(self) -> None:
         """End its process."""
 
 
 class Process(Contender):
-    """A contender that `"module:function"` builds in its own process, if the packages that it needs
-    are installed. The figures of its rounds are those of that contender.
+    """A contender that `"module:function"` builds in its own process. The figures of its rounds are
+    those of that contender.
+
+    Raises:
+        RunError: in a round. The libraries of the peer are not installed, or it has failed.
     """
 
     def __init__(
-        self,
-        name: str,
-        build: str,
-        arguments: dict[str, Any],
-        needs: Sequence[str] = (),
-        *,
-        flops: float = 0,
-        peer: bool = False,
+        self, name: str, build: str, arguments: dict[str, Any], flops: float = 0, peer: bool = False
     ):
         super().__init__(name, self._ask, flops, peer)
-        self._build = build
-        self._arguments = arguments
-        self._needs = needs
+        self._task = build, arguments
         spawn = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(1, spawn, keep_freed_memory)  # as our training does
 
     def _ask(self) -> Figures:
         """Let the process do its work once, and return its figures."""
-        absent = [name for name in self._needs if not is_installed(name)]
-        if absent:
-            raise PeerError(f"{' and '.join(absent)} not installed")
         try:
-            return self._pool.submit(_run_round, self._build, self._arguments).result()
+            return self._pool.submit(_run_round, *self._task).result()
         except BrokenProcessPool:
-            raise PeerError("its process ended: see its messages") from None
+            raise RunError("its process ended: see its messages") from None
         except Exception as error:  # whatever a library raises is a row of the table
-            raise PeerError(f"{type(error).__name__}: {summarize_error(error)}") from error
+            raise RunError(f"{type(error).__name__}: {summarize_error(error)}") from error
 
     def close(self) -> None:
         self._pool.shutdown()
@@ -141,7 +114,7 @@ def _run_round(build: str, arguments: dict[str, Any]) -> Figures:
     return _built[0].run_round()
 
 
-def build_command(name: str, words: list[str], tokens: int, directory: str) -> Contender:
+def build_command(words: list[str], tokens: int, directory: str) -> Contender:
     """Return a command that reads some tokens; `{results}` stands for a new directory for its
     results.
     """
@@ -154,14 +127,14 @@ def build_command(name: str, words: list[str], tokens: int, directory: str) -> C
             wall_seconds = time.perf_counter() - began
         if run.returncode:
             last = run.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-            raise PeerError(f"{name} failed with exit status {run.returncode}: {last}")
+            raise RunError(f"exit status {run.returncode}: {last}")
         return {
             "ngrams": tokens,
             "peak_memory": _measure_peak_memory(),
             "wall_seconds": wall_seconds,
         }
 
-    return Contender(name, work, clock=_measure_child_seconds)
+    return Contender(words[0], work, clock=_measure_child_seconds)
 
 
 def _measure_child_seconds() -> float:
@@ -204,12 +177,10 @@ def declare_speed(
     """Return a report on groups of contenders, which take turns within their group."""
 
     def measure(settings: Settings) -> dict[str, list[dict]]:
-        groups = build_groups(settings)
-        return {
-            "rows": [
-                row for group in groups for row in measure_group(group, settings.rounds, warm_up)
-            ]
-        }
+        rows = []
+        for group in build_groups(settings):
+            rows += measure_group(group, settings.rounds, warm_up)
+        return {"rows": rows}
 
     return Report(text, columns, measure)
 
@@ -250,7 +221,7 @@ def _take_turns(
                     continue
                 try:
                     measured[contender.name].append(contender.run_round())
-                except PeerError as error:
+                except (ImportError, RunError) as error:
                     failures[contender.name] = str(error)
                     print(f"{contender.name}: {error}", file=sys.stderr)
             print(f"{group[0].name}: round {number} of {rounds}", file=sys.stderr)

@@ -58,14 +58,8 @@ def run_torch(options: Options, task: str, vocabulary_size: int = VOCABULARY_SIZ
     ngrams = sample_ngrams(options.network.order, options.training.batch_size, vocabulary_size)
     arguments = dict(options=options, vocabulary_size=vocabulary_size, ngrams=ngrams, task=task)
     flops = compute_sizes(options.network, vocabulary_size)[f"flops_{task}"]
-    return Process(
-        "PyTorch",
-        f"{__package__}.torch_models:build_nplm",
-        arguments,
-        ["torch"],
-        flops=flops,
-        peer=True,
-    )
+    build = f"{__package__}.torch_models:build_nplm"
+    return Process("PyTorch", build, arguments, flops, peer=True)
 
 
 def sample_ngrams(order: int, number: int, vocabulary_size: int = VOCABULARY_SIZE) -> np.ndarray:

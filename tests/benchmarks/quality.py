@@ -9,17 +9,20 @@ above: compare seconds, too.
 """
 
 import sys
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_nplm.data.corpus import HELD_OUT
-from keras_nplm.experiments.log_probs import load_log_probs, measure_mixture
+from keras_nplm.experiments.log_probs import Columns, load_log_probs, measure_mixture
 from keras_nplm.experiments.origin import Origin, describe_origin
 from keras_nplm.experiments.rows import Row, make_rows, read_origins, read_row
+from keras_nplm.io.errors import RunError
 from keras_nplm.io.files import identify_content, read_json, write_json
 from keras_nplm.io.lock import lock_directory
 from tests.benchmarks import dynamics
-from tests.benchmarks.contenders import Process, measure_group
+from tests.benchmarks.contenders import Process
 from tests.benchmarks.report import Column, Report, Settings, split_columns
 
 GROUPS = read_json(Path(__file__).with_name("quality.json"))["groups"]
@@ -71,19 +74,26 @@ def measure_ours(row: Row, directory: Path) -> dict[str, Any]:
     """Return the figures of one of our models: static, with a cache and dynamic."""
     figures = read_row(row, directory)
     static = load_log_probs(directory, row.name)
-    caches = dynamics.load_continuous_caches(directory, row.name)
-    cache, _ = dynamics.measure_best_cache(static, caches)
-    columns, tuned, seconds = dynamics.load_dynamic(directory, row.name)
-    dynamic = measure_mixture({"": columns}, [""])
+    caches = dynamics.load_caches(directory, row.name, "continuous cache")
+    dynamic, dynamic_settings, seconds = dynamics.load_dynamic(directory, row.name)
     return {
         "name": row.title,
-        **{key: figures[key] for key in (*HELD_OUT, "epochs", "parameters")},
+        **_measure_columns(static, caches, dynamic),
+        "epochs": figures["epochs"],
+        "parameters": figures["parameters"],
         "cpu_seconds": figures["training_cpu_seconds"],
-        "cache": {split: cache[split] for split in HELD_OUT},
-        "dynamic": {split: dynamic[split] for split in HELD_OUT},
-        "dynamic_settings": str(tuned.settings),
+        "dynamic_settings": str(dynamic_settings),
         "dynamic_cpu_seconds": round(seconds),
     }
+
+
+def _measure_columns(static: Columns, caches: Sequence[Columns], dynamic: Columns) -> dict:
+    """Return the perplexities of a model: static, with its best cache and dynamic."""
+    cache, _ = dynamics.measure_best_cache(static, caches)
+    measured = {"cache": cache, "dynamic": measure_mixture({"": dynamic}, [""])}
+    shown = {name: {split: found[split] for split in HELD_OUT} for name, found in measured.items()}
+    alone = measure_mixture({"": static}, [""])
+    return {**{split: alone[split] for split in HELD_OUT}, **shown}
 
 
 def measure_peer(recipe: dict[str, Any], corpus: Path, directory: Path) -> dict[str, Any]:
@@ -91,35 +101,27 @@ def measure_peer(recipe: dict[str, Any], corpus: Path, directory: Path) -> dict[
     before.
     """
     result = _name_result(recipe, directory)
-    if not _is_trained(recipe, directory):
-        arguments = {
-            "recipe": recipe,
-            "corpus": str(corpus),
-            "result": str(result),
-            "flatness": dynamics.FLATNESS,
-        }
+    if not result.exists():
+        arguments = {"recipe": recipe, "corpus": str(corpus), "flatness": dynamics.FLATNESS}
         print(f"training {recipe['name']}, {recipe['seconds']:,} CPU seconds", file=sys.stderr)
+        peer = Process(recipe["name"], f"{__package__}.torch_models:build_trainer", arguments)
+        try:
+            found = peer.run_round()
+        except RunError as error:
+            return {"name": recipe["name"], "failure": str(error)}
+        finally:
+            peer.close()
         result.parent.mkdir(exist_ok=True)
-        build = f"{__package__}.torch_models:build_trainer"
-        peer = Process(recipe["name"], build, arguments, [LIBRARY])
-        (row,) = measure_group([peer], rounds=1, warm_up=0)
-        if "failure" in row:
-            return row
-        origin = describe_origin([LIBRARY])
-        kept = {"code": identify_content(_MODELS), "origins": [origin]}
-        write_json(result, {**read_json(result), **kept})
+        figures = _measure_columns(found["static"], found["caches"], found["dynamic"])
+        row = {**figures, **found["row"]}
+        write_json(result, {"row": row, "origins": [describe_origin([LIBRARY])]})
     return {"name": recipe["name"], **read_json(result)["row"]}
 
 
 def _name_result(recipe: dict[str, Any], directory: Path) -> Path:
-    return directory / "quality" / f"{recipe['model']}-{recipe['seconds']}.json"
-
-
-def _is_trained(recipe: dict[str, Any], directory: Path) -> bool:
-    """Return whether a peer was trained by the same recipe and the present code of the peers."""
-    result = _name_result(recipe, directory)
-    made = {"recipe": recipe, "code": identify_content(_MODELS)}
-    return result.exists() and made.items() <= read_json(result).items()
+    """Return the file of a peer's figures: its name changes with recipe and code of peers."""
+    made = f"{recipe} {identify_content(_MODELS)}"
+    return directory / "quality" / f"{recipe['model']}-{zlib.crc32(made.encode()):08x}.json"
 
 
 class _Quality(Report):
@@ -127,8 +129,8 @@ class _Quality(Report):
         """Return the origins of our models and of the peers that are made, by path."""
         origins = read_origins(list_rows(settings), settings.directory)
         for recipe in (peer for group in GROUPS for peer in group["peers"]):
-            if _is_trained(recipe, settings.directory):
-                result = _name_result(recipe, settings.directory)
+            result = _name_result(recipe, settings.directory)
+            if result.exists():
                 origins[str(result)] = read_json(result)["origins"]
         return origins
 

@@ -7,7 +7,7 @@ tests.benchmarks.recording` writes what shows them again, without figures of its
 """
 
 import functools
-import importlib
+import importlib.util
 import itertools
 import json
 import textwrap
@@ -20,7 +20,7 @@ from keras_nplm.experiments.origin import DIRTY, Origin, describe_origin, digest
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, replace_file, write_json
 from keras_nplm.io.markdown import markdown_table
-from tests.benchmarks.contenders import is_installed
+from tests.benchmarks import commands
 from tests.benchmarks.report import Report
 from tests.benchmarks.studies import STUDIES, load_study
 
@@ -47,30 +47,8 @@ under the same load. A rate is the median over the rounds. A ratio is the median
 within the rounds. Each peer runs in its own process. With a GPU they are not bound to a core, and
 the seconds are wall time. Rates depend on the processor: compare rows within a table."""
 _LINK = "Commands and all other tables: [measured results](saved_models/measured/README.md)."
-_SHORT = "modern-pointer, 7 epochs"
-_LONG = "modern-pointer to 1,000 words, wider, 16 epochs"
-# title in the README; report, name or title of the row, its part
-RESULTS = (
-    ("Kneser-Ney, n=5", "paper", "kneser-ney-5", ""),
-    ("the paper's MLP1, its training tuned", "paper", "mlp1", ""),
-    (
-        "60 words of context, a residual block, NCE",
-        "configurations",
-        "modern-small-held-out-1",
-        "",
-    ),
-    ("the same with a pointer to 240 words", "quality", _SHORT, ""),
-    ("the same, dynamic", "quality", _SHORT, "dynamic"),
-    ("pointer to 1,000 words, wider, dynamic", "quality", _LONG, "dynamic"),
-    ("PyTorch LSTM, dynamic", "quality", "PyTorch LSTM", "dynamic"),
-    ("PyTorch LSTM, wider, dynamic", "quality", "PyTorch LSTM, 6,000 CPU seconds", "dynamic"),
-    (
-        "three pointers, n-grams, classes, caches, dynamic",
-        "dynamic",
-        "three networks, dynamic, n-grams, classes, caches",
-        "",
-    ),
-)
+# rows of the README's table: of which report, row and part, such as "dynamic"
+RESULTS = read_json(Path(__file__).with_name("results.json"))["results"]
 
 
 _digest_present_code = functools.cache(digest_code)
@@ -80,6 +58,8 @@ def load_declaration(name: str) -> Report:
     """Import and return the declaration of a report."""
     if name in STUDIES:
         return load_study(name)
+    if name in commands.BENCHMARKS:
+        return commands.load_benchmark(name)
     return importlib.import_module(f"{__package__}.{name}").REPORT
 
 
@@ -116,7 +96,7 @@ def check_origins(origins: Mapping[str, Sequence[Origin]]) -> dict[str, str]:
     """Return the present origin. Refuse to record changes that are not committed, and models of
     other origins, which are by the path that is removed to make them again.
     """
-    here = describe_origin(filter(is_installed, _LIBRARIES))
+    here = describe_origin(filter(importlib.util.find_spec, _LIBRARIES))
     if here["commit"].endswith(DIRTY):
         raise InputError(
             "`--record` must have a checkout whose package is committed. "
@@ -211,8 +191,9 @@ def _join_dates(spans: Iterable[str]) -> str:
 def _format_results() -> str:
     """Return the README's table, and where its figures come from."""
     header = ["test perplexity on Brown", "paper", "here", "CPU minutes"]
-    table = markdown_table(header, [_list_cells(*result) for result in RESULTS])
-    origins = [load_record(name)["measured"] for name in dict.fromkeys(r[1] for r in RESULTS)]
+    table = markdown_table(header, [_list_cells(**result) for result in RESULTS])
+    names = dict.fromkeys(result["report"] for result in RESULTS)
+    origins = [load_record(name)["measured"] for name in names]
     facts = [_join_dates(origin["date"] for origin in origins)]
     for name in ("processor", "commit"):
         values = {origin[name] for origin in origins}
@@ -220,18 +201,18 @@ def _format_results() -> str:
     return f"{table}\n\n{_LINK} Measured: {', '.join(facts)}.{_describe_changes(origins)}\n"
 
 
-def _list_cells(title: str, report: str, name: str, part: str) -> list[str]:
+def _list_cells(title: str, report: str, row: str, part: str = "") -> list[str]:
     rows = load_record(report)["rows"]
-    (row,) = [row for row in rows if name in (row.get("name"), row.get("title"))]
-    figures = row[part] if part else row
-    _, paper_test = row.get("paper", ("", ""))
+    (found,) = [each for each in rows if row in (each.get("name"), each.get("title"))]
+    test = found[part]["test"] if part else found["test"]
+    _, paper_test = found.get("paper", ("", ""))
     minutes = ""
-    if "cpu_seconds" in row:
+    if "cpu_seconds" in found:
         # of a network without validation, as those of peers
-        minutes = _format_minutes(row.get("training_cpu_seconds", row["cpu_seconds"]))
+        minutes = _format_minutes(found.get("training_cpu_seconds", found["cpu_seconds"]))
         if part:
-            minutes += f" + {_format_minutes(row[f'{part}_cpu_seconds'])}"
-    return [title, str(paper_test), f"{figures['test']:.1f}", minutes]
+            minutes += f" + {_format_minutes(found[f'{part}_cpu_seconds'])}"
+    return [title, str(paper_test), f"{test:.1f}", minutes]
 
 
 def _format_minutes(seconds: float) -> str:

@@ -24,7 +24,7 @@ from keras_nplm.models.ngrams import BackoffModel, kneser_ney, write_arpa
 from keras_nplm.training.build import build_model
 from keras_nplm.training.sizes import compute_sizes
 from tests.benchmarks import networks, peers
-from tests.benchmarks.contenders import Contender, Process, Work, declare_speed, is_installed
+from tests.benchmarks.contenders import Contender, Process, Work, declare_speed
 from tests.benchmarks.networks import NCE, PAPER, VOCABULARY_SIZE
 from tests.benchmarks.report import SPEED_COLUMNS, Settings
 
@@ -43,8 +43,7 @@ def build_groups(settings: Settings) -> Iterator[list[Contender]]:
     sentences = [" ".join(sentence) for sentence in corpus.sentences("test")]
     with tempfile.TemporaryDirectory() as directory:
         arpa = Path(directory) / "kneser-ney.arpa"
-        if is_installed("kenlm"):
-            write_arpa(arpa, ngram_model, vocabulary)
+        write_arpa(arpa, ngram_model, vocabulary)
         yield _build_text_group(ngram_model, test_ids, sentences, arpa)
         words = test_ids[test_ids != EOS_ID]
         yield _build_decoder_group(vocabulary, words, arpa)
@@ -77,7 +76,6 @@ def _build_text_group(
             "KenLM, full_scores",
             f"{peers.__name__}:build_kenlm",
             {"arpa": str(arpa), "sentences": sentences},
-            needs=["kenlm"],
             peer=True,
         ),
     ]
@@ -111,7 +109,6 @@ def _build_decoder_group(vocabulary: Vocabulary, text: np.ndarray, arpa: Path) -
             f"KenLM, {_HYPOTHESES} hypotheses",
             f"{peers.__name__}:build_kenlm_states",
             {"arpa": str(arpa), "columns": columns},
-            needs=["kenlm"],
             peer=True,
         ),
     ]

@@ -6,6 +6,7 @@ sentence about 100 characters. LiteRT and ONNX Runtime return log-probabilities 
 first request to a loaded version is timed without and with the warm-up requests of the export.
 """
 
+import contextlib
 import functools
 import tempfile
 import time
@@ -20,6 +21,7 @@ from keras_nplm.data.corpora.python_reference import read_split
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.data.vocabulary import Vocabulary
+from keras_nplm.io.errors import InputError
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving import export_litert, export_onnx, export_saved_model
 from keras_nplm.serving.warm_up import FILE
@@ -28,10 +30,8 @@ from tests.benchmarks import peers
 from tests.benchmarks.contenders import (
     Contender,
     Figures,
-    PeerError,
     Process,
     declare_speed,
-    is_installed,
     time_requests,
 )
 from tests.benchmarks.networks import PAPER, VOCABULARY_SIZE, sample_ngrams
@@ -127,10 +127,6 @@ def _send(session: Any, signature: Any, inputs: dict[str, Any]) -> None:
 
 def _read_warm_up_requests(version: Path) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """Yield the signature and the inputs of the warm-up requests, as the server reads them."""
-    if not is_installed("tensorflow_serving"):
-        raise PeerError(
-            "tensorflow-serving-api is not installed: pip install --no-deps tensorflow-serving-api"
-        )
     from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
     records = tf.data.TFRecordDataset(str(version / "assets.extra" / FILE))
@@ -143,31 +139,20 @@ def _read_warm_up_requests(version: Path) -> Iterator[tuple[str, dict[str, np.nd
 def _build_device_group(
     language_model: LanguageModel, directory: Path, context_ids: np.ndarray
 ) -> list[Contender]:
-    """Export files for the runtimes that are installed, and return all runtimes."""
-    float32 = directory / "float32.tflite"
-    eight_bits = directory / "eight_bits.tflite"
-    onnx = directory / "network.onnx"
-    if is_installed("ai_edge_litert"):
-        export_litert(language_model, float32, quantise=False)
-        export_litert(language_model, eight_bits, quantise=True)
-    if is_installed("tf2onnx") and is_installed("onnxruntime"):
-        export_onnx(language_model, onnx)
-    litert = f"{peers.__name__}:build_litert"
-    onnx_runtime = f"{peers.__name__}:build_onnx"
-    return [
-        _run_file("LiteRT", litert, float32, context_ids, ["ai_edge_litert"]),
-        _run_file("LiteRT in 8 bits", litert, eight_bits, context_ids, ["ai_edge_litert"]),
-        _run_file("ONNX Runtime", onnx_runtime, onnx, context_ids, ["tf2onnx", "onnxruntime"]),
-    ]
-
-
-def _run_file(
-    title: str, build: str, path: Path, context_ids: np.ndarray, needs: list[str]
-) -> Process:
-    """Return the process of a runtime, which reads a file if what it needs is installed."""
-    if path.exists():
-        title = f"{title}, {path.stat().st_size / 1e6:.1f} MB"
-    return Process(title, build, {"path": str(path), "context_ids": context_ids}, needs)
+    """Return the runtimes of exported files, which are written."""
+    group: list[Contender] = []
+    for title, build, export in (
+        ("LiteRT", "build_litert", functools.partial(export_litert, quantise=False)),
+        ("LiteRT in 8 bits", "build_litert", functools.partial(export_litert, quantise=True)),
+        ("ONNX Runtime", "build_onnx", export_onnx),
+    ):
+        path = directory / title
+        with contextlib.suppress(InputError):  # of an extra that is not installed
+            export(language_model, path)
+            title = f"{title}, {path.stat().st_size / 1e6:.1f} MB"
+        arguments = {"path": str(path), "context_ids": context_ids}
+        group.append(Process(title, f"{peers.__name__}:{build}", arguments))
+    return group
 
 
 REPORT = declare_speed(__doc__, build_groups, COLUMNS)

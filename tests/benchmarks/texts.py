@@ -8,7 +8,6 @@ Debian, which nothing here downloads:
 - `debian/`, made by `dpkg-deb -x` from the packages fortunes, debian-reference-de and manpages-de.
 """
 
-import contextlib
 import functools
 import gzip
 import random
@@ -88,25 +87,15 @@ def write_texts(corpora: Path, directory: Path) -> None:
 
 def _read_files(source: Path, pattern: re.Pattern[str]) -> Iterator[str]:
     """Read the files of an archive or a directory, in the order of their names."""
-    with contextlib.ExitStack() as stack:
-        read: Callable[[str], bytes]
-        if source.is_dir():
-            names = [path.name for path in source.iterdir()]
-            read = functools.partial(_read_bytes, source)
-        else:
-            archive = stack.enter_context(zipfile.ZipFile(source))
-            names = archive.namelist()
-            read = archive.read
-        for name in sorted(names):
-            if pattern.fullmatch(name.rpartition("/")[2]):
-                content = read(name)
-                if name.endswith(".gz"):
-                    content = gzip.decompress(content)
-                yield content.decode("utf-8", errors="replace")
-
-
-def _read_bytes(directory: Path, name: str) -> bytes:
-    return (directory / name).read_bytes()
+    if source.is_dir():
+        files = {path.name: path.read_bytes() for path in source.iterdir() if path.is_file()}
+    else:
+        with zipfile.ZipFile(source) as archive:
+            files = {name: archive.read(name) for name in archive.namelist()}
+    for name in sorted(files):
+        if pattern.fullmatch(name.rpartition("/")[2]):
+            content = gzip.decompress(files[name]) if name.endswith(".gz") else files[name]
+            yield content.decode("utf-8", errors="replace")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ import functools
 import math
 import time
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,15 +25,14 @@ from torch.nn import functional
 from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.io.files import write_json
 from keras_nplm.models.dynamic.settings import EPSILON, EPSILON_BIASES, DynamicSettings, add_static
-from keras_nplm.models.dynamic.tuning import STILL, find_settings
 from keras_nplm.models.dynamic.tuning import TOKENS as TUNING_TOKENS
-from keras_nplm.models.ngrams.interpolation import combine, fit_weights
+from keras_nplm.models.dynamic.tuning import find_settings
 from keras_nplm.training.options import Options
-from tests.benchmarks.contenders import Contender, count_steps, has_gpu
+from tests.benchmarks.contenders import Contender, Figures, count_steps, has_gpu
 
 _TRAINING_TOKENS = 20_000  # of the mean squares of the gradient
+_CACHED_CHUNK = 512  # tokens whose caches are read at once
 
 
 def build_nplm(options: Options, vocabulary_size: int, ngrams: np.ndarray, task: str) -> Contender:
@@ -90,9 +87,6 @@ class TorchModel(nn.Module):
     An input of |V| stands before the text.
     """
 
-    trains_with_state: bool  # whether training goes on from the state after the part before
-    static_chunk: int  # tokens that are predicted at once
-
     def __init__(self, recipe: dict, vocabulary_size: int):
         super().__init__()
         self.recipe = SimpleNamespace(**recipe)
@@ -131,9 +125,6 @@ class TorchModel(nn.Module):
 class TorchLSTM(TorchModel):
     """The LSTM of `quality`. Its state is that of its layers after the last id."""
 
-    trains_with_state = True
-    static_chunk = 512
-
     def build_layer(self, width: int) -> nn.Module:
         return nn.LSTM(width, width)
 
@@ -160,14 +151,11 @@ class TorchLSTM(TorchModel):
 class TorchTransformer(TorchModel):
     """The Transformer of `quality`.
 
-    Its state is the half segment of ids before, which it reads again.
+    Its state is the half segment of ids before, which it reads again; in training it has none.
     """
-
-    trains_with_state = False
 
     def __init__(self, recipe: dict, vocabulary_size: int):
         super().__init__(recipe, vocabulary_size)
-        self.static_chunk = self.recipe.length // 2
         self.positions = nn.Parameter(torch.zeros(2 * self.recipe.length, self.recipe.width))
         self.norm = nn.LayerNorm(self.recipe.width)
 
@@ -190,7 +178,8 @@ class TorchTransformer(TorchModel):
         x = functional.dropout(x, self.recipe.dropout, self.training)
         for layer in self.body:
             x = layer(x, mask, is_causal=True)
-        return self.norm(x)[:, -ids.shape[1] :], read[:, -(self.recipe.length // 2) :]
+        after = None if self.training else read[:, -(self.recipe.length // 2) :]
+        return self.norm(x)[:, -ids.shape[1] :], after
 
 
 MODELS = {"LSTM": TorchLSTM, "Transformer": TorchTransformer}
@@ -215,7 +204,7 @@ def train(model: TorchModel, ids: np.ndarray) -> dict:
         # longer parts of the text have a higher rate, as in the AWD recipe
         rate = warm * recipe.rate * (1 - progress) * inputs.shape[1] / recipe.length
         optimizer.param_groups[0]["lr"] = rate
-        if is_new or not model.trains_with_state:
+        if is_new:
             state = None
         log_probs, state = model(inputs, targets, state)
         optimizer.zero_grad()
@@ -253,74 +242,66 @@ def _read_batches(model: TorchModel, ids: np.ndarray) -> Iterator[tuple[Tensor, 
             begin += length
 
 
+@torch.no_grad()
+def read_static(model: TorchModel, ids: np.ndarray) -> tuple[Tensor, np.ndarray]:
+    """Return the features h [T, width] before each token of a text, and ln P of each, float64
+    [T].
+    """
+    features, log_probs = zip(*_read_chunks(model, ids, model.recipe.static_chunk), strict=True)
+    return torch.cat(features), torch.cat(log_probs).double().numpy()
+
+
 def read_text(
-    model: TorchModel,
-    ids: np.ndarray,
-    settings: DynamicSettings = STILL,
-    mean_squares: Sequence[Tensor] = (),
+    model: TorchModel, ids: np.ndarray, settings: DynamicSettings, mean_squares: Sequence[Tensor]
 ) -> np.ndarray:
     """Return ln P of each token of a text, float64 [T]; with a rate, a copy takes a step on each
     predicted chunk.
     """
     if not settings.rate:
-        with torch.no_grad():
-            chunks = _read_chunks(model, ids, model.static_chunk)
-            return np.concatenate([log_probs.double().numpy() for log_probs in chunks])
+        return read_static(model, ids)[1]
     learner = copy.deepcopy(model)
     rates = _choose_rates(learner, settings, mean_squares)
     parts = []
-    for chunk in _read_chunks(learner, ids, settings.chunk):
+    for _, chunk in _read_chunks(learner, ids, settings.chunk):
         parts.append(chunk.detach().double().numpy())
         (-chunk.mean()).backward()
         _take_step(rates)
     log_probs = np.concatenate(parts)
     if not settings.static_share:
         return log_probs
-    return add_static(log_probs, read_text(model, ids), settings.static_share)
+    return add_static(log_probs, read_static(model, ids)[1], settings.static_share)
 
 
 @torch.no_grad()
-def read_with_cache(
-    model: TorchModel, ids: np.ndarray, flatness: float, length: int = 2000
-) -> np.ndarray:
-    """Return ln P of each token under the model and under its continuous cache of the last words,
-    float64 [T, 2].
+def read_cache(h: Tensor, ids: np.ndarray, flatness: float, length: int = 2000) -> np.ndarray:
+    """Return ln P of each token under the continuous cache of the last words, float64 [T].
 
     P(w_t) = sum_i exp(θ h_t · h_i) [w_i = w_t] / sum_i exp(θ h_t · h_i),    i = t-L … t-1
     """
-    tokens = torch.from_numpy(np.concatenate([[model.vocabulary_size], ids]))
-    features = []
-    state = None
-    for part in tokens[:-1].split(model.static_chunk):
-        h, state = model.encode(part[None], state)
-        features.append(h[0])
-    h = torch.cat(features)
-    words = tokens[1:]
-    columns = []
-    for first in range(0, len(ids), model.static_chunk):
-        last = min(first + model.static_chunk, len(ids))
+    words = torch.from_numpy(ids)
+    parts = []
+    for first in range(0, len(ids), _CACHED_CHUNK):
+        last = min(first + _CACHED_CHUNK, len(ids))
         begin = max(0, first - length)
         distance = torch.arange(first, last)[:, None] - torch.arange(begin, last)
         scores = flatness * h[first:last] @ h[begin:last].T
         scores = scores.masked_fill((distance < 1) | (distance > length), -math.inf)
         same = words[first:last, None] == words[begin:last]
         cached = scores.masked_fill(~same, -math.inf).logsumexp(1) - scores.logsumexp(1)
-        cached = cached.nan_to_num(-math.inf, neginf=-math.inf)  # NaN: the cache is empty
-        predicted = model.predict(h[None, first:last], words[None, first:last])[0]
-        columns.append(torch.stack([predicted, cached], dim=1).double().numpy())
-    return np.concatenate(columns)
+        parts.append(cached.nan_to_num(-math.inf, neginf=-math.inf))  # NaN: the cache is empty
+    return torch.cat(parts).double().numpy()
 
 
-def _read_chunks(model: TorchModel, ids: np.ndarray, chunk: int) -> Iterator[Tensor]:
-    """Yield ln P of the tokens of one chunk after the other; the weights may change between
-    them.
+def _read_chunks(model: TorchModel, ids: np.ndarray, chunk: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the features h [T, width] and ln P [T] of the tokens of one chunk after the other; the
+    weights may change between them.
     """
     tokens = torch.from_numpy(np.concatenate([[model.vocabulary_size], ids]))
     state = None
     for begin in range(0, len(ids), chunk):
         part = tokens[None, begin : begin + chunk + 1]
-        log_probs, state = model(part[:, :-1], part[:, 1:], state)
-        yield log_probs[0]
+        h, state = model.encode(part[:, :-1], state)
+        yield h[0], model.predict(h, part[:, 1:])[0]
 
 
 def _choose_rates(
@@ -366,7 +347,7 @@ def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) ->
     number = len(ids) // chunk
     weights = list(model.parameters())
     sums = [torch.zeros_like(weight) for weight in weights]
-    for log_probs in _read_chunks(model, ids[: number * chunk], chunk):
+    for _, log_probs in _read_chunks(model, ids[: number * chunk], chunk):
         gradients = torch.autograd.grad(-log_probs.mean(), weights, allow_unused=True)
         for total, gradient in zip(sums, gradients, strict=True):
             if gradient is not None:
@@ -374,37 +355,22 @@ def measure_mean_squares(model: TorchModel, ids: np.ndarray, chunk: int = 32) ->
     return [total / max(number, 1) for total in sums]
 
 
-def measure_perplexity(model: TorchModel, ids: np.ndarray, *dynamic: Any) -> float:
-    return float(np.exp(-read_text(model, ids, *dynamic).mean()))
-
-
-def tune_dynamic(
-    model: TorchModel, ids: np.ndarray, mean_squares: Sequence[Tensor]
-) -> DynamicSettings:
-    """Return the settings of dynamic evaluation with the best perplexity of a text."""
-    read = functools.partial(read_text, model, ids, mean_squares=mean_squares)
-    return find_settings(read, "rms")[0]
-
-
-def tune_cache(
-    model: TorchModel, ids: dict[str, np.ndarray], candidates: Sequence[float]
-) -> dict[str, float]:
-    """Return the perplexities with a continuous cache, whose flatness and weight are those of the
-    best validation.
+def read_dynamic(
+    model: TorchModel, ids: dict[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], DynamicSettings]:
+    """Return ln P of each held-out token with dynamic evaluation, and its settings, which are tuned
+    on the beginning of validation.
     """
-    found = []
-    for flatness in candidates:
-        log_probs = read_with_cache(model, ids["validation"], flatness)
-        weights = fit_weights(log_probs.T)
-        found.append((-combine(log_probs, weights).mean(), flatness, weights))
-    loss, flatness, weights = min(found, key=itemgetter(0))
-    test = combine(read_with_cache(model, ids["test"], flatness), weights)
-    return {"validation": float(np.exp(loss)), "test": float(np.exp(-test.mean()))}
+    mean_squares = measure_mean_squares(model, ids["train"][:_TRAINING_TOKENS])
+    read = functools.partial(read_text, model, mean_squares=mean_squares)
+    beginning = ids["validation"][:TUNING_TOKENS]
+    settings, _ = find_settings(lambda settings: read(beginning, settings), "rms")
+    return {split: read(ids[split], settings) for split in HELD_OUT}, settings
 
 
-def build_trainer(recipe: dict, corpus: str, result: str, flatness: Sequence[float]) -> Contender:
-    """Return the work of training a model on an encoded corpus and of writing its figures to a JSON
-    file.
+def build_trainer(recipe: dict, corpus: str, flatness: Sequence[float]) -> Contender:
+    """Return the work of training a model on an encoded corpus: ln P of each held-out token,
+    `static`, `dynamic`, and in `caches` for each flatness, and other figures as `row`.
     """
     torch.set_num_threads(1)
     encoded = EncodedCorpus.load(corpus)
@@ -413,28 +379,23 @@ def build_trainer(recipe: dict, corpus: str, result: str, flatness: Sequence[flo
         ids[split] = extract_ngrams(encoded.ids(split), 2, "stream")[:, 1].astype(np.int64)
     model = MODELS[recipe["model"]](recipe, encoded.vocabulary_size)
 
-    def work() -> int:
+    def work() -> Figures:
         training = train(model, ids["train"])
-        static = {split: measure_perplexity(model, ids[split]) for split in HELD_OUT}
-        cache = tune_cache(model, ids, flatness)
+        static = {}
+        caches: list[dict[str, np.ndarray]] = [{} for _ in flatness]
+        for split in HELD_OUT:
+            h, static[split] = read_static(model, ids[split])
+            for cache, theta in zip(caches, flatness, strict=True):
+                cache[split] = read_cache(h, ids[split], theta)
         began = time.process_time()
-        mean_squares = measure_mean_squares(model, ids["train"][:_TRAINING_TOKENS])
-        settings = tune_dynamic(model, ids["validation"][:TUNING_TOKENS], mean_squares)
-        dynamic = {
-            split: measure_perplexity(model, ids[split], settings, mean_squares)
-            for split in HELD_OUT
-        }
+        dynamic, settings = read_dynamic(model, ids)
         row = {
-            **static,
-            "cache": cache,
-            "dynamic": dynamic,
             "dynamic_cpu_seconds": round(time.process_time() - began),
             "parameters": sum(weight.numel() for weight in model.parameters()),
             "cpu_seconds": training["cpu_seconds"],
             "epochs": training["tokens"] / len(ids["train"]),
             "dynamic_settings": str(settings),
         }
-        write_json(Path(result), {"recipe": recipe, "row": row})
-        return len(ids["test"])
+        return {"static": static, "caches": caches, "dynamic": dynamic, "row": row}
 
     return Contender(recipe["model"], work)
