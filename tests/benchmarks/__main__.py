@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 from keras_nplm.data.corpora.opening import open_corpus
-from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.memory import keep_freed_memory
 from tests.benchmarks import recording
 from tests.benchmarks.contenders import has_gpu
@@ -27,19 +26,8 @@ def main(words: list[str]) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each contender")
     parser.add_argument("--corpus", default="python_reference", help="text of n-gram models")
     parser.add_argument("--data-dir", help="directory of brown.zip")
-    parser.add_argument("--texts", nargs="+", default=[], help="further texts of `default`")
+    parser.add_argument("--texts", nargs="+", default=[], help="further texts, only of `default`")
     given = parser.parse_args(words)
-    if given.texts and given.name != "default":
-        parser.error("`--texts` must be left out without `default`")
-    try:
-        _run(given, words)
-    except InputError as error:
-        parser.error(str(error))
-    except RunError as error:
-        sys.exit(f"python -m tests.benchmarks: {error}")
-
-
-def _run(given: argparse.Namespace, words: list[str]) -> None:
     declaration = recording.load_declaration(given.name)
     corpus = open_corpus(given.corpus, data_dir=given.data_dir)
     settings = Settings(corpus, given.rounds, given.output, given.jobs, given.data_dir, given.texts)
@@ -56,11 +44,10 @@ def _run(given: argparse.Namespace, words: list[str]) -> None:
     if given.record:
         # the command of the page has the names of files without their directory
         shown = [Path(word).name if word in given.texts else word for word in words]
-        command = shlex.join(word for word in shown if word != "--record")
+        kept = [word for word in shown if word != "--record"]
+        command = shlex.join(["python", "-m", "tests.benchmarks", *kept])
         origins = declaration.read_origins(settings)
-        recording.record_report(
-            given.name, report, origins, f"python -m tests.benchmarks {command}"
-        )
+        recording.record_report(given.name, report, origins, command)
 
 
 if __name__ == "__main__":

@@ -53,11 +53,11 @@ def score_ngrams(model: NextWordModel, ngrams: np.ndarray) -> Work:
     return work
 
 
-def run_torch(options: Options, task: str, vocabulary_size: int = VOCABULARY_SIZE) -> Process:
+def run_torch(options: Options, task: str) -> Process:
     """Return the same network in PyTorch as a peer; `task`: `"training"` or `"scoring"`."""
-    ngrams = sample_ngrams(options.network.order, options.training.batch_size, vocabulary_size)
-    arguments = dict(options=options, vocabulary_size=vocabulary_size, ngrams=ngrams, task=task)
-    flops = compute_sizes(options.network, vocabulary_size)[f"flops_{task}"]
+    ngrams = sample_ngrams(options.network.order, options.training.batch_size)
+    arguments = dict(options=options, vocabulary_size=VOCABULARY_SIZE, ngrams=ngrams, task=task)
+    flops = compute_sizes(options.network, VOCABULARY_SIZE)[f"flops_{task}"]
     build = f"{__package__}.torch_models:build_nplm"
     return Process("PyTorch", build, arguments, flops, peer=True)
 

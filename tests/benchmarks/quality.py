@@ -23,26 +23,12 @@ from keras_nplm.io.files import identify_content, read_json, write_json
 from keras_nplm.io.lock import lock_directory
 from tests.benchmarks import dynamics
 from tests.benchmarks.contenders import Process
-from tests.benchmarks.report import Column, Report, Settings, split_columns
+from tests.benchmarks.report import Report, Settings
 
-GROUPS = read_json(Path(__file__).with_name("quality.json"))["groups"]
+_DECLARED = read_json(Path(__file__).with_name("quality.json"))
+GROUPS = _DECLARED["groups"]
 LIBRARY = "torch"  # of the peers
 _MODELS = Path(__file__).with_name("torch_models.py")
-
-COLUMNS: list[Column] = [
-    ("model", "name", ""),
-    ("CPU seconds of training", "cpu_seconds", ",.0f"),
-    ("epochs", "epochs", ".1f"),
-    ("million parameters", "parameters", "millions"),
-    *split_columns(),
-    ("ratio to ours", "ratio_to_ours.static", ".2f"),
-    *split_columns("cache.", "cache: "),
-    ("ratio", "ratio_to_ours.cache", ".2f"),
-    *split_columns("dynamic.", "dynamic: "),
-    ("ratio", "ratio_to_ours.dynamic", ".2f"),
-    ("CPU seconds of tuning and reading", "dynamic_cpu_seconds", ",.0f"),
-    ("settings", "dynamic_settings", ""),
-]
 
 
 def measure(settings: Settings) -> dict[str, list[dict]]:
@@ -135,4 +121,4 @@ class _Quality(Report):
         return origins
 
 
-REPORT = _Quality(__doc__, COLUMNS, measure, list_rows)
+REPORT = _Quality(__doc__, _DECLARED["columns"], measure, list_rows)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from keras_nplm import Corpus
-from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.experiments.origin import Origin
 from keras_nplm.experiments.rows import Row, read_origins
 from keras_nplm.io.markdown import markdown_table
@@ -49,14 +48,6 @@ SPEED_COLUMNS: list[Column] = [
     ("share of peak", "share_of_peak", ".0%"),
     ("ratio to peer (min to max)", "ratio_to", "ratios"),
 ]
-
-
-def split_columns(prefix: str = "", header: str = "") -> list[Column]:
-    """Return the columns of validation and test: `prefix` begins their paths, `header` the first
-    header.
-    """
-    validation, test = HELD_OUT
-    return [(header + validation, prefix + validation, ".1f"), (test, prefix + test, ".1f")]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -102,11 +102,8 @@ class TorchModel(nn.Module):
         self.body = nn.ModuleList([self.build_layer(width) for _ in range(self.recipe.layers)])
         self.eval()
 
-    def forward(self, ids: Tensor, targets: Tensor, state: Any) -> tuple[Tensor, Any]:
-        h, after = self.encode(ids, state)
-        return self.predict(h, targets), after
-
     def predict(self, h: Tensor, targets: Tensor) -> Tensor:
+        """Return ln P of targets [B, T] after the features h [B, T, width]."""
         return self.output(h.flatten(0, 1), targets.flatten()).output.view(targets.shape)
 
     def look_up(self, ids: Tensor) -> Tensor:
@@ -143,9 +140,8 @@ class TorchLSTM(TorchModel):
 
     def _drop(self, x: Tensor) -> Tensor:
         """Apply locked dropout to x [T, B, width]: one mask for all times."""
-        if not self.training:
-            return x
-        return x * functional.dropout(x.new_ones(1, *x.shape[1:]), self.recipe.dropout)
+        mask = functional.dropout(x.new_ones(1, *x.shape[1:]), self.recipe.dropout, self.training)
+        return x * mask
 
 
 class TorchTransformer(TorchModel):
@@ -186,14 +182,13 @@ MODELS = {"LSTM": TorchLSTM, "Transformer": TorchTransformer}
 
 
 def train(model: TorchModel, ids: np.ndarray) -> dict:
-    """Train a model on a text, ids [T], for its budget. Return `cpu_seconds`, `steps`, `tokens`."""
+    """Train a model on a text, ids [T], for its budget. Return `cpu_seconds` and `tokens`."""
     recipe = model.recipe
     optimizer = torch.optim.AdamW(
         model.parameters(), recipe.rate, weight_decay=recipe.weight_decay, fused=True
     )
     model.train()
     began = time.process_time()
-    steps = 0
     tokens = 0
     progress = 0.0
     state = None
@@ -206,17 +201,16 @@ def train(model: TorchModel, ids: np.ndarray) -> dict:
         optimizer.param_groups[0]["lr"] = rate
         if is_new:
             state = None
-        log_probs, state = model(inputs, targets, state)
+        h, state = model.encode(inputs, state)
         optimizer.zero_grad()
-        (-log_probs.mean()).backward()
+        (-model.predict(h, targets).mean()).backward()
         nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
         optimizer.step()
-        steps += 1
         tokens += targets.numel()
         progress = (time.process_time() - began) / recipe.seconds
     model.zero_grad()
     model.eval()
-    return {"cpu_seconds": time.process_time() - began, "steps": steps, "tokens": tokens}
+    return {"cpu_seconds": time.process_time() - began, "tokens": tokens}
 
 
 def _read_batches(model: TorchModel, ids: np.ndarray) -> Iterator[tuple[Tensor, Tensor, bool]]:

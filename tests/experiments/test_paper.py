@@ -37,7 +37,6 @@ def test_configurations_of_table_1_have_the_papers_shapes():
 def test_mixtures_are_weighted_sums_with_fitted_weights():
     random = np.random.default_rng(0)
     columns = {n: {split: np.log(random.random(50)) for split in HELD_OUT} for n in "ab"}
-    columns["b"] = {split: column - 0.5 for split, column in columns["b"].items()}
     mixture = measure_mixture(columns, "ab", [0.3, 0.7])
     fitted = measure_mixture(columns, "ab")["validation"]
     tried = [measure_mixture(columns, "ab", [w, 1 - w]) for w in np.linspace(0, 1, 101)]
