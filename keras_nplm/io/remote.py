@@ -136,7 +136,8 @@ def open_output(path: str | os.PathLike, *, resume: bool = False) -> Iterator[Pa
 
     Changed files are uploaded in the order in which they were written, config.json and metrics.json
     last. With `resume` a run is downloaded from there; otherwise the directory has an empty file in
-    place of each remote one. Hidden files are neither downloaded nor uploaded nor removed.
+    place of each remote one. Hidden files and the checkpoint `previous.npz` are neither downloaded
+    nor uploaded nor removed.
     """
     if not is_remote(path):
         yield Path(path)
