@@ -53,7 +53,7 @@ def directory(tmp_path_factory, leave_out_report) -> Path:
         **dict(epochs=1, batch_size=128, min_count=1, boundary="stream"),
     )
     with leave_out_report():
-        train(corpus, directory / "rows" / "network", **small._asdict())
+        train(corpus, directory / "rows" / "network", small)
     options = dict(text=TextOptions(boundary="stream", min_count=1), order=3)
     estimate("kneser-ney", corpus, directory / "rows" / "network-3", **options)
     return directory
