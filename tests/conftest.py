@@ -6,12 +6,15 @@ import contextlib
 import fcntl
 import gc
 import importlib
+import json
 import logging
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 # before anything imports TFDS
 os.environ.setdefault("TFDS_DATA_DIR", tempfile.mkdtemp(prefix="tfds"))
@@ -25,6 +28,7 @@ import pytest
 
 import keras_nplm
 from keras_nplm.cli.imports import leave_out_optional_libraries
+from keras_nplm.cli.main import main
 from keras_nplm.io import remote
 from tests.golden_messages import ROOT, GoldenMessages
 
@@ -229,6 +233,37 @@ def build_ngram_model() -> Callable[[str], keras_nplm.LanguageModel]:
         return keras_nplm.LanguageModel(model, vocabulary, "words")
 
     return build
+
+
+@pytest.fixture
+def run(capsys) -> Callable:
+    """Run a command, given as one line or as words: what it prints, `out` and `err`."""
+
+    def run(*words: Any, status: int = 0):
+        capsys.readouterr()
+        line = shlex.split(words[0]) if len(words) == 1 else [*map(str, words)]
+        assert main(line) == status
+        return capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def ask(run) -> Callable:
+    """Run a command with `--json`, and return the object that it prints."""
+
+    def ask(*words: Any) -> dict:
+        line = shlex.split(words[0]) if len(words) == 1 else words
+        return json.loads(run(*line, "--json").out)
+
+    return ask
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """An empty working directory, in which commands name their files."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

@@ -1,10 +1,6 @@
-"""A small text, an n-gram model of it, and a function that runs commands."""
+"""A small text, and an n-gram model of it."""
 
-import json
-import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,37 +22,6 @@ def ngram_directory(tmp_path_factory, text) -> Path:
     command = f"ngram --train {text} --output {directory} --min-count 1"
     assert main(command.split()) == 0
     return directory
-
-
-@pytest.fixture
-def run(capsys) -> Callable:
-    """Run a command, given as one line or as words: what it prints, `out` and `err`."""
-
-    def run(*words: Any, status: int = 0):
-        capsys.readouterr()
-        line = shlex.split(words[0]) if len(words) == 1 else [*map(str, words)]
-        assert main(line) == status
-        return capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
-def ask(run) -> Callable:
-    """Run a command with `--json`, and return the object that it prints."""
-
-    def ask(*words: Any) -> dict:
-        line = shlex.split(words[0]) if len(words) == 1 else words
-        return json.loads(run(*line, "--json").out)
-
-    return ask
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
-    """An empty working directory, in which commands name their files."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from keras_nplm import (
     TextStatistics,
     Vocabulary,
     choose_options,
+    open_corpus,
 )
 from keras_nplm.training.distribution import open_strategy
 from keras_nplm.training.estimate import estimate
@@ -84,7 +85,9 @@ def test_optimisers_refuse_what_lazy_updates_cannot_do(messages):
     messages.refuse(lambda: LazyAdam(amsgrad=True), ValueError)
 
 
-def test_train_leaves_no_directory_after_invalid_options(tmp_path, short_corpus, messages):
+def test_train_leaves_no_directory_after_invalid_options(
+    tmp_path, short_text, short_corpus, messages
+):
     for options in (
         {"background": "no"},
         {"epoch": 2},
@@ -95,6 +98,14 @@ def test_train_leaves_no_directory_after_invalid_options(tmp_path, short_corpus,
         {"minutes": -1.0},
     ):
         messages.refuse(functools.partial(train, short_corpus, tmp_path / "model", **options))
+    without_validation = open_corpus(train=[short_text], all_lines=True)
+    for options in (
+        {},
+        {"epochs": 2, "interpolated": True},
+        {"epochs": 2, "network": "hybrid"},
+        {"minutes": 1.0},
+    ):
+        messages.refuse(functools.partial(train, without_validation, tmp_path / "model", **options))
     assert not (tmp_path / "model").exists()
 
 
