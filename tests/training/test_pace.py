@@ -1,13 +1,11 @@
 """`train --minutes`: the plan is what was timed, and texts of a few words are timed, too."""
 
 import time
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from keras_nplm import open_corpus
-from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.training import pace
 from keras_nplm.training.adaptive_default import choose_options
 from keras_nplm.training.options import Options, TextOptions, TextStatistics
@@ -47,47 +45,14 @@ def test_given_epochs_are_kept(timed):
     assert _plan(90 / 60, {"epochs": 7}).training.epochs == 7
 
 
-def _encode(directory, text: str) -> EncodedCorpus:
-    path = directory / "text.txt"
-    path.write_text(text, encoding="utf-8")
-    files = {split: [str(path)] for split in ("train", "validation", "test")}
-    encoded, _ = prepare_corpus(
-        open_corpus(**files), directory / "prepared", TextOptions(min_count=1)
-    )
-    return encoded
-
-
-def test_time_of_an_epoch_counts_its_updates_and_its_validation(tmp_path, monkeypatch):
-    encoded = _encode(tmp_path, "a b c d\n" * 500)
-    times = {"fit": 3.0, "evaluate": 5.0}
-
-    def find_time(run, steps):
-        return times[run.func.__name__]
-
-    monkeypatch.setattr(pace, "time_steps", find_time)
-    monkeypatch.setattr(pace, "_measure_ngram_models", Mock(return_value=7.0))
-    statistics = TextStatistics(tokens=2500, vocabulary_size=encoded.vocabulary_size)
-    chosen = choose_options({"batch_size": 100}, statistics)
-    validation = 5.0 * 2000 / pace.VALIDATION_BATCH
-    expected = (3.0 * 25 + validation, 3 * validation + 7.0)
-    assert pace.measure_seconds(chosen, encoded, 2500) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    "given, models",
-    [
-        pytest.param({"interpolated": False}, 0.0, id="a network alone"),
-        pytest.param({"interpolated": True}, (2 + 3 + 4) / 4, id="a mixture"),
-        pytest.param({"network": "hybrid"}, (2 + 3 + 4) / 4 + 4, id="a hybrid with a jackknife"),
-        pytest.param({"shortlist_size": 9, "objective": "sampled"}, 1.0, id="a short-list"),
-    ],
-)
-def test_the_ngram_models_of_a_run_are_timed(monkeypatch, given, models):
-    clock = iter([10.0, 13.0])
-    monkeypatch.setattr(pace, "kneser_ney", Mock())
-    monkeypatch.setattr(pace, "time", Mock(process_time=lambda: next(clock)))
-    options = Options.of(order=4, **given)
-    assert pace._measure_ngram_models(options, None, 20) == pytest.approx(3.0 * models)
+def test_more_minutes_widen_the_network_and_add_a_pointer(timed):
+    few, default, many = (_plan(seconds / 60, {}) for seconds in (54, 110.5, 1500))
+    assert default.replace(epochs=5) == choose_options({}, STATISTICS)
+    kinds = [plan.flatten()["network"] for plan in (few, default, many)]
+    assert kinds == ["context", "context", "pointer"]
+    widths = [plan.flatten()["hidden_units"] for plan in (few, default, many)]
+    assert widths[0] < widths[1] < widths[2]
+    assert few.training.epochs == 2 and many.training.epochs > default.training.epochs
 
 
 @pytest.mark.long
@@ -101,7 +66,10 @@ def test_the_ngram_models_of_a_run_are_timed(monkeypatch, given, models):
 )
 def test_texts_of_a_few_words_are_timed(tmp_path, monkeypatch, text, given):
     monkeypatch.setattr(pace, "MEASURED_SECONDS", 0.0)
-    encoded = _encode(tmp_path, text)
+    path = tmp_path / "text.txt"
+    path.write_text(text, encoding="utf-8")
+    corpus = open_corpus(**{split: [path] for split in ("train", "validation", "test")})
+    encoded, _ = prepare_corpus(corpus, tmp_path / "prepared", TextOptions(min_count=1))
     statistics = TextStatistics(tokens=len(text), vocabulary_size=encoded.vocabulary_size)
     chosen = choose_options(given, statistics)
     epoch, end = pace.measure_seconds(chosen, encoded, len(text.split()))

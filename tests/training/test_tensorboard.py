@@ -1,7 +1,6 @@
 """The logs of `LanguageModelBoard`: scalars, text, hyperparameters and the projector's files."""
 
 import html
-import json
 import re
 from pathlib import Path
 from unittest.mock import Mock
@@ -17,17 +16,15 @@ from tensorboard.util import tensor_util
 
 from keras_nplm import (
     NPLM,
-    ContextEmbedding,
     DeepHidden,
     LanguageModel,
     LinearHead,
-    NoiseContrastive,
     Options,
-    TanhHidden,
     Vocabulary,
     open_corpus,
     train,
 )
+from keras_nplm.io.files import read_json
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.tensorboard import LanguageModelBoard, remove_steps, write_final_figures
@@ -103,14 +100,9 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
     assert train["run/learning_rate"] == pytest.approx(rates, rel=1e-6)
     assert list(train["run/ngrams_per_second"]) == list(train["continuations"]) == [1, 2]
     assert set(validation) == {"perplexity", "run/loss"} and "batch_loss" in train
-    for name, weight in {
-        "C": model.embed.C,
-        "H": model.hidden.H,
-        "H1": model.hidden.blocks[0].H,
-    }.items():
-        np.testing.assert_allclose(
-            train[f"weights/norm_{name}"][2], np.linalg.norm(weight), rtol=1e-5
-        )
+    norm = np.linalg.norm(model.hidden.blocks[0].H)
+    np.testing.assert_allclose(train["weights/norm_H1"][2], norm, rtol=1e-5)
+    assert {"weights/norm_C", "weights/norm_H"} < set(train)
     vectors = np.loadtxt(tmp_path / "train" / "C.tsv", delimiter="\t")
     # the most frequent words first
     shown = sorted(range(4, SIZE), key=lambda i: (-counts[i], i))[:20]
@@ -131,46 +123,21 @@ def test_weights_that_are_not_finite_stop_nothing(tmp_path):
 
 
 @pytest.mark.long
-def test_training_is_the_same_to_the_last_bit(tmp_path):
-    states = []
-    for watched in (False, True):
-        keras.utils.set_random_seed(3)  # dropout draws its seed when a layer is made
-        model = _model(
-            embed=ContextEmbedding(SIZE, 5, dropout=0.2, name="embed"),
-            hidden=TanhHidden(6, dropout=0.4, name="hidden"),
-            objective=NoiseContrastive(num_sampled=7, held_out_mass=0.1, seed=0),
-        )
-        options = dict(batch_size=8, hparams={"order": 4}, prompts=("", "w3 w5"))
-        history = _fit(
-            model, [_board(model, tmp_path, **options)] if watched else [], epochs=3
-        ).history
-        variables = [*model.variables, *model.optimizer.variables, *model.random_states()]
-        states.append((history, [variable.numpy().tolist() for variable in variables]))
-    assert states[0] == states[1]
+def test_training_is_the_same_to_the_last_bit(
+    tmp_path, monkeypatch, short_corpus, short_options, train_without_report, assert_same_weights
+):
+    options = short_options.replace(embedding_dropout=0.2, dropout=0.4, objective="nce")
+    train_without_report(options, short_corpus, tmp_path / "plain")
+    monkeypatch.setattr("keras_nplm.training.train.write_run_report", Mock())
+    train(short_corpus, tmp_path / "logged", **options._asdict())
+    assert_same_weights(tmp_path / "plain", tmp_path / "logged")
 
 
 @pytest.mark.filterwarnings("ignore:html5lib:DeprecationWarning")  # TensorBoard's own
 def test_continuations_are_escaped_for_markdown(tmp_path):
     from tensorboard import plugin_util
 
-    marks = [
-        "*a*",
-        "<b>",
-        "_c_",
-        "1.",
-        "#",
-        "=1",
-        "`d`",
-        "|",
-        "[e](f)",
-        "&amp;",
-        "\\",
-        "~~",
-        "-",
-        "+",
-        ">",
-        "</i>",
-    ]
+    marks = "*a* <b> _c_ 1. # =1 `d` | [e](f) &amp; \\ ~~ - + > </i>".split()
     model = NPLM(len(vocabulary := Vocabulary(marks)), order=3, embedding_dim=2, hidden_units=3)
     model.compile("sgd", run_eagerly=True)
     language_model = LanguageModel(model, vocabulary, "whitespace", "sentence")
@@ -206,15 +173,11 @@ def _list_steps(logs: Path) -> list[int]:
     return sorted(steps)
 
 
-@pytest.mark.parametrize("cut", [0, 9], ids=["whole", "cut off"])
-def test_a_resumed_run_has_each_step_once(tmp_path, cut):
-    """Epochs 1 and 2 are repeated: the run was killed before their checkpoint.
-
-    `cut` bytes of its logs are lost.
-    """
+def test_logs_that_are_cut_off_have_each_step_once(tmp_path):
+    """Epochs 1 and 2 are repeated: the run was killed before their checkpoint."""
     _write_steps(tmp_path, range(3))
     for path in tmp_path.glob("*/events.*"):
-        path.write_bytes(path.read_bytes()[: path.stat().st_size - cut])
+        path.write_bytes(path.read_bytes()[:-9])
     remove_steps(tmp_path, first=1)
     assert _list_steps(tmp_path / "train") == [0]
     _write_steps(tmp_path, range(1, 3))
@@ -230,13 +193,10 @@ def test_a_run_killed_between_logs_and_checkpoint_has_each_step_once(
     class Killed(BaseException):
         pass
 
-    def kill(checkpoint, figures):
-        raise Killed
-
     options = short_options.replace(epochs=2)
     monkeypatch.setattr("keras_nplm.training.train.write_run_report", Mock())
     with monkeypatch.context() as context, pytest.raises(Killed):
-        context.setattr(Checkpoint, "add_epoch", kill)
+        context.setattr(Checkpoint, "add_epoch", Mock(side_effect=Killed))
         train(short_corpus, tmp_path / "model", **options._asdict())
     assert _list_steps(tmp_path / "model" / "logs" / "train") == [1]
     train(short_corpus, tmp_path / "model", **options._asdict())
@@ -248,11 +208,10 @@ def test_misuse_is_refused_before_training(tmp_path, messages):
     messages.refuse(lambda: _fit(_model(), [_board(_model(), tmp_path)]))
 
 
-def test_steps_are_epochs_and_final_figures_are_those_of_the_metrics(model_directory):
-    metrics = json.loads((model_directory / "metrics.json").read_text())
-    history = metrics["history"]
+def test_logs_have_the_curves_options_and_final_figures_of_a_run(model_directory, small_options):
+    metrics = read_json(model_directory / "metrics.json")
     logs = model_directory / "logs"
-    curve = {epoch["epoch"]: epoch["validation_perplexity"] for epoch in history}
+    curve = {epoch["epoch"]: epoch["validation_perplexity"] for epoch in metrics["history"]}
     assert min(curve) == 1
     assert _values(logs / "validation")["perplexity"] == pytest.approx(curve, rel=1e-6)
     for split in ("validation", "test"):
@@ -260,44 +219,29 @@ def test_steps_are_epochs_and_final_figures_are_those_of_the_metrics(model_direc
         for name in ("perplexity", "bits_per_character"):
             final = {metrics["best_epoch"]: metrics[split][name]}
             assert values[f"final/{name}"] == pytest.approx(final, rel=1e-6)
-
-
-def test_final_figures_that_are_unknown_are_left_out(tmp_path):
-    unknown = {"perplexity": 9.0, "bits_per_character": None}
-    write_final_figures(tmp_path, {"best_epoch": 3, "validation": unknown, "test": unknown})
-    assert _values(tmp_path / "test") == {"final/perplexity": {3: 9.0}}
-
-
-def test_a_run_without_held_out_text_has_no_final_figures(tmp_path):
-    write_final_figures(tmp_path, {"best_epoch": 3})
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_train_writes_hyperparameters_and_curves(model_directory, small_options):
-    train = _values(model_directory / "logs" / "train")
-    metrics = json.loads((model_directory / "metrics.json").read_text())
+    train = _values(logs / "train")
     rates = [epoch["ngrams_per_second"] for epoch in metrics["history"]]
     np.testing.assert_allclose(list(train["run/ngrams_per_second"].values()), rates, rtol=0.05)
-    content = _read(model_directory / "logs" / "validation").SummaryMetadata(
-        metadata.SESSION_START_INFO_TAG
-    )
-    found = metadata.parse_session_start_info_plugin_data(content.plugin_data.content).hparams
-    default = Options().flatten()
-    options = {
-        name: value for name, value in small_options.flatten().items() if value != default[name]
-    }
-    assert set(found) == set(options)
-    for name, value in found.items():
-        kind = {bool: "bool_value", str: "string_value"}.get(type(options[name]), "number_value")
-        assert getattr(value, kind) == options[name]
+    session = _read(logs / "validation").SummaryMetadata(metadata.SESSION_START_INFO_TAG)
+    hparams = metadata.parse_session_start_info_plugin_data(session.plugin_data.content).hparams
+    found = {name: getattr(value, value.WhichOneof("kind")) for name, value in hparams.items()}
+    changed = dict(small_options.flatten().items() - Options().flatten().items())
+    assert found == changed
     prompts = [
         re.findall(r"\*\*(.*?)\*\*", text.decode()) for text in train["continuations"].values()
     ]
     page = (model_directory / "report.html").read_text(encoding="utf-8")
     assert len(prompts[0]) == 4 and all(names == prompts[0] for names in prompts)
-    assert re.findall("<h3><bdi>(.*?)</bdi>", page) == [
-        html.escape(html.unescape(name)) for name in prompts[0]
-    ]
+    names = [html.escape(html.unescape(name)) for name in prompts[0]]
+    assert re.findall("<h3><bdi>(.*?)</bdi>", page) == names
+
+
+def test_final_figures_that_are_unknown_are_left_out(tmp_path):
+    write_final_figures(tmp_path, {"best_epoch": 3})  # without held-out text
+    assert list(tmp_path.iterdir()) == []
+    unknown = {"perplexity": 9.0, "bits_per_character": None}
+    write_final_figures(tmp_path, {"best_epoch": 3, "validation": unknown, "test": unknown})
+    assert _values(tmp_path / "test") == {"final/perplexity": {3: 9.0}}
 
 
 @pytest.mark.usefixtures("no_report")
