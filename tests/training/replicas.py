@@ -17,18 +17,12 @@ with leave_out_optional_libraries():  # as a command does
 
 from keras_nplm import NPLM, LazyAdagrad, LazyAdam, LazySGD, ngram_dataset
 from keras_nplm.layers.averaged_context import AveragedContext
-from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.deep_hidden import DeepHidden
 from keras_nplm.layers.heads.adaptive import AdaptiveHead
-from keras_nplm.layers.heads.base import Head
-from keras_nplm.layers.heads.energy import EnergyHead
-from keras_nplm.layers.heads.linear import LinearHead
-from keras_nplm.layers.hidden import DirectConnection, TanhHidden
-from keras_nplm.layers.objectives.base import Objective
-from keras_nplm.layers.objectives.likelihood import Likelihood
 from keras_nplm.layers.objectives.sampled import NoiseContrastive, SampledSoftmax
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.training.distribution import open_strategy
+from tests.networks import compose, compose_energy
 
 SIZE = 60
 ORDER = 4
@@ -57,27 +51,20 @@ def text(length: int) -> np.ndarray:
 
 
 def build_network(name: str) -> ContextNetwork:
+    sizes = (SIZE, ORDER, 8, 12)
     if name == "full":
-        return NPLM(SIZE, ORDER, 8, 12, direct_connections=True)
+        return NPLM(*sizes, direct_connections=True)
     if name == "energy":
-        return compose(EnergyHead(SIZE, 12, name="prob"), SampledSoftmax())
+        return compose_energy(*sizes)
     if name == "modern":
         return compose(
-            AdaptiveHead(SIZE, name="prob"),
-            Likelihood(),
+            *sizes,
             embed=AveragedContext(SIZE, 8, averages_after=(1,), name="embed"),
             hidden=DeepHidden(12, activation="gelu", residual_blocks=1, layer_norm=True),
+            head=AdaptiveHead(SIZE, name="prob"),
         )
     objective = SampledSoftmax() if name == "sampled" else NoiseContrastive()
-    direct = DirectConnection(SIZE, name="direct")
-    return compose(LinearHead(SIZE, name="prob"), objective, direct=direct)
-
-
-def compose(head: Head, objective: Objective, **layers: keras.layers.Layer) -> ContextNetwork:
-    layers.setdefault("embed", ContextEmbedding(SIZE, 8, name="embed"))
-    if not isinstance(head, EnergyHead):
-        layers.setdefault("hidden", TanhHidden(12, name="hidden"))
-    return ContextNetwork(ORDER, head=head, objective=objective, **layers)
+    return compose(*sizes, objective=objective, direct_connections=True)
 
 
 def fit(strategy: tf.distribute.Strategy, name: str) -> tuple[ContextNetwork, dict]:

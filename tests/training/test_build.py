@@ -11,7 +11,6 @@ from keras_nplm import CONFIGURATIONS, NPLM, Options
 from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.source import NgramSource
 from keras_nplm.training.build import build_model
-from keras_nplm.training.optimisation import Optimizer
 from keras_nplm.training.optimizers import LazyAdagrad, LazyAdam, LazySGD
 from keras_nplm.training.sizes import compute_sizes
 
@@ -52,52 +51,47 @@ def test_random_features_that_stay_have_variance_1():
     assert build_model(CONFIGURATIONS["brown"].options, 500).embed.trainable_weights
 
 
-def test_rows_without_a_gradient_decay_with_a_full_softmax_only():
-    for objective, expected in (("likelihood", True), ("nce", False)):
-        optimizer = _build_optimizer(Options.of(objective=objective, weight_decay=0.1), 1)
-        assert optimizer.dense_decay == expected
-
-
-def test_every_optimizer_is_built_by_its_name():
-    classes = {"sgd": LazySGD, "adagrad": LazyAdagrad, "adam": LazyAdam}
-    assert {
-        name: type(_build_optimizer(Options.of(optimizer=name), 1)) for name in Optimizer.kinds
-    } == classes
-    adagrad = _build_optimizer(Options.of(optimizer="adagrad", initial_accumulator=0.5), 1)
-    assert adagrad.initial_accumulator_value == 0.5
-
-
 @pytest.mark.parametrize(
-    "options, norm",
+    "options, kind, settings",
     [
-        pytest.param(dict(order=8), None, id="short context"),
-        pytest.param(dict(order=9), 1.0, id="long context"),
-        pytest.param(dict(order=8, network="pointer"), 0.25, id="pointer"),
+        pytest.param(dict(optimizer="adam"), LazyAdam, {}, id="Adam"),
+        pytest.param(
+            dict(optimizer="adagrad", initial_accumulator=0.5),
+            LazyAdagrad,
+            {"initial_accumulator_value": 0.5},
+            id="Adagrad",
+        ),
+        pytest.param(dict(order=8), LazySGD, {"row_clipnorm": None}, id="short context"),
+        pytest.param(dict(order=9), LazySGD, {"row_clipnorm": 1.0}, id="long context"),
+        pytest.param(
+            dict(order=8, network="pointer"), LazySGD, {"row_clipnorm": 0.25}, id="pointer"
+        ),
+        pytest.param(dict(objective="nce"), LazySGD, {"dense_clipnorm": None}, id="not tied"),
+        pytest.param(
+            dict(objective="likelihood", tied_output=True, weight_decay=0.1),
+            LazySGD,
+            {"dense_clipnorm": None, "dense_decay": True},
+            id="tied, all words",
+        ),
+        pytest.param(
+            dict(objective="nce", tied_output=True, weight_decay=0.1),
+            LazySGD,
+            {"dense_clipnorm": 1.0, "dense_decay": False},
+            id="tied, sampled",
+        ),
     ],
 )
-def test_rows_of_words_that_fill_the_context_are_clipped(options, norm):
-    assert _build_optimizer(Options.of(**options), 1).row_clipnorm == norm
-
-
-@pytest.mark.parametrize(
-    "options, norm",
-    [
-        pytest.param(dict(tied_output=True, objective="nce"), 1.0, id="tied, sampled"),
-        pytest.param(dict(tied_output=True, objective="likelihood"), None, id="tied, all words"),
-        pytest.param(dict(objective="nce"), None, id="not tied"),
-    ],
-)
-def test_dense_gradients_are_clipped_for_an_output_tied_to_the_embedding(options, norm):
-    options = Options.of(**options)
-    assert _build_optimizer(options, 1).dense_clipnorm == norm
+def test_an_optimizer_is_built_for_its_network(options, kind, settings):
+    """Rows without a gradient decay with all words only. Bounds are on rows of words that fill the
+    context, and on dense gradients of an output tied to the embedding.
+    """
+    optimizer = _build_optimizer(Options.of(**options), 1)
+    assert type(optimizer) is kind
+    assert {name: getattr(optimizer, name) for name in settings} == settings
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "clipnorm, is_finite",
-    [pytest.param(None, False, id="no bound"), pytest.param(1.0, True, id="bound")],
-)
-def test_an_output_tied_to_the_embedding_needs_the_bound_at_a_high_rate(clipnorm, is_finite):
+def test_an_output_tied_to_the_embedding_stays_finite_at_a_high_rate():
     """Without a bound on dense gradients the weights of this network become NaN."""
     changes = dict(objective="nce", num_sampled=64, order=9, averages_after=(2,), tied_output=True)
     changes.update(embedding_dim=30, hidden_units=40, learning_rate=2.2, schedule="constant")
@@ -108,13 +102,11 @@ def test_an_output_tied_to_the_embedding_needs_the_bound_at_a_high_rate(clipnorm
     keras.utils.set_random_seed(1)
     model = build_model(options, 500)
     model.set_unigram(np.bincount(ids, minlength=500))
-    optimizer = _build_optimizer(options, 300)
-    optimizer.dense_clipnorm = clipnorm
-    model.compile(optimizer)
+    model.compile(_build_optimizer(options, 300))
     epochs = Epochs(drop_remainder=True, first_epoch=0)
     batches = NgramSource(ids, order=9, boundary="stream").windows(16, epochs)
     model.fit(batches, steps_per_epoch=300, shuffle=False, verbose=0)
-    assert all(np.isfinite(weight).all() for weight in model.get_weights()) == is_finite
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
 @pytest.mark.parametrize(

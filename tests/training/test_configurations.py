@@ -19,17 +19,13 @@ def test_the_options_without_differences_are_named_small():
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_every_configuration_has_a_description_in_one_line(name):
-    assert CONFIGURATIONS[name].name == name
-    assert "\n" not in CONFIGURATIONS[name].description
-    assert len(CONFIGURATIONS[name].description) < 90
-
-
-@pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_train_command_names_the_configuration(name):
-    config = {"kind": "nplm", "corpus": "brown", **CONFIGURATIONS[name].options.flatten()}
+def test_a_configuration_is_described_and_named_in_its_command(name):
+    configuration = CONFIGURATIONS[name]
+    assert configuration.name == name
+    assert "\n" not in configuration.description and len(configuration.description) < 90
+    config = {"kind": "nplm", "corpus": "brown", **configuration.options.flatten()}
     named = {"mlp1": "bengio2003"}.get(name, name)
-    has_tokenizer = CONFIGURATIONS[name].corpus != CorpusOptions()
+    has_tokenizer = configuration.corpus != CorpusOptions()
     words = " --tokenizer words" if has_tokenizer else ""  # it would bring a different one
     command = f"keras-nplm train --corpus brown{words} --config {named}"
     assert train_command(config) == command

@@ -15,7 +15,6 @@ from keras_nplm import Hybrid, LanguageModel, Options, kneser_ney, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.encoding import count_vocabulary, encode_corpus
-from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.model_files import component_directory, load_component
 from keras_nplm.models.shortlist import BACKGROUND
@@ -81,14 +80,6 @@ def test_a_network_that_only_harms_is_left_out(train_characters, capsys):
 
 
 @pytest.mark.long
-def test_a_text_with_fewer_ngrams_than_parts_is_trained(train_characters):
-    status, directory = train_characters(
-        {"train": ["a"], "validation": ["abab", "ba"], "test": ["ab"]}, f"{SMALL} --epochs 1"
-    )
-    assert status == 0 and (directory / "metrics.json").exists()
-
-
-@pytest.mark.long
 def test_a_refused_text_leaves_nothing_that_refuses_the_next_try(train_characters, capsys):
     held_out = {"validation": ["abab"], "test": ["ab"]}
     flags = f"{SMALL} --epochs 1 --boundary stream"
@@ -125,24 +116,9 @@ def _choose_order(perplexities: dict[int, float]) -> int:
     raise AssertionError("no order")
 
 
-def _write_text(kind: str, rng: np.random.Generator) -> list[str]:
-    """Lines in which an order longer than 2 gains nothing, a little, or much after one that gains
-    nothing.
-    """
-    if kind == "random":
-        return ["".join(rng.choice([*"abcd"], 30)) for _ in range(60)]
-    if kind == "chain":
-        letters = "abcdef"
-        lines = []
-        for _ in range(120):
-            place = rng.integers(6, size=2).tolist()
-            for _ in range(25):
-                step = rng.choice([1, 2, 3], p=[0.6, 0.3, 0.1])
-                place.append((place[-1] + int(step)) % 6)
-            lines.append("".join(letters[i] for i in place))
-        return lines
-    # which of two letters follows depends on the letter some places before, a little or much
-    places, agreement, length = {"weak": (2, 0.516, 800), "skip": (3, 0.95, 25)}[kind]
+def _write_text(places: int, agreement: float, length: int, seed: int) -> list[str]:
+    """Lines in which a letter is that of some places before, little or much more often."""
+    rng = np.random.default_rng(seed)
     lines = []
     for _ in range(100):
         bits = rng.integers(2, size=3).tolist()
@@ -152,50 +128,46 @@ def _write_text(kind: str, rng: np.random.Generator) -> list[str]:
     return lines
 
 
-def _encode(lines: list[str], directory: Path) -> tuple[EncodedCorpus, Vocabulary]:
+@pytest.mark.parametrize(
+    "text, order",
+    [
+        pytest.param((2, 0.95, 25), 4, id="three words gain much, four a little"),
+        pytest.param((2, 0.516, 800), 2, id="three words gain less than a thousandth"),
+        pytest.param((3, 0.95, 25), 2, id="four words gain after three that gain nothing"),
+    ],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_order_inside_is_the_lowest_that_gains_little(tmp_path, monkeypatch, text, order, seed):
+    lines = _write_text(*text, seed)
     files = {}
     for split, part in (("train", lines[::2]), ("validation", lines[1::2]), ("test", lines[:3])):
-        path = directory / f"{split}.txt"
+        path = tmp_path / f"{split}.txt"
         path.write_text("\n".join(part), encoding="utf-8")
         files[split] = [str(path)]
     corpus = open_corpus(**files, tokenizer="characters")
     vocabulary = count_vocabulary(corpus, ["train"], min_count=1, max_size=None)
-    return encode_corpus(corpus, vocabulary, directory / "corpus"), vocabulary
-
-
-@pytest.mark.parametrize("kind", ["random", "chain", "weak", "skip"])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_order_inside_is_the_lowest_that_gains_little(tmp_path, kind, seed):
-    lines = _write_text(kind, np.random.default_rng(seed))
-    encoded, vocabulary = _encode(lines, tmp_path)
+    encoded = encode_corpus(corpus, vocabulary, tmp_path / "corpus")
+    size = len(vocabulary)
     perplexities = {}
-    for order in range(2, 8):
-        model = kneser_ney(encoded.ids("train"), encoded.vocabulary_size, order)
-        perplexities[order] = evaluate(model, encoded.ids("validation"))["perplexity"]
-    options = Options.of(network="hybrid", order=7)
-    run = Run(tmp_path, options, encoded, vocabulary)
-    write_background(run)
-    files = {"config.json", "ngrams.npz"}  # not those of the orders that were tried
-    assert {path.name for path in component_directory(tmp_path, BACKGROUND).iterdir()} == files
-    background = load_component(tmp_path, BACKGROUND, "sentence", len(vocabulary))
-    assert background.order == _choose_order(perplexities)
-    if kind == "weak":  # one more word gains, yet less than a thousandth
-        assert background.order == 2 and perplexities[3] < perplexities[2]
+    for candidate in range(2, 8):
+        model = kneser_ney(encoded.ids("train"), size, candidate)
+        perplexities[candidate] = evaluate(model, encoded.ids("validation"))["perplexity"]
+    assert order == _choose_order(perplexities)
 
-
-def test_the_model_beside_a_network_is_estimated_without_the_text_in_memory(tmp_path, monkeypatch):
-    encoded, vocabulary = _encode(["a b a", "b a b", "a a b"] * 9, tmp_path)
-    read_ids = EncodedCorpus.ids
     read = []
+    read_ids = EncodedCorpus.ids
 
     def note_ids(corpus, split):
         read.append(split)
         return read_ids(corpus, split)
 
     monkeypatch.setattr(EncodedCorpus, "ids", note_ids)
-    write_background(Run(tmp_path, Options.of(interpolated=True), encoded, vocabulary))
-    assert read == ["validation"]
-    assert load_component(tmp_path, BACKGROUND, "sentence", len(vocabulary)).order >= 2
+    run = Run(tmp_path, Options.of(interpolated=True, order=7), encoded, vocabulary)
+    write_background(run)
+    assert read == ["validation"]  # the training text stays on disk
+    written = {path.name for path in component_directory(tmp_path, BACKGROUND).iterdir()}
+    assert written == {"config.json", "ngrams.npz"}  # not those of the orders that were tried
+    assert load_component(tmp_path, BACKGROUND, "sentence", size).order == order
 
 
 @pytest.mark.long

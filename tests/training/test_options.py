@@ -34,18 +34,15 @@ def test_every_option_has_a_help_and_an_accepted_default(cls):
         assert facts.example is None or facts.accepts(facts.example), name
 
 
-@pytest.mark.parametrize(
-    ("cls", "name", "choices"),
-    [
+def test_choices_are_those_of_the_code():
+    for cls, name, choices in (
         (TextOptions, "boundary", BOUNDARIES),
         (Network, "activation", ACTIVATIONS),
         (RunOptions, "strategy", STRATEGIES),
         (CorpusOptions, "normalise", STEPS),
         (CorpusOptions, "tokenizer", list_choices()),
-    ],
-)
-def test_choices_are_those_of_the_code(cls, name, choices):
-    assert {*describe_options(cls)[name].choices} == {*choices}
+    ):
+        assert {*describe_options(cls)[name].choices} == {*choices}
 
 
 def test_options_of_a_run_have_different_names():

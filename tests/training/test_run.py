@@ -2,7 +2,6 @@
 segments too.
 """
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -46,12 +45,3 @@ def test_each_epoch_has_a_batch_for_each_update(tmp_path, sizes, share, segment)
     assert steps * batch_size > tokens - rounded - len(sizes) - batch_size
     if len(sizes) == 1:
         assert run.ngrams_per_epoch == sizes[0]
-
-
-def test_counts_of_targets_are_those_of_each_text(tmp_path):
-    sizes = [33, 41, 57]
-    run = _prepare(tmp_path, sizes, 0.5, Options.of(order=3))
-    counts, shares = run.target_counts
-    np.testing.assert_array_equal(counts.sum(axis=1), sizes)
-    np.testing.assert_array_equal(shares, [1.0, 0.5, 0.5])
-    assert run.ngrams_per_epoch == 33 + round(0.5 * 41) + round(0.5 * 57)
