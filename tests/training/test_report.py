@@ -142,7 +142,7 @@ def write_small_report(encoded, tmp_path, monkeypatch):
 
     def write(model: NextWordModel | None = None, metrics: dict = METRICS) -> str:
         path = tmp_path / "verses" / "report.html"
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir()
         if model is None:
             network = compose(V, objective=Likelihood(held_out_mass=0.04))
             model = Mixture([network, kneser_ney(encoded.ids("train"), V, 3)], [0.25, 0.75])
@@ -172,12 +172,6 @@ def test_mixture_is_beside_its_network_and_kneser_ney(write_small_report):
     assert titles == ["verses: a language model of ours.txt"] * 2
     (command,) = _texts(page, "pre")
     assert command.startswith("none: it was trained from Python")
-    without_test = {name: value for name, value in METRICS.items() if name != "test"}
-    text = write_small_report(metrics=without_test)
-    cells = _texts(_parse(text), "td")
-    start = cells.index("mixture")
-    assert cells[start : start + 4] == ["mixture", "34.46", "network alone", "41.21"]
-    assert "validation perplexity is 21.0% lower" in text
 
 
 def test_a_short_list_is_beside_an_estimated_kneser_ney_model(write_small_report, encoded):

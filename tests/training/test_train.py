@@ -117,6 +117,7 @@ def test_validation_text_without_test_text_is_reported(tmp_path, short_text, sho
     assert metrics["validation"]["perplexity"] > 1 and "test" not in metrics
     page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
     assert "<th>validation</th>" in page and "<th>test</th>" not in page
+    assert "The network’s validation perplexity is " in page
 
 
 @pytest.mark.usefixtures("no_report")

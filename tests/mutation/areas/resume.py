@@ -140,23 +140,6 @@ def all_epochs_have_the_order_of_the_first(original, *arguments):
 
 
 @changes(
-    "models.model_files:save_component",
-    f"{OF_SHORTLISTS}::test_run_killed_within_its_background_is_finished",
-    long=True,
-)
-def an_interrupted_background_counts_as_complete(original, *arguments):
-    write_json = read_global(original, "write_json")
-    save_model = read_global(original, "save_model")
-    get_kind = read_global(original, "get_kind")
-
-    def save_after_description(component, model):
-        write_json(component / "config.json", {"kind": get_kind(model)})
-        save_model(component, model)
-
-    return within(original, save_model=save_after_description)(*arguments)
-
-
-@changes(
     "training.background:_load",
     f"{OF_SHORTLISTS}::test_background_of_a_different_directory_is_copied",
     long=True,
