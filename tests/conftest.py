@@ -160,7 +160,7 @@ def model_directory(build_once, small_options) -> Path:
     """A model trained on the embedded default by `train`; tests read it and write nothing there."""
 
     def write(path: Path) -> None:
-        keras_nplm.train(keras_nplm.open_corpus(), path, **small_options._asdict())
+        keras_nplm.train(keras_nplm.open_corpus(), path, small_options)
 
     return build_once("trained", write)
 
@@ -214,7 +214,7 @@ def train_without_report(leave_out_report):
         options: keras_nplm.Options, corpus: keras_nplm.Corpus, directory: Path, **arguments
     ) -> None:
         with leave_out_report():
-            keras_nplm.train(corpus, directory, **options._asdict(), **arguments)
+            keras_nplm.train(corpus, directory, options, **arguments)
 
     return train_in_context
 

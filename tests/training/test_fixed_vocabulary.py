@@ -65,7 +65,7 @@ NETWORKS = {
 @pytest.mark.parametrize("changes", NETWORKS.values(), ids=NETWORKS)
 def test_a_network_has_words_that_the_text_lacks(tmp_path, fixed_corpus, short_options, changes):
     options = short_options.replace(epochs=2, **changes)
-    result = train(fixed_corpus, tmp_path / "model", **options._asdict())
+    result = train(fixed_corpus, tmp_path / "model", options)
     assert result["vocabulary"]["absent"] == 2
     _check_model(tmp_path / "model")
 

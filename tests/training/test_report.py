@@ -242,13 +242,13 @@ def test_odd_words_are_shown_as_text(tmp_path, small_options, monkeypatch, capsy
             "keras_nplm.training.train.write_run_report",
             Mock(side_effect=RunError("The disk is full.")),
         )
-        metrics = train(corpus, tmp_path / "model", **options._asdict())
+        metrics = train(corpus, tmp_path / "model", options)
     assert (
         "report.html was not written: The disk is full. Fix: run the same command again"
         in capsys.readouterr().err
     )
     monkeypatch.setattr("keras_nplm.training.report._MAX_BASELINE_TOKENS", 10)
-    assert train(corpus, tmp_path / "model", **options._asdict()) == metrics
+    assert train(corpus, tmp_path / "model", options) == metrics
     text = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
     page = _parse(text)
     expected = [word.replace("\x07\x1b", "\ufffd\ufffd") for word in _ODD]

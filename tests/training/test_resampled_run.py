@@ -50,7 +50,7 @@ def test_an_epoch_has_the_share_of_each_text(tmp_path, small_options):
     model = tmp_path / "model"
     # weights stay where they started
     options = small_options.replace(epochs=2, batch_size=16, min_count=1, learning_rate=0.0)
-    metrics = train(corpus, model, **options._asdict())
+    metrics = train(corpus, model, options)
 
     assert "resample 0.5:" in read_json(model / "config.json")["corpus"]
     described = read_json(model / "corpus" / "corpus.json")["splits"]["train"]

@@ -129,7 +129,7 @@ def test_training_is_the_same_to_the_last_bit(
     options = short_options.replace(embedding_dropout=0.2, dropout=0.4, objective="nce")
     train_without_report(options, short_corpus, tmp_path / "plain")
     monkeypatch.setattr("keras_nplm.training.train.write_run_report", Mock())
-    train(short_corpus, tmp_path / "logged", **options._asdict())
+    train(short_corpus, tmp_path / "logged", options)
     assert_same_weights(tmp_path / "plain", tmp_path / "logged")
 
 
@@ -186,11 +186,11 @@ def test_a_run_killed_between_logs_and_checkpoint_has_each_step_once(
     logs = tmp_path / "model" / "logs"
     with monkeypatch.context() as context, pytest.raises(Killed):
         context.setattr(Checkpoint, "add_epoch", add_first_epoch)
-        train(short_corpus, tmp_path / "model", **short_options._asdict())
+        train(short_corpus, tmp_path / "model", short_options)
     assert _list_steps(logs / "train") == [1, 2]
     for path in logs.glob("*/events.*"):
         path.write_bytes(path.read_bytes()[:-9])
-    metrics = train(short_corpus, tmp_path / "model", **short_options._asdict())
+    metrics = train(short_corpus, tmp_path / "model", short_options)
     curve = {epoch["epoch"]: epoch["validation_perplexity"] for epoch in metrics["history"]}
     assert _values(logs / "validation")["perplexity"] == pytest.approx(curve, rel=1e-6)
     for run in ("train", "validation"):

@@ -63,9 +63,9 @@ def test_frozen_word_vectors_stay_as_the_file_has_them(
     write_word2vec(path, words, vectors)
     options = short_options.replace(freeze_embedding=True, epochs=1)
     with pytest.raises(InputError, match="`embedding_dim` must be 7, .* Fix: give --embedding-dim"):
-        train(short_corpus, tmp_path / "model", **options._asdict(), vectors=path)
+        train(short_corpus, tmp_path / "model", options, vectors=path)
     options = options.replace(embedding_dim=7)
-    metrics = train(short_corpus, tmp_path / "model", **options._asdict(), vectors=path)
+    metrics = train(short_corpus, tmp_path / "model", options, vectors=path)
     assert metrics["vectors"]["found"] == 20
     features, *others = load_weights(tmp_path / "model")
     assert metrics["parameters"] == sum(weight.size for weight in others)
@@ -78,7 +78,7 @@ def test_frozen_word_vectors_stay_as_the_file_has_them(
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     write_word2vec(path, words, 2 * vectors)
     with pytest.raises(InputError, match="vectors: its files have changed"):
-        train(short_corpus, tmp_path / "model", **options._asdict(), vectors=path)
+        train(short_corpus, tmp_path / "model", options, vectors=path)
 
 
 @pytest.mark.long
@@ -113,7 +113,7 @@ def test_characters_without_validation_text_have_no_ngram_model(tmp_path, short_
 @pytest.mark.usefixtures("no_logs")
 def test_validation_text_without_test_text_is_reported(tmp_path, short_text, short_options):
     corpus = open_corpus(train=[short_text], validation=[short_text])
-    metrics = train(corpus, tmp_path / "model", **short_options.replace(epochs=1)._asdict())
+    metrics = train(corpus, tmp_path / "model", short_options.replace(epochs=1))
     assert metrics["validation"]["perplexity"] > 1 and "test" not in metrics
     page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
     assert "<th>validation</th>" in page and "<th>test</th>" not in page
@@ -124,7 +124,7 @@ def test_validation_text_without_test_text_is_reported(tmp_path, short_text, sho
 def test_nce_run_records_its_loss_and_log_z(here, ask, short_text, short_corpus, short_options):
     options = short_options.replace(objective="nce", num_sampled=99, self_normalisation=1.0)
     options = options.replace(learning_rate=1.0, epochs=1)
-    metrics = train(short_corpus, "model", **options._asdict())
+    metrics = train(short_corpus, "model", options)
     (epoch,) = metrics["history"]
     assert "nce_loss" in epoch and not epoch.keys() & {"loss", "train_perplexity"}
     assert metrics["training_cpu_seconds"] < metrics["cpu_seconds"]
@@ -143,13 +143,13 @@ def test_finished_run_is_read_and_other_directories_are_refused(
     tmp_path, model_directory, small_options, capsys
 ):
     metrics = read_json(model_directory / "metrics.json")
-    assert train(open_corpus(), model_directory, **small_options._asdict()) == metrics
+    assert train(open_corpus(), model_directory, small_options) == metrics
     assert f"The run in {model_directory} is finished" in capsys.readouterr().err
     with pytest.raises(InputError, match="holds a run with other options"):
-        train(open_corpus(), model_directory, **small_options.replace(order=3)._asdict())
+        train(open_corpus(), model_directory, small_options.replace(order=3))
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(InputError, match="model directory"):
-        train(open_corpus(), tmp_path, **small_options._asdict())
+        train(open_corpus(), tmp_path, small_options)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
