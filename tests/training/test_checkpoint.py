@@ -127,7 +127,7 @@ def test_runs_that_are_killed_and_interrupted_reach_the_same_weights(
         monkeypatch.setattr(f"keras_nplm.{name}", value)
     corpus = open_corpus(train=[str(short_text)], **changes)
     options = short_options.replace(batch_size=128, epochs=2, **NETWORKS[network])
-    arguments |= options._asdict()
+    arguments["options"] = options
     train(corpus, tmp_path / "whole", **arguments)
     monkeypatch.setattr("keras_nplm.training.fit.SECONDS_PER_SAVE", 0.0)
     rng = np.random.default_rng(1)
@@ -199,7 +199,7 @@ def test_training_ends_at_the_next_batch_after_an_interruption(
     np.savez(directory / "last.npz", **arrays | {"spent": arrays["spent"] + 1000})
     opened = Mock(wraps=Epochs)
     monkeypatch.setattr("keras_nplm.training.fit.Epochs", opened)
-    resumed = train(short_corpus, directory, **options._asdict())
+    resumed = train(short_corpus, directory, options)
     assert [call.kwargs.get("first_epoch") for call in opened.mock_calls] == [None, 2]
     seconds = [epoch["training_cpu_seconds"] for epoch in resumed["history"]]
     assert [second > 1000 for second in seconds] == [False, False, True]
@@ -229,7 +229,7 @@ def test_validation_ends_at_the_next_batch_and_is_repeated(
     with np.load(tmp_path / "last.npz") as stored:
         assert int(stored["optimizer.0"]) == 41
         assert json.loads(bytes(stored["epochs"])) == []
-    train(short_corpus, tmp_path, **options._asdict())
+    train(short_corpus, tmp_path, options)
     assert _read_results(tmp_path) == _read_results(whole)
     assert_same_weights(tmp_path, whole)
 
@@ -242,7 +242,7 @@ def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, opt
     for path in left:
         path.touch()
         os.utime(path, (0, 0))
-    train(short_corpus, tmp_path / "model", **options._asdict())
+    train(short_corpus, tmp_path / "model", options)
     assert not any(path.exists() for path in left)
 
 
@@ -269,7 +269,7 @@ def test_run_with_damaged_files_resumes_to_the_same_weights(
     shutil.copytree(interrupted, directory := tmp_path / "model")
     _garble(directory / "last.npz")
     _empty(directory / "history.json")
-    train(short_corpus, directory, **options._asdict())
+    train(short_corpus, directory, options)
     assert _read_results(directory) == _read_results(whole)
     assert_same_weights(whole, directory)
     warning = "Resuming from previous.npz, after update 0 of epoch 3."
@@ -302,7 +302,7 @@ def test_damage_beyond_repair_names_the_directory_to_remove(
     before = _list_files(directory)
     fix = f"The run in {directory} .* Fix: restore .*, or remove {directory} "
     with pytest.raises(InputError, match=fix):
-        train(short_corpus, directory, **options._asdict())
+        train(short_corpus, directory, options)
     assert _list_files(directory) == before
 
 
@@ -322,7 +322,7 @@ def test_a_checkpoint_of_a_different_run_is_refused(
         *({f"{part}.0": np.zeros(9)} for part in ("weights", "average", "metrics")),
     ):
         np.savez(directory / "last.npz", **arrays | changed)
-        messages.refuse(lambda: train(short_corpus, directory, **options._asdict()))
+        messages.refuse(lambda: train(short_corpus, directory, options))
     shutil.copytree(whole, tmp_path / "finished")
     more = options.replace(epochs=4)
     messages.refuse(lambda: train(short_corpus, tmp_path / "finished", **more._asdict()))

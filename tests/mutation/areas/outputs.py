@@ -293,7 +293,7 @@ def a_match_of_two_words_does_not_need_the_first(original, *arguments):
     return within(original, itertools=each)(*arguments)
 
 
-@changes("layers.pointer:Copies.add_to_logits_of", OF_NETWORKS)
+@changes("layers.pointer:Copies.add_to_logits_of", OF_POINTER)
 def samples_that_are_drawn_several_times_get_no_copies(original, *arguments):
     def rank(outputs, ids, side):
         return ops.argsort(ops.argsort(ids))
