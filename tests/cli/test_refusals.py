@@ -98,9 +98,10 @@ def test_a_backend_without_tensorflow_is_refused(run, monkeypatch):
     assert "`KERAS_BACKEND` must be tensorflow. Received: 'jax'. Fix: " in error
 
 
+LEMMAS = "simplemma.strategies.dictionaries"
 EXTRAS = [  # the extra, the library, the command
     ("zstd", "backports.zstd", "evaluate ngrams --text text.zst"),
-    ("lemmas", "simplemma", "ngram --train text.txt --normalise lemmas --output m"),
+    ("lemmas", LEMMAS, "ngram --train text.txt --normalise lemmas --output m"),
     ("beam", "apache_beam", "prepare --train text.txt --runner DirectRunner --output m"),
     ("onnx", "tf2onnx", "export network m.onnx"),
     ("onnx", "onnxruntime.quantization", "export network m.onnx --quantise"),
