@@ -32,12 +32,10 @@ from keras_nplm.cli.printing import VOCABULARY, print_lines, print_splits, print
 from keras_nplm.data.tokenizers.base import Unit
 from keras_nplm.io.fields import describe_fields
 from keras_nplm.io.memory import keep_freed_memory
-from keras_nplm.io.parts import check_given
 from keras_nplm.training.adaptive_default import CHOSEN_OPTIONS
 from keras_nplm.training.network import Network
 from keras_nplm.training.optimisation import Training
 from keras_nplm.training.options import (
-    RUN_CLASSES,
     CorpusOptions,
     RunOptions,
     TextOptions,
@@ -154,10 +152,7 @@ def train(
 
         strategy = open_strategy(strategy, worker_timeout=request.worker_timeout)
     named = get_configuration(config)
-    # options that exclude each other are refused before a text is read
-    if config is None:
-        check_given(options, *RUN_CLASSES)
-    else:
+    if config is not None:  # options that exclude each other are refused before a text is read
         named.options.replace(**options)
     opened = open_given_corpus(
         corpus, texts, resample, named=named.corpus, words=options, vocabulary=vocabulary

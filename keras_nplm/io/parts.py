@@ -91,15 +91,13 @@ def _say(value: object) -> object:
 
 def check_parts(whole: Any) -> None:
     """Refuse parts that cannot stand beside the other options of a dataclass."""
-    for part in list_parts(whole).values():
-        if problem := part.fits(whole):
+    for part in _read_fields(whole).values():
+        if isinstance(part, Part) and (problem := part.fits(whole)):
             raise InputError(f"{problem} Fix: change one of the two.")
 
 
-def list_parts(whole: Any) -> dict[str, Part]:
-    """Return the chosen parts of a dataclass by their choices."""
-    values = {field.name: getattr(whole, field.name) for field in dataclasses.fields(whole)}
-    return {name: value for name, value in values.items() if isinstance(value, Part)}
+def _read_fields(whole: Any) -> dict[str, Any]:
+    return {field.name: getattr(whole, field.name) for field in dataclasses.fields(whole)}
 
 
 def describe_options(cls: type) -> Mapping[str, FieldFacts]:
@@ -147,22 +145,17 @@ def _summarise(part: type[Part]) -> str:
 
 def flatten(whole: Any) -> dict[str, Any]:
     """Return the options of a dataclass by name, without those of parts that are not chosen."""
-    flat: dict[str, Any] = {}
-    for field in dataclasses.fields(whole):
-        value = getattr(whole, field.name)
-        if isinstance(value, Part):
-            flat.update({field.name: value.kind, **flatten(value)})
-        else:
-            flat[field.name] = value
-    return flat
+    return expand_parts(_read_fields(whole))
 
 
 def expand_parts(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options by name in which each part stands as its kind and its options."""
     flat: dict[str, Any] = {}
     for name, value in given.items():
-        is_part = isinstance(value, Part)
-        flat.update({name: value.kind, **flatten(value)} if is_part else {name: value})
+        if isinstance(value, Part):
+            flat.update({name: value.kind, **_read_fields(value)})
+        else:
+            flat[name] = value
     return flat
 
 
@@ -202,13 +195,10 @@ def build_options(
 
 def write_config(whole: Any) -> dict[str, Any]:
     """Return the options of a dataclass as a file has them: each part nested, with its kind."""
-    config = {}
-    for field in dataclasses.fields(whole):
-        value = getattr(whole, field.name)
-        if isinstance(value, Part):
-            value = {"kind": value.kind, **dataclasses.asdict(value)}
-        config[field.name] = value
-    return config
+    return {
+        name: {"kind": value.kind, **_read_fields(value)} if isinstance(value, Part) else value
+        for name, value in _read_fields(whole).items()
+    }
 
 
 def flatten_config(config: Mapping[str, Any]) -> dict[str, Any]:

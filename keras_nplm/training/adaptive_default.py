@@ -462,7 +462,5 @@ def describe_choice(
 
 def complete_command(options: Options, given: Mapping[str, Any], command: Sequence[str]) -> str:
     """Return a command line with the flags of the options that its own flags did not give."""
-    if given.keys() >= options.flatten().keys():
-        return shlex.join(command)
     flags = list_flags(options, SMALL, without=given)
     return shlex.join([*command, "--config", SMALL, *flags])

@@ -30,6 +30,8 @@ from keras_nplm.training.pace import plan_minutes
 from keras_nplm.training.prepare import prepare_text, record_run
 from keras_nplm.training.run import Run, count_text
 
+_SOME_TEXT = TextStatistics(tokens=100_000, vocabulary_size=1000)
+
 
 @dataclasses.dataclass(frozen=True)
 class Request:
@@ -64,7 +66,7 @@ class Request:
         )
         self._check_width()
         # options that contradict each other in any text are refused before one is read
-        choose_options(self.decided, TextStatistics(tokens=100_000, vocabulary_size=1000))
+        choose_options(self.decided, _SOME_TEXT)
 
     @property
     def has_validation(self) -> bool:
@@ -154,6 +156,9 @@ def prepare_run(request: Request, directory: Path, *, is_chief: bool = True) -> 
 
 def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Options:
     """Choose the options that are not given, by the size of the text or by the given time."""
+    given = choose_options(request.decided, _SOME_TEXT)
+    if not request.list_chosen(given):  # the text has nothing to say
+        return given
     statistics = count_text(encoded, request.text.boundary)
     if not request.has_validation:
         return _choose_without_validation(request, statistics)
@@ -182,7 +187,7 @@ def _choose_without_validation(request: Request, statistics: TextStatistics) -> 
     """Choose a network alone: no validation text compares it with an n-gram model."""
     given = {"interpolated": False, **request.decided}
     chosen = choose_options(given, statistics, replicas=request.replicas)
-    if chosen.network.model_kind == "hybrid":
+    if chosen.network.network.reads_ngram_model:
         given["network"] = "context"
         chosen = choose_options(given, statistics, replicas=request.replicas)
     return chosen

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -411,8 +412,10 @@ def _write_report(request: Request, run: Run, metrics: dict) -> None:
     """Write report.html. A failure is printed only: the model is complete without the report."""
     directory = run.directory
     command = None
-    if request.command:
+    if request.command and request.list_chosen(run.options):
         command = complete_command(run.options, request.given, request.command)
+    elif request.command:
+        command = shlex.join(request.command)
     print(f"Writing {display_url(directory / 'report.html')}.", file=sys.stderr)
     try:
         config = read_json(directory / "config.json")
