@@ -43,7 +43,7 @@ def _open(
     from keras_nplm.data.corpora.text_files import read_files
     from keras_nplm.data.unusual_text import warn_of_tokens
     from keras_nplm.io.remote import open_output
-    from keras_nplm.language_model.directory import lock_new_directory
+    from keras_nplm.io.stages import lock_new_directory
     from keras_nplm.language_model.language_model import LanguageModel
 
     with open_output(output) as target, lock_new_directory(target):
@@ -57,7 +57,7 @@ def _save(target: Path, language_model: "LanguageModel", result: dict) -> None:
     from keras_nplm.io.files import write_json
 
     write_json(target / "metrics.json", result)
-    language_model.save(target)  # writes config.json last: a directory without one is incomplete
+    language_model.save(target)
 
 
 def _print_adaptation(result: dict) -> None:
@@ -106,7 +106,7 @@ def adapt(
         result: dict[str, Any] = {"adaptation": dataclasses.asdict(cast(Any, adapted.adaptation))}
         if general.corpus is not None and "validation" in general.corpus.splits:
             ids = general.corpus.ids("validation")
-            before = read_metrics(Path(directory), missing_ok=True).get("validation")
+            before = read_metrics(Path(directory)).get("validation")
             if not before:
                 before = evaluate(general.model, ids, boundary=general.boundary)
             after = evaluate(adapted.model, ids, boundary=general.boundary)

@@ -152,7 +152,7 @@ def export(
     from keras_nplm.data.corpora.text_files import read_files
     from keras_nplm.io.paths import check_output_path
     from keras_nplm.io.remote import display_url, open_output, open_output_file
-    from keras_nplm.language_model.directory import check_output_file
+    from keras_nplm.io.stages import check_output_file
     from keras_nplm.language_model.language_model import LanguageModel
     from keras_nplm.language_model.word_vectors import write_word2vec
 
@@ -226,7 +226,7 @@ def _export_graphs(
         "onnx": serving.export_onnx,
     }
     config = read_config(Path(directory))
-    metrics = read_metrics(Path(directory), missing_ok=True)
+    metrics = read_metrics(Path(directory))
     written = exporters[format](language_model, target, **options, config=config, metrics=metrics)
     if isinstance(written, list):
         return written, {"contents": read_json(name_facts_file(target))}

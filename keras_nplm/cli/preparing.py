@@ -58,13 +58,9 @@ def prepare(
     """
     from keras_nplm.data.beam_runner import BeamRunner
     from keras_nplm.data.corpora.chunks import run_chunks_by
-    from keras_nplm.io.lock import lock_directory
     from keras_nplm.io.remote import open_output
-    from keras_nplm.training.prepare import (
-        check_prepared_directory,
-        describe_fixed_vocabulary,
-        prepare_corpus,
-    )
+    from keras_nplm.io.stages import check_stages, lock_stages
+    from keras_nplm.training.prepare import describe_fixed_vocabulary, prepare_corpus
 
     named = get_configuration(config)
     chosen = dataclasses.replace(named.options.text, **words)
@@ -73,14 +69,13 @@ def prepare(
         given = {"pipeline_options": pipeline_options}
         check_left_out(given, "with `--runner local`", "name the runner of Apache Beam.")
     else:
-        check_prepared_directory(Path(output))
+        check_stages(Path(output))
         chunks = BeamRunner(runner, output, pipeline_options)
     with (
         open_output(output, resume=True) as directory,
-        lock_directory(directory),
+        lock_stages(directory),
         run_chunks_by(chunks),
     ):
-        check_prepared_directory(directory)
         opened = open_given_corpus(
             corpus, texts, resample, named=named.corpus, words=words, vocabulary=vocabulary
         )

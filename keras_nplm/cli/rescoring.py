@@ -103,8 +103,8 @@ def rescore(
         tokenizer: word tokenizer of the hypotheses
     """
     from keras_nplm.io.remote import fetch, open_output_file
+    from keras_nplm.io.stages import check_output_file
     from keras_nplm.language_model.arpa_models import open_model
-    from keras_nplm.language_model.directory import check_output_file
     from keras_nplm.rescoring.files import STANDARD_OUTPUT, rescore_file
     from keras_nplm.rescoring.lists import NBestFile
     from keras_nplm.rescoring.tuning import WordErrors, read_references

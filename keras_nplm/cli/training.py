@@ -194,18 +194,18 @@ def _drop_minutes(words: Sequence[str]) -> list[str]:
 
 def _check_directories(output: str, background: str | None, given: Mapping[str, Any]) -> None:
     """Refuse unusable directories before TensorFlow is imported; `train` checks them again."""
-    from keras_nplm.language_model.directory import read_config
-    from keras_nplm.training.prepare import check_run_directory
+    from keras_nplm.io.stages import MANIFEST, check_stages
+    from keras_nplm.language_model.directory import read_description
 
     # a worker may find the directory half written by the chief
     if "TF_CONFIG" not in os.environ:
-        check_run_directory(Path(output))
+        check_stages(Path(output))
     if not given.get("shortlist_size"):
         fix = "add --set shortlist_size=2000."
         check_left_out({"background": background}, "without `shortlist_size`", fix)
     # a later call needs the background no more
-    if background is not None and not (Path(output) / "config.json").exists():
-        read_config(Path(background))
+    if background is not None and not (Path(output) / MANIFEST).exists():
+        read_description(Path(background))
 
 
 @printed_as(

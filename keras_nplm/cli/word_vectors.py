@@ -99,7 +99,7 @@ def draw_map(
     """
     from keras_nplm.io.files import replace_file
     from keras_nplm.io.remote import display_url, open_output_file
-    from keras_nplm.language_model.directory import check_output_file
+    from keras_nplm.io.stages import check_output_file
     from keras_nplm.language_model.language_model import LanguageModel
 
     is_known = Path(target).suffix in (".svg", ".tsv")

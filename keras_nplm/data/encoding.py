@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 import tempfile
-import zlib
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus, name_shard
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.shards import (
-    DTYPE,
     ChunkEncoder,
     ShardedIds,
     count_ids,
@@ -41,13 +40,16 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.data.word_counts import ChunkCounter, merge_counts
 from keras_nplm.data.worker_pool import can_send
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import identify_content, read_json, remove_temporary_files, write_json
+from keras_nplm.io.files import identify_content, remove_temporary_files, write_json
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.progress import open_progress
 from keras_nplm.io.remote import display_url
+from keras_nplm.io.stages import Stages
 
-# present until all shards are whole: the text and vocabulary of an unfinished encoding
-_PLAN = "plan.json"
+_SHARDS = (
+    *(f"{split}.[0-9]*.{ending}" for split in SPLITS for ending in ("ids", "unknown.tsv")),
+    "corpus.json",
+)
 
 
 def encode_sentences(
@@ -173,24 +175,30 @@ def encode_corpus(
     """
     check_boundary_name(boundary)
     directory = Path(directory)
+    key = _describe_encoding(corpus, vocabulary, boundary)
+    write = functools.partial(_write_shards, corpus, vocabulary, directory, boundary)
     with lock_directory(directory):
-        texts = find_text_splits(corpus, corpus.splits)
-        if texts is not None:
-            splits = _encode_chunks(corpus, texts, vocabulary, directory, boundary)
-        else:
-            splits = {
-                split: _encode_split(corpus, split, vocabulary, directory, boundary)
-                for split in SPLITS
-                if split in corpus.splits
-            }
-        description = {
-            "name": corpus.name,
-            "tokenizer": corpus.tokenizer,
-            "vocabulary_size": len(vocabulary),
+        remove_temporary_files(directory)
+        Stages(directory).make("shards", key, _SHARDS, write, replace=True)
+    return EncodedCorpus.load(directory)
+
+
+def _write_shards(corpus: Corpus, vocabulary: Vocabulary, directory: Path, boundary: str) -> None:
+    texts = find_text_splits(corpus, corpus.splits)
+    if texts is not None:
+        splits = _encode_chunks(corpus, texts, vocabulary, directory, boundary)
+    else:
+        splits = {
+            split: _encode_split(corpus, split, vocabulary, directory, boundary)
+            for split in SPLITS
+            if split in corpus.splits
         }
-        write_json(directory / "corpus.json", {**description, "splits": splits})
-        (directory / _PLAN).unlink(missing_ok=True)
-        return EncodedCorpus.load(directory)
+    description = {
+        "name": corpus.name,
+        "tokenizer": corpus.tokenizer,
+        "vocabulary_size": len(vocabulary),
+    }
+    write_json(directory / "corpus.json", {**description, "splits": splits})
 
 
 def _encode_split(
@@ -223,14 +231,9 @@ def _describe_split(
 ) -> dict:
     """Read the shards of a split once more, and return its entry of `corpus.json`."""
     sums = dict.fromkeys(("sentences", "document_ends", "tokens", "unk_tokens", *TOTALS), 0)
-    checksums = []
     for name in names:
         counted = [read_totals(directory / name_text_counts(name), TOTALS)]
-        checksum = 0
-        for ids in ShardedIds([directory / name], vocabulary_size).parts():
-            counted.append(count_ids(ids))
-            checksum = zlib.crc32(ids.astype(DTYPE, copy=False).data, checksum)
-        checksums.append(checksum)
+        counted += map(count_ids, ShardedIds([directory / name], vocabulary_size).parts())
         sums = {
             count: number + sum(part.get(count, 0) for part in counted)
             for count, number in sums.items()
@@ -239,7 +242,7 @@ def _describe_split(
         raise InputError(
             f"The {split} split of {corpus.name} must have a sentence. Received: no text."
         )
-    return {**sums, "shards": names, "crc32": checksums}
+    return {**sums, "shards": names}
 
 
 def _encode_chunks(
@@ -257,8 +260,7 @@ def _encode_chunks(
         for split in SPLITS
         if split in texts
     }
-    plan = _plan_encoding(corpus, vocabulary, boundary)
-    _remove_stale_shards(directory, plan)
+    described = describe_text(corpus)
     todo = [
         (chunk, shard)
         for chunk, shard in itertools.chain.from_iterable(items.values())
@@ -270,7 +272,7 @@ def _encode_chunks(
         ChunkEncoder, tokenizer, without_forms, os.path.abspath(directory), boundary
     )
     run_task(task, todo, "Encoding", parallel=can_send(tokenizer))
-    if _plan_encoding(corpus, vocabulary, boundary) != plan:
+    if describe_text(corpus) != described:
         raise InputError(
             f"The files of {corpus.name} changed while they were read. Fix: run the same command "
             "again."
@@ -285,20 +287,8 @@ def _encode_chunks(
     return splits
 
 
-def _remove_stale_shards(directory: Path, plan: dict) -> None:
-    """Remove the shards of a different text or vocabulary, and the temporary files of a killed
-    process.
-    """
-    if not is_record(directory / _PLAN, plan):
-        kinds = itertools.product(SPLITS, ("ids", "unknown.tsv"))
-        stale = (directory.glob(f"{split}.[0-9]*.{ending}") for split, ending in kinds)
-        for path in [directory / "corpus.json", *itertools.chain.from_iterable(stale)]:
-            path.unlink(missing_ok=True)
-        write_json(directory / _PLAN, plan)
-    remove_temporary_files(directory)
-
-
-def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary, boundary: str) -> dict:
+def _describe_encoding(corpus: Corpus, vocabulary: Vocabulary, boundary: str) -> dict[str, str]:
+    """Return what decides about the ids."""
     words = [*vocabulary.words, *itertools.chain.from_iterable((vocabulary.forms or {}).items())]
     model = b"" if vocabulary.subwords is None else vocabulary.subwords.model
     digest = hashlib.sha256("\n".join(words).encode("utf-8") + model).hexdigest()
@@ -306,16 +296,19 @@ def _plan_encoding(corpus: Corpus, vocabulary: Vocabulary, boundary: str) -> dic
         "tokenizer": corpus.tokenizer,
         "vocabulary": digest,
         "boundary": boundary,
-    } | describe_text(corpus)
+        "text": describe_text(corpus),
+    }
 
 
-def describe_text(corpus: Corpus) -> dict:
-    """Describe text files or a TFDS set, to notice changed text: a digest of the chunks of each
-    split and of the content of each file.
+def describe_text(corpus: Corpus) -> str:
+    """Return a digest of text files or a TFDS set: of the chunks of each split and of the content
+    of each file.
+
+    Of any other text it is a random number: nobody can say whether it is the same.
     """
     texts = find_text_splits(corpus, corpus.splits)
     if texts is None:
-        return {}
+        return uuid.uuid4().hex
     chunks = [(split, chunk) for split, text in texts.items() for chunk in text.chunks]
     paths = dict.fromkeys(path for _, chunk in chunks for path, *_ in chunk.ranges)
     digest = hashlib.sha256()
@@ -324,12 +317,4 @@ def describe_text(corpus: Corpus) -> dict:
         ([display_url(path), identify_content(path)] for path in paths),
     ):
         digest.update(json.dumps(part).encode())
-    return {"text": digest.hexdigest()}
-
-
-def is_record(path: Path, record: dict) -> bool:
-    """Return whether a JSON file exists and holds a record. A damaged one does not."""
-    try:
-        return path.exists() and read_json(path) == record
-    except InputError:
-        return False
+    return digest.hexdigest()

@@ -5,8 +5,6 @@ several models.
 import dataclasses
 import functools
 import itertools
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +14,12 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.fixed_vocabulary import FixedVocabulary
 from keras_nplm.data.ids import BOS, EOS
 from keras_nplm.data.subwords import SubwordOptions
-from keras_nplm.data.text_counts import name_text_counts
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_fields, check_is_file, read_json, replace_file
 from keras_nplm.io.paths import find_free_path
+from keras_nplm.io.stages import Stages, verify_stages
 
-PREPARED_FILE = "prepared.json"  # written last: its presence says that the preparation is complete
 VOCABULARY_OPTIONS = ("vocabulary_scope", "min_count", "max_size")
 
 
@@ -35,7 +31,7 @@ class PreparedCorpus(Corpus):
     """
 
     directory: Path = Path()
-    # the content of `prepared.json`
+    # the key of its stage `text`
     record: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def describe(self) -> dict:
@@ -51,21 +47,6 @@ class PreparedCorpus(Corpus):
             if name in self.record
         }
 
-    def link(self, directory: Path) -> tuple[EncodedCorpus, Vocabulary]:
-        """Write the vocabulary and the shards to a model directory, as counting and encoding would
-        have done.
-        """
-        vocabulary = Vocabulary.load(self.directory / "vocabulary.txt")
-        encoded = EncodedCorpus.load(self.directory / "corpus")
-        vocabulary.save(directory / "vocabulary.txt")
-        for shard in itertools.chain.from_iterable(
-            described["shards"] for described in encoded.splits.values()
-        ):
-            for name in (shard, name_text_counts(shard)):
-                _link_file(encoded.directory / name, directory / "corpus" / name)
-        _link_file(encoded.directory / "corpus.json", directory / "corpus" / "corpus.json")
-        return EncodedCorpus.load(directory / "corpus"), vocabulary
-
 
 def open_prepared_corpus(
     directory: Path,
@@ -77,15 +58,16 @@ def open_prepared_corpus(
 
     A tokenizer, subwords and a vocabulary, if given, must be the same.
     """
-    if not (directory / PREPARED_FILE).exists():
+    stages = Stages(directory)
+    record = stages.read_key("text")
+    if record is None or not stages.is_made("text"):
         raise InputError(
             "`corpus` must be the name of a corpus or a directory written by `prepare`. Received: "
-            f"{directory}, without {PREPARED_FILE}. Fix: prepare the text with `keras-nplm prepare "
+            f"{directory}, without a prepared text. Fix: prepare the text with `keras-nplm prepare "
             f"--output {find_free_path(directory)}`, and name that directory."
         )
-    record = read_json(directory / PREPARED_FILE)
-    fields = dict(corpus=str, tokenizer=str, vocabulary_scope=str, min_count=int)
-    check_fields(directory / PREPARED_FILE, record, fields)
+    verify_stages(directory, ["vocabulary", "text"])
+    encoded = EncodedCorpus.load(directory / "corpus")
     given = {} if tokenizer is None else {"tokenizer": tokenizer}
     if subwords is not None:
         given |= subwords.describe()
@@ -103,7 +85,7 @@ def open_prepared_corpus(
 
     def read(split: str) -> Iterator[Any]:
         vocabulary = Vocabulary.load(directory / "vocabulary.txt")
-        parts = EncodedCorpus.load(directory / "corpus").shards(split).parts(1 << 16)
+        parts = encoded.shards(split).parts(1 << 16)
         sentence: list[str] = []
         for word in filter(
             BOS.__ne__, itertools.chain.from_iterable(map(vocabulary.decode, parts))
@@ -114,19 +96,7 @@ def open_prepared_corpus(
             yield stored.join(sentence) if stored.is_trained else sentence
             sentence = []
 
-    names = EncodedCorpus.load(directory / "corpus").splits
-    splits = {split: functools.partial(read, split) for split in names}
+    splits = {split: functools.partial(read, split) for split in encoded.splits}
     return PreparedCorpus(
         record["corpus"], record["tokenizer"], splits, directory=directory, record=record
     )
-
-
-def _link_file(source: Path, target: Path) -> None:
-    """Make `target` a hard link of `source`, or a copy where the file system has no such link."""
-    with replace_file(target) as temporary:
-        temporary.unlink(missing_ok=True)
-        check_is_file(source)
-        try:
-            os.link(os.path.realpath(source), temporary)  # not a link of a symbolic link
-        except OSError:
-            shutil.copyfile(source, temporary)

@@ -135,7 +135,7 @@ def _warn(path: str, figures: Mapping[str, Any], *, is_split: bool) -> None:
     """Warn of what makes figures look good: `<unk>` in a text, or training on a split."""
     share = figures["unk_tokens"] / figures["tokens"]
     if is_split:
-        for warning in read_metrics(fetch(path), missing_ok=True).get("warnings", ()):
+        for warning in read_metrics(fetch(path)).get("warnings", ()):
             print(f"Warning: {path}: {warning}", file=sys.stderr)
     elif share > MAX_UNKNOWN:
         print(

@@ -15,21 +15,15 @@ from keras_nplm.data.boundary import has_documents
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.errors import InputError, drop_fix
+from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import write_json
-from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import find_lock
 from keras_nplm.io.remote import fetch, open_output
+from keras_nplm.io.stages import MODEL, Stages, lock_new_directory, verify_stages
 from keras_nplm.language_model import completion, word_vectors
 from keras_nplm.language_model.adaptation import adapt_to_text
 from keras_nplm.language_model.codec import TextCodec, check_order
-from keras_nplm.language_model.directory import (
-    CORPUS_FILE,
-    check_output_directory,
-    is_unfinished_run,
-    load_encoded_corpus,
-    read_description,
-)
+from keras_nplm.language_model.directory import read_description
 from keras_nplm.language_model.dynamics import (
     load_dynamics,
     make_collector,
@@ -65,7 +59,7 @@ from keras_nplm.models.dynamic import (
 from keras_nplm.models.dynamic.tuning import MeanSquares, check_learns
 from keras_nplm.models.keras_model import wrap_keras_model
 from keras_nplm.models.model_files import check_savable, get_kind, load_model, save_model
-from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel
+from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
 
 if TYPE_CHECKING:
     import keras
@@ -75,7 +69,6 @@ if TYPE_CHECKING:
 
 
 # what commands write before `save`, which completes the directory
-_WRITTEN_BEFORE = ("corpus", "metrics.json")
 
 
 class LanguageModel:
@@ -200,36 +193,22 @@ class LanguageModel:
         completion and generation, not for training, `network`, word vectors or export.
 
         Raises:
-            InputError: the directory is missing, incomplete or damaged, or its files belong to
-                different models.
+            InputError: the directory is missing or incomplete, or a file is not as it was made.
         """
         directory = fetch(directory)
         config, vocabulary = read_description(directory)
-        try:
-            model = load_model(
-                directory,
-                config["kind"],
-                config["boundary"],
-                len(vocabulary),
-                # the logits of a network are taken from Keras
-                as_arrays=as_arrays and not self_normalised,
-            )
-            if self_normalised:
-                model = self_normalise(model)
-            language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
-        except (AttributeError, KeyError, IndexError, TypeError) as error:
-            raise InputError(
-                f"The files of {directory} do not match each other: {error}. Fix: retrain."
-            ) from error
-        except InputError as error:
-            if is_unfinished_run(directory):
-                raise InputError(
-                    f"The run in {directory} is not finished. {drop_fix(error)} "
-                    "Fix: run its command again, which resumes it."
-                ) from error
-            raise
-        if (directory / SPELLING_FILE).is_file():
-            language_model.spelling = SpellingModel.load(directory / SPELLING_FILE)
+        model = load_model(
+            directory,
+            config["kind"],
+            config["boundary"],
+            len(vocabulary),
+            # the logits of a network are taken from Keras
+            as_arrays=as_arrays and not self_normalised,
+        )
+        if self_normalised:
+            model = self_normalise(model)
+        language_model = cls(model, vocabulary, config["tokenizer"], config["boundary"])
+        language_model.spelling = load_spelling(directory)
         language_model._directory = Path(directory).absolute()
         if self_normalised or as_arrays:
             language_model.dynamics = None
@@ -254,15 +233,14 @@ class LanguageModel:
         """
         check_savable(self.model)
         with open_output(directory) as directory:
-            # a command holds the lock, and has written what is allowed
-            is_of_command = find_lock(os.path.abspath(directory)) is not None
-            allowed = _WRITTEN_BEFORE if is_of_command else ()
-            with lock_directory(directory):
-                check_output_directory(directory, allowed, "directory")
+            if find_lock(os.path.abspath(directory)):  # of a command, which writes files, too
                 self._write_files(directory)
+            else:
+                with lock_new_directory(directory, "directory"):
+                    self._write_files(directory)
 
     def _write_files(self, directory: Path) -> None:
-        """Write all files, `config.json` last: a directory without it is incomplete."""
+        """Write all files, and record them with those that a command has written."""
         self.replace_model(self.model)  # refuses parts that do not match
         dynamics = self.dynamics
         save_model(directory, self.model)
@@ -277,13 +255,15 @@ class LanguageModel:
             "boundary": self.boundary,
         }
         write_json(directory / "config.json", config)
+        Stages(directory).record(MODEL, config, ["[!.]*"])
 
     @functools.cached_property
     def corpus(self) -> EncodedCorpus | None:
         """The encoded training corpus. None: the model was not trained from one."""
-        if self._directory is None or not (self._directory / CORPUS_FILE).is_file():
+        if self._directory is None or not (self._directory / "corpus").is_dir():
             return None
-        return load_encoded_corpus(self._directory, len(self.vocabulary))
+        verify_stages(self._directory)
+        return EncodedCorpus.load(self._directory / "corpus")
 
     @functools.cached_property
     def _dynamics(self) -> TunedDynamics | None:

@@ -22,9 +22,9 @@ from keras_nplm.io.errors import (
 )
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import check_regular_file, replace_file, write_json
+from keras_nplm.io.stages import check_output_file
 from keras_nplm.language_model.codec import TextCodec
 from keras_nplm.language_model.description import describe
-from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import Network, NextWordModel, find_network, find_networks
 from keras_nplm.models.mixture import Mixture

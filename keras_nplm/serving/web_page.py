@@ -22,9 +22,9 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_json, remove_temporary_files, replace_file
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.paths import check_output_path
+from keras_nplm.io.stages import check_output_file
 from keras_nplm.io.text import check_is_file
 from keras_nplm.language_model.description import list_properties
-from keras_nplm.language_model.directory import check_output_file
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.serving.examples import choose_text
 from keras_nplm.serving.file_facts import name_facts_file

@@ -2,9 +2,9 @@
 mixture.
 """
 
+import functools
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import cast
 
@@ -12,17 +12,17 @@ import numpy as np
 
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.tokenizers.registry import get_tokenizer
-from keras_nplm.io.errors import InputError, check_argument, drop_fix
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import write_json
+from keras_nplm.io.stages import Stages
 from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
-from keras_nplm.language_model.directory import read_config
 from keras_nplm.language_model.language_model import LanguageModel
-from keras_nplm.models.base import Network, NextWordModel
+from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import evaluate, log_probs
 from keras_nplm.models.jackknife import list_training_texts
-from keras_nplm.models.model_files import component_directory, load_component, save_component
+from keras_nplm.models.model_files import component_directory, save_component
 from keras_nplm.models.ngrams import NGRAMS_FILE, BackoffModel
-from keras_nplm.models.shortlist import BACKGROUND, NETWORK
+from keras_nplm.models.shortlist import BACKGROUND
 from keras_nplm.training.methods import write_kneser_ney
 from keras_nplm.training.options import MOST_NGRAM_ORDER
 from keras_nplm.training.run import Run
@@ -32,34 +32,32 @@ _PROBE = 1 << 18  # ids of validation that choose the order
 
 
 def write_background(run: Run, source: str | os.PathLike | None = None) -> None:
-    """Write the n-gram model beside a network before the first epoch, unless the model directory
-    has a whole one.
+    """Make the n-gram model beside a network before the first epoch: the stage `ngrams`.
 
     It is copied from the model directory `source`. Without one, a Kneser-Ney model is estimated
     from the training split: of order `ngram_order`, or in a hybrid or a mixture of the lowest from
     which on validation gains little.
     """
+    make = functools.partial(_make_background, run, source)
+    Stages(run.directory).make(
+        "ngrams", run.config, [f"components/{BACKGROUND}"], make, replace=True
+    )
+
+
+def _make_background(run: Run, source: str | os.PathLike | None) -> None:
     directory = run.directory
     boundary = run.options.text.boundary
-    if (component_directory(directory, BACKGROUND) / "config.json").exists():
-        try:
-            load_component(directory, BACKGROUND, boundary, len(run.vocabulary))
-            return
-        except InputError as error:
-            print(f"{drop_fix(error)} The n-gram model is written again.", file=sys.stderr)
     size = run.options.network.head.shortlist
     largest = len(run.vocabulary) - len(SPECIALS)
     accepted = f"1 to {largest}, the number of words in the vocabulary"
     check_argument("shortlist_size", (size or 0) <= largest, accepted, size)
     if run.options.network.network.reads_ngram_model:
         list_training_texts(run.encoded.for_training(), boundary)
-    write_json(component_directory(directory, NETWORK) / "config.json", {"kind": Network.kind})
     if source:
         save_component(directory, BACKGROUND, _load(source, run))
         return
     component = component_directory(directory, BACKGROUND)
     _estimate(run, component / NGRAMS_FILE)
-    # the last file, as by `save_component`: its presence says that the model is complete
     write_json(component / "config.json", {"kind": BackoffModel.kind})
 
 
@@ -104,7 +102,7 @@ def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:
         run.vocabulary,
         get_tokenizer(run.encoded.tokenizer),
         run.options.text.boundary,
-        read_config(run.directory),
+        run.config,
     )
     check_same_tokens(wanted, TokenOptions.of_model(directory, source))
     first_outside = run.options.network.target_limit

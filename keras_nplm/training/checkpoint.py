@@ -16,16 +16,13 @@ import tensorflow as tf
 
 from keras_nplm.io.errors import InputError, RunError, drop_fix, summarize_error
 from keras_nplm.io.files import (
-    NUMBER,
-    check_fields,
     read_arrays,
-    read_json,
     replace_file,
     write_arrays,
     write_json,
 )
 from keras_nplm.io.remote import CHECKPOINTS, upload
-from keras_nplm.language_model.directory import advise_new_output
+from keras_nplm.io.stages import advise_new_output
 from keras_nplm.models.model_files import component_directory
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.replicas import has_several_workers
@@ -33,24 +30,6 @@ from keras_nplm.models.shortlist import NETWORK
 from keras_nplm.training.distribution import broadcast_from_chief, is_chief
 from keras_nplm.training.options import Options
 from keras_nplm.training.weight_average import WeightAverage
-
-
-def read_history(path: Path) -> list[dict]:
-    """Read the figures of each epoch from `history.json`."""
-    history = read_json(path)
-    check_fields(path, history, {"epochs": list})
-    figures = (
-        "seconds",
-        "cpu_seconds",
-        "training_cpu_seconds",
-        "ngrams_per_second",
-    )
-    for epoch in history["epochs"]:
-        check_fields(path, epoch, {"epoch": int} | dict.fromkeys(figures, NUMBER))
-        # absent without validation text
-        if "validation_perplexity" in epoch:
-            check_fields(path, epoch, {"validation_perplexity": NUMBER})
-    return history["epochs"]
 
 
 def remove_checkpoints(directory: Path) -> None:
@@ -172,12 +151,17 @@ class Checkpoint:
     def add_epoch(self, figures: dict) -> None:
         """Add an epoch to the history, and keep its weights if it is the best."""
         history = [*self.history, figures]
-        if self.chief:
-            if self._is_best(history):
-                self.save_best()
-            write_json(self.directory / "history.json", {"epochs": history})
+        if self.chief and self._is_best(history):
+            self.save_best()
         self.history = history
+        self.write_history()
         self._begin_epoch()
+
+    def write_history(self, best_epoch: int | None = None) -> None:
+        """Write `history.json`, at the end with the number of the best epoch."""
+        if self.chief:
+            content = {"epochs": self.history, "best_epoch": best_epoch}
+            write_json(self.directory / "history.json", content)
 
     def _is_best(self, history: Sequence[Mapping]) -> bool:
         """Return whether to keep the last epoch: it is the best, or there is no validation text."""
@@ -259,7 +243,7 @@ class Checkpoint:
                 continue
             self._assign(content)
             if self.history:
-                write_json(self.directory / "history.json", {"epochs": self.history})
+                self.write_history()
             self.is_last_whole = path == self.last_path
             if not self.is_last_whole:
                 reason = " ".join(reasons) or "last.npz is absent."

@@ -17,30 +17,19 @@ from keras_nplm.data.fixed_vocabulary import FixedVocabulary
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import add_steps
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.files import NUMBER, write_json
+from keras_nplm.io.files import write_json
 from keras_nplm.io.parts import build_options, check_given, expand_parts, write_config
-from keras_nplm.io.remote import fetch, fetch_beside, open_output
+from keras_nplm.io.remote import display_url, fetch, fetch_beside, open_output, upload
+from keras_nplm.io.stages import MODEL, lock_new_directory, lock_stages
 from keras_nplm.language_model.codec import check_order
-from keras_nplm.language_model.directory import (
-    lock_new_directory,
-    read_finished_metrics,
-    remove_config_if_refused,
-)
+from keras_nplm.language_model.directory import read_metrics
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.ngrams import NGRAMS_FILE, CountFile
 from keras_nplm.models.spelling import SPELLING_FILE, SpellingModel, load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.methods import EstimationRun, Method, NgramOptions
 from keras_nplm.training.options import TextOptions
-from keras_nplm.training.prepare import (
-    describe_fixed_vocabulary,
-    lock_run,
-    prepare_text,
-    record_run,
-)
-
-# of metrics.json of a finished run
-_FINISHED: dict[str, type | tuple] = {"ngrams": list, "seconds": NUMBER, "cpu_seconds": NUMBER}
+from keras_nplm.training.prepare import describe_fixed_vocabulary, prepare_text
 
 
 def estimate(
@@ -89,25 +78,38 @@ def estimate(
     recorded["method"].update(method.identify_files())
     check_order(order, corpus.tokenizer)
     method.check_corpus(corpus)
-    with open_output(directory, resume=True) as local, lock_run(local):
-        encoded = prepare_text(local, corpus, text)
-        vocabulary = record_run(local, corpus, encoded, recorded)
-        if (local / "metrics.json").exists():
-            return read_finished_metrics(local, _FINISHED)
-        began = time.perf_counter()
-        cpu_began = time.process_time()
+    config = {**recorded, **corpus.describe()}
+    with open_output(directory, resume=True) as local, lock_stages(local) as stages:
+        encoded, vocabulary = prepare_text(local, corpus, text)
         run = EstimationRun(local, order, text.boundary, encoded, vocabulary)
-        with remove_config_if_refused(local, unless=method.resumed_files):
-            model = method.estimate_and_save(run)
-        seconds = time.perf_counter() - began
-        cpu_seconds = time.process_time() - cpu_began
-        metrics = evaluate_splits(model, encoded, load_spelling(local))
-        metrics.update(model.compute_figures())
-        metrics.update(describe_fixed_vocabulary(corpus, encoded))
-        metrics["seconds"] = round(seconds, 2)
-        metrics["cpu_seconds"] = round(cpu_seconds, 2)
-        write_json(local / "metrics.json", metrics)
-        return metrics
+
+        def make() -> None:
+            upload(local)
+            metrics = _estimate(method, run)
+            metrics.update(describe_fixed_vocabulary(corpus, encoded))
+            write_json(local / "config.json", config)
+            write_json(local / "metrics.json", metrics)
+
+        if stages.is_made(MODEL):
+            shown = display_url(local)
+            print(f"The run in {shown} is finished: reading its metrics.json.", file=sys.stderr)
+        outputs = [NGRAMS_FILE, *method.resumed_files, "config.json", "metrics.json"]
+        stages.make(MODEL, config, outputs, make, checkpoints=method.resumed_files)
+        return read_metrics(local)
+
+
+def _estimate(method: Method, run: EstimationRun) -> dict[str, Any]:
+    """Estimate and save a model, and return its figures."""
+    began = time.perf_counter()
+    cpu_began = time.process_time()
+    model = method.estimate_and_save(run)
+    seconds = time.perf_counter() - began
+    cpu_seconds = time.process_time() - cpu_began
+    metrics = evaluate_splits(model, run.encoded, load_spelling(run.directory))
+    metrics.update(model.compute_figures())
+    metrics["seconds"] = round(seconds, 2)
+    metrics["cpu_seconds"] = round(cpu_seconds, 2)
+    return metrics
 
 
 def import_arpa(

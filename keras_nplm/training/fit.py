@@ -24,7 +24,7 @@ from keras_nplm.models.networks.replicas import has_several_workers
 from keras_nplm.training.build import build_model, set_word_vectors
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.configurations import format_list
-from keras_nplm.training.distribution import distribute_parts, is_any, is_chief, shard_batches
+from keras_nplm.training.distribution import distribute_parts, is_any, shard_batches
 from keras_nplm.training.optimisation import Training
 from keras_nplm.training.options import Options
 from keras_nplm.training.reading import Reading, open_texts
@@ -39,11 +39,11 @@ _MAX_STEPS_PER_EXECUTION = 32  # a short update takes as long as Keras's overhea
 _SHORT_SOFTMAX = 4096  # outputs of a full softmax below which an update is short
 
 
-def fit_network(run: Run, devices: tf.distribute.Strategy) -> int:
+def fit_network(run: Run, devices: tf.distribute.Strategy) -> None:
     """Fit the network from the start or from the last checkpoint; save checkpoints and best epoch.
 
-    Returns the number of the best epoch, from 1; or 0 if the n-gram model inside the network is
-    better than all epochs. Without validation text the last epoch is kept.
+    `history.json` has the number of the best epoch, from 1; or 0 if the n-gram model inside the
+    network is better than all epochs. Without validation text the last epoch is kept.
     """
     batch_size, steps, executed = divide_epoch(run, devices)
     reading = open_texts(run)
@@ -72,14 +72,17 @@ def fit_network(run: Run, devices: tf.distribute.Strategy) -> int:
         Fitting(
             checkpoint, open_training, validation_data, watchers, interruption, seed, batch_size
         ).run()
-    if ids is None:
-        return len(checkpoint.history)
-    perplexities = [epoch["validation_perplexity"] for epoch in checkpoint.history]
-    best = int(np.argmin(perplexities))
-    if reading.background is None or not is_chief(devices):
-        return best + 1
-    is_worse = _keep_better(reading.background, ids, perplexities[best], checkpoint)
-    return 0 if is_worse else best + 1
+    if not checkpoint.chief:
+        return
+    best_epoch = len(checkpoint.history)
+    if ids is not None:
+        perplexities = [epoch["validation_perplexity"] for epoch in checkpoint.history]
+        best = int(np.argmin(perplexities))
+        best_epoch = best + 1
+        background = reading.background
+        if background and _keep_better(background, ids, perplexities[best], checkpoint):
+            best_epoch = 0
+    checkpoint.write_history(best_epoch)
 
 
 class Fitting(keras.callbacks.Callback):

@@ -3,10 +3,8 @@ network.
 """
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +14,10 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import BOS_ID
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.repeated_sentences import measure_repeated
-from keras_nplm.data.text_counts import name_text_counts
 from keras_nplm.io.errors import InputError, check_argument
-from keras_nplm.io.files import replace_file, write_json
+from keras_nplm.io.files import write_json
 from keras_nplm.io.remote import display_url, fetch, open_output
+from keras_nplm.io.stages import lock_new_directory
 from keras_nplm.language_model.arpa_models import (
     check_arpa_file,
     is_arpa_file,
@@ -27,7 +25,7 @@ from keras_nplm.language_model.arpa_models import (
     read_arpa_model,
 )
 from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
-from keras_nplm.language_model.directory import lock_new_directory, read_metrics
+from keras_nplm.language_model.directory import read_metrics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import NextWordModel, find_networks
 from keras_nplm.models.caches import (
@@ -123,14 +121,14 @@ def mix(
         metrics = mixture.compute_figures()
         metrics["sources"] = _name_components(directories, mixture)
         if corpus:
-            _copy_corpus(corpus, local / "corpus")
+            corpus.link(local / "corpus")
             metrics.update(evaluate_splits(mixture, corpus, spelling))
         if warnings:
             metrics["warnings"] = warnings
         write_json(local / "metrics.json", metrics)
         mixed = LanguageModel(mixture, vocabulary, parts[0].tokenizer, boundary)
         mixed.spelling = spelling
-        mixed.save(local)  # writes config.json last
+        mixed.save(local)
     return metrics
 
 
@@ -224,14 +222,14 @@ def _find_warnings(
     """
     pairs = list(zip(directories, parts, strict=True))
     owner = next(directory for directory, part in pairs if part.corpus is corpus)
-    checksums = corpus.splits["train"]["crc32"]
+    shards = corpus.identify("train")
     usual: dict[str, float] | None = None
     warnings: list[str] = []
     for directory, part in pairs:
         if part.corpus is None:
             continue
-        if part.corpus.splits["train"]["crc32"] == checksums:
-            warnings += read_metrics(fetch(directory), missing_ok=True).get("warnings", ())
+        if part.corpus.identify("train") == shards:
+            warnings += read_metrics(fetch(directory)).get("warnings", ())
             continue
         if usual is None:
             usual = measure_repeated(corpus, corpus)
@@ -301,14 +299,3 @@ def _has_features(network: Any) -> bool:
     """Return whether a network has features of the context, which a continuous cache compares."""
     context = np.full((1, network.order - 1), BOS_ID, np.int32)
     return network.compute_features(context).shape[1] > 0
-
-
-def _copy_corpus(corpus: EncodedCorpus, directory: Path) -> None:
-    """Copy the shards that `corpus.json` names, with the counts of their text, then `corpus.json`
-    itself.
-    """
-    shards = [shard for split in corpus.splits.values() for shard in split["shards"]]
-    counts = [name for name in map(name_text_counts, shards) if (corpus.directory / name).is_file()]
-    for name in [*shards, *counts, "corpus.json"]:
-        with replace_file(directory / name) as temporary:
-            shutil.copyfile(corpus.directory / name, temporary)

@@ -13,7 +13,6 @@ from keras_nplm.data.log_q import LogQ
 from keras_nplm.data.resampling import TextIds
 from keras_nplm.data.source import NgramSource
 from keras_nplm.io.errors import check_argument
-from keras_nplm.language_model.directory import explain_damage
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.jackknife import Jackknife, choose_folds
@@ -72,8 +71,7 @@ def _read_with_ngram_model(run: Run) -> Reading:
     segment = run.options.training.segment
     boundary = run.options.text.boundary
     size = len(run.vocabulary)
-    with explain_damage(run.directory):
-        background = load_component(run.directory, BACKGROUND, boundary, size)
+    background = load_component(run.directory, BACKGROUND, boundary, size)
     folds = choose_folds(training.ids, boundary)
     jackknife = Jackknife(training.ids, size, background.order, boundary, folds)
     return Reading(
@@ -86,16 +84,12 @@ def _read_with_ngram_model(run: Run) -> Reading:
 
 def _open_training(run: Run) -> NgramSource:
     """Return the n-grams of training."""
-    with explain_damage(run.directory):
-        ids = run.encoded.for_training()
-    return _open_source(run, ids)
+    return _open_source(run, run.encoded.for_training())
 
 
 def _open_validation(run: Run) -> NgramSource:
     """Return the n-grams of validation."""
-    with explain_damage(run.directory):
-        ids = run.encoded.ids("validation")
-    return _open_source(run, ids)
+    return _open_source(run, run.encoded.ids("validation"))
 
 
 def _open_source(run: Run, ids: TextIds) -> NgramSource:

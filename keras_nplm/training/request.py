@@ -12,10 +12,10 @@ from typing import Any
 from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.io.errors import check_argument
-from keras_nplm.io.files import identify_content, read_json
+from keras_nplm.io.files import identify_content
 from keras_nplm.io.parts import build_options, check_given
 from keras_nplm.io.remote import display_url
-from keras_nplm.language_model.directory import explain_damage
+from keras_nplm.io.stages import Stages
 from keras_nplm.language_model.word_vectors import read_vector_width
 from keras_nplm.training.adaptive_default import choose_options
 from keras_nplm.training.options import (
@@ -27,7 +27,7 @@ from keras_nplm.training.options import (
     read_options,
 )
 from keras_nplm.training.pace import plan_minutes
-from keras_nplm.training.prepare import prepare_text, record_run
+from keras_nplm.training.prepare import prepare_text
 from keras_nplm.training.run import Run, count_text
 
 _SOME_TEXT = TextStatistics(tokens=100_000, vocabulary_size=1000)
@@ -141,17 +141,17 @@ class Request:
         return [name for name in options.flatten() if name not in self.given]
 
 
-def prepare_run(request: Request, directory: Path, *, is_chief: bool = True) -> Run:
-    """Count and encode the text, choose the options and record them; or open what is recorded.
+def prepare_run(request: Request, directory: Path) -> Run:
+    """Count and encode the text, and choose the options.
 
     Raises:
-        InputError: the text is invalid, or the directory holds a run with other options.
+        InputError: the text is invalid, or the directory holds a text with other options.
     """
-    encoded = prepare_text(directory, request.corpus, request.text)
+    encoded, vocabulary = prepare_text(directory, request.corpus, request.text)
     options = _choose(request, directory, encoded)
     config = describe_run(options, request.background, request.vectors)
-    vocabulary = record_run(directory, request.corpus, encoded, config, is_chief=is_chief)
-    return Run(directory, options, encoded, vocabulary, request.vectors)
+    config.update(request.corpus.describe())
+    return Run(directory, options, config, encoded, vocabulary, request.vectors)
 
 
 def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Options:
@@ -164,15 +164,14 @@ def _choose(request: Request, directory: Path, encoded: EncodedCorpus) -> Option
         return _choose_without_validation(request, statistics)
     if request.minutes is None:
         return choose_options(request.decided, statistics, replicas=request.replicas)
-    if (directory / "config.json").exists():
-        with explain_damage(directory):
-            recorded = read_options(read_json(directory / "config.json"))
+    recorded = Stages(directory).read_key("network")
+    if recorded is not None:
         print(
             f"The options are those of the run in {display_url(directory)}: a run is planned once, "
             "and `minutes` is not used. For another plan, name another directory.",
             file=sys.stderr,
         )
-        return recorded.replace(**request.decided)
+        return read_options(recorded).replace(**request.decided)
     return plan_minutes(
         request.minutes,
         request.decided,

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from keras_nplm.data.ids import BOS_ID, EOS_ID
 from keras_nplm.data.resampling import count_resampled
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.language_model.directory import explain_damage
 from keras_nplm.language_model.word_vectors import FoundVectors, find_word_vectors
 from keras_nplm.training.options import Options, TextStatistics
 
@@ -25,6 +25,8 @@ class Run:
 
     directory: Path
     options: Options
+    config: dict[str, Any]
+    """the options and the corpus, as `config.json` has them"""
     encoded: EncodedCorpus
     vocabulary: Vocabulary
     vectors_file: str | os.PathLike | None = None
@@ -52,8 +54,7 @@ class Run:
         """How often each word is a target of K training texts, int64 [K, |V|], and the share of
         each text in an epoch.
         """
-        with explain_damage(self.directory):
-            counts, shares = self.encoded.frequencies_by_share()
+        counts, shares = self.encoded.frequencies_by_share()
         counts[:, EOS_ID] *= predicts_end(self.options.text.boundary)
         counts[:, BOS_ID] = 0
         return counts, shares

@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,22 +20,20 @@ from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import Corpus
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.io.errors import was_caused_by
-from keras_nplm.io.files import NUMBER, read_json, write_json
+from keras_nplm.io.files import read_json, write_json
 from keras_nplm.io.lock import LockedError
 from keras_nplm.io.parts import build_options, expand_parts, flatten
 from keras_nplm.io.processor import read_processor_name
-from keras_nplm.io.remote import CHECKPOINTS, display_url, fetch, open_output
-from keras_nplm.language_model.directory import (
-    explain_damage,
-    read_finished_metrics,
-    remove_config_if_refused,
-)
+from keras_nplm.io.remote import CHECKPOINTS, display_url, fetch, open_output, upload
+from keras_nplm.io.stages import MODEL, Stages, advise_new_output, lock_stages
+from keras_nplm.language_model.directory import read_metrics
 from keras_nplm.language_model.language_model import LanguageModel
+from keras_nplm.models import base
 from keras_nplm.models.base import NextWordModel, find_network
 from keras_nplm.models.collectors import Collector
 from keras_nplm.models.evaluation import evaluate
 from keras_nplm.models.hybrid import Hybrid
-from keras_nplm.models.mixture import Mixture, fit_mixture
+from keras_nplm.models.mixture import WEIGHTS_FILE, Mixture, fit_mixture
 from keras_nplm.models.model_files import (
     component_directory,
     load_component,
@@ -49,7 +47,7 @@ from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.adaptive_default import complete_command, describe_choice
 from keras_nplm.training.background import write_background
-from keras_nplm.training.checkpoint import read_history, remove_checkpoints
+from keras_nplm.training.checkpoint import remove_checkpoints
 from keras_nplm.training.distribution import (
     broadcast_from_chief,
     fail_if_worker_is_lost,
@@ -60,13 +58,14 @@ from keras_nplm.training.fit import fit_network
 from keras_nplm.training.network import Network
 from keras_nplm.training.optimisation import Training
 from keras_nplm.training.options import Options, RunOptions, TextOptions, read_options
-from keras_nplm.training.prepare import describe_fixed_vocabulary, lock_run
+from keras_nplm.training.prepare import describe_fixed_vocabulary
 from keras_nplm.training.report import write_run_report
 from keras_nplm.training.request import Request, prepare_run
 from keras_nplm.training.run import Run
 from keras_nplm.training.tensorboard import write_final_figures
 
 _OPTIONS_BYTES = 1 << 16  # more than all options need, as JSON
+_NETWORK_FILES = ("model.keras", f"components/{NETWORK}", "history.json")
 _SECONDS = ("seconds", "cpu_seconds", "training_cpu_seconds")  # of an epoch
 
 
@@ -97,17 +96,18 @@ def train(
 
     The model directory holds, in the order in which they are written:
 
+        manifest.json     the stages below: their options, and the size and CRC-32 of their files
         vocabulary.txt    the words by id; forms.tsv, sentencepiece.model: of a tokenizer
         corpus/           the encoded text, with corpus.json
         spelling.tsv      the training words of the spelling model (see `SpellingModel`)
-        config.json       the options; its presence says that the text is prepared
         components/       of a short-list, a hybrid or a mixture: its n-gram model, and its network
         logs/             TensorBoard; at the end with the figures of metrics.json
         last.npz          the checkpoint to resume from; previous.npz: the one before
         history.json      the figures of each epoch
         model.keras       the epoch with the best validation perplexity (early stopping)
         mixture.npz       of a mixture: its weights
-        metrics.json      exact perplexities and the history; its presence marks a finished run
+        config.json       the options
+        metrics.json      exact perplexities and the history
         report.html       learning curves, samples and a map of the words
 
     `last.npz` is written every ten minutes of training, after each epoch and on Ctrl-C, which ends
@@ -186,23 +186,58 @@ def train(
     )
     with fail_if_worker_is_lost(strategy), _open_directory(directory, strategy) as local:
         run = _prepare(request, local, strategy)
-        if _is_finished(run, strategy):
-            return _read_finished_run(request, run) if is_chief(strategy) else {}
-        if is_chief(strategy) and request.list_chosen(run.options):
-            choice = describe_choice(run.options, run.statistics, request.given, request.command)
-            print(choice, file=sys.stderr)
-        best_epoch = _fit(run, background, strategy)
+        stages = Stages(local)
+        if is_chief(strategy):
+            _announce(request, run, stages)
+        if not _is_trained(stages, strategy):
+            _fit(run, background, strategy)
         if not is_chief(strategy):
             return {}
-        metrics = _evaluate(run, best_epoch)
-        metrics.update(describe_fixed_vocabulary(corpus, run.encoded))
-        metrics.update(_describe_vectors(run))
-        write_final_figures(run.directory / "logs", metrics)
-        write_json(run.directory / "metrics.json", metrics)
-        remove_checkpoints(run.directory)
-        if "validation" in metrics:
+        finish = functools.partial(_finish, request, run)
+        stages.make(MODEL, run.config, [WEIGHTS_FILE, "config.json", "metrics.json"], finish)
+        with contextlib.suppress(OSError):  # of a read-only file system
+            remove_checkpoints(local)
+        metrics = read_metrics(local)
+        if "validation" in metrics and not (local / "report.html").exists():
             _write_report(request, run, metrics)
         return metrics
+
+
+def _announce(request: Request, run: Run, stages: Stages) -> None:
+    """Begin the stage of the network, and say whether the run is new, resumed or finished."""
+    shown = display_url(run.directory)
+    known = stages.read_key("network")
+    advise = functools.partial(_advise, run.directory)
+    stages.begin("network", run.config, _NETWORK_FILES, checkpoints=CHECKPOINTS, advise=advise)
+    upload(run.directory)
+    if stages.is_made(MODEL):
+        print(f"The run in {shown} is finished: reading its metrics.json.", file=sys.stderr)
+    elif known == stages.read_key("network"):
+        print(f"Resuming the run in {shown}.", file=sys.stderr)
+    if not stages.is_made(MODEL) and request.list_chosen(run.options):
+        choice = describe_choice(run.options, run.statistics, request.given, request.command)
+        print(choice, file=sys.stderr)
+
+
+def _advise(directory: Path, differing: Collection[str]) -> str | None:
+    """Return how to go on with a finished run that was to have more epochs."""
+    if {*differing} != {"epochs"} or not Stages(directory).is_made("network"):
+        return None
+    return (
+        "A finished run does not continue: its learning rate was planned for its epochs, and its "
+        f"optimiser state is gone. Fix: train anew, and {advise_new_output(directory)}; or let the "
+        f"model learn from more text, by `keras-nplm adapt {directory} --text FILE --output DIR`."
+    )
+
+
+def _finish(request: Request, run: Run) -> None:
+    """Fit the mixture, evaluate, and write `config.json` and `metrics.json`."""
+    metrics = _evaluate(run)
+    metrics.update(describe_fixed_vocabulary(request.corpus, run.encoded))
+    metrics.update(_describe_vectors(run))
+    write_final_figures(run.directory / "logs", metrics)
+    write_json(run.directory / "config.json", run.config)
+    write_json(run.directory / "metrics.json", metrics)
 
 
 @contextlib.contextmanager
@@ -213,7 +248,7 @@ def _open_directory(
     if not is_chief(devices):
         yield Path(directory)
         return
-    with open_output(directory, resume=True) as local, lock_run(local):
+    with open_output(directory, resume=True) as local, lock_stages(local):
         yield local
 
 
@@ -227,17 +262,17 @@ def _prepare(request: Request, directory: Path, devices: tf.distribute.Strategy)
     if request.minutes is not None:  # the times that a worker measures would give another plan
         request = dataclasses.replace(request, given=options.flatten(), minutes=None)
     directory = fetch(directory)
-    prepare = functools.partial(prepare_run, request, directory, is_chief=False)
-    _write_if_absent(directory / "config.json", directory, prepare)
+    prepare = functools.partial(prepare_run, request, directory)
+    _make_if_absent("text", directory, prepare)
     return prepare()
 
 
-def _write_if_absent(path: Path, directory: Path, write: Callable[[], object]) -> None:
-    """Let one of the workers that share a directory write the files of which `path` is the last."""
-    while not path.exists():
+def _make_if_absent(stage: str, directory: Path, make: Callable[[], object]) -> None:
+    """Let one of the workers that share a directory make a stage."""
+    while not Stages(directory).is_made(stage):
         try:
-            with lock_run(directory):
-                write()
+            with lock_stages(directory):
+                make()
         except LockedError:  # a worker that sees the same directory writes it
             time.sleep(1)
 
@@ -255,43 +290,24 @@ def _wait_for_all(devices: tf.distribute.Strategy) -> None:
     broadcast_from_chief(devices, [np.zeros(1)])
 
 
-def _is_finished(run: Run, devices: tf.distribute.Strategy) -> bool:
-    """Return whether the chief's directory has `metrics.json`."""
-    has_metrics = (run.directory / "metrics.json").exists()
-    (is_finished,) = broadcast_from_chief(devices, [np.array(has_metrics)])
-    return bool(is_finished)
+def _is_trained(stages: Stages, devices: tf.distribute.Strategy) -> bool:
+    """Return whether the network is made in the chief's directory."""
+    (is_trained,) = broadcast_from_chief(devices, [np.array(stages.is_made("network"))])
+    return bool(is_trained)
 
 
-def _read_finished_run(request: Request, run: Run) -> dict:
-    """Read metrics.json. After a kill: remove the checkpoints, and write the report."""
-    directory = run.directory
-    wanted: dict[str, type | tuple] = {
-        "parameters": int,
-        "best_epoch": int,
-        "seconds": NUMBER,
-        "cpu_seconds": NUMBER,
-        "ngrams_per_second": int,
-    }
-    metrics = read_finished_metrics(directory, wanted)
-    with contextlib.suppress(OSError):  # of a read-only file system
-        remove_checkpoints(directory)
-    if "validation" in metrics and not (directory / "report.html").exists():
-        _write_report(request, run, metrics)
-    return metrics
-
-
-def _fit(run: Run, background: str | os.PathLike | None, devices: tf.distribute.Strategy) -> int:
-    """Write the n-gram model beside the network, and fit the network; return the best epoch."""
-    # other workers may share the directory of the chief, which trains on
-    guard: contextlib.AbstractContextManager = contextlib.nullcontext()
+def _fit(run: Run, background: str | os.PathLike | None, devices: tf.distribute.Strategy) -> None:
+    """Make the n-gram model beside the network, and the network."""
+    if run.options.network.has_ngram_model:
+        _write_background(run, background, devices)
+        if is_chief(devices):
+            kind = {"kind": base.Network.kind}
+            write_json(component_directory(run.directory, NETWORK) / "config.json", kind)
+    # here: the networks that `plan_minutes` times draw numbers, too
+    keras.utils.set_random_seed(run.options.training.seed)
+    fit_network(run, devices)
     if is_chief(devices):
-        guard = remove_config_if_refused(run.directory, unless=("history.json", *CHECKPOINTS))
-    with guard:
-        if run.options.network.has_ngram_model:
-            _write_background(run, background, devices)
-        # here: the networks that `plan_minutes` times draw numbers, too
-        keras.utils.set_random_seed(run.options.training.seed)
-        return fit_network(run, devices)
+        Stages(run.directory).record("network", run.config, _NETWORK_FILES)
 
 
 def _write_background(
@@ -305,8 +321,7 @@ def _write_background(
         _note_shortlist(run)
     _wait_for_all(devices)
     if run.options.network.network.reads_ngram_model and not is_chief(devices):
-        path = component_directory(run.directory, BACKGROUND) / "config.json"
-        _write_if_absent(path, run.directory, functools.partial(write_background, run))
+        _make_if_absent("ngrams", run.directory, functools.partial(write_background, run))
 
 
 def _note_shortlist(run: Run) -> None:
@@ -318,18 +333,17 @@ def _note_shortlist(run: Run) -> None:
         )
 
 
-def _evaluate(run: Run, best_epoch: int) -> dict:
+def _evaluate(run: Run) -> dict:
     """Evaluate the best epoch on validation and test; sum up the history."""
     directory = run.directory
     if run.options.network.interpolated:
         _fit_mixture(run)
-    with explain_damage(directory):
-        config = read_json(directory / "config.json")
-        # as users load it: last digits of weights may differ
-        model = load_model(
-            directory, config["kind"], run.options.text.boundary, len(run.vocabulary)
-        )
-        history = read_history(directory / "history.json")
+    # as users load it: last digits of weights may differ
+    model = load_model(
+        directory, run.config["kind"], run.options.text.boundary, len(run.vocabulary)
+    )
+    fitted = read_json(directory / "history.json")
+    history = fitted["epochs"]
     metrics = _evaluate_splits(run, model)
     if isinstance(model, Shortlist):
         metrics["coverage"] = _measure_coverage(run, model)
@@ -342,7 +356,7 @@ def _evaluate(run: Run, best_epoch: int) -> dict:
     speeds = [epoch["ngrams_per_second"] for epoch in history]
     metrics["parameters"] = _count_trained(model)
     metrics["predicted_types"] = len(run.vocabulary) - 3 + ends
-    metrics["best_epoch"] = best_epoch
+    metrics["best_epoch"] = fitted["best_epoch"]
     for name in _SECONDS:
         metrics[name] = round(sum(epoch[name] for epoch in history), 1)
     metrics["processor"] = read_processor_name()
@@ -370,18 +384,16 @@ def _evaluate_part(run: Run, part: NextWordModel) -> dict[str, float]:
 def _fit_mixture(run: Run) -> None:
     """Fit the weights of the network and the n-gram model on validation, and save them."""
     boundary = run.options.text.boundary
-    with explain_damage(run.directory):
-        parts = [
-            load_component(run.directory, number, boundary, len(run.vocabulary))
-            for number in (NETWORK, BACKGROUND)
-        ]
+    parts = [
+        load_component(run.directory, number, boundary, len(run.vocabulary))
+        for number in (NETWORK, BACKGROUND)
+    ]
     save_own_files(run.directory, fit_mixture(parts, run.encoded.ids("validation")))
 
 
 def _evaluate_splits(run: Run, model: NextWordModel) -> dict[str, Any]:
     """Return the exact figures of validation and test; with log Z if training keeps it near 0."""
-    with explain_damage(run.directory):
-        spelling = load_spelling(run.directory)
+    spelling = load_spelling(run.directory)
     collectors: list[Collector] = []
     if isinstance(model, ContextNetwork) and run.options.network.objective.keeps_log_z:
         collectors.append(LogZ())
@@ -418,9 +430,8 @@ def _write_report(request: Request, run: Run, metrics: dict) -> None:
         command = shlex.join(request.command)
     print(f"Writing {display_url(directory / 'report.html')}.", file=sys.stderr)
     try:
-        config = read_json(directory / "config.json")
         language_model = LanguageModel.load(directory)
-        write_run_report(directory / "report.html", language_model, config, metrics, command)
+        write_run_report(directory / "report.html", language_model, run.config, metrics, command)
     except Exception as error:  # of any type: metrics.json may be of a different version
         if was_caused_by(error, KeyboardInterrupt):
             raise KeyboardInterrupt from error

@@ -23,7 +23,7 @@ from keras_nplm.data.corpora.text_files import (
 )
 from keras_nplm.data.corpus import FRACTIONS, SPLITS, Corpus
 from keras_nplm.data.fixed_vocabulary import FixedVocabulary
-from keras_nplm.data.prepared_corpus import PREPARED_FILE, open_prepared_corpus
+from keras_nplm.data.prepared_corpus import open_prepared_corpus
 from keras_nplm.data.resampling import check_share
 from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers.base import Tokenizer
@@ -33,6 +33,7 @@ from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.files import identify_content
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import display_url, fetch
+from keras_nplm.io.stages import MANIFEST
 from keras_nplm.io.text import check_is_file
 
 _NAMES = ("python_reference", "brown", "brown/plain", "brown/marks")
@@ -145,7 +146,7 @@ def open_corpus(
     is_known = _is_known(name)
     check_argument(
         "corpus",
-        bool(named) or not is_known or not os.path.exists(os.path.join(name, PREPARED_FILE)),
+        bool(named) or not is_known or not os.path.exists(os.path.join(name, MANIFEST)),
         "the name of one text",
         f"{name!r}, a known text and a prepared directory",
         f"name the directory {name_directory(name)}, or rename it.",
