@@ -232,7 +232,7 @@ def _describe_split(
     """Read the shards of a split once more, and return its entry of `corpus.json`."""
     sums = dict.fromkeys(("sentences", "document_ends", "tokens", "unk_tokens", *TOTALS), 0)
     for name in names:
-        counted = [read_totals(directory / name_text_counts(name), TOTALS)]
+        counted = [read_totals(directory / name_text_counts(name))]
         counted += map(count_ids, ShardedIds([directory / name], vocabulary_size).parts())
         sums = {
             count: number + sum(part.get(count, 0) for part in counted)

@@ -6,9 +6,8 @@ import contextlib
 import itertools
 import json
 import os
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -17,15 +16,13 @@ from keras_nplm.data.ids import UNK_ID
 from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.word_counts import batch_by_size
 from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import check_fields, parse_json, replace_file
+from keras_nplm.io.files import replace_file
 from keras_nplm.io.text import check_is_file, decode, explain_read_errors
 
 TOTALS = ("characters", "bytes", "words")  # of a text, beside its out-of-vocabulary words
 LINES_SIZE = 1 << 16  # characters or tokens of the lines that are counted together
 BLOCK_TYPES = 1 << 18  # different out-of-vocabulary words that are held in memory: about 25 MB
 _HEAD_BYTES = 128  # of the first line of a file, which is written last
-_MAX_HEAD_BYTES = 1 << 16  # of a file that may be damaged
-_READ_BYTES = 1 << 20  # that are read at a time
 
 
 class TextCounter:
@@ -95,15 +92,14 @@ class TextCounter:
 
 
 class WordCountsFile:
-    """Words with their counts, written in blocks: a line of JSON with totals and a checksum, then
-    lines `word<TAB>count`.
+    """Words with their counts, written in blocks: a line of JSON with totals, then lines
+    `word<TAB>count`.
 
     A word of several blocks has several lines. `open_word_counts` opens the file.
     """
 
     def __init__(self, file: BinaryIO):
         self.totals: Mapping[str, int] = {}
-        self._checksum = 0
         self._file = file
         self._write_head()
 
@@ -118,16 +114,15 @@ class WordCountsFile:
                 f"A token must not contain white space or NUL. Received: {word!r}. Fix: remove "
                 "NUL, and split lines at all white space, as `line.split()`."
             )
-        self._checksum = zlib.crc32(lines, self._checksum)
         self._file.write(lines)
 
     def finish(self) -> None:
-        """Write the totals and the checksum into the first line."""
+        """Write the totals into the first line."""
         self._file.seek(0)
         self._write_head()
 
     def _write_head(self) -> None:
-        head = json.dumps({**self.totals, "crc32": self._checksum}).encode()
+        head = json.dumps(dict(self.totals)).encode()
         self._file.write(head.ljust(_HEAD_BYTES - 1) + b"\n")
 
 
@@ -158,8 +153,9 @@ def read_word_counts(path: str | os.PathLike) -> Iterator[dict[str, int]]:
     """Read words with their counts, in dicts of at most `BLOCK_TYPES` words. A word may be in
     several.
     """
-    with _open_verified(path, ()) as (file, _):
-        place = file.tell()
+    check_is_file(path)
+    with explain_read_errors(path), open(path, "rb") as file:
+        place = len(file.readline())
         while lines := list(itertools.islice(file, BLOCK_TYPES)):
             block = b"".join(lines)
             counts: dict[str, int] = {}
@@ -170,29 +166,7 @@ def read_word_counts(path: str | os.PathLike) -> Iterator[dict[str, int]]:
             place += len(block)
 
 
-def read_totals(path: str | os.PathLike, names: Sequence[str]) -> dict[str, int]:
-    """Read totals of a file of word counts, and verify the whole file."""
-    with _open_verified(path, names) as (_, totals):
-        return {name: totals[name] for name in names}
-
-
-@contextlib.contextmanager
-def _open_verified(
-    path: str | os.PathLike, totals: Sequence[str]
-) -> Iterator[tuple[BinaryIO, dict]]:
-    """Open a file of word counts at its first word, with its first line, and verify it."""
-    check_is_file(path)
-    with explain_read_errors(path), open(path, "rb") as file:
-        described = parse_json(path, decode(path, file.readline(_MAX_HEAD_BYTES)))
-        check_fields(path, described, dict.fromkeys((*totals, "crc32"), int))
-        first = file.tell()
-        checksum = 0
-        while part := file.read(_READ_BYTES):
-            checksum = zlib.crc32(part, checksum)
-        if checksum != described["crc32"]:
-            raise InputError(
-                f"{path} is damaged (checksum mismatch). Fix: restore the file, or encode the "
-                "corpus again."
-            )
-        file.seek(first)
-        yield file, described
+def read_totals(path: str | os.PathLike) -> dict[str, int]:
+    """Read the totals of a file of word counts."""
+    with open(path, "rb") as file:
+        return json.loads(file.readline())

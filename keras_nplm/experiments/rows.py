@@ -1,17 +1,17 @@
 """Models that a report needs: each row is one model directory, made once by one command.
 
 Below `rows/` of a directory, NAME is the model directory, NAME.log has the messages of its command,
-and NAME.json the origins of the code that made it: one, or several after a resume elsewhere.
-`command.txt` of the model directory has its command, and size and checksum of its text.
+and NAME.json the origins of the code that made it: one, or several after a resume elsewhere. The
+key of the stage NAME is its command, and size and checksum of its text.
 """
 
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import itertools
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,7 +23,8 @@ from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.worker_pool import count_processes
 from keras_nplm.experiments.origin import Origin, describe_origin
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.files import identify_content, read_json, replace_file, write_json
+from keras_nplm.io.files import identify_content, read_json, write_json
+from keras_nplm.io.stages import Stages
 
 _FIGURES = ("cpu_seconds", "training_cpu_seconds", "ngrams_per_second", "parameters")
 
@@ -66,7 +67,6 @@ def make_rows(
 
         # so that parallel commands do not download it at once
         open_corpus("brown", data_dir=data_dir)
-    (directory / "rows").mkdir(parents=True, exist_ok=True)
     jobs = jobs or min(2, count_processes())
     threads = max(1, count_processes() // jobs)
     here = describe_origin()
@@ -78,9 +78,12 @@ def make_rows(
         }
         for done, future in enumerate(concurrent.futures.as_completed(running), start=1):
             name = running[future]
-            if future.result() != 0:
+            outcome = "made"
+            try:
+                future.result()
+            except RunError:
                 failed.append(name)
-            outcome = "failed" if name in failed else "made"
+                outcome = "failed"
             print(f"[{done}/{len(missing)}] {name}: {outcome}", file=sys.stderr)
     finally:
         # an interruption also reaches the commands; no further command starts
@@ -96,20 +99,18 @@ def make_rows(
 
 def is_made(row: Row, directory: Path) -> bool:
     """Return whether the row exists and was made by its present command, of its present text."""
-    record = directory / "rows" / row.name / "command.txt"
-    return record.is_file() and record.read_text(encoding="utf-8") == _describe_command(row)
+    stages = Stages(directory / "rows")
+    return stages.is_made(row.name) and stages.read_key(row.name) == _describe(row)
 
 
-def _describe_command(row: Row) -> str:
-    """Return the command of a row, and in further lines the size and checksum of the files of
-    `--train`.
-    """
+def _describe(row: Row) -> dict[str, Any]:
+    """Return the command of a row, and the size and checksum of the files of `--train`."""
     pairs = itertools.pairwise(shlex.split(row.command))
-    described = [row.command]
+    contents: list[str] = []
     with contextlib.suppress(InputError):  # the command refuses a text that is absent
         files = expand_patterns([name for flag, name in pairs if flag == "--train"])
-        described += map(identify_content, files)
-    return "\n".join(described)
+        contents += map(identify_content, files)
+    return {"command": row.command, "text": contents}
 
 
 def read_origins(rows: Sequence[Row], directory: Path) -> dict[str, list[Origin]]:
@@ -118,15 +119,16 @@ def read_origins(rows: Sequence[Row], directory: Path) -> dict[str, list[Origin]
     return {str(place): read_json(f"{place}.json")["origins"] for place in places}
 
 
-def _make(row: Row, directory: Path, threads: int, data_dir: str | None, here: Origin) -> int:
-    """Run the command of a row; return its exit status."""
-    model = directory / "rows" / row.name
-    made = _describe_command(row)
-    if (model / "command.txt").exists():  # of another command, or of another text
-        shutil.rmtree(model)
+def _make(row: Row, directory: Path, threads: int, data_dir: str | None, here: Origin) -> None:
+    """Make a row by its command, or resume it."""
+    run = functools.partial(_run, row, directory / "rows" / row.name, threads, data_dir, here)
+    outputs = [row.name, f"{row.name}.json"]
+    Stages(directory / "rows").make(row.name, _describe(row), outputs, run, replace=True)
+
+
+def _run(row: Row, model: Path, threads: int, data_dir: str | None, here: Origin) -> None:
     record = Path(f"{model}.json")
-    is_resumed = model.exists() and record.exists()
-    before = read_json(record)["origins"] if is_resumed else []
+    before = read_json(record)["origins"] if record.exists() else []
     write_json(record, {"origins": [*(origin for origin in before if origin != here), here]})
     command = [sys.executable, "-m", "keras_nplm", *shlex.split(row.command)]
     command += ["--output", str(model)]
@@ -137,7 +139,5 @@ def _make(row: Row, directory: Path, threads: int, data_dir: str | None, here: O
     environment["TF_NUM_INTEROP_THREADS"] = "1"
     with open(f"{model}.log", "ab") as log:
         run = subprocess.run(command, stdout=log, stderr=log, env=environment, check=False)
-    if run.returncode == 0:
-        with replace_file(model / "command.txt") as temporary:
-            temporary.write_text(made, encoding="utf-8")
-    return run.returncode
+    if run.returncode != 0:
+        raise RunError(f"{row.name} failed.")

@@ -9,13 +9,14 @@ import contextlib
 import json
 import os
 import shutil
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_nplm.io.errors import InputError, RunError, check_argument
+from keras_nplm.io.errors import InputError, RunError, check_argument, drop_fix
 from keras_nplm.io.files import (
     is_temporary,
     read_json,
@@ -74,7 +75,7 @@ class Stages:
             stage, key: the name of the stage, and its options and input, as JSON.
             outputs: names or glob patterns of the files and directories that the stage makes.
             checkpoints: files from which an unfinished stage continues.
-            replace: whether a stage that is made, or has checkpoints, gives way to another key.
+            replace: whether a stage that is damaged, or is of another key, is made again.
             advise: returns the remedy if the options of some names differ. None: name another
                 directory.
 
@@ -111,8 +112,13 @@ class Stages:
         """
         self.begin(stage, key, outputs, **options)
         if self.is_made(stage):
-            verify_stages(self.directory, [stage])
-            return
+            try:
+                verify_stages(self.directory, [stage])
+                return
+            except InputError as error:
+                if not options.get("replace"):
+                    raise
+                print(f"{drop_fix(error)} It is made again.", file=sys.stderr)
         make()
         self.record(stage, key, outputs)
 
@@ -146,7 +152,10 @@ class Stages:
 def read_manifest(directory: Path) -> dict[str, dict]:
     """Read the entries of the stages by name; {} if there are none."""
     path = directory / MANIFEST
-    return read_json(path) if path.exists() else {}
+    try:
+        return read_json(path) if path.exists() else {}
+    except InputError as error:
+        raise _describe_damage(directory, drop_fix(error)) from error
 
 
 def verify_stages(directory: Path, stages: Collection[str] = (), skip: str | None = None) -> None:
@@ -165,12 +174,18 @@ def verify_stages(directory: Path, stages: Collection[str] = (), skip: str | Non
             is_whole = path.is_file() and path.stat().st_size == size
             if is_whole and (size > _VERIFIED_BYTES or _describe(path) == described):
                 continue
-            shown = display_url(directory)
             fault = "has changed" if path.exists() else "is absent"
-            raise InputError(
-                f"The run in {shown} is damaged: {name}, which its stage `{stage}` made, {fault}. "
-                f"Fix: restore the file, or remove {shown} and run the same command again."
-            )
+            raise _describe_damage(directory, f"{name}, which its stage `{stage}` made, {fault}.")
+
+
+def _describe_damage(directory: Path, fault: str) -> InputError:
+    if (directory.parent / MANIFEST).exists():  # of which this directory is a part
+        directory = directory.parent
+    shown = display_url(directory)
+    return InputError(
+        f"The run in {shown} is damaged: {fault} Fix: restore the file, or remove {shown} and run "
+        "the same command again."
+    )
 
 
 def find_differences(

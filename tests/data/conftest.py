@@ -68,13 +68,15 @@ def list_ngrams() -> Callable[[Sequence[int], int, str], list[tuple[int, ...]]]:
 
 @pytest.fixture(scope="session")
 def read_files() -> Callable[[Path], dict[str, bytes]]:
-    """A function that reads all files of a directory but the figures of time and memory."""
+    """A function that reads all files of a directory but the figures of time and memory, and their
+    checksums.
+    """
 
     def read(directory: Path) -> dict[str, bytes]:
         return {
             str(path.relative_to(directory)): path.read_bytes()
             for path in directory.rglob("*")
-            if path.is_file() and path.name != "metrics.json"
+            if path.is_file() and path.name not in ("metrics.json", "manifest.json")
         }
 
     return read

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 import keras_nplm.training.prepare as prepare
-from keras_nplm import InputError, encode_sentences, open_corpus
+from keras_nplm import EncodedCorpus, InputError, encode_sentences, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.training.options import TextOptions
 from keras_nplm.training.prepare import prepare_corpus
@@ -62,8 +62,8 @@ def test_a_symbolic_link_is_linked_to_its_shard(tmp_path, text):
     for path in [*(prepared / "corpus").iterdir()]:
         path.rename(prepared / "store" / path.name)
         path.symlink_to(f"../store/{path.name}")
-    encoded, _ = open_corpus(str(prepared)).link(tmp_path / "model")
-    shard = tmp_path / "model" / "corpus" / "train.00000.ids"
+    encoded = EncodedCorpus.load(prepared / "corpus").link(tmp_path / "model")
+    shard = tmp_path / "model" / "train.00000.ids"
     assert not shard.is_symlink() and len(encoded.ids("train"))
 
 
@@ -136,5 +136,5 @@ def test_prepared_text_keeps_its_options(tmp_path, capsys, messages, text):
     assert open_corpus(str(prepared)).tokenizer == "words"
     (prepared / "corpus" / "test.00000.ids").unlink()
     refuse(use)
-    (prepared / "prepared.json").unlink()
+    (prepared / "manifest.json").unlink()
     refuse(use)

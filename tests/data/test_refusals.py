@@ -21,7 +21,6 @@ from keras_nplm.data.forms import make_head
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_batches
 from keras_nplm.data.source import NgramSource
-from keras_nplm.data.text_counts import read_totals, read_word_counts, write_word_counts
 from keras_nplm.data.tokenizers.registry import add_steps, get_tokenizer
 
 IDS = np.array([4, 5, 3], np.int32)
@@ -145,18 +144,6 @@ every_damage = pytest.mark.parametrize(
         pytest.param(lambda data: bytes([data[0] ^ 4]) + data[1:], id="the head"),
     ],
 )
-
-
-@every_damage
-def test_damaged_word_counts_are_refused(tmp_path, damage):
-    path = tmp_path / "unknown.tsv"
-    write_word_counts(path, {"cow": 2, "été": 1}, {"words": 7})
-    read_totals(path, ["words"])
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(InputError, match=path.name):
-        read_totals(path, ["words"])
-    with pytest.raises(InputError, match=path.name):
-        next(read_word_counts(path))
 
 
 @every_damage

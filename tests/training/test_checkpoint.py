@@ -20,8 +20,9 @@ import tensorflow as tf
 from keras_nplm import NPLM, InputError, LanguageModel, Options, RunError, open_corpus, train
 from keras_nplm.cli.main import main
 from keras_nplm.data.epochs import Epochs
+from keras_nplm.io.files import read_json
 from keras_nplm.language_model.word_vectors import write_word2vec
-from keras_nplm.training.checkpoint import Checkpoint, read_history
+from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.fit import Fitting
 
 pytestmark = pytest.mark.usefixtures("no_report")
@@ -194,7 +195,7 @@ def test_training_ends_at_the_next_batch_after_an_interruption(
     shutil.copytree(interrupted, directory)
     with np.load(directory / "last.npz") as stored:
         arrays = dict(stored)
-    assert len(read_history(directory / "history.json")) == 2
+    assert len(read_json(directory / "history.json")["epochs"]) == 2
     assert int(arrays["optimizer.0"]) == 2 * 41 + 8 and 0 < arrays["spent"][1] < 1000
     np.savez(directory / "last.npz", **arrays | {"spent": arrays["spent"] + 1000})
     opened = Mock(wraps=Epochs)
@@ -278,7 +279,7 @@ def test_run_with_damaged_files_resumes_to_the_same_weights(
 
 
 NEEDED = [
-    "config.json",
+    "manifest.json",
     "vocabulary.txt",
     "spelling.tsv",
     "corpus/corpus.json",
@@ -345,7 +346,7 @@ def test_a_damaged_background_is_written_again(
         with pytest.raises(KeyboardInterrupt):
             train(short_corpus, directory, **mixed._asdict())
         assert (directory / background).read_bytes() == (begun / background).read_bytes()
-        assert "The n-gram model is written again." in capsys.readouterr().err
+        assert "It is made again." in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -1,0 +1,127 @@
+"""Stages of a directory are kept, continued, made again or refused; damage is one error."""
+
+import contextlib
+import itertools
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import replace_file
+from keras_nplm.io.stages import Stages, find_differences, lock_stages, verify_stages
+
+FILES = ("a.txt", "parts/0/b.txt")
+CHECKPOINT = "last.txt"
+
+
+class _Killed(BaseException):
+    """Stands for kill -9: nothing in the package can catch it."""
+
+
+def _write(path: Path, text: str) -> None:
+    with replace_file(path) as temporary:
+        temporary.write_text(text)
+
+
+def _make(directory: Path, key: int) -> None:
+    """Write the files that are absent, and a checkpoint after each."""
+    for name in FILES:
+        if not (directory / name).exists():
+            _write(directory / name, f"{name} of {key}")
+        _write(directory / CHECKPOINT, name)
+    (directory / CHECKPOINT).unlink()
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 8)), min_size=1, max_size=8),
+    st.booleans(),
+)
+def test_a_stage_has_the_files_of_its_key_however_often_it_was_killed(calls, replace):
+    """Each call has a key, and is killed at a rename of some number; 0: it is not killed."""
+    directory = Path(tempfile.mkdtemp())
+    stages = Stages(directory)
+    begun: int | None = None
+    for key, end in calls:
+        is_locked = stages.is_made("files") or (directory / CHECKPOINT).exists()
+        is_refused = begun not in (None, key) and is_locked and not replace
+        refusal = pytest.raises(InputError) if is_refused else contextlib.nullcontext()
+        with pytest.MonkeyPatch.context() as context, contextlib.suppress(_Killed), refusal:
+            context.setattr(os, "replace", _kill_at(end, os.replace))
+            stages.make(
+                "files",
+                {"key": key},
+                ["a.txt", "parts"],
+                lambda key=key: _make(directory, key),
+                checkpoints=[CHECKPOINT],
+                replace=replace,
+            )
+        if (written := stages.read_key("files")) is not None:
+            begun = written["key"]
+        if stages.is_made("files"):
+            contents = [(directory / name).read_text() for name in FILES]
+            assert contents == [f"{name} of {begun}" for name in FILES]
+            verify_stages(directory)
+    shutil.rmtree(directory)
+
+
+def _kill_at(number: int, call: Callable) -> Callable:
+    calls = itertools.count(1)
+
+    def kill_or_call(*arguments):
+        if next(calls) == number:
+            raise _Killed
+        return call(*arguments)
+
+    return kill_or_call
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", ["cut", "changed", "foreign", "missing"])
+def test_a_damaged_file_is_one_error_with_its_stage(tmp_path, name, damage):
+    stages = Stages(tmp_path)
+    stages.make("files", {}, ["a.txt", "parts"], lambda: _make(tmp_path, 1))
+    stages.make("more", {}, ["c.txt"], lambda: _write(tmp_path / "c.txt", "c"))
+    path = tmp_path / name
+    text = path.read_text()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_text({"cut": text[:-1], "changed": text[::-1], "foreign": "another"}[damage])
+    fault = "is absent" if damage == "missing" else "has changed"
+    message = f"{re.escape(name)}, which its stage `files` made, {fault}.* Fix: restore"
+    for read in (
+        lambda: verify_stages(tmp_path),
+        lambda: stages.make("files", {}, ["a.txt", "parts"], lambda: None),
+    ):
+        with pytest.raises(InputError, match=message):
+            read()
+    verify_stages(tmp_path, ["more"])
+
+
+def test_a_directory_of_other_files_is_refused_and_one_with_stages_is_continued(tmp_path):
+    (tmp_path / "mine.txt").write_text("not ours")
+    with pytest.raises(InputError, match="is not a model directory"), lock_stages(tmp_path):
+        pass
+    with lock_stages(tmp_path / "new") as stages:
+        stages.begin("text", {"order": (3, 4)}, ["a.txt"])
+    with lock_stages(tmp_path / "new") as stages:
+        assert stages.read_key("text") == {"order": [3, 4]}
+    assert (tmp_path / "mine.txt").read_text() == "not ours"
+
+
+def test_options_of_a_part_that_is_not_chosen_are_no_difference():
+    head = {"kind": "adaptive", "cutoffs": [100]}
+    one = {"order": 3, "head": head, "seed": 1}
+    assert find_differences(one, one | {"head": {"kind": "full"}}) == {"head": ("adaptive", "full")}
+    assert find_differences(one, one | {"head": head | {"cutoffs": [9]}}) == {
+        "cutoffs": ([100], [9])
+    }
+    assert find_differences(one, {"order": 3, "head": head}) == {"seed": (1, None)}
