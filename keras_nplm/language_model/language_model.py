@@ -321,9 +321,7 @@ class LanguageModel:
         """Return the exact perplexity of a text, its bits per character, bits per byte and
         perplexity per word.
 
-        Out-of-vocabulary words are spelled by `spelling`. Token ids have bits per character, bits
-        per byte and perplexity per word only without `<unk>`, with each line closed by `</s>`, and
-        of tokenizers that keep spaces, such as `"whitespace"` or `"characters"`, not `"words"`.
+        Out-of-vocabulary words are spelled by `spelling`. Token ids have perplexity alone.
 
         Args:
             text: lines of text, one sentence each; or token ids, int [T], each sentence closed by

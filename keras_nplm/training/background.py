@@ -15,7 +15,6 @@ from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.io.errors import InputError, check_argument, drop_fix
 from keras_nplm.io.files import write_json
 from keras_nplm.language_model.differences import TokenOptions, check_same_tokens
-from keras_nplm.language_model.directory import read_config
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models.base import Network, NextWordModel
 from keras_nplm.models.evaluation import evaluate, log_probs
@@ -104,7 +103,6 @@ def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:
         run.vocabulary,
         get_tokenizer(run.encoded.tokenizer),
         run.options.text.boundary,
-        read_config(run.directory),
     )
     check_same_tokens(wanted, TokenOptions.of_model(directory, source))
     first_outside = run.options.network.target_limit

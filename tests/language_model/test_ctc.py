@@ -3,7 +3,6 @@ own over KenLM.
 """
 
 import itertools
-import json
 import math
 
 import numpy as np
@@ -54,23 +53,6 @@ def test_partial_words_are_beginnings_of_words():
     # a text that ends in a space has no partial word
     parts[""] = 0
     assert {part: scores.score_partial_token(part) for part in parts} == pytest.approx(parts)
-
-
-def test_a_saved_language_model_gives_the_same_scores(tmp_path, messages):
-    scores = CtcLanguageModel(
-        _build_network("sentence"), 0.3, 0.2, OFFSET, self_normalised=True, score_boundary=False
-    )
-    scores.save_to_dir(tmp_path)
-    loaded = CtcLanguageModel.load_from_dir(tmp_path)
-    for word in ("ab", "ba", ""):
-        found, wanted = (
-            model.score(model.get_start_state(), word, True) for model in (loaded, scores)
-        )
-        assert found == (pytest.approx(wanted[0]), wanted[1])
-    messages.refuse(lambda: scores.save_to_dir(tmp_path))
-    attributes = json.loads((tmp_path / "attrs.json").read_text())
-    (tmp_path / "attrs.json").write_text(json.dumps(attributes | {"score_boundary": "no"}))
-    messages.refuse(lambda: CtcLanguageModel.load_from_dir(tmp_path))
 
 
 @pytest.fixture(scope="module")
@@ -128,22 +110,3 @@ def test_scores_and_decodes_are_those_of_pyctcdecode(pair, params):
             assert beam[3:] == pytest.approx(expected[3:], abs=2e-3)
         texts.add(found[0][0])
     assert len(texts) > 1
-
-
-@pytest.mark.packages
-def test_a_decoder_is_saved_and_its_parts_are_loaded(pair, tmp_path):
-    import pyctcdecode
-
-    language_model, theirs = pair
-    scores = CtcLanguageModel(language_model, 0.8, 0.3)
-    decoder = _build_decoder(scores)
-    decoder.save_to_dir(str(tmp_path))
-    loaded = CtcLanguageModel.load_from_dir(tmp_path / "language_model")
-    logits = np.random.default_rng(0).normal(0, 2, (12, len(LABELS)))
-    assert _build_decoder(loaded).decode(logits) == decoder.decode(logits)
-    several = pyctcdecode.language_model.MultiLanguageModel([scores, theirs])
-    state = several.get_start_state()
-    found = several.score(state, "ab")[0]
-    expected = (scores.score(state[0], "ab")[0] + theirs.score(state[1], "ab")[0]) / 2
-    assert (several.order, found) == (3, pytest.approx(expected))
-    assert _build_decoder(several).decode(logits)
