@@ -1,5 +1,6 @@
 """Scorers of every tokenizer; `tests/models/test_contract.py` has every model."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -19,22 +20,25 @@ MODELS = {
     for name in ("words+lower+numbers", *KINDS)
     for boundary in ("sentence", "stream")
 }
+# without a token for the space
+MODELS["letters", "sentence"] = build_model("characters", LINES, vocabulary=Vocabulary([*"achty"]))
 
 
 @pytest.mark.parametrize(("tokenizer", "boundary"), MODELS)
 @settings(max_examples=30, deadline=None)
 @given(
-    words=st.lists(st.text("atCh3,é'", min_size=1, max_size=5), max_size=6), size=st.integers(1, 3)
+    words=st.lists(st.text("atCh3,é'", min_size=1, max_size=5), max_size=6),
+    spaces=st.lists(st.sampled_from(["|", " |", "| ", " | ", "| |", " "]), min_size=5),
 )
-def test_any_cut_at_spaces_gives_the_score_of_the_text(tokenizer, boundary, words, size):
+def test_any_cut_at_spaces_gives_the_score_of_the_text(tokenizer, boundary, words, spaces):
+    """A space is given with the word before, with the word after, with both, alone or with none."""
     language_model = MODELS[tokenizer, boundary]
     scorer = language_model.scorer()
     state = scorer.begin()
     total = 0.0
-    for start in range(0, len(words), size):
-        log_prob, state = scorer.score(
-            pickle.loads(pickle.dumps(state)), " ".join(words[start : start + size])
-        )
+    text = "".join(itertools.chain(*zip(["", *spaces], words, strict=False)))
+    for part in text.split("|") if words else []:
+        log_prob, state = scorer.score(pickle.loads(pickle.dumps(state)), part)
         total += log_prob
     assert "" not in scorer and scorer.score(state, "") == (0.0, state)
     [score] = language_model.score([" ".join(words)], alone=True)  # also of no words

@@ -26,9 +26,7 @@ def test_the_score_is_the_sum_over_the_tokens(build_ngram_model, boundary, start
         assert (score.tokens, score.unk_tokens) == (len(ids) - 2, ids.count(1))
 
 
-@pytest.mark.parametrize("characters", [1, 1 << 20])
-def test_lines_of_a_text_follow_the_lines_before(build_ngram_model, monkeypatch, characters):
-    monkeypatch.setattr("keras_nplm.language_model.scoring.BATCH_CHARACTERS", characters)
+def test_lines_of_a_text_follow_the_lines_before(build_ngram_model):
     language_model = build_ngram_model("text")
     context = [2, 2]
     lines = ["the cat sat", "on", "", "", "the dog", "mat on", "sat"]
@@ -40,6 +38,9 @@ def test_lines_of_a_text_follow_the_lines_before(build_ngram_model, monkeypatch,
             context = [context[1], target]
         context = context if line else [2, 2]
         assert (score.log_prob, score.tokens) == (pytest.approx(expected, rel=1e-5), len(ids))
+    # of several batches, after the first line
+    [_, *scores] = language_model.score(["the " + "x" * 1000] * 2200)
+    assert len({score.log_prob for score in scores}) == 1
 
 
 def test_a_long_text_is_evaluated_while_it_is_read(build_ngram_model):
