@@ -392,9 +392,8 @@ class LanguageModel:
         `adaptation` of the result tells the rate and the held-out perplexity before and after; its
         `corpus` and `dynamics` are None.
         """
-        model, adaptation = adapt_to_text(
-            self.model, self.codec, text, held_out=held_out, epochs=epochs, seed=seed
-        )
+        options = AdaptationOptions(held_out=held_out, epochs=epochs, seed=seed)
+        model, adaptation = adapt_to_text(self.model, self.codec, text, options)
         adapted = self.replace_model(model)
         adapted.adaptation = adaptation
         return adapted

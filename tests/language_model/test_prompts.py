@@ -1,4 +1,4 @@
-"""White space at the end of a prompt is given, and the next word begins: next words, text, commands."""
+"""White space at the end of a prompt begins a word: next words, text, commands."""
 
 import json
 
