@@ -148,19 +148,19 @@ def describe_incomparable(
 
     `spelled_alone`: ARPA files whose `<unk>` no spelling model of a directory spells.
     """
-    first, *others = models
-    of_tokens: list[str] = []
-    of_text: list[str] = []
-    for other in others:
-        for name, (one, two) in find_differences(first, other).items():
-            of_tokens.append(f"{one} ({first.name}), {two} ({other.name})")
-            of_text += filter(None, [_OF_TEXT.get(name)])
+    differences = find_differences(models)
+    names = [model.name for model in models]
+    of_tokens = [
+        ", ".join(f"{value} ({name})" for value, name in zip(values, names, strict=True))
+        for values in differences.values()
+    ]
+    of_text = [reason for name, reason in _OF_TEXT.items() if name in differences]
     if spelled_alone:
-        names = ", ".join(spelled_alone)
-        of_text.append(f"no directory has the words of {names}, and a spelling model of <unk>")
+        files = ", ".join(spelled_alone)
+        of_text.append(f"no directory has the words of {files}, and a spelling model of <unk>")
     sentences = {
         "Perplexities and tokens": of_tokens,
-        "Bits per character and byte": dict.fromkeys(of_text),
+        "Bits per character and byte": of_text,
     }
     return [
         f"{figures} are not comparable: {'; '.join(reasons)}."

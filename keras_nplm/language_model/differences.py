@@ -4,7 +4,7 @@ mass.
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_nplm.data.boundary import predicts_end
@@ -83,21 +83,25 @@ def find_held_out_mass(model: NextWordModel, config: Mapping[str, Any]) -> float
 
 
 def find_differences(
-    first: TokenOptions, second: TokenOptions, *, for_mixture: bool = False
-) -> dict[str, tuple[str, str]]:
-    """Return the properties in which the tokens of two models differ, with both values; none if
-    perplexities per token are comparable.
+    models: Sequence[TokenOptions], *, for_mixture: bool = False
+) -> dict[str, list[str]]:
+    """Return the properties in which the tokens of models differ, each with the values of the
+    models; none if perplexities per token are comparable.
 
     With `for_mixture` the same words in a different order differ, too, and so do boundaries that
     predict the same tokens after different contexts. Held-out mass does not.
     """
-    one, two = (model.list_properties(for_mixture) for model in (first, second))
-    return {name: (one[name][1], two[name][1]) for name in one if one[name][0] != two[name][0]}
+    rows = [model.list_properties(for_mixture) for model in models]
+    return {
+        name: [row[name][1] for row in rows]
+        for name, (first, _) in rows[0].items()
+        if any(row[name][0] != first for row in rows)
+    }
 
 
 def check_same_tokens(wanted: TokenOptions, given: TokenOptions) -> None:
     """Refuse a model with a different tokenizer, vocabulary or boundary than wanted."""
-    differences = find_differences(wanted, given, for_mixture=True)
+    differences = find_differences([wanted, given], for_mixture=True)
     if differences:
         received = "; ".join(
             f"{two}, and {one} of {wanted.name}" for one, two in differences.values()
