@@ -52,7 +52,6 @@ def _print_evaluation(result: dict) -> None:
         print_lines(
             {"model": model, **figures},
             "bits per character of {model}: none. {bits_per_character_missing}",
-            "bits per character of {model}: {spelling}",
             "bits per character of {model}: they are of the normalised text ({normalised})",
         )
     if "orders" in result:

@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 
 def adapt_to_text(
-    model: NextWordModel,
-    codec: TextCodec,
-    text: Iterable[str],
-    *,
-    held_out: float,
-    epochs: int,
-    seed: int,
+    model: NextWordModel, codec: TextCodec, text: Iterable[str], options: AdaptationOptions
 ) -> "tuple[NextWordModel, Adaptation]":
     """Fine-tune a copy of a model on a text; see `LanguageModel.adapt` and `adapt_network`."""
-    AdaptationOptions(held_out=held_out, epochs=epochs, seed=seed)
     require_network(model, "to be adapted")
     lines = check_lines(text, "text")
     ids = encode_lines(lines, codec.vocabulary, codec.tokenizer, codec.boundary)
-    train_ids, held_out_ids = _split_lines(ids, held_out)
+    train_ids, held_out_ids = _split_lines(ids, options.held_out)
 
     from keras_nplm.models.adaptation import adapt_network
 
-    return adapt_network(model, train_ids, held_out_ids, codec.boundary, epochs=epochs, seed=seed)
+    return adapt_network(
+        model,
+        train_ids,
+        held_out_ids,
+        codec.boundary,
+        epochs=options.epochs,
+        seed=options.seed,
+    )
 
 
 def _split_lines(ids: np.ndarray, held_out: float) -> tuple[np.ndarray, np.ndarray]:

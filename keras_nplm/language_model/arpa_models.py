@@ -4,7 +4,6 @@ network.
 
 import os
 import sys
-import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,24 +70,20 @@ def is_arpa_file(path: str | os.PathLike) -> bool:
 def check_arpa_file(path: str | os.PathLike) -> None:
     """Refuse a path that is no file, or a file without the header of ARPA files."""
     found = fetch(path)
-    head = b""
-    if found.exists():
-        check_is_file(found)  # its beginning is read again
-        if not zipfile.is_zipfile(found):  # a table of a model, for example: refused as text
-            with open_text(found) as file:
-                head = file.read(_HEAD)
-    received = "a file without the line \\data\\"
-    fix = f"{_NAME_MODEL} A text to evaluate follows --text."
-    if head.startswith(_BINARY):
-        received = "a binary file of KenLM"
-        fix = "name the ARPA file that `build_binary` read."
-    elif not found.exists():
+    if not found.exists():
         received = "which does not exist"
-        fix = f"train a model with `keras-nplm train --output {path}`."
-        if ".arpa" in found.suffixes:
-            fix = "check the name."
-    elif _HEADER in head:
-        return
+        fix = f"check the name, or train a model with `keras-nplm train --output {path}`."
+    else:
+        check_is_file(found)  # its beginning is read again
+        with open_text(found) as file:
+            head = file.read(_HEAD)
+        if _HEADER in head:
+            return
+        received = "a file without the line \\data\\"
+        fix = f"{_NAME_MODEL} A text to evaluate follows --text."
+        if head.startswith(_BINARY):
+            received = "a binary file of KenLM"
+            fix = "name the ARPA file that `build_binary` read."
     raise InputError(f"{_EXPECTED} Received: {path}, {received}. Fix: {fix}")
 
 

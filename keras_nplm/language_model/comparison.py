@@ -87,34 +87,28 @@ def compare(
         _check_same_text(paths, split)
     rows: dict[str, dict[str, Any]] = {}
     tokens: dict[str, TokenOptions] = {}
-    # name and spelling model of the first model with the same words
-    spellers: dict[frozenset[str], tuple[str, SpellingModel]] = {}
+    spellings: dict[frozenset[str], SpellingModel] = {}  # of directories, by their words
     spelled_alone: list[str] = []
+    has_directory = not all(map(is_arpa_file, paths))
     watches: dict[str, Callable[[Iterable[str]], Iterator[str]]] = {}  # a text has one warning
     for path in sorted(paths, key=is_arpa_file):
         model = open_model(path, arpa_tokenizer=arpa_tokenizer)
-        speller = path
-        if model.spelling is not None:
-            words = frozenset(model.vocabulary.words)
-            speller, spelling = spellers.setdefault(words, (path, model.spelling))
-            if is_arpa_file(path):
-                model.spelling = spelling
+        words = frozenset(model.vocabulary.words)
+        is_spelled_alone = has_directory and is_arpa_file(path) and words not in spellings
+        if is_arpa_file(path):
+            model.spelling = spellings.get(words, model.spelling)
+        elif model.spelling is not None:
+            spellings.setdefault(words, model.spelling)
         if dynamic:
             ensure_dynamics(model, Path(path))
         watch = watches.setdefault(model.tokenizer_name, warn_of_tokens(model.tokenizer))
         text = watch(read()) if files else split
         figures = {"model": display_url(path), **model.evaluate(text, collectors, dynamic)}
-        if is_arpa_file(path) and figures["unk_tokens"]:
-            of = f"the spelling model of {speller}, which has the same words,"
-            if speller == path:
-                spelled_alone.append(path)
-                of = f"a model of the words of {Path(path).name}"
-            figures["spelling"] = f"{of} spells the {figures['unk_tokens']:,} <unk>."
+        if is_spelled_alone and figures["unk_tokens"]:
+            spelled_alone.append(path)
         _warn(path, figures, is_split=not files)
         rows[path] = figures
         tokens[path] = TokenOptions.of_model(path, model)
-    if all(map(is_arpa_file, paths)):
-        spelled_alone = []
     sentences = describe_incomparable([tokens[path] for path in paths], spelled_alone)
     return {"models": [rows[path] for path in paths], "not_comparable": sentences}
 
@@ -154,34 +148,25 @@ def describe_incomparable(
 
     `spelled_alone`: ARPA files whose `<unk>` no spelling model of a directory spells.
     """
-    first, *others = models
-    of_tokens: list[str] = []
-    of_text: list[str] = []
-    for other in others:
-        for difference in find_differences(first, other):
-            one, two = difference.values
-            of_tokens.append(f"{one} ({first.name}), {two} ({other.name})")
-            of_text += filter(None, [_OF_TEXT.get(difference.of)])
-            if difference.of == "tokenizer" and _may_be_of_words(first, other):
-                of_tokens[-1] += ", unless you add `--tokenizer words` for the ARPA file"
+    differences = find_differences(models)
+    names = [model.name for model in models]
+    of_tokens = [
+        ", ".join(f"{value} ({name})" for value, name in zip(values, names, strict=True))
+        for values in differences.values()
+    ]
+    of_text = [reason for name, reason in _OF_TEXT.items() if name in differences]
     if spelled_alone:
-        names = ", ".join(spelled_alone)
-        of_text.append(f"no directory has the words of {names}, and a spelling model of <unk>")
+        files = ", ".join(spelled_alone)
+        of_text.append(f"no directory has the words of {files}, and a spelling model of <unk>")
     sentences = {
         "Perplexities and tokens": of_tokens,
-        "Bits per character and byte": dict.fromkeys(of_text),
+        "Bits per character and byte": of_text,
     }
     return [
         f"{figures} are not comparable: {'; '.join(reasons)}."
         for figures, reasons in sentences.items()
         if reasons
     ]
-
-
-def _may_be_of_words(*models: TokenOptions) -> bool:
-    """Return whether one of two models is an ARPA file, perhaps of a text split into words."""
-    kinds = {model.tokenizer.kind for model in models}
-    return kinds == {"words", "whitespace"} and not all(model.config for model in models)
 
 
 def _check_same_text(paths: Sequence[str], split: str) -> None:

@@ -4,22 +4,13 @@ pyctcdecode.
 
 import dataclasses
 import math
-import os
-from pathlib import Path
 
 from keras_nplm.data.prefixes import WordIndex
-from keras_nplm.io.files import NUMBER, check_fields, read_json, write_json
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.language_model.scorer import State
 
 _LN10 = math.log(10)
 _LONG = 6  # letters of a word from which the offset of an unknown word grows, as in pyctcdecode
-_ATTRIBUTES = "attrs.json"  # of a saved language model, as in pyctcdecode
-_MODEL = "model"  # the model directory in it
-_KINDS: dict[str, type | tuple] = {
-    **dict.fromkeys(("alpha", "beta", "unk_score_offset"), NUMBER),
-    **dict.fromkeys(("score_boundary", "self_normalised"), bool),
-}
 
 
 @dataclasses.dataclass(repr=False)
@@ -54,9 +45,7 @@ class CtcLanguageModel:
     (0.0, -10.0)
 
     Use: `BeamSearchDecoderCTC(Alphabet.build_alphabet(labels), language_model).decode(logits)`.
-    After `decoder.save_to_dir(path)`, `CtcLanguageModel.load_from_dir(f"{path}/language_model")` is
-    the language model of a new decoder. `BeamSearchDecoderCTC.load_from_dir` itself reads no
-    language model but KenLM's.
+    The decoder's `save_to_dir` and `load_from_dir` know KenLM alone: save `language_model` itself.
     """
 
     language_model: LanguageModel
@@ -123,28 +112,3 @@ class CtcLanguageModel:
         if is_last_word and self.score_boundary:
             log_prob += self._scorer.end(state)
         return self.alpha * log_prob + bonus, state
-
-    def save_to_dir(self, filepath: str | os.PathLike, unigram_encoding: str | None = None) -> None:
-        """Save the language model and its parameters to a directory, which `load_from_dir` reads.
-
-        `BeamSearchDecoderCTC.save_to_dir` calls it. `unigram_encoding` is pyctcdecode's: all files
-        are UTF-8.
-
-        Raises:
-            InputError: the directory already holds a model or other files, or models of this class
-                cannot be saved.
-        """
-        self.language_model.save(Path(filepath) / _MODEL)
-        attributes = {name: getattr(self, name) for name in _KINDS}
-        write_json(Path(filepath) / _ATTRIBUTES, attributes)
-
-    @classmethod
-    def load_from_dir(
-        cls, filepath: str | os.PathLike, unigram_encoding: str | None = None
-    ) -> "CtcLanguageModel":
-        """Load a language model that `save_to_dir` wrote."""
-        path = Path(filepath) / _ATTRIBUTES
-        attributes = read_json(path)
-        check_fields(path, attributes, _KINDS)
-        options = {name: attributes[name] for name in _KINDS}
-        return cls(LanguageModel.load(Path(filepath) / _MODEL), **options)

@@ -8,7 +8,7 @@ import numpy as np
 from keras_nplm.data.arguments import check_lines
 from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.encoded_corpus import EncodedCorpus
-from keras_nplm.data.ids import BOS_ID, EOS_ID, UNK_ID, convert_ids
+from keras_nplm.data.ids import UNK_ID, convert_ids
 from keras_nplm.data.shards import count_ids, encode_text, sum_counts
 from keras_nplm.data.text_counts import TextCounter
 from keras_nplm.io.errors import InputError, check_argument
@@ -67,8 +67,8 @@ def _encode(
         size = functools.partial(TextSize.of_split, corpus, text, codec.boundary, codec.spelling)
         return corpus.ids(text), size
     if _holds_ids(text):
-        ids = convert_ids(text)
-        return ids, functools.partial(_measure_ids, codec, ids)
+        missing = "Token ids do not say how their text is spelled. Fix: evaluate its lines."
+        return convert_ids(text), lambda: TextSize(missing=missing)
     return _encode_lines(model, codec, check_lines(text, "text"))
 
 
@@ -79,32 +79,6 @@ def _holds_ids(text: object) -> bool:
     if not isinstance(text, Sequence) or isinstance(text, bytes | bytearray):
         return False
     return len(text) > 0 and isinstance(text[0], int | np.integer)
-
-
-def _measure_ids(codec: TextCodec, ids: np.ndarray) -> TextSize:
-    missing = _find_missing(codec, ids)
-    if missing is not None:
-        fix = "Fix: evaluate the lines of the text."
-        return TextSize(missing=f"{missing} {fix}", normalised=codec.tokenizer.steps)
-    counter = TextCounter()
-    for sentence in np.split(ids, np.flatnonzero(ids == EOS_ID) + 1):
-        is_word = (sentence != BOS_ID) & (sentence != EOS_ID)
-        tokens = codec.vocabulary.decode(sentence[is_word])
-        counter.add_lines([codec.tokenizer.join(tokens)])
-    counts = counter.totals | count_ids(ids)
-    return TextSize.of_text(counts, codec.boundary, codec.tokenizer, None)
-
-
-def _find_missing(codec: TextCodec, ids: np.ndarray) -> str | None:
-    """Return why ids do not give the number of characters of their text; None if they do."""
-    if not codec.tokenizer.keeps_length:
-        name = codec.tokenizer.name
-        return f"Token ids of the tokenizer {name} do not say how many characters the text has."
-    if not codec.predicts_end and len(ids) and ids[-1] != EOS_ID:
-        return "Token ids of a stream do not say where lines end, unless </s> closes each line."
-    if UNK_ID in ids:
-        return "Token ids do not say how out-of-vocabulary words are spelled."
-    return None
 
 
 def _encode_lines(

@@ -1,7 +1,7 @@
 """The interface of KenLM's Python package, `kenlm.Model` and `kenlm.State`, over any language
 model.
 
-Programs written for `import kenlm` run on a network after `from keras_nplm.language_model import
+Decoders written for `import kenlm` run on a network after `from keras_nplm.language_model import
 kenlm`.
 """
 
@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_nplm.data.ids import BOS, BOS_ID, EOS, UNK_ID
-from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import fetch
 from keras_nplm.language_model import scorer
 from keras_nplm.language_model.arpa_models import check_arpa_file
@@ -81,7 +80,7 @@ class KenlmModel:
 
     def __init__(self, path: str | bytes | os.PathLike, *, self_normalised: bool = False):
         path = os.fsdecode(path)
-        self.path = os.fsencode(path if is_remote(path) else os.path.abspath(path))
+        self.path = os.fsencode(path)
         self._scorer: scorer.Scorer | _ArpaScorer
         if fetch(path).is_dir():
             self._scorer = TextModel.load(path).scorer(self_normalised)
@@ -104,13 +103,21 @@ class KenlmModel:
         self, sentence: str | bytes, bos: bool = True, eos: bool = True
     ) -> Iterator[FullScoreReturn]:
         """Return an iterator over the `FullScoreReturn` of each word."""
-        states = [self._begin if bos else self._null]
+        state = self._begin if bos else self._null
+        states = []
         ids = []
+        ngrams = []
         for word in _split_words(sentence) + [EOS] * eos:
-            ids.append(self._find_ids(states[-1], word))
-            states.append((states[-1] + ids[-1])[len(ids[-1]) :])
-        scores, _ = self._score(states[:-1], ids)
-        return scores
+            states.append(state)
+            ids.append(self._find_ids(state, word))
+            path = state + ids[-1]
+            ngrams.append(path[-len(state) - scorer.ID_BYTES :])
+            state = path[len(ids[-1]) :]
+        log_probs, _ = self._scorer.score_encoded(states, ids)
+        rows = np.frombuffer(b"".join(ngrams), np.int32).reshape(len(ids), self.order)
+        orders = self._scorer.model.find_orders(rows[:, :-1], rows[:, -1])
+        unknown = (UNK_ID in np.frombuffer(word, np.int32) for word in ids)
+        return map(FullScoreReturn, _to_log10(log_probs).tolist(), orders.tolist(), unknown)
 
     def perplexity(self, sentence: str | bytes) -> float:
         """Return the perplexity of a sentence, over its words and `</s>`, if that is predicted."""
@@ -133,15 +140,6 @@ class KenlmModel:
         out_state.ids = after.lstrip(_PADDING)
         return float(_to_log10(log_probs)[0])
 
-    def BaseFullScore(
-        self, in_state: State, word: str | bytes, out_state: State
-    ) -> FullScoreReturn:
-        """Return the `FullScoreReturn` of a word, and set `out_state` as `BaseScore` does."""
-        before = in_state.ids.rjust(len(self._null), _PADDING)
-        [score], [after] = self._score([before], [self._find_ids(before, word)])
-        out_state.ids = after.lstrip(_PADDING)
-        return score
-
     def __contains__(self, word: str | bytes) -> bool:
         word = _decode(word)
         return word in self._markers or word in self._scorer
@@ -149,20 +147,6 @@ class KenlmModel:
     def _find_ids(self, state: scorer.State, word: str | bytes) -> bytes:
         word = _decode(word)
         return self._markers.get(word) or self._scorer.encode(state, word) or scorer.UNK
-
-    def _score(
-        self, states: list[scorer.State], ids: list[bytes]
-    ) -> tuple[Iterator[FullScoreReturn], list[scorer.State]]:
-        """Return the scores of words, each after its state, and the states after them."""
-        log_probs, after = self._scorer.score_encoded(states, ids)
-        last = [
-            (state + word)[-len(state) - len(scorer.UNK) :]
-            for state, word in zip(states, ids, strict=True)
-        ]
-        ngrams = np.frombuffer(b"".join(last), np.int32).reshape(len(ids), self.order)
-        orders = self._scorer.model.find_orders(ngrams[:, :-1], ngrams[:, -1])
-        unknown = (UNK_ID in np.frombuffer(word, np.int32) for word in ids)
-        return map(FullScoreReturn, _to_log10(log_probs).tolist(), orders.tolist(), unknown), after
 
 
 class _ArpaScorer(scorer.IdScorer):

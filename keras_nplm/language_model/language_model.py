@@ -301,9 +301,7 @@ class LanguageModel:
         """Return the exact perplexity of a text, its bits per character, bits per byte and
         perplexity per word.
 
-        Out-of-vocabulary words are spelled by `spelling`. Token ids have bits per character, bits
-        per byte and perplexity per word only without `<unk>`, with each line closed by `</s>`, and
-        of tokenizers that keep spaces, such as `"whitespace"` or `"characters"`, not `"words"`.
+        Out-of-vocabulary words are spelled by `spelling`. Token ids have perplexity alone.
 
         Args:
             text: lines of text, one sentence each; or token ids, int [T], each sentence closed by
@@ -374,9 +372,8 @@ class LanguageModel:
         `adaptation` of the result tells the rate and the held-out perplexity before and after; its
         `corpus` and `dynamics` are None.
         """
-        model, adaptation = adapt_to_text(
-            self.model, self.codec, text, held_out=held_out, epochs=epochs, seed=seed
-        )
+        options = AdaptationOptions(held_out=held_out, epochs=epochs, seed=seed)
+        model, adaptation = adapt_to_text(self.model, self.codec, text, options)
         adapted = self.replace_model(model)
         adapted.adaptation = adaptation
         return adapted

@@ -102,7 +102,6 @@ def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:
         run.vocabulary,
         get_tokenizer(run.encoded.tokenizer),
         run.options.text.boundary,
-        run.config,
     )
     check_same_tokens(wanted, TokenOptions.of_model(directory, source))
     first_outside = run.options.network.target_limit

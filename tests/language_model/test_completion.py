@@ -9,7 +9,6 @@ import pytest
 from keras_nplm import LanguageModel, Vocabulary
 from keras_nplm.data.ids import EOS_ID
 from keras_nplm.data.subwords import Subwords
-from keras_nplm.language_model import completion
 from keras_nplm.language_model.word_pieces import is_letter
 from keras_nplm.models.base import NextWordModel
 from tests.tokenizers import PARTS_OF_WORDS, build_model
@@ -95,22 +94,6 @@ def test_completion_equals_brute_force_over_characters(case, seed, space, top_k)
     model = _Table(vocabulary, vocabulary.words[4:], seed)
     expected = model.list_words(vocabulary.words.index(last), allowed)
     _check_answers(LanguageModel(model, vocabulary, "characters"), text, prefix, expected, top_k)
-
-
-def test_the_beam_needs_no_order_beside_the_place_of_a_partition(monkeypatch):
-    """`numpy.partition` promises one place; the order of others depends on the processor."""
-    partition = np.partition
-
-    def partition_otherwise(values: np.ndarray, place: int) -> np.ndarray:
-        """Return another partition, whose first part begins with the greatest number."""
-        values = partition(values, place)
-        values[:place] = np.sort(values[:place])[::-1]
-        return values
-
-    monkeypatch.setattr(np, "partition", partition_otherwise)
-    scores = np.random.default_rng(0).integers(0, 9, 50).astype(float)
-    expected = sorted(range(50), key=lambda place: -scores[place])
-    assert completion._find_best(scores, 7).tolist() == expected[:7]
 
 
 def _check_answers(

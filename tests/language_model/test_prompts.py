@@ -1,13 +1,10 @@
-"""White space at the end of a prompt is given, and the next word begins: next words, text, scorers,
-commands.
-"""
+"""White space at the end of a prompt begins a word: next words, text, commands."""
 
 import json
 
-import numpy as np
 import pytest
 
-from keras_nplm import LanguageModel, Vocabulary
+from keras_nplm import LanguageModel
 from keras_nplm.cli.main import main
 from tests.tokenizers import KINDS, PARTS_OF_WORDS, build_model
 
@@ -69,44 +66,3 @@ def test_sampled_text_after_a_space_never_doubles_it(models, tokenizer):
         # without the space a piece of the same word may follow
         texts = [model.generate("red", 1, seed=seed, temperature=5.0) for seed in range(60)]
         assert not all(text.startswith((" ", "\n")) for text in texts)
-
-
-@pytest.mark.parametrize("tokenizer", [*KINDS, "characters without a space"])
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["red", "cats"],
-        ["red ", "cats"],
-        ["red", " cats"],
-        ["red ", " ", "cats"],
-        ["", "red", "", "cats"],
-    ],
-    ids=str,
-)
-def test_a_space_given_with_either_word_is_scored_once(models, tokenizer, words):
-    if tokenizer in models:
-        model = models[tokenizer]
-    else:
-        letters = Vocabulary([*"redcats"])
-        model = build_model("characters", ["red", "cats"] * 9, vocabulary=letters)
-    scorer = model.scorer()
-    [whole] = model.score(["red cats"])
-    state = scorer.begin()
-    total = 0.0
-    for word in words:
-        log_prob, state = scorer.score(state, word)
-        total += log_prob
-    assert total + scorer.end(state) == pytest.approx(whole.log_prob, abs=1e-5)
-
-
-def test_a_state_after_a_space_predicts_the_next_word(models):
-    model = models["characters"]
-    scorer = model.scorer()
-    log_prob, state = scorer.score(scorer.begin(), "red ")
-    ids = model.vocabulary.encode([*"red▁"])
-    expected = model.model.next_log_probs(ids[None])
-    np.testing.assert_allclose(scorer.next_log_probs([state]), expected, rtol=1e-5)
-    without, before = scorer.score(scorer.begin(), "red")
-    batch, states = scorer.score_batch([state, before], ["cats", "cats"])
-    assert states[0] == states[1]
-    assert batch[0] + log_prob == pytest.approx(batch[1] + without, abs=1e-5)

@@ -2,7 +2,6 @@
 continued.
 """
 
-import numpy as np
 import pytest
 
 from keras_nplm import (
@@ -10,7 +9,6 @@ from keras_nplm import (
     InputError,
     NBestList,
     Vocabulary,
-    encode_sentences,
     rescore,
 )
 from keras_nplm.language_model.new_words import count_new_words
@@ -67,9 +65,6 @@ def test_padding_is_an_unknown_word_in_every_text():
         LANGUAGE_MODEL.evaluate([f"the {word} sat", "a cat"]) for word in ("<pad>", "zzz")
     )
     assert found["log_prob"] == expected["log_prob"]
-    ids = [encode_sentences([["the", word]], VOCABULARY) for word in ("<pad>", "zzz")]
-    assert np.array_equal(*ids)
-    assert Vocabulary.build([["a", "<pad>"], ["<pad>", "b"]]).words[4:] == ["a", "b"]
     assert count_new_words(LANGUAGE_MODEL, ["the <pad> new new"]) == {"new": 2}
 
 
@@ -77,5 +72,3 @@ def test_padding_is_an_unknown_word_in_every_text():
 def test_texts_with_markers_are_refused_where_their_sum_counts(word):
     with pytest.raises(InputError, match=f"reserved token {word}"):
         LANGUAGE_MODEL.evaluate([f"the {word} sat"])
-    with pytest.raises(InputError, match=f"reserved token {word}"):
-        Vocabulary.build([["a", word]])

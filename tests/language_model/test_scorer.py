@@ -1,5 +1,6 @@
 """Scorers of every tokenizer; `tests/models/test_contract.py` has every model."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -11,6 +12,12 @@ from keras_nplm import NPLM, LanguageModel, Vocabulary
 from keras_nplm.data.ids import PAD_ID
 from tests.tokenizers import KINDS, build_model, build_vocabulary
 
+
+def _build_network(order: int) -> LanguageModel:
+    network = NPLM(9, order, embedding_dim=2, hidden_units=3, boundary="sentence")
+    return LanguageModel(network, Vocabulary(["th", "t", "a", "ah", "tt"]), "words")
+
+
 LINES = ["the Cat sat, 3 hats", "that cat's hat", "a mat: the act"] * 4
 MODELS = {
     (name, boundary): build_model(
@@ -19,22 +26,26 @@ MODELS = {
     for name in ("words+lower+numbers", *KINDS)
     for boundary in ("sentence", "stream")
 }
+MODELS |= {(f"network {order}", "sentence"): _build_network(order) for order in (2, 4)}
+# without a token for the space
+MODELS["letters", "sentence"] = build_model("characters", LINES, vocabulary=Vocabulary([*"achty"]))
 
 
 @pytest.mark.parametrize(("tokenizer", "boundary"), MODELS)
 @settings(max_examples=30, deadline=None)
 @given(
-    words=st.lists(st.text("atCh3,é'", min_size=1, max_size=5), max_size=6), size=st.integers(1, 3)
+    words=st.lists(st.text("atCh3,é'", min_size=1, max_size=5), max_size=6),
+    spaces=st.lists(st.sampled_from(["|", " |", "| ", " | ", "| |", " "]), min_size=5),
 )
-def test_any_cut_at_spaces_gives_the_score_of_the_text(tokenizer, boundary, words, size):
+def test_any_cut_at_spaces_gives_the_score_of_the_text(tokenizer, boundary, words, spaces):
+    """A space is given with the word before, with the word after, with both, alone or with none."""
     language_model = MODELS[tokenizer, boundary]
     scorer = language_model.scorer()
     state = scorer.begin()
     total = 0.0
-    for start in range(0, len(words), size):
-        log_prob, state = scorer.score(
-            pickle.loads(pickle.dumps(state)), " ".join(words[start : start + size])
-        )
+    text = "".join(itertools.chain(*zip(["", *spaces], words, strict=False)))
+    for part in text.split("|") if words else []:
+        log_prob, state = scorer.score(pickle.loads(pickle.dumps(state)), part)
         total += log_prob
     assert "" not in scorer and scorer.score(state, "") == (0.0, state)
     [score] = language_model.score([" ".join(words)], alone=True)  # also of no words
@@ -54,37 +65,20 @@ def test_any_cut_at_spaces_gives_the_score_of_the_text(tokenizer, boundary, word
     np.testing.assert_array_equal(distributions[0], distributions[1])
 
 
-def _build_network(order: int) -> LanguageModel:
-    network = NPLM(9, order, embedding_dim=2, hidden_units=3, boundary="sentence")
-    return LanguageModel(network, Vocabulary(["the", "cat", "sat", "on", "mat"]), "words")
-
-
 def test_self_normalised_scores_are_those_of_a_model_loaded_so(tmp_path):
     language_model = _build_network(3)
     language_model.save(tmp_path / "model")
     scorer = language_model.scorer(self_normalised=True)
-    log_prob, state = scorer.score(scorer.begin(), "the cat")
+    log_prob, state = scorer.score(scorer.begin(), "th t")
     loaded = LanguageModel.load(tmp_path / "model", self_normalised=True)
-    [score] = loaded.score(["the cat"])
+    [score] = loaded.score(["th t"])
     assert log_prob + scorer.end(state) == pytest.approx(score.log_prob, abs=1e-5)
     for other in (loaded, pickle.loads(pickle.dumps(loaded))):
-        assert other.scorer().score(scorer.begin(), "the cat") == (log_prob, state)
-    normalised, _ = language_model.scorer().score(scorer.begin(), "the cat")
+        assert other.scorer().score(scorer.begin(), "th t") == (log_prob, state)
+    normalised, _ = language_model.scorer().score(scorer.begin(), "th t")
     assert log_prob != pytest.approx(normalised, abs=0.01)
     contexts = np.frombuffer(scorer.begin(), np.int32)[None]
-    for word in ("the", "cat"):
+    for word in ("th", "t"):
         scores, contexts = scorer.score_ids(contexts, language_model.vocabulary.encode([word]))
         log_prob -= scores[0]
     assert (log_prob, contexts.tobytes()) == (pytest.approx(0, abs=1e-5), state)
-
-
-@pytest.mark.parametrize(("order", "self_normalised"), [(4, True), (4, False), (2, True)])
-def test_a_word_alone_is_scored_as_in_a_batch(order, self_normalised):
-    scorer = _build_network(order).scorer(self_normalised)
-    state = scorer.begin()
-    for word in ["the", "cat", "unseen", "sat", "", "on the", "mat"]:
-        log_prob, after = scorer.score(state, word)
-        [wanted, _], [wanted_state, _] = scorer.score_batch([state] * 2, [word, "the"])
-        assert log_prob == pytest.approx(wanted, abs=1e-6)
-        assert (type(log_prob), after) == (float, wanted_state)
-        state = after

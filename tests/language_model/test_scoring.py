@@ -7,39 +7,34 @@ from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.spelling import SpellingModel
 from tests.tokenizers import KINDS, build_model
 
-SENTENCES = ["the cat sat", "", "a dog", "the mat on the mat " * 300]
+LINES = ["the cat sat", "on", "", "", "the dog", "mat on", "sat", "the mat on the mat " * 40]
 
 
+@pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize(
-    "boundary, start, end",
-    [("stream", [0, 0], []), ("sentence", [2, 2], [3]), ("text", [2, 2], [3])],
+    "boundary, begin, end", [("stream", 0, []), ("sentence", 2, [3]), ("text", 2, [3])]
 )
-def test_the_score_is_the_sum_over_the_tokens(build_ngram_model, boundary, start, end):
+def test_scores_are_sums_over_the_tokens(build_ngram_model, boundary, begin, end, alone):
+    """The lines of a text follow the lines before, up to a blank line."""
     language_model = build_ngram_model(boundary)
-    for sentence, score in zip(SENTENCES, language_model.score(SENTENCES, alone=True), strict=True):
-        ids = [*start, *language_model.vocabulary.encode(sentence.split()).tolist(), *end]
-        contexts = np.array([ids[i - 2 : i] for i in range(2, len(ids))]).reshape(-1, 2)
-        expected = language_model.model.next_log_probs(contexts)[
-            np.arange(len(contexts)), ids[2:]
-        ].sum()
-        assert score.log_prob == pytest.approx(expected, rel=1e-5)
-        assert (score.tokens, score.unk_tokens) == (len(ids) - 2, ids.count(1))
-
-
-@pytest.mark.parametrize("characters", [1, 1 << 20])
-def test_lines_of_a_text_follow_the_lines_before(build_ngram_model, monkeypatch, characters):
-    monkeypatch.setattr("keras_nplm.language_model.scoring.BATCH_CHARACTERS", characters)
-    language_model = build_ngram_model("text")
-    context = [2, 2]
-    lines = ["the cat sat", "on", "", "", "the dog", "mat on", "sat"]
-    for line, score in zip(lines, language_model.score(lines), strict=True):
-        ids = [*language_model.vocabulary.encode(line.split()), 3] if line else []
+    context = [begin, begin]
+    for line, score in zip(LINES, language_model.score(LINES, alone=alone), strict=True):
+        ids = language_model.vocabulary.encode(line.split()).tolist()
+        # a blank line is no sentence, but a hypothesis that nothing was said
+        ids += end if ids or alone else []
+        if boundary != "text" or alone or not line:
+            context = [begin, begin]
         expected = 0.0
         for target in ids:
             expected += language_model.model.next_log_probs([context])[0, target]
             context = [context[1], target]
-        context = context if line else [2, 2]
-        assert (score.log_prob, score.tokens) == (pytest.approx(expected, rel=1e-5), len(ids))
+        found = (score.log_prob, score.tokens, score.unk_tokens)
+        assert found == (pytest.approx(expected, rel=1e-5), len(ids), ids.count(1))
+
+
+def test_lines_follow_those_of_the_batch_before(build_ngram_model):
+    [_, *scores] = build_ngram_model("text").score(["the " + "x" * 1000] * 2200)
+    assert len({score.log_prob for score in scores}) == 1
 
 
 def test_a_long_text_is_evaluated_while_it_is_read(build_ngram_model):
@@ -82,12 +77,3 @@ def test_blank_lines_are_no_sentences_as_in_evaluate(tokenizer, boundary):
     for line, score, tokens in zip(lines, scores, model.score_tokens(lines), strict=True):
         assert len(tokens) == score.tokens
         assert line.strip(" \t\n") or (score.log_prob, score.tokens) == (0.0, 0)
-
-
-def test_an_empty_hypothesis_is_no_blank_line(build_ngram_model):
-    language_model = build_ngram_model("sentence")
-    [alone] = language_model.score([""], alone=True)
-    scorer = language_model.scorer()
-    assert (alone.log_prob, alone.tokens) == (pytest.approx(scorer.end(scorer.begin())), 1)
-    [blank] = language_model.score([""])
-    assert (type(blank.log_prob), blank.log_prob, blank.tokens) == (float, 0.0, 0)

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal, NoReturn, Protocol
 from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.normalisation import (
     DESCRIPTIONS,
-    LENGTH_KEEPING_STEPS,
     STEPS,
     build_normalizer,
     load_forms,
@@ -73,7 +72,6 @@ class Tokenizer(abc.ABC):
         alphabet: all tokens that exist, if the vocabulary always has each of them.
         is_trained: whether the tokens are learned from lines of text, and a file has them.
         splits_tokens: whether text that is tokenised already would be split further.
-        keeps_spaces: whether `join` returns the line that was split, but for runs of white space.
             Otherwise token ids have no bits per character.
 
     Raises:
@@ -109,7 +107,6 @@ class Tokenizer(abc.ABC):
     alphabet: ClassVar[tuple[str, ...]] = ()
     is_trained: ClassVar[bool] = False
     splits_tokens: ClassVar[bool] = False
-    keeps_spaces: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -198,13 +195,6 @@ class Tokenizer(abc.ABC):
         Override this where tokens are not joined by `separator` alone.
         """
         return self.separator.join(tokens)
-
-    @property
-    def keeps_length(self) -> bool:
-        """Whether joined tokens have the number of characters of the text, a run of white space
-        counted as one.
-        """
-        return self.keeps_spaces and all(step in LENGTH_KEEPING_STEPS for step in self.steps)
 
     @property
     def separator(self) -> str:

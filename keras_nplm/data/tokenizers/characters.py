@@ -25,7 +25,6 @@ class CharacterTokenizer(Tokenizer):
     flag = "--token"
     value = "character"
     space = SPACE
-    keeps_spaces = True
     blanks = WHITE_SPACE + SPACE
 
     def describe(self) -> str:

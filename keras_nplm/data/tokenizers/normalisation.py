@@ -8,7 +8,6 @@ from typing import Any
 from keras_nplm.io.extras import import_extra
 
 STEPS = ("lower", "numbers", "lemmas")  # in the order of their application
-LENGTH_KEEPING_STEPS = ("lower",)  # one character for each, see `lower`
 NUMBER = "_number_"  # every tokenizer keeps it as one token
 # of each step its sentence for the model card
 DESCRIPTIONS = {

@@ -28,7 +28,6 @@ class SubwordTokenizer(Tokenizer):
     allowed_steps = ("lower",)
     searches_words = True
     is_trained = True
-    keeps_spaces = True
 
     def __init__(self, steps: Sequence[str] = (), model: "Subwords | None" = None):
         super().__init__(steps)

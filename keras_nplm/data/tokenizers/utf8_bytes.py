@@ -27,7 +27,6 @@ class ByteTokenizer(Tokenizer):
     space = BYTE_NAMES[ord(" ")]
     searches_words = True
     alphabet = BYTE_NAMES
-    keeps_spaces = True
 
     def describe(self) -> str:
         example = BYTE_NAMES[ord("A")]

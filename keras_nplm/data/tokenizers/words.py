@@ -92,7 +92,6 @@ class WhitespaceTokenizer(Tokenizer):
     unit = "words"
     tokens_are_words = True
     allowed_steps = STEPS
-    keeps_spaces = True
     unfinished_word = rf"[^{SPACES}\ufffd]*\Z"
 
     def describe(self) -> str:

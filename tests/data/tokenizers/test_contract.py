@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm import InputError, LanguageModel, Uniform, Vocabulary, estimate, open_corpus
-from keras_nplm.data.ids import EOS_ID, UNK_ID
+from keras_nplm.data.ids import UNK_ID
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.clean_text import clean_text
@@ -160,45 +160,21 @@ def test_white_space_at_the_end_of_a_prompt_is_a_token_if_it_is_one_between_word
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tokens_that_keep_spaces_are_joined_to_the_line(kind):
+def test_all_tokens_but_words_are_joined_to_the_line(kind):
     _, tokenizer = _bind(kind)
     joined = [tokenizer.join(tokenizer.split(line)).split() for line in LINES]
-    assert tokenizer.keeps_spaces == (joined == [line.split() for line in LINES])
-
-
-_TEXT_FIGURES = (
-    "bits_per_character",
-    "bits_per_byte",
-    "perplexity_per_word",
-    "characters",
-    "words",
-)
-_NORMALISED = ("words+lower", "whitespace+lower", "whitespace+numbers", "characters+lower")
+    assert (joined == [line.split() for line in LINES]) == (kind != "words")
 
 
 @pytest.mark.parametrize("boundary", ["sentence", "text", "stream"])
-@pytest.mark.parametrize("name", [*KINDS, *_NORMALISED])
-def test_figures_of_ids_are_those_of_the_lines_or_none(name, boundary):
+@pytest.mark.parametrize("name", KINDS)
+def test_ids_have_the_log_probability_of_their_lines(name, boundary):
     vocabulary, tokenizer = _bind(name)
     language_model = LanguageModel(Uniform(len(vocabulary), boundary), vocabulary, tokenizer)
     ids = encode_lines(LINES, vocabulary, tokenizer, boundary)
     of_lines, of_ids = (language_model.evaluate(text) for text in (LINES, ids))
-    assert of_ids["log_prob"] == of_lines["log_prob"]
-    has_figures = name in ("whitespace", "characters", "sentencepiece", "bytes")
-    has_figures |= name in ("whitespace+lower", "characters+lower")
-    for figure in _TEXT_FIGURES:
-        assert of_ids[figure] == (of_lines[figure] if has_figures else None)
-    if not has_figures:
-        assert f"of the tokenizer {name} do not say" in of_ids["bits_per_character_missing"]
-
-
-def test_a_stream_without_line_ends_has_no_bits_per_character():
-    vocabulary, tokenizer = _bind("characters")
-    language_model = LanguageModel(Uniform(len(vocabulary), "stream"), vocabulary, tokenizer)
-    ids = encode_lines(LINES, vocabulary, tokenizer, "stream")
-    figures = language_model.evaluate(ids[ids != EOS_ID])
-    assert figures["bits_per_character"] is None
-    assert "do not say where lines end" in figures["bits_per_character_missing"]
+    assert of_ids["log_prob"] == of_lines["log_prob"] and of_lines["bits_per_character"]
+    assert of_ids["bits_per_character"] is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -222,7 +222,7 @@ def a_scorer_forgets_the_space_between_words_of_characters(original, self, state
     return encoded.removeprefix(space) if len(encoded) > len(space) else encoded
 
 
-@changes("language_model.scorer:Scorer.encode", OF_PROMPTS, OF_SCORERS)
+@changes("language_model.scorer:Scorer.encode", OF_SCORERS)
 def a_scorer_of_characters_gives_a_space_twice(original, self, state, word):
     space = self._between
     return original(self, state.removesuffix(space) if space else state, word)
