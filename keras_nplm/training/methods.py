@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from keras_nplm.io.errors import InputError, check_argument, drop_fix
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.fields import Option, check_values
 from keras_nplm.io.parts import Part, check_parts
 
@@ -233,12 +233,17 @@ def _find_classes(
     """Run the exchange algorithm, or continue an interrupted search; `path` is of found classes."""
     import numpy as np
 
-    from keras_nplm.io.files import write_arrays
+    from keras_nplm.io.files import read_arrays, write_arrays
     from keras_nplm.io.remote import upload
     from keras_nplm.models import ngrams
 
+    if path.exists():
+        return ngrams.load_classes(path, run.vocabulary)
     search_path = run.directory / _SEARCH_FILE
-    start, sweeps_left = _load_search(path, search_path, run.vocabulary)
+    start, sweeps_left = None, ngrams.MAX_SWEEPS
+    if search_path.exists():
+        search = read_arrays(search_path, ["classes", "sweeps_left"])
+        start, sweeps_left = search["classes"], int(search["sweeps_left"])
 
     def save_sweep(classes: np.ndarray, moved: int, sweeps_left: int) -> None:
         arrays = {"classes": classes, "sweeps_left": np.array(sweeps_left)}
@@ -255,28 +260,3 @@ def _find_classes(
         max_sweeps=sweeps_left,
         after_sweep=save_sweep,
     )
-
-
-def _load_search(
-    path: Path, search_path: Path, vocabulary: "Vocabulary"
-) -> "tuple[np.ndarray | None, int]":
-    """Return the classes that an interrupted run has found, None without readable ones, and the
-    number of sweeps left.
-    """
-    from keras_nplm.io.files import read_arrays
-    from keras_nplm.models import ngrams
-    from keras_nplm.models.ngrams.tables import refuse_unless
-
-    try:
-        if path.exists():
-            return ngrams.load_classes(path, vocabulary), 0
-        if search_path.exists():
-            search = read_arrays(search_path, ["classes", "sweeps_left"])
-            classes = search["classes"]
-            is_whole = classes.shape == (len(vocabulary),) and classes.dtype.kind == "i"
-            refuse_unless(search_path, is_whole and classes.min() >= 0)
-            refuse_unless(search_path, search["sweeps_left"].shape == ())
-            return classes, int(search["sweeps_left"])
-    except InputError as error:
-        print(f"{drop_fix(error)} The search for classes begins again.", file=sys.stderr)
-    return None, ngrams.MAX_SWEEPS
