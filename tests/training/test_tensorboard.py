@@ -8,9 +8,7 @@ from unittest.mock import Mock
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.compat.proto import event_pb2
 from tensorboard.plugins.hparams import metadata
 from tensorboard.util import tensor_util
 
@@ -26,7 +24,6 @@ from keras_nplm import (
 )
 from keras_nplm.io.files import read_json
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.tensorboard import LanguageModelBoard, write_final_figures
 from tests.networks import compose
 
@@ -154,47 +151,6 @@ def test_continuations_are_escaped_for_markdown(tmp_path):
     assert set(marks) <= set(" ".join(drawn).split())
     assert shown.split() == f"{drawn[0]} *a* <b> {drawn[1]}".split()
     assert "<strong>*a* <b></strong>" in html.unescape(page)
-
-
-def _list_steps(logs: Path) -> list[int]:
-    """The steps of all records of a run, as they stand in its files."""
-    steps = []
-    for path in logs.glob("events.out.tfevents.*"):
-        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-            event = event_pb2.Event.FromString(record)
-            steps += [event.step for value in event.summary.value if value.tag == "perplexity"]
-    return sorted(steps)
-
-
-@pytest.mark.long
-def test_a_run_killed_between_logs_and_checkpoint_has_each_step_once(
-    tmp_path, monkeypatch, short_corpus, short_options
-):
-    """Killed before the checkpoint of epoch 2, with the end of its logs cut off."""
-
-    class Killed(BaseException):
-        pass
-
-    add_epoch = Checkpoint.add_epoch
-
-    def add_first_epoch(checkpoint, figures):
-        if checkpoint.history:
-            raise Killed
-        add_epoch(checkpoint, figures)
-
-    monkeypatch.setattr("keras_nplm.training.train.write_run_report", Mock())
-    logs = tmp_path / "model" / "logs"
-    with monkeypatch.context() as context, pytest.raises(Killed):
-        context.setattr(Checkpoint, "add_epoch", add_first_epoch)
-        train(short_corpus, tmp_path / "model", short_options)
-    assert _list_steps(logs / "train") == [1, 2]
-    for path in logs.glob("*/events.*"):
-        path.write_bytes(path.read_bytes()[:-9])
-    metrics = train(short_corpus, tmp_path / "model", short_options)
-    curve = {epoch["epoch"]: epoch["validation_perplexity"] for epoch in metrics["history"]}
-    assert _values(logs / "validation")["perplexity"] == pytest.approx(curve, rel=1e-6)
-    for run in ("train", "validation"):
-        assert _list_steps(logs / run) == [1, 2]
 
 
 def test_misuse_is_refused_before_training(tmp_path, messages):
