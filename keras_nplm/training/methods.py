@@ -48,11 +48,13 @@ class Method(Part, choice="method"):
     """How an n-gram model is estimated.
 
     Attributes:
+        model_kind: the `kind` of the model in `config.json`.
         least_order: the least n.
         resumed_files: files in the model directory from which an interrupted run is resumed.
         needs_validation: whether it fits weights on validation text.
     """
 
+    model_kind: ClassVar[str]
     least_order: ClassVar[int] = 2
     resumed_files: ClassVar[Sequence[str]] = ()
     needs_validation: ClassVar[bool] = False
@@ -61,10 +63,6 @@ class Method(Part, choice="method"):
         if whole.order >= self.least_order:
             return ""
         return self.need("order", whole.order, f"{self.least_order} or more")
-
-    def choose_class(self) -> "type[NgramModel]":
-        """Return the class of the model."""
-        raise NotImplementedError
 
     def check_corpus(self, corpus: "Corpus") -> None:
         """Refuse a corpus without the text that the method needs."""
@@ -113,12 +111,8 @@ def write_kneser_ney(
 class KneserNey(Method, kind="kneser-ney"):
     """Interpolated modified smoothing, counts on disk if need be."""
 
+    model_kind = "back-off"
     least_order = 1
-
-    def choose_class(self) -> "type[NgramModel]":
-        from keras_nplm.models.ngrams import BackoffModel
-
-        return BackoffModel
 
     def estimate_and_save(self, run: EstimationRun) -> "NgramModel":
         from keras_nplm.models.ngrams import NGRAMS_FILE
@@ -133,12 +127,8 @@ class DeletedInterpolation(Method, kind="deleted-interpolation"):
     paper_bins: Annotated[bool, Option(advanced=True)] = False
     """deleted interpolation with weights by the frequency of the whole context alone"""
 
+    model_kind = "deleted-interpolation"
     needs_validation = True
-
-    def choose_class(self) -> "type[NgramModel]":
-        from keras_nplm.models import ngrams
-
-        return ngrams.DeletedInterpolation
 
     def estimate(self, run: EstimationRun) -> "NgramModel":
         from keras_nplm.models.ngrams import deleted_interpolation
@@ -163,6 +153,7 @@ class ClassBased(Method, kind="class-based"):
     word_classes: str | None = None
     """file of word classes to use, one word and its class per line, separated by a tab"""
 
+    model_kind = "class-based"
     resumed_files = (_CLASSES_FILE, _SEARCH_FILE)
     needs_validation = True
 
@@ -175,11 +166,6 @@ class ClassBased(Method, kind="class-based"):
             self.num_classes,
             "leave one of both out.",
         )
-
-    def choose_class(self) -> "type[NgramModel]":
-        from keras_nplm.models import ngrams
-
-        return ngrams.ClassBased
 
     def identify_files(self) -> dict[str, str]:
         from keras_nplm.io.files import identify_content

@@ -29,6 +29,8 @@ from keras_nplm.models.networks.context_network import ContextNetwork
 _PROJECTOR = (
     'embeddings {\n  tensor_name: "C"\n  tensor_path: "C.tsv"\n  metadata_path: "metadata.tsv"\n}\n'
 )
+_PROJECTOR_WORDS = 10_000  # at most, without special tokens
+_SAMPLED_WORDS = 12  # after each prompt
 # Markdown shows them literally
 _ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in string.punctuation})
 
@@ -62,8 +64,6 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
             first.
         hparams: options to compare runs by, for the page of hyperparameters: numbers and texts.
         prompts: texts to continue, the same in every epoch.
-        num_words: number of words to sample after each prompt.
-        projector_words: number of words in the projector, without special tokens. 0: no projector.
         **kwargs: arguments of `keras.callbacks.TensorBoard`. `write_graph` is False by default.
 
     Raises:
@@ -79,25 +79,22 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         word_counts: np.ndarray | None = None,
         hparams: dict | None = None,
         prompts: Sequence[str] = ("",),
-        num_words: int = 12,
-        projector_words: int = 10_000,
         **kwargs: Any,
     ):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
         model = cast(ContextNetwork, language_model.network)
         for prompt in prompts:
             # raises its errors now, not after the first epoch
-            language_model.generate(prompt, num_words)
+            language_model.generate(prompt, _SAMPLED_WORDS)
         self.language_model = language_model
         self.prompts = prompts
-        self.num_words = num_words
         self.batch_size = batch_size
         self.hparams = {k: v for k, v in (hparams or {}).items() if v is not None}
         self.word_counts = word_counts
         ids = np.arange(len(SPECIALS), model.vocabulary_size)
         if word_counts is not None:
             ids = ids[np.argsort(-np.asarray(word_counts)[ids], kind="stable")]
-        self.projector_ids = ids[:projector_words]
+        self.projector_ids = ids[:_PROJECTOR_WORDS]
         self._began_at = 0.0
         self._trained_at: float | None = None
         self._updates_before = 0
@@ -163,8 +160,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
                 for tag, value in _name_tags(validation).items():
                     self.summary.scalar(tag, value)
         self._begin_session(self._val_writer if validation else self._train_writer)
-        if len(self.projector_ids):
-            self._write_projector()
+        self._write_projector()
 
     def _begin_session(self, writer: tf.summary.SummaryWriter) -> None:
         """Write the hyperparameters once, into the run whose perplexity belongs next to them."""
@@ -186,7 +182,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         paragraphs = []
         separator = self.language_model.tokenizer.separator
         for prompt in self.prompts:
-            text = self.language_model.generate(prompt, self.num_words).translate(_ESCAPES)
+            text = self.language_model.generate(prompt, _SAMPLED_WORDS).translate(_ESCAPES)
             start = prompt.strip().translate(_ESCAPES)
             paragraphs.append(f"**{start}**{separator}{text}" if start else text)
         return "\n\n".join(paragraphs)
