@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 from unittest.mock import DEFAULT, Mock
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -213,16 +212,6 @@ def test_minutes_choose_options_that_can_be_repeated(
     assert_same_weights(*(Path(name, "components", "0") for name in ("model", "again")))
     resumed = run(f"{command} --minutes=5").err
     assert "is finished" in resumed and "a run is planned once" in resumed
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("no_report")
-def test_a_text_of_ten_tokens_is_trained(tmp_path):
-    (tmp_path / "text.txt").write_text("a b a b\nb a b a\na b\n", encoding="utf-8")
-    files = {split: [str(tmp_path / "text.txt")] for split in ("train", "validation", "test")}
-    options = {"epochs": 1, "order": 3, "residual_blocks": 0, "layer_norm": False}
-    metrics = train(open_corpus(**files), tmp_path / "model", **options)
-    assert np.isfinite(metrics["test"]["perplexity"])
 
 
 def test_size_follows_the_tokens(ask):
