@@ -35,6 +35,9 @@ def _steps(number=4):
 
 def _run(optimizer, jit=False, dense=False):
     variable = keras.Variable(_start())
+    # as it is saved and loaded
+    saved = keras.saving.serialize_keras_object(optimizer)
+    optimizer = keras.saving.deserialize_keras_object(saved)
     optimizer.build([variable])
 
     @tf.function(jit_compile=jit, autograph=False)
@@ -74,9 +77,7 @@ def _oracle(make, decay):
 @pytest.mark.parametrize("decay, jit", [(0.0, False), (DECAY, True)])
 @pytest.mark.parametrize("make", BASES)
 def test_only_rows_with_a_gradient_are_updated(make, decay, jit):
-    optimizer = make(RATE, weight_decay=decay or None)
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(optimizer))
-    found = _run(again, jit)
+    found = _run(make(RATE, weight_decay=decay or None), jit)
     np.testing.assert_allclose(found, _oracle(make, decay), rtol=1e-4, atol=1e-5)
     untouched = [0, 2, 3, 5]
     np.testing.assert_array_equal(found[untouched], _start()[untouched])

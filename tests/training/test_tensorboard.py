@@ -41,13 +41,14 @@ def _values(directory: Path) -> dict[str, dict]:
     by name.
     """
     events = _read(directory)
-    values = {}
-    for tag in (tag for tag in events.Tags()["tensors"] if not tag.startswith("_hparams_")):
-        for event in sorted(events.Tensors(tag), key=lambda event: event.wall_time):
-            values.setdefault(tag, {})[event.step] = tensor_util.make_ndarray(event.tensor_proto)[
-                ()
-            ]
-    return values
+    tags = [tag for tag in events.Tags()["tensors"] if not tag.startswith("_hparams_")]
+    return {
+        tag: {
+            event.step: tensor_util.make_ndarray(event.tensor_proto)[()]
+            for event in sorted(events.Tensors(tag), key=lambda event: event.wall_time)
+        }
+        for tag in tags
+    }
 
 
 def _model(run_eagerly: bool = False, **options) -> ContextNetwork:
@@ -105,8 +106,7 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
     assert (tmp_path / "train" / "metadata.tsv").read_text().splitlines() == lines
     np.testing.assert_allclose(vectors, np.array(model.embed.C)[shown], rtol=1e-5)
     config = (tmp_path / "train" / "projector_config.pbtxt").read_text()
-    for setting in ('tensor_name: "C"', 'tensor_path: "C.tsv"', 'metadata_path: "metadata.tsv"'):
-        assert setting in config
+    assert 'tensor_path: "C.tsv"' in config and 'metadata_path: "metadata.tsv"' in config
 
 
 def test_weights_that_are_not_finite_stop_nothing(tmp_path):
@@ -180,8 +180,8 @@ def test_logs_have_the_curves_options_and_final_figures_of_a_run(model_directory
     ]
     page = (model_directory / "report.html").read_text(encoding="utf-8")
     assert len(prompts[0]) == 4 and all(names == prompts[0] for names in prompts)
-    names = [html.escape(html.unescape(name)) for name in prompts[0]]
-    assert re.findall("<h3><bdi>(.*?)</bdi>", page) == names
+    names = [html.unescape(name) for name in prompts[0]]
+    assert list(map(html.unescape, re.findall("<h3><bdi>(.*?)</bdi>", page))) == names
 
 
 def test_final_figures_that_are_unknown_are_left_out(tmp_path):
