@@ -4,7 +4,6 @@ Options are decided in this order: the kind of network, its sizes, the objective
 table of choices is the docstring of `choose_options`.
 """
 
-import dataclasses
 import math
 import shlex
 from collections.abc import Mapping, Sequence
@@ -41,8 +40,7 @@ _POINTER_EFFORT = 1.6  # from this effort on: a pointer in sentences
 _TEXT_EFFORT = 0.7  # from this effort on: a pointer across sentences
 _POINTER_COST = 1.4  # a pointer in sentences takes 1.4 times as long
 
-_SAMPLING_OPTIONS = ("num_sampled", "proposal")
-_SPELLED_OPTIONS = ("near_characters", "spelled_words", "spelling_bits")
+_SAMPLING_OPTIONS = {"num_sampled", "proposal"}
 
 CHOSEN_OPTIONS = (
     "network",
@@ -131,188 +129,129 @@ def choose_options(
     'sampled'
     """
     check_given(given, *RUN_CLASSES)
-    network = _choose_network(given, statistics, effort)
-    sizes = _choose_sizes(given, statistics, network)
-    if _affords_pointer(given, statistics, effort):
-        sizes = _lengthen_context(sizes, given)
-        if not _crosses_sentences(given):
-            effort /= _POINTER_COST
-    sizes = _spend(effort, sizes)
+    crosses_sentences = given.get("boundary", "sentence") != "sentence"
+    has_long_context = _affords_pointer(given, statistics, effort, crosses_sentences)
+    network = given.get("network") or _choose_network(given, statistics, has_long_context)
+    chosen = _choose_sizes(given, statistics, network)
+    if has_long_context and crosses_sentences:
+        chosen.update(order=_TEXT_ORDER, averages_after=(4, 10, 20, 40, 80, 160))
+    elif has_long_context:
+        chosen.update(order=_SENTENCE_ORDER, averages_after=(4, 20))
+        effort /= _POINTER_COST
+    _spend(effort, chosen)
     head = given.get("head", "linear")
-    objective = given.get("objective", _choose_objective(given, network, head, statistics))
-    chosen = {
-        **_list_network_options(given, statistics, network, sizes, objective),
-        **_list_training_options(given, statistics, network, sizes, replicas),
-    }
+    has_own_ngrams = network == "hybrid" or given.get("shortlist_size")
+    context = "averaged" if "averages_after" in {**chosen, **given} else "concatenated"
+    if "spelling_bits" in chosen or _asks_for_spelled_words(given):
+        context = "spelled"
+    chosen.update(
+        network=network,
+        context=context,
+        hidden="none" if Head.kinds[head].has_hidden_layer else "deep",
+        objective=_choose_objective(given, statistics, network, head),
+        num_sampled=256 if statistics.vocabulary_size < _NCE_TYPES else 512,
+        interpolated=not has_own_ngrams and statistics.tokens < _NGRAM_TOKENS,
+    )
+    _choose_training(chosen, given, statistics, network, replicas)
     return build_run_options({**chosen, **given}, given)
 
 
-# The kind of network
-
-
-def _choose_network(given: Mapping[str, Any], statistics: TextStatistics, effort: float) -> str:
-    """An n-gram model inside for small vocabularies, a pointer where it pays."""
-    if "network" in given:
-        return given["network"]
-    if _suits_hybrid(given, statistics) or _asks_for_spelled_words(given):
-        return "hybrid"
-    return "pointer" if _affords_pointer(given, statistics, effort) else "context"
-
-
-def _suits_hybrid(given: Mapping[str, Any], statistics: TextStatistics) -> bool:
-    """Whether the text has few types, and no given option asks for another kind of network."""
-    if statistics.unit == "words" or statistics.vocabulary_size >= _HYBRID_TYPES:
-        return False
-    if statistics.tokens >= _NGRAM_TOKENS:
-        return False
-    has_other_output = any(name in given for name in ("head", "objective", *_SAMPLING_OPTIONS))
+def _choose_network(
+    given: Mapping[str, Any], statistics: TextStatistics, has_long_context: bool
+) -> str:
+    """Choose an n-gram model inside for small vocabularies, a pointer where it pays."""
+    is_small = statistics.vocabulary_size < _HYBRID_TYPES and statistics.tokens < _NGRAM_TOKENS
+    has_other_output = not {"head", "objective", *_SAMPLING_OPTIONS}.isdisjoint(given)
     has_other_ngrams = given.get("shortlist_size") or given.get("interpolated")
-    return not (has_other_output or has_other_ngrams) and given.get("segment", 1) == 1
+    is_plain = not (has_other_output or has_other_ngrams) and given.get("segment", 1) == 1
+    if (statistics.unit != "words" and is_small and is_plain) or _asks_for_spelled_words(given):
+        return "hybrid"
+    return "pointer" if has_long_context else "context"
 
 
-def _affords_pointer(given: Mapping[str, Any], statistics: TextStatistics, effort: float) -> bool:
-    """Whether a pointer with a longer context pays, and the given options suit it."""
-    if statistics.unit == "characters" or statistics.vocabulary_size < _SAMPLED_TYPES:
-        return False
-    if statistics.unit == "subwords" and statistics.vocabulary_size < _HYBRID_TYPES:
-        return False
-    if effort < (_TEXT_EFFORT if _crosses_sentences(given) else _POINTER_EFFORT):
-        return False
-    has_rows = given.get("head", "linear") == "linear" and not given.get("shortlist_size")
-    is_long = given.get("order", _SENTENCE_ORDER) >= _SENTENCE_ORDER
-    return has_rows and is_long and given.get("network", "pointer") == "pointer"
-
-
-def _crosses_sentences(given: Mapping[str, Any]) -> bool:
-    return given.get("boundary", "sentence") != "sentence"
-
-
-# Sizes
-
-
-@dataclasses.dataclass(frozen=True)
-class _Sizes:
-    """Context, width, dropout and epochs."""
-
-    order: int
-    averages_after: tuple[int, ...]  # (): all words are concatenated
-    spelling_bits: int | None  # of the vectors of spelled words; None: they have none
-    embedding_dim: int
-    hidden_units: int
-    dropout: float
-    embedding_dropout: float
-    epochs: int
-
-
-def _choose_sizes(given: Mapping[str, Any], statistics: TextStatistics, network: str) -> _Sizes:
-    decades = min(2.0, math.log10(statistics.tokens / _TOKENS))
-    growth = max(0.0, decades)
-    most_components = _round_to(4 * math.sqrt(statistics.vocabulary_size), 10)
-    sizes = _Sizes(
-        order=21,
-        averages_after=(4,),
-        spelling_bits=None,
-        embedding_dim=min(_round_to(60 * 1.45**growth, 10), most_components),
-        hidden_units=_round_to(100 * 1.7**growth, 20),
-        dropout=round(min(0.4, 0.3 - 0.1 * decades), 2),
-        embedding_dropout=round(min(0.2, max(0.0, 0.15 - 0.05 * decades)), 2),
-        epochs=max(3, min(16, round(8 * 2 ** (-0.85 * decades)))),
+def _affords_pointer(
+    given: Mapping[str, Any], statistics: TextStatistics, effort: float, crosses_sentences: bool
+) -> bool:
+    """Return whether a pointer with a longer context pays, and the given options suit it."""
+    least_types = {"words": _SAMPLED_TYPES, "subwords": _HYBRID_TYPES, "characters": math.inf}
+    return (
+        statistics.vocabulary_size >= least_types[statistics.unit]
+        and effort >= (_TEXT_EFFORT if crosses_sentences else _POINTER_EFFORT)
+        and given.get("head", "linear") == "linear"
+        and not given.get("shortlist_size")
+        and given.get("order", _SENTENCE_ORDER) >= _SENTENCE_ORDER
+        and given.get("network", "pointer") == "pointer"
     )
-    if statistics.unit != "characters":
-        return sizes
-    if network != "hybrid":
-        return _spell_by_heart(sizes)
-    if _spells_words(given, statistics):
-        return _spell_words(sizes, statistics)
-    return _spell_with_ngrams(sizes)
-
-
-def _spell_by_heart(sizes: _Sizes) -> _Sizes:
-    """The sizes for characters: wide, with little dropout, for more epochs."""
-    return dataclasses.replace(
-        sizes,
-        averages_after=(10,),
-        embedding_dim=max(30, sizes.embedding_dim),
-        hidden_units=2 * sizes.hidden_units,
-        dropout=round(sizes.dropout / 3, 2),
-        embedding_dropout=0.0,
-        epochs=round(1.5 * sizes.epochs),
-    )
-
-
-def _spell_with_ngrams(sizes: _Sizes) -> _Sizes:
-    """The sizes for characters beside an n-gram model inside the network."""
-    return dataclasses.replace(
-        sizes,
-        order=12,
-        averages_after=(),
-        embedding_dim=30,
-        hidden_units=2 * sizes.hidden_units,
-        dropout=round(sizes.dropout / 3, 2),
-        epochs=2 * sizes.epochs,
-    )
-
-
-def _spells_words(given: Mapping[str, Any], statistics: TextStatistics) -> bool:
-    """Whether the words that characters spell have vectors."""
-    if _asks_for_spelled_words(given):
-        return True
-    if "context" in given:
-        return False
-    is_long = given.get("order", _SPELLED_ORDER) > Spelled.near_characters
-    has_other_context = "averages_after" in given or given.get("freeze_embedding", False)
-    return statistics.tokens >= _SPELLED_TOKENS and is_long and not has_other_context
 
 
 def _asks_for_spelled_words(given: Mapping[str, Any]) -> bool:
     """Return whether the given options ask for the context `spelled`."""
-    if "context" in given:
-        return given["context"] == "spelled"
-    return any(name in given for name in _SPELLED_OPTIONS)
+    has_options = not {"near_characters", "spelled_words", "spelling_bits"}.isdisjoint(given)
+    return given.get("context", "spelled" if has_options else "") == "spelled"
 
 
-def _spell_words(sizes: _Sizes, statistics: TextStatistics) -> _Sizes:
-    """The sizes for characters with vectors of the words that they spell."""
-    rows = max(1024, statistics.tokens / _CHARACTERS_PER_ROW)
-    least, most = _SPELLED_DIMS
-    embedding_dim = max(least, min(most, sizes.embedding_dim))
-    # their vectors soon know the text by heart: of two epochs of Brown the first is best
-    epochs = max(1, round(0.4 * sizes.epochs))
-    sizes = _spell_with_ngrams(sizes)
-    return dataclasses.replace(
-        sizes,
-        order=_SPELLED_ORDER,
-        embedding_dim=embedding_dim,
-        spelling_bits=round(math.log2(rows)),
-        hidden_units=min(sizes.hidden_units, _SPELLED_UNITS),
-        dropout=0.0,
+def _choose_sizes(
+    given: Mapping[str, Any], statistics: TextStatistics, network: str
+) -> dict[str, Any]:
+    """Choose context, width, dropout and epochs."""
+    decades = min(2.0, math.log10(statistics.tokens / _TOKENS))
+    growth = max(0.0, decades)
+    most_components = _round_to(4 * math.sqrt(statistics.vocabulary_size), 10)
+    width = min(_round_to(60 * 1.45**growth, 10), most_components)
+    units = _round_to(100 * 1.7**growth, 20)
+    dropout = round(min(0.4, 0.3 - 0.1 * decades), 2)
+    epochs = max(3, min(16, round(8 * 2 ** (-0.85 * decades))))
+    sizes = dict(
+        order=21,
+        averages_after=(4,),
+        embedding_dim=width,
+        hidden_units=units,
+        dropout=dropout,
+        embedding_dropout=round(min(0.2, max(0.0, 0.15 - 0.05 * decades)), 2),
         epochs=epochs,
     )
+    if statistics.unit != "characters":
+        return sizes
+    sizes.update(hidden_units=2 * units, dropout=round(dropout / 3, 2))
+    if network != "hybrid":
+        sizes.update(averages_after=(10,), embedding_dim=max(30, width), embedding_dropout=0.0)
+        return {**sizes, "epochs": round(1.5 * epochs)}
+    del sizes["averages_after"]
+    if not _spells_words(given, statistics):
+        return {**sizes, "order": 12, "embedding_dim": 30, "epochs": 2 * epochs}
+    rows = max(1024, statistics.tokens / _CHARACTERS_PER_ROW)
+    least, most = _SPELLED_DIMS
+    sizes.update(
+        order=_SPELLED_ORDER,
+        spelling_bits=round(math.log2(rows)),
+        embedding_dim=max(least, min(most, width)),
+        hidden_units=min(2 * units, _SPELLED_UNITS),
+        dropout=0.0,
+        # their vectors soon know the text by heart: of two epochs of Brown the first is best
+        epochs=max(1, round(0.4 * epochs)),
+    )
+    return sizes
 
 
-def _lengthen_context(sizes: _Sizes, given: Mapping[str, Any]) -> _Sizes:
-    """The context of a pointer."""
-    if _crosses_sentences(given):
-        averages = (4, 10, 20, 40, 80, 160)
-        return dataclasses.replace(sizes, order=_TEXT_ORDER, averages_after=averages)
-    return dataclasses.replace(sizes, order=_SENTENCE_ORDER, averages_after=(4, 20))
+def _spells_words(given: Mapping[str, Any], statistics: TextStatistics) -> bool:
+    """Return whether the words that characters spell have vectors."""
+    if "context" in given or _asks_for_spelled_words(given):
+        return _asks_for_spelled_words(given)
+    is_long = given.get("order", _SPELLED_ORDER) > Spelled.near_characters
+    has_other_context = "averages_after" in given or given.get("freeze_embedding")
+    return statistics.tokens >= _SPELLED_TOKENS and is_long and not has_other_context
 
 
-def _spend(effort: float, sizes: _Sizes) -> _Sizes:
-    """Width, dropout and epochs of a network that may take `effort` times as long."""
+def _spend(effort: float, sizes: dict[str, Any]) -> None:
+    """Change width, dropout and epochs to those of a network that takes `effort` times as long."""
     bounded = max(effort, 0.2)
     factor = bounded ** (0.3 if effort > 1 else 0.5)
     doublings = math.log2(bounded)
-    dropout = max(0.0, sizes.dropout + 0.05 * doublings)
-    embedding_dropout = max(0.0, sizes.embedding_dropout + 0.02 * doublings)
-    return dataclasses.replace(
-        sizes,
-        embedding_dim=_round_to(sizes.embedding_dim * factor, 10),
-        hidden_units=_round_to(sizes.hidden_units * factor, 20),
-        dropout=round(min(0.45, dropout), 2),
-        embedding_dropout=round(min(0.2, embedding_dropout), 2),
-        epochs=max(1, round(sizes.epochs * effort**0.5)),
-    )
+    for name, step in (("embedding_dim", 10), ("hidden_units", 20)):
+        sizes[name] = _round_to(sizes[name] * factor, step)
+    for name, more, most in (("dropout", 0.05, 0.45), ("embedding_dropout", 0.02, 0.2)):
+        sizes[name] = round(min(most, max(0.0, sizes[name] + more * doublings)), 2)
+    sizes["epochs"] = max(1, round(sizes["epochs"] * effort**0.5))
 
 
 def _round_to(value: float, step: int) -> int:
@@ -320,129 +259,63 @@ def _round_to(value: float, step: int) -> int:
     return max(step, round(value / step) * step)
 
 
-# The objective
-
-
 def _choose_objective(
-    given: Mapping[str, Any], network: str, head: str, statistics: TextStatistics
+    given: Mapping[str, Any], statistics: TextStatistics, network: str, head: str
 ) -> str:
     if network == "hybrid" or head == "adaptive":
         return "likelihood"
     if head == "energy":
         return "sampled"
-    if statistics.vocabulary_size < _SAMPLED_TYPES:
-        asks_for_samples = any(name in given for name in _SAMPLING_OPTIONS)
-        return "sampled" if asks_for_samples else "likelihood"
+    has_few_types = statistics.vocabulary_size < _SAMPLED_TYPES
+    if has_few_types and _SAMPLING_OPTIONS.isdisjoint(given):
+        return "likelihood"
     return "sampled" if statistics.vocabulary_size < _NCE_TYPES else "nce"
 
 
-def _choose_num_sampled(objective: str, statistics: TextStatistics) -> int:
-    is_large = statistics.vocabulary_size >= _NCE_TYPES
-    return 512 if is_large and objective != "likelihood" else 256
-
-
-# The optimiser
-
-
-def _choose_optimizer(given: Mapping[str, Any], network: str) -> str:
-    return given.get("optimizer", "adam" if network == "hybrid" else "sgd")
-
-
-def _choose_learning_rate(
-    optimizer: str, head: str, sizes: _Sizes, statistics: TextStatistics
-) -> float:
+def _choose_training(
+    chosen: dict[str, Any],
+    given: Mapping[str, Any],
+    statistics: TextStatistics,
+    network: str,
+    replicas: int,
+) -> None:
+    """Add the optimiser, its rate, batches and average to the chosen options."""
     is_of_characters = statistics.unit == "characters"
-    if optimizer == "adagrad":
-        return 0.1
-    if optimizer == "adam":
-        if sizes.spelling_bits is not None:
-            return 0.004
-        return 0.003 if is_of_characters else 0.002
+    is_hybrid = network == "hybrid"
+    optimizer = given.get("optimizer", "adam" if is_hybrid else "sgd")
+    rates = {
+        "adagrad": 0.1,
+        "adam": 0.003 if is_of_characters else 0.002,
+        "sgd": _choose_sgd_rate(given, statistics),
+    }
+    batch_size = 64 if statistics.tokens < _LARGE_TOKENS else 128
+    if is_hybrid:
+        batch_size = 256 if is_of_characters else 128
+    if "spelling_bits" in chosen:
+        rates["adam"], batch_size = 0.004, 512
+    has_segments = network == "pointer" and "batch_size" not in given
+    segment = given.get("segment", POINTER_SEGMENT if has_segments else 1)
+    chosen.update(
+        optimizer=optimizer,
+        learning_rate=rates[optimizer],
+        weight_average=0.998 if is_hybrid and is_of_characters else 0.0,
+        batch_size=batch_size + -batch_size % (replicas * segment),
+        segment=segment,
+    )
+
+
+def _choose_sgd_rate(given: Mapping[str, Any], statistics: TextStatistics) -> float:
     # clusters of so few words diverged at 1.4
-    has_small_clusters = head == "adaptive" and statistics.vocabulary_size < _SAMPLED_TYPES
-    if statistics.vocabulary_size < _NCE_TYPES:
-        rate = 0.5 if is_of_characters or has_small_clusters else 1.4
-    else:
+    has_small_clusters = (
+        given.get("head") == "adaptive" and statistics.vocabulary_size < _SAMPLED_TYPES
+    )
+    if statistics.vocabulary_size >= _NCE_TYPES:
         rate = 1.2 if statistics.tokens < _LARGE_TOKENS else 1.7
+    else:
+        rate = 0.5 if statistics.unit == "characters" or has_small_clusters else 1.4
     if rate * statistics.largest_share <= _MOST_STEP:
         return rate
     return round(_MOST_STEP / statistics.largest_share, 2)
-
-
-def _choose_batch_size(network: str, sizes: _Sizes, statistics: TextStatistics) -> int:
-    if sizes.spelling_bits is not None:
-        return 512
-    if network == "hybrid":
-        return 256 if statistics.unit == "characters" else 128
-    return 64 if statistics.tokens < _LARGE_TOKENS else 128
-
-
-def _choose_segment(given: Mapping[str, Any], network: str) -> int:
-    if "segment" in given:
-        return given["segment"]
-    return POINTER_SEGMENT if network == "pointer" and "batch_size" not in given else 1
-
-
-# The options of these choices
-
-
-def _list_network_options(
-    given: Mapping[str, Any],
-    statistics: TextStatistics,
-    network: str,
-    sizes: _Sizes,
-    objective: str,
-) -> dict[str, Any]:
-    has_no_ngrams = network != "hybrid" and not given.get("shortlist_size")
-    options: dict[str, Any] = dict(
-        network=network,
-        order=sizes.order,
-        context=_name_context(given, sizes),
-        embedding_dim=sizes.embedding_dim,
-        hidden="none" if Head.kinds[given.get("head", "linear")].has_hidden_layer else "deep",
-        hidden_units=sizes.hidden_units,
-        objective=objective,
-        num_sampled=_choose_num_sampled(objective, statistics),
-        interpolated=has_no_ngrams and statistics.tokens < _NGRAM_TOKENS,
-        dropout=sizes.dropout,
-        embedding_dropout=sizes.embedding_dropout,
-    )
-    if sizes.averages_after:
-        options["averages_after"] = sizes.averages_after
-    if sizes.spelling_bits:
-        options["spelling_bits"] = sizes.spelling_bits
-    return options
-
-
-def _name_context(given: Mapping[str, Any], sizes: _Sizes) -> str:
-    if sizes.spelling_bits is not None or _asks_for_spelled_words(given):
-        return "spelled"
-    is_averaged = bool(sizes.averages_after) or "averages_after" in given
-    return "averaged" if is_averaged else "concatenated"
-
-
-def _list_training_options(
-    given: Mapping[str, Any],
-    statistics: TextStatistics,
-    network: str,
-    sizes: _Sizes,
-    replicas: int,
-) -> dict[str, Any]:
-    segment = _choose_segment(given, network)
-    batch_size = _choose_batch_size(network, sizes, statistics)
-    batch_size += -batch_size % segment
-    batch_size += -batch_size % (replicas * segment)
-    is_averaged = network == "hybrid" and statistics.unit == "characters"
-    optimizer = _choose_optimizer(given, network)
-    head = given.get("head", "linear")
-    return dict(
-        optimizer=optimizer,
-        learning_rate=_choose_learning_rate(optimizer, head, sizes, statistics),
-        weight_average=0.998 if is_averaged else 0.0,
-        batch_size=batch_size,
-        segment=segment,
-        epochs=sizes.epochs,
-    )
 
 
 def describe_choice(

@@ -3,6 +3,7 @@ mixture.
 """
 
 import functools
+import math
 import os
 import shutil
 from pathlib import Path
@@ -72,24 +73,17 @@ def _estimate(run: Run, path: Path) -> None:
     # not temporary names: the call after a kill writes, and removes, the same
     folder = path.parent / "orders"
     try:
-        best = folder / "2.npz"
-        model = write_kneser_ney(best, run.encoded, 2, boundary)
-        lowest = _measure_perplexity(model, held_out)
-        for order in range(3, min(network.order, MOST_NGRAM_ORDER) + 1):
+        lowest = math.inf
+        for order in range(2, min(network.order, MOST_NGRAM_ORDER) + 1):
             candidate = folder / f"{order}.npz"
             model = write_kneser_ney(candidate, run.encoded, order, boundary)
-            perplexity = _measure_perplexity(model, held_out)
+            perplexity = cast(float, evaluate(model, held_out)["perplexity"])
             if perplexity > lowest * (1 - _LEAST_GAIN):
                 break
-            best = candidate
+            os.replace(candidate, path)
             lowest = perplexity
-        os.replace(best, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _measure_perplexity(model: NextWordModel, ids: np.ndarray) -> float:
-    return cast(float, evaluate(model, ids)["perplexity"])
 
 
 def _load(directory: str | os.PathLike, run: Run) -> NextWordModel:

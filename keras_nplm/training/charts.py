@@ -6,17 +6,17 @@ Text stays text, in a font of the reader's system.
 import html
 import io
 import re
-import unicodedata
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
+from unicodedata import east_asian_width
 
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-_COLOURS = {"training": "#b4540a", "validation": "#1d5fa6"}
+_COLOURS = {"training": "#b4540a", "validation": "#1d5fa6", "": "#1a1a1a"}
 _FONT = (
     "<style>svg text { font-family: system-ui, Arial, sans-serif !important; unicode-bidi: "
     "isolate; }</style>"
@@ -24,14 +24,13 @@ _FONT = (
 _FONT_SIZE = 12  # of a word on a map, in pixels
 _LINE_HEIGHT = 15.0
 _PADDING = 8.0  # between two words on a line
-_LETTER = 8.0  # mean width of a letter, in pixels; a letter of Chinese is as wide as high
+_LETTER = 8.0  # mean width of a letter, in pixels, in most fonts less
 _MAX_LETTERS = 24  # of a word on a map
 _MAP_SIZE = (960, 720)  # of a map of words, in pixels; more words have a larger map
 _MARGIN = 24
 _MOST_FILLED = 0.2  # of a map by its words: with more, words leave their places
 # in XML and HTML
 _INVALID = re.compile("[^\t\n -\x7e\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010fffd]")
-_SIZE = re.compile(r' (?:width|height)="[\d.]+pt"')  # of an SVG element
 
 
 def escape_html(value: object) -> str:
@@ -44,14 +43,8 @@ def draw_lines(title: str, series: Mapping[str, Sequence[float]], best: int) -> 
     figure = Figure((480 / 72, 280 / 72), dpi=72, layout="constrained")
     axes = figure.subplots()
     for name, values in series.items():
-        axes.plot(
-            range(1, len(values) + 1),
-            np.where(np.isfinite(values), values, np.nan),
-            marker="o",
-            markersize=4,
-            label=name,
-            color=_COLOURS.get(name, "#1a1a1a"),
-        )
+        epochs = range(1, len(values) + 1)
+        axes.plot(epochs, values, marker="o", markersize=4, label=name, color=_COLOURS[name])
     axes.axvline(best, color="#63625c", linestyle=":", label="best epoch")
     axes.set_xlim(0.5, max(map(len, series.values())) + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
@@ -70,7 +63,9 @@ def draw_words(places: np.ndarray, words: Sequence[str]) -> Figure:
     labels = [
         word if len(word) <= _MAX_LETTERS else word[: _MAX_LETTERS - 1] + "…" for word in words
     ]
-    widths = np.array([_estimate_width(label) for label in labels])
+    # a letter of Chinese is as wide as two of Latin
+    letters = [sum(1 + (east_asian_width(c) in "WF") for c in label) for label in labels]
+    widths = _PADDING + _LETTER * np.array(letters)
     filled = widths.sum() * _LINE_HEIGHT / np.prod(_MAP_SIZE)
     size = np.array(_MAP_SIZE) * np.sqrt(max(1.0, filled / _MOST_FILLED))
     span = np.maximum(np.ptp(places, axis=0), 1e-9)
@@ -89,12 +84,6 @@ def draw_words(places: np.ndarray, words: Sequence[str]) -> Figure:
     return figure
 
 
-def _estimate_width(label: str) -> float:
-    """Return the width of a label with the space to the next in pixels, in most fonts less."""
-    is_wide = [unicodedata.east_asian_width(character) in "WF" for character in label]
-    return _PADDING + len(label) * _LETTER + sum(is_wide) * (1.1 * _FONT_SIZE - _LETTER)
-
-
 def _spread(x: np.ndarray, widths: np.ndarray, lines: np.ndarray) -> np.ndarray:
     """Move words apart on each line, in their order: as far as those to the left push them, and
     as those to the right do, in the mean.
@@ -111,21 +100,19 @@ def _spread(x: np.ndarray, widths: np.ndarray, lines: np.ndarray) -> np.ndarray:
 
 
 def render_svg(figure: Figure, title: str) -> str:
-    """Render a figure as an SVG element with a title, which is as large as its window or page."""
+    """Render a figure as an SVG element with a title."""
     buffer = io.StringIO()
     settings: Any = {
         "svg.fonttype": "none",
         "svg.hashsalt": title,
-        "font.sans-serif": ["DejaVu Sans"],
+        "font.sans-serif": "DejaVu Sans",
     }
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         # the reader's fonts matter, not ours
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
-        figure.savefig(
-            buffer, format="svg", metadata=dict.fromkeys(["Date", "Creator", "Format", "Type"])
-        )
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = _SIZE.sub("", svg, count=2)
-    svg = svg.replace(">", f' role="img"><title>{escape_html(title)}</title>{_FONT}', 1)
-    return re.sub(r'<g id="[^"]*"', "<g", svg)  # ids of several charts would clash on a page
+        hidden = dict.fromkeys(["Date", "Creator", "Format", "Type"])
+        figure.savefig(buffer, format="svg", metadata=hidden)
+    _, _, content = buffer.getvalue().partition("<svg")
+    opening, _, content = content.partition(">")
+    content = re.sub(r'<g id="[^"]*"', "<g", content)  # ids of charts would clash on a page
+    return f'<svg{opening} role="img"><title>{escape_html(title)}</title>{_FONT}{content}'

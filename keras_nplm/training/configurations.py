@@ -26,10 +26,33 @@ class NamedConfiguration:
     """its tokenizer is that of the configuration, where no flag gives another one"""
 
 
+SMALL = "small"  # the named configuration that `Options()` is
+POINTER_SEGMENT = 16  # targets that share the look-up of the many words of a pointer
+
+CONFIGURATIONS: dict[str, NamedConfiguration] = {}
+
+
+def _name(
+    name: str,
+    description: str,
+    base: Options = Options(),
+    corpus: CorpusOptions = CorpusOptions(),
+    **changes: Any,
+) -> Options:
+    """Name the options that differ from others by some changes, and return them."""
+    options = base.replace(**changes)
+    CONFIGURATIONS[name] = NamedConfiguration(name, description, options, corpus)
+    return options
+
+
+_name(SMALL, "for about 50,000 words: 4 words and the average of 16 more, one residual block")
+
 # The paper's network of Brown: n-1 words concatenated, one tanh layer, n-grams that cross sentence
 # ends; words seen 3 times or fewer in the whole corpus are merged into one.
-_BROWN = Options.of(boundary="stream", vocabulary_scope="corpus", min_count=4)
-_PAPER = _BROWN.replace(
+_PAPER = Options.of(
+    boundary="stream",
+    vocabulary_scope="corpus",
+    min_count=4,
     order=5,
     context="concatenated",
     hidden="tanh",
@@ -38,27 +61,42 @@ _PAPER = _BROWN.replace(
     learning_rate=1.8,
     epochs=6,
 )
-_MLP1 = _PAPER.replace(hidden_units=50, direct_connections=True, epochs=5)
-_MLP5 = _MLP1.replace(embedding_dim=30, epochs=6)
-
-# The paper's optimiser: per example a step of 1e-3/(1 + 1e-8 t) and weight decay 1e-4. A batch of
-# 512 examples takes the sum of their steps: the rate for its mean is 512 times as large, and t
-# counts 512 examples per update.
-_PAPER_OPTIMISER = dict(
-    schedule="inverse-time",
-    learning_rate=1e-3 * 512,
-    decay_rate=1e-8 * 512,
-    batch_size=512,
-    weight_decay=1e-4,
+_MLP1 = _name(
+    "bengio2003",
+    "the network of Bengio et al. (2003): n=5, m=60, h=50, direct connections, tanh",
+    _PAPER,
+    hidden_units=50,
+    direct_connections=True,
     epochs=5,
 )
-
-_NCE = _PAPER.replace(objective="nce", held_out_mass=0.04, dropout=0.0)
-_BROWN_NCE = _NCE.replace(num_sampled=512, self_normalisation=0.3, batch_size=64, epochs=5)
-_BROWN_NCE_QUICK = _NCE.replace(num_sampled=256, self_normalisation=1.0, batch_size=128, epochs=3)
-
+_BROWN = _name(
+    "brown", "the paper's network tuned for Brown, full softmax", _PAPER, held_out_mass=0.04
+)
+_BROWN_NCE = _name(
+    "brown-nce",
+    "Brown with noise-contrastive estimation, 512 negative samples",
+    _BROWN,
+    objective="nce",
+    num_sampled=512,
+    self_normalisation=0.3,
+    dropout=0.0,
+    batch_size=64,
+    epochs=5,
+)
+_name(
+    "brown-nce-quick",
+    "the same in 3 epochs, self-normalised: log Z close to 0",
+    _BROWN_NCE,
+    num_sampled=256,
+    self_normalisation=1.0,
+    batch_size=128,
+    epochs=3,
+)
 # Gradients of C, H and v differ by orders of magnitude in the energy output: Adagrad scales each.
-_ENERGY = _PAPER.replace(
+_name(
+    "brown-energy",
+    "the paper's energy-based variant (section 5.1) on Brown",
+    _PAPER,
     head="energy",
     hidden="none",
     objective="sampled",
@@ -73,7 +111,10 @@ _ENERGY = _PAPER.replace(
 )
 
 # The last 4 words in their order, windows of dozens of words as averages, one residual block.
-_MODERN_SMALL = _BROWN_NCE.replace(
+_MODERN_SMALL = _name(
+    "modern-small",
+    "NCE, 60 words of context with averages, residual block; minutes on a CPU",
+    _BROWN_NCE,
     order=61,
     context="averaged",
     averages_after=(4, 10, 20, 40),
@@ -83,13 +124,21 @@ _MODERN_SMALL = _BROWN_NCE.replace(
     dropout=0.2,
     learning_rate=1.2,
 )
-_MODERN = _MODERN_SMALL.replace(dropout=0.3, embedding_dropout=0.1, epochs=8)
-
+_MODERN = _name(
+    "modern",
+    "modern-small with more dropout and more epochs",
+    _MODERN_SMALL,
+    dropout=0.3,
+    embedding_dropout=0.1,
+    epochs=8,
+)
 # The pointer repeats names and topic words, so four times as many words of context pay. A tied
 # output has 0.4 times the parameters, so it needs less dropout. The average of the weights is best
 # before the rate is 0, when the network begins to know the text by heart.
-POINTER_SEGMENT = 16  # targets that share the look-up of the many words of a pointer
-_MODERN_POINTER = _MODERN.replace(
+_name(
+    "modern-pointer",
+    "modern with a tied output and a pointer to 240 words, which it can repeat",
+    _MODERN,
     network="pointer",
     order=241,
     averages_after=(4, 10, 20, 40, 80, 160),
@@ -101,9 +150,10 @@ _MODERN_POINTER = _MODERN.replace(
     learning_rate=1.4,
     weight_average=0.9995,
 )
-
-# For 100 million words and more on GPUs, after Sun & Iyyer (2021).
-_LARGE = Options.of(
+# After Sun & Iyyer (2021).
+_name(
+    "modern-large",
+    "256 words of context, 6 residual blocks, for 100 million words and GPUs",
     boundary="stream",
     order=257,
     averages_after=(8, 16, 32, 64, 128),
@@ -120,11 +170,12 @@ _LARGE = Options.of(
     batch_size=4096,
     epochs=10,
 )
-
-# For phones: 4,000 subwords with two tables of 100 and 200 columns fill 1.4 MB in 8 bits. A tied
-# output would not be smaller, because an 8-bit file holds the table of an embedding and that of a
-# product apart.
-_PHONE = Options.of(
+# 4,000 subwords with two tables of 100 and 200 columns fill 1.4 MB in 8 bits. A tied output would
+# not be smaller, because an 8-bit file holds the table of an embedding and that of a product apart.
+_name(
+    "phone",
+    "for a million subwords, a file below 2 MB; --tokenizer sentencepiece --pieces 4000",
+    corpus=CorpusOptions(tokenizer="sentencepiece", pieces=4000),
     embedding_dim=100,
     hidden_units=200,
     objective="sampled",
@@ -132,11 +183,12 @@ _PHONE = Options.of(
     dropout=0.18,
     embedding_dropout=0.09,
     batch_size=64,
-    learning_rate=1.4,
     epochs=4,
 )
-
-_NAMES = Options.of(
+_name(
+    "names",
+    "characters of names, one name a line; --token character",
+    corpus=CorpusOptions(token="character"),
     min_count=1,
     order=11,
     context="concatenated",
@@ -151,102 +203,33 @@ _NAMES = Options.of(
     epochs=20,
 )
 
-SMALL = "small"  # the named configuration that `Options()` is
-
-_NAMED = [
-    NamedConfiguration(
-        SMALL,
-        "for about 50,000 words: 4 words and the average of 16 more, one residual block",
-    ),
-    NamedConfiguration(
-        "bengio2003",
-        "the network of Bengio et al. (2003): n=5, m=60, h=50, direct connections, tanh",
-        _MLP1,
-    ),
-    NamedConfiguration(
-        "brown",
-        "the paper's network tuned for Brown, full softmax",
-        _PAPER.replace(held_out_mass=0.04),
-    ),
-    NamedConfiguration(
-        "brown-nce",
-        "Brown with noise-contrastive estimation, 512 negative samples",
-        _BROWN_NCE,
-    ),
-    NamedConfiguration(
-        "brown-nce-quick",
-        "the same in 3 epochs, self-normalised: log Z close to 0",
-        _BROWN_NCE_QUICK,
-    ),
-    NamedConfiguration(
-        "brown-energy",
-        "the paper's energy-based variant (section 5.1) on Brown",
-        _ENERGY,
-    ),
-    NamedConfiguration(
-        "modern-small",
-        "NCE, 60 words of context with averages, residual block; minutes on a CPU",
-        _MODERN_SMALL,
-    ),
-    NamedConfiguration(
-        "modern",
-        "modern-small with more dropout and more epochs",
-        _MODERN,
-    ),
-    NamedConfiguration(
-        "modern-pointer",
-        "modern with a tied output and a pointer to 240 words, which it can repeat",
-        _MODERN_POINTER,
-    ),
-    NamedConfiguration(
-        "modern-large",
-        "256 words of context, 6 residual blocks, for 100 million words and GPUs",
-        _LARGE,
-    ),
-    NamedConfiguration(
-        "phone",
-        "for a million subwords, a file below 2 MB; --tokenizer sentencepiece --pieces 4000",
-        _PHONE,
-        CorpusOptions(tokenizer="sentencepiece", pieces=4000),
-    ),
-    NamedConfiguration(
-        "names",
-        "characters of names, one name a line; --token character",
-        _NAMES,
-        CorpusOptions(token="character"),
-    ),
-    NamedConfiguration(
-        "mlp1",
-        "row MLP1 of the paper's Table 1: n=5, h=50, m=60, direct connections",
-        _MLP1,
-    ),
-    NamedConfiguration(
-        "mlp3",
-        "row MLP3: n=5, no hidden layer, m=60, direct connections",
-        _MLP1.replace(hidden="none", epochs=4),
-    ),
-    NamedConfiguration(
-        "mlp5",
-        "row MLP5: n=5, h=50, m=30, direct connections",
-        _MLP5,
-    ),
-    NamedConfiguration(
-        "mlp7",
-        "row MLP7: n=3, h=50, m=30, direct connections",
-        _MLP5.replace(order=3),
-    ),
-    NamedConfiguration(
-        "mlp9",
-        "row MLP9: n=5, h=100, m=30, no direct connections",
-        _PAPER.replace(embedding_dim=30),
-    ),
-    NamedConfiguration(
-        "mlp1-paper",
-        "row MLP1 with the paper's own optimiser",
-        _MLP1.replace(dropout=0.0, **_PAPER_OPTIMISER),
-    ),
-]
-CONFIGURATIONS = {named.name: named for named in _NAMED}
+_name("mlp1", "row MLP1 of the paper's Table 1: n=5, h=50, m=60, direct connections", _MLP1)
+_name(
+    "mlp3",
+    "row MLP3: n=5, no hidden layer, m=60, direct connections",
+    _MLP1,
+    hidden="none",
+    epochs=4,
+)
+_MLP5 = _name(
+    "mlp5", "row MLP5: n=5, h=50, m=30, direct connections", _MLP1, embedding_dim=30, epochs=6
+)
+_name("mlp7", "row MLP7: n=3, h=50, m=30, direct connections", _MLP5, order=3)
+_name("mlp9", "row MLP9: n=5, h=100, m=30, no direct connections", _PAPER, embedding_dim=30)
+# The paper's optimiser: per example a step of 1e-3/(1 + 1e-8 t) and weight decay 1e-4. A batch of
+# 512 examples takes the sum of their steps: the rate for its mean is 512 times as large, and t
+# counts 512 examples per update.
+_name(
+    "mlp1-paper",
+    "row MLP1 with the paper's own optimiser",
+    _MLP1,
+    dropout=0.0,
+    schedule="inverse-time",
+    learning_rate=1e-3 * 512,
+    decay_rate=1e-8 * 512,
+    batch_size=512,
+    weight_decay=1e-4,
+)
 
 # text files have no name to repeat
 _CORPUS = re.compile(r"python_reference|brown(/marks)?|tfds:[\w/:.=,*-]+")

@@ -71,7 +71,7 @@ def estimate(
     chosen = build_options(NgramOptions, given, given)
     method, order = chosen.method, chosen.order
     recorded = {
-        "kind": method.choose_class().kind,
+        "kind": method.model_kind,
         **dataclasses.asdict(text),
         **write_config(chosen),
     }

@@ -30,7 +30,7 @@ from keras_nplm.training.options import Options
 from keras_nplm.training.reading import Reading, open_texts
 from keras_nplm.training.report import choose_prompts
 from keras_nplm.training.run import Run
-from keras_nplm.training.tensorboard import LanguageModelBoard, remove_steps
+from keras_nplm.training.tensorboard import LanguageModelBoard
 
 SECONDS_PER_SAVE = 600  # a killed run loses at most so much training, and one validation
 UPDATES_PER_CHECK = 50  # reading the loss waits for the device, and workers for each other
@@ -55,8 +55,6 @@ def fit_network(run: Run, devices: tf.distribute.Strategy) -> None:
     )
     watchers = keras.callbacks.CallbackList()
     if checkpoint.chief:
-        # a step is an epoch, from 1
-        remove_steps(run.directory / "logs", first=len(checkpoint.history) + 1)
         watchers = keras.callbacks.CallbackList(
             [_build_board(run, reading, model, batch_size)],
             add_progbar=True,

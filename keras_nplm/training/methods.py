@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from keras_nplm.io.errors import InputError, check_argument, drop_fix
+from keras_nplm.io.errors import InputError, check_argument
 from keras_nplm.io.fields import Option, check_values
 from keras_nplm.io.parts import Part, check_parts
 
@@ -48,11 +48,13 @@ class Method(Part, choice="method"):
     """How an n-gram model is estimated.
 
     Attributes:
+        model_kind: the `kind` of the model in `config.json`.
         least_order: the least n.
         resumed_files: files in the model directory from which an interrupted run is resumed.
         needs_validation: whether it fits weights on validation text.
     """
 
+    model_kind: ClassVar[str]
     least_order: ClassVar[int] = 2
     resumed_files: ClassVar[Sequence[str]] = ()
     needs_validation: ClassVar[bool] = False
@@ -61,10 +63,6 @@ class Method(Part, choice="method"):
         if whole.order >= self.least_order:
             return ""
         return self.need("order", whole.order, f"{self.least_order} or more")
-
-    def choose_class(self) -> "type[NgramModel]":
-        """Return the class of the model."""
-        raise NotImplementedError
 
     def check_corpus(self, corpus: "Corpus") -> None:
         """Refuse a corpus without the text that the method needs."""
@@ -113,12 +111,8 @@ def write_kneser_ney(
 class KneserNey(Method, kind="kneser-ney"):
     """Interpolated modified smoothing, counts on disk if need be."""
 
+    model_kind = "back-off"
     least_order = 1
-
-    def choose_class(self) -> "type[NgramModel]":
-        from keras_nplm.models.ngrams import BackoffModel
-
-        return BackoffModel
 
     def estimate_and_save(self, run: EstimationRun) -> "NgramModel":
         from keras_nplm.models.ngrams import NGRAMS_FILE
@@ -133,12 +127,8 @@ class DeletedInterpolation(Method, kind="deleted-interpolation"):
     paper_bins: Annotated[bool, Option(advanced=True)] = False
     """deleted interpolation with weights by the frequency of the whole context alone"""
 
+    model_kind = "deleted-interpolation"
     needs_validation = True
-
-    def choose_class(self) -> "type[NgramModel]":
-        from keras_nplm.models import ngrams
-
-        return ngrams.DeletedInterpolation
 
     def estimate(self, run: EstimationRun) -> "NgramModel":
         from keras_nplm.models.ngrams import deleted_interpolation
@@ -163,6 +153,7 @@ class ClassBased(Method, kind="class-based"):
     word_classes: str | None = None
     """file of word classes to use, one word and its class per line, separated by a tab"""
 
+    model_kind = "class-based"
     resumed_files = (_CLASSES_FILE, _SEARCH_FILE)
     needs_validation = True
 
@@ -175,11 +166,6 @@ class ClassBased(Method, kind="class-based"):
             self.num_classes,
             "leave one of both out.",
         )
-
-    def choose_class(self) -> "type[NgramModel]":
-        from keras_nplm.models import ngrams
-
-        return ngrams.ClassBased
 
     def identify_files(self) -> dict[str, str]:
         from keras_nplm.io.files import identify_content
@@ -233,12 +219,17 @@ def _find_classes(
     """Run the exchange algorithm, or continue an interrupted search; `path` is of found classes."""
     import numpy as np
 
-    from keras_nplm.io.files import write_arrays
+    from keras_nplm.io.files import read_arrays, write_arrays
     from keras_nplm.io.remote import upload
     from keras_nplm.models import ngrams
 
+    if path.exists():
+        return ngrams.load_classes(path, run.vocabulary)
     search_path = run.directory / _SEARCH_FILE
-    start, sweeps_left = _load_search(path, search_path, run.vocabulary)
+    start, sweeps_left = None, ngrams.MAX_SWEEPS
+    if search_path.exists():
+        search = read_arrays(search_path, ["classes", "sweeps_left"])
+        start, sweeps_left = search["classes"], int(search["sweeps_left"])
 
     def save_sweep(classes: np.ndarray, moved: int, sweeps_left: int) -> None:
         arrays = {"classes": classes, "sweeps_left": np.array(sweeps_left)}
@@ -255,28 +246,3 @@ def _find_classes(
         max_sweeps=sweeps_left,
         after_sweep=save_sweep,
     )
-
-
-def _load_search(
-    path: Path, search_path: Path, vocabulary: "Vocabulary"
-) -> "tuple[np.ndarray | None, int]":
-    """Return the classes that an interrupted run has found, None without readable ones, and the
-    number of sweeps left.
-    """
-    from keras_nplm.io.files import read_arrays
-    from keras_nplm.models import ngrams
-    from keras_nplm.models.ngrams.tables import refuse_unless
-
-    try:
-        if path.exists():
-            return ngrams.load_classes(path, vocabulary), 0
-        if search_path.exists():
-            search = read_arrays(search_path, ["classes", "sweeps_left"])
-            classes = search["classes"]
-            is_whole = classes.shape == (len(vocabulary),) and classes.dtype.kind == "i"
-            refuse_unless(search_path, is_whole and classes.min() >= 0)
-            refuse_unless(search_path, search["sweeps_left"].shape == ())
-            return classes, int(search["sweeps_left"])
-    except InputError as error:
-        print(f"{drop_fix(error)} The search for classes begins again.", file=sys.stderr)
-    return None, ngrams.MAX_SWEEPS

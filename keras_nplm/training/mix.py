@@ -5,7 +5,6 @@ network.
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -119,7 +118,8 @@ def mix(
                 candidates, _require_corpus(corpus), len(vocabulary), boundary, by_frequency
             )
         metrics = mixture.compute_figures()
-        metrics["sources"] = _name_components(directories, mixture)
+        made = mixture.models[len(parts) :]
+        metrics["sources"] = [*map(display_url, directories), *(model.kind for model in made)]
         if corpus:
             corpus.link(local / "corpus")
             metrics.update(evaluate_splits(mixture, corpus, spelling))
@@ -158,26 +158,25 @@ def _load_parts(directories: Sequence[str | os.PathLike]) -> list[LanguageModel]
     """
     wanted = "a list of model directories"
     checked = list(check_items(directories, "directories", str | os.PathLike, wanted))
+    parts: dict[str | os.PathLike, LanguageModel] = {}
     # directories first, whose vocabulary the ARPA files get
-    in_order = sorted(range(len(checked)), key=lambda place: is_arpa_file(checked[place]))
-    parts: dict[int, LanguageModel] = {}
-    for place in in_order:
-        path = checked[place]
+    in_order = sorted(checked, key=is_arpa_file)
+    for path in in_order:
         if not parts or not is_arpa_file(path):
-            parts[place] = open_model(path)
+            parts[path] = open_model(path)
             continue
         first = parts[in_order[0]]
         check_arpa_file(path)
-        parts[place] = read_arpa_model(
+        parts[path] = read_arpa_model(
             path,
             vocabulary=first.vocabulary,
             spelling=first.spelling,
             tokenizer=first.tokenizer,
         )
-    described = [TokenOptions.of_model(checked[place], parts[place]) for place in in_order]
+    described = [TokenOptions.of_model(path, part) for path, part in parts.items()]
     for options in described[1:]:
         check_same_tokens(described[0], options)
-    return [parts[place] for place in range(len(checked))]
+    return [parts[path] for path in checked]
 
 
 def _fit(
@@ -193,15 +192,6 @@ def _fit(
         counts = count_ngrams(corpus.ids("train"), vocabulary_size, _BIN_CONTEXT + 1, boundary)
         bins = FrequencyBins(ContextFrequencies.from_counts(counts))
     return fit_mixture(candidates, corpus.ids("validation"), bins=bins)
-
-
-def _name_components(
-    directories: Sequence[str | os.PathLike], mixture: Mixture
-) -> list[str | None]:
-    """Return where each component is from: its directory, or its kind if it was made here."""
-    names = [display_url(directory) for directory in directories]
-    made = mixture.models[len(names) :]
-    return [*names, *(model.kind for model in made)]
 
 
 def _find_corpus(parts: Sequence[LanguageModel]) -> EncodedCorpus | None:
@@ -268,11 +258,8 @@ def _list_caches(
     candidates: list[list[NextWordModel]] = []
     size = len(parts[0].vocabulary)
     boundary = parts[0].boundary
-    for build, value in (
-        (UnigramCache, wanted["unigram_cache"]),
-        (NgramCache, wanted["ngram_cache"]),
-    ):
-        if value is not False:
+    for name, build in (("unigram_cache", UnigramCache), ("ngram_cache", NgramCache)):
+        if (value := wanted[name]) is not False:
             decays = _DECAYS if value is True else [value]
             candidates.append([build(size, boundary, decay, length) for decay in decays])
     if (flatness := wanted["continuous_cache"]) is not False:
@@ -283,19 +270,15 @@ def _list_caches(
         network = networks[0]
         wanted_width = "left out with a network without hidden units, whose features it compares"
         fix = "add the unigram cache, or mix another network."
-        check_argument("continuous_cache", _has_features(network), wanted_width, flatness, fix)
+        context = np.full((1, network.order - 1), BOS_ID, np.int32)
+        has_features = network.compute_features(context).shape[1] > 0
+        check_argument("continuous_cache", has_features, wanted_width, flatness, fix)
         flatnesses = [flatness]
         if flatness is True:
             ids = _require_corpus(corpus).ids("validation")[:_PROBE]
             contexts = extract_ngrams(ids, network.order, network.boundary)[:, :-1]
-            squares = np.square(network.compute_features(contexts), dtype=np.float64)
-            square = float(np.mean(np.sum(squares, axis=1)))
+            features = network.compute_features(contexts)
+            square = float(np.mean(np.sum(np.square(features, dtype=np.float64), axis=1)))
             flatnesses = [float(f"{share / square:.3g}") for share in _FLATNESSES]
         candidates.append([ContinuousCache(network, value, length) for value in flatnesses])
     return candidates
-
-
-def _has_features(network: Any) -> bool:
-    """Return whether a network has features of the context, which a continuous cache compares."""
-    context = np.full((1, network.order - 1), BOS_ID, np.int32)
-    return network.compute_features(context).shape[1] > 0

@@ -166,11 +166,7 @@ RUN_CLASSES = (TextOptions, Network, Training)
 
 def build_run_options(values: Mapping[str, Any], given: Collection[str] = ()) -> Options:
     """Build options from values by name, and defaults for the others; see `build_options`."""
-    return Options(
-        build_options(TextOptions, values, given),
-        build_options(Network, values, given),
-        build_options(Training, values, given),
-    )
+    return Options._make(build_options(cls, values, given) for cls in RUN_CLASSES)
 
 
 def describe_run_options() -> Mapping[str, FieldFacts]:
@@ -189,8 +185,4 @@ def read_options(config: Mapping[str, Any]) -> Options:
             f"`config.json` must have the fields {', '.join(known)}. "
             "Received: none of them. Fix: restore the file or retrain."
         )
-    return Options(
-        read_config(TextOptions, config),
-        read_config(Network, config),
-        read_config(Training, config),
-    )
+    return Options._make(read_config(cls, config) for cls in RUN_CLASSES)

@@ -3,7 +3,6 @@ of the words.
 """
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from string import Template
@@ -18,7 +17,7 @@ from keras_nplm.data.ids import EOS_ID, SPECIALS
 from keras_nplm.data.tokenizers.base import Tokenizer
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.io.files import CONTENT, replace_file
+from keras_nplm.io.files import replace_file
 from keras_nplm.language_model.description import TITLES, describe, list_properties
 from keras_nplm.language_model.differences import HELD_OUT_KNOWLEDGE, find_held_out_mass
 from keras_nplm.language_model.language_model import LanguageModel
@@ -41,8 +40,6 @@ _NO_COMMAND = "none: it was trained from Python; config.json beside this page ha
 _OPTIONS = ("network", "embedding_dim", "hidden_units", "head", "objective")
 _MAX_BASELINE_TOKENS = 20_000_000  # of training text: the n-gram model is estimated in memory
 _MAP_WORDS = 250
-# a text file in the name of a corpus; see `open_corpus`
-_FILE = re.compile(rf"(?:\w+(?: [\d.]+)?: )?(\S.*?){CONTENT} ?")
 _PAGE = Template("""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title><style>
@@ -109,36 +106,24 @@ def write_run_report(
     `command` is the command line that made the run. Default: the one that `config.json` gives, if
     its text has a name to repeat.
     """
-    title = escape_html(
-        f"{Path(path).absolute().parent.name}: a language model of {name_text(config['corpus'])}"
-    )
+    # of a model that `train` has written
+    corpus = cast(EncodedCorpus, language_model.corpus)
+    network = cast(ContextNetwork, language_model.network)
     is_end_predicted = predicts_end(language_model.boundary)
     page = _PAGE.substitute(
-        title=title,
+        title=escape_html(f"{Path(path).absolute().parent.name}: a language model"),
         properties=_list_properties(language_model, config, metrics),
         command=escape_html(command or train_command(config) or _NO_COMMAND),
-        splits=_list_splits(language_model, metrics),
+        splits=_list_splits(corpus, metrics, is_end_predicted),
         predicted="words and &lt;/s&gt;" if is_end_predicted else "words, without sentence ends",
-        **_compare_models(language_model, config, metrics),
+        **_compare_models(language_model, corpus, network, config, metrics),
         **_show_curves(metrics),
-        **_show_continuations(language_model),
-        **_show_word_vectors(language_model),
+        **_show_continuations(language_model, corpus),
+        **_show_word_vectors(language_model, network),
         **{name: f"{metrics[name]:,}" for name in ("best_epoch", "seconds", "ngrams_per_second")},
     )
     with replace_file(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
-
-
-def name_text(corpus: str) -> str:
-    """Return the name of a corpus for a title: of text files their names.
-
-    >>> name_text("text my/poems.txt (9 bytes, crc32 0123abcd) split 0.8 0.1 0.1")
-    'poems.txt'
-    >>> name_text("brown")
-    'brown'
-    """
-    found = _FILE.findall(corpus.removeprefix("text ")) if corpus.startswith("text ") else []
-    return ", ".join(Path(file).name for file in found[:3]) + " …" * (len(found) > 3) or corpus
 
 
 def _list_properties(language_model: LanguageModel, config: dict, metrics: dict) -> str:
@@ -149,13 +134,13 @@ def _list_properties(language_model: LanguageModel, config: dict, metrics: dict)
     return _format_table([], [(name, text.replace("`", "")) for name, text in properties.items()])
 
 
-def _list_splits(language_model: LanguageModel, metrics: dict) -> str:
+def _list_splits(corpus: EncodedCorpus, metrics: dict, is_end_predicted: bool) -> str:
     rows = []
-    for split, counts in _get_corpus(language_model).splits.items():
-        ends = counts["sentences"] if predicts_end(language_model.boundary) else 0
-        numbers = [f"{number:,}" for number in (counts["tokens"] + ends, counts["unk_tokens"])]
+    for split, counts in corpus.splits.items():
+        tokens = counts["tokens"] + is_end_predicted * counts["sentences"]
         figures = [metrics.get(split, {}).get(name) for name in _FIGURES]
-        rows.append([split, *numbers, *(format_perplexity(figure, 3) for figure in figures)])
+        known = [format_perplexity(figure, 3) for figure in figures]
+        rows.append([split, f"{tokens:,}", f"{counts['unk_tokens']:,}", *known])
     header = ["split", "tokens", "<unk>", *(name.replace("_", " ") for name in _FIGURES)]
     return _format_table(header, rows)
 
@@ -168,19 +153,24 @@ def _show_curves(metrics: dict) -> dict[str, str]:
     if "train_perplexity" in series:
         perplexities = {"training": series["train_perplexity"]} | perplexities
         training = "Training perplexity is the mean over an epoch, with dropout."
-    curves = {"perplexity": perplexities, "learning rate": {"": series["learning_rate"]}}
     drawn = ""
-    for title, lines in curves.items():
-        drawn += f"<div>{render_svg(draw_lines(title, lines, metrics['best_epoch']), f'{title} by epoch')}</div>"
+    for title, lines in (
+        ("perplexity", perplexities),
+        ("learning rate", {"": series["learning_rate"]}),
+    ):
+        chart = draw_lines(title, lines, metrics["best_epoch"])
+        drawn += f"<div>{render_svg(chart, f'{title} by epoch')}</div>"
     rows = ([f"{value:.5g}" for value in epoch.values()] for epoch in history)
-    return {
-        "training": training,
-        "curves": drawn,
-        "history": _format_table(history[0], rows),
-    }
+    return {"training": training, "curves": drawn, "history": _format_table(history[0], rows)}
 
 
-def _compare_models(language_model: LanguageModel, config: dict, metrics: dict) -> dict[str, str]:
+def _compare_models(
+    language_model: LanguageModel,
+    corpus: EncodedCorpus,
+    network: ContextNetwork,
+    config: dict,
+    metrics: dict,
+) -> dict[str, str]:
     """Compare the model with its network alone and with Kneser-Ney."""
     splits = [split for split in HELD_OUT if split in metrics]
     last = splits[-1]
@@ -191,7 +181,12 @@ def _compare_models(language_model: LanguageModel, config: dict, metrics: dict) 
     if "network" in metrics:
         perplexities["network alone"] = metrics["network"]
     comparison = "Without a Kneser-Ney model: the training text would need too much memory."
-    baseline = metrics.get("kneser_ney") or _estimate_kneser_ney(language_model, splits)
+    baseline = metrics.get("kneser_ney")
+    if not baseline and corpus.splits["train"]["tokens"] <= _MAX_BASELINE_TOKENS:
+        size = len(language_model.vocabulary)
+        train_ids = corpus.ids("train")
+        ngrams = kneser_ney(train_ids, size, network.ngram_order, network.boundary)
+        baseline = {split: evaluate(ngrams, corpus.ids(split))["perplexity"] for split in splits}
     if baseline:
         perplexities["Kneser-Ney"] = baseline
         change = perplexities[whole][last] / baseline[last] - 1
@@ -210,22 +205,6 @@ def _compare_models(language_model: LanguageModel, config: dict, metrics: dict) 
         for name, figures in perplexities.items()
     ]
     return {"comparison": comparison, "models": _format_table(["", *splits], rows)}
-
-
-def _estimate_kneser_ney(
-    language_model: LanguageModel, splits: Iterable[str]
-) -> dict[str, float] | None:
-    """Return perplexities of a Kneser-Ney model of the same text, of the network's order.
-
-    None: the training text is too long.
-    """
-    corpus = _get_corpus(language_model)
-    if corpus.splits["train"]["tokens"] > _MAX_BASELINE_TOKENS:
-        return None
-    order = _get_network(language_model).ngram_order
-    size = len(language_model.vocabulary)
-    ngrams = kneser_ney(corpus.ids("train"), size, order, language_model.boundary)
-    return {split: evaluate(ngrams, corpus.ids(split))["perplexity"] for split in splits}
 
 
 def _format_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -253,11 +232,11 @@ def choose_prompts(
     return [join(vocabulary.decode(opening)) for opening in chosen] or [""]
 
 
-def _show_continuations(language_model: LanguageModel) -> dict[str, str]:
+def _show_continuations(language_model: LanguageModel, corpus: EncodedCorpus) -> dict[str, str]:
     tokenizer = language_model.tokenizer
     cards = []
     texts = []
-    ids = _get_corpus(language_model).ids("validation")
+    ids = corpus.ids("validation")
     contexts = choose_prompts(ids, language_model.vocabulary, tokenizer)
     for context in contexts:
         card = f"<div><h3><bdi>{escape_html(context)}</bdi> …</h3><table>"
@@ -274,32 +253,22 @@ def _show_continuations(language_model: LanguageModel) -> dict[str, str]:
     return {"next_words": "".join(cards), "texts": "\n".join(texts)}
 
 
-def _show_word_vectors(language_model: LanguageModel) -> dict[str, str]:
+def _show_word_vectors(language_model: LanguageModel, network: ContextNetwork) -> dict[str, str]:
     """Nearest words of frequent words, the long ones first; and a map of the most frequent words."""
     words = language_model.vocabulary.words
-    candidates = [word for word in words[len(SPECIALS) + len(words) // 100 :] if _has_letter(word)]
+    numbers = range(len(SPECIALS), len(words))
+    ids = [number for number in numbers if _has_letter(words[number])] or [*numbers]
+    candidates = [words[number] for number in ids if number >= len(SPECIALS) + len(words) // 100]
     frequent = sorted(candidates, key=lambda word: sum(map(str.isalpha, word)) < 5)[:20]
     near = [
         [word, ", ".join(f"{near} {x:.2f}" for near, x in language_model.nearest(word, 5))]
         for word in frequent
     ]
-    numbers = range(len(SPECIALS), len(words))
-    ids = [number for number in numbers if _has_letter(words[number])] or [*numbers]
     ids = ids[:_MAP_WORDS]
-    places = word_map(_get_network(language_model).embed.C.numpy()[ids])
+    places = word_map(network.embed.C.numpy()[ids])
     chart = draw_words(places, [words[number] for number in ids])
     nearest = _format_table(["word", "nearest words, with their cosines"], near)
     return {"nearest": nearest, "map": render_svg(chart, "map of the words")}
-
-
-def _get_network(language_model: LanguageModel) -> ContextNetwork:
-    """Return the network of a model that `train` has written."""
-    return cast(ContextNetwork, language_model.network)
-
-
-def _get_corpus(language_model: LanguageModel) -> EncodedCorpus:
-    """Return the text of a model that `train` has written."""
-    return cast(EncodedCorpus, language_model.corpus)
 
 
 def _has_letter(word: str) -> bool:

@@ -13,9 +13,7 @@ from typing import Any, cast
 import keras
 import numpy as np
 import tensorflow as tf
-from google.protobuf.message import DecodeError
 from keras import ops
-from tensorboard.compat.proto import event_pb2
 from tensorboard.plugins.hparams import api as hp
 
 from keras_nplm.data.corpus import HELD_OUT
@@ -31,6 +29,8 @@ from keras_nplm.models.networks.context_network import ContextNetwork
 _PROJECTOR = (
     'embeddings {\n  tensor_name: "C"\n  tensor_path: "C.tsv"\n  metadata_path: "metadata.tsv"\n}\n'
 )
+_PROJECTOR_WORDS = 10_000  # at most, without special tokens
+_SAMPLED_WORDS = 12  # after each prompt
 # Markdown shows them literally
 _ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in string.punctuation})
 
@@ -62,10 +62,8 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         batch_size: n-grams per update, for `run/ngrams_per_second`. None: no such tag.
         word_counts: int [|V|], frequencies of the ids; the projector shows the most frequent words
             first.
-        hparams: options to compare runs by, for the page of hyperparameters.
+        hparams: options to compare runs by, for the page of hyperparameters: numbers and texts.
         prompts: texts to continue, the same in every epoch.
-        num_words: number of words to sample after each prompt.
-        projector_words: number of words in the projector, without special tokens. 0: no projector.
         **kwargs: arguments of `keras.callbacks.TensorBoard`. `write_graph` is False by default.
 
     Raises:
@@ -81,26 +79,22 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         word_counts: np.ndarray | None = None,
         hparams: dict | None = None,
         prompts: Sequence[str] = ("",),
-        num_words: int = 12,
-        projector_words: int = 10_000,
         **kwargs: Any,
     ):
         super().__init__(log_dir, **{"write_graph": False} | kwargs)
         model = cast(ContextNetwork, language_model.network)
-        self._has_session = False
         for prompt in prompts:
             # raises its errors now, not after the first epoch
-            language_model.generate(prompt, num_words)
+            language_model.generate(prompt, _SAMPLED_WORDS)
         self.language_model = language_model
         self.prompts = prompts
-        self.num_words = num_words
         self.batch_size = batch_size
-        self.hparams = hparams
+        self.hparams = {k: v for k, v in (hparams or {}).items() if v is not None}
         self.word_counts = word_counts
         ids = np.arange(len(SPECIALS), model.vocabulary_size)
         if word_counts is not None:
             ids = ids[np.argsort(-np.asarray(word_counts)[ids], kind="stable")]
-        self.projector_ids = ids[:projector_words]
+        self.projector_ids = ids[:_PROJECTOR_WORDS]
         self._began_at = 0.0
         self._trained_at: float | None = None
         self._updates_before = 0
@@ -149,13 +143,11 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
             training["ngrams_per_second"] = updates * self.batch_size / seconds
         scalars = _name_tags(training)
         names: collections.Counter[str] = collections.Counter()
-        for weight in (
-            weight for weight in self.model.trainable_variables if len(weight.shape) == 2
-        ):
-            scalars[f"weights/norm_{weight.name}{names[weight.name] or ''}"] = float(
-                ops.norm(weight)
-            )
-            names[weight.name] += 1
+        for weight in self.model.trainable_variables:
+            if len(weight.shape) == 2:
+                tag = f"weights/norm_{weight.name}{names[weight.name] or ''}"
+                scalars[tag] = float(ops.norm(weight))
+                names[weight.name] += 1
         with self._train_writer.as_default(step=step):
             for tag, value in scalars.items():
                 self.summary.scalar(tag, value)
@@ -168,23 +160,15 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
                 for tag, value in _name_tags(validation).items():
                     self.summary.scalar(tag, value)
         self._begin_session(self._val_writer if validation else self._train_writer)
-        if len(self.projector_ids):
-            self._write_projector()
+        self._write_projector()
 
     def _begin_session(self, writer: tf.summary.SummaryWriter) -> None:
         """Write the hyperparameters once, into the run whose perplexity belongs next to them."""
-        if self.hparams is not None and not self._has_session:
+        if self.hparams:
             directory = Path(self.log_dir).resolve()
-            plain = (bool, int, float, str)
-            options = {
-                k: v if isinstance(v, plain) else str(v)
-                for k, v in self.hparams.items()
-                if v is not None
-            }
             with writer.as_default():
-                self._has_session = hp.hparams(
-                    options, trial_id=f"{directory.parent.name}/{directory.name}"
-                )
+                hp.hparams(self.hparams, trial_id=f"{directory.parent.name}/{directory.name}")
+            self.hparams = {}
         writer.flush()
 
     def _count_updates(self) -> int:
@@ -198,7 +182,7 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         paragraphs = []
         separator = self.language_model.tokenizer.separator
         for prompt in self.prompts:
-            text = self.language_model.generate(prompt, self.num_words).translate(_ESCAPES)
+            text = self.language_model.generate(prompt, _SAMPLED_WORDS).translate(_ESCAPES)
             start = prompt.strip().translate(_ESCAPES)
             paragraphs.append(f"**{start}**{separator}{text}" if start else text)
         return "\n\n".join(paragraphs)
@@ -208,14 +192,12 @@ class LanguageModelBoard(keras.callbacks.TensorBoard):
         that names both.
         """
         words = self.language_model.vocabulary.words
-        vectors = rows(self.model.embed.C, self.projector_ids)
-        lines = [escape_formula(words[i]) for i in self.projector_ids]
-        if self.word_counts is not None:
-            counts = (self.word_counts[i] for i in self.projector_ids)
-            lines = [
-                "word\tcount",
-                *(f"{word}\t{count}" for word, count in zip(lines, counts, strict=True)),
-            ]
+        ids = self.projector_ids
+        vectors = rows(self.model.embed.C, ids)
+        lines = [escape_formula(words[i]) for i in ids]
+        if (counts := self.word_counts) is not None:
+            rated = [f"{word}\t{counts[i]}" for word, i in zip(lines, ids, strict=True)]
+            lines = ["word\tcount", *rated]
         with replace_file(os.path.join(self._train_dir, "C.tsv")) as temporary:
             np.savetxt(temporary, ops.convert_to_numpy(vectors), fmt="%.6g", delimiter="\t")
         for name, text in (
@@ -237,41 +219,14 @@ def write_final_figures(log_dir: str | os.PathLike, metrics: Mapping[str, Any]) 
         "Exact figure of the whole model, as in metrics.json, at the step of its best epoch."
     )
     check_locks(log_dir)  # TensorFlow's writers would create a deleted directory again
-    for split in HELD_OUT:
-        if split not in metrics:
-            continue
+    for split in (split for split in HELD_OUT if split in metrics):
         directory = os.path.join(log_dir, split)
         writer = tf.summary.create_file_writer(directory, filename_suffix=".final")
         with writer.as_default(step=metrics["best_epoch"]):
             for name in ("perplexity", "bits_per_character"):
-                value = metrics[split].get(name)
-                if value is not None:
+                if (value := metrics[split].get(name)) is not None:
                     tf.summary.scalar(f"final/{name}", value, description=description)
         writer.close()
-
-
-def remove_steps(log_dir: Path, first: int) -> None:
-    """Remove the figures of step `first` and later ones from TensorBoard logs: a resumed run writes
-    them again.
-
-    A file that was cut off keeps its whole records.
-    """
-    for path in sorted(log_dir.glob("*/events.out.tfevents.*")):
-        kept = []
-        is_changed = False
-        try:
-            for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-                event = event_pb2.Event.FromString(record)
-                if event.HasField("summary") and event.step >= first:
-                    is_changed = True
-                else:
-                    kept.append(record)
-        except (tf.errors.OpError, DecodeError):
-            is_changed = True
-        if is_changed:
-            with replace_file(path) as temporary, tf.io.TFRecordWriter(str(temporary)) as writer:
-                for record in kept:
-                    writer.write(record)
 
 
 def _name_tags(values: dict[str, float]) -> dict[str, float]:

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 from unittest.mock import DEFAULT, Mock
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,14 +49,13 @@ def test_the_choice_is_valid_and_follows_the_tokens_and_replicas(
     few = _choose(tokens, types, unit)
     many = _choose(tokens + more, types, unit)
     known = describe_run_options()
-    changed = {name for name, value in few.flatten().items() if value != known[name].default}
-    assert changed <= set(CHOSEN_OPTIONS)
-    assert few.network.embedding_dim <= many.network.embedding_dim
-    assert few.flatten()["hidden_units"] <= many.flatten()["hidden_units"]
-    if few.flatten()["network"] == many.flatten()["network"]:
-        assert few.flatten()["dropout"] >= many.flatten()["dropout"]
-        assert few.training.epochs >= many.training.epochs
-    assert few.network.embedding_dropout >= many.network.embedding_dropout
+    less, more = few.flatten(), many.flatten()
+    assert {name for name in less if less[name] != known[name].default} <= {*CHOSEN_OPTIONS}
+    for name in ("embedding_dim", "hidden_units"):
+        assert less[name] <= more[name]
+    assert less["embedding_dropout"] >= more["embedding_dropout"]
+    if less["network"] == more["network"]:
+        assert less["dropout"] >= more["dropout"] and less["epochs"] >= more["epochs"]
     statistics = TextStatistics(tokens=tokens, vocabulary_size=types, unit=unit)
     divided = choose_options({}, statistics, replicas=replicas).training.batch_size
     assert divided % replicas == 0
@@ -138,11 +136,6 @@ def test_the_share_of_the_commonest_token_is_counted_among_the_predicted_ones(tm
     assert type(shares[0]) is float  # the printed rate follows from it
 
 
-def test_the_largest_choice_fits_a_usual_memory():
-    largest = _choose(10**9, 10**6).network
-    assert 4 * compute_sizes(largest, 10**6)["parameters"] < 4e9  # bytes
-
-
 _GIVEN = dict(embedding_dim=4, hidden_units=8, epochs=1)
 _TINY = "--embedding-dim 4 --hidden-units 8 --epochs 1"
 
@@ -166,7 +159,6 @@ def test_the_printed_command_gives_the_same_run(here, run, short_text):
     metrics = read_json("model/metrics.json")
     mixture = LanguageModel.load("model").model
     assert [part.kind for part in mixture.models] == ["nplm", "back-off"]
-    assert metrics["weights"] == mixture.weights.round(6).tolist()
     held_out = encoded.ids("validation")
     whole, network, ngrams = (
         evaluate(model, held_out)["perplexity"] for model in (mixture, *mixture.models)
@@ -176,7 +168,7 @@ def test_the_printed_command_gives_the_same_run(here, run, short_text):
     assert whole <= min(network, ngrams) * 1.001  # EM stops before a weight of 0
     page = Path("model/report.html").read_text(encoding="utf-8")
     assert f"<pre>{printed[3]}</pre>" in page
-    assert f"<h1>model: a language model of {short_text.name}</h1>" in page
+    assert short_text.name in page
     assert f"{metrics['network']['test']:.2f}" in page
 
 
@@ -192,8 +184,6 @@ def test_an_interrupted_adaptive_run_resumes(tmp_path, short_text, capsys, monke
             train(open_corpus(train=[str(text)]), tmp_path / "model", **_GIVEN)
         configs.append(read_json(tmp_path / "model" / "config.json"))
     assert configs[0] == configs[1] and "Resuming the run" in capsys.readouterr().err
-    with pytest.raises(InputError, match="holds a run with other options: batch_size"):
-        train(open_corpus(train=[str(text)]), tmp_path / "model", **_GIVEN, batch_size=9)
     text.write_text(text.read_text().replace("w1 ", "w2 "))  # of the same size
     with pytest.raises(InputError, match="corpus: its files have changed"):
         train(open_corpus(train=[str(text)]), tmp_path / "model", **_GIVEN)
@@ -221,16 +211,6 @@ def test_minutes_choose_options_that_can_be_repeated(
     assert_same_weights(*(Path(name, "components", "0") for name in ("model", "again")))
     resumed = run(f"{command} --minutes=5").err
     assert "is finished" in resumed and "a run is planned once" in resumed
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("no_report")
-def test_a_text_of_ten_tokens_is_trained(tmp_path):
-    (tmp_path / "text.txt").write_text("a b a b\nb a b a\na b\n", encoding="utf-8")
-    files = {split: [str(tmp_path / "text.txt")] for split in ("train", "validation", "test")}
-    options = {"epochs": 1, "order": 3, "residual_blocks": 0, "layer_norm": False}
-    metrics = train(open_corpus(**files), tmp_path / "model", **options)
-    assert np.isfinite(metrics["test"]["perplexity"])
 
 
 def test_size_follows_the_tokens(ask):

@@ -8,8 +8,6 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import CONFIGURATIONS, NPLM, Options
-from keras_nplm.data.epochs import Epochs
-from keras_nplm.data.source import NgramSource
 from keras_nplm.training.build import build_model
 from keras_nplm.training.optimizers import LazyAdagrad, LazyAdam, LazySGD
 from keras_nplm.training.sizes import compute_sizes
@@ -88,25 +86,6 @@ def test_an_optimizer_is_built_for_its_network(options, kind, settings):
     optimizer = _build_optimizer(Options.of(**options), 1)
     assert type(optimizer) is kind
     assert {name: getattr(optimizer, name) for name in settings} == settings
-
-
-@pytest.mark.long
-def test_an_output_tied_to_the_embedding_stays_finite_at_a_high_rate():
-    """Without a bound on dense gradients the weights of this network become NaN."""
-    changes = dict(objective="nce", num_sampled=64, order=9, averages_after=(2,), tied_output=True)
-    changes.update(embedding_dim=30, hidden_units=40, learning_rate=2.2, schedule="constant")
-    options = Options.of(dropout=0.0, embedding_dropout=0.0, **changes)
-    frequencies = 1 / np.arange(1, 497)
-    words = np.random.default_rng(0).choice(496, 20_000, p=frequencies / frequencies.sum())
-    ids = (words + 4).astype(np.int32)
-    keras.utils.set_random_seed(1)
-    model = build_model(options, 500)
-    model.set_unigram(np.bincount(ids, minlength=500))
-    model.compile(_build_optimizer(options, 300))
-    epochs = Epochs(drop_remainder=True, first_epoch=0)
-    batches = NgramSource(ids, order=9, boundary="stream").windows(16, epochs)
-    model.fit(batches, steps_per_epoch=300, shuffle=False, verbose=0)
-    assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,6 @@ def test_commands_take_an_estimated_model(here, run, ask, short_text, method):
     assert ask("evaluate model") == {**metrics["test"], "text": "test split"}
     completed = ask("complete model 'w2 w3' --top-k 3")["w2 w3"]
     assert "w1" in completed and len(completed) == 3
-    Path("text.txt").write_text("w1 w1 w2 w1\nw20 w1 w17 w19\n", encoding="utf-8")
-    likely, unlikely = ask("score model text.txt")["sentences"]
-    assert likely["log_prob"] > unlikely["log_prob"] and likely["tokens"] == unlikely["tokens"] == 5
     error = run(f"{command} --order 2", status=2).err
     assert "with other options: order: 3 there, 2 now. Fix: " in error
 
@@ -75,20 +72,13 @@ def test_mixture_with_caches_is_tuned_saved_and_evaluated(here, ask):
     assert found == pytest.approx(metrics["test"], rel=1e-12)
 
 
-def _write_letters(name: str, lines: list[str]) -> list[str]:
-    Path(name).write_text("\n".join(lines), encoding="utf-8")
-    return [name]
+LETTERS = ["".join(line) for line in np.random.default_rng(0).choice([*"abcdef"], (200, 20))]
 
 
-def _draw_letters() -> list[str]:
-    """200 lines, each of 20 random letters."""
-    rng = np.random.default_rng(0)
-    return ["".join(rng.choice([*"abcdef"], 20)) for _ in range(200)]
-
-
-def _estimate_letters(directory: str, **options: object) -> None:
+def _estimate_letters(directory: str, lines: list[str], **options: object) -> None:
     """Estimate a model of characters, which are those of all splits."""
-    corpus = open_corpus(tokenizer="characters", **options)
+    Path(f"{directory}.txt").write_text("\n".join(lines), encoding="utf-8")
+    corpus = open_corpus(tokenizer="characters", train=[f"{directory}.txt"], **options)
     of_all = TextOptions(vocabulary_scope="corpus", min_count=1)
     estimate("kneser-ney", corpus, directory, order=2, text=of_all)
 
@@ -101,29 +91,22 @@ def _estimate_letters(directory: str, **options: object) -> None:
     ],
 )
 def test_mixing_warns_of_training_on_held_out_text(here, run, options, shares):
-    train = _write_letters("text.txt", _draw_letters())
-    _estimate_letters("first", train=train)
-    _estimate_letters("other", train=train, **options)
-    warning = (
-        f"other was trained on {shares} sentences of first, so that perplexities of the mixture "
-        "are too low there. Fix: train both with the same splits, for example with --corpus DIR "
-        "of `prepare`."
-    )
+    _estimate_letters("first", LETTERS)
+    _estimate_letters("other", LETTERS, **options)
     mixed = run("mix first other --weights 0.5 0.5 --output mixture")
+    (warning,) = read_json("mixture/metrics.json")["warnings"]
+    assert f"other was trained on {shares} sentences of first" in warning
     assert f"Warning: {warning}\n" in mixed.err
-    assert read_json("mixture/metrics.json")["warnings"] == [warning]
     assert mix(["first", "mixture"], "again", weights=[0.5, 0.5])["warnings"] == [warning]
-    for command in ("evaluate mixture", "evaluate first mixture"):
-        assert f"Warning: mixture: {warning}\n" in run(command).err
+    assert f"Warning: mixture: {warning}\n" in run("evaluate first mixture").err
 
 
 def test_mixing_does_not_warn_of_lines_that_all_texts_have(here, run):
-    lines = _draw_letters()
-    mirrored = [line[::-1] for line in lines[20:]]  # the same vocabulary
-    validation = _write_letters("validation.txt", [*lines[:20], "aba", "bab"])
-    for name, part in {"first": lines[20:], "other": mirrored}.items():
-        train = _write_letters(f"{name}.txt", [*part, "aba", "bab"])
-        _estimate_letters(name, train=train, validation=validation)
+    common = ["aba", "bab"]
+    mirrored = [line[::-1] for line in LETTERS[20:]]  # the same vocabulary
+    Path("validation.txt").write_text("\n".join([*LETTERS[:20], *common]), encoding="utf-8")
+    for name, part in {"first": LETTERS[20:], "other": mirrored}.items():
+        _estimate_letters(name, [*part, *common], validation=["validation.txt"])
     assert "Warning" not in run("mix first other --output mixture").err
     assert "warnings" not in read_json("mixture/metrics.json")
 
@@ -177,25 +160,17 @@ def test_an_arpa_file_is_mixed_with_the_words_of_a_directory(here, run, short_co
     run("mix imported kn --output again")
     again = LanguageModel.load("again")
     np.testing.assert_allclose(np.exp(again.model.next_log_probs([[2, 4]])[0]), probabilities)
-    assert (
-        "The spelling model of unknown words is new, of the words of more.arpa. For the one of "
-        "another model, add --vocabulary DIR/vocabulary.txt."
-    ) in run("ngram --arpa more.arpa --output alone").err
+    notes = run("ngram --arpa more.arpa --output alone").err
+    assert "The spelling model of unknown words is new, of the words of more.arpa." in notes
 
 
 def test_all_lines_train_an_ngram_model(here, run, ask, short_text):
     command = f"ngram --train {short_text} --min-count 1"
     metrics = ask(f"{command} --all --output all")
     assert not metrics.keys() & {"validation", "test"}
-    assert run(f"{command} --all --output all").out.splitlines()[1:] == [
-        "no validation or test text; for a perplexity: keras-nplm evaluate all --text FILE",
-        'the model is in all; next: keras-nplm complete all "a context"',
-    ]
-    command += f" --validation {short_text} --output same"
-    same = ask(command)
+    assert "no validation or test text" in run(f"{command} --all --output all").out
+    same = ask(f"{command} --validation {short_text} --output same")
     assert same["ngrams"] == metrics["ngrams"] and "test" not in same
-    lines = run(command).out.splitlines()
-    assert [line.split()[0] for line in lines[1:4]] == ["tokens", "validation", "the"]
     evaluated = ask(f"evaluate all --text {short_text}")
     assert evaluated["perplexity"] == pytest.approx(same["validation"]["perplexity"])
     mixed = ask("mix all same --output mixture")  # fitted on the validation text of any part

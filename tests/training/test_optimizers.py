@@ -35,6 +35,9 @@ def _steps(number=4):
 
 def _run(optimizer, jit=False, dense=False):
     variable = keras.Variable(_start())
+    # as it is saved and loaded
+    saved = keras.saving.serialize_keras_object(optimizer)
+    optimizer = keras.saving.deserialize_keras_object(saved)
     optimizer.build([variable])
 
     @tf.function(jit_compile=jit, autograph=False)
@@ -71,7 +74,7 @@ def _oracle(make, decay):
     return theta
 
 
-@pytest.mark.parametrize("decay, jit", [(0.0, False), (DECAY, False), (DECAY, True)])
+@pytest.mark.parametrize("decay, jit", [(0.0, False), (DECAY, True)])
 @pytest.mark.parametrize("make", BASES)
 def test_only_rows_with_a_gradient_are_updated(make, decay, jit):
     found = _run(make(RATE, weight_decay=decay or None), jit)
@@ -80,19 +83,16 @@ def test_only_rows_with_a_gradient_are_updated(make, decay, jit):
     np.testing.assert_array_equal(found[untouched], _start()[untouched])
 
 
+@pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("make", BASES)
-def test_updates_equal_those_of_keras(make):
+def test_updates_equal_those_of_keras(make, dense):
     """Every step has a gradient of the same rows: the moments of the other rows, which dense Adam
     uses, stay 0.
     """
-    options = {} if make is LazySGD else {"epsilon": 0.5}
-    decayed = _run(BASES[make](RATE, weight_decay=DECAY), dense=True)
-    for ours, theirs in (
-        (_run(make(RATE, **options)), _run(BASES[make](RATE, **options), dense=True)),
-        (_run(make(RATE, weight_decay=DECAY), dense=True), decayed),
-        (_run(make(RATE, weight_decay=DECAY, dense_decay=True)), decayed),
-    ):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    options = {"weight_decay": DECAY} | ({} if make is LazySGD else {"epsilon": 0.5})
+    decayed = _run(BASES[make](RATE, **options), dense=True)
+    found = _run(make(RATE, dense_decay=True, **options), dense=dense)
+    np.testing.assert_allclose(found, decayed, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("make", BASES)
@@ -106,15 +106,6 @@ def test_half_precision_weights_take_gradients_of_replicas(make):
     assert first == 1 and second < 0
 
 
-@pytest.mark.parametrize("make", BASES)
-def test_optimiser_is_restored_from_its_configuration(make):
-    optimizer = make(
-        keras.optimizers.schedules.PolynomialDecay(RATE, 10), weight_decay=DECAY, dense_decay=True
-    )
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(optimizer))
-    assert type(again) is make and again.get_config() == optimizer.get_config()
-
-
 def test_biases_are_left_out_of_decay_by_the_user_and_after_loading(tmp_path):
     model = NPLM(9, 3, 2, 2)
     optimizer = LazySGD(RATE, weight_decay=DECAY, dense_decay=True)
@@ -123,17 +114,12 @@ def test_biases_are_left_out_of_decay_by_the_user_and_after_loading(tmp_path):
     model.fit(np.ones((2, 2), np.int32), np.ones(2, np.int32), verbose=0)
     model.save(tmp_path / "model.keras")
     for each in (model, keras.models.load_model(tmp_path / "model.keras")):
-        assert each.optimizer.dense_decay
-        before = [weight.numpy() for weight in each.trainable_weights]
+        weights = each.trainable_weights
+        before = [weight.numpy() for weight in weights]
         # without a gradient only the decay changes a weight
-        gradients = [keras.ops.zeros_like(weight) for weight in each.trainable_weights]
-        each.optimizer.apply(gradients, each.trainable_weights)
-        kept = [
-            weight.name
-            for weight, old in zip(each.trainable_weights, before, strict=True)
-            if np.array_equal(weight, old)
-        ]
-        assert sorted(kept) == ["b", "d"]
+        each.optimizer.apply([keras.ops.zeros_like(weight) for weight in weights], weights)
+        pairs = zip(weights, before, strict=True)
+        assert {weight.name for weight, old in pairs if np.array_equal(weight, old)} == {"b", "d"}
         assert all(old.any() for old in before)
 
 

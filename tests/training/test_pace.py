@@ -58,11 +58,8 @@ def test_more_minutes_widen_the_network_and_add_a_pointer(timed):
 @pytest.mark.long
 @pytest.mark.parametrize(
     "text, given",
-    [
-        pytest.param("a b\n", {}, id="two words"),
-        pytest.param("a b\n", {"boundary": "stream"}, id="two words of a stream"),
-        pytest.param("a b\nb a\n" * 3, {"segment": 3}, id="twelve words in segments"),
-    ],
+    [("a b\n", {"boundary": "stream"}), ("a b\nb a\n" * 3, {"segment": 3})],
+    ids=["two words of a stream", "twelve words in segments"],
 )
 def test_texts_of_a_few_words_are_timed(tmp_path, monkeypatch, text, given):
     monkeypatch.setattr(pace, "MEASURED_SECONDS", 0.0)

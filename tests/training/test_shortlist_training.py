@@ -57,21 +57,12 @@ def test_directory_holds_the_network_and_its_background(directory):
     assert metrics["coverage"]["test"] == pytest.approx(np.mean(ids < 14), abs=1e-4)
     expected = kneser_ney(corpus.ids("train"), size, 3)
     np.testing.assert_array_equal(model.background.unigrams, expected.unigrams)
-    frequencies = np.bincount(corpus.ids("train"), minlength=size) / len(corpus.ids("train"))
-    # words are independent
-    assert metrics["test"]["perplexity"] < 1.1 * np.exp(-np.log(frequencies[ids]).mean())
 
 
 def test_commands_accept_the_directory(directory, here, ask):
-    figures = ask(f"evaluate {directory}")
-    test = read_json(directory / "metrics.json")["test"]
-    assert figures == {**test, "text": "test split"}
     language_model = LanguageModel.load(directory)
     assert len(language_model.nearest("w1", 3)) == 3
-    background = LanguageModel(
-        language_model.model.background, language_model.vocabulary, "words", "sentence"
-    )
-    background.save("background")
+    language_model.replace_model(language_model.model.background).save("background")
     mixed = ask(f"mix {directory} background --output mixed")
     assert mixed["components"] == ["shortlist", "back-off"]
     assert ask("evaluate mixed") == {**mixed["test"], "text": "test split"}
