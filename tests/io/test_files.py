@@ -4,10 +4,15 @@ their content.
 
 import errno
 import os
+import tempfile
+import zlib
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from keras_nplm.io import files
 from keras_nplm.io.arrays import open_archive_to_write
@@ -21,7 +26,6 @@ from keras_nplm.io.files import (
     replace_file,
     write_arrays,
     write_json,
-    write_json_text,
 )
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.text import check_is_file, read_text
@@ -66,10 +70,18 @@ def test_two_writers_of_a_file_do_not_share_a_temporary_one(tmp_path):
     assert path.read_text() == "one" and list(tmp_path.iterdir()) == [path]
 
 
-def test_json_is_written_and_read_back(tmp_path):
-    path = tmp_path / "new" / ("猫" * 83 + ".json")  # the longest name
-    write_json(path, {"name": "Été 猫", "half": "\udcff"})
-    assert read_json(path)["name"] == "Été 猫"
+@given(
+    st.dictionaries(
+        st.text(max_size=3),
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.lists(st.floats(0)),
+    )
+)
+def test_json_is_written_and_read_back(value):
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "new", "猫" * 83 + ".json")  # the longest name
+        value["a file name"] = "\udcff"  # half a surrogate pair
+        write_json(path, value)
+        assert read_json(path) == value
 
 
 def test_links_stay_links_and_the_files_that_they_name_are_replaced(tmp_path):
@@ -94,14 +106,9 @@ def test_the_old_file_of_a_link_is_kept(tmp_path, monkeypatch, is_same_disk):
     (tmp_path / "disk").mkdir()
     last, previous = (tmp_path / name for name in ("last.npz", "previous.npz"))
     last.symlink_to("disk/last.npz")
-    rename = os.replace
-
-    def replace(source, target):
-        if Path(source).parent != Path(target).parent and not is_same_disk:
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        rename(source, target)
-
-    monkeypatch.setattr("os.replace", replace)
+    if not is_same_disk:
+        failure = OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        monkeypatch.setattr("os.rename", Mock(side_effect=failure))
     for number in range(3):
         write_arrays(last, {"a": np.array([number])}, keep=previous)
     assert last.is_symlink() and read_arrays(last, ["a"])["a"] == 2
@@ -133,26 +140,6 @@ def test_paths_that_cannot_exist_are_refused(tmp_path, path, message):
     assert sorted(tmp_path.iterdir()) == names
 
 
-@pytest.mark.parametrize("write", [write_json, write_json_text])
-def test_json_that_could_not_be_read_is_not_written(tmp_path, monkeypatch, messages, write):
-    monkeypatch.setattr(files, "MAX_JSON_BYTES", 100)
-    messages.refuse(lambda: write(tmp_path / "a.json", {"a": "猫" * 40}))
-    assert not [*tmp_path.iterdir()]
-    write(tmp_path / "a.json", {"a": "x" * 86})
-    assert os.path.getsize(tmp_path / "a.json") == 100 and read_json(tmp_path / "a.json")
-
-
-INVALID_JSON = [
-    b'{"a": "' + b"x" * (1 << 24) + b'"}',
-    b"[1]",
-    b"\xff",
-    b'{"rate": 1}',
-    b'{"order": true, "rate": 1}',
-    b'{"order": 5, "rate": NaN}',
-    b'{"rate": 1, "order": "' + b"x" * 999 + b'"}',
-]
-
-
 def test_invalid_json_is_refused(tmp_path, messages):
     path = tmp_path / "a.json"
 
@@ -160,13 +147,22 @@ def test_invalid_json_is_refused(tmp_path, messages):
         check_fields(path, read_json(path), {"order": int, "rate": NUMBER})
 
     messages.refuse(read)
-    for content in INVALID_JSON:
+    for content in (
+        b"[1]",
+        b"{",
+        b'{"rate": 1}',
+        b'{"order": true, "rate": 1}',
+        b'{"order": 5, "rate": NaN}',
+        b'{"order": 9223372036854775808, "rate": 1}',
+        b'{"rate": 1, "order": "' + b"x" * 999 + b'"}',
+    ):
         path.write_bytes(content)
         messages.refuse(read)
-    for content in (b"{", b'{"a": ' + b"[" * 500_000 + b"]" * 500_000 + b"}"):  # too deep
-        path.write_bytes(content)
-        with pytest.raises(InputError, match="a.json is not valid JSON .*(line 1|recursion)"):
-            read()
+    path.write_bytes(b'{"a": ' + b"[" * 500_000 + b"]" * 500_000 + b"}")  # too deep
+    with pytest.raises(InputError, match="a.json is not valid JSON .*recursion"):
+        read()
+    os.truncate(path, (1 << 26) + 1)
+    messages.refuse(read)
 
 
 @pytest.mark.parametrize("mapped", [False, True])
@@ -187,63 +183,55 @@ def test_arrays_are_read_as_they_were_written(tmp_path, mapped):
     assert not mapped or (read["keys"].ctypes.data % 64 == 0 and not read["keys"].flags.writeable)
 
 
-def test_a_file_is_identified_by_its_content(tmp_path):
-    (tmp_path / "a").write_bytes(b"the cat")
-    assert files.identify_content(tmp_path / "a") == "7 bytes, crc32 f1136bc8"
-    for name in "ab":
-        (tmp_path / name).write_bytes(name.encode() + bytes(1 << 20))
-    assert files.identify_content(tmp_path / "a") != files.identify_content(tmp_path / "b")
+@pytest.mark.parametrize("mapped", [False, True])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(place=st.integers(0, 499), byte=st.integers(0, 255), length=st.integers(0, 500))
+def test_a_damaged_archive_is_refused(tmp_path, mapped, place, byte, length):
+    path = tmp_path / "a.npz"
+    ids = np.arange(20)
+    write_arrays(path, {"ids": ids})
+    data = bytearray(path.read_bytes())
+    content = files.identify_content(path)
+    data[place % len(data)] = byte
+    path.write_bytes(data[: length if length < len(data) // 2 else len(data)])
+    try:
+        read = read_arrays(path, ["ids"], mapped=mapped)
+    except InputError as error:
+        assert "a.npz is not a whole NumPy archive" in str(error)
+        assert files.identify_content(path) != content
+    else:  # the byte is as before, or tells a date
+        np.testing.assert_array_equal(read["ids"], ids, strict=True)
 
 
-IDS = np.arange(1000)
+def _write_longer(path):
+    with open_archive_to_write(path) as write:
+        write("ids", np.dtype(int), (999,), [np.arange(1000)])
 
 
-def _store(array, length):
-    """A function that writes an array whose header has this length."""
-
-    def write(path):
-        with open_archive_to_write(path) as write_array:
-            write_array("ids", array.dtype, (length,), [array])
-
-    return write
-
-
-def _damage(change):
-    """A function that writes an archive and changes its bytes."""
-
-    def write(path):
-        _store(IDS, len(IDS))(path)
-        path.write_bytes(change(path.read_bytes()))
-
-    return write
-
-
-NOT_WHOLE = "a.npz is not a whole NumPy archive"
-NO_NUMBERS = "`ids` in .*a.npz must hold native numbers below infinity"
-
-
-@pytest.mark.parametrize("mapped", [False, True], ids=["read", "mapped"])
+@pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize(
-    "write, message",
+    "write",
     [
-        (
-            lambda path: np.savez(path, other=np.ones(2)),
-            "must hold the arrays ids",
-        ),
-        (lambda path: np.savez(path, ids=np.array(["x"])), NO_NUMBERS),
-        (lambda path: np.savez(path, ids=np.array([{}], object)), NOT_WHOLE),
-        (lambda path: np.savez_compressed(path, ids=IDS), "must be stored uncompressed"),
-        (_store(np.array([np.nan]), 1), NO_NUMBERS),
-        (_store(IDS, 999), "(longer|another size) than its header"),
-        (_store(IDS, 1001), NOT_WHOLE),
-        (_damage(lambda data: data[:-9]), NOT_WHOLE),
-        (_damage(lambda data: data[:500] + b"\xff" + data[501:]), NOT_WHOLE),
+        lambda path: np.savez(path, other=np.ones(2)),
+        lambda path: np.savez(path, ids=np.array(["x"])),
+        lambda path: np.savez(path, ids=np.array([{}], object)),
+        lambda path: np.savez_compressed(path, ids=np.arange(1000)),
+        lambda path: np.savez(path, ids=np.array([1.0, np.nan])),
+        _write_longer,
     ],
 )
-def test_odd_archives_are_refused(tmp_path, write, message, mapped):
+def test_other_archives_are_refused(tmp_path, write, mapped):
     write(tmp_path / "a.npz")
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="a.npz is not a whole NumPy archive"):
         read_arrays(tmp_path / "a.npz", ["ids"], mapped=mapped)
+
+
+def test_a_file_is_identified_by_its_size_and_checksum(tmp_path):
+    content = b"the cat" + bytes(1 << 20)
+    (tmp_path / "a").write_bytes(content)
+    identity = f"1048583 bytes, crc32 {zlib.crc32(content):08x}"
+    assert files.identify_content(tmp_path / "a") == identity
+    assert files.remove_contents(f"text a ({identity}) b") == "text a b"
 
 
 def test_only_regular_files_are_read_or_replaced(tmp_path):

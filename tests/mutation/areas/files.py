@@ -114,7 +114,7 @@ def a_device_is_read_as_a_file(original, *arguments, **options):
     return within(original, stat=Altered(stat, S_ISREG=is_regular))(*arguments, **options)
 
 
-@changes("io.files:_encode_json", OF_FILES)
+@changes("io.files:write_json_text", OF_FILES)
 def half_a_surrogate_pair_cannot_be_written(original, path, value):
     json.dumps(value, ensure_ascii=False).encode()
     return original(path, value)
