@@ -31,7 +31,7 @@ _CREDENTIALS = {
 }
 _LARGE_DOWNLOAD = 1 << 20  # bytes; it is announced
 # in this order, after all other files: each says that the files before it are complete
-_SENT_LAST = ("config.json", "metrics.json")
+_SENT_LAST = ("config.json", "metrics.json", "manifest.json")
 CHECKPOINTS = ("last.npz", "previous.npz")  # the newest first; only the run itself reads them
 # by local directory of an output: the states of the files that the store has
 _sent: dict[Path, dict[str, tuple[int, int, int]]] = {}
@@ -121,8 +121,8 @@ def open_output(path: str | os.PathLike) -> Iterator[Path]:
     """Open an output directory: of a remote one fetch a local copy, which is sent at the end, also
     after an error.
 
-    Changed files are sent in the order in which they were written, `config.json` and `metrics.json`
-    last. Hidden files and the checkpoint `previous.npz` are neither fetched nor sent nor removed.
+    Changed files are sent in the order in which they were written, those of `_SENT_LAST` at
+    the end. Hidden files and the checkpoint `previous.npz` are neither fetched nor sent nor removed.
 
     Raises:
         InputError: the directory holds files, but no run.
@@ -133,7 +133,7 @@ def open_output(path: str | os.PathLike) -> Iterator[Path]:
     url = _normalise(path)
     with _explain_errors(url, "read"):
         listed = _list_files(url)
-    is_run = any(name == "config.json" or name.startswith("corpus/") for name in listed)
+    is_run = any(name in _SENT_LAST or name.startswith("corpus/") for name in listed)
     if listed and not is_run:  # it may be larger than the disk
         raise InputError(f"{url} exists and is not a model directory. Fix: choose a new directory.")
     with _send_at_end(url, listed) as local:

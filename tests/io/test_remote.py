@@ -126,7 +126,7 @@ def test_folders_and_names_that_lead_out_are_no_files(memory_store, monkeypatch,
 
 # outputs
 
-_SEEN = ["config.json", "metrics.json", "z.txt", "corpus/train.ids", "parts/0/config.json"]
+_SEEN = ["config.json", "manifest.json", "z.txt", "corpus/train.ids", "parts/0/config.json"]
 _LEFT_ALONE = [".gitignore", ".git/HEAD", "corpus/.ipynb_checkpoints/a", "previous.npz"]
 _FILES = st.dictionaries(st.sampled_from([*_SEEN, *_LEFT_ALONE, "last.npz"]), st.binary(max_size=2))
 
@@ -168,17 +168,17 @@ def test_a_directory_is_fetched_changed_and_sent(memory_store, before, during, a
         assert _read(fetch(url)) == _drop(after, *_LEFT_ALONE, "last.npz")
 
 
-def test_changed_files_are_sent_and_config_and_metrics_come_last(url, monkeypatch):
+def test_changed_files_are_sent_and_records_come_last(url, monkeypatch):
     sent = _record_sent(monkeypatch, open_filesystem(url))
     with open_output(f"{url}/run/") as local:
-        for name in ("metrics.json", "config.json", "z", "a"):
+        for name in ("manifest.json", "metrics.json", "config.json", "z", "a"):
             (local / name).write_text(name)
         assert not _read_store(url)
         upload(local)
-        assert sent == ["z", "a", "config.json", "metrics.json"]
+        assert sent == ["z", "a", "config.json", "metrics.json", "manifest.json"]
         (local / "a").write_text("new")
         (local / "z").unlink()
-    assert sent[4:] == ["a"] and [*_read(local)] == []
+    assert sent[5:] == ["a"] and [*_read(local)] == []
     assert _read_store(f"{url}/run") == _read(fetch(f"{url}/run"))
 
 
