@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keras_nplm.io import files
-from keras_nplm.io.arrays import open_archive_to_write
+from keras_nplm.io.arrays import is_mapped, open_archive_to_write
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import (
     NUMBER,
@@ -36,25 +36,21 @@ ARRAYS = {
     "empty": np.zeros(0, np.int64),
     "keys": np.arange(5000, dtype=np.int64) << 32,
     "-inf": np.array([-np.inf]),
+    "columns": np.asfortranarray(np.arange(12).reshape(3, 4)),
+    "list.0": np.array(1),
+    "list.1": np.array([2]),
 }
 
 
-def test_a_failed_write_keeps_the_old_file(tmp_path):
+@pytest.mark.parametrize(
+    "number, kind", [(errno.ENOSPC, RunError), (errno.EROFS, InputError), (None, KeyError)]
+)
+def test_a_failed_write_keeps_the_old_file(tmp_path, number, kind):
     path = tmp_path / "words.txt"
     path.write_text("old")
-    with pytest.raises(KeyError), replace_file(path) as temporary:
+    with pytest.raises(kind), replace_file(path) as temporary:
         temporary.write_text("half")
-        raise KeyError
-    for kind, number, message in [
-        (RunError, errno.ENOSPC, "No space left on device.*unchanged. Fix: free some space"),
-        (
-            InputError,
-            errno.EROFS,
-            "Read-only file system.*unchanged. Fix: check the path and its permissions",
-        ),
-    ]:
-        with pytest.raises(kind, match=f"Cannot write .*words.txt: {message}"), replace_file(path):
-            raise OSError(number, os.strerror(number))
+        raise KeyError if number is None else OSError(number, os.strerror(number))
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
@@ -107,36 +103,21 @@ def test_the_old_file_of_a_link_is_kept(tmp_path, monkeypatch, is_same_disk):
     last, previous = (tmp_path / name for name in ("last.npz", "previous.npz"))
     last.symlink_to("disk/last.npz")
     if not is_same_disk:
-        failure = OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        monkeypatch.setattr("os.rename", Mock(side_effect=failure))
+        monkeypatch.setattr("os.rename", Mock(side_effect=OSError(errno.EXDEV, "other disk")))
     for number in range(3):
         write_arrays(last, {"a": np.array([number])}, keep=previous)
     assert last.is_symlink() and read_arrays(last, ["a"])["a"] == 2
     assert read_arrays(previous, ["a"])["a"] == 1
 
 
-@pytest.mark.parametrize(
-    "path, message",
-    [
-        pytest.param("a.txt/model", "Not a directory. Fix: check the path", id="in a file"),
-        pytest.param(
-            "dangling/a.txt",
-            "(File exists|No such file).* Fix: check the path",
-            id="in a dead link",
-        ),
-        pytest.param("new/a.txt\0b", "embedded null byte. Fix: check the path", id="a null byte"),
-        pytest.param(
-            "new/" + "x" * 300, "File name too long. Fix: choose a shorter path", id="a long name"
-        ),
-    ],
-)
-def test_paths_that_cannot_exist_are_refused(tmp_path, path, message):
+@pytest.mark.parametrize("write", [replace_file, lock_directory])
+@pytest.mark.parametrize("path", ["a.txt/b", "dangling/b", "new/a\0b", "new/" + "x" * 300])
+def test_paths_that_cannot_exist_are_refused_before_the_work(tmp_path, path, write):
     (tmp_path / "a.txt").touch()
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     names = sorted(tmp_path.iterdir())
-    for write in (replace_file, lock_directory):
-        with pytest.raises(InputError, match=f"Cannot write .*: {message}"), write(tmp_path / path):
-            raise AssertionError
+    with pytest.raises(InputError, match="Cannot write .*Fix: "), write(tmp_path / path):
+        raise AssertionError
     assert sorted(tmp_path.iterdir()) == names
 
 
@@ -166,21 +147,19 @@ def test_invalid_json_is_refused(tmp_path, messages):
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-def test_arrays_are_read_as_they_were_written(tmp_path, mapped):
-    write_arrays(tmp_path / "a.npz", ARRAYS | {"list": [*ARRAYS.values()], "none": []})
-    np.savez(tmp_path / "numpy.npz", **ARRAYS, columns=np.asfortranarray(ARRAYS["matrix"]))
-    read = read_arrays(tmp_path / "a.npz", [*ARRAYS], ["list", "none"], mapped=mapped)
-    foreign = read_arrays(tmp_path / "numpy.npz", [*ARRAYS, "columns"], mapped=mapped)
-    plain = np.load(tmp_path / "a.npz")
-    for (name, array), listed in zip(ARRAYS.items(), read["list"], strict=True):
-        for found in (read[name], listed, foreign[name], plain[name]):
-            np.testing.assert_array_equal(found, array, strict=True)
-    np.testing.assert_array_equal(foreign["columns"], ARRAYS["matrix"], strict=True)
+@pytest.mark.parametrize("write", [write_arrays, lambda path, arrays: np.savez(path, **arrays)])
+def test_arrays_are_read_as_they_were_written(tmp_path, write, mapped):
+    path = tmp_path / "a.npz"
+    write(path, ARRAYS)
+    read = read_arrays(path, [*ARRAYS], ["list", "none"], mapped=mapped)
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(read[name], array, strict=True)
+        np.testing.assert_array_equal(np.load(path)[name], array, strict=True)
+    assert [*map(str, read["list"])] == ["1", "[2]"] and read["none"] == []
     keys = read["keys"]
-    while isinstance(keys, np.ndarray):
-        keys = keys.base
-    assert (keys is not None) == mapped and read["none"] == []
-    assert not mapped or (read["keys"].ctypes.data % 64 == 0 and not read["keys"].flags.writeable)
+    if write is write_arrays:
+        assert is_mapped(keys) == mapped != keys.flags.writeable
+        assert not mapped or keys.ctypes.data % 64 == 0
 
 
 @pytest.mark.parametrize("mapped", [False, True])
