@@ -121,8 +121,8 @@ def open_output(path: str | os.PathLike) -> Iterator[Path]:
     """Open an output directory: of a remote one fetch a local copy, which is sent at the end, also
     after an error.
 
-    Changed files are sent in the order in which they were written, those of `_SENT_LAST` at
-    the end. Hidden files and the checkpoint `previous.npz` are neither fetched nor sent nor removed.
+    Changed files are sent in the order in which they were written, those of `_SENT_LAST` at the
+    end. Hidden files and the checkpoint `previous.npz` are neither fetched nor sent nor removed.
 
     Raises:
         InputError: the directory holds files, but no run.
