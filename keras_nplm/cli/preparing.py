@@ -72,7 +72,7 @@ def prepare(
         check_stages(Path(output))
         chunks = BeamRunner(runner, output, pipeline_options)
     with (
-        open_output(output, resume=True) as directory,
+        open_output(output) as directory,
         lock_stages(directory),
         run_chunks_by(chunks),
     ):

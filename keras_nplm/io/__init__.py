@@ -5,9 +5,9 @@ type, range, default and help, as a field of a dataclass. parts: a choice among 
 such as the heads of a network.
 
 - files, arrays: atomic writes, and checks of JSON and NumPy files. text: text files, known by their
-  first bytes. foreign_bytes: files that are no UTF-8 text. standard_input: `-` in place of a file.
-  paths, lock: invalid output paths, one writer of a directory. interruption: Ctrl-C ends work at
-  the next batch. remote: `gs://` and `s3://` paths.
+  first bytes. standard_input: `-` in place of a file. paths, lock: invalid output paths, one writer
+  of a directory. interruption: Ctrl-C ends work at the next batch. remote: `gs://` and `s3://`
+  paths: fetch, run, send.
 - shapes: sizes that follow from options. progress, markdown: bars and tables. extras: optional
   libraries. processor: its name. memory: reuse of freed memory.
 

@@ -1,7 +1,4 @@
-"""The two errors of a command, each with one clear sentence: the problem, its place and its remedy.
-
-Checks.
-"""
+"""The two errors of a command, `InputError` and `RunError`, and checks that raise the first."""
 
 import math
 from collections.abc import Sequence

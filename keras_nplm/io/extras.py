@@ -32,21 +32,7 @@ def import_extra(module: str, user: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         extra = EXTRA_OF[module.partition(".")[0]]
-        reason = summarize_error(error)
-        fix = f"{format_install_command(extra)}."
-        raise InputError(f"{user} needs the extra {extra} ({reason}). Fix: {fix}") from error
-
-
-def format_install_command(extra: str) -> str:
-    """Return the command that installs an extra, in backquotes.
-
-    It needs no index for the package itself: pip takes the one that is installed. In a checkout
-    that is not installed it is run there.
-    """
-    import importlib.metadata  # imported here because its import is slow
-
-    try:
-        importlib.metadata.version(DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:
-        return f"`pip install '.[{extra}]'` in the checkout of {DISTRIBUTION}"
-    return f"`pip install '{DISTRIBUTION}[{extra}]'`"
+        raise InputError(
+            f"{user} needs the extra {extra} ({summarize_error(error)}). Fix: `pip install "
+            f"'{DISTRIBUTION}[{extra}]'`."
+        ) from error

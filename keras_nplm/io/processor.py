@@ -3,22 +3,14 @@
 import platform
 from pathlib import Path
 
-_CPUINFO = Path("/proc/cpuinfo")
 
-
-def read_processor_name() -> str:
+def read_processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """Return the name of the processor, with family and model: a virtual machine may report
     its maker alone, such as AMD EPYC.
     """
-    try:
-        lines = _CPUINFO.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    facts: dict[str, str] = {}
-    for line in lines:
-        key, _, value = line.partition(":")
-        # of the first core
-        facts.setdefault(key.strip(), value.strip())
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    parts = (line.partition(":") for line in reversed(lines))  # the first core is read last
+    facts = {key.strip(): value.strip() for key, _, value in parts}
     name = facts.get("model name")
     if name is None:
         return platform.processor() or platform.machine()

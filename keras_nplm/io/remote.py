@@ -1,13 +1,11 @@
-"""Remote paths, `gs://` and `s3://`, by fsspec: inputs are downloaded to a cache, outputs uploaded
-from a directory.
+"""Remote paths, `gs://` and `s3://`, by fsspec: fetch, run, send.
 
-The rest of the package reads and writes local files. Of two processes that write the same remote
-output at the same time, the last writer wins.
+`fetch` brings an input to a cache. `open_output` fetches a directory, yields it as a local one, and
+sends what changed. The rest of the package reads and writes local files, whose paths contain the
+URL. Of two processes that write the same remote output at the same time, the last writer wins.
 """
 
 import contextlib
-import errno
-import importlib
 import logging
 import os
 import re
@@ -15,59 +13,61 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_nplm.io.errors import InputError, RunError, summarize_error
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import replace_file
-from keras_nplm.io.paths import STANDARD_INPUT, is_remote, output_error
+from keras_nplm.io.paths import STANDARD_INPUT, is_remote
 from keras_nplm.io.standard_input import is_saved_input, save_standard_input
 
-# library, which raises an error where a download is cut short; and how to give credentials
-_STORES = {
-    "gs": (
-        "gcsfs",
-        "set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`",
-    ),
-    "s3": ("s3fs", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run `aws configure`"),
+# these libraries raise an error where a download is cut short
+_LIBRARIES = {"gs": "gcsfs", "s3": "s3fs"}
+_CREDENTIALS = {
+    "gs": "set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`",
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run `aws configure`",
 }
-_SHOWN_BYTES = 1 << 20  # a larger download is announced
-_LAST = ("config.json", "metrics.json")  # they say that the other files are complete
+_LARGE_DOWNLOAD = 1 << 20  # bytes; it is announced
+# in this order, after all other files: each says that the files before it are complete
+_SENT_LAST = ("config.json", "metrics.json", "manifest.json")
 CHECKPOINTS = ("last.npz", "previous.npz")  # the newest first; only the run itself reads them
-# by local directory: its URL, and the states of files as they are there
-_OUTPUTS: dict[str, tuple[str, dict]] = {}
-_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
+# by local directory of an output: the states of the files that the store has
+_sent: dict[Path, dict[str, tuple[int, int, int]]] = {}
 
 
 def open_filesystem(url: str) -> Any:
     """Return the fsspec file system of a URL."""
+    import fsspec
+
     scheme = url.partition(":")[0]
-    library, _ = _STORES[scheme]
+    library = _LIBRARIES[scheme]
     import_extra(library, f"A {scheme}:// path")
     logging.getLogger(library).setLevel(logging.CRITICAL)  # gcsfs logs the errors that it raises
-    return importlib.import_module("fsspec").filesystem(scheme, use_listings_cache=False)
+    return fsspec.filesystem(scheme, use_listings_cache=False)
+
+
+def _open_directory(url: str) -> Any:
+    """Return the file system of the files below a URL, by their names relative to it."""
+    from fsspec.implementations.dirfs import DirFileSystem
+
+    return DirFileSystem(url, open_filesystem(url))
 
 
 def find_cache() -> Path:
-    """Return the directory of downloaded files: `KERAS_NPLM_CACHE`, else `~/.cache/keras_nplm`."""
+    """Return the directory of local copies: `KERAS_NPLM_CACHE`, else `~/.cache/keras_nplm`."""
     return Path(os.environ.get("KERAS_NPLM_CACHE") or "~/.cache/keras_nplm").expanduser().absolute()
 
 
 def display_url(path: str | os.PathLike) -> str:
-    """Return the URL of a local file that was downloaded or will be uploaded, `-` for the copy of
-    standard input; other paths are returned as they are.
+    """Return a path, or a message, with URLs in place of local copies, and `-` for the copy of
+    standard input.
     """
     text = os.fspath(path)
     if is_saved_input(text):
         return STANDARD_INPUT
-    roots = {os.path.join(find_cache(), "files", scheme): f"{scheme}:/" for scheme in _STORES}
-    roots |= {directory: url for directory, (url, _) in _OUTPUTS.items()}
-    for directory, url in roots.items():
-        if text == directory or text.startswith(directory + os.sep):
-            return url + text.removeprefix(directory)
-    return text
+    return re.sub(rf"{re.escape(str(find_cache()))}/\w+/(gs|s3)/", r"\1://", text)
 
 
 def fetch(path: str | os.PathLike) -> Path:
@@ -79,22 +79,12 @@ def fetch(path: str | os.PathLike) -> Path:
     if not is_remote(path):
         return Path(path)
     url = _normalise(path)
-    filesystem = open_filesystem(url)
-    copy = _find_copy(url)
+    copy = _locate(find_cache() / "files", url)
     with _explain_errors(url, "read"):
-        described = filesystem.info(url)
-        listed = {"": described} if described["type"] == "file" else _list_files(filesystem, url)
-        listed.pop(CHECKPOINTS[0], None)
-        stale = {name: info for name, info in listed.items() if not _is_current(copy / name, info)}
-        if (size := sum(info["size"] for info in stale.values())) > _SHOWN_BYTES:
-            print(f"Downloading {url} ({size / 1e6:,.1f} MB) to {find_cache()}.", file=sys.stderr)
-        for name, info in stale.items():
-            source = f"{url}/{name}".rstrip("/")
-            with replace_file(copy / name) as temporary:
-                temporary.touch()  # fails where the cache may not be written
-                with _explain_errors(source, "read"):
-                    filesystem.get_file(source, str(temporary))
-                os.utime(temporary, (_read_version(info),) * 2)
+        described = open_filesystem(url).info(url)
+        listed = {"": described} if described["type"] == "file" else _list_files(url)
+    listed.pop(CHECKPOINTS[0], None)
+    _download(url, copy, listed)
     for file in copy.rglob("[!.]*"):  # others may write .temporary files
         if file.is_file() and file.relative_to(copy).as_posix() not in listed:
             file.unlink(missing_ok=True)
@@ -105,18 +95,13 @@ def fetch_beside(path: Path, names: Sequence[str]) -> None:
     """Bring the files of these names beside a downloaded file up to date, where the store has
     them; of a local path nothing is done.
     """
-    for name in names:
-        copy = path.with_name(name)
-        url = display_url(copy)
-        if not is_remote(url):
-            continue
-        with _explain_errors(url, "read"):
-            try:
-                open_filesystem(url).info(url)  # `isfile` would hide a failure
-            except FileNotFoundError:
-                copy.unlink(missing_ok=True)
-                continue
-        fetch(url)
+    for copy in map(path.with_name, names):
+        try:
+            fetch(display_url(copy))
+        except InputError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            copy.unlink(missing_ok=True)
 
 
 def fetch_files(pattern: str) -> list[Path]:
@@ -124,176 +109,190 @@ def fetch_files(pattern: str) -> list[Path]:
     url = _normalise(pattern)
     filesystem = open_filesystem(url)
     with _explain_errors(url, "read"):
-        found = [url] if filesystem.isfile(url) else filter(filesystem.isfile, filesystem.glob(url))
-        return [fetch(_normalise(path, url[:2])) for path in sorted(found)]
+        if filesystem.isfile(url):  # a name may have the characters of a glob
+            return [fetch(url)]
+        matched = filesystem.glob(url, detail=True)
+        files = sorted(name for name, described in matched.items() if described["type"] == "file")
+        return [fetch(filesystem.unstrip_protocol(name)) for name in files]
 
 
 @contextlib.contextmanager
-def open_output(path: str | os.PathLike, *, resume: bool = False) -> Iterator[Path]:
-    """Open an output directory.
+def open_output(path: str | os.PathLike) -> Iterator[Path]:
+    """Open an output directory: of a remote one fetch a local copy, which is sent at the end, also
+    after an error.
 
-    For a remote one, yield a local directory that is uploaded, also after an error.
+    Changed files are sent in the order in which they were written, those of `_SENT_LAST` at the
+    end. Hidden files and the checkpoint `previous.npz` are neither fetched nor sent nor removed.
 
-    Changed files are uploaded in the order in which they were written, config.json and metrics.json
-    last. With `resume` a run is downloaded from there; otherwise the directory has an empty file in
-    place of each remote one. Hidden files and the checkpoint `previous.npz` are neither downloaded
-    nor uploaded nor removed.
-    """
-    if not is_remote(path):
-        yield Path(path)
-        return
-    with _upload_at_end(_normalise(path), resume) as local:
-        yield local
-
-
-@contextlib.contextmanager
-def open_output_file(path: str | os.PathLike) -> Iterator[Path]:
-    """Open an output file.
-
-    For a remote one, yield a local path: at the end it is uploaded, with files beside it.
+    Raises:
+        InputError: the directory holds files, but no run.
     """
     if not is_remote(path):
         yield Path(path)
         return
     url = _normalise(path)
-    parent, _, name = url.rpartition("/")
-    if parent.endswith("/"):
-        raise InputError(
-            f"A remote file must have a bucket and a name. Received: {url}. "
-            f"Fix: {parent}/bucket/{name}."
-        )
-    with _upload_at_end(parent) as local:
+    with _explain_errors(url, "read"):
+        listed = _list_files(url)
+    is_run = any(name in _SENT_LAST or name.startswith("corpus/") for name in listed)
+    if listed and not is_run:  # it may be larger than the disk
+        raise InputError(f"{url} exists and is not a model directory. Fix: choose a new directory.")
+    with _send_at_end(url, listed) as local:
+        yield local
+
+
+@contextlib.contextmanager
+def open_output_file(path: str | os.PathLike) -> Iterator[Path]:
+    """Open an output file: of a remote one yield a local path, which is sent at the end, with the
+    files beside it.
+    """
+    if not is_remote(path):
+        yield Path(path)
+        return
+    parent, _, name = _normalise(path).rpartition("/")
+    url = _normalise(parent)
+    bucket = "/".join(url.split("/")[:3])
+    # a wrong name is refused before the work; who may write need not be allowed to list
+    with _explain_errors(url, "write"), contextlib.suppress(PermissionError):
+        open_filesystem(url).ls(bucket, detail=False)  # `exists` would hide the reason
+    with _send_at_end(url, {}) as local:
         yield local / name
 
 
 @contextlib.contextmanager
-def _upload_at_end(url: str, resume: bool | None = None) -> Iterator[Path]:
-    """Yield a temporary directory whose files are uploaded to a URL at the end; None: without the
-    files there.
+def _send_at_end(url: str, listed: Mapping[str, dict]) -> Iterator[Path]:
+    """Yield a local directory with the listed files of a URL, and send its files at the end.
 
-    They stay where they are if the upload fails: they may be the work of hours.
+    They stay where they are if that fails: they may be the work of hours.
     """
-    if resume is None:
-        _check_bucket(url)
     find_cache().mkdir(parents=True, exist_ok=True)
-    directory = Path(tempfile.mkdtemp(dir=find_cache()))
-    local = directory / url.rpartition("/")[2]
-    local.mkdir()
+    root = Path(tempfile.mkdtemp(dir=find_cache()))
+    local = _locate(root, url)
+    local.mkdir(parents=True)
+
+    def send_and_remove() -> None:
+        try:
+            upload(local)
+        except (InputError, RunError) as error:
+            note = f" The files are kept in {local}." if local.exists() else ""
+            raise type(error)(f"{error}{note}") from error
+        finally:
+            _sent.pop(local, None)
+        shutil.rmtree(root, ignore_errors=True)
+
     try:
-        _OUTPUTS[str(local)] = url, {} if resume is None else _download_run(url, local, resume)
+        _download(url, local, listed)
+        _sent[local] = _read_states(local)
         yield local
     except BaseException as error:
         try:
-            _upload_and_remove(local)
+            send_and_remove()
         except (InputError, RunError) as failure:  # the first error is raised
             print(f"Warning: {failure}", file=sys.stderr)
         if isinstance(error, InputError | RunError):
-            raise type(error)(str(error).replace(str(local), url)) from error
+            raise type(error)(display_url(str(error))) from error
         raise
-    _upload_and_remove(local)
-
-
-def _check_bucket(url: str) -> None:
-    """Refuse a bucket that does not exist, or cannot be reached, before the work of a command."""
-    bucket = "/".join(url.split("/")[:3])
-    # who may write need not be allowed to list
-    with _explain_errors(url, "write"), contextlib.suppress(PermissionError):
-        open_filesystem(url).ls(bucket, detail=False)  # `exists` would hide the reason
-
-
-def _upload_and_remove(local: Path) -> None:
-    """Upload a remote output, and remove its local files."""
-    try:
-        upload(local)
-    except (InputError, RunError) as error:
-        note = f" The files are kept in {local}." if local.exists() else ""
-        raise type(error)(f"{error}{note}") from error
-    finally:
-        _OUTPUTS.pop(str(local), None)
-    shutil.rmtree(local.parent, ignore_errors=True)
+    send_and_remove()
 
 
 def upload(path: Path) -> None:
-    """Upload the changed files of a remote output, or a new file of a downloaded model."""
-    if str(path) in _OUTPUTS:
-        _upload_changes(*_OUTPUTS[str(path)], path)
-    elif is_remote(url := display_url(path)) and path.is_file():
+    """Send what changed in an open output directory, such as a new checkpoint; or a new file of a
+    downloaded model. Of other paths nothing is done.
+    """
+    url = display_url(path)
+    if path in _sent:
+        _send_changes(url, path, _sent[path])
+    elif is_remote(url) and path.is_file():
         with _explain_errors(url, "write"):
             open_filesystem(url).put_file(str(path), url)
 
 
-def _download_run(url: str, local: Path, contents: bool) -> dict[str, tuple]:
-    """Download a run, or empty files without `contents`. Return the states of all files."""
-    filesystem = open_filesystem(url)
-    states = {}
-    with _explain_errors(url, "read"):
-        listed = _list_files(filesystem, url)
-        is_run = any(name == "config.json" or name.startswith("corpus/") for name in listed)
-        for name in listed:
-            (local / name).parent.mkdir(parents=True, exist_ok=True)
-            (local / name).touch()
-            if contents and is_run:
-                filesystem.get_file(f"{url}/{name}", str(local / name))
-            states[name] = _read_state(local / name)
-    return states
-
-
-def _upload_changes(url: str, states: dict[str, tuple], local: Path) -> None:
-    """Upload the files whose states have changed, and remove the deleted ones."""
-    filesystem = open_filesystem(url)
-    if not local.is_dir():  # or else all files would count as removed
+def _send_changes(url: str, local: Path, sent: dict[str, tuple[int, int, int]]) -> None:
+    """Send the files whose states have changed, and remove the deleted ones from the store."""
+    if not local.is_dir():  # or else all files would count as deleted
         raise RunError(
             f"{local} was deleted before its upload. Fix: run the command again, and leave the "
             "directory in place until it ends."
         )
-    names = [path.relative_to(local).as_posix() for path in local.rglob("*") if path.is_file()]
-    found = {name: _read_state(local / name) for name in names if _travels(name)}
-    changed = [name for name, state in found.items() if states.get(name) != state]
+    store = _open_directory(url)
+    found = _read_states(local)
+
+    def order(name: str) -> tuple[int, tuple[int, int, int]]:
+        return _SENT_LAST.index(name) if name in _SENT_LAST else -1, found[name]
+
     with _explain_errors(url, "write"):
-        for name in sorted(
-            changed, key=lambda name: (name.rpartition("/")[2] in _LAST, found[name])
-        ):
-            filesystem.put_file(str(local / name), f"{url}/{name}")
-            states[name] = found[name]
-        for name in states.keys() - found.keys():
-            filesystem.rm_file(f"{url}/{name}")
-            del states[name]
+        for name in sorted(found, key=order):
+            if sent.get(name) != found[name]:
+                store.put_file(str(local / name), name)
+                sent[name] = found[name]
+        for name in sent.keys() - found.keys():
+            store.rm_file(name)
+            del sent[name]
 
 
-def _read_state(path: Path) -> tuple[int, int, int]:
-    state = path.stat()
-    return state.st_mtime_ns, state.st_size, state.st_ino
+def _read_states(local: Path) -> dict[str, tuple[int, int, int]]:
+    """Return numbers that change with each file below a directory, by its name."""
+    states = {}
+    for path in local.rglob("*"):
+        name = path.relative_to(local).as_posix()
+        if path.is_file() and _travels(name):
+            state = path.stat()
+            states[name] = state.st_mtime_ns, state.st_size, state.st_ino
+    return states
 
 
-def _normalise(path: str | os.PathLike, scheme: str = "") -> str:
-    """The URL of a remote path: two slashes after the scheme, of which pathlib keeps one; none at
-    the end.
+def _download(url: str, local: Path, listed: Mapping[str, dict]) -> None:
+    """Download the listed files below a URL whose copies are absent or of a different version.
+
+    The modification time of a copy is the version of its object.
     """
-    parts = re.fullmatch("(?:(gs|s3):)?/*(.*?)/*", os.fspath(path), re.DOTALL)
-    assert parts is not None  # each part of the pattern may be empty, so any text matches
-    before, rest = parts.groups()
-    if not rest:
+    stale = {name: info for name, info in listed.items() if not _is_current(local / name, info)}
+    if (size := sum(info["size"] for info in stale.values())) > _LARGE_DOWNLOAD:
+        print(f"Downloading {url} ({size / 1e6:,.1f} MB) to {find_cache()}.", file=sys.stderr)
+    store = _open_directory(url)
+    for name, info in stale.items():
+        with replace_file(local / name) as temporary:
+            temporary.touch()  # fails where the cache may not be written
+            with _explain_errors(f"{url}/{name}".rstrip("/"), "read"):
+                store.get_file(name, str(temporary))
+            os.utime(temporary, (_read_version(info),) * 2)
+
+
+def _is_current(copy: Path, info: dict) -> bool:
+    return copy.exists() and int(copy.stat().st_mtime) == _read_version(info)
+
+
+def _read_version(info: dict) -> int:
+    """Return a number that changes with the object, below 2^31: some file systems have no later
+    time.
+    """
+    # other fields of S3 differ between a listing and the object alone
+    version = info.get("ETag") or info.get("generation") or info
+    return zlib.crc32(str((info["size"], version)).encode()) & 0x7FFFFFFF
+
+
+def _normalise(path: str | os.PathLike) -> str:
+    """Return the URL of a remote path: two slashes after the scheme, of which pathlib keeps one;
+    none at the end.
+    """
+    scheme, _, rest = os.fspath(path).partition(":")
+    if not rest.strip("/"):
         raise InputError(
             f"A remote path must name a bucket. Received: {os.fspath(path)}. Fix: "
-            f"{before}://bucket/name."
+            f"{scheme}://bucket/name."
         )
-    return f"{before or scheme}://{rest}"
+    return f"{scheme}://{rest.strip('/')}"
 
 
-def _find_copy(url: str) -> Path:
-    scheme, _, rest = url.partition("://")
-    return find_cache().joinpath("files", scheme, *rest.split("/"))
+def _locate(root: Path, url: str) -> Path:
+    """Return the local path of a URL, from which `display_url` reads it."""
+    return root.joinpath(*url.split("://"))
 
 
-def _list_files(filesystem: Any, url: str) -> dict[str, dict]:
+def _list_files(url: str) -> dict[str, dict]:
     """Return the descriptions of the files below a URL, by their names relative to it."""
-    found = {
-        _normalise(path, url[:2]).removeprefix(f"{url}/"): info
-        for path, info in filesystem.find(url, detail=True).items()
-        # consoles and gcsfuse write an empty object `corpus/` for a folder
-        if info["type"] == "file" and not path.endswith("/")
-    }
-    return {name: info for name, info in found.items() if _travels(name)}
+    found = _open_directory(url).find("", detail=True)
+    # consoles and gcsfuse write an empty object `corpus/` for a folder: its last part is empty
+    return {name: info for name, info in found.items() if info["type"] == "file" and _travels(name)}
 
 
 def _travels(name: str) -> bool:
@@ -303,24 +302,9 @@ def _travels(name: str) -> bool:
     Nor is the checkpoint before the last: it stands in for one that was cut, and an object of a
     store is whole or absent.
     """
-    _, before_last = CHECKPOINTS
-    return name != before_last and all(
+    return name != CHECKPOINTS[1] and all(
         part and not part.startswith(".") for part in name.split("/")
     )
-
-
-def _is_current(copy: Path, described: dict) -> bool:
-    """Return whether the modification time of a copy is the version of the object."""
-    return copy.exists() and int(copy.stat().st_mtime) == _read_version(described)
-
-
-def _read_version(described: dict) -> int:
-    """Return a number that changes with the object, below 2^31: some file systems have no later
-    time.
-    """
-    # other fields of S3 differ between a listing and the object alone
-    version = described.get("ETag") or described.get("generation") or described
-    return zlib.crc32(str((described["size"], version)).encode()) & 0x7FFFFFFF
 
 
 @contextlib.contextmanager
@@ -331,21 +315,10 @@ def _explain_errors(url: str, verb: str) -> Iterator[None]:
     except (InputError, RunError):
         raise
     except Exception as error:  # botocore, aiohttp and google.auth have classes of their own
-        if isinstance(error, OSError) and error.errno in _DISK_IS_FULL:
-            note = "KERAS_NPLM_CACHE names its directory."
-            raise output_error(find_cache(), error, note) from error
-        reason = summarize_error(error).rstrip(".")
-        kind: type[InputError | RunError] = InputError
-        if isinstance(error, FileNotFoundError):
-            reason = "no such bucket, file or directory"
-            fix = "check the name"
-        elif (
-            isinstance(error, PermissionError)
-            or "Credential" in type(error).__name__
-            or "Anonymous" in reason
-        ):
-            fix = _STORES[url[:2]][1]
-        else:
-            kind = RunError
-            fix = "check network and disk, and run it again"
-        raise kind(f"Cannot {verb} {url} ({reason}). Fix: {fix}.") from error
+        is_absent = isinstance(error, FileNotFoundError)
+        reason = "no such bucket or file" if is_absent else summarize_error(error).rstrip(".")
+        kind = InputError if isinstance(error, FileNotFoundError | PermissionError) else RunError
+        raise kind(
+            f"Cannot {verb} {url} ({reason}). Fix: check the name, the network and the disk. For "
+            f"the right to {verb} it, {_CREDENTIALS[url[:2]]}."
+        ) from error

@@ -21,7 +21,6 @@ from typing import Any, BinaryIO
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.extras import import_extra
-from keras_nplm.io.foreign_bytes import HEAD_BYTES, explain_encoding, refuse_binary
 
 # between the words of a file format, as in KenLM: any other character may be in a word
 SPACES = " \t\r\n"
@@ -30,18 +29,21 @@ WHITE_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
 # of text; a line needs up to 25 times its size in memory, once it is tokenised
 MAX_LINE_BYTES = 1 << 24
 _BUFFER = 1 << 17  # bytes of text that are handed on at a time
-_SAMPLE = 1 << 12  # bytes by which an encoding is guessed
+# by the first bytes of a file; the second of zstd are those of `pzstd`
 _ARCHIVES = {
-    "gzip": (b"\x1f\x8b",),
-    "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([byte]) + b"\x2a\x4d\x18" for byte in range(0x50, 0x60))),
-    "xz": (b"\xfd7zXZ\0",),
-    "bzip2": tuple(
-        b"BZh%d%b" % (level, mark)
-        for level in range(1, 10)
-        for mark in (b"1AY&SY", b"\x17rE8P\x90")
-    ),
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x50\x2a\x4d\x18": "zstd",
+    b"\xfd7zXZ\0": "xz",
+    b"BZh": "bzip2",
 }
 _MODULES = {"gzip": gzip, "xz": lzma, "bzip2": bz2}
+# documents, whose bytes could pass for text
+_DOCUMENTS = {
+    b"PK\3\4": "a zip archive, or a document of Word, Excel or LibreOffice",
+    b"{\\rtf": "a document in Rich Text Format",
+    b"%PDF-": "a PDF document",
+}
 _FORMULA = tuple("=+-@＝＋－＠")
 
 
@@ -88,32 +90,25 @@ def read_lines(path: str | os.PathLike, stream: BinaryIO | None = None) -> Itera
 
 
 def decode_lines(
-    file: BinaryIO, name: str, start: int = 0, stop: int | None = None, fix: str = ""
+    file: BinaryIO,
+    name: str,
+    start: int = 0,
+    stop: int | None = None,
+    fix: str = "put each sentence into a line of its own, or break lines with `fold -s -w 9999`.",
 ) -> Iterator[str]:
     """Decode the UTF-8 lines of a binary file, from `start` to `stop`, without line ends and byte
-    order mark. `fix` is the remedy for a line that is too long; default: that of a text file.
+    order mark. `fix` is the remedy for a line that is too long.
     """
     offset = start
-    is_utf8 = False  # a character beyond ASCII was read
     for line in iter(functools.partial(file.readline, MAX_LINE_BYTES + 1), b""):
         if len(line) > MAX_LINE_BYTES:
-            how = "at spaces with `fold -s -w 9999`"
-            if b" " not in line:  # `fold` would cut characters
-                how = "after full stops with `sed -E 's/(\\.|。|！|？)/\\1\\n/g'`"
-            fix = fix or f"put each sentence into a line of its own, or break lines {how}."
             raise InputError(
                 f"{name}, byte {offset:,}: a line must have at most {MAX_LINE_BYTES:,} bytes. "
                 f"Received: more. Fix: {fix}"
             )
         if stop is not None:
             line = line[: stop - offset]
-        try:
-            text = _decode_strictly(line, offset)
-        except UnicodeDecodeError as error:
-            following = getattr(file, "peek", bytes)(_SAMPLE)
-            raise _explain(name, line + following, offset, error, is_utf8) from error
-        is_utf8 = is_utf8 or not text.isascii()
-        yield text.rstrip("\r\n")
+        yield decode(name, line, offset).rstrip("\r\n")
         offset += len(line)
         if offset == stop:
             return
@@ -125,25 +120,17 @@ def decode(name: str | os.PathLike, data: bytes, offset: int = 0) -> str:
     Bytes that are not UTF-8, and NUL characters, which binary data and UTF-16 hold, are refused.
     """
     try:
-        return _decode_strictly(data, offset)
+        text = data.decode("utf-8")
+        place = data.find(0)
     except UnicodeDecodeError as error:
-        raise _explain(name, data, offset, error, False) from error
-
-
-def _explain(
-    name: object, data: bytes, offset: int, error: UnicodeDecodeError, is_utf8: bool
-) -> InputError:
-    first = max(0, error.start - _SAMPLE // 2)
-    sample = data[first : first + _SAMPLE]
-    return InputError(explain_encoding(name, sample, offset + first, error.start - first, is_utf8))
-
-
-def _decode_strictly(data: bytes, offset: int) -> str:
-    """Decode UTF-8 as `decode`; a NUL is an error, too."""
-    text = data.decode("utf-8")
-    if "\0" in text:
-        place = data.index(0)
-        raise UnicodeDecodeError("utf-8", data, place, place + 1, "NUL")
+        place = error.start
+    if place >= 0:
+        raise InputError(
+            f"{name} is not UTF-8 text (byte {offset + place}). Fix: name a text file, or convert "
+            "it by `iconv -f ENCODING -t UTF-8`, such as WINDOWS-1252 for Western European, UTF-16 "
+            "for Windows, GB18030 for Chinese. If few bytes are wrong, leave them out by "
+            "`iconv -c -f UTF-8 -t UTF-8`."
+        )
     return text.removeprefix("\ufeff") if offset == 0 else text
 
 
@@ -163,7 +150,7 @@ def is_compressed(path: str | os.PathLike) -> bool:
 
 
 def _find_kind(data: bytes) -> str | None:
-    return next((name for name, marks in _ARCHIVES.items() if data.startswith(marks)), None)
+    return next((name for mark, name in _ARCHIVES.items() if data.startswith(mark)), None)
 
 
 @contextlib.contextmanager
@@ -185,7 +172,13 @@ def open_text(
                 library = _MODULES.get(kind) or import_extra("backports.zstd", str(path))
                 errors += (library.ZstdError,) if kind == "zstd" else ()
                 file = io.BufferedReader(library.open(file), _BUFFER)
-            refuse_binary(path, file.peek(HEAD_BYTES)[:HEAD_BYTES])
+            head = file.peek(16)
+            if found := [found for mark, found in _DOCUMENTS.items() if head.startswith(mark)]:
+                raise InputError(
+                    f"{path} must be text, plain or compressed by gzip, bzip2, xz or zstd. "
+                    f"Received: {found[0]}. Fix: extract its text, or save it as plain text "
+                    "(UTF-8)."
+                )
             yield file
     except errors as error:
         with explain_read_errors(path):

@@ -79,7 +79,7 @@ def estimate(
     check_order(order, corpus.tokenizer)
     method.check_corpus(corpus)
     config = {**recorded, **corpus.describe()}
-    with open_output(directory, resume=True) as local, lock_stages(local) as stages:
+    with open_output(directory) as local, lock_stages(local) as stages:
         encoded, vocabulary = prepare_text(local, corpus, text)
         run = EstimationRun(local, order, text.boundary, encoded, vocabulary)
 

@@ -248,7 +248,7 @@ def _open_directory(
     if not is_chief(devices):
         yield Path(directory)
         return
-    with open_output(directory, resume=True) as local, lock_stages(local):
+    with open_output(directory) as local, lock_stages(local):
         yield local
 
 

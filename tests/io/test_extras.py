@@ -6,13 +6,12 @@ import sys
 import pytest
 
 from keras_nplm import InputError
-from keras_nplm.io.extras import DISTRIBUTION, EXTRA_OF, format_install_command, import_extra
+from keras_nplm.io.extras import DISTRIBUTION, EXTRA_OF, import_extra
 
 
 @pytest.mark.parametrize("library", EXTRA_OF)
 def test_a_missing_library_is_named_with_its_command(library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.setattr(importlib.metadata, "version", str)
     extra = EXTRA_OF[library]
     with pytest.raises(InputError) as error:
         import_extra(library, "This test")
@@ -20,15 +19,6 @@ def test_a_missing_library_is_named_with_its_command(library, monkeypatch):
     assert message.startswith(f"This test needs the extra {extra} (")
     assert library in message
     assert message.endswith(f"). Fix: `pip install 'keras-nplm[{extra}]'`.")
-
-
-def test_in_a_checkout_that_is_not_installed_the_command_is_run_there(monkeypatch):
-    def find_nothing(name):
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", find_nothing)
-    command = "`pip install '.[onnx]'` in the checkout of keras-nplm"
-    assert format_install_command("onnx") == command
 
 
 def test_each_extra_exists():

@@ -4,13 +4,18 @@ their content.
 
 import errno
 import os
+import tempfile
+import zlib
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from keras_nplm.io import files
-from keras_nplm.io.arrays import open_archive_to_write
+from keras_nplm.io.arrays import is_mapped, open_archive_to_write
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import (
     NUMBER,
@@ -21,7 +26,6 @@ from keras_nplm.io.files import (
     replace_file,
     write_arrays,
     write_json,
-    write_json_text,
 )
 from keras_nplm.io.lock import lock_directory
 from keras_nplm.io.text import check_is_file, read_text
@@ -32,25 +36,21 @@ ARRAYS = {
     "empty": np.zeros(0, np.int64),
     "keys": np.arange(5000, dtype=np.int64) << 32,
     "-inf": np.array([-np.inf]),
+    "columns": np.asfortranarray(np.arange(12).reshape(3, 4)),
+    "list.0": np.array(1),
+    "list.1": np.array([2]),
 }
 
 
-def test_a_failed_write_keeps_the_old_file(tmp_path):
+@pytest.mark.parametrize(
+    "number, kind", [(errno.ENOSPC, RunError), (errno.EROFS, InputError), (None, KeyError)]
+)
+def test_a_failed_write_keeps_the_old_file(tmp_path, number, kind):
     path = tmp_path / "words.txt"
     path.write_text("old")
-    with pytest.raises(KeyError), replace_file(path) as temporary:
+    with pytest.raises(kind), replace_file(path) as temporary:
         temporary.write_text("half")
-        raise KeyError
-    for kind, number, message in [
-        (RunError, errno.ENOSPC, "No space left on device.*unchanged. Fix: free some space"),
-        (
-            InputError,
-            errno.EROFS,
-            "Read-only file system.*unchanged. Fix: check the path and its permissions",
-        ),
-    ]:
-        with pytest.raises(kind, match=f"Cannot write .*words.txt: {message}"), replace_file(path):
-            raise OSError(number, os.strerror(number))
+        raise KeyError if number is None else OSError(number, os.strerror(number))
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
@@ -66,10 +66,18 @@ def test_two_writers_of_a_file_do_not_share_a_temporary_one(tmp_path):
     assert path.read_text() == "one" and list(tmp_path.iterdir()) == [path]
 
 
-def test_json_is_written_and_read_back(tmp_path):
-    path = tmp_path / "new" / ("猫" * 83 + ".json")  # the longest name
-    write_json(path, {"name": "Été 猫", "half": "\udcff"})
-    assert read_json(path)["name"] == "Été 猫"
+@given(
+    st.dictionaries(
+        st.text(max_size=3),
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.lists(st.floats(0)),
+    )
+)
+def test_json_is_written_and_read_back(value):
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "new", "猫" * 83 + ".json")  # the longest name
+        value["a file name"] = "\udcff"  # half a surrogate pair
+        write_json(path, value)
+        assert read_json(path) == value
 
 
 def test_links_stay_links_and_the_files_that_they_name_are_replaced(tmp_path):
@@ -94,63 +102,23 @@ def test_the_old_file_of_a_link_is_kept(tmp_path, monkeypatch, is_same_disk):
     (tmp_path / "disk").mkdir()
     last, previous = (tmp_path / name for name in ("last.npz", "previous.npz"))
     last.symlink_to("disk/last.npz")
-    rename = os.replace
-
-    def replace(source, target):
-        if Path(source).parent != Path(target).parent and not is_same_disk:
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        rename(source, target)
-
-    monkeypatch.setattr("os.replace", replace)
+    if not is_same_disk:
+        monkeypatch.setattr("os.rename", Mock(side_effect=OSError(errno.EXDEV, "other disk")))
     for number in range(3):
         write_arrays(last, {"a": np.array([number])}, keep=previous)
     assert last.is_symlink() and read_arrays(last, ["a"])["a"] == 2
     assert read_arrays(previous, ["a"])["a"] == 1
 
 
-@pytest.mark.parametrize(
-    "path, message",
-    [
-        pytest.param("a.txt/model", "Not a directory. Fix: check the path", id="in a file"),
-        pytest.param(
-            "dangling/a.txt",
-            "(File exists|No such file).* Fix: check the path",
-            id="in a dead link",
-        ),
-        pytest.param("new/a.txt\0b", "embedded null byte. Fix: check the path", id="a null byte"),
-        pytest.param(
-            "new/" + "x" * 300, "File name too long. Fix: choose a shorter path", id="a long name"
-        ),
-    ],
-)
-def test_paths_that_cannot_exist_are_refused(tmp_path, path, message):
+@pytest.mark.parametrize("write", [replace_file, lock_directory])
+@pytest.mark.parametrize("path", ["a.txt/b", "dangling/b", "new/a\0b", "new/" + "x" * 300])
+def test_paths_that_cannot_exist_are_refused_before_the_work(tmp_path, path, write):
     (tmp_path / "a.txt").touch()
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     names = sorted(tmp_path.iterdir())
-    for write in (replace_file, lock_directory):
-        with pytest.raises(InputError, match=f"Cannot write .*: {message}"), write(tmp_path / path):
-            raise AssertionError
+    with pytest.raises(InputError, match="Cannot write .*Fix: "), write(tmp_path / path):
+        raise AssertionError
     assert sorted(tmp_path.iterdir()) == names
-
-
-@pytest.mark.parametrize("write", [write_json, write_json_text])
-def test_json_that_could_not_be_read_is_not_written(tmp_path, monkeypatch, messages, write):
-    monkeypatch.setattr(files, "MAX_JSON_BYTES", 100)
-    messages.refuse(lambda: write(tmp_path / "a.json", {"a": "猫" * 40}))
-    assert not [*tmp_path.iterdir()]
-    write(tmp_path / "a.json", {"a": "x" * 86})
-    assert os.path.getsize(tmp_path / "a.json") == 100 and read_json(tmp_path / "a.json")
-
-
-INVALID_JSON = [
-    b'{"a": "' + b"x" * (1 << 24) + b'"}',
-    b"[1]",
-    b"\xff",
-    b'{"rate": 1}',
-    b'{"order": true, "rate": 1}',
-    b'{"order": 5, "rate": NaN}',
-    b'{"rate": 1, "order": "' + b"x" * 999 + b'"}',
-]
 
 
 def test_invalid_json_is_refused(tmp_path, messages):
@@ -160,90 +128,89 @@ def test_invalid_json_is_refused(tmp_path, messages):
         check_fields(path, read_json(path), {"order": int, "rate": NUMBER})
 
     messages.refuse(read)
-    for content in INVALID_JSON:
+    for content in (
+        b"[1]",
+        b"{",
+        b'{"rate": 1}',
+        b'{"order": true, "rate": 1}',
+        b'{"order": 5, "rate": NaN}',
+        b'{"order": 9223372036854775808, "rate": 1}',
+        b'{"rate": 1, "order": "' + b"x" * 999 + b'"}',
+    ):
         path.write_bytes(content)
         messages.refuse(read)
-    for content in (b"{", b'{"a": ' + b"[" * 500_000 + b"]" * 500_000 + b"}"):  # too deep
-        path.write_bytes(content)
-        with pytest.raises(InputError, match="a.json is not valid JSON .*(line 1|recursion)"):
-            read()
+    path.write_bytes(b'{"a": ' + b"[" * 500_000 + b"]" * 500_000 + b"}")  # too deep
+    with pytest.raises(InputError, match="a.json is not valid JSON .*recursion"):
+        read()
+    os.truncate(path, (1 << 26) + 1)
+    messages.refuse(read)
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-def test_arrays_are_read_as_they_were_written(tmp_path, mapped):
-    write_arrays(tmp_path / "a.npz", ARRAYS | {"list": [*ARRAYS.values()], "none": []})
-    np.savez(tmp_path / "numpy.npz", **ARRAYS, columns=np.asfortranarray(ARRAYS["matrix"]))
-    read = read_arrays(tmp_path / "a.npz", [*ARRAYS], ["list", "none"], mapped=mapped)
-    foreign = read_arrays(tmp_path / "numpy.npz", [*ARRAYS, "columns"], mapped=mapped)
-    plain = np.load(tmp_path / "a.npz")
-    for (name, array), listed in zip(ARRAYS.items(), read["list"], strict=True):
-        for found in (read[name], listed, foreign[name], plain[name]):
-            np.testing.assert_array_equal(found, array, strict=True)
-    np.testing.assert_array_equal(foreign["columns"], ARRAYS["matrix"], strict=True)
+@pytest.mark.parametrize("write", [write_arrays, lambda path, arrays: np.savez(path, **arrays)])
+def test_arrays_are_read_as_they_were_written(tmp_path, write, mapped):
+    path = tmp_path / "a.npz"
+    write(path, ARRAYS)
+    read = read_arrays(path, [*ARRAYS], ["list", "none"], mapped=mapped)
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(read[name], array, strict=True)
+        np.testing.assert_array_equal(np.load(path)[name], array, strict=True)
+    assert [*map(str, read["list"])] == ["1", "[2]"] and read["none"] == []
     keys = read["keys"]
-    while isinstance(keys, np.ndarray):
-        keys = keys.base
-    assert (keys is not None) == mapped and read["none"] == []
-    assert not mapped or (read["keys"].ctypes.data % 64 == 0 and not read["keys"].flags.writeable)
+    if write is write_arrays:
+        assert is_mapped(keys) == mapped != keys.flags.writeable
+        assert not mapped or keys.ctypes.data % 64 == 0
 
 
-def test_a_file_is_identified_by_its_content(tmp_path):
-    (tmp_path / "a").write_bytes(b"the cat")
-    assert files.identify_content(tmp_path / "a") == "7 bytes, crc32 f1136bc8"
-    for name in "ab":
-        (tmp_path / name).write_bytes(name.encode() + bytes(1 << 20))
-    assert files.identify_content(tmp_path / "a") != files.identify_content(tmp_path / "b")
+@pytest.mark.parametrize("mapped", [False, True])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(place=st.integers(0, 499), byte=st.integers(0, 255), length=st.integers(0, 500))
+def test_a_damaged_archive_is_refused(tmp_path, mapped, place, byte, length):
+    path = tmp_path / "a.npz"
+    ids = np.arange(20)
+    write_arrays(path, {"ids": ids})
+    data = bytearray(path.read_bytes())
+    content = files.identify_content(path)
+    data[place % len(data)] = byte
+    path.write_bytes(data[: length if length < len(data) // 2 else len(data)])
+    try:
+        read = read_arrays(path, ["ids"], mapped=mapped)
+    except InputError as error:
+        assert "a.npz is not a whole NumPy archive" in str(error)
+        assert files.identify_content(path) != content
+    else:  # the byte is as before, or tells a date
+        np.testing.assert_array_equal(read["ids"], ids, strict=True)
 
 
-IDS = np.arange(1000)
+def _write_longer(path):
+    with open_archive_to_write(path) as write:
+        write("ids", np.dtype(int), (999,), [np.arange(1000)])
 
 
-def _store(array, length):
-    """A function that writes an array whose header has this length."""
-
-    def write(path):
-        with open_archive_to_write(path) as write_array:
-            write_array("ids", array.dtype, (length,), [array])
-
-    return write
-
-
-def _damage(change):
-    """A function that writes an archive and changes its bytes."""
-
-    def write(path):
-        _store(IDS, len(IDS))(path)
-        path.write_bytes(change(path.read_bytes()))
-
-    return write
-
-
-NOT_WHOLE = "a.npz is not a whole NumPy archive"
-NO_NUMBERS = "`ids` in .*a.npz must hold native numbers below infinity"
-
-
-@pytest.mark.parametrize("mapped", [False, True], ids=["read", "mapped"])
+@pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize(
-    "write, message",
+    "write",
     [
-        (
-            lambda path: np.savez(path, other=np.ones(2)),
-            "must hold the arrays ids",
-        ),
-        (lambda path: np.savez(path, ids=np.array(["x"])), NO_NUMBERS),
-        (lambda path: np.savez(path, ids=np.array([{}], object)), NOT_WHOLE),
-        (lambda path: np.savez_compressed(path, ids=IDS), "must be stored uncompressed"),
-        (_store(np.array([np.nan]), 1), NO_NUMBERS),
-        (_store(IDS, 999), "(longer|another size) than its header"),
-        (_store(IDS, 1001), NOT_WHOLE),
-        (_damage(lambda data: data[:-9]), NOT_WHOLE),
-        (_damage(lambda data: data[:500] + b"\xff" + data[501:]), NOT_WHOLE),
+        lambda path: np.savez(path, other=np.ones(2)),
+        lambda path: np.savez(path, ids=np.array(["x"])),
+        lambda path: np.savez(path, ids=np.array([{}], object)),
+        lambda path: np.savez_compressed(path, ids=np.arange(1000)),
+        lambda path: np.savez(path, ids=np.array([1.0, np.nan])),
+        _write_longer,
     ],
 )
-def test_odd_archives_are_refused(tmp_path, write, message, mapped):
+def test_other_archives_are_refused(tmp_path, write, mapped):
     write(tmp_path / "a.npz")
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="a.npz is not a whole NumPy archive"):
         read_arrays(tmp_path / "a.npz", ["ids"], mapped=mapped)
+
+
+def test_a_file_is_identified_by_its_size_and_checksum(tmp_path):
+    content = b"the cat" + bytes(1 << 20)
+    (tmp_path / "a").write_bytes(content)
+    identity = f"1048583 bytes, crc32 {zlib.crc32(content):08x}"
+    assert files.identify_content(tmp_path / "a") == identity
+    assert files.remove_contents(f"text a ({identity}) b") == "text a b"
 
 
 def test_only_regular_files_are_read_or_replaced(tmp_path):

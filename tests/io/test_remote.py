@@ -1,40 +1,49 @@
-"""Remote inputs are downloaded once, outputs uploaded whole and in order; failures are one error
-with a remedy.
+"""Remote inputs are downloaded once; outputs are fetched, changed and sent whole and in order; a
+failure loses nothing and is one error with a remedy.
 """
 
-import contextlib
-import errno
-import functools
 import shutil
+import sys
 from pathlib import Path
 from unittest.mock import Mock
 
-import numpy as np
+import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from keras_nplm.io import remote
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.io.files import write_arrays, write_json
 from keras_nplm.io.paths import check_output_path
 from keras_nplm.io.remote import (
     display_url,
     fetch,
     fetch_beside,
+    fetch_files,
+    open_filesystem,
     open_output,
     open_output_file,
     upload,
 )
 
 
+class _Memory(MemoryFileSystem):
+    """Google's store, in memory."""
+
+    protocol = ("gs",)
+    store = {}
+    pseudo_dirs = [""]
+
+
 @pytest.fixture
 def memory_store(tmp_path, monkeypatch) -> MemoryFileSystem:
     """A store in memory, which needs no extra, with the bucket gs://bucket."""
     monkeypatch.setenv("KERAS_NPLM_CACHE", str(tmp_path / "cache"))
-    store = MemoryFileSystem()
+    monkeypatch.setitem(sys.modules, "gcsfs", fsspec)
+    fsspec.register_implementation("gs", _Memory, clobber=True)
+    store = open_filesystem("gs://bucket")
     store.store.clear()
     store.makedirs("gs://bucket", exist_ok=True)
-    monkeypatch.setattr(remote, "open_filesystem", Mock(return_value=store))
     return store
 
 
@@ -47,133 +56,144 @@ def url(request) -> str:
     return "gs://bucket"
 
 
-@pytest.fixture
-def record(monkeypatch):
-    """A function that records the objects that a method of a store reads or writes."""
+def _record_sent(monkeypatch, store) -> list[str]:
+    """Record the names of the files that are sent to a store."""
+    found = []
+    method = store.put_file
 
-    def record(store, name: str) -> list[str]:
-        found = []
-        method = getattr(store, name)
+    def call(local, name):
+        found.append(name.rpartition("/")[2])
+        method(local, name)
 
-        def call(*paths):
-            found.append(next(path for path in paths if "://" in path))
-            method(*paths)
-
-        monkeypatch.setattr(store, name, call)
-        return found
-
-    return record
+    monkeypatch.setattr(store, "put_file", call)
+    return found
 
 
-def _list_names(directory: Path) -> list[str]:
+def _read(directory: Path) -> dict[str, bytes]:
     files = filter(Path.is_file, directory.rglob("*"))
-    return sorted(path.relative_to(directory).as_posix() for path in files)
+    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in files}
+
+
+def _read_store(url: str) -> dict[str, bytes]:
+    store = open_filesystem(url)
+    root = store._strip_protocol(url)
+    return {name.removeprefix(f"{root}/"): store.cat_file(name) for name in store.find(url)}
 
 
 # downloads
 
 
-def test_a_file_is_downloaded_once_and_after_a_change(url, record):
-    store = remote.open_filesystem(url)
-    downloaded = record(store, "get_file")
-    for content, downloads in [(b"the cat", 1), (b"the cat", 1), (b"the dog", 2)]:
-        if downloads != len(downloaded):
+def test_a_file_is_downloaded_once_and_after_a_change(url):
+    store = open_filesystem(url)
+    times = []
+    for content in (b"the cat", None, b"the dog"):
+        if content:
             store.pipe_file(f"{url}/a.txt", content)
         path = fetch(f"{url}/a.txt")
-        assert path.read_bytes() == content and display_url(path) == f"{url}/a.txt"
-        assert len(downloaded) == downloads
+        times.append(path.stat().st_ctime_ns)
+        assert path.read_bytes() == store.cat_file(f"{url}/a.txt")
+        assert display_url(f"{path} is bad") == f"{url}/a.txt is bad"
+    assert times[0] == times[1] < times[2]
 
 
-def test_a_directory_is_brought_up_to_date(url, monkeypatch, record):
-    store = remote.open_filesystem(url)
-    for name in ("run/config.json", "run/corpus/train.00000.ids", "run/old.txt", "run2/other"):
-        store.pipe_file(f"{url}/{name}", name.encode())
-    fetch(f"{url}/run/config.json")
-    downloaded = record(store, "get_file")
-    found = store.find(f"{url}/run", detail=True)
-    # a name that leads out of the cache
-    found[f"{url}/run/../../../a"] = {"type": "file", "size": 1}
-    with monkeypatch.context() as context:
-        context.setattr(store, "find", Mock(return_value=found))
-        local = fetch(f"{url}/run")
-    if url.startswith("s3"):  # the store in memory has no ETag
-        assert f"{url}/run/config.json" not in downloaded
-    store.rm_file(f"{url}/run/old.txt")
-    store.pipe_file(f"{url}/run/corpus/train.00000.ids", b"CORPUS/train.00000.ids")
-    assert fetch(f"{url}/run") == local
-    assert _list_names(local) == ["config.json", "corpus/train.00000.ids"]
-    assert (local / "corpus" / "train.00000.ids").read_bytes() == b"CORPUS/train.00000.ids"
+def test_files_of_a_glob_and_files_beside_a_file_are_brought_up_to_date(url):
+    store = open_filesystem(url)
+    for name in ("vocabulary.txt", "forms.tsv", "sub/more.txt", "other.txt"):
+        store.pipe_file(f"{url}/model/{name}", name.encode())
+    found = fetch_files(f"{url}/model/*")
+    assert [path.name for path in found] == ["forms.tsv", "other.txt", "vocabulary.txt"]
+    found[0].unlink()
+    beside = ["spelling.tsv", "forms.tsv"]
+    fetch_beside(found[2], beside)
+    assert found[0].read_bytes() == b"forms.tsv"
+    store.rm_file(f"{url}/model/forms.tsv")
+    fetch_beside(found[2], beside)
+    assert not found[0].exists() and found[1].exists()
 
 
-def test_versions_of_copies_are_times_of_any_file_system():
-    for field in ("ETag", "generation", "created"):
-        versions = {remote._read_version({"size": 1, field: str(i)}) for i in range(100)}
-        assert len(versions) == 100 and max(versions) < 1 << 31
-
-
-def test_files_beside_a_downloaded_file_are_brought_up_to_date(memory_store):
-    names = ["spelling.tsv", "vocabulary.txt"]
-    for name in (*names, "forms.tsv"):
-        memory_store.pipe_file(f"gs://bucket/model/{name}", name.encode())
-    local = fetch("gs://bucket/model/vocabulary.txt")
-    beside = ["spelling.tsv", "forms.tsv", "sentencepiece.model"]
-    fetch_beside(local, beside)
-    assert _list_names(local.parent) == ["forms.tsv", *names]
-    memory_store.rm_file("gs://bucket/model/forms.tsv")
-    fetch_beside(local, beside)
-    assert _list_names(local.parent) == names
-
-
-def test_the_empty_objects_of_folders_are_no_files(memory_store, monkeypatch):
+def test_folders_and_names_that_lead_out_are_no_files(memory_store, monkeypatch, tmp_path):
     """Consoles, gcsfuse and several tools write `run/corpus/` as they create a folder."""
-    wanted = ["config.json", "corpus/corpus.json"]
-    for name in wanted:
-        memory_store.pipe_file(f"gs://bucket/run/{name}", name.encode())
+    memory_store.pipe_file("gs://bucket/run/config.json", b"{}")
     found = memory_store.find("gs://bucket/run", detail=True)
-    for folder in ("run/", "run/corpus/"):
-        found[f"gs://bucket/{folder}"] = {"type": "file", "size": 0}
+    for name in ("run/", "run/corpus/", "run/../../../../../a"):
+        found[f"gs://bucket/{name}"] = {"type": "file", "size": 0}
     monkeypatch.setattr(memory_store, "find", Mock(return_value=found))
-    assert _list_names(fetch("gs://bucket/run")) == wanted
-    with open_output("gs://bucket/run", resume=True) as local:
-        assert _list_names(local) == wanted
+    assert _read(fetch("gs://bucket/run")) == {"config.json": b"{}"}
+    with open_output("gs://bucket/run") as local:
+        assert _read(local) == {"config.json": b"{}"}
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 
-# uploads
+# outputs
+
+_SEEN = ["config.json", "manifest.json", "z.txt", "corpus/train.ids", "parts/0/config.json"]
+_LEFT_ALONE = [".gitignore", ".git/HEAD", "corpus/.ipynb_checkpoints/a", "previous.npz"]
+_FILES = st.dictionaries(st.sampled_from([*_SEEN, *_LEFT_ALONE, "last.npz"]), st.binary(max_size=2))
 
 
-def test_only_the_last_checkpoint_travels(memory_store, record):
-    uploaded = record(memory_store, "put_file")
-    with open_output("gs://bucket/run", resume=True) as local:
-        for number in range(2):
-            write_arrays(local / "last.npz", {"a": np.array([number])}, keep=local / "previous.npz")
-            upload(local)
-            content = (local / "last.npz").read_bytes()
-            assert memory_store.cat_file("gs://bucket/run/last.npz") == content
-    assert uploaded == ["gs://bucket/run/last.npz"] * 2
+def _drop(files: dict[str, bytes], *names: str) -> dict[str, bytes]:
+    return {name: content for name, content in files.items() if name not in names}
 
 
-def test_changed_files_are_uploaded_and_config_comes_last(url, record):
-    store = remote.open_filesystem(url)
-    uploaded = record(store, "put_file")
+@settings(
+    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(before=_FILES, during=_FILES, after=_FILES, fails=st.booleans())
+def test_a_directory_is_fetched_changed_and_sent(memory_store, before, during, after, fails):
+    """Hidden files and the checkpoint before the last are neither fetched nor sent nor removed."""
+    memory_store.store.clear()
+    url = "gs://bucket/run"
+    before = before | {"config.json": b"{}"}
+    for name, content in before.items():
+        memory_store.pipe_file(f"{url}/{name}", content)
+    fetch(url)
+    try:
+        with open_output(url) as local:
+            assert _read(local) == _drop(before, *_LEFT_ALONE)
+            for files in (during, after):
+                for name in _read(local).keys() - files.keys():
+                    (local / name).unlink()
+                for name, content in files.items():
+                    (local / name).parent.mkdir(parents=True, exist_ok=True)
+                    (local / name).write_bytes(content)
+                if files is during:
+                    upload(local)
+            if fails:
+                raise InputError(f"{local}/a is bad")
+    except InputError as error:
+        assert str(error) == f"{url}/a is bad"
+    kept = {name: content for name, content in before.items() if name in _LEFT_ALONE}
+    assert _read_store(url) == kept | _drop(after, *_LEFT_ALONE)
+    if _drop(after, *_LEFT_ALONE, "last.npz"):  # or else there is no such directory
+        assert _read(fetch(url)) == _drop(after, *_LEFT_ALONE, "last.npz")
+
+
+def test_changed_files_are_sent_and_records_come_last(url, monkeypatch):
+    sent = _record_sent(monkeypatch, open_filesystem(url))
     with open_output(f"{url}/run/") as local:
-        for name in ("metrics.json", "config.json", "z.json", "a.json"):
-            write_json(local / name, {})
-        (local / ".temporary").touch()
-        assert not store.find(url) and display_url(local / "a.json") == f"{url}/run/a.json"
+        for name in ("manifest.json", "metrics.json", "config.json", "z", "a"):
+            (local / name).write_text(name)
+        assert not _read_store(url)
         upload(local)
-        assert uploaded == [f"{url}/run/{name}.json" for name in ("z", "a", "metrics", "config")]
-        write_json(local / "a.json", {"order": 5})
-        (local / "z.json").unlink()
-    assert uploaded[4:] == [f"{url}/run/a.json"]
-    assert _list_names(fetch(f"{url}/run")) == ["a.json", "config.json", "metrics.json"]
+        assert sent == ["z", "a", "config.json", "metrics.json", "manifest.json"]
+        (local / "a").write_text("new")
+        (local / "z").unlink()
+    assert sent[5:] == ["a"] and [*_read(local)] == []
+    assert _read_store(f"{url}/run") == _read(fetch(f"{url}/run"))
 
 
-def test_who_may_not_list_may_write_and_local_files_are_removed(memory_store, monkeypatch):
+def test_an_output_file_is_sent_with_those_beside_it(memory_store, monkeypatch, tmp_path):
+    """Who may write need not be allowed to list."""
     monkeypatch.setattr(memory_store, "ls", Mock(side_effect=PermissionError("list")))
-    with open_output_file("gs://bucket/out.txt") as local:
+    with open_output_file("gs://bucket/out/a.txt") as local:
         local.write_text("the cat")
-    assert memory_store.cat_file("gs://bucket/out.txt") == b"the cat"
-    assert not local.parent.exists() and not local.parent.parent.exists()
+        local.with_name("b.txt").write_text("beside")
+    assert memory_store.cat_file("gs://bucket/out/a.txt") == b"the cat"
+    assert memory_store.cat_file("gs://bucket/out/b.txt") == b"beside"
+    assert not [*(tmp_path / "cache").iterdir()]
+
+
+# failures
 
 
 @pytest.mark.parametrize("error", [None, RunError("The disk is full.")])
@@ -193,57 +213,14 @@ def test_files_stay_where_they_are_if_the_upload_fails(memory_store, monkeypatch
     assert (kept / "out.txt").read_text() == "the work of hours"
 
 
-def test_an_error_keeps_what_was_written_and_a_run_is_downloaded_to_resume(url):
-    with (
-        pytest.raises(InputError, match=rf"^{url}/run/config.json is bad"),
-        open_output(f"{url}/run") as local,
-    ):
-        write_json(local / "config.json", {"order": 5})
-        raise InputError(f"{local}/config.json is bad")
-    store = remote.open_filesystem(url)
-    whole = store.cat_file(f"{url}/run/config.json")
-    assert b"5" in whole
-    store.pipe_file(f"{url}/foreign/big", b"big")
-    for path, resume, content in [
-        ("run/config.json", True, whole),
-        ("run/config.json", False, b""),
-        ("foreign/big", True, b""),
-    ]:
-        directory, _, name = path.partition("/")
-        with open_output(f"{url}/{directory}", resume=resume) as local:
-            assert (local / name).read_bytes() == content
-        assert store.cat_file(f"{url}/{path}") in (whole, b"big")
-
-
-@pytest.mark.parametrize("resume", [False, True])
-@pytest.mark.parametrize("error", [None, InputError("refused")])
-def test_hidden_remote_files_stay_as_they_are(memory_store, resume, error):
-    names = ["config.json", ".gitignore", ".git/HEAD", "notebooks/.ipynb_checkpoints/a.ipynb"]
-    for name in names:
-        memory_store.pipe_file(f"gs://bucket/run/{name}", name.encode())
-    with (
-        contextlib.suppress(InputError),
-        open_output("gs://bucket/run", resume=resume) as local,
-    ):
-        (local / ".gitignore").write_text("ours")
-        if error is not None:
-            raise error
-    for name in names:
-        assert memory_store.cat_file(f"gs://bucket/run/{name}") == name.encode()
-    assert _list_names(fetch("gs://bucket/run")) == ["config.json"]
-
-
 def test_a_deleted_directory_removes_nothing_from_the_store(memory_store):
     memory_store.pipe_file("gs://bucket/run/config.json", b"{}")
     with (
         pytest.raises(RunError, match="run was deleted before its upload.*until it ends.$"),
-        open_output("gs://bucket/run", resume=True) as local,
+        open_output("gs://bucket/run") as local,
     ):
         shutil.rmtree(local)
-    assert memory_store.cat_file("gs://bucket/run/config.json") == b"{}"
-
-
-# failures
+    assert _read_store("gs://bucket/run") == {"config.json": b"{}"}
 
 
 def _open(context) -> None:
@@ -252,41 +229,27 @@ def _open(context) -> None:
 
 
 def test_names_that_cannot_be_used_are_refused(memory_store, messages):
+    memory_store.pipe_file("gs://bucket/foreign/big", b"big")
+    messages.refuse(lambda: _open(open_output("gs://bucket/foreign")))
     messages.refuse(lambda: _open(open_output_file("gs://absent/out.txt")))
     messages.refuse(lambda: _open(open_output_file("gs://out.txt")))
     messages.refuse(lambda: fetch("gs://bucket/absent"))
-    messages.refuse(lambda: fetch("gs://"))
     messages.refuse(lambda: check_output_path(Path("s3://b/x")))
 
 
-@pytest.mark.parametrize(
-    "failure, kind",
-    [
-        pytest.param(PermissionError("Forbidden"), InputError, id="no permission"),
-        pytest.param(FileNotFoundError("gone"), InputError, id="no file"),
-        pytest.param(ConnectionError("reset by peer"), RunError, id="no connection"),
-        pytest.param(OSError(errno.ENOSPC, "No space left on device"), RunError, id="full disk"),
-    ],
-)
-def test_a_failed_download_names_the_failing_side(
-    memory_store, monkeypatch, messages, failure, kind
+@pytest.mark.parametrize("failure", [PermissionError("Forbidden"), ConnectionError("reset")])
+def test_a_failure_is_told_and_leaves_the_store_and_the_copies(
+    memory_store, monkeypatch, messages, failure
 ):
     path = "gs://bucket/run/config.json"
     memory_store.pipe_file(path, b"whole")
+    copy = fetch(path)
+    kind = InputError if isinstance(failure, PermissionError) else RunError
+    with monkeypatch.context() as context:
+        context.setattr(memory_store, "info", Mock(side_effect=failure))
+        messages.refuse(lambda: fetch_beside(copy, ["config.json"]), kind)
+    memory_store.pipe_file(path, b"other")
     monkeypatch.setattr(memory_store, "get_file", Mock(side_effect=failure))
-    messages.refuse(functools.partial(fetch, path), kind)
-    messages.refuse(lambda: _open(open_output("gs://bucket/run", resume=True)), kind)
-    # what the download has left is not uploaded
-    assert memory_store.cat_file(path) == b"whole"
-
-
-def test_the_reason_of_a_failure_is_told(memory_store, monkeypatch, messages):
-    """Not that the bucket or the file is absent."""
-    memory_store.pipe_file("gs://bucket/model/forms.tsv", b"forms")
-    forms = fetch("gs://bucket/model/forms.tsv")
-    failure = Mock(side_effect=ConnectionError("reset by peer"))
-    monkeypatch.setattr(memory_store, "ls", failure)
-    monkeypatch.setattr(memory_store, "info", failure)
-    messages.refuse(lambda: _open(open_output_file("gs://bucket/out.txt")), RunError)
-    messages.refuse(lambda: fetch_beside(forms, ["forms.tsv"]), RunError)
-    assert forms.read_bytes() == b"forms"
+    messages.refuse(lambda: fetch(path), kind)
+    messages.refuse(lambda: _open(open_output("gs://bucket/run")), kind)
+    assert memory_store.cat_file(path) == b"other" and copy.read_bytes() == b"whole"

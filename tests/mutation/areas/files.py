@@ -114,7 +114,7 @@ def a_device_is_read_as_a_file(original, *arguments, **options):
     return within(original, stat=Altered(stat, S_ISREG=is_regular))(*arguments, **options)
 
 
-@changes("io.files:_encode_json", OF_FILES)
+@changes("io.files:write_json_text", OF_FILES)
 def half_a_surrogate_pair_cannot_be_written(original, path, value):
     json.dumps(value, ensure_ascii=False).encode()
     return original(path, value)
@@ -261,20 +261,14 @@ def a_changed_remote_object_of_the_same_size_is_not_downloaded_again(original, c
 
 @changes("io.remote:fetch", OF_REMOTE)
 def files_of_the_cache_that_are_no_longer_remote_stay(original, path):
-    find_copy = read_global(original, "_find_copy")
+    locate = read_global(original, "_locate")
 
-    def find(url):
-        return Kept(find_copy(url))
+    def find(root, url):
+        return Kept(locate(root, url))
 
-    return within(original, _find_copy=find)(path)
+    return within(original, _locate=find)(path)
 
 
-@changes("io.remote:_upload_changes", OF_REMOTE)
+@changes("io.remote:_send_changes", OF_REMOTE)
 def the_configuration_is_uploaded_before_the_files_that_it_completes(original, *arguments):
-    return within(original, _LAST=())(*arguments)
-
-
-@changes("io.remote:_download_run", OF_REMOTE)
-def empty_files_in_place_of_remote_ones_are_uploaded(original, *arguments):
-    original(*arguments)
-    return {}
+    return within(original, _SENT_LAST=())(*arguments)
