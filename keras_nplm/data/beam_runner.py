@@ -19,9 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import keras_nplm.io.errors as errors
 from keras_nplm.data.processes import call_written
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.io.errors import InputError, RunError, was_caused_by
 from keras_nplm.io.extras import import_extra
 from keras_nplm.io.files import replace_file
 from keras_nplm.io.paths import is_remote
@@ -108,18 +107,18 @@ class BeamRunner:
 
     def _wait(self, pipeline: Any) -> None:
         """Run a pipeline to its end."""
-        running = None
         try:
             running = pipeline.run()
-            state = running.wait_until_finish() or "DONE"
-            if state != "DONE":
-                raise RuntimeError(f"it ended as {state}")
-        except BaseException as error:
-            if running is not None:  # after an interruption a cluster would go on
+            try:
+                state = running.wait_until_finish() or "DONE"
+            except BaseException:  # after an interruption a cluster would go on
                 with contextlib.suppress(Exception):
                     running.cancel()
-            is_error = isinstance(error, Exception)
-            if not is_error or errors.was_caused_by(error, KeyboardInterrupt):
+                raise
+            if state != "DONE":
+                raise RuntimeError(f"it ended as {state}")
+        except Exception as error:
+            if was_caused_by(error, KeyboardInterrupt):
                 raise
             # before the last: a traceback
             lines = [type(error).__name__, *str(error).strip().splitlines()]
