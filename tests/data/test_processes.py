@@ -20,8 +20,7 @@ from tests.tokenizers import CommaTokenizer
 def _run(directory: Path, script: str) -> subprocess.Popen:
     """Run a script, without `if __name__ == "__main__"`, in a group of processes of its own."""
     (directory / "script.py").write_text(script)
-    (directory / "current").mkdir()
-    (directory / "current" / "queue.py").write_text("raise ValueError('not the module of Python')")
+    (directory / "current").mkdir(exist_ok=True)
     return subprocess.Popen(
         [sys.executable, "../script.py"],
         cwd=directory / "current",
@@ -60,6 +59,8 @@ print(vocabulary.words[4:], len(ids), os.getpid())
 def test_a_script_without_guard_has_a_tokenizer_of_its_own(tmp_path):
     source = inspect.getsource(CommaTokenizer)
     (tmp_path / "my_tokens.py").write_text(f"from keras_nplm import Tokenizer\n\n{source}")
+    (tmp_path / "current").mkdir()
+    (tmp_path / "current" / "queue.py").write_text("raise ValueError('not the module of Python')")
     output, _ = _run(tmp_path, SCRIPT).communicate()
     figures, _, parent = output.strip().rpartition(" ")
     assert figures == "['cat', 'the'] 90"
