@@ -77,7 +77,10 @@ def map_in_processes(function: Callable, items: Sequence[tuple], processes: int)
             env={"PYTHONSAFEPATH": "1"},  # no module of the directory replaces one of Python
         )
         try:
-            yield from executor.map(functools.partial(call_written, path), items)
+            # not `map`: loky prints a traceback if a worker is killed whose call was cancelled
+            calls = [executor.submit(call_written, path, item) for item in items]
+            for call in calls:
+                yield call.result()
         except BrokenProcessPool as error:
             raise RunError(
                 "A worker process that read the text died, perhaps out of memory. Finished shards "
