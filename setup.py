@@ -85,6 +85,8 @@ setup(
         "scikit-learn>=1.5",
         "scipy>=1.11.4",
         "tqdm>=4.66",
+        "loky>=3.5.6",
+        "cloudpickle>=3",
     ],
     extras_require={
         "test": ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", *zstd, *lemmas],

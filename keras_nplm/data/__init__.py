@@ -10,7 +10,7 @@ n-grams in NumPy; source, a text as n-grams; dataset, `ngram_dataset`, as tf.dat
   by their beginning; text_ops and clean_ops, in TensorFlow.
 - Ids on disk: word_counts and text_counts; encoding, a corpus to shards of ids; encoded_corpus and
   shards, which read them; prepared_corpus, text that was encoded once for several models;
-  worker_pool, worker, beam_runner: in parallel processes and on clusters.
+  processes, beam_runner: in parallel processes and on clusters.
 - Batches: layouts, segments, log_q: what a batch holds. epochs, shuffling, pools, resampling: which
   n-grams an epoch has, and in which order.
 

@@ -9,9 +9,7 @@ directory under the same path, and the text under the same paths or as `gs://` a
 import contextlib
 import importlib
 import io
-import json
 import logging
-import operator
 import os
 import pickle
 import shutil
@@ -21,9 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import keras_nplm.io.errors as errors
-from keras_nplm.io.errors import InputError, RunError
+from keras_nplm.data.processes import call_written
+from keras_nplm.io.errors import InputError, RunError, was_caused_by
 from keras_nplm.io.extras import import_extra
+from keras_nplm.io.files import replace_file
 from keras_nplm.io.paths import is_remote
 from keras_nplm.io.remote import display_url, fetch
 
@@ -74,73 +73,78 @@ class BeamRunner:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def run(self, make_task: Callable[[], Any], items: Sequence[tuple]) -> tuple[list, list]:
-        """Run a task on items as `run_task` does; each item has a task object of its own."""
+    def map(self, function: Callable, items: Sequence[tuple]) -> list:
+        """Call a function with the values of each item (chunk, …), as `map_chunks` does."""
         if not items:
-            return [], []
+            return []
+        import cloudpickle
+
         beam = self._beam
-        state = ""
-        running = None
         print(f"Chunks of text on {self._name}: {len(items)}", file=sys.stderr)
         # a different working directory or cache of a worker must not matter
         named = [(chunk.with_paths(_make_absolute), *values) for chunk, *values in items]
         with self.open_scratch() as directory:
-            Path(directory, "task").write_bytes(pickle.dumps(make_task))
+            Path(directory, "function").write_bytes(cloudpickle.dumps(function))
+            pipeline = beam.Pipeline(options=self._options)
+            numbered = [(number, pickle.dumps(item)) for number, item in enumerate(named)]
+            calls = pipeline | beam.Create(numbered) | beam.Reshuffle()
+            calls | beam.Map(call_item, directory)
+            self._wait(pipeline)
             try:
-                pipeline = beam.Pipeline(options=self._options)
-                numbered = [(number, pickle.dumps(item)) for number, item in enumerate(named)]
-                results = (
-                    pipeline
-                    | beam.Create(numbered)
-                    | beam.Reshuffle()
-                    | beam.Map(run_item, directory)
-                )
-                results | beam.io.WriteToText(f"{directory}/results")
-                running = pipeline.run()
-                state = running.wait_until_finish() or "DONE"
-                if state != "DONE":
-                    raise RuntimeError(f"it ended as {state}")
-            except Exception as error:
-                if errors.was_caused_by(error, KeyboardInterrupt):
-                    raise
-                # before the last: a traceback
-                lines = [type(error).__name__, *str(error).strip().splitlines()]
+                results = [
+                    pickle.loads(_name_result(directory, number).read_bytes())
+                    for number in range(len(items))
+                ]
+            except FileNotFoundError as error:
                 raise RunError(
-                    f"The Apache Beam pipeline failed on {self._name} ({lines[-1].rstrip('.')}). "
-                    "Finished shards are kept. Fix: check --pipeline-options and the runner's log, "
-                    "then run the same command again."
+                    f"Results of the Apache Beam workers are absent from {self.directory}. Fix: "
+                    "choose an `--output` on a file system that this machine and all workers share."
                 ) from error
-            finally:
-                if running is not None and not state:  # interrupted: a cluster would go on
-                    with contextlib.suppress(Exception):
-                        running.cancel()
-            texts = [path.read_text(encoding="utf-8") for path in Path(directory).glob("results-*")]
-            lines = "".join(texts).splitlines()
-        if len(lines) != len(items):
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        return results
+
+    def _wait(self, pipeline: Any) -> None:
+        """Run a pipeline to its end."""
+        try:
+            running = pipeline.run()
+            try:
+                state = running.wait_until_finish() or "DONE"
+            except BaseException:  # after an interruption a cluster would go on
+                with contextlib.suppress(Exception):
+                    running.cancel()
+                raise
+            if state != "DONE":
+                raise RuntimeError(f"it ended as {state}")
+        except Exception as error:
+            if was_caused_by(error, KeyboardInterrupt):
+                raise
+            # before the last: a traceback
+            lines = [type(error).__name__, *str(error).strip().splitlines()]
             raise RunError(
-                f"Results of the Apache Beam workers are absent from {self.directory}. Fix: choose "
-                "an `--output` on a file system that this machine and all workers share."
-            )
-        ordered = sorted(map(json.loads, lines), key=operator.itemgetter("number"))
-        for result in ordered:
-            if "error" in result:
-                raise getattr(errors, result["error"])(result["message"])
-        return [result["value"] for result in ordered], [result["finished"] for result in ordered]
+                f"The Apache Beam pipeline failed on {self._name} ({lines[-1].rstrip('.')}). "
+                "Finished shards are kept. Fix: check --pipeline-options and the runner's log, "
+                "then run the same command again."
+            ) from error
 
 
-def run_item(numbered: tuple[int, bytes], directory: str) -> str:
-    """Run a task on one item, in a worker of Beam.
-
-    Return the result, or the error, as a line of JSON.
-    """
+def call_item(numbered: tuple[int, bytes], directory: str) -> None:
+    """Call the function with an item, in a worker of Beam, and write the result or the error."""
+    number, item = numbered
+    result: Any
     try:
-        task = pickle.loads(Path(directory, "task").read_bytes())()
-        chunk, *values = pickle.loads(numbered[1])
-        value = task(chunk.with_paths(lambda path: str(fetch(path))), *values)
-        return json.dumps({"number": numbered[0], "value": value, "finished": task.finish()})
+        chunk, *values = pickle.loads(item)
+        local = chunk.with_paths(lambda path: str(fetch(path)))
+        result = call_written(Path(directory, "function"), (local, *values))
     except (InputError, RunError) as error:
-        kind = "InputError" if isinstance(error, InputError) else "RunError"
-        return json.dumps({"number": numbered[0], "error": kind, "message": str(error)})
+        result = error
+    with replace_file(_name_result(directory, number)) as temporary:
+        temporary.write_bytes(pickle.dumps(result))
+
+
+def _name_result(directory: str, number: int) -> Path:
+    return Path(directory, f"{number}.result")
 
 
 def _make_absolute(path: str) -> str:

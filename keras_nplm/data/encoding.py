@@ -18,16 +18,16 @@ import numpy as np
 
 from keras_nplm.data.arguments import check_sentences
 from keras_nplm.data.boundary import check_boundary_name
-from keras_nplm.data.corpora.chunks import CHUNK_RUNNER, run_task
+from keras_nplm.data.corpora.chunks import CHUNK_RUNNER, map_chunks
 from keras_nplm.data.corpora.text_files import LineSplit, TextSplit, find_text_splits
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.encoded_corpus import EncodedCorpus, name_shard
 from keras_nplm.data.ids import SPECIALS
 from keras_nplm.data.shards import (
-    ChunkEncoder,
     ShardedIds,
     count_ids,
     encode_batches,
+    encode_chunk,
     encode_text,
     write_shard,
 )
@@ -37,8 +37,7 @@ from keras_nplm.data.tokenizers.clean_text import clean_text
 from keras_nplm.data.tokenizers.normalisation import lower_text
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
-from keras_nplm.data.word_counts import ChunkCounter, merge_counts
-from keras_nplm.data.worker_pool import can_send
+from keras_nplm.data.word_counts import count_chunk, merge_counts
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import identify_content, remove_temporary_files, write_json
 from keras_nplm.io.lock import lock_directory
@@ -105,10 +104,10 @@ def count_vocabulary(
         chunks = [(chunk,) for split in splits for chunk in texts[split].chunks]
         runner = CHUNK_RUNNER.get()
         with runner.open_scratch() if runner else tempfile.TemporaryDirectory() as directory:
-            task = functools.partial(ChunkCounter, tokenizer, directory)
-            _, finished = run_task(task, chunks, "Counting words", parallel=can_send(tokenizer))
+            count = functools.partial(count_chunk, tokenizer, directory)
+            runs = map_chunks(count, chunks, "Counting words")
             vocabulary = Vocabulary.from_counts(
-                merge_counts(itertools.chain.from_iterable(finished)),
+                merge_counts(itertools.chain.from_iterable(runs)),
                 min_count=min_count,
                 max_size=max_size,
                 words=words,
@@ -268,10 +267,10 @@ def _encode_chunks(
     ]
     without_forms = Vocabulary(vocabulary.words[len(SPECIALS) :], subwords=vocabulary.subwords)
     tokenizer = get_tokenizer(corpus.tokenizer)
-    task = functools.partial(
-        ChunkEncoder, tokenizer, without_forms, os.path.abspath(directory), boundary
+    encode = functools.partial(
+        encode_chunk, tokenizer, without_forms, directory.absolute(), boundary
     )
-    run_task(task, todo, "Encoding", parallel=can_send(tokenizer))
+    map_chunks(encode, todo, "Encoding")
     if describe_text(corpus) != described:
         raise InputError(
             f"The files of {corpus.name} changed while they were read. Fix: run the same command "

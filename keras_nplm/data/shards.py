@@ -150,23 +150,18 @@ def write_shard(
             file.write(ids.astype(DTYPE, copy=False).data)
 
 
-class ChunkEncoder:
-    """A task for `run_task`: encode a chunk of text as a shard, and count its characters,
-    bytes and words.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary, directory: str, boundary: str):
-        self._tokenizer, self._vocabulary, self._directory = tokenizer, vocabulary, Path(directory)
-        self._boundary = boundary
-
-    def __call__(self, chunk: "Chunk", shard: str) -> None:
-        counter = TextCounter()
-        batches = encode_text(
-            chunk.lines(), self._vocabulary, self._tokenizer, self._boundary, counter
-        )
-        write_shard(self._directory, shard, batches, counter)
-
-    def finish(self) -> None: ...
+def encode_chunk(
+    tokenizer: Tokenizer,
+    vocabulary: Vocabulary,
+    directory: Path,
+    boundary: str,
+    chunk: "Chunk",
+    shard: str,
+) -> None:
+    """Encode a chunk of text as a shard, and count its characters, bytes and words."""
+    counter = TextCounter()
+    batches = encode_text(chunk.lines(), vocabulary, tokenizer, boundary, counter)
+    write_shard(directory, shard, batches, counter)
 
 
 class ShardedIds:

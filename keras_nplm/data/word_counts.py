@@ -103,20 +103,10 @@ def merge_counts(runs: Iterable[str | os.PathLike]) -> Iterator[tuple[str, int]]
         yield from sums.items()
 
 
-class ChunkCounter:
-    """A task for `run_task`: count the words of chunks of text, and return the paths of the runs in
-    the end.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, directory: str):
-        self._tokenize = tokenizer.split
-        self._counts = WordCounts(directory)
-
-    def __call__(self, chunk: "Chunk") -> None:
-        for lines in batch_by_size(chunk.lines(), _BATCH_CHARACTERS):
-            tokens = itertools.chain.from_iterable(map(self._tokenize, lines))
-            self._counts.update(tokens)
-
-    def finish(self) -> list[str]:
-        self._counts.spill()
-        return list(map(str, self._counts.runs))
+def count_chunk(tokenizer: Tokenizer, directory: str, chunk: "Chunk") -> list[Path]:
+    """Count the words of a chunk of text, and return the runs, for `merge_counts`."""
+    counts = WordCounts(directory)
+    for lines in batch_by_size(chunk.lines(), _BATCH_CHARACTERS):
+        counts.update(itertools.chain.from_iterable(map(tokenizer.split, lines)))
+    counts.spill()
+    return counts.runs

@@ -20,7 +20,7 @@ from typing import Any
 
 from keras_nplm.data.corpora.text_files import expand_patterns
 from keras_nplm.data.corpus import HELD_OUT
-from keras_nplm.data.worker_pool import count_processes
+from keras_nplm.data.processes import count_processes
 from keras_nplm.experiments.origin import Origin, describe_origin
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import identify_content, read_json, write_json

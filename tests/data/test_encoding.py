@@ -1,13 +1,7 @@
 """Corpora are encoded as shards by one process or several, also after an interruption."""
 
-import functools
-import importlib
-import inspect
 import itertools
 import os
-import signal
-import sys
-import types
 
 import numpy as np
 import pytest
@@ -17,11 +11,9 @@ from keras_nplm import (
     EncodedCorpus,
     InputError,
     Options,
-    RunError,
     Vocabulary,
     encode_corpus,
     open_corpus,
-    register_tokenizer,
 )
 from keras_nplm.data.corpora.text_files import read_lines
 from keras_nplm.data.corpus import SPLITS
@@ -29,9 +21,8 @@ from keras_nplm.data.encoding import count_vocabulary, encode_sentences
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.words import split_words
-from keras_nplm.data.worker_pool import run_in_processes
 from keras_nplm.training.run import Run
-from tests.tokenizers import KINDS, CommaTokenizer
+from tests.tokenizers import KINDS
 
 
 def test_several_processes_write_the_bytes_of_one(
@@ -44,10 +35,7 @@ def test_several_processes_write_the_bytes_of_one(
     vocabulary = count_vocabulary(corpus, min_count=2)
     encode_corpus(corpus, vocabulary, tmp_path / "several")
 
-    def count_one():
-        return 1
-
-    monkeypatch.setattr(chunks, "count_processes", count_one)
+    monkeypatch.setattr(chunks, "PARALLEL_BYTES", 1 << 30)
     alone = open_corpus(train=files, **options)
     assert alone == corpus and count_vocabulary(alone, min_count=2) == vocabulary
     encoded = encode_corpus(alone, vocabulary, tmp_path / "one")
@@ -128,10 +116,10 @@ def test_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("the cat\n" * 9)
 
     def change_text(*arguments, **options):
-        chunks.run_task(*arguments, **options)
+        chunks.map_chunks(*arguments, **options)
         (tmp_path / "text.txt").write_text("the dog\nand more\n" * 9)
 
-    monkeypatch.setattr("keras_nplm.data.encoding.run_task", change_text)
+    monkeypatch.setattr("keras_nplm.data.encoding.map_chunks", change_text)
     with pytest.raises(InputError, match="changed while they were read"):
         encode_corpus(
             open_corpus(train=[str(tmp_path / "text.txt")]), Vocabulary(["the"]), tmp_path / "ids"
@@ -145,52 +133,3 @@ def test_errors_in_a_worker_process_are_raised_here(tmp_path, many_processes):
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer="whitespace")
     with pytest.raises(InputError, match="reserved token </s>"):
         encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
-
-
-def _encode_with(tokenizer, directory):
-    """Encode a text of commas with a class, and return the words and the number of the ids."""
-    register_tokenizer(tokenizer)
-    (directory / "text.txt").write_text("the,cat\n" * 30)
-    corpus = open_corpus(train=[str(directory / "text.txt")], tokenizer="commas", all_lines=True)
-    vocabulary = count_vocabulary(corpus)
-    encoded = encode_corpus(corpus, vocabulary, directory / "ids")
-    return vocabulary.words[4:], len(encoded.ids("train"))
-
-
-@pytest.mark.parametrize("place", ["a function", "__main__"])
-def test_a_tokenizer_that_no_worker_can_load_needs_no_workers(
-    tmp_path, monkeypatch, many_processes, forget_tokenizers, place
-):
-    class Local(CommaTokenizer):
-        pass
-
-    if place == "__main__":
-        Local.__module__ = place
-        Local.__qualname__ = Local.__name__
-        monkeypatch.setattr("__main__.Local", Local, raising=False)
-    assert _encode_with(Local, tmp_path) == (["cat", "the"], 90)
-
-
-def test_workers_import_the_module_of_a_tokenizer(
-    tmp_path, monkeypatch, many_processes, forget_tokenizers
-):
-    source = inspect.getsource(CommaTokenizer)
-    (tmp_path / "my_tokens.py").write_text(f"from keras_nplm import Tokenizer\n\n{source}")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    tokenizer = importlib.import_module("my_tokens").CommaTokenizer
-    assert _encode_with(tokenizer, tmp_path) == (["cat", "the"], 90)
-
-
-def test_a_module_that_no_worker_finds_is_named(
-    tmp_path, monkeypatch, many_processes, forget_tokenizers
-):
-    module = types.ModuleType("my_hidden_tokens")
-    module.Commas = type("Commas", (CommaTokenizer,), {"__module__": module.__name__})
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    with pytest.raises(InputError, match="worker process can import.*'my_hidden_tokens'"):
-        _encode_with(module.Commas, tmp_path)
-
-
-def test_a_worker_process_that_dies_is_a_runtime_failure():
-    with pytest.raises(RunError, match="A worker process that read the text died .exit status -9"):
-        list(run_in_processes(functools.partial(signal.raise_signal, 9), [(), ()], processes=2))

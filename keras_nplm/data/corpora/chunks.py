@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from keras_nplm.data.corpora.data_files import has_records_in_lines, read_field, refuse_data
-from keras_nplm.data.worker_pool import count_processes, run_in_processes
+from keras_nplm.data.processes import count_processes, map_in_processes
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
 from keras_nplm.io.remote import display_url
@@ -185,36 +185,27 @@ def run_chunks_by(runner: Any) -> Iterator[None]:
         CHUNK_RUNNER.reset(token)
 
 
-def run_task(
-    make_task: Callable[[], Any], items: Sequence[tuple], title: str, *, parallel: bool = True
-) -> tuple[list, list]:
-    """Run a task on items (chunk, …), by the runner of `run_chunks_by`, or in parallel processes if
-    the text is large and `parallel`.
+def map_chunks(function: Callable, items: Sequence[tuple], title: str) -> list:
+    """Call a function with the values of each item (chunk, …), and return the results in order.
 
-    Returns the results in the order of the items, and those of `finish()`, one a process or, by a
-    runner, one an item.
+    By the runner of `run_chunks_by`, or in parallel processes if the text is large.
     """
     if runner := CHUNK_RUNNER.get():
-        return runner.run(make_task, items)
+        return runner.map(function, items)
     sizes = [chunk.estimate_size() for chunk, *_ in items]
     least = PARALLEL_BYTES if all(chunk.ranges for chunk, *_ in items) else PARALLEL_TFDS_BYTES
-    processes = count_processes() if parallel and sum(sizes) >= least else 1
-    values = [None] * len(items)
-    finished = []
-    with open_progress(title, sum(sizes), "B") as progress:
-        for number, value in run_in_processes(make_task, items, processes):
-            if number is None:
-                finished.append(value)
-            else:
-                values[number] = value
-                progress.update(sizes[number])
-    return values, finished
+    processes = count_processes() if sum(sizes) >= least else 1
+    values = []
+    with (
+        open_progress(title, sum(sizes), "B") as progress,
+        contextlib.closing(map_in_processes(function, items, processes)) as results,
+    ):
+        for size, value in zip(sizes, results, strict=True):
+            values.append(value)
+            progress.update(size)
+    return values
 
 
-class SentenceCounter:
-    """A task for `run_task`: count the lines of a chunk that are not blank."""
-
-    def __call__(self, chunk: Chunk) -> int:
-        return sum(map(bool, chunk.lines()))
-
-    def finish(self) -> None: ...
+def count_sentences(chunk: Chunk) -> int:
+    """Count the lines of a chunk that are not blank."""
+    return sum(map(bool, chunk.lines()))

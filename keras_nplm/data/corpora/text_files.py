@@ -10,12 +10,12 @@ from pathlib import Path
 from keras_nplm.data.arguments import check_items
 from keras_nplm.data.corpora.chunks import (
     Chunk,
-    SentenceCounter,
     TextChunk,
+    count_sentences,
     cut_files,
+    map_chunks,
     read_open_file,
     read_range,
-    run_task,
 )
 from keras_nplm.data.corpus import SPLITS, Corpus
 from keras_nplm.data.tokenizers.registry import get_tokenizer
@@ -132,7 +132,7 @@ def split_by_lines(
     """
     _check_fractions(fractions)
     chunks = cut_files(paths, field)
-    counts, _ = run_task(SentenceCounter, [(chunk,) for chunk in chunks], "Counting lines")
+    counts = map_chunks(count_sentences, [(chunk,) for chunk in chunks], "Counting lines")
     ends = list(itertools.accumulate(counts))
     sentences = ends[-1]
     first = round(sentences * fractions[0])
