@@ -13,7 +13,9 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, shorten_value
 from keras_nplm.io.text import check_is_file, read_lines, split_fields
 from keras_nplm.models.ngrams.backoff import BackoffModel
-from keras_nplm.models.ngrams.kneser_ney_on_disk import smooth_rows
+from keras_nplm.models.ngrams.counts import MEMORY, choose_run_size
+from keras_nplm.models.ngrams.kneser_ney import write_kneser_ney
+from keras_nplm.models.ngrams.runs import make_rows
 
 _BATCH = 1 << 16  # n-grams whose words are encoded together
 _MOST = 1 << 50  # tokens of all n-grams: sums of counts stay exact
@@ -119,28 +121,36 @@ class CountFile:
         for beginning, count in beginnings.items():
             yield list(beginning), count
 
-    def read_rows(self, vocabulary: Vocabulary, size: int) -> Iterator[np.ndarray]:
-        """Yield rows of `PartitionedCounts`, int32 [size, 2 + n]."""
+    def _read_rows(self, vocabulary: Vocabulary, size: int) -> Iterator[np.ndarray]:
         rows = self._select()
-        size = min(size, _BATCH)
-        while batch := list(itertools.islice(rows, size)):
-            ids = np.full((len(batch), self.order), PAD_ID, np.int32)
-            lengths = np.array([len(words) for words, _ in batch])
-            is_word = np.arange(self.order) >= self.order - lengths[:, None]
-            ids[is_word] = vocabulary.encode([word for words, _ in batch for word in words])
-            counts = np.array([count for _, count in batch], np.int64)
-            yield np.concatenate([counts.view(np.int32).reshape(-1, 2), ids], axis=1)
+        batch_size = min(size, _BATCH)
+        batches = (
+            self._encode(batch, vocabulary)
+            for batch in iter(lambda: [*itertools.islice(rows, batch_size)], [])
+        )
+        while run := [*itertools.islice(batches, size // batch_size)]:
+            yield np.concatenate(run)
 
-    def estimate(self, path: str | os.PathLike, vocabulary: Vocabulary) -> BackoffModel:
+    def _encode(self, batch: list[Row], vocabulary: Vocabulary) -> np.ndarray:
+        ids = np.full((len(batch), self.order), PAD_ID, np.int32)
+        lengths = np.array([len(words) for words, _ in batch])
+        is_word = np.arange(self.order) >= self.order - lengths[:, None]
+        ids[is_word] = vocabulary.encode([word for words, _ in batch for word in words])
+        return make_rows(ids, np.array([count for _, count in batch], np.int64))
+
+    def estimate(
+        self, path: str | os.PathLike, vocabulary: Vocabulary, memory: int = MEMORY
+    ) -> BackoffModel:
         """Write the model of `kneser_ney` of the text that was counted, and load it."""
-        smooth_rows(
+        size = choose_run_size(self.order, memory)
+        write_kneser_ney(
             path,
-            lambda size: self.read_rows(vocabulary, size),
+            self._read_rows(vocabulary, size),
             self.num_rows,
             len(vocabulary),
             self.order,
             self._boundary,
-            is_weighted=True,
+            size,
         )
         return BackoffModel.load(path, self._boundary)
 
