@@ -13,9 +13,8 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, shorten_value
 from keras_nplm.io.text import check_is_file, read_lines, split_fields
 from keras_nplm.models.ngrams.backoff import BackoffModel
-from keras_nplm.models.ngrams.counts import MEMORY, choose_run_size
 from keras_nplm.models.ngrams.kneser_ney import write_kneser_ney
-from keras_nplm.models.ngrams.runs import make_rows
+from keras_nplm.models.ngrams.runs import MEMORY, choose_run_size, make_rows
 
 _BATCH = 1 << 16  # n-grams whose words are encoded together
 _MOST = 1 << 50  # tokens of all n-grams: sums of counts stay exact
@@ -79,8 +78,7 @@ class CountFile:
             )
         # rare n-grams may be left out of the higher orders
         self.words = unigrams or ends
-        for marker in (BOS, EOS):
-            self.words.pop(marker, None)
+        self.words.pop(EOS, None)
 
     def _read(self) -> Iterator[Row]:
         for number, line in enumerate(read_lines(self._path), start=1):
@@ -91,7 +89,7 @@ class CountFile:
             if problem := self._find_problem(words, last):
                 wanted, fix = problem
                 raise InputError(f"{place}: {wanted}. Received: {shorten_value(line)}. Fix: {fix}.")
-            if int(last):
+            if int(last) and words != [BOS]:  # no token
                 yield words, int(last)
 
     def _find_problem(self, words: list[str], count: str) -> tuple[str, str] | None:
@@ -111,8 +109,7 @@ class CountFile:
         absent = set(range(2, self.order)) - self._orders
         beginnings: Counter[tuple[str, ...]] = Counter()
         for words, count in self._read():
-            is_token = words[-1] != BOS
-            if len(words) == self.order and is_token:
+            if len(words) == self.order:
                 yield words, count
                 if absent and words[0] == BOS:
                     beginnings.update({tuple(words[:order]): count for order in absent})

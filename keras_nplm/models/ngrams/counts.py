@@ -9,16 +9,8 @@ from keras_nplm.data.ids import BOS_ID, PAD_ID, check_ids, convert_ids
 from keras_nplm.data.ngram_arrays import ngram_blocks
 from keras_nplm.io.errors import check_argument, check_integer
 from keras_nplm.models.ngrams.columns import TemporaryColumns
-from keras_nplm.models.ngrams.runs import make_rows, merge_runs, sort_runs
+from keras_nplm.models.ngrams.runs import choose_run_size, make_rows, sort_by_context
 from keras_nplm.models.ngrams.tables import ContextTrie, sort_with_places, take
-
-MEMORY = 1 << 28  # bytes that counting takes
-_BYTES_PER_WORD = 48  # of memory for each of the n words of a token's n-gram, as it is counted
-
-
-def choose_run_size(order: int, memory: int = MEMORY) -> int:
-    """Return the number of tokens whose n-grams fit into memory while they are counted."""
-    return max(1, memory // (_BYTES_PER_WORD * order))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,11 +105,11 @@ class NgramCounter:
         update: Callable[[int], object] = lambda number: None,
     ) -> None:
         """Count the rows of blocks of at most `size`; see `make_rows`."""
-        runs = sort_runs(blocks, self.vocabulary_size, self.order, self._columns)
-        for rows, is_last in merge_runs(runs, self.vocabulary_size, size):
+        for rows, is_last in sort_by_context(
+            blocks, self.vocabulary_size, self.order, self._columns, size
+        ):
             self._count_rows(rows, is_last)
             update(len(rows))
-        runs.rows.close()  # frees its space
 
     def _count_rows(self, rows: np.ndarray, is_last: bool) -> None:
         words = np.ascontiguousarray(rows["words"].T)

@@ -17,8 +17,8 @@ from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.columns import Column, TemporaryColumns
-from keras_nplm.models.ngrams.counts import MEMORY, NgramCounter, choose_run_size, read_text
-from keras_nplm.models.ngrams.runs import make_rows
+from keras_nplm.models.ngrams.counts import NgramCounter, read_text
+from keras_nplm.models.ngrams.runs import MEMORY, choose_run_size, make_rows
 from keras_nplm.models.ngrams.tables import ContextTrie, take
 
 BLOCK = 1 << 17  # n-grams that are smoothed at a time

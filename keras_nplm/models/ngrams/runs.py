@@ -4,7 +4,7 @@ A small text is one run. A run has a row for each token: its n-gram, and a count
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -12,7 +12,14 @@ from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.models.ngrams.columns import Column, TemporaryColumns
 from keras_nplm.models.ngrams.tables import sort_with_places
 
+MEMORY = 1 << 28  # bytes that counting takes
+_BYTES_PER_WORD = 48  # of memory for each of the n words of a token's n-gram, as it is counted
 _KEY_BITS = 63  # of int64
+
+
+def choose_run_size(order: int, memory: int = MEMORY) -> int:
+    """Return the number of tokens whose n-grams fit into memory while they are counted."""
+    return max(1, memory // (_BYTES_PER_WORD * order))
 
 
 def find_row_type(order: int) -> np.dtype:
@@ -37,65 +44,62 @@ def make_rows(ngrams: np.ndarray, counts: np.ndarray | int = 1) -> np.ndarray:
 
 
 @dataclasses.dataclass
-class Runs:
-    """Sorted runs of rows, one after the other in a column."""
+class _Run:
+    """Sorted rows of a column: those from `start` to `end`, after some in memory."""
 
-    rows: Column
-    starts: list[int]
-    ends: list[int]
+    column: Column
+    start: int
+    end: int
+    rows: np.ndarray
+
+    def fill(self, size: int) -> None:
+        """Read the next rows if none are in memory."""
+        if not len(self.rows):
+            self.rows = self.column.read(self.start, min(size, self.end - self.start))
+            self.start += len(self.rows)
+
+    def take(self, context: Sequence[int] | None) -> np.ndarray:
+        """Return the rows in memory with contexts up to a context, the last word first; or all."""
+        first = 0
+        end = len(self.rows)
+        for column, word in zip(self.rows["words"].T, context or (), strict=False):
+            part = column[first:end]
+            end = first + int(part.searchsorted(word, "right"))
+            first += int(part.searchsorted(word))
+        taken = self.rows[:end]
+        self.rows = self.rows[end:]
+        return taken
 
 
-def sort_runs(
-    blocks: Iterable[np.ndarray], vocabulary_size: int, order: int, columns: TemporaryColumns
-) -> Runs:
-    """Sort each block of rows by context: it becomes a run."""
-    runs = Runs(columns.add(find_row_type(order)), [], [])
-    for rows in blocks:
-        runs.starts.append(len(runs.rows))
-        runs.rows.append(_sort_rows(rows, vocabulary_size))
-        runs.ends.append(len(runs.rows))
-    return runs
+def sort_by_context(
+    blocks: Iterable[np.ndarray],
+    vocabulary_size: int,
+    order: int,
+    columns: TemporaryColumns,
+    size: int,
+) -> Iterator[tuple[np.ndarray, bool]]:
+    """Sort the rows of blocks, each of at most `size`, which become runs, and merge the runs.
 
-
-def merge_runs(runs: Runs, vocabulary_size: int, size: int) -> Iterator[tuple[np.ndarray, bool]]:
-    """Yield all rows in the order of their contexts, in blocks of at most `size`, and whether a
-    block is the last.
-
-    The rows of a context may be in several blocks.
+    Yield all rows in the order of their contexts, in blocks of at most about `size`, and whether a
+    block is the last. The rows of a context may be in several blocks.
     """
-    number = len(runs.starts)
-    step = max(1, size // number)
-    places = [*runs.starts]
-    buffers = [runs.rows.read(0, 0)] * number
-    is_last = False
-    while not is_last:
-        for i, end in enumerate(runs.ends):
-            if not len(buffers[i]):
-                buffers[i] = runs.rows.read(places[i], min(step, end - places[i]))
-                places[i] += len(buffers[i])
-        # the rows behind the last one of a buffer are still in the column
-        lasts = [
-            tuple(buffer["words"][-1, :-1].tolist())
-            for buffer, place, end in zip(buffers, places, runs.ends, strict=True)
-            if place < end
-        ]
-        is_last = not lasts
-        sizes = [len(buffer) if is_last else _find_end(buffer, min(lasts)) for buffer in buffers]
-        parts = [buffer[:size] for buffer, size in zip(buffers, sizes, strict=True) if size]
+    column = columns.add(find_row_type(order))
+    runs = []
+    for block in blocks:
+        start = len(column)
+        column.append(_sort_rows(block, vocabulary_size))
+        runs.append(_Run(column, start, len(column), block[:0]))
+    last: list[int] | None = []
+    while last is not None:
+        for run in runs:
+            run.fill(max(1, size // len(runs)))
+        # behind the last row in memory, a run may have rows of the same context in the column
+        lasts = [run.rows["words"][-1, :-1].tolist() for run in runs if run.start < run.end]
+        last = min(lasts, default=None)
+        parts = [part for run in runs if len(part := run.take(last))]
         rows = parts[0] if len(parts) == 1 else _sort_rows(np.concatenate(parts), vocabulary_size)
-        yield rows, is_last
-        buffers = [buffer[size:] for buffer, size in zip(buffers, sizes, strict=True)]
-
-
-def _find_end(rows: np.ndarray, context: tuple[int, ...]) -> int:
-    """Return the number of sorted rows with contexts up to a context."""
-    first = 0
-    end = len(rows)
-    for column, word in zip(rows["words"].T, context, strict=False):
-        part = column[first:end]
-        end = first + int(part.searchsorted(word, "right"))
-        first += int(part.searchsorted(word))
-    return end
+        yield rows, last is None
+    column.close()  # frees its space
 
 
 def _sort_rows(rows: np.ndarray, vocabulary_size: int) -> np.ndarray:

@@ -58,7 +58,7 @@ def contexts_reach_over_the_start_of_a_sentence(original, *arguments):
     return within(original, BOS_ID=-1)(*arguments)
 
 
-@changes(f"{ROOM}.runs:merge_runs", OF_KNESER_NEY)
+@changes(f"{ROOM}.runs:sort_by_context", OF_KNESER_NEY)
 def rows_are_merged_before_all_runs_reach_them(original, *arguments):
     return within(original, min=max)(*arguments)
 
