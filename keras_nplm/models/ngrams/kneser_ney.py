@@ -168,8 +168,9 @@ def smooth(
     discounted, gamma = discount(a, np.zeros_like(words), 1, discounts)
     probability = gamma * uniform
     probability[words] += discounted
-    lower = columns.add(np.float64)  # P(w | h') of the n-grams of the order below
-    lower.append(probability[words])
+    # P(w | h') of the n-grams of the order below: of all words, since order 1 has few
+    lower = columns.add(np.float64)
+    lower.append(probability)
     tables = SmoothedTables(compute_logs(probability), [], [])
     update(len(words))
     for k in range(2, counts.order + 1):
@@ -185,7 +186,8 @@ def smooth(
             if len(keys):
                 below = _read_lower(counts, k, nodes + first, words, lower)
                 probability = discounted + take(gamma, nodes) * below
-                of_order.append(probability)
+                if k < counts.order:
+                    of_order.append(probability)
                 log_probs.append(compute_logs(probability))
             update(len(keys))
         lower.close()
@@ -223,10 +225,10 @@ def _read_lower(
     """Return P(w | h') of sorted n-grams of an order, from the column `lower` of the order
     below.
     """
+    if order == 2:
+        return take(lower.read_all(), words)
     size = counts.vocabulary_size
-    wanted = words
-    if order > 2:
-        wanted = counts.find_parents(order - 1, nodes) * size + words
+    wanted = counts.find_parents(order - 1, nodes) * size + words
     column = counts.keys[order - 2]
     # all of the shorter contexts
     start = bisect.bisect_left(column, int(wanted[0]) // size * size)
