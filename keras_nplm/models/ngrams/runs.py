@@ -13,7 +13,7 @@ from keras_nplm.models.ngrams.columns import Column, TemporaryColumns
 
 MEMORY = 1 << 28  # bytes that counting takes
 _KEY_BITS = 63  # of int64
-_BYTES_PER_WORD = 56  # of memory for each of the n words of a token's n-gram, as it is counted
+_BYTES_PER_WORD = 80  # of memory for each of the n words of a token's n-gram, as it is counted
 
 
 def choose_run_size(order: int, memory: int = MEMORY) -> int:

@@ -16,7 +16,7 @@ from keras_nplm.models.ngrams.kneser_ney import estimate_discounts
 
 V = 9  # <pad> <unk> <s> </s> and five words
 BOUNDARIES = ("stream", "sentence", "text")
-ROW = 56  # bytes of `memory` for each word of a counted n-gram
+ROW = 80  # bytes of `memory` for each word of a counted n-gram
 
 
 def _count_frequencies(counts):
