@@ -10,7 +10,6 @@ Its tests: an oracle beside `test_kneser_ney.py`; the contract in `test_estimate
 """
 
 import dataclasses
-import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,7 +97,7 @@ def write_kneser_ney(
 
     kneser_ney_on_disk(
         path,
-        functools.partial(encoded.parts, "train"),
+        encoded.parts("train"),
         len(encoded.shards("train")),
         encoded.vocabulary_size,
         order,

@@ -1,11 +1,12 @@
 """Count-based n-gram language models, for comparison with the network and for mixtures with it; no
 Keras.
 
-counts, tables: n-gram counts as sorted tables. kneser_ney, deleted_interpolation, class_based: each
-estimates a model; `keras_nplm.training.methods` calls them by method. kneser_ney_on_disk,
-partitions, sorting: Kneser-Ney for texts whose counts are larger than memory. count_file: and from
-counts in a file. backoff: the back-off
-model. interpolation: EM weights and frequency bins. word_classes: the exchange algorithm. arpa,
+From a text to P(w | context): runs: n-grams sorted by context. counts: counts of all orders.
+kneser_ney: smoothing. backoff: the back-off model. columns: numbers on disk, for texts whose counts
+are larger than memory. tables: look-up in sorted tables. count_file: counts from a file.
+
+deleted_interpolation, class_based: further models; `keras_nplm.training.methods` calls all by
+method. interpolation: EM weights and frequency bins. word_classes: the exchange algorithm. arpa,
 arpa_lines: ARPA files. merging: words that become `<unk>`. pruning: entropy pruning. approximation:
 any model as a back-off model. mass: the probability of a set of words.
 """
@@ -22,8 +23,7 @@ from keras_nplm.models.ngrams.deleted_interpolation import (
     deleted_interpolation,
 )
 from keras_nplm.models.ngrams.interpolation import FrequencyBins
-from keras_nplm.models.ngrams.kneser_ney import kneser_ney
-from keras_nplm.models.ngrams.kneser_ney_on_disk import kneser_ney_on_disk
+from keras_nplm.models.ngrams.kneser_ney import kneser_ney, kneser_ney_on_disk
 from keras_nplm.models.ngrams.pruning import prune
 from keras_nplm.models.ngrams.word_classes import (
     MAX_SWEEPS,

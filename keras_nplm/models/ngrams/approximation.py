@@ -235,9 +235,7 @@ def _estimate_probabilities(
         keys, counts = table.sorted()
         if k > 2:
             # by rounding, an n-gram just above `min_count` may be listed without its ending
-            parents = text.contexts.keys[k - 3][keys // size] // size
-            endings = parents * size + keys % size
-            has_ending = find(all_keys[-1], endings) >= 0
+            has_ending = find(all_keys[-1], text.contexts.find_endings(k, keys)) >= 0
             keys = keys[has_ending]
             counts = counts[has_ending]
         num_contexts = text.contexts.sizes[k - 2]

@@ -237,7 +237,7 @@ def _divide_listed_unk(model: BackoffModel, absent: np.ndarray) -> None:
         nodes = keys[rows] // model.vocabulary_size
         listed = np.exp(model.log_probs[k][rows], dtype=np.float64)
         # anew for each order: those below may have other back-off weights now
-        rest = listed - BackoffMass(model, is_absent).masses[k][nodes]
+        rest = listed - BackoffMass(model, is_absent).masses[k + 1][nodes]
         kept = np.maximum(rest, listed / (len(absent) + 1))
         model.log_probs[k][rows] = compute_logs(kept)
         excess = kept - rest
@@ -249,7 +249,7 @@ def _divide_listed_unk(model: BackoffModel, absent: np.ndarray) -> None:
 def _reduce_backoffs(model: BackoffModel, k: int, nodes: np.ndarray, excess: np.ndarray) -> None:
     """Reduce γ of contexts of k+1 words: the sums of their probabilities fall by `excess`."""
     is_word = np.ones(model.vocabulary_size, bool)
-    total = BackoffMass(model, is_word).masses[k][nodes]
+    total = BackoffMass(model, is_word).masses[k + 1][nodes]
     contexts_of_listed = model.keys[k] // model.vocabulary_size
     p = np.exp(model.log_probs[k], dtype=np.float64)
     listed = np.bincount(contexts_of_listed, p, minlength=model.contexts.sizes[k])[nodes]
@@ -363,7 +363,7 @@ def _build(
     trie = ContextTrie.from_contexts(size, possible, len(sections))
     for k, section in enumerate(sections, start=2):
         ids = section.ids
-        key = trie.find_nodes(ids[:, :-1]) * size + ids[:, -1]
+        key = trie.find_keys(ids)
         refuse_repeated(section, key)
         by_key = np.argsort(key)
         keys.append(key[by_key])
@@ -387,10 +387,9 @@ def _refuse_large_backoffs(
     for k, section in enumerate(sections, start=1):
         rows = np.flatnonzero(section.log10_backoffs > 0)
         nodes = model.contexts.find_nodes(section.ids[rows])
-        parents = model.contexts.parents(k)
-        above = mass.empty if parents is None else mass.masses[k - 2][parents[nodes]]
+        above = mass.masses[k - 1][model.contexts.parents(k)[nodes]]
         backoffs = 10.0 ** section.log10_backoffs[rows]
-        totals = mass.masses[k - 1][nodes]
+        totals = mass.masses[k][nodes]
         too_large = totals > np.maximum(above, 1) * (1 + _ROUNDING) + _DIGITS * backoffs
         if too_large.any():
             first = int(np.argmax(too_large))

@@ -153,19 +153,11 @@ class BackoffModel(NgramModel):
             endings = [np.zeros(0, np.int64)]
             for keys in (self.keys[k - 2], unlisted[k - 2]):
                 for block in iterate_blocks(keys):
-                    endings.append(self._find_unlisted_endings(k, block))
+                    of_block = self.contexts.find_endings(k, block)
+                    endings.append(of_block[find(self.keys[k - 3], of_block) < 0])
             unlisted[k - 3] = np.unique(np.concatenate(endings))
             free_mapped_pages(self.keys[k - 2], FREED_FROM)
         return unlisted
-
-    def _find_unlisted_endings(self, k: int, keys: np.ndarray) -> np.ndarray:
-        """Return the keys of order k-1, without the listed ones, of n-grams of order k without
-        their first words.
-        """
-        nodes, words = np.divmod(keys, self.vocabulary_size)
-        parents = self.contexts.keys[k - 3][nodes] // self.vocabulary_size
-        endings = parents * self.vocabulary_size + words
-        return endings[find(self.keys[k - 3], endings) < 0]
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         log_probs = np.tile(self.unigrams, (len(context_ids), 1))

@@ -13,7 +13,8 @@ from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError, shorten_value
 from keras_nplm.io.text import check_is_file, read_lines, split_fields
 from keras_nplm.models.ngrams.backoff import BackoffModel
-from keras_nplm.models.ngrams.kneser_ney_on_disk import smooth_rows
+from keras_nplm.models.ngrams.kneser_ney import write_kneser_ney
+from keras_nplm.models.ngrams.runs import MEMORY, choose_run_size, make_rows
 
 _BATCH = 1 << 16  # n-grams whose words are encoded together
 _MOST = 1 << 50  # tokens of all n-grams: sums of counts stay exact
@@ -77,8 +78,7 @@ class CountFile:
             )
         # rare n-grams may be left out of the higher orders
         self.words = unigrams or ends
-        for marker in (BOS, EOS):
-            self.words.pop(marker, None)
+        self.words.pop(EOS, None)
 
     def _read(self) -> Iterator[Row]:
         for number, line in enumerate(read_lines(self._path), start=1):
@@ -89,7 +89,7 @@ class CountFile:
             if problem := self._find_problem(words, last):
                 wanted, fix = problem
                 raise InputError(f"{place}: {wanted}. Received: {shorten_value(line)}. Fix: {fix}.")
-            if int(last):
+            if int(last) and words != [BOS]:  # no token
                 yield words, int(last)
 
     def _find_problem(self, words: list[str], count: str) -> tuple[str, str] | None:
@@ -109,8 +109,7 @@ class CountFile:
         absent = set(range(2, self.order)) - self._orders
         beginnings: Counter[tuple[str, ...]] = Counter()
         for words, count in self._read():
-            is_token = words[-1] != BOS
-            if len(words) == self.order and is_token:
+            if len(words) == self.order:
                 yield words, count
                 if absent and words[0] == BOS:
                     beginnings.update({tuple(words[:order]): count for order in absent})
@@ -119,28 +118,36 @@ class CountFile:
         for beginning, count in beginnings.items():
             yield list(beginning), count
 
-    def read_rows(self, vocabulary: Vocabulary, size: int) -> Iterator[np.ndarray]:
-        """Yield rows of `PartitionedCounts`, int32 [size, 2 + n]."""
+    def _read_rows(self, vocabulary: Vocabulary, size: int) -> Iterator[np.ndarray]:
         rows = self._select()
-        size = min(size, _BATCH)
-        while batch := list(itertools.islice(rows, size)):
-            ids = np.full((len(batch), self.order), PAD_ID, np.int32)
-            lengths = np.array([len(words) for words, _ in batch])
-            is_word = np.arange(self.order) >= self.order - lengths[:, None]
-            ids[is_word] = vocabulary.encode([word for words, _ in batch for word in words])
-            counts = np.array([count for _, count in batch], np.int64)
-            yield np.concatenate([counts.view(np.int32).reshape(-1, 2), ids], axis=1)
+        batch_size = min(size, _BATCH)
+        batches = (
+            self._encode(batch, vocabulary)
+            for batch in iter(lambda: [*itertools.islice(rows, batch_size)], [])
+        )
+        while run := [*itertools.islice(batches, size // batch_size)]:
+            yield np.concatenate(run)
 
-    def estimate(self, path: str | os.PathLike, vocabulary: Vocabulary) -> BackoffModel:
+    def _encode(self, batch: list[Row], vocabulary: Vocabulary) -> np.ndarray:
+        ids = np.full((len(batch), self.order), PAD_ID, np.int32)
+        lengths = np.array([len(words) for words, _ in batch])
+        is_word = np.arange(self.order) >= self.order - lengths[:, None]
+        ids[is_word] = vocabulary.encode([word for words, _ in batch for word in words])
+        return make_rows(ids, np.array([count for _, count in batch], np.int64))
+
+    def estimate(
+        self, path: str | os.PathLike, vocabulary: Vocabulary, memory: int = MEMORY
+    ) -> BackoffModel:
         """Write the model of `kneser_ney` of the text that was counted, and load it."""
-        smooth_rows(
+        size = choose_run_size(self.order, memory)
+        write_kneser_ney(
             path,
-            lambda size: self.read_rows(vocabulary, size),
+            self._read_rows(vocabulary, size),
             self.num_rows,
             len(vocabulary),
             self.order,
             self._boundary,
-            is_weighted=True,
+            size,
         )
         return BackoffModel.load(path, self._boundary)
 

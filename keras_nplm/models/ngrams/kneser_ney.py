@@ -1,11 +1,27 @@
-"""Kneser-Ney smoothing: interpolated, modified (three discounts for each order)."""
+"""Kneser-Ney smoothing: interpolated, modified (three discounts for each order); in memory, or on
+disk for texts whose n-gram counts are larger than memory.
+"""
+
+import bisect
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from keras_nplm.data.boundary import predicted_ids
+from keras_nplm.data.boundary import check_boundary, predicted_ids
+from keras_nplm.data.ngram_arrays import ngram_blocks
+from keras_nplm.io.arrays import open_archive_to_write
+from keras_nplm.io.files import replace_file
+from keras_nplm.io.progress import open_progress
+from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.backoff import BackoffModel
-from keras_nplm.models.ngrams.counts import NgramCounts, count_ngrams
+from keras_nplm.models.ngrams.columns import Column, TemporaryColumns
+from keras_nplm.models.ngrams.counts import NgramCounter, read_text
+from keras_nplm.models.ngrams.runs import MEMORY, choose_run_size, make_rows
+from keras_nplm.models.ngrams.tables import ContextTrie, take
 
+BLOCK = 1 << 17  # n-grams that are smoothed at a time
 _FALLBACK = (0.5, 1.0, 1.5)  # discounts for texts too small to estimate them
 
 
@@ -46,34 +62,187 @@ def kneser_ney(
     modeling; Heafield et al. (2013), Scalable modified Kneser-Ney language model estimation, whose
     `lmplz --vocab_pad` gives the same numbers.
     """
-    counts = count_ngrams(ids, vocabulary_size, order, boundary)
+    size = choose_run_size(order)
     if predicted is None:
         predicted = predicted_ids(vocabulary_size, boundary)
-    lower = np.zeros(vocabulary_size)
-    lower[predicted] = 1 / len(predicted)
-    discounted, gamma = _discount_order(counts, 1, num_contexts=1)
-    probability = gamma * lower
-    probability[counts.keys[0]] += discounted
-    unigrams = compute_logs(probability)
-    # P(w | h') of the n-grams of the order below
-    lower = probability[counts.keys[0]]
-    log_probs = []
-    backoffs = []
-    for k in range(2, order + 1):
-        discounted, gamma = _discount_order(counts, k, counts.contexts.sizes[k - 2])
-        lower = discounted + gamma[counts.nodes(k)] * lower[counts.suffixes[k - 1]]
-        log_probs.append(compute_logs(lower))
-        backoffs.append(compute_logs(gamma))
-    return BackoffModel(counts.contexts, unigrams, counts.keys[1:], log_probs, backoffs, boundary)
+    with TemporaryColumns() as columns:
+        counts = NgramCounter(vocabulary_size, order, columns, are_distinct=True)
+        counts.count(read_text(ids, vocabulary_size, order, boundary), size)
+        tables = smooth(counts, predicted, columns, size)
+        return BackoffModel(
+            ContextTrie(vocabulary_size, [column.read_all() for column in counts.contexts]),
+            tables.unigrams,
+            [column.read_all() for column in counts.keys[1:]],
+            [column.read_all() for column in tables.log_probs],
+            [column.read_all() for column in tables.backoffs],
+            boundary,
+        )
 
 
-def _discount_order(
-    counts: NgramCounts, k: int, num_contexts: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return (a - D(a)) / a(h •) of the n-grams of order k, and γ of their contexts."""
-    a = counts.continuation_counts[k - 1]
-    discounts = estimate_discounts(np.bincount(np.minimum(a, 5), minlength=6))
-    return discount(a, counts.nodes(k), num_contexts, discounts)
+def kneser_ney_on_disk(
+    path: str | os.PathLike,
+    parts: Iterable[np.ndarray],
+    num_tokens: int,
+    vocabulary_size: int,
+    order: int,
+    boundary: str = "sentence",
+    memory: int = MEMORY,
+) -> None:
+    """Estimate the model of `kneser_ney` for a text whose n-gram counts are larger than memory, bit
+    for bit the same.
+
+    Counts and tables are temporary files beside `path`. For order 5 they take up to 100 bytes of
+    disk for each token.
+    """
+    check_boundary(order, boundary)
+    size = choose_run_size(order, memory)
+    blocks = map(make_rows, ngram_blocks(parts, order, boundary, size))
+    write_kneser_ney(path, blocks, num_tokens, vocabulary_size, order, boundary, size)
+
+
+def write_kneser_ney(
+    path: str | os.PathLike,
+    blocks: Iterable[np.ndarray],
+    num_rows: int,
+    vocabulary_size: int,
+    order: int,
+    boundary: str,
+    size: int,
+) -> None:
+    """Write the model of `kneser_ney` of blocks of rows, each of up to `size` rows; see
+    `make_rows`.
+    """
+    with replace_file(path) as temporary, TemporaryColumns(temporary.parent) as columns:
+        counts = NgramCounter(vocabulary_size, order, columns, are_distinct=True)
+        with open_progress("Counting n-grams", num_rows) as progress:
+            counts.count(blocks, size, progress.update)
+        with open_progress("Smoothing", sum(map(len, counts.keys)), " n-grams") as progress:
+            predicted = predicted_ids(vocabulary_size, boundary)
+            tables = smooth(counts, predicted, columns, size, progress.update)
+        for column in counts.counts:
+            column.close()
+        with open_archive_to_write(temporary) as write:
+            write("unigrams", np.dtype(np.float32), (vocabulary_size,), [tables.unigrams])
+            for name, of_orders in (
+                ("contexts", counts.contexts),
+                ("keys", counts.keys[1:]),
+                ("log_probs", tables.log_probs),
+                ("backoffs", tables.backoffs),
+            ):
+                for i, column in enumerate(of_orders):
+                    numbers = (
+                        column.read(block.start, BLOCK) for block in row_blocks(len(column), BLOCK)
+                    )
+                    write(f"{name}.{i}", column.dtype, (len(column),), numbers)
+                    column.close()
+
+
+@dataclasses.dataclass
+class SmoothedTables:
+    """ln P of unigrams, float32 [|V|]; columns of ln P of the n-grams of orders 2 to n, and of ln γ
+    of the contexts of 1 to n-1 words.
+    """
+
+    unigrams: np.ndarray
+    log_probs: list[Column]
+    backoffs: list[Column]
+
+
+def smooth(
+    counts: NgramCounter,
+    predicted: np.ndarray,
+    columns: TemporaryColumns,
+    size: int,
+    update: Callable[[int], object] = lambda number: None,
+) -> SmoothedTables:
+    """Smooth the counts of each order over the order below, in blocks of about `size` n-grams: see
+    `kneser_ney`.
+    """
+    block_size = min(BLOCK, size)
+    vocabulary_size = counts.vocabulary_size
+    uniform = np.zeros(vocabulary_size)
+    uniform[predicted] = 1 / len(predicted)
+    words = counts.keys[0].read_all()
+    a = counts.counts[0].read_all()
+    discounts = estimate_discounts(_count_frequencies(counts.counts[0]))
+    discounted, gamma = discount(a, np.zeros_like(words), 1, discounts)
+    probability = gamma * uniform
+    probability[words] += discounted
+    # P(w | h') of the n-grams of the order below: of all words, since order 1 has few
+    lower = columns.add(np.float64)
+    lower.append(probability)
+    tables = SmoothedTables(compute_logs(probability), [], [])
+    update(len(words))
+    for k in range(2, counts.order + 1):
+        of_order = columns.add(np.float64)
+        log_probs = columns.add(np.float32)
+        backoffs = columns.add(np.float32)
+        discounts = estimate_discounts(_count_frequencies(counts.counts[k - 1]))
+        for start, keys, first, end in _iterate_contexts(counts, k, block_size):
+            nodes, words = np.divmod(keys - first * vocabulary_size, vocabulary_size)
+            a = counts.counts[k - 1].read(start, len(keys))
+            discounted, gamma = discount(a, nodes, end - first, discounts)
+            backoffs.append(compute_logs(gamma))
+            if len(keys):
+                below = _read_lower(counts, k, nodes + first, words, lower)
+                probability = discounted + take(gamma, nodes) * below
+                if k < counts.order:
+                    of_order.append(probability)
+                log_probs.append(compute_logs(probability))
+            update(len(keys))
+        lower.close()
+        lower = of_order
+        tables.log_probs.append(log_probs)
+        tables.backoffs.append(backoffs)
+    return tables
+
+
+def _iterate_contexts(
+    counts: NgramCounter, order: int, block_size: int
+) -> Iterator[tuple[int, np.ndarray, int, int]]:
+    """Iterate over the n-grams of an order in blocks of whole contexts: yield the place of the
+    first n-gram, the keys, the first context, and the one after the last.
+    """
+    size = counts.vocabulary_size
+    column = counts.keys[order - 1]
+    num_contexts = size if order == 2 else len(counts.contexts[order - 3])
+    start = first = 0
+    while first < num_contexts:
+        # more than the n-grams of one context
+        keys = column.read(start, max(block_size, size + 1))
+        end = num_contexts
+        if start + len(keys) < len(column):
+            end = int(keys[-1]) // size
+            keys = keys[: keys.searchsorted(end * size)]
+        yield start, keys, first, end
+        start += len(keys)
+        first = end
+
+
+def _read_lower(
+    counts: NgramCounter, order: int, nodes: np.ndarray, words: np.ndarray, lower: Column
+) -> np.ndarray:
+    """Return P(w | h') of sorted n-grams of an order, from the column `lower` of the order
+    below.
+    """
+    if order == 2:
+        return take(lower.read_all(), words)
+    size = counts.vocabulary_size
+    wanted = counts.find_parents(order - 1, nodes) * size + words
+    column = counts.keys[order - 2]
+    # all of the shorter contexts
+    start = bisect.bisect_left(column, int(wanted[0]) // size * size)
+    end = bisect.bisect_left(column, (int(wanted[-1]) // size + 1) * size)
+    keys = column.read(start, end - start)
+    return take(lower.read(start, end - start), keys.searchsorted(wanted))
+
+
+def _count_frequencies(counts: Column) -> np.ndarray:
+    """Return the numbers of counts of 0, 1, … 4, and of 5 or more."""
+    frequencies = np.zeros(6, np.int64)
+    for block in row_blocks(len(counts), BLOCK):
+        frequencies += np.bincount(np.minimum(counts.read(block.start, BLOCK), 5), minlength=6)
+    return frequencies
 
 
 def discount(

@@ -21,8 +21,8 @@ class BackoffMass:
 
     def __init__(self, model: BackoffModel, chosen: np.ndarray):
         self._contexts = model.contexts
-        self.empty = float(np.exp(model.unigrams[chosen], dtype=np.float64).sum())
-        self.masses: list[np.ndarray] = []
+        # of the contexts of 0, 1, … words, by number
+        self.masses = [np.exp(model.unigrams[chosen], dtype=np.float64).sum(keepdims=True)]
         for k in range(len(model.keys)):
             num_contexts = model.contexts.sizes[k]
             is_chosen = chosen[model.keys[k] % model.vocabulary_size]
@@ -31,15 +31,14 @@ class BackoffMass:
             listed = np.bincount(nodes, p, minlength=num_contexts)
             lower = np.exp(compute_backoff_log_probs(model, k + 2, is_chosen))
             replaced = np.bincount(nodes, lower, minlength=num_contexts)
-            parents = model.contexts.parents(k + 1)
-            above = self.empty if parents is None else self.masses[-1][parents]
+            above = self.masses[-1][model.contexts.parents(k + 1)]
             gamma = np.exp(model.backoffs[k], dtype=np.float64)
             self.masses.append(listed + gamma * (above - replaced))
 
     def look_up(self, context_ids: np.ndarray) -> np.ndarray:
         """Return M of each context, float64 [B], for int [B, n-1], oldest word first."""
-        mass = np.full(len(context_ids), self.empty)
-        for k, (rows, nodes) in enumerate(self._contexts.walk(context_ids)):
+        mass = np.full(len(context_ids), self.masses[0])
+        for k, (rows, nodes) in enumerate(self._contexts.walk(context_ids), start=1):
             mass[rows] = self.masses[k][nodes]
         return mass
 

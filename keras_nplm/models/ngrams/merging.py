@@ -26,7 +26,7 @@ def merge_into_unk(model: BackoffModel, size: int) -> BackoffModel:
     contexts = [words[(words < size).all(axis=1)] for words in contexts]
     trie = ContextTrie.from_contexts(size, contexts, len(contexts))
     unigrams = model.unigrams[:size].copy()
-    unigrams[UNK_ID] = compute_logs(mass.empty)
+    unigrams[UNK_ID] = compute_logs(mass.masses[0][0])
     keys = []
     log_probs = []
     backoffs = []
@@ -41,11 +41,11 @@ def merge_into_unk(model: BackoffModel, size: int) -> BackoffModel:
         kept = has_context & ~last_is_merged
         nodes = np.unique(model.keys[k][has_context & last_is_merged] // model.vocabulary_size)
         unk = np.full(len(nodes), UNK_ID)
-        of_unk = compute_logs(np.clip(mass.masses[k][nodes], 0, 1))  # rounded
+        of_unk = compute_logs(np.clip(mass.masses[k + 1][nodes], 0, 1))  # rounded
         ids = np.concatenate(
             [ids[kept], np.column_stack([model.contexts.words(k + 1, nodes), unk])]
         )
-        new_keys = trie.find_nodes(ids[:, :-1]) * size + ids[:, -1]
+        new_keys = trie.find_keys(ids)
         by_key = np.argsort(new_keys)
         keys.append(new_keys[by_key])
         log_probs.append(np.concatenate([model.log_probs[k][kept], of_unk])[by_key])

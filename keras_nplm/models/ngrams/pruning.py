@@ -138,13 +138,11 @@ def _find_needs(model: BackoffModel) -> list[np.ndarray]:
     size = model.vocabulary_size
     needs = []
     for k in range(3, model.order + 1):
-        nodes, last = np.divmod(model.keys[k - 2], size)
-        words = model.contexts.words(k - 1)
-        beginning = model.contexts.find_nodes(words[:, :-1]) * size + words[:, -1]
-        parents = model.contexts.keys[k - 3] // size
-        ending = parents[nodes] * size + last
+        keys = model.keys[k - 2]
         shorter = model.keys[k - 3]
-        needs.append(np.column_stack([find(shorter, beginning)[nodes], find(shorter, ending)]))
+        beginnings = find(shorter, model.contexts.find_keys(model.contexts.words(k - 1)))
+        endings = find(shorter, model.contexts.find_endings(k, keys))
+        needs.append(np.column_stack([beginnings[keys // size], endings]))
     return needs
 
 
@@ -169,6 +167,6 @@ def _restrict(model: BackoffModel, kept: list[np.ndarray]) -> BackoffModel:
     ngrams = [model.ngrams(k, mask) for k, mask in enumerate(kept, start=2)]
     contexts = [ids[:, :-1] for ids in ngrams]
     trie = ContextTrie.from_contexts(size, contexts, model.order - 1)
-    keys = [trie.find_nodes(ids[:, :-1]) * size + ids[:, -1] for ids in ngrams]
+    keys = [*map(trie.find_keys, ngrams)]
     log_probs = [log_probs[mask] for log_probs, mask in zip(model.log_probs, kept, strict=True)]
     return BackoffModel.normalised(trie, model.unigrams, keys, log_probs, model.boundary)

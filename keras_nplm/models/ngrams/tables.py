@@ -151,12 +151,21 @@ class ContextTrie:
             nodes = find(self.keys[length - 2], wanted)
         return nodes
 
-    def parents(self, length: int) -> np.ndarray | None:
-        """The number of each context of a length without its oldest word, int64; None for
-        length 1.
+    def find_keys(self, ngrams: np.ndarray) -> np.ndarray:
+        """Return the keys of n-grams of one order from 2, int [N, order], whose contexts are
+        listed.
         """
+        return self.find_nodes(ngrams[:, :-1]) * self.vocabulary_size + ngrams[:, -1]
+
+    def find_endings(self, order: int, keys: np.ndarray) -> np.ndarray:
+        """Return the keys of n-grams of an order from 3 without their oldest words."""
+        nodes, words = np.divmod(keys, self.vocabulary_size)
+        return self.parents(order - 1)[nodes] * self.vocabulary_size + words
+
+    def parents(self, length: int) -> np.ndarray:
+        """The number of each context of a length without its oldest word, int64: 0 for length 1."""
         if length == 1:
-            return None
+            return np.zeros(self.vocabulary_size, np.int64)
         return self.keys[length - 2] // self.vocabulary_size
 
     def words(self, length: int, nodes: np.ndarray | None = None) -> np.ndarray:

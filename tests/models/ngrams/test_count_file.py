@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from keras_nplm import Vocabulary, encode_sentences
 from keras_nplm.models.ngrams import CountFile, kneser_ney
-from keras_nplm.models.ngrams.backoff import BackoffModel
-from keras_nplm.models.ngrams.kneser_ney_on_disk import smooth_rows
-from tests.models.ngrams.test_kneser_ney_on_disk import ROW, assert_same_tables
+from tests.models.ngrams.test_kneser_ney import ROW, assert_same_tables
 
 _sentences = st.lists(
     st.lists(st.sampled_from("the cat cat sat on <unk>".split()), min_size=1, max_size=7),
@@ -41,7 +39,7 @@ def _write(path, counts: Counter) -> None:
 @settings(max_examples=30, deadline=None)
 @given(_sentences, st.integers(1, 5), st.integers(1, 9), st.sampled_from([1, 20]))
 def test_tables_equal_those_of_the_text(tmp_path_factory, sentences, order, rows, times):
-    """Also in several partitions, with each sentence `times` times in the text."""
+    """Also in several runs, with each sentence `times` times in the text."""
     directory = tmp_path_factory.mktemp("counts")
     order = min(order, max(map(len, sentences)) + 2)  # the highest order of an n-gram
     counted = _count(sentences * times, range(1, order + 1))
@@ -49,17 +47,7 @@ def test_tables_equal_those_of_the_text(tmp_path_factory, sentences, order, rows
     counts = CountFile(directory / "counts.gz", order)
     assert counts.words == Counter(itertools.chain(*sentences * times))
     vocabulary = Vocabulary(["the", "cat", "sat"])
-    smooth_rows(
-        directory / "model",
-        lambda size: counts.read_rows(vocabulary, size),
-        counts.num_rows,
-        len(vocabulary),
-        order,
-        "sentence",
-        rows * ROW * order,
-        is_weighted=True,
-    )
-    found = BackoffModel.load(directory / "model", "sentence")
+    found = counts.estimate(directory / "model", vocabulary, rows * ROW * order)
     ids = encode_sentences(sentences * times, vocabulary)
     assert_same_tables(found, kneser_ney(ids, len(vocabulary), order))
     unknown = counts.count_unknown(vocabulary)

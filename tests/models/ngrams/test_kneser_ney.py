@@ -1,5 +1,5 @@
 """Kneser-Ney smoothing against Chen & Goodman's formulas in plain Python, and against KenLM on
-Brown.
+Brown; in several sorted runs on disk, the same tables bit for bit.
 """
 
 import collections
@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from keras_nplm import evaluate
 from keras_nplm.data.boundary import predicted_ids
-from keras_nplm.models.ngrams import kneser_ney
+from keras_nplm.models.ngrams import BackoffModel, kneser_ney, kneser_ney_on_disk
 from keras_nplm.models.ngrams.kneser_ney import estimate_discounts
 
 V = 9  # <pad> <unk> <s> </s> and five words
+BOUNDARIES = ("stream", "sentence", "text")
+ROW = 80  # bytes of `memory` for each word of a counted n-gram
 
 
 def _count_frequencies(counts):
@@ -56,7 +58,7 @@ class PlainKneserNey:
 @given(
     st.data(),
     st.integers(1, 4),
-    st.sampled_from(["stream", "sentence", "text"]),
+    st.sampled_from(BOUNDARIES),
     st.integers(0, 1 << 30),
 )
 def test_kneser_ney_follows_the_formula(
@@ -78,6 +80,63 @@ def test_kneser_ney_follows_the_formula(
         np.testing.assert_array_equal(
             model.log_prob(pad_contexts(contexts, order), targets), log_probs[:, word]
         )
+
+
+def _estimate_on_disk(path, ids, size, order, boundary, tokens, cut=0):
+    """Estimate in runs of `tokens` tokens; the text comes in two parts."""
+    memory = tokens * ROW * order
+    parts = (ids[:cut], ids[cut:])
+    kneser_ney_on_disk(path, parts, len(ids), size, order, boundary, memory)
+    return BackoffModel.load(path, boundary)
+
+
+def assert_same_tables(found, expected):
+    found_tables = found.arrays()
+    for name, tables in expected.arrays().items():
+        tables = tables if isinstance(tables, list) else [tables]
+        others = (
+            found_tables[name] if isinstance(found_tables[name], list) else [found_tables[name]]
+        )
+        assert len(others) == len(tables)
+        for one, other in zip(others, tables, strict=True):
+            np.testing.assert_array_equal(one, other, name, strict=True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.data(),
+    st.integers(1, 9),  # 1: no contexts; above the longest sentence: empty orders
+    st.sampled_from(BOUNDARIES),
+    st.integers(1, 40),
+    st.integers(0, 20),
+)
+def test_runs_on_disk_have_the_tables_of_one_run(
+    texts, tmp_path_factory, data, order, boundary, tokens, cut
+):
+    ids = data.draw(texts(boundary))
+    path = tmp_path_factory.getbasetemp() / "ngrams.npz"
+    found = _estimate_on_disk(path, ids, V, order, boundary, tokens, cut)
+    assert_same_tables(found, kneser_ney(ids, V, order, boundary))
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES[:2])
+@pytest.mark.parametrize(
+    "size, order",
+    [
+        pytest.param(300, 5, id="a small vocabulary, columns in files"),
+        pytest.param(1 << 20, 6, id="keys of two words do not fit beside a place"),
+    ],
+)
+def test_a_large_text_has_the_tables_of_one_run(tmp_path, size, order, boundary):
+    rng = np.random.default_rng(0)
+    number = 300_000 if size == 300 else 6000
+    ids = np.minimum(rng.zipf(1.3, number) * (size // 300) + 3, size - 1).astype(np.int32)
+    ids[rng.random(number) < 0.1] = 3
+    ids[-1] = 3
+    path = tmp_path / "ngrams.npz"
+    found = _estimate_on_disk(path, ids, size, order, boundary, number // 7, 2000)
+    assert_same_tables(found, kneser_ney(ids, size, order, boundary))
+    assert [path.name for path in tmp_path.iterdir()] == ["ngrams.npz"]
 
 
 Y = 100 / (100 + 2 * 40)

@@ -1,7 +1,6 @@
 """n-gram models: counts, smoothing, back-off, classes, ARPA files, pruning, approximation."""
 
 import contextlib
-import dataclasses
 import functools
 import math
 
@@ -20,7 +19,6 @@ from tests.mutation.mutants import (
 )
 
 OF_KNESER_NEY = "models/ngrams/test_kneser_ney.py"
-OF_DISK = "models/ngrams/test_kneser_ney_on_disk.py"
 OF_TABLES = "models/ngrams/test_tables.py"
 OF_ARPA = "models/ngrams/test_arpa.py"
 OF_PRUNING = "models/ngrams/test_pruning.py"
@@ -34,25 +32,35 @@ ROOM = "models.ngrams"
 # Counts
 
 
-@changes(f"{ROOM}.counts:count_ngrams", OF_KNESER_NEY)
+@changes(f"{ROOM}.counts:NgramCounter._count_rows", OF_KNESER_NEY)
 def continuation_counts_are_0_at_the_beginning_of_the_text(original, *arguments):
     return within(original, np=Altered(np, maximum=first))(*arguments)
 
 
-@changes(f"{ROOM}.sorting:sort_ngrams", OF_KNESER_NEY)
+@changes(f"{ROOM}.counts:NgramCounter._count_rows", OF_KNESER_NEY)
 def ngrams_that_begin_a_sentence_have_continuation_counts(original, *arguments):
-    return within(original, np=Altered(np, count_nonzero=constant(0)))(*arguments)
+    return within(original, BOS_ID=-1)(*arguments)
 
 
-@changes(f"{ROOM}.sorting:_mask_columns", OF_KNESER_NEY)
-def contexts_reach_over_the_start_of_a_sentence(original, columns):
-    return within(original, BOS_ID=-1)(columns)
+@changes(f"{ROOM}.counts:NgramCounter._count_rows", OF_KNESER_NEY)
+def ngrams_of_a_context_that_continues_are_closed(original, self, rows, is_last):
+    return original(self, rows, True)
 
 
-@changes(f"{ROOM}.sorting:_count_keys", OF_DISK)
-def tokens_at_the_beginning_count_as_a_preceding_word(original, *arguments):
-    subtract = Altered(np.subtract, at=nothing)
-    return within(original, np=Altered(np, subtract=subtract))(*arguments)
+@changes(f"{ROOM}.counts:NgramCounter._number_contexts", OF_KNESER_NEY)
+def a_context_that_continues_has_two_numbers(original, self, words):
+    self._last_words[:] = -1
+    return original(self, words)
+
+
+@changes(f"{ROOM}.runs:make_rows", OF_KNESER_NEY)
+def contexts_reach_over_the_start_of_a_sentence(original, *arguments):
+    return within(original, BOS_ID=-1)(*arguments)
+
+
+@changes(f"{ROOM}.runs:sort_by_context", OF_KNESER_NEY)
+def rows_are_merged_before_all_runs_reach_them(original, *arguments):
+    return within(original, min=max)(*arguments)
 
 
 @changes(f"{ROOM}.tables:sort_with_places", OF_TABLES)
@@ -80,12 +88,12 @@ def padding_is_a_word_of_contexts(original, *arguments):
 # Kneser-Ney
 
 
-@changes(f"{ROOM}.kneser_ney:_discount_order", OF_KNESER_NEY)
-def discounts_use_the_count_4_also_of_ngrams_seen_more_often(original, *arguments, **options):
+@changes(f"{ROOM}.kneser_ney:_count_frequencies", OF_KNESER_NEY)
+def discounts_use_the_count_4_also_of_ngrams_seen_more_often(original, counts):
     def find_smaller(counts, most):
         return np.minimum(counts, most - 1)
 
-    return within(original, np=Altered(np, minimum=find_smaller))(*arguments, **options)
+    return within(original, np=Altered(np, minimum=find_smaller))(counts)
 
 
 @changes(f"{ROOM}.kneser_ney:estimate_discounts", OF_KNESER_NEY)
@@ -103,36 +111,9 @@ def an_unseen_context_has_no_backoff_mass(original, *arguments):
     return within(original, np=Altered(np, where=second))(*arguments)
 
 
-@changes(f"{ROOM}.kneser_ney:kneser_ney", OF_KNESER_NEY)
-def the_lower_order_of_an_ngram_is_that_of_another(original, *arguments, **options):
-    count_ngrams = read_global(original, "count_ngrams")
-
-    def count(*text):
-        counts = count_ngrams(*text)
-        reversed_suffixes = [places[::-1] for places in counts.suffixes]
-        return dataclasses.replace(counts, suffixes=reversed_suffixes)
-
-    return within(original, count_ngrams=count)(*arguments, **options)
-
-
-@changes(f"{ROOM}.partitions:PartitionedCounts._count_partition", OF_DISK)
-def contexts_of_a_partition_are_numbered_from_0(original, *arguments):
-    return within(original, map=constant([0] * 50))(*arguments)
-
-
-@changes(f"{ROOM}.partitions:PartitionedCounts._count_longer", OF_DISK)
-def the_words_before_a_split_context_are_not_counted(original, self, *arguments):
-    def count(*of_context):
-        split, following = self._count_split(*of_context)
-        return split, following[:0]
-
-    return original(Altered(self, _count_split=count), *arguments)
-
-
-@changes(f"{ROOM}.kneser_ney_on_disk:_SmoothedTables._smooth_partition", OF_DISK)
-def the_discounts_of_a_partition_are_those_of_the_order_below(original, self, *arguments):
-    discounts = [self._discounts[0], *self._discounts]
-    return original(Altered(self, _discounts=discounts), *arguments)
+@changes(f"{ROOM}.kneser_ney:_read_lower", OF_KNESER_NEY)
+def the_lower_order_of_an_ngram_is_that_of_another(original, *arguments):
+    return original(*arguments)[::-1]
 
 
 # Back-off models
