@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -181,28 +181,61 @@ def train(
         vectors=vectors,
         command=command,
     )
-    with fail_if_worker_is_lost(strategy), _open_directory(directory, strategy) as local:
+    with fail_if_worker_is_lost(strategy):
         if not is_chief(strategy):
-            _train_as_worker(request, local, strategy)
+            _train_as_worker(request, directory, strategy)
             return {}
+        with open_output(directory, resume=True) as local, lock_stages(local):
+            return _train_as_chief(request, local, strategy)
+
+
+def _train_as_chief(request: Request, directory: Path, devices: tf.distribute.Strategy) -> dict:
+    """Prepare, choose, fit and evaluate; return the content of `metrics.json`."""
+    run = prepare_run(request, directory)
+    stages = Stages(directory)
+    _announce(request, run, stages)
+    is_trained = stages.is_made("network")
+    if not is_trained:
+        _write_ngrams(run, request.background)
+    broadcast_from_chief(devices, (run.options, is_trained))
+    if not is_trained:
+        fit_network(run, devices)
+        stages.record("network", run.config, _NETWORK_FILES)
+    finish = functools.partial(_finish, request, run)
+    stages.make(MODEL, run.config, [WEIGHTS_FILE, "config.json", "metrics.json"], finish)
+    with contextlib.suppress(OSError):  # of a read-only file system
+        remove_checkpoints(directory)
+    metrics = read_metrics(directory)
+    if "validation" in metrics and not (directory / "report.html").exists():
+        _write_report(request, run, metrics)
+    return metrics
+
+
+def _train_as_worker(
+    request: Request, directory: str | os.PathLike, devices: tf.distribute.Strategy
+) -> None:
+    """Train with the options of the chief, which has made its files: a worker may share them."""
+    options, is_trained = broadcast_from_chief(devices, None)
+    if is_trained:
+        return
+    # neither the text nor the clock of this worker decides
+    request = dataclasses.replace(request, given=options.flatten(), minutes=None)
+    local = fetch(directory)
+    reads_ngrams = options.network.network.reads_ngram_model
+
+    def prepare() -> Run:
         run = prepare_run(request, local)
-        stages = Stages(local)
-        _announce(request, run, stages)
-        is_trained = stages.is_made("network")
-        if not is_trained:
-            _write_ngrams(run, background)
-        broadcast_from_chief(strategy, (run.options, is_trained))
-        if not is_trained:
-            fit_network(run, strategy)
-            stages.record("network", run.config, _NETWORK_FILES)
-        finish = functools.partial(_finish, request, run)
-        stages.make(MODEL, run.config, [WEIGHTS_FILE, "config.json", "metrics.json"], finish)
-        with contextlib.suppress(OSError):  # of a read-only file system
-            remove_checkpoints(local)
-        metrics = read_metrics(local)
-        if "validation" in metrics and not (local / "report.html").exists():
-            _write_report(request, run, metrics)
-        return metrics
+        if reads_ngrams:
+            write_background(run)
+        return run
+
+    while not Stages(local).is_made("ngrams" if reads_ngrams else "text"):
+        try:
+            with lock_stages(local):
+                prepare()
+        except LockedError:  # a worker that sees the same directory writes it
+            time.sleep(1)
+    fit_network(prepare(), devices)
 
 
 def _announce(request: Request, run: Run, stages: Stages) -> None:
@@ -240,43 +273,6 @@ def _finish(request: Request, run: Run) -> None:
     write_final_figures(run.directory / "logs", metrics)
     write_json(run.directory / "config.json", run.config)
     write_json(run.directory / "metrics.json", metrics)
-
-
-@contextlib.contextmanager
-def _open_directory(
-    directory: str | os.PathLike, devices: tf.distribute.Strategy
-) -> Iterator[Path]:
-    """Open and lock the directory at the chief; other workers read it."""
-    if not is_chief(devices):
-        yield Path(directory)
-        return
-    with open_output(directory, resume=True) as local, lock_stages(local):
-        yield local
-
-
-def _train_as_worker(request: Request, directory: Path, devices: tf.distribute.Strategy) -> None:
-    """Train with the options of the chief, which has made its files: a worker may share them."""
-    options, is_trained = broadcast_from_chief(devices, None)
-    if is_trained:
-        return
-    # neither the text nor the clock of this worker decides
-    request = dataclasses.replace(request, given=options.flatten(), minutes=None)
-    directory = fetch(directory)
-    reads_ngrams = options.network.network.reads_ngram_model
-
-    def prepare() -> Run:
-        run = prepare_run(request, directory)
-        if reads_ngrams:
-            write_background(run)
-        return run
-
-    while not Stages(directory).is_made("ngrams" if reads_ngrams else "text"):
-        try:
-            with lock_stages(directory):
-                prepare()
-        except LockedError:  # a worker that sees the same directory writes it
-            time.sleep(1)
-    fit_network(prepare(), devices)
 
 
 def _write_ngrams(run: Run, background: str | os.PathLike | None) -> None:
