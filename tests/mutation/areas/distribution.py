@@ -14,16 +14,6 @@ def workers_start_tensorflow_before_all_have_come(original, workers, index, time
     return original(workers[: max(index + 1, len(workers) - 1)], index, timeout)
 
 
-@changes("models.networks.replicas:check_replicable", OF_REPLICAS)
-def several_updates_per_execution_are_allowed_on_replicas(original, model):
-    return original(Altered(model, steps_per_execution=1))
-
-
-@changes("models.networks.replicas:check_replicable", OF_REPLICAS)
-def xla_is_allowed_on_replicas(original, model):
-    return original(Altered(model, jit_compile=False))
-
-
 @changes("models.networks.replicas:average_over_replicas", SUMS_OF_REPLICAS, long=True)
 def parts_of_a_batch_have_equal_weight_on_replicas(original, number):
     return number
