@@ -37,7 +37,7 @@ with leave_out_optional_libraries():  # as a command does
     import keras
     import keras_nplm.training.fit as fit
     import keras_nplm.training.train as train
-fit.SECONDS_PER_SAVE = 0.5
+fit.SECONDS_PER_SAVE = float(sys.argv.pop(1))
 train.write_run_report = lambda *arguments: None
 fit.LanguageModelBoard = lambda *arguments, **options: keras.callbacks.Callback()
 sys.exit(main(sys.argv[1:]))
@@ -86,7 +86,7 @@ def _start_worker(config: str, arguments: list[str], log: Path) -> subprocess.Po
     """Start a worker as a command does."""
     with open(log, "ab") as file:
         run = dict(env=os.environ | {"TF_CONFIG": config}, stdout=file, stderr=file)
-        return subprocess.Popen([sys.executable, "-c", TRAIN, *arguments], **run)
+        return subprocess.Popen([sys.executable, "-c", TRAIN, "0.5", *arguments], **run)
 
 
 def _train_as_worker(config: str, arguments: list[str], log: Path) -> None:
@@ -94,7 +94,7 @@ def _train_as_worker(config: str, arguments: list[str], log: Path) -> None:
     with open(log, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    sys.argv = ["-c", *arguments]
+    sys.argv = ["-c", "600", *arguments]
     exec(TRAIN, {})
 
 
