@@ -13,7 +13,7 @@ import numpy as np
 from keras_nplm.data.boundary import predicts_end
 from keras_nplm.data.corpus import SPLITS
 from keras_nplm.data.ids import BOS_ID, EOS_ID
-from keras_nplm.data.resampling import Resampled, TextIds, count_resampled, is_share
+from keras_nplm.data.resampling import Resampled, TextIds, count_resampled
 from keras_nplm.data.shards import DTYPE, ShardedIds
 from keras_nplm.data.text_counts import TOTALS, name_text_counts, read_word_counts
 from keras_nplm.io.errors import InputError, check_choice
@@ -198,7 +198,7 @@ def _divides(shares: Any, shards: int) -> bool:
     """Whether pairs [number of shards, share] have all shards."""
     try:
         are_pairs = all(
-            type(number) is int and number > 0 and is_share(share) for number, share in shares
+            type(number) is int and number > 0 and 0 < share <= 1 for number, share in shares
         )
         return are_pairs and sum(number for number, _ in shares) == shards
     except (TypeError, ValueError):  # no list of pairs
