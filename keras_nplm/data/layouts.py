@@ -104,7 +104,7 @@ class Segments(Layout):
         tokens[first : first + len(words)] = np.where(
             find_targets(words, self.boundary), words, ~words
         )
-        number = self.count_places(np.array(len(words)))
+        number = int(self.count_places(np.array(len(words))))
         return tokens, first + self.targets * np.arange(number, dtype=np.int32)
 
     def gather(self, tokens: tf.Tensor, position: tf.Tensor) -> tuple:
