@@ -106,6 +106,15 @@ def test_a_damaged_file_is_one_error_with_its_stage(tmp_path, name, damage):
     verify_stages(tmp_path, ["more"])
 
 
+def test_a_refused_command_leaves_nothing(tmp_path):
+    def refuse() -> None:
+        raise InputError("the text is empty")
+
+    with pytest.raises(InputError), lock_stages(tmp_path / "new") as stages:
+        stages.make("text", {}, ["a.txt"], refuse)
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_directory_of_other_files_is_refused_and_one_with_stages_is_continued(tmp_path):
     (tmp_path / "mine.txt").write_text("not ours")
     with pytest.raises(InputError, match="is not a model directory"), lock_stages(tmp_path):
