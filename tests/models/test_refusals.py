@@ -115,7 +115,6 @@ NETWORKS = {
     "a hybrid without ln Q": lambda: build_network(HybridNetwork).log_prob([[4, 5]], [4]),
     "quantised": lambda: build_network(name="network").quantize("int8"),
     "chunk": lambda: DynamicSettings(chunk=0),
-    "rms, not measured": lambda: make_dynamic(build_network(), DynamicSettings(rule="rms")),
     "n-grams that learn": lambda: make_dynamic(MODEL, DynamicSettings()),
     "outputs of a short-list": lambda: build_listed().output_log_prob([[4, 5]], [8]),
 }

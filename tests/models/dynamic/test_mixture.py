@@ -90,7 +90,7 @@ def test_the_tuned_figure_of_a_mixture_is_that_of_its_settings(is_nested):
     if is_nested:
         model = Mixture([model, kneser_ney(TEXT, V, 2)], [0.7, 0.3])
     held_out = np.append(RNG.integers(3, V, 400), 3).astype(np.int32)
-    tuned = tune_dynamic(model, held_out)
+    tuned = tune_dynamic(model, TEXT, held_out)
     assert tuned.settings.mixture_rate > 0 and tuned.dynamic < tuned.static
     dynamic = evaluate(make_dynamic(model, tuned.settings), held_out)
     assert tuned.dynamic == pytest.approx(dynamic["perplexity"], rel=1e-9)
@@ -105,8 +105,8 @@ def test_tuning_finds_steps_for_a_changed_text_and_none_for_the_same():
     network.compile("adam")
     network.fit(ngram_dataset(train, 3, 64, boundary="stream"), epochs=6, verbose=0, shuffle=False)
     tokens = 46 * 64  # whole chunks
-    same = tune_dynamic(network, train[:tokens], "stream")
+    same = tune_dynamic(network, train, train[:tokens], "stream")
     assert 0.985 * same.static < same.dynamic <= same.static
     other = rng.choice(np.arange(4, V), tokens, p=[0.05, 0.05, 0.2, 0.3, 0.4]).astype(np.int32)
-    changed = tune_dynamic(network, other, "stream", train)
+    changed = tune_dynamic(network, train, other, "stream")
     assert changed.settings.rate > 0 and changed.dynamic < 0.7 * changed.static

@@ -10,9 +10,7 @@ from keras_nplm.models.dynamic import DynamicSettings
 from keras_nplm.models.dynamic.tuning import find_settings
 
 
-def _find(
-    rule: str = "rms", best_rate: float = 0.7, chunks: dict | None = None
-) -> tuple[DynamicSettings, int]:
+def _find(best_rate: float = 0.7, chunks: dict | None = None) -> tuple[DynamicSettings, int]:
     """Search where the perplexity is a bowl around the best rate, times a factor of the chunk; 100
     without steps. Also return the number of readings of the text.
     """
@@ -27,7 +25,7 @@ def _find(
         perplexity = 50 * (1 + 0.05 * distance**2) * factors.get(settings.chunk, 1)
         return np.full(9, -math.log(perplexity))
 
-    best, measured = find_settings(evaluate, rule)
+    best, measured = find_settings(evaluate)
     assert best == min(measured, key=measured.__getitem__) or chunks
     # a share of the trained network needs no reading of its own
     assert len(asked) == len(set(asked)) and not any(settings.static_share for settings in asked)
@@ -51,11 +49,10 @@ def test_chunk_is_chosen_by_its_worth(chunks, chunk):
     assert abs(math.log2(best.rate / (0.7 * math.sqrt(chunk / 32)))) <= 0.51
 
 
-@pytest.mark.parametrize("rule", ["sgd", "rms"])
 @pytest.mark.parametrize("rate", [0.00625, 0.2, 12.8])
-def test_rates_are_found(rule, rate):
-    best, _ = _find(rule, rate)
-    assert best.rule == rule and abs(math.log2(best.rate / rate)) <= 0.51  # the grid has steps of 2
+def test_rates_are_found(rate):
+    best, _ = _find(rate)
+    assert abs(math.log2(best.rate / rate)) <= 0.51  # the grid has steps of 2
 
 
 def _read_two_kinds(settings: DynamicSettings) -> np.ndarray:
@@ -79,7 +76,7 @@ def test_a_share_of_the_trained_network_allows_larger_steps():
         mixed = (1 - settings.static_share) * learned + settings.static_share * trained
         return float(np.exp(-np.mean(np.log(mixed))))
 
-    best, measured = find_settings(_read_two_kinds, "rms")
+    best, measured = find_settings(_read_two_kinds)
     assert measured[best] == pytest.approx(measure(best), rel=1e-9)
     rates = [best.rate * 2.0**step for step in range(-6, 7)]
     grid = [
@@ -100,5 +97,5 @@ def test_no_step_is_taken_where_steps_do_not_help(of_steps):
     def read(settings: DynamicSettings) -> np.ndarray:
         return np.full(9, of_steps if settings.rate else -1.0)
 
-    best, _ = find_settings(read, "sgd")
+    best, _ = find_settings(read)
     assert best.rate == 0
