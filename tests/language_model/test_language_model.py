@@ -78,6 +78,9 @@ def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path
         "corpus/corpus.json": lambda: LanguageModel.load(directory).corpus,
         "spelling.tsv": lambda: LanguageModel.load(directory),
     }.items():
-        (directory / name).write_bytes(b"{")
-        with pytest.raises(InputError, match=name):
+        path = directory / name
+        content = path.read_bytes()
+        path.write_bytes(b"{")
+        with pytest.raises(InputError, match=path.name):
             read()
+        path.write_bytes(content)
