@@ -52,6 +52,9 @@ class Cache(NextWordModel, abc.ABC):
         self._is_word[predicted] = True
         self._uniform = 1 / len(predicted)
 
+    def _describe_parts(self) -> str:
+        return ", ".join(f"{name}={getattr(self, name)}" for name in self.settings)
+
     def list_files(self) -> Mapping[str, Callable[[Path], object]]:
         values = {name: getattr(self, name) for name in self.settings}
         return {SETTINGS_FILE: functools.partial(write_json_text, value=values)}
@@ -141,13 +144,6 @@ class NgramCache(Cache):
     def list_chosen_values(self) -> dict[str, float]:
         return {"ngram_decay": self.decay}
 
-    def _describe_parts(self) -> str:
-        decay = f"decay={self.decay:g}"
-        if not self.factors:
-            return decay
-        factors = ", ".join(f"{factor:g}" for factor in self.factors)
-        return f"{decay}, factors=({factors})"
-
     def _weigh(self, context_ids: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         before = len(self.factors)
         for rows in row_blocks(len(context_ids), _ROWS):
@@ -235,9 +231,6 @@ class ContinuousCache(Cache):
 
     def list_chosen_values(self) -> dict[str, float]:
         return {"flatness": self.flatness}
-
-    def _describe_parts(self) -> str:
-        return f"flatness={self.flatness:g}"
 
     def _weigh(self, context_ids: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         if not len(context_ids):

@@ -82,5 +82,6 @@ def add_static(log_probs: np.ndarray, static_log_probs: np.ndarray, share: float
     a share of P.
     """
     of_copy = log_probs + np.log1p(-share)
-    of_trained = static_log_probs + np.log(share)
-    return np.logaddexp(of_copy, of_trained).astype(log_probs.dtype)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a share of 0; weights that diverge
+        of_trained = static_log_probs + np.log(share)
+        return np.logaddexp(of_copy, of_trained).astype(log_probs.dtype)
