@@ -90,6 +90,8 @@ class Stages:
             has_work = any((self.directory / name).exists() for name in checkpoints)
             if "files" in entry or has_work:
                 self._refuse(entry["key"], key, advise)
+        # a stage without an entry has no files that count, whenever this is killed
+        self._write(stage, None)
         for path in _find(self.directory, outputs):
             _remove(path)
         self._write(stage, {"key": key})
@@ -128,10 +130,14 @@ class Stages:
         files = {path.relative_to(self.directory).as_posix(): _describe(path) for path in paths}
         self._write(stage, {"key": _encode_key(key), "files": files})
 
-    def _write(self, stage: str, entry: dict[str, Any]) -> None:
+    def _write(self, stage: str, entry: dict[str, Any] | None) -> None:
         with _WRITING:
-            stages = {**read_manifest(self.directory), stage: entry}
-            write_json(self.directory / MANIFEST, stages)
+            before = read_manifest(self.directory)
+            stages = {**before, stage: entry}
+            if entry is None:
+                del stages[stage]
+            if stages != before:
+                write_json(self.directory / MANIFEST, stages)
 
     def _refuse(
         self,

@@ -205,7 +205,7 @@ def test_what_is_no_file_is_refused_or_changes_no_figure(attempt, name, make):
         ("arrays", "model.keras"),
     ],
 )
-@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     how=st.sampled_from(("flip", "cut", "insert", "delete")),
     place=st.floats(0, 1),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_nplm.data.boundary import predicted_ids
@@ -63,7 +63,6 @@ def test_distinct_rows_survive_hash_collisions(monkeypatch, multiplier):
     BOUNDARIES,
     st.integers(1, 9),
 )
-@settings(deadline=None)
 def test_blocks_have_each_ngram_of_the_text(
     tmp_path_factory, write_shards, list_ngrams, ids, cuts, order, boundary, size
 ):

@@ -27,7 +27,7 @@ def cut_plainly(segment, boundary):
 
 
 @boundaries
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(words=st.lists(st.integers(0, 6), min_size=5, max_size=5))
 def test_segments_are_cut_as_networks_read_them(boundary, words):
     found = cut_segments(np.array([words], np.int32), ORDER - 1, boundary)
@@ -35,7 +35,7 @@ def test_segments_are_cut_as_networks_read_them(boundary, words):
 
 
 @boundaries
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(words=st.lists(st.integers(0, 6), min_size=5, max_size=5))
 def test_joined_contexts_are_those_of_their_segment(boundary, words):
     windows = np.lib.stride_tricks.sliding_window_view(np.array(words, np.int32), ORDER - 1)

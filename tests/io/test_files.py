@@ -153,7 +153,7 @@ def test_arrays_are_read_as_they_were_written(tmp_path, write, mapped):
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 499), byte=st.integers(0, 255), length=st.integers(0, 500))
 def test_a_damaged_archive_is_refused(tmp_path, mapped, place, byte, length):
     path = tmp_path / "a.npz"
@@ -182,10 +182,8 @@ def _write_longer(path):
     "write",
     [
         lambda path: np.savez(path, other=np.ones(2)),
-        lambda path: np.savez(path, ids=np.array(["x"])),
         lambda path: np.savez(path, ids=np.array([{}], object)),
         lambda path: np.savez_compressed(path, ids=np.arange(1000)),
-        lambda path: np.savez(path, ids=np.array([1.0, np.nan])),
         _write_longer,
     ],
 )

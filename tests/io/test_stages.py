@@ -39,7 +39,7 @@ def _make(directory: Path, key: int) -> None:
     (directory / CHECKPOINT).unlink()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 8)), min_size=1, max_size=8),
     st.booleans(),
@@ -125,3 +125,23 @@ def test_options_of_a_part_that_is_not_chosen_are_no_difference():
         "cutoffs": ([100], [9])
     }
     assert find_differences(one, {"order": 3, "head": head}) == {"seed": (1, None)}
+
+
+def test_a_lock_removes_the_temporary_files_of_stages_and_nothing_of_others(tmp_path):
+    """SIGKILL cuts files short under temporary names, also those of components and shards."""
+    temporary = (
+        ".model.nplm-4711.keras",
+        "components/1/.ngrams.nplm-4711.npz",
+        "corpus/.train.00000.nplm-4711.ids",
+    )
+    others = ("logs/.gitignore", "logs/.notes.2.swp")
+    for name in (*temporary, *others):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    with pytest.raises(InputError), lock_stages(tmp_path):
+        pass
+    assert all((tmp_path / name).exists() for name in temporary)
+    Stages(tmp_path).begin("text", {}, [])
+    with lock_stages(tmp_path):
+        assert not any((tmp_path / name).exists() for name in temporary)
+        assert all((tmp_path / name).exists() for name in others)

@@ -14,9 +14,7 @@ from keras_nplm.data.ngram_arrays import extract_ngrams
 V = 9
 EOS = 3
 BOS = 2
-FEW = settings(
-    max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+FEW = settings(max_examples=3, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 SENTENCES = st.lists(st.integers(1, 12), min_size=1, max_size=14)
 
 

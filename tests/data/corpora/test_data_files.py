@@ -93,7 +93,7 @@ _values = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(_values, st.sampled_from(["a.jsonl", "a.csv", "a.tsv"]), st.integers(1, 90))
 def test_chunks_have_all_values_once(tmp_path_factory, parts, name, size):
     values = ["".join(part) for part in parts]

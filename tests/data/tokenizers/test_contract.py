@@ -54,7 +54,7 @@ def test_a_tokenizer_is_found_by_its_name_and_pickled(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=TEXTS)
 def test_joined_tokens_are_split_into_the_same_tokens(kind, text):
     _, tokenizer = _bind(kind)
@@ -67,7 +67,7 @@ def test_joined_tokens_are_split_into_the_same_tokens(kind, text):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not get_tokenizer(kind).has_unknown])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=TEXTS)
 def test_tokens_without_unk_spell_every_text(kind, text):
     vocabulary, tokenizer = _bind(kind)
@@ -87,7 +87,7 @@ _KEPT = "\u200b\u200c\u200d"
 
 
 @pytest.mark.parametrize("name", [*KINDS, *_LOWERED])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=ODD_TEXTS | st.text())
 def test_canonically_equivalent_texts_have_the_same_tokens(name, text):
     _, tokenizer = _bind(name)
@@ -128,7 +128,7 @@ def test_words_of_a_list_in_another_form_are_found(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(text=TEXTS)
 def test_lower_case_may_come_before_the_split(kind, text):
     _, plain = _bind(kind)
