@@ -39,7 +39,7 @@ def test_perplexity_by_hand():
     assert format_perplexity(None) == "–"
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(cuts=st.lists(st.integers(0, 70_000)), boundary=st.sampled_from(["sentence", "stream"]))
 def test_cuts_of_a_text_change_nothing(cuts, boundary):
     rng = np.random.default_rng(0)

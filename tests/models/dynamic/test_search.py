@@ -11,7 +11,7 @@ from keras_nplm.models.dynamic import DynamicSettings
 from keras_nplm.models.dynamic.tuning import find_settings
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(rate=st.floats(0.01, 12), smaller=st.floats(0.98, 1.02), larger=st.floats(0.98, 1.02))
 @example(0.00625, 1.1, 1.1)
 @example(12.8, 1.1, 1.1)
