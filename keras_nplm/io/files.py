@@ -16,11 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from keras_nplm.io.arrays import free_mapped_pages, map_array, open_archive_to_write
-from keras_nplm.io.errors import InputError, shorten_value, summarize_error
+from keras_nplm.io.errors import InputError, summarize_error
 from keras_nplm.io.paths import check_locks, check_output_path, output_error
 from keras_nplm.io.text import check_is_file, explain_read_errors, read_text
 
-NUMBER = (int, float)
 # of a JSON file; the largest lists the shards of a corpus, about 5 MB for a terabyte of text
 MAX_JSON_BYTES = 1 << 26
 _RESTORE = (
@@ -30,14 +29,6 @@ _RESTORE = (
 # the names that `replace_file` writes to: editors and shells have names such as `.notes.2.swp`
 _TEMPORARY = re.compile(r"\..+\.nplm-\d+(\.[^.]+)?")
 _BLOCK = 1 << 20  # numbers that are written or checked at a time
-_NAMES = {
-    int: "an integer",
-    NUMBER: "a number",
-    bool: "true or false",
-    str: "text",
-    list: "a list",
-    dict: "an object",
-}
 
 
 @contextlib.contextmanager
@@ -136,26 +127,6 @@ def parse_json(source: object, text: str) -> dict:
             f"{source} must hold a JSON object. Received: {type(value).__name__}. {_RESTORE}"
         )
     return value
-
-
-def check_fields(
-    path: str | os.PathLike, fields: object, wanted: Mapping[str, type | tuple]
-) -> None:
-    """Check that a JSON value is an object with these fields, of type `int`, `NUMBER`, `bool`,
-    `str`, `list` or `dict`.
-    """
-    for name, kind in wanted.items():
-        value = fields.get(name) if isinstance(fields, dict) else None
-        if not isinstance(value, kind) or (kind in (int, NUMBER) and not _is_number(value)):
-            raise InputError(
-                f"`{name}` in {path} must be {_NAMES[kind]}. Received: {shorten_value(value)}. "
-                f"{_RESTORE}"
-            )
-
-
-def _is_number(value: object) -> bool:
-    huge = isinstance(value, int) and abs(value) >= 1 << 63
-    return not (isinstance(value, bool) or huge or value != value)
 
 
 def write_arrays(

@@ -267,8 +267,7 @@ class LanguageModel:
 
     @functools.cached_property
     def _dynamics(self) -> TunedDynamics | None:
-        tuned = None if self._directory is None else load_dynamics(self._directory, self.model)
-        return tuned and tuned.assign_to(self.model)
+        return None if self._directory is None else load_dynamics(self._directory, self.model)
 
     @property
     def dynamics(self) -> TunedDynamics | None:
@@ -310,8 +309,9 @@ class LanguageModel:
             collectors: what else is measured, such as `Accuracy()`; see
                 `keras_nplm.models.evaluation.evaluate`.
             dynamic: also report the figures of dynamic evaluation: a copy of the model learns from
-                the words that it has predicted. True: with the settings of `tune_dynamic`. See
-                `keras_nplm.models.dynamic`.
+                the words that it has predicted. True: with the settings of `tune_dynamic`.
+                Settings of one's own: steps in units of the gradient in training if the model is
+                tuned, else plain SGD. See `keras_nplm.models.dynamic`.
 
         Returns:
             `perplexity`, `perplexity_without_unk`, `tokens`, `unk_tokens`, `log_prob` (nats),
@@ -327,12 +327,12 @@ class LanguageModel:
 
     def _choose_dynamics(
         self, dynamic: bool | DynamicSettings
-    ) -> tuple[DynamicSettings, MeanSquares | None]:
+    ) -> tuple[DynamicSettings, MeanSquares]:
         """Return the settings of a copy that learns as it reads, those given or tuned ones, and the
-        mean squares of gradients that belong to them.
+        mean squares of gradients in training, if it is tuned.
         """
         if isinstance(dynamic, DynamicSettings):
-            return dynamic, None
+            return dynamic, self.dynamics.mean_squares if self.dynamics else ()
         tuned = self.dynamics or self.tune_dynamic()
         return tuned.settings, tuned.mean_squares
 
@@ -348,10 +348,8 @@ class LanguageModel:
                 f"{received}. Fix: pass `DynamicSettings`, or use a directory that `train` wrote "
                 "from text with a validation split."
             )
-        train_ids = self.corpus.ids("train")
-        self.dynamics = tune_dynamic(
-            self.model, self.corpus.ids("validation"), self.boundary, train_ids
-        )
+        splits = self.corpus.ids("train"), self.corpus.ids("validation")
+        self.dynamics = tune_dynamic(self.model, *splits, self.boundary)
         return self.dynamics
 
     def adapt(

@@ -19,7 +19,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.progress import open_progress
 from keras_nplm.models.base import Network, NextWordModel, replace_part, resolve_boundary
 from keras_nplm.models.dynamic.network import copy_network
-from keras_nplm.models.evaluation import iterate_ngrams
+from keras_nplm.models.evaluation import log_probs
 from keras_nplm.models.hybrid import Hybrid
 from keras_nplm.models.networks.context_network import ContextNetwork
 
@@ -89,14 +89,13 @@ def adapt_network(
     perplexities = {share: fitting.measure(best.weights, share) for share in _SHARES}
     lowest = min(perplexities.values())
     share = next(share for share in _SHARES if perplexities[share] <= _TOLERANCE * lowest)
-    learns = perplexities[share] < before
-    after = (
-        fitting.measure(best.weights, share) if learns else fitting.measure(fitting.trained, 1.0)
-    )
-    chosen = (best.rate, best.epochs, share) if learns else (0.0, 0, 0.0)
+    if not perplexities[share] < before:
+        best = _Run(0.0, 0, before, fitting.trained)
+        share = 0.0
+    after = fitting.measure(best.weights, share)
     targets = fitting.held_out_targets
     sizes = fitting.tokens, len(targets), int((targets == UNK_ID).sum())
-    return fitting.copy_model(), Adaptation(*chosen, before, after, *sizes)
+    return fitting.copy_model(), Adaptation(best.rate, best.epochs, share, before, after, *sizes)
 
 
 def find_trained(model: NextWordModel) -> list[Any]:
@@ -190,10 +189,8 @@ class Fitting:
         self._assign(
             [old + share * (new - old) for old, new in zip(self.trained, weights, strict=True)]
         )
-        total = 0.0
-        for ngrams in iterate_ngrams(self.model, self.held_out_ids, self._boundary):
-            log_prob = self.model.log_prob(ngrams[:, :-1], ngrams[:, -1])
-            total += log_prob.sum(dtype=np.float64)
+        read = log_probs(self.model, self.held_out_ids, self._boundary)
+        total = sum(log_prob.sum(dtype=np.float64) for log_prob, _ in read)
         with np.errstate(over="ignore", invalid="ignore"):
             perplexity = float(np.exp(-total / len(self.held_out_targets)))
         return perplexity if math.isfinite(perplexity) else math.inf

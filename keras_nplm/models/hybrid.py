@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_nplm.io.errors import InputError
-from keras_nplm.models.base import Network, NextWordModel, cut_contexts, saved_as
+from keras_nplm.models.base import NextWordModel, cut_contexts, saved_as
 from keras_nplm.models.shortlist import NetworkWithBackground
 
 if TYPE_CHECKING:
@@ -35,11 +34,6 @@ class Hybrid(NetworkWithBackground):
     )
 
     def __init__(self, network: "HybridNetwork", background: NextWordModel):
-        if not (isinstance(network, Network) and network.reads_log_q):
-            raise InputError(
-                f"`network` must be a HybridNetwork. Received: {type(network).__name__}. "
-                "Fix: train one on `hybrid_dataset`."
-            )
         super().__init__(network, background)
 
     @property

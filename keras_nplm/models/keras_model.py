@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_nplm.io.errors import InputError, check_argument, check_integer, summarize_error
-from keras_nplm.io.files import check_fields, read_json, write_json_text
+from keras_nplm.io.files import read_json, write_json_text
 from keras_nplm.models.base import NETWORK_FILE, ModelFolder, NextWordModel, saved_as
 
 if TYPE_CHECKING:
@@ -120,9 +120,7 @@ class KerasModel(NextWordModel):
 
         from keras_nplm.models.networks.network_file import load_keras_model
 
-        path = folder.path / _SETTINGS_FILE
-        settings = read_json(path)
-        check_fields(path, settings, {"order": int})
+        settings = read_json(folder.path / _SETTINGS_FILE)
         model = load_keras_model(folder.path / NETWORK_FILE, keras.Model, _MAX_CONFIG)
         return cls(model, settings["order"], folder.boundary)
 

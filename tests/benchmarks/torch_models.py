@@ -358,7 +358,7 @@ def read_dynamic(
     mean_squares = measure_mean_squares(model, ids["train"][:_TRAINING_TOKENS])
     read = functools.partial(read_text, model, mean_squares=mean_squares)
     beginning = ids["validation"][:TUNING_TOKENS]
-    settings, _ = find_settings(lambda settings: read(beginning, settings), "rms")
+    settings, _ = find_settings(lambda settings: read(beginning, settings))
     return {split: read(ids[split], settings) for split in HELD_OUT}, settings
 
 

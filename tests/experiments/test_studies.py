@@ -79,7 +79,7 @@ def test_a_row_is_measured_beside_kneser_ney_and_compressors(directory, monkeypa
 @pytest.mark.long
 def test_mixtures_have_the_figures_of_models_that_learn_as_they_read(directory, monkeypatch):
     settings = DynamicSettings(chunk=8, rate=0.5, static_share=0.1)
-    tuned = TunedDynamics(settings, None, 2.0, 1.0, 10, 3)
+    tuned = TunedDynamics(settings, [], 2.0, 1.0, 10, 3)
     tune = Mock(return_value=tuned)  # tuning takes a minute
     monkeypatch.setattr(LanguageModel, "tune_dynamic", tune)
     study = {
@@ -106,7 +106,7 @@ def test_mixtures_have_the_figures_of_models_that_learn_as_they_read(directory, 
 
 @pytest.mark.long
 def test_quality_compares_ours_with_peers(directory, monkeypatch):
-    tuned = TunedDynamics(DynamicSettings(chunk=8, rate=0.5), None, 2.0, 1.0, 10, 3)
+    tuned = TunedDynamics(DynamicSettings(chunk=8, rate=0.5), [], 2.0, 1.0, 10, 3)
     monkeypatch.setattr(LanguageModel, "tune_dynamic", Mock(return_value=tuned))
     monkeypatch.setattr(quality, "make_rows", Mock())
     row = {"name": "network", "title": "ours", "command": "train"}

@@ -81,7 +81,7 @@ def take_step(learner):
             weight -= rates[kind] * weight.grad.to_dense() * scale
 
 result["expected"] = learn(model, 3, take_step)
-groups = DynamicSettings(3, 0.05, "rms", embedding=2.0, hidden=0.5, biases=4.0)
+groups = DynamicSettings(3, 0.05, embedding=2.0, hidden=0.5, biases=4.0)
 result["dynamic"] = read_text(model, text, groups, squares)
 result["static"] = read_static(model, text)[1]
 result["shared"] = read_text(model, text, dataclasses.replace(groups, static_share=0.3), squares)

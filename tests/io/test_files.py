@@ -18,8 +18,6 @@ from keras_nplm.io import files
 from keras_nplm.io.arrays import is_mapped, open_archive_to_write
 from keras_nplm.io.errors import InputError, RunError
 from keras_nplm.io.files import (
-    NUMBER,
-    check_fields,
     is_temporary,
     read_arrays,
     read_json,
@@ -125,18 +123,10 @@ def test_invalid_json_is_refused(tmp_path, messages):
     path = tmp_path / "a.json"
 
     def read():
-        check_fields(path, read_json(path), {"order": int, "rate": NUMBER})
+        read_json(path)
 
     messages.refuse(read)
-    for content in (
-        b"[1]",
-        b"{",
-        b'{"rate": 1}',
-        b'{"order": true, "rate": 1}',
-        b'{"order": 5, "rate": NaN}',
-        b'{"order": 9223372036854775808, "rate": 1}',
-        b'{"rate": 1, "order": "' + b"x" * 999 + b'"}',
-    ):
+    for content in (b"[1]", b"{"):
         path.write_bytes(content)
         messages.refuse(read)
     path.write_bytes(b'{"a": ' + b"[" * 500_000 + b"]" * 500_000 + b"}")  # too deep

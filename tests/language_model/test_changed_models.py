@@ -2,6 +2,8 @@
 equal numbers.
 """
 
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -40,7 +42,7 @@ def _tune(language_model: LanguageModel) -> LanguageModel:
     """Give a network mean squares of its gradients, as tuning does."""
     ngrams = np.random.default_rng(0).integers(4, 9, (64, 3))
     squares = [measure_mean_squares(language_model.model, ngrams, 8)]
-    settings = DynamicSettings(chunk=4, rate=0.2, rule="rms")
+    settings = DynamicSettings(chunk=4, rate=0.2)
     language_model.dynamics = TunedDynamics(settings, squares, 3.0, 2.0, 64, 5)
     return language_model
 
@@ -73,7 +75,11 @@ def test_new_words_leave_the_spelling_model_and_the_record_of_an_adaptation():
 def test_settings_in_a_file_belong_to_the_weights_that_were_tuned(tmp_path):
     general = _build()
     general.save(tmp_path / "model")
-    assert LanguageModel.load(tmp_path / "model").dynamics.settings.rule == "rms"
+    assert LanguageModel.load(tmp_path / "model").dynamics.settings.chunk == 4
     general.model.compile("sgd")
     general.model.fit(np.full((4, 2), 4), np.full(4, 5), verbose=0)
     assert general.dynamics is None
+    general.save(tmp_path / "trained")
+    for name in ("dynamic.json", "dynamic.npz"):
+        shutil.copy(tmp_path / "model" / name, tmp_path / "trained" / name)
+    assert LanguageModel.load(tmp_path / "trained").dynamics is None

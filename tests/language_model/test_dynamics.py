@@ -28,7 +28,10 @@ def directory(model_directory, tmp_path_factory):
     """A copy of the small model with settings that were not tuned: tuning takes longer."""
     copy = tmp_path_factory.mktemp("dynamic") / "model"
     shutil.copytree(model_directory, copy)
-    save_dynamics(copy, TunedDynamics(SETTINGS, None, 100.0, 90.0, 1000, 3))
+    language_model = LanguageModel.load(copy)
+    squares = [[np.ones(weight.shape) for weight in language_model.network.trainable_weights]]
+    language_model.dynamics = TunedDynamics(SETTINGS, squares, 100.0, 90.0, 1000, 3)
+    save_dynamics(copy, language_model.dynamics)
     return copy
 
 

@@ -1,7 +1,6 @@
 """LanguageModel: evaluate, next words, save and load."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,7 +66,10 @@ def test_evaluate_takes_lines_ids_or_a_split(build_ngram_model, tmp_path):
 def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path):
     directory = tmp_path / "model"
     shutil.copytree(model_directory, directory)
-    save_dynamics(directory, TunedDynamics(DynamicSettings(), None, 3.0, 2.0, 9, 1))
+    loaded = LanguageModel.load(directory)
+    squares = [[np.ones(weight.shape) for weight in loaded.network.trainable_weights]]
+    loaded.dynamics = TunedDynamics(DynamicSettings(), squares, 3.0, 2.0, 9, 1)
+    save_dynamics(directory, loaded.dynamics)
     loaded = LanguageModel.load(directory)
     loaded.save(tmp_path / "again")  # with the files that it has not read yet
     assert LanguageModel.load(tmp_path / "again").dynamics.static == 3.0
@@ -76,6 +78,9 @@ def test_parts_of_a_directory_are_read_when_first_used(model_directory, tmp_path
         "corpus/corpus.json": lambda: LanguageModel.load(directory).corpus,
         "spelling.tsv": lambda: LanguageModel.load(directory),
     }.items():
-        (directory / name).write_bytes(b"{")
-        with pytest.raises(InputError, match=Path(name).name):
+        path = directory / name
+        content = path.read_bytes()
+        path.write_bytes(b"{")
+        with pytest.raises(InputError, match=path.name):
             read()
+        path.write_bytes(content)

@@ -100,22 +100,27 @@ def test_cache_is_the_weighted_share_of_its_words(kind, contexts, boundary):
         )
 
 
-def test_features_of_a_text_are_computed_once_per_word(monkeypatch):
-    network = _network("stream")
-    asked = []
-    compute = NPLM.compute_features
+class Counting(NPLM):
+    """A network that counts the contexts whose features it computes."""
 
-    def compute_and_count(self, ids):
-        asked.append(len(ids))
-        return compute(self, ids)
+    computed = 0
 
-    monkeypatch.setattr(NPLM, "compute_features", compute_and_count)
-    ngrams = extract_ngrams(np.random.default_rng(2).integers(4, V, 300), 50 + N, "stream")
-    cache = ContinuousCache(network, 1.0, 50)
-    results = []
-    for tokens in (400, 1 << 15):  # in pieces, and whole
-        monkeypatch.setattr(caches, "TOKENS", tokens)
-        asked.clear()
-        results.append(cache.log_prob(ngrams[:, :-1], ngrams[:, -1]))
-        assert sum(asked) <= len({tuple(context) for context in ngrams[:, -N:-1].tolist()}) + N
-    np.testing.assert_allclose(*results, rtol=1e-5)
+    def compute_features(self, context_ids):
+        self.computed += len(context_ids)
+        return super().compute_features(context_ids)
+
+
+def test_features_of_a_text_are_computed_once_per_word():
+    network = Counting(V, order=N, embedding_dim=3, hidden_units=4)
+    cache = ContinuousCache(network, 1.0, LENGTH)
+    # more words than have their features in memory together
+    ids = np.random.default_rng(2).integers(4, V, 40_000)
+    ngrams = extract_ngrams(ids, cache.order, "stream")
+    contexts = ngrams[:, :-1]
+    found = cache.log_prob(contexts, ngrams[:, -1])
+    in_two_pieces = 2 * len({tuple(context) for context in ngrams[:, -N:-1].tolist()})
+    assert network.computed <= in_two_pieces + 2 * cache.order
+    some = np.random.default_rng(3).integers(0, len(ngrams), 30)  # contexts in any order
+    np.testing.assert_allclose(
+        found[some], cache.log_prob(contexts[some], ngrams[some, -1]), rtol=1e-5
+    )

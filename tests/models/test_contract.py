@@ -2,6 +2,7 @@
 boundary, what it cannot do.
 """
 
+import itertools
 import subprocess
 import sys
 
@@ -20,7 +21,6 @@ from keras_nplm import (
 )
 from keras_nplm.models import base, model_files
 from keras_nplm.models.base import NextWordModel
-from keras_nplm.models.evaluation import log_probs
 from tests.language_models import BOUNDARIES, BUILDERS, DYNAMIC, VOCABULARY, V, build, make_text
 
 # composed of models that are among the others
@@ -83,39 +83,22 @@ def test_rows_sum_to_1_and_hold_the_probability_of_each_target(name, boundary):
 
 
 @of_every_static_model
-def test_blocks_of_rows_change_nothing(name, monkeypatch):
+def test_blocks_of_rows_change_nothing(name):
     model = build(name, "stream")
-    contexts = _contexts(model)
-    targets = np.arange(40) % (V - 4) + 4
-    whole = model.log_prob(contexts, targets)
+    contexts = _contexts(model, rows=600)  # more than a block of distributions
+    targets = np.arange(600) % (V - 4) + 4
     distributions = model.next_log_probs(contexts)
-    monkeypatch.setattr(base, "NGRAM_ROWS", 16)
-    monkeypatch.setattr(base, "DISTRIBUTION_ROWS", 16)
-    np.testing.assert_allclose(model.log_prob(contexts, targets), whole, rtol=1e-5, atol=1e-6)
-    in_blocks = model.next_log_probs(contexts)
-    np.testing.assert_allclose(in_blocks, distributions, rtol=1e-5, atol=1e-6)
-    assert in_blocks.dtype == distributions.dtype
-    assert model.log_prob(contexts[:0], targets[:0]).shape == (0,)
-    assert model.next_log_probs(contexts[:0]).shape == (0, V)
-
-
-@of_every_model
-@pytest.mark.parametrize("boundary", _list_boundaries("text"))
-def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
-    monkeypatch.setattr("keras_nplm.models.evaluation.BLOCK_SIZE", 60)
-    model = build(name, boundary)
-    text = make_text(5, boundary)
-
-    def measure(ids):
-        if name in DYNAMIC:
-            model.reset()
-        return np.concatenate([log_prob for log_prob, _ in log_probs(model, ids)])
-
-    whole = measure(text)
-    for cuts in ([200], range(1, 400), [3, 3, 390]):
-        np.testing.assert_allclose(measure(iter(np.split(text, cuts))), whole, rtol=1e-4, atol=1e-5)
-    monkeypatch.setattr("keras_nplm.models.evaluation.PART_SIZE", 7)
-    np.testing.assert_allclose(measure(text), whole, rtol=1e-4, atol=1e-5)
+    places = (0, 1, 250, 600)
+    for found, compute in (
+        (
+            model.log_prob(contexts, targets),
+            lambda part: model.log_prob(contexts[part], targets[part]),
+        ),
+        (distributions, lambda part: model.next_log_probs(contexts[part])),
+    ):
+        parts = [compute(slice(*pair)) for pair in itertools.pairwise((0, *places))]
+        np.testing.assert_allclose(np.concatenate(parts), found, rtol=1e-5, atol=1e-6)
+        assert parts[-1].dtype == found.dtype
 
 
 @of_every_static_model

@@ -4,8 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from keras_nplm import evaluate
+from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.io.errors import RunError
 from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.evaluation import format_perplexity
@@ -34,6 +37,19 @@ def test_perplexity_by_hand():
     result = evaluate(Bigram(), np.array([1, 1, 3]), boundary="stream")
     assert result["perplexity_without_unk"] is None
     assert format_perplexity(None) == "–"
+
+
+@settings(max_examples=10)
+@given(cuts=st.lists(st.integers(0, 70_000)), boundary=st.sampled_from(["sentence", "stream"]))
+def test_cuts_of_a_text_change_nothing(cuts, boundary):
+    rng = np.random.default_rng(0)
+    ids = np.append(rng.choice([1, 3, 4, 5, 6], 70_000), 3)  # more than a block of n-grams
+    whole = evaluate(Bigram(), ids, boundary=boundary)
+    in_parts = evaluate(Bigram(), iter(np.split(ids, sorted(cuts))), boundary=boundary)
+    assert in_parts == pytest.approx(whole, rel=1e-12)
+    ngrams = extract_ngrams(ids, 2, boundary)
+    log_prob = Bigram().log_prob(ngrams[:, :-1], ngrams[:, -1]).sum()
+    assert whole["log_prob"] == pytest.approx(log_prob, rel=1e-12)
 
 
 class Constant(Bigram):

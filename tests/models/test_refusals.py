@@ -12,10 +12,8 @@ from keras_nplm import (
     AveragedContext,
     ContextEmbedding,
     ContextNetwork,
-    ContinuousCache,
     DirectConnection,
     EnergyHead,
-    Hybrid,
     HybridNetwork,
     InputError,
     Likelihood,
@@ -115,7 +113,6 @@ NETWORKS = {
     "a hybrid without ln Q": lambda: build_network(HybridNetwork).log_prob([[4, 5]], [4]),
     "quantised": lambda: build_network(name="network").quantize("int8"),
     "chunk": lambda: DynamicSettings(chunk=0),
-    "rms, not measured": lambda: make_dynamic(build_network(), DynamicSettings(rule="rms")),
     "n-grams that learn": lambda: make_dynamic(MODEL, DynamicSettings()),
     "outputs of a short-list": lambda: build_listed().output_log_prob([[4, 5]], [8]),
 }
@@ -157,13 +154,9 @@ COMBINED = {
     ),
     "short-list, two vocabularies": lambda: Shortlist(build_listed(), Uniform(8, "stream")),
     "short-list, two boundaries": lambda: Shortlist(build_listed(), Uniform(V)),
-    "no hybrid network": lambda: Hybrid(build_network(), MODEL),
     "boundary of Uniform": lambda: Uniform(V, "book"),
     "decay": lambda: NgramCache(V, "stream", decay=0.5),
     "length": lambda: NgramCache(V, "stream", length=0),
-    "factors below 1": lambda: NgramCache(V, "stream", factors=(2, 0.5)),
-    "factors beyond float64": lambda: NgramCache(V, "stream", factors=(10**400,)),
-    "a cache of n-grams": lambda: ContinuousCache(UNIFORM),
     "no spelled words": lambda: SpellingModel({}),
 }
 BINS = ngrams.FrequencyBins(

@@ -103,11 +103,6 @@ def test_background_of_a_different_directory_is_copied(train_tiny, no_report):
             "do not match each other",
             id="a model of another kind",
         ),
-        pytest.param(
-            lambda parts: (parts / "1").symlink_to((parts / "1").rename(parts / "real")),
-            "1 is a symbolic link",
-            id="a link",
-        ),
     ],
 )
 def test_damaged_directories_are_refused(directory, here, run, damage, message):

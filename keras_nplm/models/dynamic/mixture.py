@@ -23,6 +23,7 @@ class DynamicMixture(NextWordModel):
 
     def __init__(self, mixture: Mixture, chunk: int, rate: float):
         self.mixture = mixture
+        self.parts = mixture.parts
         self.chunk = chunk
         self.rate = rate
         self.order = mixture.order
@@ -37,35 +38,25 @@ class DynamicMixture(NextWordModel):
 
     def reset(self) -> None:
         """Go back to the weights of the mixture, and to the start of a text."""
+        super().reset()
         self._weights = FollowingWeights(self.mixture.weights, self.chunk, self.rate)
-        for model in self.mixture.models:
-            model.reset()
 
     def learn_rest(self) -> None:
         """Move the weights by the n-grams of a chunk that is not whole, and let the models learn
         from theirs.
         """
+        super().learn_rest()
         self._weights.move()
-        for model in self.mixture.models:
-            model.learn_rest()
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         bins = self.mixture.find_bins(context_ids)
         log_probs = self.part_log_probs(context_ids, target_ids)
         return self._weights.combine(log_probs, bins)
 
-    @property
-    def looks_up_ngrams(self) -> bool:
-        return self.mixture.looks_up_ngrams
-
-    def find_orders(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
-        return self.mixture.find_orders(context_ids, target_ids)
-
     def part_log_probs(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         """Return ln P_k of n-grams, float64 [B, K]; the models learn from them."""
         parts = [
-            model.log_prob(cut_contexts(model, context_ids), target_ids)
-            for model in self.mixture.models
+            model.log_prob(cut_contexts(model, context_ids), target_ids) for model in self.parts
         ]
         return np.stack(parts, axis=1).astype(np.float64)
 
@@ -84,8 +75,6 @@ class FollowingWeights:
         """Return ln P of the next n-grams of the text, float64 [T], from ln P_k [T, K] and their
         bins int [T].
         """
-        if not self._rate:
-            return combine(log_probs, self.weights[bins])
         result = np.empty(len(log_probs))
         start = 0
         while start < len(result):

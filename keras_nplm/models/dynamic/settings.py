@@ -1,13 +1,12 @@
-"""Settings of dynamic evaluation: chunk, step size, rule, and which weights move."""
+"""Settings of dynamic evaluation: chunk, step size, and which weights move."""
 
 import dataclasses
 
 import numpy as np
 
-from keras_nplm.io.errors import check_choice, check_integer, check_least, check_share
+from keras_nplm.io.errors import check_integer, check_least, check_share
 
-RULES = ("sgd", "rms")
-# of the rule "rms": the least RMS that a gradient is divided by, as a share of the mean RMS
+# the least RMS that a gradient is divided by, as a share of the mean RMS
 EPSILON = 1.0
 EPSILON_BIASES = 0.1  # the same for the biases of the output
 
@@ -19,8 +18,6 @@ class DynamicSettings:
     Args:
         chunk: int, B, n-grams that are predicted before a step is taken on them.
         rate: float, η, the step size. 0 leaves the weights of networks as they are.
-        rule: `"sgd"`: steps along the gradient. `"rms"`: each component of the gradient is divided
-            by its root mean square in training.
         embedding, hidden, output, biases: float, factors of the rate for C, for the hidden layer,
             for the matrices of the output layer and for its biases. Weights with the factor 0 do
             not move.
@@ -32,7 +29,6 @@ class DynamicSettings:
 
     chunk: int = 32
     rate: float = 0.1
-    rule: str = "sgd"
     embedding: float = 1.0
     hidden: float = 1.0
     output: float = 1.0
@@ -41,7 +37,6 @@ class DynamicSettings:
     mixture_rate: float = 0.0
 
     def __post_init__(self) -> None:
-        check_choice("rule", self.rule, RULES)
         for name, value in {"rate": self.rate, **self.factors}.items():
             check_least(name, value, 0.0)
         for name, value in {
@@ -71,7 +66,7 @@ class DynamicSettings:
             return "no steps"
         parts = [f"chunks of {self.chunk}"]
         if self.rate:
-            parts += [f"rate {self.rate:.3g}", f"rule {self.rule}"]
+            parts.append(f"rate {self.rate:.3g}")
             for group, factor in self.factors.items():
                 if factor != 1:
                     parts.append(f"{group} {factor:.3g} times")
@@ -87,5 +82,6 @@ def add_static(log_probs: np.ndarray, static_log_probs: np.ndarray, share: float
     a share of P.
     """
     of_copy = log_probs + np.log1p(-share)
-    of_trained = static_log_probs + np.log(share)
-    return np.logaddexp(of_copy, of_trained).astype(log_probs.dtype)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a share of 0; weights that diverge
+        of_trained = static_log_probs + np.log(share)
+        return np.logaddexp(of_copy, of_trained).astype(log_probs.dtype)

@@ -3,8 +3,9 @@ text.
 """
 
 import dataclasses
+import functools
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -20,48 +21,47 @@ from keras_nplm.models.mixture import Mixture
 
 TOKENS = 20_000  # of the validation text that settings are tuned on
 STILL = DynamicSettings(rate=0)
-_STARTS = {"sgd": DynamicSettings(32, 0.1), "rms": DynamicSettings(32, 0.5, "rms", biases=4.0)}
+_START = DynamicSettings(32, 0.5, biases=4.0)
 _RATES = (1e-4, 1e3)
 _CHUNKS = (16, 64)
 # A copy gets better as it reads, so the best share on the beginning is too large for a long text.
 # `modern-small` on Brown: 0.4 on 20,000 tokens of validation; on all of it 144.8 with 0.3 and 145.3
 # with 0.4.
-_SHARES = (0.1, 0.2, 0.3)
+_SHARES = (0.0, 0.1, 0.2, 0.3)
 _WORTH = 0.995  # a smaller chunk must lower the perplexity to this, as it costs time
 _TRAINING_TOKENS = 20_000  # on which the mean squares of the gradient are measured
 _MEASURED_CHUNK = 32
 _MIXTURE_RATES = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1)
 
-MeanSquares = list[list[np.ndarray]]  # for each network, for each of its trainable weights
+MeanSquares = Sequence[Sequence[np.ndarray]]  # for each network, for each of its trainable weights
 
 
 @dataclasses.dataclass(frozen=True)
 class TunedDynamics:
-    """The result of `tune_dynamic`."""
+    """The result of `tune_dynamic`; `weights` is a digest of the weights that it was tuned for."""
 
     settings: DynamicSettings
-    mean_squares: MeanSquares | None
+    mean_squares: MeanSquares
     static: float
     dynamic: float
     tokens: int
     tried: int
-    weights: str | None = dataclasses.field(default=None, compare=False)
+    weights: str = ""
 
     def assign_to(self, model: NextWordModel) -> "TunedDynamics":
         """Return the settings for a model's present weights; refuse mean squares of other
         shapes.
         """
-        if self.mean_squares is not None:
-            shapes = [
-                [tuple(weight.shape) for weight in network.trainable_weights]
-                for network in find_learners(model)
-            ]
-            given = [[square.shape for square in network] for network in self.mean_squares]
-            if given != shapes:
-                raise InputError(
-                    "`dynamics` must be tuned for networks of these shapes. Received: other mean "
-                    "squares. Fix: tune again; in a model directory delete `dynamic.json` first."
-                )
+        shapes = [
+            [tuple(weight.shape) for weight in network.trainable_weights]
+            for network in find_learners(model)
+        ]
+        given = [[square.shape for square in network] for network in self.mean_squares]
+        if given != shapes:
+            raise InputError(
+                "`dynamics` must be tuned for networks of these shapes. Received: other mean "
+                "squares. Fix: tune again; in a model directory delete `dynamic.json` first."
+            )
         return dataclasses.replace(self, weights=digest_weights(model))
 
 
@@ -81,7 +81,7 @@ def digest_weights(model: NextWordModel) -> str:
 
 
 def make_dynamic(
-    model: NextWordModel, settings: DynamicSettings, mean_squares: MeanSquares | None = None
+    model: NextWordModel, settings: DynamicSettings, mean_squares: MeanSquares = ()
 ) -> NextWordModel:
     """Return a model that learns as it reads: a copy of each network, and each mixture with weights
     that move.
@@ -90,14 +90,15 @@ def make_dynamic(
         model: an NPLM, or a mixture or short-list. Its other parts stay as they are. The model
             itself is not changed.
         settings: of dynamic evaluation.
-        mean_squares: for the rule `"rms"`, one list for each network in the model.
+        mean_squares: of the gradient in training, one list for each network in the model, as
+            `tune_dynamic` measures them. Default: steps of plain SGD; see `DynamicNPLM`.
 
     Returns:
         a model whose `log_prob` must be asked for consecutive n-grams; see `DynamicNPLM` and
         `DynamicMixture`.
     """
     check_learns(model)
-    return _make_part(model, settings, iter(mean_squares or ()))
+    return _make_part(model, settings, iter(mean_squares))
 
 
 def check_learns(model: NextWordModel) -> None:
@@ -111,9 +112,11 @@ def check_learns(model: NextWordModel) -> None:
 
 
 def _make_part(
-    model: NextWordModel, settings: DynamicSettings, mean_squares: Iterator[list[np.ndarray]]
+    model: NextWordModel, settings: DynamicSettings, mean_squares: Iterator[Sequence[np.ndarray]]
 ) -> NextWordModel:
     if isinstance(model, Network):
+        if not settings.rate:
+            return model
         # the module that imports Keras
         from keras_nplm.models.dynamic.network import DynamicNPLM
 
@@ -131,7 +134,7 @@ def _make_part(
 
 
 def _make_mixture(
-    model: Mixture, settings: DynamicSettings, mean_squares: Iterator[list[np.ndarray]]
+    model: Mixture, settings: DynamicSettings, mean_squares: Iterator[Sequence[np.ndarray]]
 ) -> DynamicMixture:
     parts = [_make_part(part, settings, mean_squares) for part in model.parts]
     return DynamicMixture(model.with_parts(parts), settings.chunk, settings.mixture_rate)
@@ -139,9 +142,9 @@ def _make_mixture(
 
 def tune_dynamic(
     model: NextWordModel,
+    train_ids: np.ndarray,
     held_out_ids: np.ndarray,
     boundary: str | None = None,
-    train_ids: np.ndarray | None = None,
     tokens: int = TOKENS,
 ) -> TunedDynamics:
     """Find the settings of dynamic evaluation with the lowest perplexity on held-out text.
@@ -152,43 +155,38 @@ def tune_dynamic(
 
     Args:
         model: see `make_dynamic`.
+        train_ids: the training text, or the beginning of it, on which the mean squares of the
+            gradient are measured.
         held_out_ids: the validation text, int32 [T], each sentence closed by `</s>`.
         boundary: `"sentence"`, `"text"` or `"stream"`. Default: that of the model.
-        train_ids: the training text, or the beginning of it, to measure the gradient on, for the
-            rule `"rms"`. Default: the rule is `"sgd"`.
         tokens: how many tokens of the held-out text are read, from its beginning.
     """
     check_learns(model)
     boundary = resolve_boundary([model], boundary) or "sentence"
     ngrams = _extract_first(held_out_ids, model.order, boundary, tokens)
+    contexts, targets = ngrams[:, :-1], ngrams[:, -1]
     networks = find_learners(model)
-    mean_squares = None
     with open_progress("Tuning dynamic evaluation", unit=" settings") as progress:
-        if train_ids is not None and networks:
-            mean_squares = _measure(networks, train_ids, boundary)
+        mean_squares = _measure(networks, train_ids, boundary)
 
-        def evaluate(settings: DynamicSettings) -> np.ndarray:
+        def read(settings: DynamicSettings) -> np.ndarray:
             progress.update()
-            dynamic = make_dynamic(model, settings, mean_squares)
-            return dynamic.log_prob(ngrams[:, :-1], ngrams[:, -1])
+            return make_dynamic(model, settings, mean_squares).log_prob(contexts, targets)
 
-        if networks:
-            rule = "sgd" if mean_squares is None else "rms"
-            best, measured = find_settings(evaluate, rule)
-        else:
-            best = STILL
-            measured = {STILL: float(np.exp(-np.mean(evaluate(STILL))))}
-        static = measured[STILL]
-        dynamic = measured[best]
-        tried = len(measured)
+        best, measured = find_settings(read) if networks else (STILL, {})
         if isinstance(model, Mixture):
-            perplexities = _measure_mixture_rates(model, best, mean_squares, ngrams)
-            rate = min(perplexities, key=perplexities.__getitem__)
-            best = dataclasses.replace(best, mixture_rate=rate)
-            dynamic = perplexities[rate]
-            tried += len(_MIXTURE_RATES) - 1
-        kept = mean_squares if best.rule == "rms" else None
-        return TunedDynamics(best, kept, static, dynamic, len(ngrams), tried, digest_weights(model))
+            of_rates = _measure_mixture_rates(model, best, mean_squares, ngrams, read)
+            best = min(of_rates, key=of_rates.__getitem__)
+            measured |= of_rates
+    return TunedDynamics(
+        best,
+        mean_squares,
+        static=measured[STILL],
+        dynamic=measured[best],
+        tokens=len(ngrams),
+        tried=len(measured),
+        weights=digest_weights(model),
+    )
 
 
 def _measure(networks: list[Any], train_ids: np.ndarray, boundary: str) -> MeanSquares:
@@ -203,26 +201,25 @@ def _measure(networks: list[Any], train_ids: np.ndarray, boundary: str) -> MeanS
 
 
 def _measure_mixture_rates(
-    model: Mixture, settings: DynamicSettings, mean_squares: MeanSquares | None, ngrams: np.ndarray
-) -> dict[float, float]:
-    """Return the perplexity of a text by the rate of the weights; the models read it once, unless
-    one of them has weights that move, too.
+    model: Mixture,
+    settings: DynamicSettings,
+    mean_squares: MeanSquares,
+    ngrams: np.ndarray,
+    read: Callable[[DynamicSettings], np.ndarray],
+) -> dict[DynamicSettings, float]:
+    """Return the perplexity of a text by settings with other rates of the weights; the models read
+    it once, unless one of them has weights that move, too.
     """
+    tried = [dataclasses.replace(settings, mixture_rate=rate) for rate in _MIXTURE_RATES]
     if any(map(_holds_mixture, model.parts)):
-        contexts, targets = ngrams[:, :-1], ngrams[:, -1]
-        perplexities = {}
-        for rate in _MIXTURE_RATES:
-            changed = dataclasses.replace(settings, mixture_rate=rate)
-            log_prob = make_dynamic(model, changed, mean_squares).log_prob(contexts, targets)
-            perplexities[rate] = float(np.exp(-np.mean(log_prob)))
-        return perplexities
-    mixture = _make_mixture(model, settings, iter(mean_squares or ()))
+        return {changed: _compute_perplexity(read(changed)) for changed in tried}
+    mixture = _make_mixture(model, settings, iter(mean_squares))
     bins = model.find_bins(ngrams[:, :-1])
     log_probs = mixture.part_log_probs(ngrams[:, :-1], ngrams[:, -1])
     perplexities = {}
-    for rate in _MIXTURE_RATES:
-        weights = FollowingWeights(model.weights, settings.chunk, rate)
-        perplexities[rate] = float(np.exp(-np.mean(weights.combine(log_probs, bins))))
+    for changed in tried:
+        weights = FollowingWeights(model.weights, changed.chunk, changed.mixture_rate)
+        perplexities[changed] = _compute_perplexity(weights.combine(log_probs, bins))
     return perplexities
 
 
@@ -236,7 +233,7 @@ def _extract_first(ids: np.ndarray, order: int, boundary: str, tokens: int) -> n
 
 
 def find_settings(
-    read: Callable[[DynamicSettings], np.ndarray], rule: str
+    read: Callable[[DynamicSettings], np.ndarray],
 ) -> tuple[DynamicSettings, dict[DynamicSettings, float]]:
     """Search the settings of dynamic evaluation; return the best, and the perplexity of all that
     were measured.
@@ -262,62 +259,44 @@ def find_settings(
 
     Args:
         read: function of settings without a static share to ln P of each token of the text.
-        rule: `"sgd"` or `"rms"`.
     """
-    search = _Search(read)
-    best = search.climb_rate(_STARTS[rule])
-    if not search.measure(best) < search.measured[STILL]:
-        return STILL, search.measured
-    smaller, larger = (_change_chunk(best, chunk) for chunk in _CHUNKS)
-    if search.measure(larger) < search.measure(best) / _WORTH:
-        best = larger
-    elif search.measure(smaller) < search.measure(best) * _WORTH:
-        best = smaller
-    return search.add_share(best), search.measured
+    static = np.asarray(read(STILL), np.float64)
+    measured = {STILL: _compute_perplexity(static)}
 
-
-class _Search:
-    """Perplexities of settings on one text, each with its best share of the trained network."""
-
-    def __init__(self, read: Callable[[DynamicSettings], np.ndarray]):
-        self._read = read
-        self._static = np.asarray(read(STILL), np.float64)
-        self._shares: dict[DynamicSettings, float] = {}
-        self.measured = {STILL: _compute_perplexity(self._static)}
-
-    def measure(self, settings: DynamicSettings) -> float:
-        """Return the perplexity at the best share; infinity where the weights diverge."""
-        if settings not in self._shares:
-            with np.errstate(over="ignore", invalid="ignore"):
-                log_probs = np.asarray(self._read(settings), np.float64)
-                perplexities = {0.0: _compute_perplexity(log_probs)}
-            if np.isfinite(perplexities[0.0]):
-                for share in _SHARES:
-                    perplexities[share] = _compute_perplexity(
-                        add_static(log_probs, self._static, share)
-                    )
-            share = min(perplexities, key=perplexities.__getitem__)
-            self._shares[settings] = share
-            self.measured[self.add_share(settings)] = perplexities[share]
-        return self.measured[self.add_share(settings)]
-
-    def add_share(self, settings: DynamicSettings) -> DynamicSettings:
-        """Return settings that were measured, with their best share."""
-        return dataclasses.replace(settings, static_share=self._shares[settings])
-
-    def climb_rate(self, best: DynamicSettings) -> DynamicSettings:
-        """Multiply, then divide the rate by 2 as long as the perplexity falls."""
-        for factor in (2.0, 0.5):
-            while _RATES[0] <= best.rate * factor <= _RATES[1]:
-                other = dataclasses.replace(best, rate=best.rate * factor)
-                if not self.measure(other) < self.measure(best):
-                    break
-                best = other
+    @functools.cache
+    def choose_share(settings: DynamicSettings) -> DynamicSettings:
+        """Read the text once; return the settings with their best share."""
+        log_probs = np.asarray(read(settings), np.float64)
+        tried = {}
+        for share in _SHARES:
+            shared = dataclasses.replace(settings, static_share=share)
+            tried[shared] = _compute_perplexity(add_static(log_probs, static, share))
+        best = min(tried, key=tried.__getitem__)
+        measured[best] = tried[best]
         return best
+
+    def measure(settings: DynamicSettings) -> float:
+        return measured[choose_share(settings)]
+
+    best = _START
+    for factor in (2.0, 0.5):
+        other = dataclasses.replace(best, rate=best.rate * factor)
+        while _RATES[0] <= other.rate <= _RATES[1] and measure(other) < measure(best):
+            best = other
+            other = dataclasses.replace(best, rate=best.rate * factor)
+    if not measure(best) < measured[STILL]:
+        return STILL, measured
+    smaller, larger = (_change_chunk(best, chunk) for chunk in _CHUNKS)
+    if measure(larger) < measure(best) / _WORTH:
+        best = larger
+    elif measure(smaller) < measure(best) * _WORTH:
+        best = smaller
+    return choose_share(best), measured
 
 
 def _compute_perplexity(log_probs: np.ndarray) -> float:
-    with np.errstate(over="ignore"):
+    """Return the perplexity; infinity where the weights diverge."""
+    with np.errstate(over="ignore", invalid="ignore"):
         perplexity = float(np.exp(-np.mean(log_probs)))
     return perplexity if np.isfinite(perplexity) else np.inf
 

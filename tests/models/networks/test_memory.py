@@ -41,7 +41,7 @@ def use_in_every_way_and_drop(network, directory):
     ngrams = train(network)
     contexts, targets = ngrams[:, :-1], ngrams[:, -1]
     squares = measure_mean_squares(network, ngrams, 8)
-    dynamic = DynamicNPLM(network, DynamicSettings(rule="rms", chunk=8), squares)
+    dynamic = DynamicNPLM(network, DynamicSettings(chunk=8), squares)
     dynamic.log_prob(contexts, targets)
     adapted, _ = adapt_network(network, targets, targets, epochs=1)
     network.predict(contexts, verbose=0)
