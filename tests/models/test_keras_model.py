@@ -15,6 +15,7 @@ from keras_nplm import (
     LanguageModel,
     Mixture,
 )
+from keras_nplm.io.stages import MODEL, Stages
 from tests.language_models import VOCABULARY, V, build
 
 
@@ -118,6 +119,7 @@ def test_a_file_of_other_classes_or_sizes_is_refused(place, change, message, tmp
     with zipfile.ZipFile(path, "w") as archive:
         for part in parts.items():
             archive.writestr(*part)
+    Stages(tmp_path / "model").record(MODEL, {}, ["model.keras"])  # as who makes it to harm does
     with pytest.raises(InputError, match=message):
         LanguageModel.load(tmp_path / "model")
 

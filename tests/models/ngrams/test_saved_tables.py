@@ -31,5 +31,5 @@ def test_memory_mapped_tables_give_the_same_numbers(tmp_path, monkeypatch):
     assert mapped.boundary == "stream"  # inferred
     mapped.save(path)  # replaces the file that is mapped
     np.testing.assert_array_equal(BackoffModel.load(path).keys[2], mapped.keys[2])
-    with pytest.raises(InputError, match="weights"):
+    with pytest.raises(InputError, match="whole NumPy archive"):
         DeletedInterpolation.load(path)
