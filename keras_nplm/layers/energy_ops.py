@@ -22,7 +22,7 @@ def energies(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
     v is [h], or one row per context, [B, h]. On TensorFlow XLA fuses the tanh and its gradient with
     their sums, which halves the time. Under tf.distribute XLA is not used.
     """
-    return _compile(_energies)(contexts, words, ops.convert_to_tensor(v))
+    return _fuse(_energies, contexts, words, v)
 
 
 def all_energies(contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True) -> Tensor:
@@ -32,8 +32,8 @@ def all_energies(contexts: Tensor, words: Tensor, v: Tensor, loop: bool = True) 
     contexts. Without `loop`, which some runtimes refuse, those of all contexts and 640 words.
     """
     if loop:
-        return ops.map(lambda z: _energies(z[None], words, v)[0], contexts)
-    tiles = ops.split(words, list(range(_WORDS, words.shape[0], _WORDS)))
+        return _map(lambda z: _energies(z[None], words, v)[0], contexts, words.shape[:1])
+    tiles = [words[first : first + _WORDS] for first in range(0, words.shape[0], _WORDS)]
     return ops.concatenate([_energies(contexts, tile, v) for tile in tiles], axis=1)
 
 
@@ -49,8 +49,9 @@ def energy_log_normaliser(contexts: Tensor, words: Tensor, v: Tensor, bias: Tens
     """
 
     def compute_with(function: Callable, contexts: Tensor, words: Tensor) -> Tensor:
-        function = _compile(function)
-        return ops.map(lambda z: ops.logsumexp(function(z[None], words, v)[0] + bias), contexts)
+        return _map(
+            lambda z: ops.logsumexp(_fuse(function, z[None], words, v)[0] + bias), contexts, ()
+        )
 
     if keras.backend.backend() != "tensorflow":
         return compute_with(_energies, contexts, words)
@@ -71,13 +72,22 @@ def _divide_exponentials(contexts: Tensor, words: Tensor, v: Tensor) -> Tensor:
     return tf.reduce_sum(v) - 2 * tf.linalg.matvec(quotients, v)
 
 
-def _compile(function: Callable) -> Callable:
-    """Return a function that XLA fuses on TensorFlow, but not under tf.distribute."""
+def _map(function: Callable, contexts: Tensor, shape: tuple) -> Tensor:
+    """Return a function of each context, float [B, *shape]."""
+    if keras.backend.backend() != "tensorflow":
+        return ops.map(function, contexts)
+    # `ops.map` computes the first one to see the shape, and there may be none
+    signature = tf.TensorSpec(shape, contexts.dtype)
+    return tf.map_fn(function, contexts, fn_output_signature=signature)
+
+
+def _fuse(function: Callable, *arguments: Tensor) -> Tensor:
+    """Return what a function computes: on TensorFlow fused by XLA, but not under tf.distribute."""
     if keras.backend.backend() != "tensorflow" or tf.distribute.has_strategy():
-        return function
-    return _fused(function)
+        return function(*arguments)
+    return _compile(function)(*map(tf.convert_to_tensor, arguments))
 
 
 @functools.cache
-def _fused(function: Callable) -> Callable:
+def _compile(function: Callable) -> Callable:
     return tf.function(function, jit_compile=True, autograph=False)
