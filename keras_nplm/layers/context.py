@@ -106,7 +106,7 @@ class ContextEmbedding(SegmentEmbedding):
         vectors = self.vectors(context_ids, training, sum_gradient)  # [B, n-1, m]
         vectors = self.drop_words(vectors, training=training)
         x = self.drop(self.join(vectors), training=training)  # [B, (n-1) m]
-        return Context(x, vectors, context_ids, starts=None, num_targets=1)
+        return Context(x, vectors, context_ids, starts=None)
 
     def _fix_width(self, context_ids: Tensor) -> Tensor:
         """Refuse a known width other than n-1.
@@ -153,7 +153,7 @@ class ContextEmbedding(SegmentEmbedding):
         """Return the contexts of given vectors of their words, float [B, n-1, m], for gradients by
         the vectors.
         """
-        return Context(self.join(vectors), vectors, context_ids, starts=None, num_targets=1)
+        return Context(self.join(vectors), vectors, context_ids, starts=None)
 
     def num_single_words(self, context_size: int) -> int:
         """Return how many of the nearest words have a block of x of their own."""

@@ -26,7 +26,6 @@ class Context(NamedTuple):
     ids: Tensor  # int32 [S, words]
     # place of the first word that each target sees, int [S, T]; None: all see n-1 words
     starts: Tensor | None
-    num_targets: int  # T
 
 
 def are_segments(inputs: Any) -> bool:
@@ -72,7 +71,7 @@ class SegmentEmbedding(ConfiguredLayer, abc.ABC):
             )
             starts = 1 + ops.max(ops.where(is_end, place, first), axis=2)
         x = self.drop(self.join_segments(vectors, starts), training=training)
-        return Context(x, vectors, ids, starts, width - self.context_size + 1)
+        return Context(x, vectors, ids, starts)
 
     def join_segments(self, vectors: Tensor, starts: Tensor | None) -> Tensor:
         """Return x of all targets, float [S T, …], from vectors and starts of `read_segments`."""

@@ -103,7 +103,7 @@ class SpelledContext(ContextEmbedding):
         places = self.find_rows(context_ids)
         spelled = ops.cast(rows(self.S, places, sum_gradient=sum_gradient), vectors.dtype)
         x = self.join(ops.concatenate([spelled, vectors], axis=1))
-        return Context(self.drop(x, training=training), vectors, near_ids, None, num_targets=1)
+        return Context(self.drop(x, training=training), vectors, near_ids, starts=None)
 
     def find_rows(self, context_ids: Tensor) -> Tensor:
         """Return the row of S of each word, int32 [B, K+1], of contexts int32 [B, n-1]."""

@@ -89,7 +89,7 @@ def main() -> None:
                 kinds["pointer, "] = CopyScores(kinds[""], copies)
             for kind, scores in kinds.items():
                 for what, value in list_results(scores).items():
-                    key = f"{type(embed).__name__}, {context.num_targets}, {kind}{name}: {what}"
+                    key = f"{type(embed).__name__}, {context.ids.shape}, {kind}{name}: {what}"
                     results[key] = value
     np.savez(sys.argv[1], **results)
 

@@ -129,6 +129,9 @@ def test_every_question_has_the_answer_of_all_logits(make):
         np.testing.assert_allclose(found, expected, atol=1e-4)
     places = np.array([2, 0, 2, 8], np.int32)
     np.testing.assert_allclose(scores.take(places).logits(), y[places], atol=1e-5)
+    nothing = scores.take(places[:0])
+    assert nothing.logits().shape == (0, V)
+    assert nothing.log_z().shape == (0,)
     of_places = y[places, CHOSEN[:4]] - log_z[places]
     found = compute_log_prob(scores, CHOSEN[:4], places)
     np.testing.assert_allclose(found, of_places, atol=1e-4)

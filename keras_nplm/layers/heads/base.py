@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_nplm.io.errors import InputError, check_integer, check_least
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
@@ -16,7 +17,7 @@ LEAST_PROBABILITY = 1e-12  # of an id that is never a target
 class Head(ConfiguredLayer, abc.ABC):
     """Base class of heads. A head makes `Scores` from features; it does not know how it is trained.
 
-    Calling a head gives the logits y of all words, float [B, outputs]. Weights, logits and sums
+    Calling a head gives P(w | context) of all words, float [B, outputs]. Weights, logits and sums
     have `accumulator_dtype`: half precision is too coarse for an output.
 
     A subclass implements `build` and `scores`; also `set_unigram`, by which a network of it starts
@@ -49,7 +50,7 @@ class Head(ConfiguredLayer, abc.ABC):
         """Return the scores of the words for features, float [B, w]."""
 
     def call(self, features: Tensor) -> Tensor:
-        return self.scores(features).logits()
+        return ops.softmax(self.scores(features).logits())
 
     def set_unigram(self, unigram: np.ndarray) -> None:
         """Set the biases so that P(w | context) is `unigram`, float [outputs], whatever the

@@ -46,7 +46,7 @@ class EnergyHead(Head):
         features: float [B, (n-1) m], x.
 
     Returns:
-        y, float [B, |V|].
+        P(w | context), float [B, |V|].
 
     Reference: Bengio, Ducharme, Vincent & Jauvin (2003), section 5.1; Bengio & Senécal (2003),
     Quick training of probabilistic neural nets by importance sampling.

@@ -17,9 +17,10 @@ from keras_nplm.layers.scores import LinearScores
 
 @keras.saving.register_keras_serializable("keras_nplm")
 class LinearHead(Head):
-    """Linear head of the paper: the logits of all words.
+    """Linear head of the paper: the softmax of linear scores.
 
         y = b + U a,    or of low rank y = b + U P a
+        P(w | context) = exp(y_w) / sum_i exp(y_i)
 
     U has one row per word, [outputs, h], so that a few words cost a few rows. Where the network has
     direct connections, `DirectConnection` adds W x.
@@ -36,7 +37,7 @@ class LinearHead(Head):
         features: a, float [B, h].
 
     Returns:
-        y, float [B, outputs].
+        P(w | context), float [B, outputs].
 
     Example:
 

@@ -39,11 +39,10 @@ _PARTS = ("embed", "hidden", "direct", "head", "objective")  # in the configurat
 class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, keras.Model):
     """Next-word network of a context of n-1 words, composed of layers.
 
-        inputs -> read -> features a -> scores y -> P(w | context) = exp(y_w) / sum_i exp(y_i)
-
-        x = embed(context)            the word features, [B, w]
-        a = hidden(x)                 the features of the context, [B, h]
-        y = prob(a) + direct(x)       the scores of all words
+        x = embed(context)                                read: the word features, [B, w]
+        a = hidden(x)                                     features, of the context, [B, h]
+        y = b + U a (+ W x)                               score: of the head, and of direct
+        P(w | context) = exp(y_w) / sum_i exp(y_i)        call
 
     Training minimises `objective(y, target)` plus the weight decay of the layers. `NPLM` is the
     paper's network. A subclass overrides `score` to change what a context says of the words: see
@@ -64,7 +63,8 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
     Args:
         order: int, n, 2 or more. A context has n-1 words.
         embed: a context layer, such as `ContextEmbedding(…)` or `AveragedContext(…)`.
-        head: the layer that scores the words, such as `LinearHead(…)`. It is the attribute `prob`.
+        head: the layer that scores the words, such as `LinearHead(…)`. It is the attribute `prob`,
+            since a call of it gives probabilities.
         objective: what training minimises, such as `Likelihood()` or `NoiseContrastive()`.
         hidden: the hidden layer, such as `TanhHidden(…)`, `DeepHidden(…)` or any Keras layer from
             [B, w] to [B, h]. None: the features are x, for a head with a hidden layer of its own.
@@ -171,10 +171,10 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         """m, the number of components of a word vector."""
         return self.embed.embedding_dim
 
-    # The way of a batch: inputs -> context -> features -> scores -> probabilities
+    # The way of a batch, equation 1: inputs -> x -> a -> y -> P(w | context)
 
     def read(self, inputs: Any, training: bool = False, sum_gradient: bool = True) -> Context:
-        """Look up the words of contexts or segments.
+        """Look up the words of contexts or segments: x = [C(w_{t-n+1}), …, C(w_{t-1})].
 
         `sum_gradient`: see `ContextEmbedding.read`.
         """
@@ -187,7 +187,7 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         return self.embed.read(inputs["contexts"], training, sum_gradient)
 
     def features(self, context: Context, training: bool = False) -> Tensor:
-        """Return the input of the head, a, float [B, h]; x without a hidden layer."""
+        """Return a = tanh(d + H x), float [B, h], or what another hidden layer makes of x."""
         return context.x if self.hidden is None else self.hidden(context.x, training=training)
 
     def score(self, context: Context, features: Tensor, training: bool = False) -> Scores:
@@ -204,19 +204,15 @@ class ContextNetwork(NamedWeights, NetworkProbabilities, ObjectiveTraining, kera
         return self.score(context, self.features(context, training), training)
 
     def call(self, inputs: Any, training: bool = False) -> Tensor:
-        return self.shape_targets(ops.softmax(self.scores(inputs, training).logits()), inputs)
-
-    def shape_targets(self, rows: Tensor, inputs: Any) -> Tensor:
-        """Return rows of B = S T contexts, [B, outputs], as [S, T, outputs] if the inputs are
-        segments.
-        """
+        """Return P(w | context) = exp(y_w) / sum_i exp(y_i)."""
+        rows = ops.softmax(self.scores(inputs, training).logits())
         if not are_segments(inputs):
             return rows
         num_targets = inputs["segments"].shape[1] - self.order + 2
         return ops.reshape(rows, (-1, num_targets, self.prob.num_outputs))
 
     def call_is_own(self) -> bool:
-        """Return whether no subclass outside of this package overrides `call`."""
+        """Return whether no subclass overrides `call`."""
         return type(self).call is ContextNetwork.call
 
     def compute_output_shape(self, input_shape: Any) -> tuple:

@@ -5,13 +5,11 @@ softmax.
 from typing import Any, cast
 
 import keras
-from keras import ops
 
 from keras_nplm.layers.context import ContextEmbedding
 from keras_nplm.layers.heads.linear import LinearHead
 from keras_nplm.layers.hidden import DirectConnection, NoHidden, TanhHidden
 from keras_nplm.layers.objectives.likelihood import Likelihood
-from keras_nplm.layers.ops import Tensor
 from keras_nplm.models.networks.context_network import ContextNetwork
 
 
@@ -97,20 +95,6 @@ class NPLM(ContextNetwork):
             name=name,
             **kwargs,
         )
-
-    def call(self, inputs: Any, training: bool = False) -> Tensor:
-        parts = ("features", "score", "scores")
-        if any(getattr(type(self), part) is not getattr(NPLM, part) for part in parts):
-            return super().call(inputs, training)
-        x = self.read(inputs, training).x  # [B, (n-1) m]
-        a = self.hidden(x, training=training)  # tanh(d + H x), [B, h]
-        y = self.prob(a)  # b + U a, [B, |V|]
-        if self.direct is not None:
-            y = y + self.direct(x)  # + W x
-        return self.shape_targets(ops.softmax(y), inputs)
-
-    def call_is_own(self) -> bool:
-        return type(self).call is NPLM.call
 
     def get_config(self) -> dict:
         """Return the sizes: the layers follow from them, but for those that are not trained."""

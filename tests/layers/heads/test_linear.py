@@ -21,5 +21,5 @@ def test_the_unigram_start_is_in_the_biases():
     head = LinearHead(7)
     head.build((None, 0))
     head.set_unigram(np.arange(7) / 21)
-    expected = np.log(np.maximum(np.arange(7) / 21, 1e-12))
-    np.testing.assert_allclose(head(np.zeros((2, 0), np.float32)), [expected] * 2, rtol=1e-6)
+    found = head(np.zeros((2, 0), np.float32))
+    np.testing.assert_allclose(found, [np.arange(7) / 21] * 2, rtol=1e-6, atol=2e-12)

@@ -55,6 +55,6 @@ def test_layers_accept_float_ids_and_any_integer(dtype):
 def test_layers_make_a_functional_model():
     # of floats, Keras's default
     inputs = keras.Input((N - 1,))
-    y = LinearHead(V)(TanhHidden(7)(ContextEmbedding(V, 5)(inputs)))
-    rows = keras.Model(inputs, keras.layers.Softmax()(y))(CONTEXTS)
+    outputs = LinearHead(V)(TanhHidden(7)(ContextEmbedding(V, 5)(inputs)))
+    rows = keras.Model(inputs, outputs)(CONTEXTS)
     np.testing.assert_allclose(np.sum(rows, axis=1), np.ones(len(CONTEXTS)), rtol=1e-5)
