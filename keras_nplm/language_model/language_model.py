@@ -202,8 +202,7 @@ class LanguageModel:
             config["kind"],
             config["boundary"],
             len(vocabulary),
-            # the logits of a network are taken from Keras
-            as_arrays=as_arrays and not self_normalised,
+            as_arrays=as_arrays or self_normalised,
         )
         if self_normalised:
             model = self_normalise(model)

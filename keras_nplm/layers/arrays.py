@@ -1,18 +1,17 @@
 """The layers of a network in NumPy, without Keras, whose import takes seconds.
 
 A few contexts cost microseconds here, where a graph costs milliseconds. The layers give their
-weights to these functions: see `position_spans` and `to_array_function`. So does a file: see
-`keras_nplm.models.networks.array_file`.
+weights to these classes: see `position_spans` and `to_array_function`. `scorer.npz` names a class
+and its fields: see `NetworkArrays`.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
 
-NORM_EPSILON = 1e-3  # of layer normalisation, added to the variance
 LOWEST = -80.0  # exp of its negative is finite in float32
 
 
@@ -40,7 +39,8 @@ def list_position_spans(
 # Hidden layers
 
 
-class NormArrays(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class NormArrays:
     """The weights of a layer normalisation."""
 
     gamma: np.ndarray
@@ -48,7 +48,8 @@ class NormArrays(NamedTuple):
     epsilon: float
 
 
-class BlockArrays(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class BlockArrays:
     """The weights of a residual block."""
 
     norm: NormArrays | None
@@ -56,20 +57,30 @@ class BlockArrays(NamedTuple):
     d: np.ndarray
 
 
-def compute_tanh(z: np.ndarray) -> np.ndarray:
-    """Return tanh(z), in place."""
-    return np.tanh(z, out=z)
+@dataclasses.dataclass(frozen=True)
+class TanhArrays:
+    """What follows z = d + H x in a `TanhHidden`."""
+
+    def __call__(self, z: np.ndarray) -> np.ndarray:
+        """Return tanh(z), in place."""
+        return np.tanh(z, out=z)
 
 
-def transform_deep(
-    activation: str, blocks: Sequence[BlockArrays], norm: NormArrays | None, z: np.ndarray
-) -> np.ndarray:
-    """Return the features of a `DeepHidden` from z = d + H x, float32 [B, h]; it may write to z."""
-    activate = _ACTIVATIONS[activation]
-    a = activate(z)
-    for block in blocks:
-        a = a + activate(_normalise(block.norm, a) @ block.H + block.d)
-    return _normalise(norm, a)
+@dataclasses.dataclass(frozen=True)
+class DeepArrays:
+    """What follows z = d + H x in a `DeepHidden`."""
+
+    activation: str
+    blocks: Sequence[BlockArrays]
+    norm: NormArrays | None
+
+    def __call__(self, z: np.ndarray) -> np.ndarray:
+        """Return the features, float32 [B, h]; it may write to z."""
+        activate = _ACTIVATIONS[self.activation]
+        a = activate(z)
+        for block in self.blocks:
+            a = a + activate(_normalise(block.norm, a) @ block.H + block.d)
+        return _normalise(self.norm, a)
 
 
 def _normalise(norm: NormArrays | None, a: np.ndarray) -> np.ndarray:
@@ -95,46 +106,40 @@ def _silu(z: np.ndarray) -> np.ndarray:
 
 
 _ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "tanh": compute_tanh,
+    "tanh": TanhArrays(),
     "relu": _relu,
     "gelu": _gelu,
     "silu": _silu,
 }
 
 
-# Head
-
-
-def multiply_kernel(U: np.ndarray, P: np.ndarray | None) -> np.ndarray:
-    """Return the kernel of a `LinearHead`, U, or U P of low rank: [outputs, h]."""
-    return U if P is None else U @ P.T
-
-
 # Pointer
 
 
-def weigh_copies(
-    words: np.ndarray,
-    Q: np.ndarray,
-    R: np.ndarray,
-    v: np.ndarray,
-    u: np.ndarray,
-    r: np.ndarray,
-    features: np.ndarray,
-    context_ids: np.ndarray,
-) -> np.ndarray:
-    """Return the weights a of the words of contexts, float32 [B, n-1], by the formula of
-    `Pointer`.
+@dataclasses.dataclass(frozen=True)
+class CopyArrays:
+    """The weights of a `Pointer`."""
 
-    `words` is C, with zeros for `<pad>`.
-    """
-    vectors = words[context_ids]
-    z = u + np.matmul(vectors, (v + features @ Q)[:, :, None])[:, :, 0]
-    z[:, 1:] += np.matmul(vectors[:, :-1], (features @ R)[:, :, None])[:, :, 0]
-    first = len(r)
-    matched = np.ones((1, 1), bool)
-    for k, score in enumerate(r, start=1):
-        matched = matched & (context_ids[:, first - k : -k] == context_ids[:, -k, None])
-        z[:, first:] += score * matched
-    is_copied = (context_ids != PAD_ID) & (context_ids != BOS_ID)
-    return is_copied / (1 + np.exp(-np.maximum(z, LOWEST)))
+    Q: np.ndarray
+    R: np.ndarray
+    v: np.ndarray
+    u: np.ndarray
+    r: np.ndarray
+
+    def __call__(
+        self, words: np.ndarray, features: np.ndarray, context_ids: np.ndarray
+    ) -> np.ndarray:
+        """Return the weights a of the words of contexts, float32 [B, n-1].
+
+        `words` is C, with zeros for `<pad>`.
+        """
+        vectors = words[context_ids]
+        z = self.u + np.matmul(vectors, (self.v + features @ self.Q)[:, :, None])[:, :, 0]
+        z[:, 1:] += np.matmul(vectors[:, :-1], (features @ self.R)[:, :, None])[:, :, 0]
+        first = len(self.r)
+        matched = np.ones((1, 1), bool)
+        for k, score in enumerate(self.r, start=1):
+            matched = matched & (context_ids[:, first - k : -k] == context_ids[:, -k, None])
+            z[:, first:] += score * matched
+        is_copied = (context_ids != PAD_ID) & (context_ids != BOS_ID)
+        return is_copied / (1 + np.exp(-np.maximum(z, LOWEST)))

@@ -1,6 +1,5 @@
 """Deep hidden layers: residual blocks, layer normalisation and a choice of activation."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,11 +8,12 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.io.errors import check_choice, check_integer, check_least, check_share
-from keras_nplm.layers.arrays import NORM_EPSILON, BlockArrays, NormArrays, transform_deep
+from keras_nplm.layers.arrays import BlockArrays, DeepArrays, NormArrays
 from keras_nplm.layers.hidden import Hidden
 from keras_nplm.layers.ops import ConfiguredLayer, Dropout, Tensor, l2_regularizer
 
 ACTIVATIONS = ("tanh", "relu", "gelu", "silu")
+_NORM_EPSILON = 1e-3  # added to the variance
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -71,7 +71,7 @@ class DeepHidden(Hidden):
         if self.layer_norm:
             scale = keras.initializers.Constant(0.25)
             self.norm = keras.layers.LayerNormalization(
-                epsilon=NORM_EPSILON, gamma_initializer=scale, name="norm", dtype=self.dtype_policy
+                epsilon=_NORM_EPSILON, gamma_initializer=scale, name="norm", dtype=self.dtype_policy
             )
         return super()._build_dropout()
 
@@ -88,9 +88,7 @@ class DeepHidden(Hidden):
 
     def to_array_function(self) -> Callable[[np.ndarray], np.ndarray]:
         blocks = [block.to_arrays() for block in self.blocks]
-        norm = _convert_norm(self.norm)
-        # a partial function, unlike one within this method, can be pickled
-        return functools.partial(transform_deep, self.activation, blocks, norm)
+        return DeepArrays(self.activation, blocks, _convert_norm(self.norm))
 
 
 @keras.saving.register_keras_serializable("keras_nplm")
@@ -131,7 +129,7 @@ class ResidualBlock(ConfiguredLayer):
         self.weight_decay = weight_decay
         self.norm = (
             keras.layers.LayerNormalization(
-                epsilon=NORM_EPSILON, name="norm", dtype=self.dtype_policy
+                epsilon=_NORM_EPSILON, name="norm", dtype=self.dtype_policy
             )
             if layer_norm
             else None

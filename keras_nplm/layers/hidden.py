@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.io.errors import check_integer, check_least, check_share
-from keras_nplm.layers.arrays import compute_tanh
+from keras_nplm.layers.arrays import TanhArrays
 from keras_nplm.layers.ops import (
     ConfiguredLayer,
     Dropout,
@@ -106,7 +106,7 @@ class TanhHidden(Hidden):
         return ops.tanh(z)
 
     def to_array_function(self) -> Callable[[np.ndarray], np.ndarray]:
-        return compute_tanh
+        return TanhArrays()
 
 
 @keras.saving.register_keras_serializable("keras_nplm")

@@ -1,9 +1,7 @@
 """Pointer: scores of the context's words as copies, beside the logits of the vocabulary."""
 
-import functools
 import itertools
 import operator
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -13,7 +11,7 @@ from keras import ops
 from keras_nplm.data.ids import BOS_ID, PAD_ID
 from keras_nplm.io.errors import check_least
 from keras_nplm.io.shapes import count_matched
-from keras_nplm.layers.arrays import weigh_copies
+from keras_nplm.layers.arrays import CopyArrays
 from keras_nplm.layers.heads.base import Head
 from keras_nplm.layers.ops import ConfiguredLayer, Tensor, l2_regularizer
 from keras_nplm.layers.scores import Scores
@@ -292,18 +290,12 @@ class Pointer(ConfiguredLayer):
     def biases(self) -> list[keras.Variable]:
         return [self.u, self.r]  # v has weight decay
 
-    def to_array_function(
-        self, words: np.ndarray
-    ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """Return a, float32 [B, n-1], as a function of features [B, w] and contexts int [B, n-1],
-        with present weights.
-
-        `words` is C, float32 [|V|, m], with zeros for `<pad>`. The function can be pickled.
+    def to_array_function(self) -> CopyArrays:
+        """Return `call` in NumPy, with the present weights, as a function of C, features [B, w] and
+        contexts int [B, n-1].
         """
-        weights = [
-            np.array(weight, np.float32) for weight in (self.Q, self.R, self.v, self.u, self.r)
-        ]
-        return functools.partial(weigh_copies, words, *weights)
+        weights = (self.Q, self.R, self.v, self.u, self.r)
+        return CopyArrays(*(np.array(weight, np.float32) for weight in weights))
 
     def compute_output_shape(
         self, features_shape: tuple, vectors_shape: tuple, *others: tuple

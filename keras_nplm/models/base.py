@@ -17,6 +17,7 @@ NGRAM_ROWS = 1 << 18  # n-grams in a block: sorted look-ups in tables are faster
 DISTRIBUTION_ROWS = 512
 _DISTRIBUTION_WORDS = 1 << 24
 NETWORK_FILE = "model.keras"
+SCORER_FILE = "scorer.npz"  # a network in NumPy
 
 
 class NextWordModel:
@@ -255,21 +256,20 @@ class Network(NextWordModel):
     description = "A neural probabilistic language model (Bengio, Ducharme, Vincent & Jauvin 2003)"
 
     def list_files(self) -> Mapping[str, Callable[[Path], object]]:
-        return {NETWORK_FILE: self.save}
+        # imported by name, as its module imports this one
+        conversion = importlib.import_module("keras_nplm.models.networks.conversion")
+        arrays = conversion.find_saved_arrays(self)
+        return {NETWORK_FILE: self.save} | ({SCORER_FILE: arrays.write} if arrays else {})
 
     @classmethod
     def read_files(cls, folder: "ModelFolder") -> NextWordModel:
-        path = folder.path / NETWORK_FILE
-        if folder.as_arrays:
-            # imported by name, as their modules import this one
-            array_file = importlib.import_module("keras_nplm.models.networks.array_file")
-            arrays = array_file.read_network_arrays(path)
-            if arrays is not None:
-                scores = importlib.import_module("keras_nplm.models.networks.self_normalised")
-                return scores.ArrayNetwork.of(arrays)
+        scorer = folder.path / SCORER_FILE
+        if folder.as_arrays and scorer.exists():
+            module = importlib.import_module("keras_nplm.models.networks.self_normalised")
+            return module.ArrayNetwork.load(scorer)
         # the module that imports Keras
         module = importlib.import_module("keras_nplm.models.networks.network_file")
-        return module.load_network(path)
+        return module.load_network(folder.path / NETWORK_FILE)
 
     def list_changing_arrays(self) -> Iterator[np.ndarray]:
         for weight in self.trainable_weights:

@@ -17,13 +17,12 @@ import tensorflow as tf
 from keras_nplm.io.errors import InputError, RunError, drop_fix, summarize_error
 from keras_nplm.io.files import (
     read_arrays,
-    replace_file,
     write_arrays,
     write_json,
 )
 from keras_nplm.io.remote import CHECKPOINTS, upload
 from keras_nplm.io.stages import advise_new_output
-from keras_nplm.models.model_files import component_directory
+from keras_nplm.models.model_files import component_directory, save_own_files
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.replicas import has_several_workers
 from keras_nplm.models.shortlist import NETWORK
@@ -177,8 +176,7 @@ class Checkpoint:
         if has_several_workers(self.devices):
             model = type(model).from_config(model.get_config())
             model.set_weights(self.model.get_weights())
-        with replace_file(self.best_path) as temporary:
-            model.save(temporary)
+        save_own_files(self.best_path.parent, model)
 
     def save(self) -> None:
         """Write `last.npz`, but not of weights that are not finite."""

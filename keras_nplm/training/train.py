@@ -62,7 +62,7 @@ from keras_nplm.training.request import Request, prepare_run
 from keras_nplm.training.run import Run
 from keras_nplm.training.tensorboard import write_final_figures
 
-_NETWORK_FILES = ("model.keras", f"components/{NETWORK}", "history.json")
+_NETWORK_FILES = ("model.keras", "scorer.npz", f"components/{NETWORK}", "history.json")
 _SECONDS = ("seconds", "cpu_seconds", "training_cpu_seconds")  # of an epoch
 
 
@@ -102,6 +102,7 @@ def train(
         last.npz          the checkpoint to resume from; previous.npz: the one before
         history.json      the figures of each epoch
         model.keras       the epoch with the best validation perplexity (early stopping)
+        scorer.npz        the same network in NumPy, for scores without Keras
         mixture.npz       of a mixture: its weights
         config.json       the options
         metrics.json      exact perplexities and the history

@@ -31,8 +31,8 @@ from keras_nplm.training.optimisation import Adam, Training
 
 def test_model_directory_is_complete_and_its_figures_hold(model_directory, small_options):
     assert {path.name for path in model_directory.iterdir()} == {
-        "config.json", "corpus", "history.json", "logs", "metrics.json", "model.keras",
-        "report.html", "spelling.tsv", "vocabulary.txt",
+        "config.json", "corpus", "history.json", "logs", "manifest.json", "metrics.json",
+        "model.keras", "report.html", "scorer.npz", "spelling.tsv", "vocabulary.txt",
     }  # fmt: skip
     metrics = read_json(model_directory / "metrics.json")
     model = keras.models.load_model(model_directory / "model.keras")

@@ -9,7 +9,6 @@ import numpy as np
 from keras import ops
 
 from keras_nplm.io.errors import InputError, check_integer
-from keras_nplm.layers.arrays import multiply_kernel
 from keras_nplm.layers.heads.base import Head, safe_log
 from keras_nplm.layers.ops import NewRows, Tensor, append_rows
 from keras_nplm.layers.scores import LinearScores
@@ -113,8 +112,8 @@ class LinearHead(Head):
         """Return U, or U P of low rank, as an array [outputs, h]."""
         if self.U is None:
             return np.zeros((self.num_outputs, 0), self.accumulator_dtype)
-        P = None if self.P is None else ops.convert_to_numpy(self.P)
-        return multiply_kernel(ops.convert_to_numpy(self.U), P)
+        U = ops.convert_to_numpy(self.U)
+        return U if self.P is None else U @ ops.convert_to_numpy(self.P).T
 
     def set_unigram(self, unigram: np.ndarray) -> None:
         self.b.assign(safe_log(unigram))

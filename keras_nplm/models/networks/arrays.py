@@ -1,11 +1,20 @@
-"""The weights of a network in NumPy, made from a Keras network or read from its file."""
+"""The weights of a network in NumPy, and `scorer.npz`, which has them beside `model.keras`.
+
+A command that asks for probabilities alone reads `scorer.npz`: its start takes a second, where that
+of Keras takes five.
+"""
 
 import dataclasses
+import json
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from keras_nplm.io.errors import InputError
+from keras_nplm.io.errors import InputError, summarize_error
+from keras_nplm.io.files import read_arrays, write_archive
+from keras_nplm.layers.arrays import BlockArrays, CopyArrays, DeepArrays, NormArrays, TanhArrays
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,8 +26,6 @@ class NetworkArrays:
     With an energy head y_w = b_w + v · tanh(d + H [x; C[w]]).
 
     Attributes:
-        order: int, n.
-        vocabulary_size: int, |V|.
         boundary: as in `ContextNetwork`.
         block, scale: int and float [n-1], of the positions; see `ContextEmbedding.position_spans`.
         C: [|V|, m], with zeros for `<pad>`.
@@ -31,11 +38,9 @@ class NetworkArrays:
         U_sees_x: whether the features of the head are x.
         W: [|V|, w], of direct connections, or None.
         v: [h], of an energy head, or None.
-        weigh_copies: the weights of a pointer as a function of features and contexts, or None.
+        weigh_copies: the weights of a pointer as a function of C, features and contexts, or None.
     """
 
-    order: int
-    vocabulary_size: int
     boundary: str
     block: np.ndarray
     scale: np.ndarray
@@ -48,7 +53,56 @@ class NetworkArrays:
     U_sees_x: bool = False
     W: np.ndarray | None = None
     v: np.ndarray | None = None
-    weigh_copies: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    weigh_copies: CopyArrays | None = None
+
+    def write(self, path: Path) -> None:
+        """Write `scorer.npz`: the classes and settings as JSON, and a list of weights."""
+        weights: list[np.ndarray] = []
+        text = json.dumps(_describe(self, weights))
+        write_archive(path, {"layers": np.frombuffer(text.encode(), np.uint8), "weights": weights})
+
+    @classmethod
+    def read(cls, path: Path) -> "NetworkArrays":
+        """Map the weights of `scorer.npz`."""
+        stored = read_arrays(path, ["layers"], ["weights"], mapped=True)
+        try:
+            return _restore(json.loads(stored["layers"].tobytes()), stored["weights"])
+        except (LookupError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{path} must have layers of this version ({summarize_error(error)}). "
+                "Fix: update keras_nplm, or train the model again."
+            ) from error
+
+
+_CLASSES = {
+    kind.__name__: kind
+    for kind in (NetworkArrays, TanhArrays, DeepArrays, BlockArrays, NormArrays, CopyArrays)
+}
+
+
+def _describe(value: Any, weights: list[np.ndarray]) -> Any:
+    """Return a value as JSON, in which a weight is its number in the list."""
+    if isinstance(value, np.ndarray):
+        weights.append(value)
+        return {"weight": len(weights) - 1}
+    if isinstance(value, list):
+        return [_describe(part, weights) for part in value]
+    if dataclasses.is_dataclass(value):
+        fields = {name: _describe(part, weights) for name, part in vars(value).items()}
+        return {"class": type(value).__name__, **fields}
+    return value
+
+
+def _restore(described: Any, weights: list[np.ndarray]) -> Any:
+    """Return the value that `_describe` was given."""
+    if isinstance(described, list):
+        return [_restore(part, weights) for part in described]
+    if not isinstance(described, dict):
+        return described
+    if "weight" in described:
+        return weights[described["weight"]]
+    fields = {name: _restore(part, weights) for name, part in described.items()}
+    return _CLASSES[fields.pop("class")](**fields)
 
 
 def refuse_network(received: str) -> InputError:

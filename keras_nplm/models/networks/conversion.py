@@ -1,12 +1,11 @@
-"""From the Keras layers of a network to arrays: their present weights, and what they compute.
+"""From the Keras layers of a network to arrays: their present weights, and what they compute."""
 
-Scorers alone need them: a network does not know this form of itself.
-"""
-
+import contextlib
 import dataclasses
 
 import numpy as np
 
+from keras_nplm.io.errors import InputError
 from keras_nplm.layers.heads.energy import EnergyHead
 from keras_nplm.layers.hidden import Hidden, NoHidden
 from keras_nplm.layers.ops import Tensor
@@ -14,6 +13,19 @@ from keras_nplm.models.base import NextWordModel
 from keras_nplm.models.networks.arrays import NetworkArrays, refuse_network
 from keras_nplm.models.networks.context_network import ContextNetwork
 from keras_nplm.models.networks.pointer_network import PointerNetwork
+
+
+def find_saved_arrays(model: ContextNetwork) -> NetworkArrays | None:
+    """Return the arrays that are saved beside a network, whose probabilities are those of Keras.
+
+    None: a layer is not of this package or has no form in NumPy, or the network is not of float32.
+    """
+    used = [model, *(layer for layer in model.list_layers() if layer is not model.objective)]
+    are_ours = all(type(layer).__module__.startswith("keras_nplm.") for layer in used)
+    if are_ours and model.compute_dtype == "float32":
+        with contextlib.suppress(InputError):
+            return convert_network(model)
+    return None
 
 
 def convert_network(model: NextWordModel) -> NetworkArrays:
@@ -32,8 +44,7 @@ def convert_network(model: NextWordModel) -> NetworkArrays:
         raise refuse_network(obstacle)
     arrays = _convert_layers(model, *spans)
     if isinstance(model, PointerNetwork):
-        weigh_copies = model.pointer.to_array_function(arrays.C)
-        return dataclasses.replace(arrays, weigh_copies=weigh_copies)
+        return dataclasses.replace(arrays, weigh_copies=model.pointer.to_array_function())
     return arrays
 
 
@@ -43,7 +54,7 @@ def _convert_layers(model: ContextNetwork, block: np.ndarray, scale: np.ndarray)
     C = _float32(model.embed.C)
     C[0] = 0  # <pad> adds a zero vector
     b = _float32(head.b)
-    arrays = NetworkArrays(model.order, model.vocabulary_size, model.boundary, block, scale, C, b)
+    arrays = NetworkArrays(model.boundary, block, scale, C, b)
     if isinstance(head, EnergyHead):
         return dataclasses.replace(
             arrays, H=_float32(head.H), d=_float32(head.d), v=_float32(head.v)

@@ -3,21 +3,27 @@ holds.
 """
 
 import importlib
+import io
 import math
 import os
 import sys
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+import h5py
 import keras
 import numpy as np
 
 from keras_nplm.io.errors import InputError, summarize_error
-from keras_nplm.io.files import check_is_file
+from keras_nplm.io.files import check_is_file, check_json_size, open_archive, parse_json
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.models.networks.network_archive import MAX_CONFIG, count_weights, read_archive
 
+_WEIGHTS = "model.weights.h5"
+_PARTS = ["config.json", "metadata.json", _WEIGHTS]
+# bytes of config.json and of metadata.json; a network of this package needs 10,000
+_MAX_CONFIG = 1 << 16
 _PACKAGE = "keras_nplm>"  # begins the names of classes that this package registers
 _FLOAT = 4  # bytes
 # Keras's classes that compute with numbers alone, by the beginning of their module
@@ -42,7 +48,7 @@ Loaded = TypeVar("Loaded", bound=keras.Model)
 
 def load_network(path: Path) -> ContextNetwork:
     """Load a network, not compiled; see `load_keras_model`."""
-    return load_keras_model(path, ContextNetwork, MAX_CONFIG)
+    return load_keras_model(path, ContextNetwork, _MAX_CONFIG)
 
 
 def load_keras_model(path: Path, kind: type[Loaded], max_config: int) -> Loaded:
@@ -55,9 +61,9 @@ def load_keras_model(path: Path, kind: type[Loaded], max_config: int) -> Loaded:
     # all classes that a file may name
     importlib.import_module("keras_nplm.models.networks.registered")
     try:
-        described, data = read_archive(path, max_config)
+        described, data = _read_archive(path, max_config)
         _refuse_foreign_classes(path, described)
-        number = count_weights(data)
+        number = _count_weights(data)
         if _count_described_weights(described, kind) > number:
             raise ValueError(f"it describes more weights than the {number:,} that it holds")
         model = keras.models.load_model(path, compile=False, safe_mode=True)
@@ -74,6 +80,49 @@ def load_keras_model(path: Path, kind: type[Loaded], max_config: int) -> Loaded:
                 f"{path}: the weights {weight.path} must be finite. Fix: train the model again."
             )
     return model
+
+
+def _read_archive(path: Path, max_config: int) -> tuple[dict, bytes]:
+    """Return the configuration of a network and the bytes of its weights, HDF5.
+
+    How the network was compiled, which loading does not use, is left out. Damage is an error of any
+    kind.
+    """
+    with open_archive(path) as archive:
+        if sorted(archive.namelist()) != _PARTS:
+            raise ValueError(f"its parts must be {', '.join(_PARTS)}")
+        described, _ = (_read_part(archive, path, name, max_config) for name in _PARTS[:2])
+        described.pop("compile_config", None)
+        # `open_archive` has limited its size
+        return described, archive.read(_WEIGHTS)
+
+
+def _read_part(archive: zipfile.ZipFile, path: Path, name: str, max_size: int) -> dict:
+    """Read a JSON object of the archive.
+
+    Keras copies the name of a model into the name of each weight.
+    """
+    source = f"{name} in {path}"
+    check_json_size(source, archive.getinfo(name).file_size, max_size)
+    return parse_json(source, archive.read(name).decode("utf-8"))
+
+
+def _count_weights(data: bytes) -> int:
+    """Return the number of weights in the bytes of an HDF5 file; a ValueError if a different file
+    holds them.
+    """
+    found: list[h5py.Dataset] = []
+    links: list[object] = []
+    with h5py.File(io.BytesIO(data), "r") as stored:
+        stored.visititems(
+            lambda name, item: found.append(item) if isinstance(item, h5py.Dataset) else None
+        )
+        stored.visititems_links(lambda name, link: links.append(link))
+        is_whole = all(isinstance(link, h5py.HardLink) for link in links)
+        is_elsewhere = not is_whole or any(part.external or part.is_virtual for part in found)
+        if is_elsewhere or sum(part.nbytes for part in found) > len(data):
+            raise ValueError("it does not hold all weights that it lists")
+        return sum(part.size for part in found)
 
 
 def _refuse_foreign_classes(path: Path, value: object) -> None:

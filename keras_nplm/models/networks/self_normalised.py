@@ -2,7 +2,9 @@
 n-gram.
 """
 
+import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,31 +58,30 @@ class SelfNormalised(NextWordModel):
     pointer_width: int
 
     def __init__(self, model: NextWordModel):
+        if isinstance(model, ArrayNetwork):
+            vars(self).update(vars(model))
+            return
         # imported here, as it imports Keras, which a network in arrays does not need
         from keras_nplm.models.networks.conversion import convert_network
 
         self._set_arrays(convert_network(model))
         self._check_logits(model)
 
-    @classmethod
-    def of(cls, arrays: NetworkArrays) -> "SelfNormalised":
-        """Return the model of weights that were read from a file."""
-        scores = cls.__new__(cls)
-        scores._set_arrays(arrays)
-        return scores
-
     def _set_arrays(self, arrays: NetworkArrays) -> None:
         self.is_energy = arrays.v is not None
         self.has_hidden = arrays.H is not None
         # how often x is in the features: as the input of the head, and for W
         self.times_x = int(arrays.U_sees_x) + int(arrays.W is not None)
-        self.order = arrays.order
-        self.vocabulary_size = arrays.vocabulary_size
+        self.order = len(arrays.block) + 1
+        self.vocabulary_size = len(arrays.C)
         self.boundary = arrays.boundary
         self.block = arrays.block
+        self.num_blocks = len(np.unique(arrays.block))
         self.scale = arrays.scale
         self.b = arrays.b
-        self.weigh_copies = arrays.weigh_copies
+        self.weigh_copies = None
+        if arrays.weigh_copies is not None:
+            self.weigh_copies = functools.partial(arrays.weigh_copies, arrays.C)
         if arrays.H is not None and arrays.d is not None:
             self._make_tables(arrays.C, arrays.H, arrays.d)
         if self.times_x:
@@ -198,7 +199,7 @@ class SelfNormalised(NextWordModel):
         if self.has_hidden:
             features.append(self.transform(self._before_tanh(context_ids)))
         if self.times_x:
-            x = np.zeros((len(context_ids), self.block.max() + 1, self.C.shape[1]), np.float32)
+            x = np.zeros((len(context_ids), self.num_blocks, self.C.shape[1]), np.float32)
             for column, block, scale in zip(context_ids.T, self.block, self.scale, strict=True):
                 x[:, block] += scale * self.C[column]
             features += [x.reshape(len(x), x.shape[1] * x.shape[2])] * self.times_x
@@ -226,6 +227,13 @@ class ArrayNetwork(SelfNormalised):
 
     is_normalised = True
     log_prob_of_one = NextWordModel.log_prob_of_one
+
+    @classmethod
+    def load(cls, path: Path) -> "ArrayNetwork":
+        """Load `scorer.npz`, without Keras."""
+        scores = cls.__new__(cls)
+        scores._set_arrays(NetworkArrays.read(path))
+        return scores
 
     def _log_prob(self, context_ids: np.ndarray, target_ids: np.ndarray) -> np.ndarray:
         result = np.empty(len(target_ids))

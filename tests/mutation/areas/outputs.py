@@ -1,5 +1,6 @@
 """Outputs: probabilities, training losses, negative samples, the unigram start, gradients."""
 
+import dataclasses
 import itertools
 import math
 
@@ -313,9 +314,9 @@ def words_outside_a_shortlist_are_copied(original, self, features, context, head
     return original(self, features, context, whole)
 
 
-@changes("layers.arrays:weigh_copies", OF_SELF_NORMALISED)
-def self_normalised_scores_have_a_pointer_without_the_previous_words(original, words, Q, R, *rest):
-    return original(words, Q, 0 * R, *rest)
+@changes("layers.arrays:CopyArrays.__call__", OF_SELF_NORMALISED)
+def self_normalised_scores_have_a_pointer_without_the_previous_words(original, self, *arguments):
+    return original(dataclasses.replace(self, R=0 * self.R), *arguments)
 
 
 # Networks

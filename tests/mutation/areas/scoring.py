@@ -1,5 +1,6 @@
 """Scores: evaluation, mixtures, short-lists, new words, tuning, ranking, completion."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -127,14 +128,10 @@ def the_tables_of_averaged_positions_are_not_scaled(original, self, *arguments):
     self.scale = scale
 
 
-@changes("layers.arrays:transform_deep", OF_SELF_NORMALISED)
-def residual_blocks_in_numpy_have_no_layer_normalisation(original, activation, blocks, norm, z):
-    normalise = read_global(original, "_normalise")
-
-    def normalise_last(of_block, a):
-        return normalise(norm, a) if of_block is norm else a
-
-    return within(original, _normalise=normalise_last)(activation, blocks, norm, z)
+@changes("layers.arrays:DeepArrays.__call__", OF_SELF_NORMALISED)
+def residual_blocks_in_numpy_have_no_layer_normalisation(original, self, z):
+    blocks = [dataclasses.replace(block, norm=None) for block in self.blocks]
+    return original(dataclasses.replace(self, blocks=blocks), z)
 
 
 @changes("models.dynamic.tuning:find_settings", OF_SEARCHES)

@@ -1,20 +1,18 @@
-"""Networks that are read into NumPy without Keras have the probabilities of Keras; others are left
-to Keras.
-"""
+"""Arrays beside a network, `scorer.npz`, score as the network; some networks have none."""
 
-import io
-import json
-import zipfile
+import dataclasses
 
-import h5py
 import keras
 import numpy as np
 import pytest
 
 from keras_nplm import LanguageModel, Mixture, Vocabulary, kneser_ney
-from keras_nplm.models.networks.array_file import read_network_arrays
+from keras_nplm.models.base import SCORER_FILE
+from keras_nplm.models.model_files import save_own_files
+from keras_nplm.models.networks.arrays import NetworkArrays
 from keras_nplm.models.networks.context_network import ContextNetwork
-from keras_nplm.models.networks.self_normalised import ArrayNetwork
+from keras_nplm.models.networks.conversion import convert_network
+from keras_nplm.models.networks.self_normalised import ArrayNetwork, SelfNormalised
 from tests.every_network import (
     NETWORKS,
     OBJECTIVES,
@@ -25,7 +23,7 @@ from tests.every_network import (
     make_targets,
 )
 
-LEFT_TO_KERAS = ("adaptive", "short-list", "hybrid", "of Keras", "energy")
+WITHOUT_ARRAYS = ("adaptive", "short-list", "hybrid", "of Keras")
 
 
 _TYPICAL = (
@@ -41,7 +39,7 @@ _TYPICAL = (
 
 
 def choose_names():
-    """List the networks without those that differ only in the objective, which a file ignores.
+    """List the networks without those that differ only in the objective, which arrays ignore.
 
     Those with parts of typical ones are for the long tests.
     """
@@ -54,17 +52,16 @@ def choose_names():
 
 
 @pytest.mark.parametrize("name", choose_names())
-def test_a_file_gives_the_probabilities_of_keras_or_is_left_to_it(name, tmp_path):
+def test_arrays_beside_a_network_score_as_the_network(name, tmp_path):
     network = build_network(name)
     for weight in network.trainable_weights:
         weight.assign(weight / 2)  # as large as trained ones
-    network.save(tmp_path / "model.keras")
-    arrays = read_network_arrays(tmp_path / "model.keras")
-    if any(part in name for part in LEFT_TO_KERAS):
-        assert arrays is None
+    save_own_files(tmp_path, network)
+    path = tmp_path / SCORER_FILE
+    assert path.exists() != any(part in name for part in WITHOUT_ARRAYS), "see `find_saved_arrays`"
+    if not path.exists():
         return
-    assert arrays is not None, "read the layer in array_file.py, or name it in LEFT_TO_KERAS"
-    scores = ArrayNetwork.of(arrays)
+    scores = ArrayNetwork.load(path)
     assert (scores.order, scores.vocabulary_size, scores.boundary) == (N, V, "stream")
     contexts = make_contexts()
     targets = make_targets(network, contexts)
@@ -72,84 +69,35 @@ def test_a_file_gives_the_probabilities_of_keras_or_is_left_to_it(name, tmp_path
     np.testing.assert_allclose(scores.next_log_probs(contexts), wanted, rtol=1e-6, atol=1e-6)
     wanted = network.log_prob(contexts, targets)
     np.testing.assert_allclose(scores.log_prob(contexts, targets), wanted, rtol=1e-6, atol=1e-6)
+    logits = SelfNormalised(network).log_prob(contexts, targets)
+    np.testing.assert_array_equal(SelfNormalised(scores).log_prob(contexts, targets), logits)
 
 
-@keras.saving.register_keras_serializable("test_array_file")
+@keras.saving.register_keras_serializable("test_arrays")
 class SharpNetwork(ContextNetwork):
     """A network of the user."""
 
 
-def test_other_dtypes_and_networks_are_left_to_keras(tmp_path):
+def test_other_dtypes_and_networks_have_no_arrays(tmp_path):
     layers = build_network("linear / likelihood").list_parts()
     for network in (
         build_network("paper", "float64"),
         build_network("paper", "mixed_bfloat16"),
         SharpNetwork(order=N, **layers),
     ):
-        network.save(tmp_path / "model.keras")
-        assert read_network_arrays(tmp_path / "model.keras") is None
+        save_own_files(tmp_path, network)
+        assert not (tmp_path / SCORER_FILE).exists()
 
 
-def rewrite(path, change):
-    """Change the parts of a file by name, and its configuration under the name "config"."""
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    parts["config"] = json.loads(parts["config.json"])
-    change(parts)
-    parts["config.json"] = json.dumps(parts.pop("config")).encode()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in parts.items():
-            archive.writestr(name, data)
+@dataclasses.dataclass
+class GateArrays:
+    """A hidden layer of a newer version."""
 
 
-def leave_unchanged(parts):
-    """Write the file again as it is."""
-
-
-def name_a_foreign_objective(parts):
-    parts["config"]["config"]["objective"]["class_name"] = "exec"
-
-
-def name_a_foreign_layer(parts):
-    parts["config"]["config"]["hidden"]["class_name"] = "exec"
-
-
-def add_an_option(parts):
-    parts["config"]["config"]["vocabulary_size"] = 10**10
-
-
-def raise_the_order(parts):
-    parts["config"]["config"]["order"] += 1
-
-
-def cut_the_weights(parts):
-    parts["model.weights.h5"] = parts["model.weights.h5"][:100]
-
-
-def store_nan(parts):
-    file = io.BytesIO(parts["model.weights.h5"])
-    with h5py.File(file, "r+") as stored:
-        stored["embed/vars/C"][1, 1] = np.nan
-    parts["model.weights.h5"] = file.getvalue()
-
-
-@pytest.mark.parametrize(
-    "change, is_read",
-    [
-        (leave_unchanged, True),
-        (name_a_foreign_objective, True),  # scores do not depend on it
-        (name_a_foreign_layer, False),
-        (add_an_option, False),
-        (raise_the_order, False),
-        (cut_the_weights, False),
-        (store_nan, False),
-    ],
-)
-def test_a_damaged_file_is_left_to_keras(change, is_read, tmp_path):
-    path = tmp_path / "model.keras"
-    build_network("embed concatenated").save(path)
-    rewrite(path, change)
-    assert (read_network_arrays(path) is not None) == is_read
+def test_layers_of_a_newer_version_are_refused(tmp_path, messages):
+    arrays = convert_network(build_network("paper"))
+    dataclasses.replace(arrays, transform=GateArrays()).write(tmp_path / SCORER_FILE)
+    messages.refuse(lambda: NetworkArrays.read(tmp_path / SCORER_FILE))
 
 
 def test_a_mixture_as_arrays_scores_and_completes_as_through_keras(tmp_path):
