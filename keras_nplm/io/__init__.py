@@ -2,7 +2,8 @@
 
 Read first: errors, `InputError` (exit status 2) and `RunError` (1). fields: an option with its
 type, range, default and help, as a field of a dataclass. parts: a choice among such dataclasses,
-such as the heads of a network.
+such as the heads of a network. stages: what an output directory holds, how it is resumed, and how
+damage is found.
 
 - files, arrays: atomic writes, and checks of JSON and NumPy files. text: text files, known by their
   first bytes. standard_input: `-` in place of a file. paths, lock: invalid output paths, one writer

@@ -23,7 +23,8 @@ A checkpoint is written between two calls of `Model.fit`: after ten minutes of t
 epoch, after its validation, and after an interruption. What an interruption leaves, from which the
 same command resumes to the same weights, bit for bit:
 
-- Before training: finished files. The command continues with the next one.
+- Before training: the stages that are made, and the shards of an unfinished text. The command
+  continues with the next one; see `keras_nplm.io.stages`.
 - Ctrl-C, SIGTERM or SIGHUP in training: a checkpoint after the present batch. Nothing is lost.
 - The same in validation: the checkpoint of the trained epoch. Validation is repeated.
 - A second signal, an error, SIGKILL or a power failure: the last checkpoint. At most ten minutes of
@@ -32,5 +33,5 @@ same command resumes to the same weights, bit for bit:
   `previous.npz`.
 - A signal to one of several workers: all end within 50 updates with a checkpoint, in validation
   after it. A worker that waits for a lost one ends alone, after a second: the last checkpoint.
-- After training: the model. The command evaluates it, or writes the report.
+- After training: the network. The command evaluates the model, or writes the report.
 """

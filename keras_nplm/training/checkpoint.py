@@ -224,11 +224,7 @@ class Checkpoint:
         if self.chief:
             self._restore()
         if has_several_workers(self.devices):
-            content = self._read_content()
-            (size,) = broadcast_from_chief(self.devices, [np.array(content["epochs"].size)])
-            content["epochs"] = np.resize(content["epochs"], int(size))
-            received = broadcast_from_chief(self.devices, keras.tree.flatten(content))
-            self._assign(keras.tree.pack_sequence_as(content, received))
+            self._assign(broadcast_from_chief(self.devices, self._read_content()))
 
     def _restore(self) -> None:
         """Restore `last.npz`, or `previous.npz` where it is damaged or absent."""

@@ -1,32 +1,27 @@
-"""tf.distribute strategies for several GPUs or machines, the start of several workers, helpers for
-the chief worker.
+"""tf.distribute strategies for several GPUs or machines, lost workers, and values that all workers
+share.
 """
 
 import contextlib
 import dataclasses
 import functools
+import pickle
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context
 
 from keras_nplm.data.epochs import Epochs
-from keras_nplm.io.errors import InputError, RunError, check_argument, check_choice
+from keras_nplm.io.errors import RunError, check_argument, check_choice
 from keras_nplm.models.networks.replicas import has_several_workers
 from keras_nplm.training.options import RunOptions
 from keras_nplm.training.worker_connections import read_cluster, wait_for_workers
 
 STRATEGIES = ("auto", "one-device", "mirrored", "multi-worker")
-_LOSSES = (
-    tf.errors.UnavailableError,
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.DeadlineExceededError,
-)
 
 
 def open_strategy(
@@ -46,9 +41,10 @@ def open_strategy(
         worker_timeout: seconds to wait for absent workers.
 
     Raises:
-        InputError: the name is unknown; there is a single device to mirror; `TF_CONFIG` is absent
-            or invalid; or TensorFlow has run an operation before the workers were connected.
+        InputError: the name is unknown; there is a single device to mirror; or `TF_CONFIG` is
+            absent or invalid.
         RunError: a worker did not come in time or was lost, or the port of this worker is in use.
+        RuntimeError: TensorFlow has run an operation before the workers were connected.
 
     Example:
 
@@ -56,10 +52,10 @@ def open_strategy(
     1
     """
     check_choice("strategy", name, STRATEGIES)
-    can_be_several = name in ("auto", "multi-worker")
-    workers, index = read_cluster(name == "multi-worker") if can_be_several else ([], 0)
-    if name == "multi-worker" or len(workers) > 1:
-        return _open_multi_worker(workers, index, worker_timeout)
+    if name in ("auto", "multi-worker"):
+        workers, index = read_cluster(is_required=name == "multi-worker")
+        if name == "multi-worker" or len(workers) > 1:
+            return _open_multi_worker(tuple(workers), index, worker_timeout)
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     if name == "one-device" or (
         name == "auto" and (len(devices) == 1 or devices[0].device_type == "CPU")
@@ -75,29 +71,21 @@ def _open_mirrored(devices: tuple[str, ...]) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(devices)
 
 
-_OPENED: dict[tuple, tf.distribute.Strategy] = {}  # by the addresses of the workers
-
-
-def _open_multi_worker(workers: Sequence[str], index: int, timeout: int) -> tf.distribute.Strategy:
-    if tuple(workers) not in _OPENED:
-        if context.context()._initialized:
-            raise InputError(
-                "`strategy` multi-worker must be opened before TensorFlow runs an operation. "
-                "Fix: call open_strategy first."
-            )
+@functools.cache  # TensorFlow connects the workers once
+def _open_multi_worker(
+    workers: tuple[str, ...], index: int, timeout: int
+) -> tf.distribute.Strategy:
+    try:
         wait_for_workers(workers, index, timeout)
-        try:
-            _OPENED[tuple(workers)] = tf.distribute.MultiWorkerMirroredStrategy()
-        except tf.errors.OpError as error:
-            reason = _first_line(error.message)
-            raise RunError(
-                f"TensorFlow could not connect worker {index} ({workers[index]}): {reason}. Fix: "
-                "check that no other process uses its port, and start all workers again."
-            ) from error
-        finally:  # TensorFlow takes SIGTERM from Python
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM) or signal.SIG_DFL)
-    return _OPENED[tuple(workers)]
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except (OSError, tf.errors.OpError) as error:
+        raise RunError(
+            f"Worker {index} could not connect as {workers[index]}: {_first_line(str(error))}. "
+            "Fix: check that no other process uses its port, and start all workers again."
+        ) from error
+    finally:  # TensorFlow takes SIGTERM from Python
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM) or signal.SIG_DFL)
 
 
 @contextlib.contextmanager
@@ -108,33 +96,26 @@ def fail_if_worker_is_lost(strategy: tf.distribute.Strategy) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        several = has_several_workers(strategy)
-        is_loss = several and isinstance(error, _LOSSES)
-        place = r"Error reported from /job:worker\S*/task:(\d+)"
-        lost = re.search(place, error.message) if is_loss else None
-        reason = _first_line(error.message)
-        if lost is not None:
-            reason = f"worker {lost[1]}, {read_cluster()[0][int(lost[1])]}"
+        failed, where = "TensorFlow failed", ""
+        if has_several_workers(strategy):
+            failed, where = "A worker was lost or failed", " on all workers"
         raise RunError(
-            f"{'A worker was lost' if is_loss else 'TensorFlow failed'} ({reason}). The last "
-            "checkpoint is kept. Fix: run the same command again"
-            f"{' on all workers' if several else ''} to resume."
+            f"{failed} ({_first_line(error.message)}). The last checkpoint is kept. "
+            f"Fix: run the same command again{where} to resume."
         ) from error
 
 
 def _first_line(message: str) -> str:
     """The first line of a TensorFlow error message that says the cause."""
-    lines = [
-        line
-        for line in message.splitlines()
-        if re.match("(?!Graph execution|Detected at node|<stack)\\S", line)
-    ]
-    return lines[0][:200] if lines else "no reason given"
+    for line in re.sub(r"{{.*?}} ", "", message).splitlines():
+        if re.match("(?!Graph execution|Detected at node|<stack)\\S", line):
+            return line[:200]
+    return "no reason given"
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process writes the model directory: the only process, or worker 0."""
-    return not has_several_workers(strategy) or strategy.cluster_resolver.task_id == 0
+    return strategy.extended.should_checkpoint
 
 
 def shard_batches(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -172,51 +153,22 @@ def is_any(strategy: tf.distribute.Strategy, holds: bool) -> bool:
     """Return whether a condition holds at any worker, when all workers have called this."""
     if not has_several_workers(strategy):
         return holds
-    return bool(_build_sum(strategy)(tf.constant(int(holds))))
+    values = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(float(holds))
+    )
+    return bool(strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None))
 
 
-@functools.cache
-def _build_sum(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Return the function that sums a number over all replicas."""
+def broadcast_from_chief(strategy: tf.distribute.Strategy, value: Any) -> Any:
+    """Return the chief's value at every worker, bit for bit, when all workers have called this.
 
-    def send(number: tf.Tensor) -> tf.Tensor:
-        context = tf.distribute.get_replica_context()
-        # an argument of the function has no device, which collectives need
-        return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(number))
-
-    @tf.function(autograph=False)
-    def sum_over_replicas(number: tf.Tensor) -> tf.Tensor:
-        return strategy.experimental_local_results(strategy.run(send, (number,)))[0]
-
-    return sum_over_replicas
-
-
-def broadcast_from_chief(
-    strategy: tf.distribute.Strategy, arrays: Sequence[np.ndarray]
-) -> list[np.ndarray]:
-    """Return the chief's arrays, bit for bit, at every worker, when all have called this with the
-    same shapes.
+    tf.distribute gives a new variable the value of the chief at all workers.
     """
-    arrays = [np.asarray(array, order="C") for array in arrays]
     if not has_several_workers(strategy):
-        return arrays
-    packed = b"".join(array.tobytes() for array in arrays)
-    sent = tf.constant(np.frombuffer(packed + bytes(-len(packed) % 4), np.int32))
-
-    @tf.function(autograph=False)
-    def sum_over_replicas() -> tf.Tensor:
-        def send_from_first() -> tf.Tensor:
-            context = tf.distribute.get_replica_context()
-            is_first = tf.equal(context.replica_id_in_sync_group, 0)
-            return context.all_reduce(
-                tf.distribute.ReduceOp.SUM, tf.where(is_first, sent, tf.zeros_like(sent))
-            )
-
-        return strategy.experimental_local_results(strategy.run(send_from_first))[0]
-
-    received = sum_over_replicas().numpy().tobytes()
-    unpacked = []
-    for array in arrays:
-        unpacked.append(np.frombuffer(received[: array.nbytes], array.dtype).reshape(array.shape))
-        received = received[array.nbytes :]
-    return unpacked
+        return value
+    packed = pickle.dumps(value)
+    with strategy.scope():
+        size = int(tf.Variable(len(packed), dtype=tf.int64).numpy())
+        # TensorFlow broadcasts no bytes; `pickle` ignores those after its end
+        words = np.frombuffer(packed[:size].ljust(-(-size // 8) * 8), np.int64)
+        return pickle.loads(tf.Variable(words).numpy().tobytes())

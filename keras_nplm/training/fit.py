@@ -45,6 +45,9 @@ def fit_network(run: Run, devices: tf.distribute.Strategy) -> None:
     `history.json` has the number of the best epoch, from 1; or 0 if the n-gram model inside the
     network is better than all epochs. Without validation text the last epoch is kept.
     """
+    seed = run.options.training.seed
+    # here: the networks that `plan_minutes` times draw numbers, too
+    keras.utils.set_random_seed(seed)
     batch_size, steps, executed = divide_epoch(run, devices)
     reading = open_texts(run)
     model = _build(run, steps, devices)
@@ -65,7 +68,6 @@ def fit_network(run: Run, devices: tf.distribute.Strategy) -> None:
         )
     open_training = functools.partial(reading.open_training, batch_size)
     validation_data = _open_validation_data(reading, run.options, devices)
-    seed = run.options.training.seed
     with contextlib.redirect_stdout(sys.stderr), note_interruption() as interruption:
         Fitting(
             checkpoint, open_training, validation_data, watchers, interruption, seed, batch_size

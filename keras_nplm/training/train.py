@@ -3,16 +3,14 @@
 import contextlib
 import dataclasses
 import functools
-import json
 import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -57,14 +55,13 @@ from keras_nplm.training.distribution import (
 from keras_nplm.training.fit import fit_network
 from keras_nplm.training.network import Network
 from keras_nplm.training.optimisation import Training
-from keras_nplm.training.options import Options, RunOptions, TextOptions, read_options
+from keras_nplm.training.options import Options, RunOptions, TextOptions
 from keras_nplm.training.prepare import describe_fixed_vocabulary
 from keras_nplm.training.report import write_run_report
 from keras_nplm.training.request import Request, prepare_run
 from keras_nplm.training.run import Run
 from keras_nplm.training.tensorboard import write_final_figures
 
-_OPTIONS_BYTES = 1 << 16  # more than all options need, as JSON
 _NETWORK_FILES = ("model.keras", f"components/{NETWORK}", "history.json")
 _SECONDS = ("seconds", "cpu_seconds", "training_cpu_seconds")  # of an epoch
 
@@ -184,23 +181,61 @@ def train(
         vectors=vectors,
         command=command,
     )
-    with fail_if_worker_is_lost(strategy), _open_directory(directory, strategy) as local:
-        run = _prepare(request, local, strategy)
-        stages = Stages(local)
-        if is_chief(strategy):
-            _announce(request, run, stages)
-        if not _is_trained(stages, strategy):
-            _fit(run, background, strategy)
+    with fail_if_worker_is_lost(strategy):
         if not is_chief(strategy):
+            _train_as_worker(request, directory, strategy)
             return {}
-        finish = functools.partial(_finish, request, run)
-        stages.make(MODEL, run.config, [WEIGHTS_FILE, "config.json", "metrics.json"], finish)
-        with contextlib.suppress(OSError):  # of a read-only file system
-            remove_checkpoints(local)
-        metrics = read_metrics(local)
-        if "validation" in metrics and not (local / "report.html").exists():
-            _write_report(request, run, metrics)
-        return metrics
+        with open_output(directory) as local, lock_stages(local):
+            return _train_as_chief(request, local, strategy)
+
+
+def _train_as_chief(request: Request, directory: Path, devices: tf.distribute.Strategy) -> dict:
+    """Prepare, choose, fit and evaluate; return the content of `metrics.json`."""
+    run = prepare_run(request, directory)
+    stages = Stages(directory)
+    _announce(request, run, stages)
+    is_trained = stages.is_made("network")
+    if not is_trained:
+        _write_ngrams(run, request.background)
+    broadcast_from_chief(devices, (run.options, is_trained))
+    if not is_trained:
+        fit_network(run, devices)
+        stages.record("network", run.config, _NETWORK_FILES)
+    finish = functools.partial(_finish, request, run)
+    stages.make(MODEL, run.config, [WEIGHTS_FILE, "config.json", "metrics.json"], finish)
+    with contextlib.suppress(OSError):  # of a read-only file system
+        remove_checkpoints(directory)
+    metrics = read_metrics(directory)
+    if "validation" in metrics and not (directory / "report.html").exists():
+        _write_report(request, run, metrics)
+    return metrics
+
+
+def _train_as_worker(
+    request: Request, directory: str | os.PathLike, devices: tf.distribute.Strategy
+) -> None:
+    """Train with the options of the chief, which has made its files: a worker may share them."""
+    options, is_trained = broadcast_from_chief(devices, None)
+    if is_trained:
+        return
+    # neither the text nor the clock of this worker decides
+    request = dataclasses.replace(request, given=options.flatten(), minutes=None)
+    local = fetch(directory)
+    reads_ngrams = options.network.network.reads_ngram_model
+
+    def prepare() -> Run:
+        run = prepare_run(request, local)
+        if reads_ngrams:
+            write_background(run)
+        return run
+
+    while not Stages(local).is_made("ngrams" if reads_ngrams else "text"):
+        try:
+            with lock_stages(local):
+                prepare()
+        except LockedError:  # a worker that sees the same directory writes it
+            time.sleep(1)
+    fit_network(prepare(), devices)
 
 
 def _announce(request: Request, run: Run, stages: Stages) -> None:
@@ -240,95 +275,17 @@ def _finish(request: Request, run: Run) -> None:
     write_json(run.directory / "metrics.json", metrics)
 
 
-@contextlib.contextmanager
-def _open_directory(
-    directory: str | os.PathLike, devices: tf.distribute.Strategy
-) -> Iterator[Path]:
-    """Open and lock the directory at the chief; other workers read it."""
-    if not is_chief(devices):
-        yield Path(directory)
+def _write_ngrams(run: Run, background: str | os.PathLike | None) -> None:
+    """Make the n-gram model beside the network, if it has one."""
+    network = run.options.network
+    if not network.has_ngram_model:
         return
-    with open_output(directory) as local, lock_stages(local):
-        yield local
-
-
-def _prepare(request: Request, directory: Path, devices: tf.distribute.Strategy) -> Run:
-    """Prepare the directory at the chief, then at the other workers, which may share its files."""
-    if is_chief(devices):
-        run = prepare_run(request, directory)
-        _broadcast_options(devices, run.options)
-        return run
-    options = _broadcast_options(devices)
-    if request.minutes is not None:  # the times that a worker measures would give another plan
-        request = dataclasses.replace(request, given=options.flatten(), minutes=None)
-    directory = fetch(directory)
-    prepare = functools.partial(prepare_run, request, directory)
-    _make_if_absent("text", directory, prepare)
-    return prepare()
-
-
-def _make_if_absent(stage: str, directory: Path, make: Callable[[], object]) -> None:
-    """Let one of the workers that share a directory make a stage."""
-    while not Stages(directory).is_made(stage):
-        try:
-            with lock_stages(directory):
-                make()
-        except LockedError:  # a worker that sees the same directory writes it
-            time.sleep(1)
-
-
-def _broadcast_options(devices: tf.distribute.Strategy, options: Options | None = None) -> Options:
-    """Return the options of the chief at every worker, when all workers have come here."""
-    text = json.dumps(options.write_config() if options else {}).encode()
-    content = np.frombuffer(text.ljust(_OPTIONS_BYTES), np.uint8)
-    (content,) = broadcast_from_chief(devices, [content])
-    return read_options(json.loads(content.tobytes()))
-
-
-def _wait_for_all(devices: tf.distribute.Strategy) -> None:
-    """Return when all workers have come here."""
-    broadcast_from_chief(devices, [np.zeros(1)])
-
-
-def _is_trained(stages: Stages, devices: tf.distribute.Strategy) -> bool:
-    """Return whether the network is made in the chief's directory."""
-    (is_trained,) = broadcast_from_chief(devices, [np.array(stages.is_made("network"))])
-    return bool(is_trained)
-
-
-def _fit(run: Run, background: str | os.PathLike | None, devices: tf.distribute.Strategy) -> None:
-    """Make the n-gram model beside the network, and the network."""
-    if run.options.network.has_ngram_model:
-        _write_background(run, background, devices)
-        if is_chief(devices):
-            kind = {"kind": base.Network.kind}
-            write_json(component_directory(run.directory, NETWORK) / "config.json", kind)
-    # here: the networks that `plan_minutes` times draw numbers, too
-    keras.utils.set_random_seed(run.options.training.seed)
-    fit_network(run, devices)
-    if is_chief(devices):
-        Stages(run.directory).record("network", run.config, _NETWORK_FILES)
-
-
-def _write_background(
-    run: Run, background: str | os.PathLike | None, devices: tf.distribute.Strategy
-) -> None:
-    """Write the n-gram model at the chief, then at the workers that do not share its directory, if
-    the network reads it.
-    """
-    if is_chief(devices):
-        write_background(run, background)
-        _note_shortlist(run)
-    _wait_for_all(devices)
-    if run.options.network.network.reads_ngram_model and not is_chief(devices):
-        _make_if_absent("ngrams", run.directory, functools.partial(write_background, run))
-
-
-def _note_shortlist(run: Run) -> None:
-    listed = run.options.network.target_limit
-    if listed is not None:
+    write_background(run, background)
+    path = component_directory(run.directory, NETWORK) / "config.json"
+    write_json(path, {"kind": base.Network.kind})
+    if network.target_limit is not None:
         print(
-            f"Perplexities of training are over the {listed:,} words of the list.",
+            f"Perplexities of training are over the {network.target_limit:,} words of the list.",
             file=sys.stderr,
         )
 

@@ -458,31 +458,3 @@ def test_a_damaged_checkpoint_does_not_replace_a_whole_one(build_checkpoint, dam
     previous = resumed.previous_path.read_bytes()
     resumed.save()
     assert resumed.previous_path.read_bytes() == previous
-
-
-@pytest.mark.parametrize("is_validated", [True, False])
-def test_all_workers_have_the_state_of_the_chief(monkeypatch, build_checkpoint, is_validated):
-    chief = build_checkpoint(2, is_validated)
-    for updates, perplexity in ((2, 8.0), (4, 7.0)):
-        chief.model.optimizer.iterations.assign(updates)
-        chief.add_epoch(_make_epoch(chief, perplexity))
-    chief.save()
-    sent = []
-    broadcast = Mock(side_effect=lambda _, arrays: sent.append(arrays) or arrays)
-    module = "keras_nplm.training.checkpoint"
-    monkeypatch.setattr(f"{module}.has_several_workers", Mock(return_value=True))
-    monkeypatch.setattr(f"{module}.broadcast_from_chief", broadcast)
-    resumed = build_checkpoint(2, is_validated)
-
-    def receive(_: tf.distribute.Strategy, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        received = sent.pop(0)
-        assert [array.shape for array in arrays] == [array.shape for array in received]
-        return received
-
-    broadcast.side_effect = receive
-    monkeypatch.setattr(f"{module}.is_chief", Mock(return_value=False))
-    worker = build_checkpoint(2, is_validated)
-    assert worker.position == resumed.position == (2, 0)
-    assert worker.history == resumed.history == chief.history
-    for one, other in zip(worker.model.weights, chief.model.weights, strict=True):
-        np.testing.assert_array_equal(one, other)

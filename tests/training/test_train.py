@@ -14,7 +14,6 @@ from keras_nplm import (
     CONFIGURATIONS,
     InputError,
     LanguageModel,
-    Options,
     evaluate,
     open_corpus,
     train,
@@ -22,7 +21,6 @@ from keras_nplm import (
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.io.files import read_json
 from keras_nplm.io.parts import flatten
-from keras_nplm.language_model.directory import remove_config_if_refused
 from keras_nplm.language_model.word_vectors import write_word2vec
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
@@ -151,27 +149,6 @@ def test_finished_run_is_read_and_other_directories_are_refused(
     with pytest.raises(InputError, match="model directory"):
         train(open_corpus(), tmp_path, small_options)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-@pytest.mark.parametrize("is_chief", [True, False])
-def test_only_the_chief_removes_a_run_that_is_refused(tmp_path, monkeypatch, is_chief):
-    """Another worker may share its directory."""
-    module = importlib.import_module("keras_nplm.training.train")
-    monkeypatch.setattr(module, "is_chief", Mock(return_value=is_chief))
-    monkeypatch.setattr(module, "fit_network", Mock(side_effect=InputError("damaged")))
-    (tmp_path / "config.json").touch()
-    with pytest.raises(InputError, match="damaged"):
-        module._fit(Mock(directory=tmp_path, options=Options()), None, Mock())
-    assert (tmp_path / "config.json").exists() != is_chief
-
-
-def test_a_kill_amid_the_removal_of_a_run_leaves_one_to_resume(tmp_path, monkeypatch):
-    monkeypatch.setattr("shutil.rmtree", Mock(side_effect=KeyboardInterrupt))
-    (tmp_path / "config.json").touch()
-    (tmp_path / "components").mkdir()
-    with pytest.raises(KeyboardInterrupt), remove_config_if_refused(tmp_path):
-        raise InputError("refused")
-    assert (tmp_path / "config.json").exists()
 
 
 def test_options_are_given_as_objects_by_name_or_both(monkeypatch, tmp_path, short_corpus):

@@ -10,7 +10,6 @@ import time
 import pytest
 
 from keras_nplm.io.errors import InputError, RunError
-from keras_nplm.training import worker_connections
 from keras_nplm.training.worker_connections import read_cluster, wait_for_workers
 
 
@@ -43,31 +42,21 @@ def test_cluster_and_number_of_this_worker_are_read(text, workers, number, monke
     [
         pytest.param("{", id="no JSON"),
         pytest.param("[]", id="a list"),
-        pytest.param("[" * 99_999, id="too deep"),
         pytest.param(_describe(["one:1", "localhost:99999"]), id="port 99999"),
-        pytest.param(_describe(["one:1", "two:0"]), id="port 0"),
-        pytest.param(_describe(["one:1", ":2"]), id="no host"),
-        pytest.param(_describe(["one:1", "one:1"]), id="a worker twice"),
-        *[
-            pytest.param(_describe(["one:1"], {"index": index}), id=f"index {index!r}")
-            for index in (1, -1, True, "0")
-        ],
+        pytest.param(_describe(["one:1"], {"index": -1}), id="index -1"),
         pytest.param(_describe("one:1"), id="no list of workers"),
         pytest.param(_describe(["one:1"], ps=["three:3"]), id="a parameter server"),
-        pytest.param(_describe(["one:1"], {"type": "ps"}), id="this is a parameter server"),
     ],
 )
 def test_clusters_of_more_than_workers_are_refused(text, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", text)
-    message = "TF_CONFIG must list workers only, .* Fix: write it like"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="TF_CONFIG must list workers only"):
         read_cluster()
 
 
 @pytest.fixture
-def workers(monkeypatch) -> list[str]:
+def workers() -> list[str]:
     """The addresses of three workers of this machine."""
-    monkeypatch.setattr(worker_connections, "FIRST_NOTE", 0.0)
     sockets = [socket.create_server(("", 0)) for _ in range(3)]
     ports = [server.getsockname()[1] for server in sockets]
     for server in sockets:
@@ -75,15 +64,14 @@ def workers(monkeypatch) -> list[str]:
     return [f"127.0.0.1:{port}" for port in ports]
 
 
-def test_an_absent_worker_is_named_until_the_time_is_over(workers, capsys, monkeypatch):
-    monkeypatch.setattr(worker_connections, "SECONDS_PER_NOTE", 0.6)
+def test_an_absent_worker_is_named_until_the_time_is_over(workers, capsys):
     names = rf"worker 0 ({workers[0]}), worker 2 ({workers[2]})"
     with pytest.raises(RunError) as error:
         wait_for_workers(workers, 1, 1.0)
     assert str(error.value).startswith(
         f"Absent after 1 s: {names}. Fix: start the same command there"
     )
-    assert capsys.readouterr().err.count(f"Worker 1 waits for {names}. It gives up in ") == 2
+    assert capsys.readouterr().err.count(f"Worker 1 waits for {names}, at most 1 s.") == 1
 
 
 def test_workers_that_come_one_after_the_other_find_each_other(workers, capsys):
@@ -107,12 +95,3 @@ def test_workers_that_come_one_after_the_other_find_each_other(workers, capsys):
     assert f"Worker 0 waits for worker 1 ({workers[1]})" in capsys.readouterr().err
     for port in ports:
         port.close()
-
-
-def test_a_port_that_is_in_use_is_named(workers):
-    message = rf"Worker 0 cannot open its port \({workers[0]}\): Address already in use. Fix: "
-    with (
-        socket.create_server(("", int(workers[0].rpartition(":")[2]))),
-        pytest.raises(RunError, match=message),
-    ):
-        wait_for_workers(workers, 0, 1)

@@ -1,25 +1,8 @@
-"""What NPLM needs to train on several replicas: tf.distribute strategies, several workers, uneven
-batches.
-"""
+"""Training on several replicas: parts of a batch that split unevenly, and several workers."""
 
-import keras
 import tensorflow as tf
 
-from keras_nplm.io.errors import check_argument
 from keras_nplm.layers.ops import Tensor
-
-
-def check_replicable(model: keras.Model) -> None:
-    """Refuse options of `compile` that fail or are silently wrong on several replicas."""
-    steps = model.steps_per_execution
-    jit = model.jit_compile
-    accumulation = getattr(model.optimizer, "gradient_accumulation_steps", None)
-    for option, fits, wanted, received in (
-        ("steps_per_execution", steps <= 1, 1, steps),  # Keras's loop fails
-        ("jit_compile", jit is not True, False, jit),  # XLA sees one replica only
-        ("gradient_accumulation_steps", not accumulation, None, accumulation),
-    ):
-        check_argument(option, fits, f"{wanted} under tf.distribute", received, "leave it out.")
 
 
 def average_over_replicas(number: Tensor) -> Tensor:

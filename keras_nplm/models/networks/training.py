@@ -15,11 +15,7 @@ from keras_nplm.layers.scores import compute_log_prob
 from keras_nplm.layers.segments import are_segments
 from keras_nplm.models.networks.gradients import complete_gradients
 from keras_nplm.models.networks.metrics import negative_log_likelihoods
-from keras_nplm.models.networks.replicas import (
-    average_over_replicas,
-    check_replicable,
-    has_several_workers,
-)
+from keras_nplm.models.networks.replicas import average_over_replicas, has_several_workers
 
 _FIX_TARGETS = (
     "encode the text with the model's vocabulary; for a short-list use "
@@ -50,8 +46,9 @@ class ObjectiveTraining(keras.Model):
         """Compile as `keras.Model.compile` does.
 
         `jit_compile="auto"` is False on a CPU, where XLA's matrix products are slower than
-        TensorFlow's, for sampled outputs, and under tf.distribute, where XLA fails. Of an optimiser
-        with a weight decay of its own, the biases are left out by
+        TensorFlow's, for sampled outputs, and under tf.distribute. There
+        `steps_per_execution` above 1 and `gradient_accumulation_steps` of an optimiser fail in
+        `fit`. Of an optimiser with a weight decay of its own, the biases are left out by
         `optimizer.exclude_from_weight_decay(var_list=model.biases)`.
         """
         backend = keras.backend.backend()
@@ -67,6 +64,13 @@ class ObjectiveTraining(keras.Model):
         )
         self._has_compiled_metrics = bool(metrics or weighted_metrics)
         replicas = tf.distribute.has_strategy() or self.distribute_strategy.num_replicas_in_sync > 1
+        check_argument(
+            "jit_compile",
+            not replicas or jit_compile is not True,
+            "False under tf.distribute: XLA would not sum over the replicas",
+            jit_compile,
+            "leave it out.",
+        )
         if jit_compile == "auto" and (replicas or not tf.config.list_logical_devices("GPU")):
             jit_compile = False
         super().compile(
@@ -83,8 +87,6 @@ class ObjectiveTraining(keras.Model):
             for metric in self.metrics:
                 if metric.name == "compile_metrics":
                     metric.update_state(np.zeros(1, int), np.zeros((1, 1)))
-        if replicas:
-            check_replicable(self)
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:

@@ -1,94 +1,17 @@
-"""Several replicas and workers: what is refused, TF_CONFIG, strategies, sums over replicas."""
-
-import json
-import math
+"""Several replicas and workers: what is refused, waiting, strategies, sums over replicas."""
 
 import tensorflow as tf
 
 from tests.mutation.mutants import Altered, changes, second, within
 
-READ_CLUSTER = "training.worker_connections:read_cluster"
 OF_CONNECTIONS = "training/test_worker_connections.py"
 OF_REPLICAS = "models/networks/test_replicas.py"
 SUMS_OF_REPLICAS = "training/test_distribution.py::test_replicas_reach_the_weights_of_one_device"
 
 
-def read_changed_cluster(original, change):
-    """Read TF_CONFIG after `change` has made its cluster and its task correct."""
-
-    def load(text):
-        config = json.loads(text)
-        change(config["cluster"], config["task"])
-        return config
-
-    return within(original, json=Altered(json, loads=load))()
-
-
-@changes(READ_CLUSTER, OF_CONNECTIONS)
-def a_worker_may_be_outside_its_own_cluster(original):
-    def change(cluster, task):
-        if type(task["index"]) is int and task["index"] >= 0:
-            task["index"] = min(task["index"], len(cluster["worker"]) - 1)
-
-    return read_changed_cluster(original, change)
-
-
-@changes(READ_CLUSTER, OF_CONNECTIONS)
-def a_cluster_may_have_parameter_servers(original):
-    def change(cluster, task):
-        for name in {*cluster} - {"worker"}:
-            del cluster[name]
-
-    return read_changed_cluster(original, change)
-
-
-@changes(READ_CLUSTER, OF_CONNECTIONS)
-def any_number_is_a_port(original):
-    def change(cluster, task):
-        for place, worker in enumerate(cluster["worker"]):
-            host, _, port = worker.rpartition(":")
-            if int(port) >= 1 << 16:
-                cluster["worker"][place] = f"{host}:{place + 1}"
-
-    return read_changed_cluster(original, change)
-
-
-@changes(READ_CLUSTER, OF_CONNECTIONS)
-def an_address_needs_no_host(original):
-    def change(cluster, task):
-        for place, worker in enumerate(cluster["worker"]):
-            if worker.startswith(":"):
-                cluster["worker"][place] = f"localhost{worker}"
-
-    return read_changed_cluster(original, change)
-
-
-@changes(READ_CLUSTER, OF_CONNECTIONS)
-def an_address_may_be_given_twice(original):
-    def change(cluster, task):
-        cluster["worker"] = list(dict.fromkeys(cluster["worker"]))
-
-    return read_changed_cluster(original, change)
-
-
 @changes("training.worker_connections:wait_for_workers", OF_CONNECTIONS)
 def workers_start_tensorflow_before_all_have_come(original, workers, index, timeout):
     return original(workers[: max(index + 1, len(workers) - 1)], index, timeout)
-
-
-@changes("training.worker_connections:wait_for_workers", OF_CONNECTIONS)
-def waiting_for_the_same_workers_is_noted_once(original, *arguments):
-    return within(original, SECONDS_PER_NOTE=math.inf)(*arguments)
-
-
-@changes("models.networks.replicas:check_replicable", OF_REPLICAS)
-def several_updates_per_execution_are_allowed_on_replicas(original, model):
-    return original(Altered(model, steps_per_execution=1))
-
-
-@changes("models.networks.replicas:check_replicable", OF_REPLICAS)
-def xla_is_allowed_on_replicas(original, model):
-    return original(Altered(model, jit_compile=False))
 
 
 @changes("models.networks.replicas:average_over_replicas", SUMS_OF_REPLICAS, long=True)
