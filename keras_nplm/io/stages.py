@@ -90,6 +90,8 @@ class Stages:
             has_work = any((self.directory / name).exists() for name in checkpoints)
             if "files" in entry or has_work:
                 self._refuse(entry["key"], key, advise)
+        if entry is not None and "files" in entry:  # they are no longer whole
+            self._write(stage, {"key": entry["key"]})
         for path in _find(self.directory, outputs):
             _remove(path)
         self._write(stage, {"key": key})

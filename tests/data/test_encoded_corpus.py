@@ -1,4 +1,4 @@
-"""Encoded corpora and their shards: read in parts, damage is refused."""
+"""Encoded corpora and their shards: read in parts."""
 
 from pathlib import Path
 
@@ -44,13 +44,6 @@ def test_ids_are_read_in_parts_and_counted_by_text(encoded, monkeypatch):
     assert encoded.frequencies().tolist() == [0, 6, 0, 6, 6, 6]
 
 
-def test_damaged_shards_are_refused(encoded, messages):
-    shard = encoded.directory / "train.00000.ids"
-    whole = shard.read_bytes()
-    opened = encoded.shards("train")
-    for content in (whole[:-4], np.array([99] * 16, "<i4").tobytes()):
-        shard.write_bytes(content)
-        messages.refuse(lambda: opened.read(0, 24))
-        messages.refuse(lambda: EncodedCorpus.load(encoded.directory))
+def test_a_corpus_that_is_not_there_is_refused(encoded, messages):
     messages.refuse(lambda: encoded.ids("dev"))
     messages.refuse(lambda: EncodedCorpus.load(encoded.directory.parent))

@@ -14,6 +14,7 @@ from keras_nplm import (
     Vocabulary,
     encode_corpus,
     open_corpus,
+    register_tokenizer,
 )
 from keras_nplm.data.corpora.text_files import read_lines
 from keras_nplm.data.corpus import SPLITS
@@ -22,7 +23,7 @@ from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.data.shards import encode_lines
 from keras_nplm.data.tokenizers.words import split_words
 from keras_nplm.training.run import Run
-from tests.tokenizers import KINDS
+from tests.tokenizers import KINDS, CommaTokenizer
 
 
 def test_several_processes_write_the_bytes_of_one(
@@ -112,24 +113,25 @@ def test_an_interrupted_encoding_resumes_unless_text_changed(
     assert read_files(tmp_path / "ids") == read_files(tmp_path / "whole")
 
 
-def test_text_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
-    (tmp_path / "text.txt").write_text("the cat\n" * 9)
-
-    def change_text(*arguments, **options):
-        chunks.map_chunks(*arguments, **options)
-        (tmp_path / "text.txt").write_text("the dog\nand more\n" * 9)
-
-    monkeypatch.setattr("keras_nplm.data.encoding.map_chunks", change_text)
-    with pytest.raises(InputError, match="changed while they were read"):
-        encode_corpus(
-            open_corpus(train=[str(tmp_path / "text.txt")]), Vocabulary(["the"]), tmp_path / "ids"
-        )
-    with pytest.raises(InputError, match="an encoded corpus"):
-        EncodedCorpus.load(tmp_path / "ids")
-
-
 def test_errors_in_a_worker_process_are_raised_here(tmp_path, many_processes):
     (tmp_path / "text.txt").write_text("the cat sat on it\n" * 9 + "the </s>\n")
     corpus = open_corpus(train=[str(tmp_path / "text.txt")], tokenizer="whitespace")
     with pytest.raises(InputError, match="reserved token </s>"):
         encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
+
+
+def test_text_that_changes_while_it_is_read_is_refused(tmp_path, forget_tokenizers):
+    path = tmp_path / "text.txt"
+    path.write_text("the,cat\n" * 9)
+
+    class Changing(CommaTokenizer):
+        def split(self, line):
+            path.write_text("the,dog\nand,more\n" * 9)
+            return super().split(line)
+
+    register_tokenizer(Changing)
+    corpus = open_corpus(train=[str(path)], tokenizer="commas")
+    with pytest.raises(InputError, match="changed while they were read"):
+        encode_corpus(corpus, Vocabulary(["the"]), tmp_path / "ids")
+    with pytest.raises(InputError, match="an encoded corpus"):
+        EncodedCorpus.load(tmp_path / "ids")

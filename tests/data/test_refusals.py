@@ -7,7 +7,6 @@ import pytest
 
 from keras_nplm import (
     Corpus,
-    InputError,
     Resampled,
     SubwordOptions,
     Subwords,
@@ -133,26 +132,3 @@ def test_vocabulary_files(messages, tmp_path):
         head = make_head(content, vocabulary.words)  # the right checksum
         path.with_name("forms.tsv").write_text(f"{head}\n{content}")
         messages.refuse(lambda: Vocabulary.load(path))
-
-
-every_damage = pytest.mark.parametrize(
-    "damage",
-    [
-        pytest.param(lambda data: b"", id="empty"),
-        pytest.param(lambda data: data[:-1], id="truncated"),
-        pytest.param(lambda data: data[:-7] + bytes([data[-7] ^ 1]) + data[-6:], id="one byte"),
-        pytest.param(lambda data: bytes([data[0] ^ 4]) + data[1:], id="the head"),
-    ],
-)
-
-
-@every_damage
-@pytest.mark.parametrize("name", ["forms.tsv", "sentencepiece.model"])
-def test_a_damaged_file_beside_the_words_is_refused(tmp_path, of_subwords, name, damage):
-    of_forms = Vocabulary(["cow"], {"cows": "cow", "kine": "cow"})
-    vocabulary = of_forms if name == "forms.tsv" else of_subwords
-    vocabulary.save(tmp_path / "vocabulary.txt")
-    Vocabulary.load(tmp_path / "vocabulary.txt")
-    (tmp_path / name).write_bytes(damage((tmp_path / name).read_bytes()))
-    with pytest.raises(InputError, match=name):
-        Vocabulary.load(tmp_path / "vocabulary.txt")

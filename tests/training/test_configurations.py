@@ -8,8 +8,8 @@ from keras_nplm import CONFIGURATIONS, Options
 from keras_nplm.cli.app import parse
 from keras_nplm.cli.corpus import choose_tokenizer
 from keras_nplm.data.tokenizers import registry
-from keras_nplm.data.tokenizers.words import WordTokenizer
 from keras_nplm.training.configurations import SMALL, train_command
+from tests.tokenizers import CommaTokenizer
 
 
 def test_the_options_without_differences_are_named_small():
@@ -40,14 +40,9 @@ def test_train_command_names_the_tokenizer(kind):
             "brown --tokenizer words --config names --set hidden=tanh",
             id="options without an effect are left out",
         ),
-        pytest.param(
-            CONFIGURATIONS["mlp9"].options.replace(min_count=2),
-            dict(tokenizer="bytes"),
-            "brown --tokenizer bytes --config mlp9",
-            id="tokens that are not counted",
-        ),
         pytest.param(Options(), dict(corpus="text a.txt"), None, id="files without a name"),
         pytest.param(Options(), dict(tokenizer="sentencepiece"), None, id="subwords"),
+        pytest.param(Options(), dict(tokenizer="commas"), None, id="a tokenizer of one's own"),
         pytest.param(
             Options(),
             dict(corpus="tfds:x", tokenizer="words+lower"),
@@ -56,7 +51,8 @@ def test_train_command_names_the_tokenizer(kind):
         ),
     ],
 )
-def test_train_command_lists_all_options(options, config, flags):
+def test_train_command_lists_all_options(options, config, flags, monkeypatch):
+    monkeypatch.setitem(registry.TOKENIZERS, "commas", CommaTokenizer)
     config = {"kind": "nplm", "corpus": "brown", **options.write_config(), **config}
     assert train_command(config) == (flags and f"keras-nplm train --corpus {flags}")
 
@@ -77,12 +73,3 @@ def test_the_command_gives_the_same_options(name):
     _, bound = parse([*words, "--output", "model"])
     named = CONFIGURATIONS[bound.arguments["config"]].options
     assert named.replace(**bound.arguments["options"]) == options
-
-
-def test_train_command_cannot_name_a_tokenizer_of_ones_own(monkeypatch):
-    class OwnTokenizer(WordTokenizer):
-        kind = "own"
-
-    monkeypatch.setattr(registry, "TOKENIZERS", {**registry.TOKENIZERS, "own": OwnTokenizer})
-    config = {"kind": "nplm", "corpus": "brown", "tokenizer": "own", **Options().write_config()}
-    assert train_command(config) is None

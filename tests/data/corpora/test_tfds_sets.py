@@ -13,12 +13,6 @@ from keras_nplm import InputError, Vocabulary, encode_corpus, encode_sentences, 
 from keras_nplm.data.corpus import SPLITS
 
 
-def test_a_tfds_set_gives_the_sentences_of_its_builder():
-    corpus = open_corpus("tfds:python_reference")
-    for split in SPLITS:
-        assert list(corpus.sentences(split)) == list(open_corpus().sentences(split))
-
-
 def test_a_tfds_set_does_not_depend_on_where_it_is_cut(tmp_path, monkeypatch):
     """Chunks of a set of several files become shards; the ids are those of the sentences, file by
     file.
