@@ -32,18 +32,13 @@ def test_training_text_is_in_memory_or_in_shards(encoded, monkeypatch, limit):
     assert isinstance(encoded.for_training(), np.ndarray) == (limit > 0)
 
 
-def test_ids_are_read_in_parts_and_counted_by_text(encoded, monkeypatch):
-    monkeypatch.setattr(encoded_corpus, "PART", 7)
-    parts = list(encoded.parts("train"))
-    ids = [4, 5, 1, 3] * 6
-    assert [len(part) for part in parts] == [7, 7, 7, 3]
-    assert np.concatenate(parts).tolist() == encoded.ids("train").tolist() == ids
+def test_a_corpus_that_is_not_there_is_refused(encoded, messages):
+    messages.refuse(lambda: encoded.ids("dev"))
+    messages.refuse(lambda: EncodedCorpus.load(encoded.directory.parent))
+
+
+def test_ids_are_counted_by_text(encoded):
     counts, shares = encoded.frequencies_by_share()
     assert shares.tolist() == [1, 0.5]
     assert counts.tolist() == [[0, 4, 0, 4, 4, 4], [0, 2, 0, 2, 2, 2]]
     assert encoded.frequencies().tolist() == [0, 6, 0, 6, 6, 6]
-
-
-def test_a_corpus_that_is_not_there_is_refused(encoded, messages):
-    messages.refuse(lambda: encoded.ids("dev"))
-    messages.refuse(lambda: EncodedCorpus.load(encoded.directory.parent))

@@ -67,8 +67,10 @@ def test_texts_and_sentences(messages, tmp_path):
     messages.refuse(lambda: list(encode_batches([["a"], ["<s>"]], vocabulary.encode, "text")))
     messages.refuse(lambda: vocabulary.encode(["the", "\udcff"]))
     messages.refuse(lambda: encode_sentences([["the"]], vocabulary, "line"))
-    corpus = Corpus("one", "whitespace", {"train": lambda: iter([["the"]])})
-    messages.refuse(lambda: encode_corpus(corpus, vocabulary, tmp_path / "ids", "line"))
+    for words, boundary in ((["the"], "line"), (["the", "x\0y"], "sentence")):
+        corpus = Corpus("one", "whitespace", {"train": [words].__iter__})
+        encode = functools.partial(encode_corpus, corpus, vocabulary, tmp_path / "ids", boundary)
+        messages.refuse(encode)
 
 
 def test_vocabularies(messages, of_subwords):

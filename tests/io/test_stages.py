@@ -105,7 +105,7 @@ def test_a_damaged_file_is_one_error_with_its_stage(tmp_path, name, damage):
         with pytest.raises(InputError, match=message):
             read()
     verify_stages(tmp_path, ["more"])
-    stages.make("files", {}, FILES, lambda: _write(path, text), replace=True)
+    stages.make("files", {}, ["a.txt", "parts"], lambda: _make(tmp_path, 1), replace=True)
     assert path.read_text() == text and verify_stages(tmp_path) is None
 
 

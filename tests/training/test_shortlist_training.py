@@ -69,14 +69,14 @@ def test_options_that_do_not_fit_are_refused(directory, here, run, messages):
         "train --output no --set shortlist_size=99999",
     ):
         messages.add(run(command, status=2).err.splitlines()[-1])
-    assert not Path("no").exists()
 
 
 @pytest.mark.long
 def test_background_of_a_different_directory_is_copied(train_tiny, no_report):
     error = train_tiny("--min-count 21 --background bigram", status=2)
     assert "must have the same vocabulary as this training run" in error
-    train_tiny("--background bigram")  # into the same directory
+    shutil.rmtree("tiny")
+    train_tiny("--background bigram")
     contexts = np.array([[5], [7]])
     found, expected = (
         LanguageModel.load(name).model.next_log_probs(contexts)[:, 6:]  # of the other words

@@ -143,7 +143,7 @@ def test_finished_run_is_read_and_other_directories_are_refused(
 @pytest.mark.usefixtures("no_report")
 def test_options_are_given_as_objects_by_name_or_both(tmp_path, short_corpus):
     network = Network(order=3, embedding_dim=4, head=Linear(tied_output=True))
-    training = Training(optimizer=Adam())
+    training = Training(optimizer=Adam(), learning_rate=0.002)
     by_name = {"head": "adaptive", "cutoffs": (9, 20), "epochs": 1, "interpolated": False}
     train(short_corpus, tmp_path / "model", network=network, training=training, **by_name)
     options = read_options(read_json(tmp_path / "model" / "config.json"))
