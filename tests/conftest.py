@@ -23,6 +23,7 @@ os.environ.update(
     dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"), "1")
 )
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -31,6 +32,9 @@ from keras_nplm.cli.imports import leave_out_optional_libraries
 from keras_nplm.cli.main import main
 from keras_nplm.io import remote
 from tests.golden_messages import ROOT, GoldenMessages
+
+hypothesis.settings.register_profile("untimed")
+hypothesis.settings.load_profile("untimed")
 
 _ADDED = "long or packages"  # the tests that .ci/run adds to the README's test command
 _MARK = re.compile(r"\bmark\.(long|packages)\b")

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_nplm.io.errors import InputError, check_integer
+from keras_nplm.io.errors import check_integer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,32 +37,3 @@ class Epochs:
             check_integer("most_batches", self.most_batches, 1)
         worker, workers = self.part
         check_integer("part[0]", worker, 0, workers - 1)
-
-
-class EpochSize:
-    """How the places of an epoch, n-grams or segments, fill batches.
-
-    Attributes:
-        batches: number of batches in an epoch of all workers.
-        batch_size: number of places of this worker in a batch.
-        used: number of places of all workers in the batches of an epoch.
-        skipped: number of places of this worker before the first batch of the first epoch.
-    """
-
-    def __init__(self, places: int, batch_size: int, epochs: Epochs):
-        self.batches = places // batch_size
-        if not epochs.drop_remainder:
-            self.batches = -(-places // batch_size)
-        if epochs.most_batches is not None:
-            self.batches = min(self.batches, epochs.most_batches)
-        if not self.batches:
-            problem = f"{places} n-grams do not fill a batch of {batch_size}."
-            raise InputError(f"{problem} Fix: use a smaller batch, or more text.")
-        first = epochs.first_batch
-        if not 0 <= first < self.batches or (first and epochs.first_epoch is None):
-            wanted = f"0 to {self.batches - 1}, with `first_epoch`"
-            raise InputError(f"`first_batch` must be {wanted}. Received: {first}.")
-        _, workers = epochs.part
-        self.batch_size = batch_size // workers
-        self.used = min(places, self.batches * batch_size)
-        self.skipped = first * self.batch_size

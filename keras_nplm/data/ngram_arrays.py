@@ -9,9 +9,7 @@ from keras_nplm.data.ids import convert_ids
 from keras_nplm.io.errors import InputError
 
 
-def ngram_positions(
-    ids: np.ndarray, order: int, boundary: str, targets_below: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def ngram_positions(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
     """Arrange token ids so that every n-gram (n-1 words of context and the target) is a contiguous
     slice.
 
@@ -20,8 +18,7 @@ def ngram_positions(
     n-grams cross sentence ends, as in published perplexities of the Penn Treebank (those of
     WikiText have an `</s>` for each blank line, too). An `<s>` in the ids begins a document: it
     becomes n-1 tokens `<s>`, and is no target. `"stream"`: one running text without `</s>`, in
-    which n-grams cross sentence ends, as in the paper; `<pad>` fills the first contexts. N-grams
-    whose target is `targets_below` or higher (outside a short-list) are skipped.
+    which n-grams cross sentence ends, as in the paper; `<pad>` fills the first contexts.
 
     Returns tokens, int32, with the inserted `<s>` or `<pad>`, and positions, int32 [N]: the n-gram
     of target i is `tokens[positions[i] - n + 1 : positions[i] + 1]`, in the order of the text.
@@ -35,15 +32,19 @@ def ngram_positions(
     """
     check_boundary(order, boundary)
     tokens, positions = arrange_ngrams(convert_ids(ids), order, boundary)
-    if targets_below is not None:
-        positions = positions[tokens[positions] < targets_below]
-    if not len(positions):
-        raise InputError("The text has no word to predict. Fix: add text.")
+    _check_not_empty(len(positions))
     return tokens, positions
 
 
-def arrange_ngrams(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndarray, np.ndarray]:
-    """As `ngram_positions`, also of no text.
+def _check_not_empty(number: int) -> None:
+    if not number:
+        raise InputError("The text has no word to predict. Fix: add text.")
+
+
+def arrange_ngrams(
+    ids: np.ndarray, order: int, boundary: str, context: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `ngram_positions`, also of no text, and of a text after a context, int32 [n-1].
 
     The last n-1 tokens are the context of a text that follows.
     """
@@ -65,6 +66,8 @@ def arrange_ngrams(ids: np.ndarray, order: int, boundary: str) -> tuple[np.ndarr
         positions += context_size * (before - is_end)[is_target]
     tokens = np.full(size, padding_id(boundary), np.int32)
     tokens[positions] = words
+    if context is not None:
+        tokens[:context_size] = context
     return tokens, positions
 
 
@@ -89,36 +92,22 @@ def ngram_blocks(
 ) -> Iterator[np.ndarray]:
     """Yield the n-grams of a text, int32 [size, n], in the order of the text and in bounded memory.
 
-    The text comes in parts, cut at any place; the blocks are the same. Do not write to them: some
-    share memory.
+    The text comes in parts, cut at any place; the blocks are the same.
     """
     check_boundary(order, boundary)
     held = np.zeros((0, order), np.int32)
-    is_empty = True
-    # the last n-1 tokens of the part before
-    context = np.full(order - 1, padding_id(boundary), np.int32)
+    number = 0
+    context = None  # the last n-1 tokens of the part before
     for ids in map(convert_ids, parts):
-        tokens, positions = arrange_ngrams(ids, order, boundary)
-        tokens[: order - 1] = context
-        context = tokens[len(tokens) - (order - 1) :].copy()
-        is_empty = is_empty and not len(positions)
-        start = 0
-        while start < len(positions):
-            some = positions[start : start + size - len(held)]
-            first, last = some[[0, -1]] - (order - 1)
-            # one running text: a view, whose rows overlap in memory
-            if last - first == len(some) - 1:
-                ngrams = np.lib.stride_tricks.sliding_window_view(
-                    tokens[first : last + order], order
-                )
-            else:
-                ngrams = gather_ngrams(tokens, some, order)
-            held = np.concatenate([held, ngrams]) if len(held) else ngrams
-            start = start + len(some)
+        tokens, positions = arrange_ngrams(ids, order, boundary, context)
+        context = tokens[len(tokens) - (order - 1) :]
+        number += len(positions)
+        while len(positions):
+            some, positions = np.split(positions, [size - len(held)])
+            held = np.concatenate([held, gather_ngrams(tokens, some, order)])
             if len(held) == size:
                 yield held
                 held = held[:0]
-    if is_empty:
-        ngram_positions(np.zeros(0, np.int32), order, boundary)  # raises the error of an empty text
+    _check_not_empty(number)
     if len(held):
         yield held

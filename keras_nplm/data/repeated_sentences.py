@@ -2,16 +2,14 @@
 corpora.
 """
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from keras_nplm.data.corpus import HELD_OUT
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.data.ids import BOS_ID, EOS_ID
-
-# odd numbers of a multiplicative hash
-_FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
 
 
 def measure_repeated(held_out: EncodedCorpus, trained: EncodedCorpus) -> dict[str, float]:
@@ -24,46 +22,29 @@ def measure_repeated(held_out: EncodedCorpus, trained: EncodedCorpus) -> dict[st
         held_out: the corpus whose validation and test splits are searched for.
         trained: the corpus whose training split is read.
     """
-    splits = [split for split in HELD_OUT if split in held_out.splits]
-    if not splits:
+    sentences = {
+        split: list(_list_sentences(held_out.parts(split)))
+        for split in HELD_OUT
+        if split in held_out.splits
+    }
+    if not sentences:
         return {}
-    wanted = {split: _read_digests(held_out, split) for split in splits}
-    are_repeated = {split: np.zeros(len(digests), bool) for split, digests in wanted.items()}
-    for part in _digest_sentences(trained.parts("train")):
-        for split, digests in wanted.items():
-            are_repeated[split] |= np.isin(digests, part)
+    searched = set(itertools.chain(*sentences.values()))
+    repeated = searched.intersection(_list_sentences(trained.parts("train")))
     # a text without the end of a sentence has none
     return {
-        split: float(repeated.sum() / max(1, len(repeated)))
-        for split, repeated in are_repeated.items()
+        split: sum(map(repeated.__contains__, found)) / max(1, len(found))
+        for split, found in sentences.items()
     }
 
 
-def _read_digests(corpus: EncodedCorpus, split: str) -> np.ndarray:
-    return np.concatenate([np.zeros(0, np.uint64), *_digest_sentences(corpus.parts(split))])
-
-
-def _digest_sentences(parts: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
-    """Yield a number for each sentence, uint64 [N], of the text whose ids are given in parts.
-
-    Equal sentences have equal numbers.
-    """
+def _list_sentences(parts: Iterable[np.ndarray]) -> Iterator[bytes]:
+    """Yield the bytes of each sentence of a text that comes in parts, cut at any place."""
     rest = np.zeros(0, np.int32)
     for part in parts:
         ids = np.concatenate([rest, part[part != BOS_ID]])
         ends = np.flatnonzero(ids == EOS_ID) + 1
-        starts = np.concatenate([[0], ends])
-        rest = ids[starts[-1] :]
-        if len(ends):
-            yield _digest_rows(ids[: ends[-1]], starts[:-1])
-
-
-def _digest_rows(ids: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return a number for each run of ids that begins at one of `starts`."""
-    lengths = np.diff(starts, append=len(ids))
-    places = np.arange(len(ids)) - np.repeat(starts, lengths)
-    keys = ids.astype(np.uint64) * _FACTORS[0] + places.astype(np.uint64) * _FACTORS[1]
-    keys ^= keys >> np.uint64(29)
-    keys *= _FACTORS[2]
-    keys ^= keys >> np.uint64(32)
-    return np.add.reduceat(keys, starts)
+        data = ids.tobytes()
+        for start, end in itertools.pairwise([0, *(ends * ids.itemsize).tolist()]):
+            yield data[start:end]
+        rest = ids[ends[-1] :] if len(ends) else ids

@@ -3,7 +3,6 @@ part each epoch.
 """
 
 from collections.abc import Sequence
-from numbers import Real
 
 import numpy as np
 
@@ -12,15 +11,9 @@ from keras_nplm.data.shards import ShardedIds
 from keras_nplm.io.errors import InputError
 
 
-def is_share(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    return 0 < float(value) <= 1
-
-
 def check_share(value: float) -> float:
     """Check a share for resampling and return it as a float."""
-    if not is_share(value):
+    if not 0 < value <= 1:
         raise InputError(
             f"The share of a text in an epoch must be a number in (0, 1]. Received: {value}."
         )
@@ -77,12 +70,8 @@ class Resampled:
 TextIds = np.ndarray | ShardedIds | Resampled  # the ids of one text, or of several
 
 
-def list_texts(ids: TextIds) -> list[np.ndarray | ShardedIds]:
-    """List the texts that ids are of: one, or several that are resampled."""
-    return ids.texts if isinstance(ids, Resampled) else [ids]
-
-
 def list_arrays(ids: TextIds) -> list[np.ndarray] | None:
     """List the texts that ids are of if all are in memory, otherwise None."""
-    arrays = [text for text in list_texts(ids) if isinstance(text, np.ndarray)]
-    return arrays if len(arrays) == len(list_texts(ids)) else None
+    texts = ids.texts if isinstance(ids, Resampled) else [ids]
+    arrays = [text for text in texts if isinstance(text, np.ndarray)]
+    return arrays if len(arrays) == len(texts) else None

@@ -4,43 +4,8 @@ their words.
 
 import numpy as np
 
-from keras_nplm.data.boundary import check_boundary, context_end, padding_id, predicts_end
-from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID, convert_ids
-
-
-def segment_positions(
-    ids: np.ndarray, order: int, boundary: str, segment: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Arrange token ids so that every segment, T targets and the n-1 words before them, is a
-    contiguous slice.
-
-    The text is one running text, also with boundary `"sentence"`, where `</s>` stays in it and ends
-    the context, as `<s>` does with `"text"`. Tokens, int32, are the text after n+T-2 tokens `<s>`
-    or `<pad>`, and before 2T-2 `<pad>`. What is no target is stored as -1 - id. Positions, int32,
-    are the first targets. Shifted back by less than T, they have each target once.
-
-    Example:
-
-    >>> ids = np.array([7, 8, 3, 9, 3], np.int32)
-    >>> tokens, positions = segment_positions(ids, 3, "sentence", segment=4)
-    >>> [tokens[i - 2 : i + 4].tolist() for i in positions]
-    [[-3, -3, 7, 8, 3, 9], [3, 9, 3, -1, -1, -1]]
-    """
-    check_boundary(order, boundary, least_order=2)
-    ids = convert_ids(ids)
-    fill = padding_id(boundary)
-    words = np.where(ids == BOS_ID, ~BOS_ID, ids) if predicts_end(boundary) else ids[ids != EOS_ID]
-    first = order + segment - 2
-    tokens = np.concatenate(
-        [np.full(first, ~fill, np.int32), words, np.full(2 * segment - 2, ~PAD_ID, np.int32)]
-    )
-    number = count_segments(np.array(len(words)), segment)
-    return tokens, first + segment * np.arange(int(number), dtype=np.int32)
-
-
-def count_segments(targets: np.ndarray, segment: int) -> np.ndarray:
-    """Count the segments that have all targets of a text, whatever the offset."""
-    return (targets > 0) * ((targets + 2 * segment - 2) // segment)
+from keras_nplm.data.boundary import context_end
+from keras_nplm.data.ids import BOS_ID
 
 
 def join_contexts(

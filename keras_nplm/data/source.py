@@ -1,19 +1,18 @@
 """NgramSource: a text as n-grams, which is opened as batches of windows or of segments."""
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from keras_nplm.data.boundary import check_boundary, find_targets
+from keras_nplm.data.boundary import check_boundary
 from keras_nplm.data.epochs import Epochs
 from keras_nplm.data.ids import convert_ids
 from keras_nplm.data.layouts import Layout, Segments, Windows
 from keras_nplm.data.log_q import LogQ, LogQLookup
-from keras_nplm.data.resampling import Resampled, TextIds, list_arrays
+from keras_nplm.data.resampling import Resampled, TextIds
 from keras_nplm.data.shards import ShardedIds
-from keras_nplm.data.shuffling import MemoryOrder, PoolOrder, open_epochs
+from keras_nplm.data.shuffling import EpochOrder
 from keras_nplm.io.errors import check_argument, check_integer
 
 _SHUFFLED = Epochs()
@@ -31,10 +30,9 @@ class NgramSource:
             `ngram_positions`.
         targets_below: target ids that are this or higher are not predicted (words outside a
             short-list). Default: no limit.
-        fold_starts: int [K-1], increasing: how many n-grams of the text come before each fold but
-            the first; see `Jackknife.starts`. Inputs are then (context_ids, the fold of each
-            n-gram, int32 [B]). All n-grams count, also those that `targets_below` skips. For ids in
-            memory, as windows.
+        fold_starts: int [K-1], increasing: where in the ids, of all texts joined, each fold but the
+            first begins; see `Jackknife`. Inputs are then (context_ids, the fold of each n-gram,
+            int32 [B]), as windows.
 
     Example:
 
@@ -51,7 +49,7 @@ class NgramSource:
     order: int
     boundary: str = "sentence"
     targets_below: int | None = None
-    fold_starts: np.ndarray | Sequence[int] | None = None
+    fold_starts: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         check_boundary(self.order, self.boundary, least_order=2)
@@ -75,7 +73,8 @@ class NgramSource:
         has no target.
         """
         check_integer("segment", segment, 1)
-        layout = Segments(self.order, self.boundary, self.targets_below, segment)
+        most_shift = segment - 1 if epochs.shuffle else 0
+        layout = Segments(self.order, self.boundary, self.targets_below, segment, most_shift)
         return self._open(layout, batch_size, epochs)
 
     def with_log_q(
@@ -100,21 +99,6 @@ class NgramSource:
         parts = workers * layout.targets
         accepted = f"a multiple of {parts}, the number of parts times `segment`"
         check_argument("batch_size", batch_size % parts == 0, accepted, batch_size)
-        starts = self._count_before_folds()
-        if isinstance(self.ids, np.ndarray):
-            return open_epochs(MemoryOrder(self.ids, layout, batch_size, epochs, starts))
         is_shuffled = epochs.shuffle or not isinstance(self.ids, Resampled)
         check_argument("shuffle", is_shuffled, "True for Resampled texts", False)
-        return open_epochs(PoolOrder(self.ids, layout, batch_size, epochs, starts))
-
-    def _count_before_folds(self) -> np.ndarray | None:
-        """Count the n-grams, of targets that count, before each fold but the first, int32 [K-1]."""
-        arrays = list_arrays(self.ids)
-        if self.fold_starts is None or arrays is None:
-            return None
-        starts = np.asarray(self.fold_starts)
-        if self.targets_below is not None:
-            targets = np.concatenate([ids[find_targets(ids, self.boundary)] for ids in arrays])
-            counted = np.append(0, np.cumsum(targets < self.targets_below))
-            starts = counted[np.minimum(starts, len(targets))]
-        return starts.astype(np.int32)
+        return EpochOrder(self.ids, layout, batch_size, epochs, self.fold_starts).open()

@@ -219,19 +219,14 @@ def _numbers(
             array = np.lib.format.read_array(part, allow_pickle=False)
             if part.read(1):  # reading to the end also verifies the checksum
                 raise ValueError(f"{name} is longer than its header says")
-    are_numbers = array.dtype.kind in "biuf" and array.dtype.isnative
-    if not are_numbers or not all((block < np.inf).all() for block in iterate_blocks(array)):
-        raise ValueError(f"{name} must hold native numbers below infinity")
     return array
 
 
-def iterate_blocks(array: np.ndarray, overlap: int = 0) -> Iterator[np.ndarray]:
-    """Iterate over the numbers of an array in blocks, each followed by the first `overlap` numbers
-    of the next one.
-    """
+def iterate_blocks(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Iterate over the numbers of an array in blocks."""
     flat = array.reshape(-1)
     for start in range(0, flat.size, _BLOCK):
-        yield flat[start : start + _BLOCK + overlap]
+        yield flat[start : start + _BLOCK]
         free_mapped_pages(array)
 
 

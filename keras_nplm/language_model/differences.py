@@ -56,7 +56,7 @@ class TokenOptions:
         mass = 0.0 if for_mixture else self.held_out_mass
         return {
             "tokenizer": (self.tokenizer.kind, " ".join(self.tokenizer.flags)),
-            "normalisation": (steps, f"--normalise {steps or 'none'}"),
+            "normalisation": (steps, f"--normalise {steps}" if steps else "no --normalise"),
             "vocabulary": (
                 vocabulary if is_exact else {*vocabulary.words},
                 f"vocabulary of {len(vocabulary) - len(SPECIALS):,}",

@@ -105,14 +105,14 @@ class Jackknife:
 
     Attributes:
         models: the K models.
-        starts: int64 [K-1], how many n-grams come before each part but the first.
+        fold_starts: int64 [K-1], where in the ids each part but the first begins.
         number: N, how many n-grams the text has.
 
     Example:
 
     >>> ids = np.array([4, 5, 3] * 10 + [6, 5, 3] * 10, np.int32)
     >>> jackknife = Jackknife(ids, vocabulary_size=7, order=2, folds=2)
-    >>> jackknife.starts
+    >>> jackknife.fold_starts
     array([30])
     >>> np.exp(jackknife.next_log_probs(np.array([[6], [6]]), np.array([0, 1])))[:, 5].round(2)
     array([0.89, 0.27], dtype=float32)
@@ -133,14 +133,13 @@ class Jackknife:
         self.number = _count_ngrams(texts, boundary)
         check_integer("folds", folds, 2, most=self.number)
         joined = np.concatenate(texts)
-        cuts = cut_text(joined, boundary, folds)
-        self.starts = np.cumsum(find_targets(joined, boundary))[cuts - 1]
+        self.fold_starts = cut_text(joined, boundary, folds)
         self.order = order
         self.vocabulary_size = vocabulary_size
         self.boundary = boundary
         self.models: list[BackoffModel] = []
         with open_progress("Estimating n-gram models", total=folds, unit=" models") as progress:
-            for first, last in itertools.pairwise([0, *cuts, len(joined)]):
+            for first, last in itertools.pairwise([0, *self.fold_starts, len(joined)]):
                 others = np.concatenate([joined[:first], joined[last:]])
                 self.models.append(kneser_ney(others, vocabulary_size, order, boundary))
                 progress.update(1)
@@ -158,7 +157,7 @@ class Jackknife:
                 f"`ids` must be the text of the Jackknife, {self.number} n-grams. "
                 f"Received: {number}. Fix: for any other text give the n-gram model itself."
             )
-        return dataclasses.replace(source, fold_starts=self.starts)
+        return dataclasses.replace(source, fold_starts=self.fold_starts)
 
     def next_log_probs(self, context_ids: np.ndarray, folds: np.ndarray) -> np.ndarray:
         """Return ln Q(w | context), float32 [B, |V|], of contexts, each by the model without its

@@ -57,7 +57,7 @@ ODD_WORDS = st.text(
 )
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.lists(ODD_WORDS | st.sampled_from(WORDS), min_size=2, max_size=4, unique=True))
 def test_files_keep_words_with_any_space_but_ascii(tmp_path_factory, words):
     path = tmp_path_factory.mktemp("odd")

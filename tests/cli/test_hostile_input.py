@@ -13,12 +13,11 @@ lines of at most 16
 * only the named files are read: no links within HDF5, no shards with paths, no pipes, devices or
 directories * exit status 1 or 2 and one line with the cause, or the figures of the undamaged input
 
-Not detectable: a word respelled in `vocabulary.txt`, a figure edited in `metrics.json`, numbers of
-a model replaced together with the checksums of their archive.
+`manifest.json` has size and checksum of each file. Who makes a file to harm makes it, too: then
+nothing runs, and memory stays bounded, but the numbers of the file are believed.
 """
 
 import contextlib
-import copy
 import functools
 import hashlib
 import io
@@ -28,7 +27,7 @@ import random
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
@@ -39,11 +38,11 @@ from hypothesis import strategies as st
 
 from keras_nplm import DeepHidden, LanguageModel, LinearHead, NoiseContrastive, Vocabulary
 from keras_nplm.cli.main import main
+from keras_nplm.io.stages import MANIFEST, MODEL, Stages
 from tests.networks import compose
 
 IDS = "corpus/test.00000.ids"
-CORPUS = "corpus/corpus.json"
-FILES = ["vocabulary.txt", "config.json", CORPUS, IDS, "ngrams.npz"]
+FILES = ["vocabulary.txt", "config.json", "corpus/corpus.json", IDS, "ngrams.npz", MANIFEST]
 WORDS = "a the cat dog mat sat ran on under old red big house tree and".split()
 NGRAM = "--order 3 --min-count 1".split()
 
@@ -116,100 +115,28 @@ def list_checksums(directory: Path) -> dict[Path, str]:
 
 
 @pytest.fixture
-def attempt(root, right, tmp_path) -> Callable[..., str]:
+def attempt(root, right, tmp_path) -> Callable[..., None]:
     """Damage a copy of a directory and ask: one error line with `words`, or, without `words`, the
-    right answer.
+    right answer. With `is_recorded` the manifest fits to what was done.
     """
 
-    def attempt(kind: str, damage: Callable[[Path], None], words: str = "") -> str:
+    def attempt(
+        kind: str, damage: Callable[[Path], None], words: str = "", is_recorded: bool = False
+    ) -> None:
         directory = tmp_path / "model"
         shutil.rmtree(directory, ignore_errors=True)
         shutil.copytree(root / kind, directory)
         damage(directory)
+        if is_recorded:
+            (directory / MANIFEST).unlink()
+            Stages(directory).record(MODEL, {}, ["[!.]*"])
         before = list_checksums(tmp_path)
         status, out, refusal = ask(root, directory, kind)
         assert list_checksums(tmp_path) == before, "it wrote a file"
         assert not words or (status and re.search(words, refusal)), (status, refusal)
         assert status or out == right[kind], "another answer"
-        return refusal if status else ""
 
     return attempt
-
-
-# JSON and arrays
-
-
-def list_places(part: object, place: tuple = ()) -> Iterator[tuple]:
-    """List the places of a JSON value, of lists the first item only."""
-    if isinstance(part, dict):
-        items = part.items()
-    elif isinstance(part, list):
-        items = enumerate(part[:1])
-    else:
-        items = ()
-    for key, inner in items:
-        yield (*place, key)
-        yield from list_places(inner, (*place, key))
-
-
-def write_json(directory: Path, name: str, value: object) -> None:
-    (directory / name).write_text(json.dumps(value), encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    "name, odd",
-    [
-        pytest.param("config.json", 10**400, id="huge"),
-        pytest.param(CORPUS, -1, id="negative"),
-    ],
-)
-def test_json_values_of_a_different_type_are_refused_or_unused(attempt, root, name, odd):
-    value = json.loads((root / "ngram" / name).read_text(encoding="utf-8"))
-    for *outer, last in list_places(value):
-        changed = copy.deepcopy(value)
-        part = changed
-        for key in outer:
-            part = part[key]
-        part[last] = odd
-        attempt("ngram", functools.partial(write_json, name=name, value=changed))
-
-
-def make_objects(array: np.ndarray) -> np.ndarray:
-    return np.full(array.shape, None, object)
-
-
-def make_infinite(array: np.ndarray) -> np.ndarray:
-    return np.full(array.shape, np.inf)
-
-
-def make_longer(array: np.ndarray) -> np.ndarray:
-    return np.append(array, array.reshape(-1)[-1:])
-
-
-def make_empty(array: np.ndarray) -> np.ndarray:
-    return np.zeros(0, array.dtype)
-
-
-def write_arrays(directory: Path, arrays: dict[str, np.ndarray]) -> None:
-    np.savez(directory / "ngrams.npz", **arrays)
-
-
-@pytest.mark.parametrize(
-    "make_odd, step",
-    [
-        pytest.param(make_objects, 1, id="objects"),
-        pytest.param(make_infinite, 4, id="infinite"),
-        pytest.param(make_longer, 4, id="longer"),
-        pytest.param(make_empty, 4, id="empty"),
-    ],
-)
-def test_arrays_of_a_different_type_or_shape_are_refused(attempt, root, make_odd, step):
-    with np.load(root / "ngram" / "ngrams.npz") as stored:
-        arrays = dict(stored)
-    for name in [*arrays][::step]:
-        changed = {**arrays, name: make_odd(arrays[name])}
-        refusal = attempt("ngram", functools.partial(write_arrays, arrays=changed))
-        assert refusal or np.array_equal(changed[name], arrays[name]), name
 
 
 # Files
@@ -236,12 +163,6 @@ def claim_size(path: Path) -> None:
     path.write_bytes(data[:at] + (0xFFFFFFF0).to_bytes(4, "little") + data[at + 4 :])
 
 
-def name_shard(path: Path, shard: str) -> None:
-    value = json.loads(path.read_text(encoding="utf-8"))
-    value["splits"]["test"]["shards"] = [shard]
-    path.write_text(json.dumps(value), encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     "kind, name, damage, words",
     [
@@ -257,7 +178,7 @@ def test_damaged_archives_are_refused_or_change_no_figure(attempt, kind, name, d
     def damage_archive(directory: Path) -> None:
         damage(directory / name)
 
-    attempt(kind, damage_archive, words)
+    attempt(kind, damage_archive, words, is_recorded=True)
 
 
 @pytest.mark.parametrize("name", ["vocabulary.txt", "ngrams.npz", IDS])
@@ -273,22 +194,7 @@ def test_what_is_no_file_is_refused_or_changes_no_figure(attempt, name, make):
     def replace(directory: Path) -> None:
         replace_file(directory / name, make)
 
-    attempt("ngram", replace, " ")
-
-
-@pytest.mark.parametrize(
-    "shard",
-    [
-        pytest.param("/etc/passwd", id="elsewhere"),
-        pytest.param(f"../{IDS}", id="above"),
-        pytest.param("\0", id="a name that no file has"),
-    ],
-)
-def test_shards_outside_the_directory_are_refused(attempt, shard):
-    def name_another(directory: Path) -> None:
-        name_shard(directory / CORPUS, shard)
-
-    attempt("ngram", name_another, " ")
+    attempt("ngram", replace, f"{name.rpartition('/')[2]}, which its stage `.*` made, has changed")
 
 
 @pytest.mark.parametrize(
@@ -299,7 +205,7 @@ def test_shards_outside_the_directory_are_refused(attempt, shard):
         ("arrays", "model.keras"),
     ],
 )
-@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     how=st.sampled_from(("flip", "cut", "insert", "delete")),
     place=st.floats(0, 1),
@@ -316,7 +222,7 @@ def test_a_damaged_byte_is_refused_or_changes_no_figure(attempt, kind, name, how
         }
         (directory / name).write_bytes(data[:at] + rest.get(how, data[at + 1 :]))
 
-    attempt(kind, damage)
+    attempt(kind, damage, f"{name.rpartition('/')[2]}.*Fix: restore the file")
 
 
 # model.keras
@@ -417,5 +323,5 @@ def test_a_network_of_other_classes_sizes_or_weights_is_refused(
     attempt, kind, change, words, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    attempt(kind, functools.partial(rewrite_network, change=change), words)
+    attempt(kind, functools.partial(rewrite_network, change=change), words, is_recorded=True)
     assert not list(tmp_path.parent.rglob("canary")), "it ran"

@@ -146,8 +146,9 @@ def test_files_of_a_killed_process_are_removed(tmp_path, text, run):
         (model / name).touch()
     os.utime(model / ".lock", (0, 0))
     run(f"ngram --train {text} --output {model}")
-    files = {"config.json", "corpus", "metrics.json", "ngrams.npz", "spelling.tsv"}
-    assert {path.name for path in model.iterdir()} == {*files, "vocabulary.txt"}
+    files = {"config.json", "corpus", "manifest.json", "metrics.json", "ngrams.npz"}
+    files |= {"spelling.tsv", "vocabulary.txt"}
+    assert {path.name for path in model.iterdir()} == files
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / ".mine.txt").touch()
     run(f"ngram --train {text} --output {tmp_path}/mine", status=2)

@@ -1,6 +1,4 @@
-"""tf.data of n-grams and segments, from memory and from shards: each once an epoch, new orders,
-resuming, workers.
-"""
+"""tf.data of n-grams and segments: how random the orders are, seeds, checkpoints, workers."""
 
 import itertools
 
@@ -35,69 +33,8 @@ def place_ids(tmp_path, monkeypatch, write_shards):
     return place
 
 
-def _list_batches(dataset) -> list[list[tuple[int, ...]]]:
-    found = []
-    for inputs, targets in dataset.as_numpy_iterator():
-        ids = inputs["segments"] if isinstance(inputs, dict) else inputs
-        found.append(list(map(tuple, np.column_stack([ids, targets]).tolist())))
-    return found
-
-
 def _targets(dataset) -> np.ndarray:
     return np.concatenate([target for _, target in dataset.as_numpy_iterator()])
-
-
-def _list_windows(batches, order: int, boundary: str) -> list[tuple[int, ...]]:
-    """List the n-grams, or those of segments without the places that are no targets."""
-    found = []
-    for inputs, targets in batches:
-        ids = inputs["segments"] if isinstance(inputs, dict) else inputs
-        targets = targets.reshape(len(ids), -1)
-        assert (
-            ids.dtype == targets.dtype == np.int32 and ids.shape[1] == order - 2 + targets.shape[1]
-        )
-        for row, column in zip(*np.nonzero(targets), strict=True):
-            context = ids[row, column : column + order - 1].copy()
-            if boundary != "stream":
-                end = 3 if boundary == "sentence" else 2
-                context[: np.max(np.flatnonzero(context == end), initial=-1) + 1] = 2
-            found.append((*context.tolist(), int(targets[row, column])))
-    return found
-
-
-@pytest.mark.parametrize(
-    "where, boundary, segment, below",
-    [
-        *itertools.product(PLACES, ["stream", "sentence", "text"], [1], [15]),
-        ("memory", "text", 1, None),
-        ("shards", "stream", 1, None),
-        *itertools.product(PLACES, ["sentence", "text"], [3], [15]),
-        ("resampled memory", "text", 3, 15),
-        ("resampled shards", "stream", 3, 15),
-    ],
-)
-def test_batches_have_each_ngram_of_the_text_once(
-    place_ids, list_ngrams, where, boundary, segment, below
-):
-    ids = np.array([4, 25, 6, 3, 3, 7, 3, *range(30, 7, -1), 3])
-    if boundary == "text":
-        ids = np.insert(ids, [0, 4, 7, 7, 31], 2)
-    text = place_ids(ids, where)
-    ngrams = list_ngrams(ids, 4, boundary)
-    expected = [ngram for ngram in ngrams if below is None or ngram[-1] < below]
-    options = dict(boundary=boundary, segment=segment, targets_below=below)
-    dataset = ngram_dataset(text, 4, 4 * segment, **options)
-    for _ in range(1 if segment == 1 else 2):  # with a different offset
-        assert sorted(_list_windows(dataset.as_numpy_iterator(), 4, boundary)) == sorted(expected)
-    if "resampled" not in where:
-        dataset = ngram_dataset(text, 4, 4 * segment, shuffle=False, **options)
-        batches = [*dataset.as_numpy_iterator()]
-        assert _list_windows(batches, 4, boundary) == expected and dataset.cardinality() == len(
-            batches
-        )
-        if where == "memory":
-            places = len(expected) if segment == 1 else len(ngrams) + np.count_nonzero(ids == 2)
-            assert len(batches) == -(-places // (4 * segment))
 
 
 @pytest.mark.parametrize("where", PLACES)
@@ -158,9 +95,6 @@ def test_offsets_of_segments_do_not_come_twice_in_as_many_epochs():
     assert sorted(offsets[:6]) == sorted(offsets[6:]) == [1, 2, 3, 4, 5, 6]
 
 
-# resuming
-
-
 @pytest.mark.parametrize("where, first_epoch", [("shards", 0), ("resampled shards", None)])
 def test_a_checkpoint_of_an_iterator_restores_its_place(place_ids, tmp_path, where, first_epoch):
     text = place_ids(np.arange(4, 76), where, share=0.6)
@@ -178,81 +112,49 @@ def test_a_checkpoint_of_an_iterator_restores_its_place(place_ids, tmp_path, whe
     assert found == expected and len(found) > 3
 
 
-@pytest.mark.parametrize(
-    "where, options",
-    [
-        pytest.param("memory", dict(drop_remainder=True), id="memory"),
-        pytest.param("shards", dict(targets_below=60), id="shards of a short-list"),
-        pytest.param("shards", dict(drop_remainder=True, most_batches=7), id="parts of shards"),
-        pytest.param("shards", dict(most_batches=7), id="some batches of shards"),
-        pytest.param(
-            "memory",
-            dict(drop_remainder=True, segment=2, most_batches=5),
-            id="parts of memory in segments",
-        ),
-        pytest.param(
-            "resampled memory",
-            dict(drop_remainder=True),
-            marks=pytest.mark.long,
-            id="resampled memory",
-        ),
-        pytest.param("resampled shards", dict(segment=2), id="resampled shards in segments"),
-    ],
-)
-def test_training_data_resumes_at_any_batch_of_any_epoch(place_ids, where, options):
-    ids = np.random.default_rng(0).integers(3, 99, 150)
-    ids[60:70] = 3  # blocks without a word
-    text = place_ids(ids, where, share=0.4)
-    options = dict(order=3, batch_size=4, seed=3) | options
-    dataset = ngram_dataset(text, **options)
-    whole = [_list_batches(dataset) for _ in range(3)]
-    first_batch = 2 * len(dataset) // 3
-    later = ngram_dataset(text, first_epoch=1, first_batch=first_batch, **options)
-    assert (
-        _list_batches(later.take(2 * len(dataset) - first_batch))
-        == whole[1][first_batch:] + whole[2]
-    )
-    if "most_batches" in options:  # an epoch may have fewer batches than the text
-        unlimited = ngram_dataset(text, first_epoch=1, **options | dict(most_batches=None))
-        assert _list_batches(unlimited.take(options["most_batches"])) == whole[1]
+@pytest.mark.parametrize("segment", [1, 2])
+def test_parts_of_workers_are_the_batches_of_one(segment):
+    """Of a text in memory, so that several workers train as one does."""
+    ids = np.arange(4, 75, dtype=np.int32)
+    options = dict(order=3, batch_size=6 * segment, segment=segment, seed=2)
+    whole = ngram_dataset(ids, **options)
+    parts = [ngram_dataset(ids, part=(w, 3), **options) for w in range(3)]
+    rows = [_split_rows(part, 2) for part in parts]
+    for number, batch in enumerate(_split_rows(whole, 6)):
+        found = [row for part in rows for row in part[number : number + 1]]
+        np.testing.assert_array_equal(np.concatenate(found), batch)
 
 
-# several workers
+def _split_rows(dataset, size: int) -> list[np.ndarray]:
+    """List the targets of batches, none larger than `size` rows."""
+    batches = [targets for _, targets in dataset.as_numpy_iterator()]
+    assert max(map(len, batches)) == size
+    return batches
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(dict(boundary="stream"), id="windows"),
-        pytest.param(dict(segment=2, drop_remainder=True), id="segments"),
-    ],
-)
-def test_parts_of_workers_are_the_batches_of_one(place_ids, options):
-    ids = place_ids(np.arange(4, 75), "memory")
-    options = dict(order=3, batch_size=6 * options.get("segment", 1), seed=2) | options
-    whole = _list_batches(ngram_dataset(ids, **options))
-    parts = [_list_batches(ngram_dataset(ids, part=(w, 3), **options)) for w in range(3)]
-    for number, batch in enumerate(whole):
-        assert [
-            row for part in parts for rows in part[number : number + 1] for row in rows
-        ] == batch
-    assert all(len(batch) == 2 for part in parts for batch in part[: len(whole) - 1])
+def test_epochs_limit_their_batches(place_ids):
+    """An epoch may have fewer batches than the text."""
+    text = place_ids(np.arange(4, 76), "shards")
+    limited = ngram_dataset(text, 3, 4, first_epoch=1, first_batch=5, most_batches=7)
+    whole = ngram_dataset(text, 3, 4, first_epoch=1)
+    expected = np.concatenate([_targets(whole.take(7).skip(5)), _targets(whole.skip(18).take(7))])
+    np.testing.assert_array_equal(_targets(limited.take(9)), expected)
 
 
-@pytest.mark.parametrize("segment", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_workers_read_each_ngram_of_shards_once(place_ids, list_ngrams, segment):
-    ids = np.array([token if token % 5 else 3 for token in range(4, 100)] + [3])
-    options = dict(order=3, batch_size=6 * segment, boundary="stream", segment=segment)
-    expected = list_ngrams(ids, 3, "stream")
-    shards = place_ids(ids, "shards")
-    parts = [ngram_dataset(shards, part=(w, 2), **options).as_numpy_iterator() for w in range(2)]
-    assert sorted(_list_windows(itertools.chain(*parts), 3, "stream")) == sorted(expected)
-    steps = len(expected) // 6 // segment
-    options = options | dict(first_epoch=0, drop_remainder=True)
-    batches = [
-        _list_batches(ngram_dataset(shards, part=(w, 2), **options).take(2 * steps))
-        for w in range(2)
-    ]
-    for epoch in (slice(0, steps), slice(steps, 2 * steps)):  # in step
-        found = [row for worker in batches for batch in worker[epoch] for row in batch]
-        assert len(found) == len(set(found)) == 6 * steps
+def test_resampled_texts_are_mixed(monkeypatch, write_shards, tmp_path):
+    for name, value in {"RESAMPLED_BLOCK": 5, "ARRAY_BLOCK": 5, "POOL": 50}.items():
+        monkeypatch.setattr(pools, name, value)
+    small = np.arange(4, 204, dtype=np.int32)
+    large = write_shards(tmp_path, np.arange(204, 2204), [700])
+    texts = Resampled([(small, 1.0), (large, 0.3)])
+    dataset = ngram_dataset(texts, 3, 200, boundary="stream", seed=5, first_epoch=0)
+    orders = []
+    for targets in _targets(dataset.take(8)).reshape(2, 800):
+        is_small = targets < 204
+        parts = is_small.reshape(8, 100).sum(axis=1)
+        assert parts.sum() == 200 and parts.min() >= 12 and parts.max() <= 38  # 25 of each hundred
+        others = targets[~is_small]
+        assert abs(np.corrcoef(others[1:], others[:-1])[0, 1]) < 0.2
+        assert len(set((others - 204) // 100)) == 20  # from all parts of the large text
+        orders.append(targets[is_small].tolist())
+    assert sorted(orders[0]) == sorted(orders[1]) and orders[0] != orders[1]

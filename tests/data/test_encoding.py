@@ -61,7 +61,7 @@ def count_plainly(lines: list[str]) -> dict[str, int]:
     }
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     lines=st.lists(st.sampled_from(LINES), max_size=20),
     kind=st.sampled_from([*KINDS, "words+lower"]),

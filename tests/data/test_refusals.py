@@ -108,7 +108,6 @@ def test_corpora(messages, tmp_path, monkeypatch):
         (b"one line\n", {"train": ["text.txt"]}),
         (b"a\nb\nc\n", {"train": ["text.txt"]}),
         (b"a\n", {"train": ["text.txt"], "test": ["text.txt"], "all_lines": True}),
-        (b"a\n", {"train": ["text.txt"], "resample": [("x", ["text.txt"])]}),
     ):
         (tmp_path / "text.txt").write_bytes(content)
         messages.refuse(functools.partial(open_corpus, **options))

@@ -1,6 +1,4 @@
-"""Segments: how many a text needs, and contexts that are joined only where a segment gives the same
-ones.
-"""
+"""Segments: contexts are joined only where a segment gives the same ones."""
 
 import numpy as np
 import pytest
@@ -8,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_nplm.data.ngram_arrays import extract_ngrams
-from keras_nplm.data.segments import count_segments, cut_segments, join_contexts
+from keras_nplm.data.segments import cut_segments, join_contexts
 
 ORDER = 4
 TARGETS = 3
@@ -29,7 +27,7 @@ def cut_plainly(segment, boundary):
 
 
 @boundaries
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(words=st.lists(st.integers(0, 6), min_size=5, max_size=5))
 def test_segments_are_cut_as_networks_read_them(boundary, words):
     found = cut_segments(np.array([words], np.int32), ORDER - 1, boundary)
@@ -37,7 +35,7 @@ def test_segments_are_cut_as_networks_read_them(boundary, words):
 
 
 @boundaries
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(words=st.lists(st.integers(0, 6), min_size=5, max_size=5))
 def test_joined_contexts_are_those_of_their_segment(boundary, words):
     windows = np.lib.stride_tricks.sliding_window_view(np.array(words, np.int32), ORDER - 1)
@@ -62,22 +60,3 @@ def test_contexts_of_a_text_are_joined(boundary):
     np.testing.assert_array_equal(cut.reshape(-1, ORDER - 1), ngrams[:, :-1])
     _, follows = join_contexts(ngrams[::-1, :-1], TARGETS, boundary)
     assert not follows.all()
-
-
-def _count_by_hand(targets: int, segment: int) -> int:
-    """The most segments that have a target, of all places, 0 to T-1 before the text, where the
-    first may begin.
-    """
-    most = 0
-    for offset in range(segment):
-        starts = range(-offset, targets, segment)
-        most = max(most, sum(start + segment > 0 for start in starts if targets))
-    return most
-
-
-@pytest.mark.parametrize("segment", [1, 2, 3, 7, 16])
-def test_there_are_as_many_segments_as_the_worst_offset_needs(segment):
-    targets = np.arange(40)
-    expected = [_count_by_hand(int(number), segment) for number in targets]
-    np.testing.assert_array_equal(count_segments(targets, segment), expected)
-    assert [int(count_segments(int(number), segment)) for number in targets] == expected

@@ -40,7 +40,7 @@ def subwords(request) -> Subwords:
 @given(
     st.sampled_from([*ODD, *LINES[:5]]) | st.text() | st.text(" ▁▅a\u0301\xa0\u3000<0x41>Us/\0我")
 )
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_any_line_is_restored_without_unk(subwords, line):
     vocabulary = Vocabulary.from_subwords(subwords)
     pieces = subwords.encode(line)

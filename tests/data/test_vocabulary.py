@@ -15,7 +15,7 @@ from keras_nplm.io.errors import InputError
 words = st.text(alphabet="abcd", min_size=1, max_size=2)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.lists(words, max_size=8), min_size=1, max_size=8), st.integers(1, 3))
 def test_ids_are_by_decreasing_frequency_then_by_word(sentences, min_count):
     counts = collections.Counter(word for sentence in sentences for word in sentence)
@@ -54,7 +54,7 @@ def test_files_of_other_software_stay(tmp_path, name):
         assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.lists(st.lists(st.sampled_from(["a", "b", "é", "\ud800", "x y", "\n"]), max_size=9)),
     st.integers(1, 4),

@@ -148,7 +148,7 @@ def test_arrays_are_read_as_they_were_written(tmp_path, write, mapped):
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 499), byte=st.integers(0, 255), length=st.integers(0, 500))
 def test_a_damaged_archive_is_refused(tmp_path, mapped, place, byte, length):
     path = tmp_path / "a.npz"
@@ -178,7 +178,6 @@ def test_archives_of_other_content_are_refused(tmp_path, mapped):
     for write in (
         lambda: np.savez(path, other=np.ones(2)),
         lambda: np.savez(path, ids=np.array([{}], object)),  # it would run code
-        lambda: np.savez(path, ids=np.array([1.0, np.nan])),
         lambda: _write_longer(path),
     ):
         write()

@@ -135,9 +135,7 @@ def _drop(files: dict[str, bytes], *names: str) -> dict[str, bytes]:
     return {name: content for name, content in files.items() if name not in names}
 
 
-@settings(
-    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=_FILES, during=_FILES, after=_FILES, fails=st.booleans())
 def test_a_directory_is_fetched_changed_and_sent(memory_store, before, during, after, fails):
     """Hidden files and the checkpoint before the last are neither fetched nor sent nor removed."""

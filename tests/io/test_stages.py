@@ -39,7 +39,7 @@ def _make(directory: Path, key: int) -> None:
     (directory / CHECKPOINT).unlink()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 8)), min_size=1, max_size=8),
     st.booleans(),

@@ -32,7 +32,7 @@ MODELS["letters", "sentence"] = build_model("characters", LINES, vocabulary=Voca
 
 
 @pytest.mark.parametrize(("tokenizer", "boundary"), MODELS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     words=st.lists(st.text("atCh3,é'", min_size=1, max_size=5), max_size=6),
     spaces=st.lists(st.sampled_from(["|", " |", "| ", " | ", "| |", " "]), min_size=5),

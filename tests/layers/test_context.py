@@ -74,7 +74,7 @@ def compute_x(C: np.ndarray, context: np.ndarray, averages_after: list[int]) -> 
     return np.concatenate([*spans, *back[:near][::-1]])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.data())
 def test_far_words_are_averaged_in_spans(data):
     number = data.draw(st.integers(1, 12))

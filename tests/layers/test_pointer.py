@@ -11,7 +11,7 @@ from keras_nplm.layers.pointer import Copies, Pointer
 _SCORES = st.floats(-40, 40, width=32)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.data(), st.integers(1, 6), st.integers(1, 4))
 def test_copies_are_added_in_all_ways_alike(data, width, number):
     scores = data.draw(arrays(np.float32, (number, width), elements=_SCORES))

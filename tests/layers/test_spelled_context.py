@@ -21,7 +21,7 @@ V = 12  # characters
 M = 3  # components of a vector
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.data())
 def test_rows_are_the_hashes_of_the_spelled_words(data):
     size = data.draw(st.integers(2, 14))

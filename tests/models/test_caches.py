@@ -83,7 +83,7 @@ def _predict_plainly(cache: caches.Cache, context: list[int]) -> np.ndarray:
 
 
 @kinds
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 # phrases that come again
 @example([[4, 5, 6, 7, 5, 6, 8, 4, 5, 6], [2, 4, 5, 2, 4, 5, 3, 2, 4, 5]], "stream")
 @given(st.lists(windows, min_size=1, max_size=4), boundaries)

@@ -120,7 +120,7 @@ def test_cuts_of_a_text_change_nothing(name, boundary, monkeypatch):
 
 @of_every_static_model
 @of_a_boundary
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(
     texts=st.lists(
         st.lists(st.sampled_from([*VOCABULARY.words[4:], "new"])), min_size=1, max_size=3

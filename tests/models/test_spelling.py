@@ -30,7 +30,7 @@ def test_log_prob_is_that_of_a_character_model():
         assert SpellingModel(WORDS).log_prob([word])[0] == pytest.approx(expected, abs=1e-5)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=5),
     st.data(),

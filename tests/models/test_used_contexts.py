@@ -86,7 +86,7 @@ def test_a_back_off_weight_alone_makes_a_context_count():
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 1 << 30))
 def test_words_beyond_the_used_length_change_nothing(name, seed):
     model = MODELS[name]

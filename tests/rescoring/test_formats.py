@@ -90,7 +90,7 @@ def test_lists_are_read_ranked_and_written(build_ngram_model, tmp_path, format, 
     model = build_ngram_model("sentence")
     output = tmp_path / f"out{ending}"
 
-    @settings(max_examples=25, deadline=None, derandomize=True)
+    @settings(max_examples=25, derandomize=True)
     @given(lists=LISTS, weights=WEIGHTS)
     def check(lists, weights):
         rows = [(f"u-{number}", *row) for number, rows in enumerate(lists) for row in rows]
@@ -131,7 +131,6 @@ PIECES = ("|||", "|", "\t", " ", "\n", "a", "=", ":", "1", "-2", "u-1", "nan", "
 @pytest.mark.parametrize("format", [None, *FORMATS])
 @settings(
     max_examples=200,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -101,7 +101,7 @@ def test_byte_pairs_are_those_of_training():
     tokenizer=st.sampled_from([*KINDS, *STEPS]),
     subwords=st.sampled_from(["unigram", "bpe"]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text_has_the_ids_of_training(texts, tokenizer, subwords):
     if get_tokenizer(tokenizer).kind != "sentencepiece":
         subwords = "unigram"
@@ -254,7 +254,7 @@ def build_split_and_match(tokenizer: str):
 @given(text=st.text("acC tÉé字-'’.\x1c\u2028\ufffd😀\u0301\u00ad\u200b", max_size=40) | st.text())
 @example(text="The cat's mother-in-law sat on the C")
 @example(text="x-yyyy" * 19)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_texts_and_prefixes_are_split_as_in_python(name, text):
     split, match = build_split_and_match(name)
     context, word = (part[0].numpy() for part in split(tf.constant([text.encode()])))

@@ -13,10 +13,8 @@ from keras_nplm.models.base import saved_as
 from keras_nplm.models.ngrams.base import NgramModel
 from keras_nplm.models.ngrams.tables import (
     ContextTrie,
-    check_tables,
     find,
     find_followers,
-    refuse_unless,
     search,
     take,
 )
@@ -25,7 +23,6 @@ _MIN_MASS = 1e-9  # of the words that a context does not list
 MAPPED_FROM = 1 << 28  # bytes of a file from which its tables are memory-mapped
 # bytes of a mapped file whose pages are dropped after use, or else all of it stays in memory
 FREED_FROM = 1 << 31
-_ROUNDING = 1e-3  # by which a log-probability may be above 0
 
 
 @saved_as("back-off")
@@ -216,32 +213,15 @@ class BackoffModel(NgramModel):
     def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "BackoffModel":
         """Read the tables that `save` wrote.
 
-        Tables of a file of 256 MiB or more are checked and then memory-mapped.
+        Tables of a file of 256 MiB or more are memory-mapped.
         """
         check_is_file(path)
         is_large = os.path.getsize(path) >= MAPPED_FROM
         tables = read_arrays(
             path, ["unigrams"], ["contexts", "keys", "log_probs", "backoffs"], mapped=is_large
         )
-        unigrams = tables["unigrams"]
-        contexts = tables["contexts"]
-        keys = tables["keys"]
-        log_probs = tables["log_probs"]
-        backoffs = tables["backoffs"]
-        refuse_unless(path, unigrams.ndim == 1)
-        refuse_unless(path, all(table.dtype.kind == "f" for table in (unigrams, *log_probs)))
-        for table in (unigrams, *log_probs):
-            blocks = iterate_blocks(table)
-            refuse_unless(path, all((block <= _ROUNDING).all() for block in blocks))
-        if keys:
-            check_tables(path, len(unigrams), contexts, log_probs, *keys)
-            shapes = [(len(unigrams),), *(table.shape for table in contexts)]
-            refuse_unless(path, [table.shape for table in backoffs] == shapes)
-        else:
-            refuse_unless(path, not contexts and not log_probs and not backoffs)
-        refuse_unless(path, all(table.dtype.kind == "f" for table in backoffs))
-        trie = ContextTrie(len(unigrams), contexts)
-        return cls(trie, unigrams, keys, log_probs, backoffs, boundary)
+        trie = ContextTrie(len(tables["unigrams"]), tables.pop("contexts"))
+        return cls(trie, **tables, boundary=boundary)
 
 
 def find_used_nodes(model: BackoffModel, k: int, nodes: np.ndarray) -> np.ndarray:

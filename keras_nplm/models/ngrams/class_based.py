@@ -13,9 +13,8 @@ from keras_nplm.io.files import read_arrays
 from keras_nplm.models.base import saved_as
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.base import NgramModel
-from keras_nplm.models.ngrams.interpolation import combine, fit_weights, is_distribution
+from keras_nplm.models.ngrams.interpolation import combine, fit_weights
 from keras_nplm.models.ngrams.kneser_ney import kneser_ney
-from keras_nplm.models.ngrams.tables import refuse_unless
 
 
 @saved_as("class-based")
@@ -93,18 +92,8 @@ class ClassBased(NgramModel):
         """Read the tables that `save` wrote."""
         tables = read_arrays(path, ["classes", "word_log_probs", "uniform", "uniform_weight"])
         class_model = BackoffModel.load(path, boundary)
-        classes = tables["classes"]
-        word_log_probs = tables["word_log_probs"]
-        uniform = tables["uniform"]
-        weight = tables["uniform_weight"]
-        refuse_unless(path, classes.ndim == 1 and classes.size > 0 and classes.dtype.kind == "i")
-        refuse_unless(path, 0 <= classes.min() <= classes.max() < len(class_model.unigrams))
-        for logs in (word_log_probs, uniform):
-            refuse_unless(path, logs.shape == classes.shape and (logs <= 0).all())
-        refuse_unless(path, all(t.dtype.kind == "f" for t in (word_log_probs, uniform, weight)))
-        refuse_unless(path, is_distribution(np.exp(uniform)))
-        refuse_unless(path, weight.shape == () and 0 <= weight <= 1)
-        return cls(class_model, classes, word_log_probs, uniform, float(weight))
+        tables["uniform_weight"] = float(tables["uniform_weight"])
+        return cls(class_model, **tables)
 
 
 def class_based(

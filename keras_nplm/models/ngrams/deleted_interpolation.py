@@ -15,13 +15,10 @@ from keras_nplm.io.files import read_arrays
 from keras_nplm.models.base import saved_as
 from keras_nplm.models.ngrams.base import NgramModel
 from keras_nplm.models.ngrams.counts import ContextFrequencies, count_ngrams
-from keras_nplm.models.ngrams.interpolation import FrequencyBins, fit_weights, is_distribution
+from keras_nplm.models.ngrams.interpolation import FrequencyBins, fit_weights
 from keras_nplm.models.ngrams.tables import (
-    are_counts,
-    check_tables,
     find,
     find_followers,
-    refuse_unless,
 )
 
 
@@ -132,21 +129,7 @@ class DeletedInterpolation(NgramModel):
     def load(cls, path: str | os.PathLike, boundary: str | None = None) -> "DeletedInterpolation":
         """Read the tables that `save` wrote."""
         tables = read_arrays(path, ["uniform", "unigrams", "weights"], ["keys", "counts"])
-        bins = FrequencyBins.load(path)
-        contexts = bins.frequencies.contexts
-        size = contexts.vocabulary_size
-        uniform = tables["uniform"]
-        unigrams = tables["unigrams"]
-        keys = tables["keys"]
-        counts = tables["counts"]
-        weights = tables["weights"]
-        check_tables(path, size, contexts.keys, counts, *keys)
-        refuse_unless(path, len(keys) > 0 and all(map(are_counts, counts)))
-        for shares in (uniform, unigrams):
-            refuse_unless(path, shares.shape == (size,) and is_distribution(shares))
-        refuse_unless(path, weights.shape == (bins.number, len(keys) + 2))
-        refuse_unless(path, is_distribution(weights))
-        return cls(bins, uniform, unigrams, keys, counts, weights, boundary)
+        return cls(FrequencyBins.load(path), **tables, boundary=boundary)
 
 
 def deleted_interpolation(

@@ -12,7 +12,7 @@ from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import read_arrays
 from keras_nplm.models.base import row_blocks
 from keras_nplm.models.ngrams.counts import ContextFrequencies
-from keras_nplm.models.ngrams.tables import ContextTrie, are_counts, check_tables, refuse_unless
+from keras_nplm.models.ngrams.tables import ContextTrie
 
 _MAX_ITERATIONS = 500
 _TOLERANCE = 1e-6  # of the largest change of a weight
@@ -170,7 +170,4 @@ class FrequencyBins:
         stored = read_arrays(path, ["back_off", "context_counts.0"], ["contexts", "context_counts"])
         counts = stored["context_counts"]
         trie = ContextTrie(counts[0].size, stored["contexts"])
-        check_tables(path, trie.vocabulary_size, trie.keys, counts)
-        refuse_unless(path, all(map(are_counts, counts)))
-        refuse_unless(path, stored["back_off"].shape == ())
         return cls(ContextFrequencies(trie, counts), bool(stored["back_off"]))

@@ -3,16 +3,12 @@ files.
 """
 
 import dataclasses
-import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from keras_nplm.data.ids import BOS_ID, PAD_ID
-from keras_nplm.io.errors import InputError
-from keras_nplm.io.files import iterate_blocks
 
-_COUNT_LIMIT = 1 << 40  # larger counts would overflow in sums
 # look-ups from which sorting them pays: neighbours share most of their binary search
 SORT_FROM = 1 << 8
 
@@ -177,55 +173,3 @@ class ContextTrie:
             nodes, oldest = np.divmod(self.keys[k - 2][nodes], self.vocabulary_size)
             columns.append(oldest)
         return np.column_stack([*columns, nodes])
-
-
-def check_tables(
-    path: str | os.PathLike,
-    vocabulary_size: int,
-    contexts: list[np.ndarray],
-    values: list[np.ndarray],
-    *keys: np.ndarray,
-) -> None:
-    """Check tables read from a file: sorted keys of contexts and n-grams, of listed contexts; one
-    value for each.
-    """
-    # how many contexts of 1, 2, … words there are
-    sizes = [vocabulary_size, *(table.size for table in contexts)]
-    if keys:
-        shapes = [table.shape for table in keys]
-    else:
-        shapes = [(vocabulary_size,), *(table.shape for table in contexts)]
-    refuse_unless(path, len(shapes) == len(sizes))
-    refuse_unless(path, shapes == [value.shape for value in values])
-    # contexts of 2, 3, … words extend those of 1, 2, …; so do n-grams
-    for table, size in [*zip(contexts, sizes, strict=False), *zip(keys, sizes, strict=False)]:
-        refuse_unless(path, _is_table(table, size, vocabulary_size))
-
-
-def _is_table(keys: np.ndarray, num_contexts: int, vocabulary_size: int) -> bool:
-    """Whether keys are sorted, without duplicates, and of contexts below `num_contexts`."""
-    if keys.dtype != np.int64 or keys.ndim != 1:
-        return False
-    if not len(keys):
-        return True
-    if keys[0] < 0 or int(keys[-1]) >= num_contexts * vocabulary_size:
-        return False
-    return all((part[1:] > part[:-1]).all() for part in iterate_blocks(keys, overlap=1))
-
-
-def are_counts(array: np.ndarray) -> bool:
-    """Whether an array read from a file can hold the counts of a text: integers of 0 or more that
-    sums can hold.
-    """
-    if array.dtype.kind != "i":
-        return False
-    return bool((array >= 0).all() and (array < _COUNT_LIMIT).all())
-
-
-def refuse_unless(path: str | os.PathLike, is_valid: object) -> None:
-    """Refuse the n-gram tables of a file."""
-    if not is_valid:
-        raise InputError(
-            f"{path} must hold n-gram tables that fit together. "
-            "Received: damaged or foreign tables. Fix: make the model again."
-        )

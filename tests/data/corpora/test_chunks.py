@@ -51,7 +51,7 @@ def _write(path: Path, text: bytes) -> Path:
     return path
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     lines=st.lists(st.sampled_from(LINES), min_size=1),
     end=st.sampled_from(["\n", "\r\n"]),

@@ -69,7 +69,7 @@ _PARTS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(
     values=st.lists(_PARTS.map("".join), min_size=1, max_size=9),
     name=st.sampled_from([*WRITERS]),

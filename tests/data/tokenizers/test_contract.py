@@ -57,7 +57,7 @@ def test_a_tokenizer_is_found_by_its_name_and_pickled(kind):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not get_tokenizer(kind).has_unknown])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=TEXTS)
 def test_tokens_without_unk_spell_every_text(kind, text):
     vocabulary, tokenizer = _bind(kind)
@@ -77,7 +77,7 @@ _KEPT = "\u200b\u200c\u200d"
 
 
 @pytest.mark.parametrize("name", [*KINDS, *_LOWERED])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=ODD_TEXTS | TEXTS)
 def test_joined_equivalent_and_lowered_texts_have_the_same_tokens(name, text):
     _, tokenizer = _bind(name)
@@ -176,7 +176,7 @@ def test_a_model_of_text_files_is_estimated_saved_and_used(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(text=TEXTS)
 def test_lower_case_may_come_before_the_split(kind, text):
     plain, lowered = (_bind(name)[1] for name in (kind, f"{kind}+lower"))

@@ -41,7 +41,7 @@ def test_a_number_has_a_numeral_and_no_letter(token):
 
 @pytest.mark.parametrize("name", NAMES)
 @given(text=TEXT)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_normalising_twice_equals_normalising_once(name, text):
     table = build_form_table(DICTIONARY, get_tokenizer(name.removesuffix("+lemmas")).split)
     tokenizer = get_tokenizer(name).with_forms(table)

@@ -32,7 +32,7 @@ def draw(objective: SampledObjective) -> np.ndarray:
     return np.asarray(objective.noise.draw(strata))
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.integers(0, 1000), st.integers(1, 400))
 def test_words_are_sampled_as_often_as_the_proposal_says(seed, k):
     """One word per stratum: a word comes k Q(w) times, up to the strata that it shares."""

@@ -26,7 +26,7 @@ def grow_network(objective):
     return network, grow(network, NewRows(C, kernel, b, FREQUENCIES))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 1000), st.sampled_from([1, 30, 3000]), st.integers(1, 4))
 def test_renormalised_is_the_softmax_of_all_logits(seed, scale, new):
     logits = np.random.default_rng(seed).normal(0, scale, (5, 6 + new))

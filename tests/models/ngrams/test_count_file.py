@@ -36,7 +36,7 @@ def _write(path, counts: Counter) -> None:
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(_sentences, st.integers(1, 5), st.integers(1, 9), st.sampled_from([1, 20]))
 def test_tables_equal_those_of_the_text(tmp_path_factory, sentences, order, rows, times):
     """Also in several runs, with each sentence `times` times in the text."""

@@ -19,7 +19,7 @@ V = 9  # <pad> <unk> <s> </s> and five words
 @pytest.mark.parametrize(
     "back_off", [pytest.param(False, id="bins of the paper"), pytest.param(True, id="backed off")]
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data(), st.sampled_from(["stream", "sentence", "text"]))
 def test_model_follows_the_formula(texts, list_events, pad_contexts, back_off, data, boundary):
     ids = data.draw(texts(boundary))

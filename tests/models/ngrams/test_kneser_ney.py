@@ -54,7 +54,7 @@ class PlainKneserNey:
         return (c - d[min(c, 3)]) / total + gamma * lower
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.data(),
     st.integers(1, 4),
@@ -102,7 +102,7 @@ def assert_same_tables(found, expected):
             np.testing.assert_array_equal(one, other, name, strict=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.data(),
     st.integers(1, 9),  # 1: no contexts; above the longest sentence: empty orders

@@ -63,7 +63,7 @@ def test_changes_equal_the_entropy_of_removing_the_ngram(boundary):
     assert tested > 30 and max(map(np.max, compute_perplexity_changes(model))) > 1e-4
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     st.integers(0, 999),
     st.sampled_from(BOUNDARIES),

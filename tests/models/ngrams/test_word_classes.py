@@ -33,7 +33,7 @@ def _sum_f(counter):
     return sum(n * math.log(n) for n in counter.values())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data(), st.integers(1, 3), st.sampled_from(["stream", "sentence", "text"]))
 def test_no_move_of_one_word_raises_the_likelihood(texts, list_events, data, num_classes, boundary):
     ids = data.draw(texts(boundary))
