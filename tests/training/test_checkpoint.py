@@ -107,7 +107,7 @@ def test_runs_that_are_killed_and_interrupted_reach_the_same_weights(
         "data.pools.BLOCK": 1 << 8,
         "data.pools.POOL": 4 << 8,
         "training.fit.UPDATES_PER_CHECK": 3,
-        "training.fit._MAX_STEPS_PER_EXECUTION": 5,
+        "training.fit.MAX_STEPS_PER_EXECUTION": 5,
     }.items():
         monkeypatch.setattr(f"keras_nplm.{name}", value)
     corpus = open_corpus(train=[str(short_text)], **changes)
