@@ -33,7 +33,7 @@ from keras_nplm.cli.main import main
 from keras_nplm.io import remote
 from tests.golden_messages import ROOT, GoldenMessages
 
-hypothesis.settings.register_profile("untimed")
+hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 _ADDED = "long or packages"  # the tests that .ci/run adds to the README's test command

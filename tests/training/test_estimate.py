@@ -1,5 +1,7 @@
 """N-gram models, ARPA import and mixtures as model directories that every command takes."""
 
+import contextlib
+import itertools
 import os
 import shutil
 from pathlib import Path
@@ -188,30 +190,25 @@ def test_word_classes_are_found_however_often_a_run_is_killed_and_reused(
     options = dict(order=3, num_classes=5)
     found = estimate("class-based", open_corpus(train=[text]), "whole", **options)
     rename = os.replace
-    calls = iter(range(9999))
+    for end in itertools.count(1):  # killed at the first rename, then at the second, ...
+        numbers = itertools.count(1)
 
-    def kill_or_rename(*paths):
-        if next(calls) % 3 == 2:
-            raise _Killed
-        rename(*paths)
+        def kill_or_rename(*paths, end=end, numbers=numbers):
+            if next(numbers) == end:
+                raise _Killed
+            rename(*paths)
 
-    monkeypatch.setattr(os, "replace", kill_or_rename)
-    kills = 0
-    while not Path("cut", "metrics.json").exists():
-        try:
+        with contextlib.suppress(_Killed), monkeypatch.context() as context:
+            context.setattr(os, "replace", kill_or_rename)
             estimate("class-based", open_corpus(train=[text]), "cut", **options)
-        except _Killed:
-            kills += 1
-    assert kills > 3
-    monkeypatch.setattr(os, "replace", rename)
+            break
+    assert end > 5
     path, cut = (Path(name, "word_classes.tsv") for name in ("whole", "cut"))
     assert cut.read_bytes() == path.read_bytes() and not cut.with_suffix(".npz").exists()
 
     given = dict(order=3, word_classes=path)
-    assert (
-        estimate("class-based", open_corpus(train=[text]), "given", **given)["test"]
-        == (found["test"])
-    )
+    reused = estimate("class-based", open_corpus(train=[text]), "given", **given)
+    assert reused["test"] == found["test"]
     text.write_text(text.read_text().replace("w1 ", "w2 "))  # of the same size
     path.write_text(path.read_text() + "\n")
     for changed in ("corpus", "word_classes"):
