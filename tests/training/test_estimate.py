@@ -209,8 +209,7 @@ def test_word_classes_are_found_however_often_a_run_is_killed_and_reused(
     given = dict(order=3, word_classes=path)
     reused = estimate("class-based", open_corpus(train=[text]), "given", **given)
     assert reused["test"] == found["test"]
-    text.write_text(text.read_text().replace("w1 ", "w2 "))  # of the same size
-    path.write_text(path.read_text() + "\n")
-    for changed in ("corpus", "word_classes"):
+    for changed, file, more in (("word_classes", path, "\n"), ("corpus", text, "w1\n")):
+        file.write_text(file.read_text() + more)
         with pytest.raises(InputError, match=f"{changed}: its files have changed"):
             estimate("class-based", open_corpus(train=[text]), "given", **given)
