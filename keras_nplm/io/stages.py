@@ -118,7 +118,12 @@ class Stages:
                     raise
                 print(f"{drop_fix(error)} It is made again.", file=sys.stderr)
                 self._restart(stage, _encode_key(key), outputs)
-        make()
+        try:
+            make()
+        except InputError:
+            if not any(_find(self.directory, outputs)):  # a refused command leaves nothing
+                self._write(stage, None)
+            raise
         self.record(stage, key, outputs)
 
     def record(self, stage: str, key: Mapping[str, Any], outputs: Sequence[str]) -> None:
@@ -141,7 +146,9 @@ class Stages:
             stages = {**before, stage: entry}
             if entry is None:
                 del stages[stage]
-            if stages != before:
+            if not stages:
+                (self.directory / MANIFEST).unlink(missing_ok=True)
+            elif stages != before:
                 write_json(self.directory / MANIFEST, stages)
 
     def _refuse(

@@ -30,8 +30,8 @@ def read_description(directory: Path) -> tuple[dict, Vocabulary]:
     elif not read_manifest(directory):
         received = f"{shown}, a directory without manifest.json"
     elif not Stages(directory).is_made(MODEL):
-        received = f"{shown}, in which a run is not finished"
-        fix = "run its command again, which resumes it."
+        received = f"{shown}, in which no model is finished"
+        fix = f"run the command that wrote it again; or {fix}"
     if received:
         raise InputError(f"A model directory is needed. Received: {received}. Fix: {fix}")
     verify_stages(directory, skip="corpus")

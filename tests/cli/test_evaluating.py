@@ -134,7 +134,7 @@ def test_models_of_the_same_tokens_are_compared_without_a_note(read):
             "--tokenizer words (words), --tokenizer whitespace (words.arpa.gz).",
         ),
         ("stream", "--boundary sentence (words), --boundary stream (stream)."),
-        ("lower", "--normalise none (words), --normalise lower (lower)."),
+        ("lower", "no --normalise (words), --normalise lower (lower)."),
     ],
 )
 def test_models_of_different_tokens_are_compared_with_the_reason(read, other, reason):

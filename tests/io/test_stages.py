@@ -109,6 +109,15 @@ def test_a_damaged_file_is_one_error_with_its_stage(tmp_path, name, damage):
     assert path.read_text() == text and verify_stages(tmp_path) is None
 
 
+def test_a_refused_command_leaves_nothing(tmp_path):
+    def refuse() -> None:
+        raise InputError("the text is empty")
+
+    with pytest.raises(InputError), lock_stages(tmp_path / "new") as stages:
+        stages.make("text", {}, ["a.txt"], refuse)
+    assert not (tmp_path / "new").exists()
+
+
 def test_options_of_a_part_that_is_not_chosen_are_no_difference():
     head = {"kind": "adaptive", "cutoffs": [100]}
     one = {"order": 3, "head": head, "seed": 1}

@@ -31,10 +31,5 @@ def test_memory_mapped_tables_give_the_same_numbers(tmp_path, monkeypatch):
     assert mapped.boundary == "stream"  # inferred
     mapped.save(path)  # replaces the file that is mapped
     np.testing.assert_array_equal(BackoffModel.load(path).keys[2], mapped.keys[2])
-    stored = dict(np.load(path))
-    for damaged in ({"keys.1": stored["keys.1"][::-1]}, {"log_probs.1": -stored["log_probs.1"]}):
-        np.savez(path, **stored | damaged)
-        with pytest.raises(InputError, match="fit together"):
-            BackoffModel.load(path)
     with pytest.raises(InputError, match="weights"):
         DeletedInterpolation.load(path)
