@@ -90,11 +90,7 @@ class Stages:
             has_work = any((self.directory / name).exists() for name in checkpoints)
             if "files" in entry or has_work:
                 self._refuse(entry["key"], key, advise)
-        # a stage without an entry has no files that count, whenever this is killed
-        self._write(stage, None)
-        for path in _find(self.directory, outputs):
-            _remove(path)
-        self._write(stage, {"key": key})
+        self._restart(stage, key, outputs)
 
     def make(
         self,
@@ -121,6 +117,7 @@ class Stages:
                 if not options.get("replace"):
                     raise
                 print(f"{drop_fix(error)} It is made again.", file=sys.stderr)
+                self._restart(stage, _encode_key(key), outputs)
         try:
             make()
         except InputError:
@@ -134,6 +131,14 @@ class Stages:
         paths = sorted(set(_list_files(self.directory, outputs)))
         files = {path.relative_to(self.directory).as_posix(): _describe(path) for path in paths}
         self._write(stage, {"key": _encode_key(key), "files": files})
+
+    def _restart(self, stage: str, key: dict[str, Any], outputs: Sequence[str]) -> None:
+        """Remove the files of a stage, and record its key."""
+        # a stage without an entry has no files that count, whenever this is killed
+        self._write(stage, None)
+        for path in _find(self.directory, outputs):
+            _remove(path)
+        self._write(stage, {"key": key})
 
     def _write(self, stage: str, entry: dict[str, Any] | None) -> None:
         with _WRITING:

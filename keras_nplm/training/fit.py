@@ -35,7 +35,7 @@ from keras_nplm.training.tensorboard import LanguageModelBoard
 SECONDS_PER_SAVE = 600  # a killed run loses at most so much training, and one validation
 UPDATES_PER_CHECK = 50  # reading the loss waits for the device, and workers for each other
 VALIDATION_BATCH = 1024
-_MAX_STEPS_PER_EXECUTION = 32  # a short update takes as long as Keras's overhead per execution
+MAX_STEPS_PER_EXECUTION = 32  # a short update takes as long as Keras's overhead per execution
 _SHORT_SOFTMAX = 4096  # outputs of a full softmax below which an update is short
 
 
@@ -319,7 +319,7 @@ def divide_epoch(run: Run, devices: tf.distribute.Strategy) -> tuple[int, int, i
     is_short = network.objective.is_sampled or len(run.vocabulary) < _SHORT_SOFTMAX
     if not is_short or replicas > 1:
         return batch_size, steps, 1
-    executed = max(k for k in range(1, _MAX_STEPS_PER_EXECUTION + 1) if steps % k == 0)
+    executed = max(k for k in range(1, MAX_STEPS_PER_EXECUTION + 1) if steps % k == 0)
     return batch_size, steps, executed
 
 

@@ -1,4 +1,4 @@
-"""Encoded corpora and their shards: read in parts, damage is refused."""
+"""Encoded corpora and their shards: read in parts."""
 
 from pathlib import Path
 
@@ -32,25 +32,13 @@ def test_training_text_is_in_memory_or_in_shards(encoded, monkeypatch, limit):
     assert isinstance(encoded.for_training(), np.ndarray) == (limit > 0)
 
 
-def test_ids_are_read_in_parts_and_counted_by_text(encoded, monkeypatch):
-    monkeypatch.setattr(encoded_corpus, "PART", 7)
-    parts = list(encoded.parts("train"))
-    ids = [4, 5, 1, 3] * 6
-    assert [len(part) for part in parts] == [7, 7, 7, 3]
-    assert np.concatenate(parts).tolist() == encoded.ids("train").tolist() == ids
+def test_a_corpus_that_is_not_there_is_refused(encoded, messages):
+    messages.refuse(lambda: encoded.ids("dev"))
+    messages.refuse(lambda: EncodedCorpus.load(encoded.directory.parent))
+
+
+def test_ids_are_counted_by_text(encoded):
     counts, shares = encoded.frequencies_by_share()
     assert shares.tolist() == [1, 0.5]
     assert counts.tolist() == [[0, 4, 0, 4, 4, 4], [0, 2, 0, 2, 2, 2]]
     assert encoded.frequencies().tolist() == [0, 6, 0, 6, 6, 6]
-
-
-def test_damaged_shards_are_refused(encoded, messages):
-    shard = encoded.directory / "train.00000.ids"
-    whole = shard.read_bytes()
-    opened = encoded.shards("train")
-    for content in (whole[:-4], np.array([99] * 16, "<i4").tobytes()):
-        shard.write_bytes(content)
-        messages.refuse(lambda: opened.read(0, 24))
-        messages.refuse(lambda: EncodedCorpus.load(encoded.directory))
-    messages.refuse(lambda: encoded.ids("dev"))
-    messages.refuse(lambda: EncodedCorpus.load(encoded.directory.parent))

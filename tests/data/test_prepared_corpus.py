@@ -4,12 +4,12 @@ encoding again.
 
 import errno
 import os
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-import keras_nplm.training.prepare as prepare
-from keras_nplm import EncodedCorpus, InputError, encode_sentences, open_corpus
+from keras_nplm import InputError, encode_sentences, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.training.options import TextOptions
 from keras_nplm.training.prepare import prepare_corpus
@@ -37,14 +37,10 @@ def test_a_model_of_prepared_text_is_that_of_the_text(
     prepared = tmp_path / "prepared"
     assert main(["ngram", *source, "--output", str(model)]) == 0
     assert main(["prepare", *source, "--output", str(prepared)]) == 0
-    for name in ("count_vocabulary", "encode_corpus"):
-        monkeypatch.setattr(prepare, name, None)  # the text is not counted or encoded again
     before = read_files(prepared)
-    assert (
-        main(["prepare", *source, "--output", str(prepared)]) == 0
-        and read_files(prepared) == before
-    )
-    os.remove(text)
+    assert main(["prepare", *source, "--output", str(prepared)]) == 0
+    assert read_files(prepared) == before
+    os.remove(text)  # it is not counted or encoded again
     for name in ("linked", "copied"):
         assert main(["ngram", "--corpus", str(prepared), "--output", str(tmp_path / name)]) == 0
         assert read_files(tmp_path / name) == read_files(model)
@@ -55,35 +51,10 @@ def test_a_model_of_prepared_text_is_that_of_the_text(
         )
 
 
-def test_a_symbolic_link_is_linked_to_its_shard(tmp_path, text):
-    prepared = tmp_path / "prepared"
-    prepare_corpus(open_corpus(train=[text]), prepared)
-    (prepared / "store").mkdir()
-    for path in [*(prepared / "corpus").iterdir()]:
-        path.rename(prepared / "store" / path.name)
-        path.symlink_to(f"../store/{path.name}")
-    encoded = EncodedCorpus.load(prepared / "corpus").link(tmp_path / "model")
-    shard = tmp_path / "model" / "train.00000.ids"
-    assert not shard.is_symlink() and len(encoded.ids("train"))
-
-
-def test_an_interrupted_preparation_does_not_count_again(tmp_path, monkeypatch, text):
-    corpus = open_corpus(train=[text])
-    with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
-        context.setattr(prepare, "encode_corpus", Mock(side_effect=KeyboardInterrupt))
-        prepare_corpus(corpus, tmp_path / "prepared")
-    monkeypatch.setattr(prepare, "count_vocabulary", None)
-    _, vocabulary = prepare_corpus(corpus, tmp_path / "prepared")
-    assert "cat" in vocabulary.words
-
-
 @pytest.mark.parametrize("name", ["brown/marks", "python_reference"])
-def test_a_prepared_directory_named_as_a_text_is_not_ignored(
-    tmp_path, monkeypatch, capsys, text, name
-):
-    monkeypatch.chdir(tmp_path)
-    assert main(["prepare", "--train", text, "--tokenizer", "whitespace", "--output", name]) == 0
-    assert f"--corpus ./{name} --output" in capsys.readouterr().out
+def test_a_prepared_directory_named_as_a_text_is_not_ignored(here, run, text, name):
+    printed = run(f"prepare --train {text} --tokenizer whitespace --output {name}").out
+    assert f"--corpus ./{name} --output" in printed
     with pytest.raises(InputError, match=f"Received: '{name}'.* Fix: name the .* ./{name},"):
         open_corpus(name)
     assert open_corpus(f"./{name}").tokenizer == "whitespace"
@@ -102,39 +73,33 @@ def test_a_prepared_corpus_has_the_sentences_of_its_ids(tmp_path, text):
     assert list(open_corpus(str(tmp_path / "subwords")).sentences("test")) == LINES[54:]
 
 
-def test_all_lines_are_prepared_for_training(tmp_path, capsys, text):
-    command = ["prepare", "--train", str(text), "--all", "--output", str(tmp_path / "prepared")]
-    assert main(command) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:-1]] == ["train"]
-    ngram = ["ngram", "--corpus", str(tmp_path / "prepared"), "--order", "2"]
-    assert main([*ngram, "--output", str(tmp_path / "model")]) == 0
-    assert main([*ngram, "--all", "--output", str(tmp_path / "other")]) == 2
-    assert "prepare the text again by `keras-nplm prepare --all`" in capsys.readouterr().err
+def test_all_lines_are_prepared_for_training(here, run, text):
+    printed = run(f"prepare --train {text} --all --output prepared").out
+    assert [line.split()[0] for line in printed.splitlines()[2:-1]] == ["train"]
+    run("ngram --corpus prepared --order 2 --output model")
+    refused = run("ngram --corpus prepared --order 2 --all --output other", status=2).err
+    assert "prepare the text again by `keras-nplm prepare --all`" in refused
 
 
-def test_prepared_text_keeps_its_options(tmp_path, capsys, messages, text):
-    prepared = tmp_path / "prepared"
-    assert main(["prepare", "--train", text, "--min-count", "3", "--output", str(prepared)]) == 0
-    use = f"ngram --corpus {prepared} --output {tmp_path}/model"
-    again = f"prepare --train {text} --output {prepared}"
+def test_prepared_text_keeps_its_options(here, run, messages, text):
+    run(f"prepare --train {text} --min-count 3 --output prepared")
+    use = "ngram --corpus prepared --output model"
+    again = f"prepare --train {text} --output prepared"
 
     def refuse(command):
-        assert main(command.split()) == 2
-        messages.add(capsys.readouterr().err.splitlines()[-1])
+        messages.add(run(command, status=2).err.splitlines()[-1])
 
     for command in (
         f"{use} --min-count 2",
         f"{use} --boundary text",
         f"{use} --tokenizer whitespace",
         f"{again} --min-count 2",
-        f"prepare --corpus python_reference --output {prepared}",
-        f"ngram --train {text} --output {prepared}",
-        f"prepare --corpus {prepared} --output {tmp_path}/p",
+        "prepare --corpus python_reference --output prepared",
+        f"ngram --train {text} --output prepared",
+        "prepare --corpus prepared --output p",
     ):
         refuse(command)
-    assert not (tmp_path / "model").exists()
-    assert open_corpus(str(prepared)).tokenizer == "words"
-    (prepared / "corpus" / "test.00000.ids").unlink()
-    refuse(use)
-    (prepared / "manifest.json").unlink()
+    assert not Path("model").exists()
+    assert open_corpus("prepared").tokenizer == "words"
+    Path("prepared", "corpus", "test.00000.ids").unlink()
     refuse(use)

@@ -7,7 +7,6 @@ import pytest
 
 from keras_nplm import (
     Corpus,
-    InputError,
     Resampled,
     SubwordOptions,
     Subwords,
@@ -68,8 +67,10 @@ def test_texts_and_sentences(messages, tmp_path):
     messages.refuse(lambda: list(encode_batches([["a"], ["<s>"]], vocabulary.encode, "text")))
     messages.refuse(lambda: vocabulary.encode(["the", "\udcff"]))
     messages.refuse(lambda: encode_sentences([["the"]], vocabulary, "line"))
-    corpus = Corpus("one", "whitespace", {"train": lambda: iter([["the"]])})
-    messages.refuse(lambda: encode_corpus(corpus, vocabulary, tmp_path / "ids", "line"))
+    for words, boundary in ((["the"], "line"), (["the", "x\0y"], "sentence")):
+        corpus = Corpus("one", "whitespace", {"train": [words].__iter__})
+        encode = functools.partial(encode_corpus, corpus, vocabulary, tmp_path / "ids", boundary)
+        messages.refuse(encode)
 
 
 def test_vocabularies(messages, of_subwords):
@@ -132,26 +133,3 @@ def test_vocabulary_files(messages, tmp_path):
         head = make_head(content, vocabulary.words)  # the right checksum
         path.with_name("forms.tsv").write_text(f"{head}\n{content}")
         messages.refuse(lambda: Vocabulary.load(path))
-
-
-every_damage = pytest.mark.parametrize(
-    "damage",
-    [
-        pytest.param(lambda data: b"", id="empty"),
-        pytest.param(lambda data: data[:-1], id="truncated"),
-        pytest.param(lambda data: data[:-7] + bytes([data[-7] ^ 1]) + data[-6:], id="one byte"),
-        pytest.param(lambda data: bytes([data[0] ^ 4]) + data[1:], id="the head"),
-    ],
-)
-
-
-@every_damage
-@pytest.mark.parametrize("name", ["forms.tsv", "sentencepiece.model"])
-def test_a_damaged_file_beside_the_words_is_refused(tmp_path, of_subwords, name, damage):
-    of_forms = Vocabulary(["cow"], {"cows": "cow", "kine": "cow"})
-    vocabulary = of_forms if name == "forms.tsv" else of_subwords
-    vocabulary.save(tmp_path / "vocabulary.txt")
-    Vocabulary.load(tmp_path / "vocabulary.txt")
-    (tmp_path / name).write_bytes(damage((tmp_path / name).read_bytes()))
-    with pytest.raises(InputError, match=name):
-        Vocabulary.load(tmp_path / "vocabulary.txt")

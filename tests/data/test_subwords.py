@@ -64,14 +64,6 @@ def test_the_library_reads_the_model_and_gives_the_same_pieces(subwords, tmp_pat
         assert pieces == [processor.id_to_piece(i) for i in processor.encode(line)]
 
 
-@pytest.mark.parametrize("kind", module.PIECES_KINDS)
-def test_odd_text_can_be_trained_on(kind):
-    lines = [*ODD * 9, "".join(map(chr, range(0x4E00, 0x4FF0)))]
-    subwords = Subwords.train(lines, 300, kind)
-    assert all(subwords.decode(subwords.encode(line)) == line for line in lines)
-    assert len(subwords) <= 300 - 4 and len({*subwords.words}) == len(subwords)
-
-
 def _train_with_the_library(**options: object) -> bytes:
     model = io.BytesIO()
     defaults = dict(vocab_size=320, hard_vocab_limit=False, byte_fallback=True, minloglevel=2)

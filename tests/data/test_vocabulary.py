@@ -4,7 +4,6 @@ import collections
 import contextlib
 import itertools
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,10 +52,6 @@ def test_files_of_other_software_stay(tmp_path, name):
         with pytest.raises(InputError, match=f"{name} must be absent or a file of keras_nplm"):
             saved.save(tmp_path / "vocabulary.txt")
         assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_a_line_end_in_a_word_is_out_of_vocabulary():
-    np.testing.assert_array_equal(Vocabulary(["the", "cat"]).encode(("the", "cat\n")), [4, 1])
 
 
 @settings(max_examples=30)

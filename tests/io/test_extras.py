@@ -27,8 +27,3 @@ def test_each_extra_exists():
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("keras-nplm is not installed")
     assert {*EXTRA_OF.values()} <= {*metadata.get_all("Provides-Extra")}
-
-
-def test_a_library_that_is_there_is_returned():
-    library = pytest.importorskip("backports", reason="needs the extra zstd")
-    assert import_extra("backports", "This test") is library

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from keras_nplm.io.errors import InputError
@@ -44,6 +44,7 @@ def _make(directory: Path, key: int) -> None:
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 8)), min_size=1, max_size=8),
     st.booleans(),
 )
+@example([(0, 0), (1, 1)], True)  # killed before the key of the second is there
 def test_a_stage_has_the_files_of_its_key_however_often_it_was_killed(calls, replace):
     """Each call has a key, and is killed at a rename of some number; 0: it is not killed."""
     directory = Path(tempfile.mkdtemp())
@@ -104,6 +105,8 @@ def test_a_damaged_file_is_one_error_with_its_stage(tmp_path, name, damage):
         with pytest.raises(InputError, match=message):
             read()
     verify_stages(tmp_path, ["more"])
+    stages.make("files", {}, ["a.txt", "parts"], lambda: _make(tmp_path, 1), replace=True)
+    assert path.read_text() == text and verify_stages(tmp_path) is None
 
 
 def test_a_refused_command_leaves_nothing(tmp_path):
@@ -113,17 +116,6 @@ def test_a_refused_command_leaves_nothing(tmp_path):
     with pytest.raises(InputError), lock_stages(tmp_path / "new") as stages:
         stages.make("text", {}, ["a.txt"], refuse)
     assert not (tmp_path / "new").exists()
-
-
-def test_a_directory_of_other_files_is_refused_and_one_with_stages_is_continued(tmp_path):
-    (tmp_path / "mine.txt").write_text("not ours")
-    with pytest.raises(InputError, match="is not a model directory"), lock_stages(tmp_path):
-        pass
-    with lock_stages(tmp_path / "new") as stages:
-        stages.begin("text", {"order": (3, 4)}, ["a.txt"])
-    with lock_stages(tmp_path / "new") as stages:
-        assert stages.read_key("text") == {"order": [3, 4]}
-    assert (tmp_path / "mine.txt").read_text() == "not ours"
 
 
 def test_options_of_a_part_that_is_not_chosen_are_no_difference():
@@ -136,21 +128,23 @@ def test_options_of_a_part_that_is_not_chosen_are_no_difference():
     assert find_differences(one, {"order": 3, "head": head}) == {"seed": (1, None)}
 
 
-def test_a_lock_removes_the_temporary_files_of_stages_and_nothing_of_others(tmp_path):
-    """SIGKILL cuts files short under temporary names, also those of components and shards."""
-    temporary = (
-        ".model.nplm-4711.keras",
-        "components/1/.ngrams.nplm-4711.npz",
-        "corpus/.train.00000.nplm-4711.ids",
-    )
-    others = ("logs/.gitignore", "logs/.notes.2.swp")
-    for name in (*temporary, *others):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+def test_a_directory_with_stages_is_continued_without_what_killed_processes_left(tmp_path):
+    with lock_stages(tmp_path / "new") as stages:
+        stages.begin("text", {"order": (3, 4)}, ["a.txt"])
+    for name in (".model.nplm-4711.keras", "parts/1/.a.nplm-4711.npz", "logs/.notes.2.swp"):
+        path = tmp_path / "new" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    with lock_stages(tmp_path / "new") as stages:
+        assert stages.read_key("text") == {"order": [3, 4]}
+        files = {path.name for path in (tmp_path / "new").rglob("*") if path.is_file()}
+        assert files == {".lock", "manifest.json", ".notes.2.swp"}
+
+
+def test_a_directory_of_other_files_is_refused_and_keeps_them(tmp_path):
+    names = {"mine.txt", ".model.nplm-1.keras"}
+    for name in names:
         (tmp_path / name).touch()
-    with pytest.raises(InputError), lock_stages(tmp_path):
+    with pytest.raises(InputError, match="exists and is not a model dir"), lock_stages(tmp_path):
         pass
-    assert all((tmp_path / name).exists() for name in temporary)
-    Stages(tmp_path).begin("text", {}, [])
-    with lock_stages(tmp_path):
-        assert not any((tmp_path / name).exists() for name in temporary)
-        assert all((tmp_path / name).exists() for name in others)
+    assert {path.name for path in tmp_path.iterdir()} == names

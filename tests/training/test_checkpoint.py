@@ -1,7 +1,6 @@
 """An interrupted run resumes from its checkpoint to the same weights, bit for bit."""
 
 import contextlib
-import errno
 import functools
 import itertools
 import json
@@ -10,17 +9,13 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from unittest.mock import Mock
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_nplm import NPLM, InputError, LanguageModel, Options, RunError, open_corpus, train
-from keras_nplm.cli.main import main
-from keras_nplm.data.epochs import Epochs
-from keras_nplm.io.files import read_json
+from keras_nplm import NPLM, InputError, LanguageModel, RunError, open_corpus, train
 from keras_nplm.language_model.word_vectors import write_word2vec
 from keras_nplm.training.checkpoint import Checkpoint
 from keras_nplm.training.fit import Fitting
@@ -38,17 +33,6 @@ def _kill() -> None:
 
 def _press_ctrl_c() -> None:
     signal.raise_signal(signal.SIGINT)
-
-
-def _at(number: int, end: Callable[[], None]) -> Callable[[str], None]:
-    """A function that ends a run at a call of this number, from 1."""
-    calls = itertools.count(1)
-
-    def end_at_number(_: str) -> None:
-        if next(calls) == number:
-            end()
-
-    return end_at_number
 
 
 PLACES = {
@@ -123,7 +107,7 @@ def test_runs_that_are_killed_and_interrupted_reach_the_same_weights(
         "data.pools.BLOCK": 1 << 8,
         "data.pools.POOL": 4 << 8,
         "training.fit.UPDATES_PER_CHECK": 3,
-        "training.fit._MAX_STEPS_PER_EXECUTION": 5,
+        "training.fit.MAX_STEPS_PER_EXECUTION": 5,
     }.items():
         monkeypatch.setattr(f"keras_nplm.{name}", value)
     corpus = open_corpus(train=[str(short_text)], **changes)
@@ -145,6 +129,8 @@ def test_runs_that_are_killed_and_interrupted_reach_the_same_weights(
             with contextlib.suppress(_Killed, KeyboardInterrupt):
                 train(corpus, tmp_path / "cut", **arguments)
     assert ends
+    train(corpus, tmp_path / "cut", **arguments)  # which may have been killed at its very end
+    assert not [*(tmp_path / "cut").rglob("*previous.npz"), *(tmp_path / "cut").rglob("*.nplm-*")]
     assert _read_results(tmp_path / "cut") == _read_results(tmp_path / "whole")
     weights = (
         LanguageModel.load(tmp_path / name).network.get_weights() for name in ("whole", "cut")
@@ -153,107 +139,24 @@ def test_runs_that_are_killed_and_interrupted_reach_the_same_weights(
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.fixture(scope="module")
-def options(short_options) -> Options:
-    return short_options.replace(epochs=3, **NETWORKS["softmax"])
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory, short_corpus, options, train_without_report) -> Path:
-    """The directory of a run without interruption."""
-    directory = tmp_path_factory.mktemp("whole") / "model"
-    train_without_report(options, short_corpus, directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def interrupt(short_corpus, options, train_without_report):
-    """A function that trains in a directory until Ctrl-C is pressed in some batch of a place."""
-
-    def interrupt(directory: Path, place: str, number: int) -> None:
-        end = _at(number, _press_ctrl_c)
-        with _ended_by(end, place), pytest.raises(KeyboardInterrupt):
-            train_without_report(options, short_corpus, directory)
-
-    return interrupt
-
-
-@pytest.fixture(scope="module")
-def interrupted(tmp_path_factory, interrupt) -> Path:
-    """The directory of a run that was interrupted in its third epoch: it has two checkpoints."""
-    directory = tmp_path_factory.mktemp("interrupted") / "model"
-    interrupt(directory, "update", 2 * 41 + 8)
-    return directory
+def _end_at(number: int, end: Callable[[], None]) -> contextlib.AbstractContextManager:
+    """Call a function, which ends a run, before the update of this number."""
+    calls = itertools.count(1)
+    return _ended_by(lambda place: end() if next(calls) == number else None, "update")
 
 
 @pytest.mark.long
-def test_training_ends_at_the_next_batch_after_an_interruption(
-    tmp_path, monkeypatch, short_corpus, options, whole, interrupted
-):
-    """The resumed run reads the next batches of the third epoch."""
-    directory = tmp_path / "model"
-    shutil.copytree(interrupted, directory)
-    with np.load(directory / "last.npz") as stored:
-        arrays = dict(stored)
-    assert len(read_json(directory / "history.json")["epochs"]) == 2
-    assert int(arrays["optimizer.0"]) == 2 * 41 + 8 and 0 < arrays["spent"][1] < 1000
-    np.savez(directory / "last.npz", **arrays | {"spent": arrays["spent"] + 1000})
-    opened = Mock(wraps=Epochs)
-    monkeypatch.setattr("keras_nplm.training.fit.Epochs", opened)
-    resumed = train(short_corpus, directory, options)
-    assert [call.kwargs.get("first_epoch") for call in opened.mock_calls] == [None, 2]
-    seconds = [epoch["training_cpu_seconds"] for epoch in resumed["history"]]
-    assert [second > 1000 for second in seconds] == [False, False, True]
-    assert _read_results(directory) == _read_results(whole)
-
-
-@pytest.mark.long
-def test_sigterm_ends_a_command_with_a_checkpoint(tmp_path, short_text, capsys):
-    """Its message says how to resume."""
-    flags = "--epochs 2 --embedding-dim 4 --set batch_size=64"
-    command = ["train", *flags.split(), "--train", str(short_text), "--output", str(tmp_path)]
+def test_sigterm_ends_a_command_with_a_checkpoint(monkeypatch, here, run, ask, short_text):
+    """The same command resumes. The time that was spent before counts."""
+    command = f"train --train {short_text} --epochs 1 --embedding-dim 4 --set batch_size=64 "
+    command += "--no-interpolated --output model"
     terminate = functools.partial(signal.raise_signal, signal.SIGTERM)
-    with _ended_by(_at(2, terminate), "update"):
-        assert main(command) == 130
-    with np.load(tmp_path / "last.npz") as stored:
-        assert int(stored["optimizer.0"]) == 2
-    message = "keras-nplm train: interrupted. Finished work is saved. Run the same command again"
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.long
-def test_validation_ends_at_the_next_batch_and_is_repeated(
-    tmp_path, short_corpus, options, whole, interrupt, assert_same_weights
-):
-    """The weights are replaced by their average as Ctrl-C is pressed."""
-    interrupt(tmp_path, "validation", 1)
-    with np.load(tmp_path / "last.npz") as stored:
-        assert int(stored["optimizer.0"]) == 41
-        assert json.loads(bytes(stored["epochs"])) == []
-    train(short_corpus, tmp_path, options)
-    assert _read_results(tmp_path) == _read_results(whole)
-    assert_same_weights(tmp_path, whole)
-
-
-@pytest.mark.long
-def test_finished_run_removes_what_a_killed_one_left(tmp_path, short_corpus, options, whole):
-    """SIGKILL after metrics.json was written."""
-    shutil.copytree(whole, tmp_path / "model")
-    left = [tmp_path / "model" / name for name in (".lock", "last.npz", ".report.nplm-4711.html")]
-    for path in left:
-        path.touch()
-        os.utime(path, (0, 0))
-    train(short_corpus, tmp_path / "model", options)
-    assert not any(path.exists() for path in left)
-
-
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def _halve(path: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
+    with monkeypatch.context() as context, _end_at(2, terminate):
+        context.setattr("time.process_time", itertools.count(0, 1000.0).__next__)
+        message = run(command, status=130).err
+    assert "interrupted. Finished work is saved. Run the same command again" in message
+    (epoch,) = ask(command)["history"]
+    assert epoch["training_cpu_seconds"] > 1000
 
 
 def _garble(path: Path) -> None:
@@ -264,98 +167,49 @@ def _garble(path: Path) -> None:
 
 
 @pytest.mark.long
-def test_run_with_damaged_files_resumes_to_the_same_weights(
-    tmp_path, short_corpus, options, whole, interrupted, assert_same_weights, capsys
+def test_damaged_files_of_an_interrupted_run(
+    tmp_path, short_corpus, short_options, assert_same_weights, capsys
 ):
-    shutil.copytree(interrupted, directory := tmp_path / "model")
-    _garble(directory / "last.npz")
-    _empty(directory / "history.json")
-    train(short_corpus, directory, options)
-    assert _read_results(directory) == _read_results(whole)
-    assert_same_weights(whole, directory)
-    warning = "Resuming from previous.npz, after update 0 of epoch 3."
-    assert warning in capsys.readouterr().err
-    assert not list(directory.glob("*.npz"))
-
-
-NEEDED = [
-    "manifest.json",
-    "vocabulary.txt",
-    "spelling.tsv",
-    "corpus/corpus.json",
-    "corpus/train.00000.ids",
-    "corpus/validation.00000.ids",
-]
-
-
-@pytest.mark.parametrize("damage", [_halve, pytest.param(_empty, marks=pytest.mark.long)])
-@pytest.mark.parametrize(
-    "names",
-    [["last.npz", "previous.npz"], ["model.keras"], *([name] for name in NEEDED)],
-    ids="+".join,
-)
-def test_damage_beyond_repair_names_the_directory_to_remove(
-    tmp_path, short_corpus, options, interrupted, names, damage
-):
-    shutil.copytree(interrupted, directory := tmp_path / "model")
-    for name in names:
-        damage(directory / name)
-    before = _list_files(directory)
-    fix = f"The run in {directory} .* Fix: restore .*, or remove {directory} "
-    with pytest.raises(InputError, match=fix):
-        train(short_corpus, directory, options)
-    assert _list_files(directory) == before
-
-
-def _list_files(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.rglob("*") if path.name != ".lock")
-
-
-def test_a_checkpoint_of_a_different_run_is_refused(
-    tmp_path, short_corpus, options, whole, interrupted, messages
-):
-    shutil.copytree(interrupted, directory := tmp_path / "model")
-    (directory / "previous.npz").unlink()
-    with np.load(directory / "last.npz") as stored:
-        arrays = dict(stored)
-    for changed in (
-        {"epochs": np.frombuffer(b"[]", np.uint8)},
-        *({f"{part}.0": np.zeros(9)} for part in ("weights", "average", "metrics")),
+    """A run resumes from the checkpoint before a damaged one; other damage names the directory."""
+    options = short_options.replace(epochs=3, **NETWORKS["softmax"])
+    begun, whole = tmp_path / "begun", tmp_path / "whole"
+    train(short_corpus, whole, options)
+    with _end_at(2 * 41 + 8, _press_ctrl_c), pytest.raises(KeyboardInterrupt):
+        train(short_corpus, begun, options)
+    for number, names in enumerate(
+        (
+            ["last.npz", "history.json"],
+            ["last.npz", "previous.npz"],
+            ["model.keras"],
+            ["vocabulary.txt"],
+            ["corpus/train.00000.ids"],
+        )
     ):
-        np.savez(directory / "last.npz", **arrays | changed)
-        messages.refuse(lambda: train(short_corpus, directory, options))
-    shutil.copytree(whole, tmp_path / "finished")
-    more = options.replace(epochs=4)
-    messages.refuse(lambda: train(short_corpus, tmp_path / "finished", **more._asdict()))
-
-
-def test_a_damaged_background_is_written_again(
-    tmp_path, monkeypatch, short_corpus, options, capsys
-):
-    mixed = options.replace(epochs=2, interpolated=True)
-    begun = tmp_path / "begun"
-    fit_network = Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr("keras_nplm.training.train.fit_network", fit_network)
-    with pytest.raises(KeyboardInterrupt):
-        train(short_corpus, begun, **mixed._asdict())
-    background = Path("components", "1", "ngrams.npz")
-    for damage in (_halve, Path.unlink):
-        directory = tmp_path / damage.__name__
-        shutil.copytree(begun, directory)
-        damage(directory / background)
-        with pytest.raises(KeyboardInterrupt):
-            train(short_corpus, directory, **mixed._asdict())
-        assert (directory / background).read_bytes() == (begun / background).read_bytes()
-        assert "It is made again." in capsys.readouterr().err
+        shutil.copytree(begun, directory := tmp_path / str(number))
+        for name in names:
+            _garble(directory / name)
+        before = sorted(directory.rglob("*"))
+        if number == 0:
+            train(short_corpus, directory, options)
+            assert "Resuming from previous.npz, after update 0 of epoch 3." in (
+                capsys.readouterr().err
+            )
+            assert _read_results(directory) == _read_results(whole)
+            assert_same_weights(whole, directory)
+            continue
+        fix = f"The run in {directory} .* Fix: restore .*, or remove {directory} "
+        with pytest.raises(InputError, match=fix):
+            train(short_corpus, directory, options)
+        assert sorted(directory.rglob("*")) == before
 
 
 @pytest.mark.long
 def test_a_run_that_diverges_ends_and_says_where(
-    tmp_path, short_corpus, options, messages, monkeypatch
+    tmp_path, short_corpus, short_options, messages, monkeypatch
 ):
     monkeypatch.setattr("keras_nplm.training.fit.UPDATES_PER_CHECK", 1)
-    wild = options.replace(optimizer="sgd", learning_rate=1e30, weight_average=0)
-    messages.refuse(lambda: train(short_corpus, tmp_path, **wild._asdict()), RunError)
+    wild = short_options.replace(optimizer="sgd", learning_rate=1e30)
+    messages.refuse(lambda: train(short_corpus, tmp_path, wild), RunError)
     assert not (tmp_path / "last.npz").exists()
 
 
@@ -394,14 +248,6 @@ def test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent(build
     np.testing.assert_array_equal(best.embed.C, np.full((9, 2), 7.0))
 
 
-def test_figures_that_are_not_finite_end_the_run(build_checkpoint, messages):
-    checkpoint = build_checkpoint()
-    messages.refuse(lambda: checkpoint.check_finite("validation perplexity", np.inf), RunError)
-    checkpoint.model.embed.C.assign(np.full((9, 2), np.nan))
-    messages.refuse(checkpoint.save, RunError)
-    assert not checkpoint.last_path.exists()
-
-
 def test_average_of_the_weights_follows_its_formula_and_is_saved(build_checkpoint):
     """The average replaces the weights in validation. Training goes on from the weights."""
     checkpoint = build_checkpoint(128, weight_average=0.99)
@@ -422,39 +268,22 @@ def test_average_of_the_weights_follows_its_formula_and_is_saved(build_checkpoin
         np.testing.assert_array_equal(resumed.model.prob.b, np.full(9, 128.0))
 
 
+def test_a_damaged_checkpoint_does_not_replace_a_whole_one(build_checkpoint):
+    checkpoint = build_checkpoint()
+    for updates in (1, 2):
+        checkpoint.model.optimizer.iterations.assign(updates)
+        checkpoint.save()
+    _garble(checkpoint.last_path)
+    resumed = build_checkpoint()
+    assert resumed.position == (0, 1)
+    previous = resumed.previous_path.read_bytes()
+    resumed.save()
+    assert resumed.previous_path.read_bytes() == previous
+
+
 def test_average_of_a_short_first_epoch_is_its_weights(build_checkpoint):
     checkpoint = build_checkpoint(20, weight_average=0.99)
     checkpoint.model.prob.b.assign(np.full(9, 20.0))
     checkpoint.model.optimizer.iterations.assign(20)
     with checkpoint.average_weights():
         np.testing.assert_array_equal(checkpoint.model.prob.b, np.full(9, 20.0))
-
-
-def _save_twice(checkpoint: Checkpoint) -> None:
-    for updates in (1, 2):
-        checkpoint.model.optimizer.iterations.assign(updates)
-        checkpoint.save()
-
-
-def test_a_full_disk_keeps_both_checkpoints(monkeypatch, build_checkpoint):
-    checkpoint = build_checkpoint()
-    _save_twice(checkpoint)
-    paths = (checkpoint.last_path, checkpoint.previous_path)
-    contents = [path.read_bytes() for path in paths]
-    full = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    monkeypatch.setattr("keras_nplm.io.files.open_archive_to_write", full)
-    with pytest.raises(RunError, match="Cannot write .*last.npz: No space left on device"):
-        checkpoint.save()
-    assert [path.read_bytes() for path in paths] == contents
-
-
-@pytest.mark.parametrize("damage", [_halve, _garble, Path.unlink])
-def test_a_damaged_checkpoint_does_not_replace_a_whole_one(build_checkpoint, damage):
-    checkpoint = build_checkpoint()
-    _save_twice(checkpoint)
-    damage(checkpoint.last_path)
-    resumed = build_checkpoint()
-    assert resumed.position == (0, 1)
-    previous = resumed.previous_path.read_bytes()
-    resumed.save()
-    assert resumed.previous_path.read_bytes() == previous

@@ -1,14 +1,16 @@
 """N-gram models, ARPA import and mixtures as model directories that every command takes."""
 
+import contextlib
+import itertools
+import os
 import shutil
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from keras_nplm import NPLM, InputError, LanguageModel, TextOptions, estimate, mix, open_corpus
-from keras_nplm.io.files import read_json, write_arrays
+from keras_nplm.io.files import read_json
 
 CLOSED = (
     "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-99 <s>\n{} </s>\n-.6 the\n-.6 cat\n\n"
@@ -81,34 +83,6 @@ def _estimate_letters(directory: str, lines: list[str], **options: object) -> No
     corpus = open_corpus(tokenizer="characters", train=[f"{directory}.txt"], **options)
     of_all = TextOptions(vocabulary_scope="corpus", min_count=1)
     estimate("kneser-ney", corpus, directory, order=2, text=of_all)
-
-
-@pytest.mark.parametrize(
-    "options, shares",
-    [
-        ({"all_lines": True}, "100% of the validation and 100% of the test"),
-        ({"fractions": (0.9, 0.05, 0.05)}, "100% of the validation"),
-    ],
-)
-def test_mixing_warns_of_training_on_held_out_text(here, run, options, shares):
-    _estimate_letters("first", LETTERS)
-    _estimate_letters("other", LETTERS, **options)
-    mixed = run("mix first other --weights 0.5 0.5 --output mixture")
-    (warning,) = read_json("mixture/metrics.json")["warnings"]
-    assert f"other was trained on {shares} sentences of first" in warning
-    assert f"Warning: {warning}\n" in mixed.err
-    assert mix(["first", "mixture"], "again", weights=[0.5, 0.5])["warnings"] == [warning]
-    assert f"Warning: mixture: {warning}\n" in run("evaluate first mixture").err
-
-
-def test_mixing_does_not_warn_of_lines_that_all_texts_have(here, run):
-    common = ["aba", "bab"]
-    mirrored = [line[::-1] for line in LETTERS[20:]]  # the same vocabulary
-    Path("validation.txt").write_text("\n".join([*LETTERS[:20], *common]), encoding="utf-8")
-    for name, part in {"first": LETTERS[20:], "other": mirrored}.items():
-        _estimate_letters(name, [*part, *common], validation=["validation.txt"])
-    assert "Warning" not in run("mix first other --output mixture").err
-    assert "warnings" not in read_json("mixture/metrics.json")
 
 
 def test_refused_commands_write_nothing(here, run, short_text, messages):
@@ -185,39 +159,57 @@ def test_probability_0_is_reported(here, run, ask):
     assert run("score m text").out.splitlines()[1].startswith("-inf\t4\t")
 
 
-@pytest.mark.parametrize("kept_sweeps", [1, 3, None])
-def test_an_interrupted_search_for_classes_repeats_no_sweep(
-    here, monkeypatch, short_corpus, kept_sweeps
+def test_mixing_warns_of_training_on_held_out_text(here, run):
+    """But not of lines that all texts have."""
+    _estimate_letters("first", LETTERS)
+    _estimate_letters("other", LETTERS, fractions=(0.9, 0.05, 0.05))
+    mixed = run("mix first other --weights 0.5 0.5 --output mixture")
+    (warning,) = read_json("mixture/metrics.json")["warnings"]
+    assert "other was trained on 100% of the validation sentences of first" in warning
+    assert f"Warning: {warning}\n" in mixed.err
+    assert mix(["first", "mixture"], "again", weights=[0.5, 0.5])["warnings"] == [warning]
+    assert f"Warning: mixture: {warning}\n" in run("evaluate first mixture").err
+    common = ["aba", "bab"]
+    mirrored = [line[::-1] for line in LETTERS[20:]]  # the same vocabulary
+    Path("validation.txt").write_text("\n".join([*LETTERS[:20], *common]), encoding="utf-8")
+    for name, part in {"one": LETTERS[20:], "two": mirrored}.items():
+        _estimate_letters(name, [*part, *common], validation=["validation.txt"])
+    assert "Warning" not in run("mix one two --output fair").err
+
+
+class _Killed(BaseException):
+    """Stands for kill -9: nothing in the package can catch it."""
+
+
+def test_word_classes_are_found_however_often_a_run_is_killed_and_reused(
+    here, monkeypatch, short_text
 ):
-    """Interrupted after a sweep, or as the classes are known."""
-    sweeps = []
-
-    def write_and_interrupt(path, arrays):
-        write_arrays(path, arrays)
-        sweeps.append(path.parent.name)
-        if sweeps.count("cut") == kept_sweeps:
-            raise KeyboardInterrupt
-
-    options = dict(order=3, num_classes=5)
-    # the search ends while words still move: one more sweep would find other classes
+    """The search ends while words still move: one more sweep would find other classes."""
     monkeypatch.setattr("keras_nplm.models.ngrams.word_classes.CONVERGED", 0.4)
-    monkeypatch.setattr("keras_nplm.io.files.write_arrays", write_and_interrupt)
-    estimate("class-based", short_corpus, "whole", **options)
-    with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
-        context.setattr("keras_nplm.models.ngrams.class_based", Mock(side_effect=KeyboardInterrupt))
-        estimate("class-based", short_corpus, "cut", **options)
-    estimate("class-based", short_corpus, "cut", **options)
-    whole, cut = (Path(name, "word_classes.tsv").read_bytes() for name in ("whole", "cut"))
-    assert cut == whole and sweeps.count("cut") == sweeps.count("whole")
-    assert not Path("cut", "word_classes.npz").exists()
+    text = Path(shutil.copy(short_text, "text.txt"))
+    options = dict(order=3, num_classes=5)
+    found = estimate("class-based", open_corpus(train=[text]), "whole", **options)
+    rename = os.replace
+    for end in itertools.count(1):  # killed at the first rename, then at the second, ...
+        numbers = itertools.count(1)
 
+        def kill_or_rename(*paths, end=end, numbers=numbers):
+            if next(numbers) == end:
+                raise _Killed
+            rename(*paths)
 
-def test_word_classes_are_saved_and_reused(here, short_corpus):
-    found = estimate("class-based", short_corpus, "found", order=3, num_classes=5)
-    path = Path("found", "word_classes.tsv")
-    given = estimate("class-based", short_corpus, "given", order=3, word_classes=path)
-    assert given["test"] == found["test"]
-    assert Path("given", "word_classes.tsv").read_bytes() == path.read_bytes()
-    path.write_text(path.read_text() + "\n")
-    with pytest.raises(InputError, match="other options: word_classes: its files have changed"):
-        estimate("class-based", short_corpus, "given", order=3, word_classes=path)
+        with contextlib.suppress(_Killed), monkeypatch.context() as context:
+            context.setattr(os, "replace", kill_or_rename)
+            estimate("class-based", open_corpus(train=[text]), "cut", **options)
+            break
+    assert end > 5
+    path, cut = (Path(name, "word_classes.tsv") for name in ("whole", "cut"))
+    assert cut.read_bytes() == path.read_bytes() and not cut.with_suffix(".npz").exists()
+
+    given = dict(order=3, word_classes=path)
+    reused = estimate("class-based", open_corpus(train=[text]), "given", **given)
+    assert reused["test"] == found["test"]
+    for changed, file, more in (("word_classes", path, "\n"), ("corpus", text, "w1\n")):
+        file.write_text(file.read_text() + more)
+        with pytest.raises(InputError, match=f"{changed}: its files have changed"):
+            estimate("class-based", open_corpus(train=[text]), "given", **given)

@@ -52,9 +52,7 @@ def test_an_ngram_model_has_words_that_the_text_lacks(tmp_path, fixed_corpus, me
 
 
 NETWORKS = {
-    "held-out mass": dict(held_out_mass=0.02),
     "nce": dict(objective="nce", num_sampled=9, optimizer="adam", learning_rate=0.01),
-    "adaptive": dict(head="adaptive", cutoffs=(10,)),
     "shortlist": dict(shortlist_size=10),
     "interpolated": dict(interpolated=True),
 }
@@ -82,14 +80,6 @@ def test_models_with_the_ids_of_a_vocabulary_are_mixed(here, run, ask, short_tex
         LanguageModel.load(name).vocabulary for name in ("first", "second", "mixture")
     )
     assert others == [first, first]
-    run("export first first.arpa")
-    # of an ARPA file the same flag says the same
-    Path("few.txt").write_text("w3\nw1\nnew\n", encoding="utf-8")
-    run("ngram --arpa first.arpa --output read --vocabulary few.txt")
-    read = LanguageModel.load("read")
-    assert read.vocabulary.words[4:] == ["w3", "w1", "new"]
-    p = np.exp(read.model.next_log_probs([[4]]))
-    assert p.sum() == pytest.approx(1, abs=1e-5) and p[0, 6] > 0
 
 
 def test_words_that_no_text_can_have_are_told(here, run, short_text):

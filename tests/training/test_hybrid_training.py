@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_nplm import Hybrid, LanguageModel, Options, kneser_ney, open_corpus
+from keras_nplm import Corpus, Hybrid, LanguageModel, Options, Vocabulary, encode_corpus, kneser_ney
 from keras_nplm.cli.main import main
-from keras_nplm.data.encoding import count_vocabulary, encode_corpus
 from keras_nplm.models.evaluation import evaluate
-from keras_nplm.models.model_files import component_directory, load_component
+from keras_nplm.models.model_files import load_component
 from keras_nplm.models.shortlist import BACKGROUND
 from keras_nplm.training.background import write_background
 from keras_nplm.training.run import Run
@@ -73,49 +72,29 @@ def test_a_network_that_only_harms_is_left_out(train_characters, capsys):
     assert all(epoch["validation_perplexity"] > alone for epoch in metrics["history"])
 
 
-@pytest.mark.long
-def test_a_refused_text_leaves_nothing_that_refuses_the_next_try(train_characters, capsys):
-    held_out = {"validation": ["abab"], "test": ["ab"]}
-    flags = f"{SMALL} --epochs 1 --boundary stream"
-    status, directory = train_characters({"train": ["a"], **held_out}, flags)
-    assert status == 2
-    assert "2 n-grams or more" in capsys.readouterr().err
-    assert not (directory / "config.json").exists()
-    # a stream with fewer n-grams than parts
-    status, directory = train_characters({"train": ["ab"], **held_out}, flags)
-    assert status == 0 and (directory / "metrics.json").exists()
-
-
-def _write_text(places: int, agreement: float, length: int, seed: int) -> list[str]:
-    """Lines in which a letter is that of some places before, little or much more often."""
-    rng = np.random.default_rng(seed)
+@pytest.mark.parametrize(
+    "places, agreement, length, order",
+    [
+        pytest.param(2, 0.95, 25, 4, id="three words gain much, four a little"),
+        pytest.param(2, 0.516, 800, 2, id="three words gain less than a thousandth"),
+        pytest.param(3, 0.95, 25, 2, id="four words gain after three that gain nothing"),
+    ],
+)
+def test_the_order_inside_is_the_lowest_that_gains_little(
+    tmp_path, places, agreement, length, order
+):
+    """A letter is that of some places before, little or much more often."""
+    rng = np.random.default_rng(0)
     lines = []
     for _ in range(100):
         bits = rng.integers(2, size=3).tolist()
         for _ in range(length):
             bits.append(bits[-places] if rng.random() < agreement else 1 - bits[-places])
         lines.append("".join("xy"[bit] for bit in bits))
-    return lines
-
-
-@pytest.mark.parametrize(
-    "text, order",
-    [
-        pytest.param((2, 0.95, 25), 4, id="three words gain much, four a little"),
-        pytest.param((2, 0.516, 800), 2, id="three words gain less than a thousandth"),
-        pytest.param((3, 0.95, 25), 2, id="four words gain after three that gain nothing"),
-    ],
-)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_order_inside_is_the_lowest_that_gains_little(tmp_path, text, order, seed):
-    lines = _write_text(*text, seed)
-    files = {}
-    for split, part in (("train", lines[::2]), ("validation", lines[1::2]), ("test", lines[:3])):
-        path = tmp_path / f"{split}.txt"
-        path.write_text("\n".join(part), encoding="utf-8")
-        files[split] = [str(path)]
-    corpus = open_corpus(**files, tokenizer="characters")
-    vocabulary = count_vocabulary(corpus, ["train"], min_count=1, max_size=None)
+    letters = [*map(list, lines)]
+    splits = {"train": letters[::2].__iter__, "validation": letters[1::2].__iter__}
+    corpus = Corpus("bits", "characters", splits)
+    vocabulary = Vocabulary(["x", "y"])
     encoded = encode_corpus(corpus, vocabulary, tmp_path / "corpus")
     size = len(vocabulary)
     perplexities = {}
@@ -124,9 +103,8 @@ def test_the_order_inside_is_the_lowest_that_gains_little(tmp_path, text, order,
         perplexities[candidate] = evaluate(model, encoded.ids("validation"))["perplexity"]
     lowest = next(n for n in perplexities if perplexities[n + 1] > perplexities[n] * 0.999)
     assert order == lowest
-    write_background(Run(tmp_path, Options.of(interpolated=True, order=7), encoded, vocabulary))
-    written = {path.name for path in component_directory(tmp_path, BACKGROUND).iterdir()}
-    assert written == {"config.json", "ngrams.npz"}  # not those of the orders that were tried
+    options = Options.of(interpolated=True, order=7)
+    write_background(Run(tmp_path, options, {}, encoded, vocabulary))
     assert load_component(tmp_path, BACKGROUND, "sentence", size).order == order
 
 

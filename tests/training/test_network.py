@@ -22,7 +22,7 @@ from keras_nplm.training.network import (
 )
 
 PARTS = {choice.choice: choice.kinds for choice in (Context, Hidden, Head, Objective, Kind)}
-SIZE = 60  # |V|
+SIZE = 300  # |V|
 SMALL = {
     "order": 6,
     "averages_after": (2,),
@@ -38,15 +38,34 @@ def _build(**given: object) -> Network:
     return build_options(Network, {**SMALL, **given})
 
 
-def _list_combinations() -> list:
-    """All choices of parts that do not exclude each other, with and without W."""
+def _list_networks() -> list:
+    """All choices of parts that do not exclude each other, with and without W; options of parts;
+    and the named configurations.
+    """
     cases = []
     for *names, direct in itertools.product(*PARTS.values(), (False, True)):
         given = dict(zip(PARTS, names, strict=True))
         with contextlib.suppress(InputError):
             network = _build(**given, direct_connections=direct)
             cases.append(pytest.param(network, id=" ".join(names) + " direct" * direct))
-    return cases
+    for given in (
+        dict(context="averaged", averages_after=(1, 3)),
+        dict(context="averaged", averages_after=(7,)),  # longer than the context
+        dict(residual_blocks=2),
+        dict(residual_blocks=0, layer_norm=False),
+        dict(tied_output=True),
+        dict(freeze_embedding=True),
+        dict(output_rank=7),
+        dict(output_rank=7, direct_connections=True),
+        dict(shortlist_size=30),
+        dict(shortlist_size=30, direct_connections=True),
+        dict(network="pointer", order=9),  # a pointer that compares three words
+        dict(head="adaptive", cutoffs=(10, 20, 40)),
+        dict(head="adaptive", output_rank=7),  # without effect
+    ):
+        cases.append(pytest.param(_build(**given), id=str(given)))
+    named = CONFIGURATIONS.items()
+    return cases + [pytest.param(each.options.network, id=name) for name, each in named]
 
 
 def _count_weights(network: Network, vocabulary_size: int) -> int:
@@ -57,40 +76,6 @@ def _count_weights(network: Network, vocabulary_size: int) -> int:
 @pytest.mark.parametrize("part", Objective.kinds.values())
 def test_an_objective_and_its_part_agree_on_samples(part):
     assert part().build(Network(), seed=1).has_likelihood != part.is_sampled
-
-
-@pytest.mark.parametrize("network", _list_combinations())
-def test_parameters_of_all_parts_are_those_of_the_network(network):
-    assert network.count(SIZE).parameters == _count_weights(network, SIZE)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        pytest.param(dict(context="averaged", averages_after=(1, 3)), id="two averages"),
-        pytest.param(dict(context="averaged", averages_after=(7,)), id="a short context"),
-        pytest.param(dict(residual_blocks=2), id="two blocks"),
-        pytest.param(dict(residual_blocks=0, layer_norm=False), id="no blocks, no norm"),
-        pytest.param(dict(tied_output=True), id="tied"),
-        pytest.param(dict(freeze_embedding=True), id="random features"),
-        pytest.param(dict(output_rank=7), id="low rank"),
-        pytest.param(dict(output_rank=7, direct_connections=True), id="low rank, direct"),
-        pytest.param(dict(shortlist_size=30), id="short-list"),
-        pytest.param(dict(shortlist_size=30, direct_connections=True), id="short-list, direct"),
-        pytest.param(dict(network="pointer", order=9), id="a pointer that compares three words"),
-        pytest.param(dict(head="adaptive", cutoffs=(10, 20, 40)), id="three clusters"),
-        pytest.param(dict(head="adaptive", output_rank=7), id="a rank without effect"),
-    ],
-)
-def test_parameters_of_a_part_follow_its_options(given):
-    network = _build(**given)
-    assert network.count(SIZE).parameters == _count_weights(network, SIZE)
-
-
-@pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_parameters_of_named_configurations_are_those_of_their_networks(name):
-    network = CONFIGURATIONS[name].options.network
-    assert network.count(300).parameters == _count_weights(network, 300)
 
 
 def test_negative_samples_cost_less_in_training_only():
@@ -107,3 +92,8 @@ def test_averages_lie_within_the_context():
     assert lists == {21: (4,), 61: (4, 20), 3: ()}
     orders = [Network(order=order, context=averaged).ngram_order for order in (21, 3)]
     assert orders == [5, 3] and Network(order=9, context=Concatenated()).ngram_order == 9
+
+
+@pytest.mark.parametrize("network", _list_networks())
+def test_counted_parameters_are_those_of_the_network(network):
+    assert network.count(SIZE).parameters == _count_weights(network, SIZE)

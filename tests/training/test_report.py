@@ -3,30 +3,24 @@ Kneser-Ney.
 """
 
 import functools
+import itertools
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from keras_nplm import (
     Corpus,
     LanguageModel,
-    Likelihood,
-    Mixture,
-    RunError,
     open_corpus,
     train,
 )
 from keras_nplm.data.corpus import SPLITS
 from keras_nplm.io.files import read_json
 from keras_nplm.training.charts import draw_lines, draw_words
-from keras_nplm.training.report import write_run_report
-from tests.networks import compose
 
 
 def _parse(text: str) -> ElementTree.Element:
@@ -76,43 +70,6 @@ def test_page_is_self_contained_and_has_the_figures_of_the_run(
     assert _texts(page, "details//td") == [f"{value:.5g}" for value in values]
 
 
-def test_mixture_is_beside_its_network_and_kneser_ney(
-    tmp_path, model_directory, kneser_ney_directory, monkeypatch
-):
-    # t-SNE takes longer than all the rest
-    monkeypatch.setattr("keras_nplm.training.report.word_map", lambda vectors: vectors[:, :2])
-    whole = LanguageModel.load(model_directory)
-    network = compose(len(whole.vocabulary), objective=Likelihood(held_out_mass=0.04))
-    ngrams = LanguageModel.load(kneser_ney_directory).model
-    whole.model = Mixture([network, ngrams], [0.25, 0.75])
-    metrics = read_json(model_directory / "metrics.json") | {
-        "validation": {"perplexity": 34.46},
-        "test": {"perplexity": 48.34},
-        "network": {"validation": 41.214, "test": 56.91},
-        "kneser_ney": {"validation": 43.61, "test": 63.97},
-    }
-    config = read_json(model_directory / "config.json") | {
-        "corpus": "text poems/ours.txt",
-        "vocabulary_scope": "corpus",
-    }
-    path = tmp_path / "verses" / "report.html"
-    write_run_report(path, whole, config, metrics)
-    text = path.read_text(encoding="utf-8")
-    page = _parse(text)
-    cells = _texts(page, "td")
-    start = cells.index("mixture")
-    assert cells[start : start + 9] == [
-        *("mixture", "34.46", "48.34"),
-        *("network alone", "41.21", "56.91"),
-        *("Kneser-Ney", "43.61", "63.97"),
-    ]
-    assert cells[cells.index("Mixture of") + 1].startswith("25% a neural probabilistic language")
-    assert "test perplexity is 24.4% lower than that of a Kneser-Ney model" in text
-    assert "the network has `held_out_mass` 0.04, and `held_out_mass` uses which words" in text
-    assert _texts(page, "h1") == ["verses: a language model"]
-    assert _texts(page, "pre")[0].startswith("none: it was trained from Python")
-
-
 def test_samples_are_those_of_the_model(text, model_directory):
     model = LanguageModel.load(model_directory)
     page = _parse(text)
@@ -129,8 +86,6 @@ def test_samples_are_those_of_the_model(text, model_directory):
         assert sample == f"{prompt} {model.generate(prompt, 40, seed=seed, temperature=0.7)}"
     word, near = _texts(page, "td")[-2:]
     assert near == ", ".join(f"{other} {cosine:.2f}" for other, cosine in model.nearest(word, 5))
-    frequent = [word for word in model.vocabulary.words[4:] if word.isalpha() and len(word) <= 24]
-    assert {*frequent[:200]} <= {*_texts(page, "{http://www.w3.org/2000/svg}text")}
 
 
 _WORDS = "<script>alert(1)</script> &amp; \"x' שלום </title> 漢字 ]]> $x^2".split()
@@ -139,18 +94,12 @@ _ODD = [*_WORDS, "\x07\x1b", "x" * 99]
 
 @pytest.mark.long
 @pytest.mark.usefixtures("no_logs")
-def test_odd_words_are_shown_as_text(tmp_path, small_options, monkeypatch, capsys):
+def test_odd_words_are_shown_as_text(tmp_path, small_options):
     sentences = [_ODD[i:] + _ODD[:i] for i in range(10)]
     splits = dict.fromkeys(SPLITS, functools.partial(iter, sentences))
     corpus = Corpus("</h1><b>&", "whitespace", splits)
     small = {"epochs": 1, "batch_size": 16, "min_count": 1, "num_sampled": 3}
     options = small_options.replace(objective="nce", boundary="stream", **small)
-    with monkeypatch.context() as context:
-        failure = Mock(side_effect=RunError("The disk is full."))
-        context.setattr("keras_nplm.training.train.write_run_report", failure)
-        train(corpus, tmp_path / "<b>&", options)
-    assert "report.html was not written: The disk is full. Fix: run" in capsys.readouterr().err
-    monkeypatch.setattr("keras_nplm.training.report._MAX_BASELINE_TOKENS", 10)
     train(corpus, tmp_path / "<b>&", options)
     text = (tmp_path / "<b>&" / "report.html").read_text(encoding="utf-8")
     page = _parse(text)
@@ -161,7 +110,7 @@ def test_odd_words_are_shown_as_text(tmp_path, small_options, monkeypatch, capsy
     assert set(shown) >= {
         word if len(word) <= 24 else word[:23] + "…" for word in expected if re.search(r"\w", word)
     }
-    assert "Training perplexity is unknown" in text and "Without a Kneser-Ney model" in text
+    assert "Training perplexity is unknown" in text
 
 
 def test_lines_hold_the_values_by_epoch():
@@ -172,23 +121,19 @@ def test_lines_hold_the_values_by_epoch():
     assert set(best.get_xdata()) == {2} and 4 < low < 5 and 9 < high < 10
 
 
-def _assert_apart(figure: Figure) -> None:
-    """No two words of a map overlap, in the wide font that Matplotlib has, and all are on it."""
+def test_words_of_a_map_do_not_overlap():
+    """In the wide font that Matplotlib has, of words in one place."""
+    figure = draw_words(np.zeros((80, 2)), ["acknowledgement"] * 80)
     renderer = FigureCanvasAgg(figure).get_renderer()
     boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts]
+    for one, other in itertools.combinations(boxes, 2):
+        assert (
+            one.x0 >= other.x1
+            or other.x0 >= one.x1
+            or (
+                min(one.y1, other.y1) - max(one.y0, other.y0) <= 2  # letters leave that much free
+            )
+        )
     width, height = figure.get_size_inches() * figure.dpi
-    for number, box in enumerate(boxes):
-        assert box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height
-        for other in boxes[:number]:
-            x = min(box.x1, other.x1) - max(box.x0, other.x0)
-            y = min(box.y1, other.y1) - max(box.y0, other.y0)
-            assert x <= 0 or y <= 2  # letters leave as much of a line's height
-
-
-def test_words_of_a_map_do_not_overlap():
-    rng = np.random.default_rng(0)
-    words = ["WMabcdefghijkl"[: rng.integers(1, 13)] for _ in range(40)]
-    _assert_apart(draw_words(rng.choice([-1.0, 0.0, 0.1, 2.0], (40, 2)), words))
-    many = draw_words(np.zeros((200, 2)), ["acknowledgement"] * 200)  # in one place
-    _assert_apart(many)
-    assert many.get_size_inches()[0] * many.dpi > 1040
+    assert min(box.x0 for box in boxes) >= 0 and max(box.x1 for box in boxes) <= width
+    assert min(box.y0 for box in boxes) >= 0 and max(box.y1 for box in boxes) <= height

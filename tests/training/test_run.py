@@ -22,13 +22,11 @@ def _prepare(directory, sizes: list[int], share: float, options: Options) -> Run
     corpus = open_corpus(train=files[:1], resample=resample, validation=files[:1], test=files[:1])
     vocabulary = count_vocabulary(corpus, ["train"], min_count=1, max_size=None)
     encoded = encode_corpus(corpus, vocabulary, directory / "corpus")
-    return Run(directory, options, encoded, vocabulary)
+    return Run(directory, options, {}, encoded, vocabulary)
 
 
 @pytest.mark.parametrize("segment", [1, 4, 8])
-@pytest.mark.parametrize(
-    "sizes", [[40], [33, 41, 57, 49], [41, 145, 145, 145, 145, 145, 145]], ids=len
-)
+@pytest.mark.parametrize("sizes", [[40], [33, 41, 57, 49], [41, *[145] * 6]], ids=len)
 @pytest.mark.parametrize("share", [0.13, 0.5])
 def test_each_epoch_has_a_batch_for_each_update(tmp_path, sizes, share, segment):
     options = Options.of(order=3, segment=segment, batch_size=segment)

@@ -3,7 +3,6 @@
 import html
 import re
 from pathlib import Path
-from unittest.mock import Mock
 
 import keras
 import numpy as np
@@ -109,25 +108,6 @@ def test_resumed_training_continues_the_curves_of_keras(tmp_path):
     assert 'tensor_path: "C.tsv"' in config and 'metadata_path: "metadata.tsv"' in config
 
 
-def test_weights_that_are_not_finite_stop_nothing(tmp_path):
-    board = _board(model := _model(run_eagerly=True), tmp_path)
-    model.embed.C.assign(np.full(model.embed.C.shape, np.nan))
-    _fit(model, [board], epochs=1)
-    values = _values(tmp_path / "train")
-    assert np.isnan(values["weights/norm_C"][1]) and "continuations" not in values
-
-
-@pytest.mark.long
-def test_training_is_the_same_to_the_last_bit(
-    tmp_path, monkeypatch, short_corpus, short_options, train_without_report, assert_same_weights
-):
-    options = short_options.replace(embedding_dropout=0.2, dropout=0.4, objective="nce")
-    train_without_report(options, short_corpus, tmp_path / "plain")
-    monkeypatch.setattr("keras_nplm.training.train.write_run_report", Mock())
-    train(short_corpus, tmp_path / "logged", options)
-    assert_same_weights(tmp_path / "plain", tmp_path / "logged")
-
-
 @pytest.mark.filterwarnings("ignore:html5lib:DeprecationWarning")  # TensorBoard's own
 def test_continuations_are_escaped_for_markdown(tmp_path):
     from tensorboard import plugin_util
@@ -168,8 +148,6 @@ def test_logs_have_the_curves_options_and_final_figures_of_a_run(model_directory
             final = {metrics["best_epoch"]: metrics[split][name]}
             assert values[f"final/{name}"] == pytest.approx(final, rel=1e-6)
     train = _values(logs / "train")
-    rates = [epoch["ngrams_per_second"] for epoch in metrics["history"]]
-    np.testing.assert_allclose(list(train["run/ngrams_per_second"].values()), rates, rtol=0.05)
     session = _read(logs / "validation").SummaryMetadata(metadata.SESSION_START_INFO_TAG)
     hparams = metadata.parse_session_start_info_plugin_data(session.plugin_data.content).hparams
     found = {name: getattr(value, value.WhichOneof("kind")) for name, value in hparams.items()}
@@ -178,10 +156,7 @@ def test_logs_have_the_curves_options_and_final_figures_of_a_run(model_directory
     prompts = [
         re.findall(r"\*\*(.*?)\*\*", text.decode()) for text in train["continuations"].values()
     ]
-    page = (model_directory / "report.html").read_text(encoding="utf-8")
     assert len(prompts[0]) == 4 and all(names == prompts[0] for names in prompts)
-    names = [html.unescape(name) for name in prompts[0]]
-    assert list(map(html.unescape, re.findall("<h3><bdi>(.*?)</bdi>", page))) == names
 
 
 def test_final_figures_that_are_unknown_are_left_out(tmp_path):
@@ -191,19 +166,19 @@ def test_final_figures_that_are_unknown_are_left_out(tmp_path):
     assert _values(tmp_path / "test") == {"final/perplexity": {3: 9.0}}
 
 
-@pytest.mark.usefixtures("no_report")
-def test_logs_without_validation_text_are_of_the_weights_that_are_saved(
-    tmp_path, monkeypatch, short_text, load_weights
-):
-    logged = []
+def test_training_is_the_same_to_the_last_bit(tmp_path):
+    plain, logged = (_model(hidden=DeepHidden(6, dropout=0.4, name="hidden")) for _ in range(2))
+    _fit(plain, [])
+    _fit(logged, [_board(logged, tmp_path)])
+    for one, other in zip(plain.get_weights(), logged.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
 
-    class Board(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            logged.extend(self.model.get_weights())
 
-    monkeypatch.setattr("keras_nplm.training.fit.LanguageModelBoard", lambda *_, **options: Board())
+@pytest.mark.long
+def test_logs_without_validation_text_are_of_the_weights_that_are_saved(tmp_path, short_text):
     corpus = open_corpus(train=[str(short_text)], all_lines=True)
     options = dict(order=3, embedding_dim=6, hidden_units=8, epochs=1, weight_average=0.99)
     train(corpus, tmp_path / "model", **options)
-    for one, other in zip(logged, load_weights(tmp_path / "model"), strict=True):
-        np.testing.assert_array_equal(one, other)
+    (norm,) = _values(tmp_path / "model" / "logs" / "train")["weights/norm_C"].values()
+    network = LanguageModel.load(tmp_path / "model").network
+    np.testing.assert_allclose(norm, np.linalg.norm(network.embed.C), rtol=1e-5)

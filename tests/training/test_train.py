@@ -2,16 +2,14 @@
 alone.
 """
 
-import importlib
+import dataclasses
 from pathlib import Path
-from unittest.mock import Mock
 
 import keras
 import numpy as np
 import pytest
 
 from keras_nplm import (
-    CONFIGURATIONS,
     InputError,
     LanguageModel,
     evaluate,
@@ -20,13 +18,13 @@ from keras_nplm import (
 )
 from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.io.files import read_json
-from keras_nplm.io.parts import flatten
 from keras_nplm.language_model.word_vectors import write_word2vec
 from keras_nplm.models.spelling import load_spelling
 from keras_nplm.models.text_figures import evaluate_split
 from keras_nplm.training.build import build_model
 from keras_nplm.training.network import Adaptive, Linear, Network
 from keras_nplm.training.optimisation import Adam, Training
+from keras_nplm.training.options import read_options
 
 
 def test_model_directory_is_complete_and_its_figures_hold(model_directory, small_options):
@@ -99,16 +97,6 @@ def test_without_validation_text_the_last_epoch_is_kept(here, run, ask, short_te
 
 @pytest.mark.long
 @pytest.mark.usefixtures("no_logs")
-def test_characters_without_validation_text_have_no_ngram_model(tmp_path, short_text):
-    corpus = open_corpus(train=[short_text], all_lines=True, tokenizer="characters")
-    metrics = train(corpus, tmp_path / "model", epochs=1)
-    assert metrics["best_epoch"] == 1 and "kneser_ney" not in metrics
-    config = read_json(tmp_path / "model" / "config.json")
-    assert (config["network"], config["kind"]) == ({"kind": "context"}, "nplm")
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("no_logs")
 def test_validation_text_without_test_text_is_reported(tmp_path, short_text, short_options):
     corpus = open_corpus(train=[short_text], validation=[short_text])
     metrics = train(corpus, tmp_path / "model", short_options.replace(epochs=1))
@@ -138,34 +126,27 @@ def test_nce_run_records_its_loss_and_log_z(here, ask, short_text, short_corpus,
 
 
 def test_finished_run_is_read_and_other_directories_are_refused(
-    tmp_path, model_directory, small_options, capsys
+    tmp_path, model_directory, small_options, capsys, messages
 ):
     metrics = read_json(model_directory / "metrics.json")
     assert train(open_corpus(), model_directory, small_options) == metrics
     assert f"The run in {model_directory} is finished" in capsys.readouterr().err
-    with pytest.raises(InputError, match="holds a run with other options"):
-        train(open_corpus(), model_directory, small_options.replace(order=3))
+    for changes in ({"order": 3}, {"epochs": 4}):
+        messages.refuse(lambda c=changes: train(open_corpus(), model_directory, small_options, **c))
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(InputError, match="model directory"):
         train(open_corpus(), tmp_path, small_options)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_options_are_given_as_objects_by_name_or_both(monkeypatch, tmp_path, short_corpus):
-    module = importlib.import_module("keras_nplm.training.train")
-    request = Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr(module, "Request", request)
-
-    def read(*options, **given) -> dict:
-        with pytest.raises(KeyboardInterrupt):
-            train(short_corpus, tmp_path / "model", *options, **given)
-        return request.call_args.args[1]
-
-    brown = CONFIGURATIONS["brown"].options
-    assert read(brown) == brown.flatten()
-    assert read(brown, epochs=2) == brown.replace(epochs=2).flatten()
-    changed = read(network=Network(head=Linear(tied_output=True)), head="adaptive", cutoffs=(9, 20))
-    assert changed == flatten(Network(head=Adaptive(cutoffs=(9, 20))))
-    assert read(training=Training(optimizer=Adam())) == flatten(Training(optimizer=Adam()))
-    by_name = {"network": "pointer", "head": "linear", "tied_output": True}
-    assert read(network="pointer", head=Linear(tied_output=True)).items() >= by_name.items()
+@pytest.mark.long
+@pytest.mark.usefixtures("no_report")
+def test_options_are_given_as_objects_by_name_or_both(tmp_path, short_corpus):
+    network = Network(order=3, embedding_dim=4, head=Linear(tied_output=True))
+    training = Training(optimizer=Adam(), learning_rate=0.002)
+    by_name = {"head": "adaptive", "cutoffs": (9, 20), "epochs": 1, "interpolated": False}
+    train(short_corpus, tmp_path / "model", network=network, training=training, **by_name)
+    options = read_options(read_json(tmp_path / "model" / "config.json"))
+    adaptive = dataclasses.replace(network, head=Adaptive(cutoffs=(9, 20)))
+    assert options.network == adaptive
+    assert options.training == dataclasses.replace(training, epochs=1)

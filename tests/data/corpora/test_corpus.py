@@ -4,7 +4,6 @@ import functools
 import hashlib
 import itertools
 import pydoc_data.topics
-import re
 import types
 import urllib.error
 import urllib.request
@@ -39,12 +38,6 @@ def test_the_default_corpus_needs_no_network_and_writes_nothing(tmp_path, monkey
     assert [*whole.sentences("train")] == [*itertools.chain(*sentences.values())]
 
 
-def test_the_default_corpus_holds_sentences_without_markup():
-    lines = [line for split in SPLITS for line in python_reference.read_split(split)]
-    assert not [line for line in lines if re.search(r"""[*"=`|<>{}\[\]\\]|::|\.\.\.\w""", line)]
-    assert not [line for line in lines if not re.search(r"[.!?:][)”’]*$", line)]
-
-
 def test_the_markup_of_later_versions_of_python_is_removed_too(monkeypatch):
     text = """\
 The ``del`` statement
@@ -68,36 +61,6 @@ Deletion is *recursively* defined, see `Names`.  In **all** cases [1]:
         "In all cases:",
         "A name that is unbound raises a NameError.",
     ]
-
-
-def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):
-    for name in ("news", "web"):
-        (tmp_path / name).write_text("\n".join(f"{name} {i}" for i in range(20)))
-    news = [str(tmp_path / "news")]
-    web = [str(tmp_path / "web")]
-    corpus = open_corpus(train=news, resample=[(0.5, web)])
-    sentences = [*itertools.chain.from_iterable(map(corpus.sentences, SPLITS))]
-    numbered = [("news", range(16)), ("web", range(20)), ("news", range(16, 20))]
-    assert sentences == [[name, str(i)] for name, numbers in numbered for i in numbers]
-    assert corpus.splits["train"].shares == ((1, 1.0), (1, 0.5))
-    corpus = open_corpus(resample=[(0.5, web)], validation=news, test=news)
-    assert corpus.splits["train"].shares == ((1, 0.5),)
-
-
-def test_splits_that_are_not_named_do_not_exist(tmp_path):
-    (tmp_path / "a").write_text("a 1\nb 2\n")
-    (tmp_path / "b").write_text("c 3\n")
-    a, b = ([str(tmp_path / name)] for name in "ab")
-    lines = [["a", "1"], ["b", "2"]]
-    for options, expected in (
-        (dict(all_lines=True), {"train": lines}),
-        (dict(all_lines=True, resample=[(0.5, b)]), {"train": [*lines, ["c", "3"]]}),
-        (dict(validation=b), {"train": lines, "validation": [["c", "3"]]}),
-        (dict(test=b), {"train": lines, "test": [["c", "3"]]}),
-    ):
-        corpus = open_corpus(train=a, **options)
-        assert {split: [*corpus.sentences(split)] for split in corpus.splits} == expected
-        assert corpus.name.endswith(" all") == ("all_lines" in options)
 
 
 def test_options_without_effect_are_refused(tmp_path, messages):
@@ -206,3 +169,27 @@ def test_training_files_that_are_held_out_are_named(tmp_path, capsys):
     first, second = capsys.readouterr().err.splitlines()
     assert f"the validation file {link} is a training file, too" in first
     assert f"the test file {web} is a training file, too" in second
+
+
+def test_only_text_that_is_not_resampled_is_split_by_lines(tmp_path):
+    """Splits that are not named do not exist where one is, or all lines are of training."""
+    for name in ("news", "web"):
+        (tmp_path / name).write_text("\n".join(f"{name} {i}" for i in range(20)))
+    news, web = ([str(tmp_path / name)] for name in ("news", "web"))
+    all_news, all_web = ([[name, str(i)] for i in range(20)] for name in ("news", "web"))
+    shared = {"resample": [(0.5, web)]}
+    for options, expected in (
+        (shared, {"train": all_news[:16] + all_web}),
+        ({"all_lines": True}, {"train": all_news}),
+        ({"all_lines": True, **shared}, {"train": all_news + all_web}),
+        ({"validation": web}, {"train": all_news, "validation": all_web}),
+        ({"test": web}, {"train": all_news, "test": all_web}),
+    ):
+        corpus = open_corpus(train=news, **options)
+        found = {split: [*corpus.sentences(split)] for split in corpus.splits}
+        if options == shared:
+            assert found.pop("validation") + found.pop("test") == all_news[16:]
+            assert corpus.splits["train"].shares == ((1, 1.0), (1, 0.5))
+        assert found == expected and corpus.name.endswith(" all") == ("all_lines" in options)
+    corpus = open_corpus(validation=news, test=news, **shared)
+    assert corpus.splits["train"].shares == ((1, 0.5),)

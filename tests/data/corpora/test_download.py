@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from keras_nplm import InputError, open_corpus
-from keras_nplm.data.corpora.download import check_host, download_file
+from keras_nplm.data.corpora.download import download_file
 
 URL = "https://host/brown.zip"
 MESSAGE = f"brown.zip is needed and cannot be downloaded .*Fix: fetch it from {URL}"
@@ -25,13 +25,6 @@ def test_a_broken_download_is_no_fault_of_the_disk(tmp_path, monkeypatch, failur
     with pytest.raises(InputError, match=MESSAGE):
         download_file(URL, "0" * 64, tmp_path / "brown.zip")
     assert not [*tmp_path.iterdir()]
-
-
-def test_a_host_that_does_not_speak_http_is_named(monkeypatch):
-    failure = http.client.BadStatusLine("odd")
-    monkeypatch.setattr(urllib.request, "urlopen", Mock(side_effect=failure))
-    with pytest.raises(InputError, match=MESSAGE):
-        check_host(URL, "brown.zip")
 
 
 def test_a_download_is_kept_if_its_checksum_is_right(tmp_path):

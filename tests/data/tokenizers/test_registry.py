@@ -7,7 +7,6 @@ import pytest
 from keras_nplm import (
     InputError,
     LanguageModel,
-    Tokenizer,
     Vocabulary,
     open_corpus,
     register_tokenizer,
@@ -21,14 +20,6 @@ from tests.tokenizers import CommaTokenizer, build_model
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch):
     monkeypatch.setattr(registry, "TOKENIZERS", dict(registry.TOKENIZERS))
-
-
-def test_missing_methods_are_named():
-    class Abstract(Tokenizer):
-        kind = "abstract"
-
-    with pytest.raises(TypeError, match="describe.*split"):
-        Abstract()
 
 
 def test_a_tokenizer_that_splits_into_a_string_is_refused():
