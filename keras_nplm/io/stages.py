@@ -123,6 +123,8 @@ class Stages:
         except InputError:
             if not any(_find(self.directory, outputs)):  # a refused command leaves nothing
                 self._write(stage, None)
+                if not read_manifest(self.directory):
+                    (self.directory / MANIFEST).unlink(missing_ok=True)
             raise
         self.record(stage, key, outputs)
 
@@ -146,10 +148,21 @@ class Stages:
             stages = {**before, stage: entry}
             if entry is None:
                 del stages[stage]
-            if not stages:
-                (self.directory / MANIFEST).unlink(missing_ok=True)
-            elif stages != before:
+            if stages != before:
                 write_json(self.directory / MANIFEST, stages)
+
+    @contextlib.contextmanager
+    def reopen_if_refused(self, stage: str) -> Iterator[None]:
+        """Reopen a stage that the block makes if the block raises an InputError: the next command
+        may have another key.
+        """
+        was_made = self.is_made(stage)
+        try:
+            yield
+        except InputError:
+            if not was_made and self.is_made(stage):
+                self._write(stage, {"key": self.read_key(stage)})
+            raise
 
     def _refuse(
         self,

@@ -79,8 +79,12 @@ def estimate(
     check_order(order, corpus.tokenizer)
     method.check_corpus(corpus)
     config = {**recorded, **corpus.describe()}
-    with open_output(directory) as local, lock_stages(local) as stages:
-        encoded, vocabulary = prepare_text(local, corpus, text)
+    with (
+        open_output(directory) as local,
+        lock_stages(local) as stages,
+        stages.reopen_if_refused("text"),
+    ):
+        encoded, vocabulary = prepare_text(local, corpus, text, method.resumed_files)
         run = EstimationRun(local, order, text.boundary, encoded, vocabulary)
 
         def make() -> None:

@@ -31,11 +31,12 @@ _TEXT_FILES = (SPELLING_FILE, "corpus")
 
 
 def prepare_text(
-    directory: Path, corpus: Corpus, text: TextOptions
+    directory: Path, corpus: Corpus, text: TextOptions, checkpoints: Sequence[str] = ()
 ) -> tuple[EncodedCorpus, Vocabulary]:
     """Count the vocabulary and encode the corpus in the directory of a run, or open what is there.
 
-    The caller has locked the directory by `lock_stages`.
+    The caller has locked the directory by `lock_stages`. `checkpoints` are files that only the same
+    text can use.
 
     Raises:
         InputError: the directory holds a text with other options, or its files are damaged.
@@ -43,7 +44,8 @@ def prepare_text(
     if isinstance(corpus, PreparedCorpus):
         _check_match(corpus, text)
     make = functools.partial(_make_text, directory, corpus, text)
-    Stages(directory).make("text", describe_options(corpus, text), _TEXT_FILES, make)
+    key = describe_options(corpus, text)
+    Stages(directory).make("text", key, _TEXT_FILES, make, checkpoints=checkpoints)
     verify_stages(directory, ["vocabulary"])
     encoded = EncodedCorpus.load(directory / "corpus")
     return encoded, Vocabulary.load(directory / "vocabulary.txt")

@@ -14,7 +14,7 @@ from keras_nplm.data.encoded_corpus import EncodedCorpus
 from keras_nplm.io.errors import check_argument
 from keras_nplm.io.files import identify_content
 from keras_nplm.io.parts import build_options, check_given
-from keras_nplm.io.remote import display_url
+from keras_nplm.io.remote import CHECKPOINTS, display_url
 from keras_nplm.io.stages import Stages
 from keras_nplm.language_model.word_vectors import read_vector_width
 from keras_nplm.training.adaptive_default import choose_options
@@ -147,7 +147,7 @@ def prepare_run(request: Request, directory: Path) -> Run:
     Raises:
         InputError: the text is invalid, or the directory holds a text with other options.
     """
-    encoded, vocabulary = prepare_text(directory, request.corpus, request.text)
+    encoded, vocabulary = prepare_text(directory, request.corpus, request.text, CHECKPOINTS)
     options = _choose(request, directory, encoded)
     config = describe_run(options, request.background, request.vectors)
     config.update(request.corpus.describe())

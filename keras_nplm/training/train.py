@@ -186,7 +186,11 @@ def train(
         if not is_chief(strategy):
             _train_as_worker(request, directory, strategy)
             return {}
-        with open_output(directory) as local, lock_stages(local):
+        with (
+            open_output(directory) as local,
+            lock_stages(local) as stages,
+            stages.reopen_if_refused("text"),
+        ):
             return _train_as_chief(request, local, strategy)
 
 

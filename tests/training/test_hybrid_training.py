@@ -72,6 +72,18 @@ def test_a_network_that_only_harms_is_left_out(train_characters, capsys):
     assert all(epoch["validation_perplexity"] > alone for epoch in metrics["history"])
 
 
+@pytest.mark.long
+def test_a_refused_text_leaves_nothing_that_refuses_the_next_try(train_characters, capsys):
+    held_out = {"validation": ["abab"], "test": ["ab"]}
+    flags = f"{SMALL} --epochs 1 --boundary stream"
+    status, directory = train_characters({"train": ["a"], **held_out}, flags)
+    assert status == 2
+    assert "2 n-grams or more" in capsys.readouterr().err
+    # a stream with fewer n-grams than parts
+    status, directory = train_characters({"train": ["ab"], **held_out}, flags)
+    assert status == 0 and (directory / "metrics.json").exists()
+
+
 @pytest.mark.parametrize(
     "places, agreement, length, order",
     [
