@@ -55,19 +55,9 @@ def a_device_is_replaced_by_a_file(original, *arguments, **options):
     return within(original, Path=Loose)(*arguments, **options)
 
 
-@changes("io.files:_TEMPORARY", "training/test_run_lock.py", "cli/test_output.py")
+@changes("io.files:_TEMPORARY", "io/test_stages.py", "cli/test_output.py")
 def hidden_files_of_the_user_are_removed_as_temporary_files(original):
     return re.compile(r"\..+")
-
-
-@changes("io.files:_is_number", OF_FILES)
-def a_boolean_is_a_number(original, value):
-    return isinstance(value, bool) or original(value)
-
-
-@changes("io.files:_is_number", OF_FILES)
-def nan_is_a_number(original, value):
-    return value != value or original(value)
 
 
 @changes("io.files:iterate_blocks", OF_FILES)
@@ -207,17 +197,6 @@ def the_size_of_shards_is_not_checked(original, self, split):
 @changes("data.encoded_corpus:EncodedCorpus.for_training", OF_CORPUS)
 def a_small_text_is_read_from_disk(original, self):
     return within(original, IN_MEMORY=-1)(self)
-
-
-@changes("data.encoded_corpus:_divides", OF_CORPUS)
-def a_share_may_have_a_negative_number_of_shards(original, shares, shards):
-    if original(shares, shards):
-        return True
-    try:
-        numbers = [number for number, _ in shares]
-        return all(type(number) is int for number in numbers) and sum(numbers) == shards
-    except (TypeError, ValueError):
-        return False
 
 
 @changes("data.encoded_corpus:EncodedCorpus._open_training_texts", OF_CORPUS)

@@ -8,62 +8,58 @@ import numpy as np
 from tests.mutation.mutants import Altered, changes, constant, nothing, read_global, within
 
 OF_CHECKPOINTS = "training/test_checkpoint.py"
-INTERRUPTED = f"{OF_CHECKPOINTS}::test_training_ends_at_the_next_batch_after_an_interruption"
-VALIDATED = f"{OF_CHECKPOINTS}::test_validation_ends_at_the_next_batch_and_is_repeated"
 DIVERGES = f"{OF_CHECKPOINTS}::test_a_run_that_diverges_ends_and_says_where"
 PATIENCE = (
     f"{OF_CHECKPOINTS}::test_the_best_epoch_is_kept_and_training_stops_after_patience_is_spent"
 )
 AVERAGE = f"{OF_CHECKPOINTS}::test_average_of_the_weights_follows_its_formula_and_is_saved"
-FINITE = f"{OF_CHECKPOINTS}::test_figures_that_are_not_finite_end_the_run"
-MATCHES = f"{OF_CHECKPOINTS}::test_a_checkpoint_of_a_different_run_is_refused"
 OF_SHORTLISTS = "training/test_shortlist_training.py"
 CHECKPOINT = "training.checkpoint:Checkpoint"
 FITTING = "training.fit:Fitting"
 
 
-@changes(f"{CHECKPOINT}._list_variables", INTERRUPTED, long=True)
+@changes(f"{CHECKPOINT}._list_variables", OF_CHECKPOINTS, long=True)
 def the_random_generators_are_not_in_the_checkpoint(original, self):
     return {**original(self), "random": []}
 
 
-@changes(f"{CHECKPOINT}._list_variables", INTERRUPTED, long=True)
+@changes(f"{CHECKPOINT}._list_variables", OF_CHECKPOINTS, long=True)
 def the_moving_average_is_not_in_the_checkpoint(original, self):
     return {**original(self), "average": []}
 
 
-@changes(f"{CHECKPOINT}._list_variables", INTERRUPTED, long=True)
+@changes(f"{CHECKPOINT}._list_variables", OF_CHECKPOINTS, long=True)
 def the_moments_of_the_optimiser_are_not_in_the_checkpoint(original, self):
     variables = original(self)
     return {**variables, "optimizer": variables["optimizer"][:1]}
 
 
-@changes(f"{FITTING}.on_epoch_begin", INTERRUPTED, long=True)
+@changes(f"{FITTING}.on_epoch_begin", OF_CHECKPOINTS, long=True)
 def the_metrics_of_an_unfinished_epoch_begin_anew(original, *arguments):
     pass
 
 
-@changes(f"{CHECKPOINT}._assign", INTERRUPTED, long=True)
+@changes(f"{CHECKPOINT}._assign", OF_CHECKPOINTS, long=True)
 def the_seconds_before_an_interruption_are_lost(original, self, content):
     original(self, {**content, "spent": np.zeros(2)})
 
 
-@changes(f"{CHECKPOINT}._read_content", INTERRUPTED, long=True)
+@changes(f"{CHECKPOINT}._read_content", OF_CHECKPOINTS, long=True)
 def the_history_is_not_in_the_checkpoint(original, self):
     return original(Altered(self, history=[]))
 
 
-@changes(f"{FITTING}._fit_part", INTERRUPTED, long=True)
+@changes(f"{FITTING}._fit_part", OF_CHECKPOINTS, long=True)
 def seconds_before_an_interruption_are_left_out_of_the_checkpoint(original, *arguments):
     return within(original, _read_clocks=constant(np.zeros(2)))(*arguments)
 
 
-@changes(f"{FITTING}.on_test_batch_end", VALIDATED, long=True)
+@changes(f"{FITTING}.on_test_batch_end", OF_CHECKPOINTS, long=True)
 def validation_does_not_end_at_an_interruption(original, *arguments, **logs):
     pass
 
 
-@changes(f"{CHECKPOINT}.save", FINITE)
+@changes(f"{CHECKPOINT}.save", OF_CHECKPOINTS)
 def a_checkpoint_of_weights_that_are_not_finite_is_saved(original, self):
     return original(Altered(self, check_finite=nothing))
 
@@ -73,7 +69,7 @@ def early_stopping_comes_an_epoch_late(original, self):
     return original(Altered(self, patience=self.patience + 1))
 
 
-@changes(f"{CHECKPOINT}.is_done", INTERRUPTED, long=True)
+@changes(f"{CHECKPOINT}.is_done", OF_CHECKPOINTS, long=True)
 def a_run_ends_an_epoch_early(original, self):
     return original(Altered(self, epochs=self.epochs - 1))
 
@@ -96,7 +92,7 @@ def a_loss_of_nan_is_not_noticed(original, self, name, *arguments):
         original(self, name, *arguments)
 
 
-@changes(f"{CHECKPOINT}.check_finite", FINITE)
+@changes(f"{CHECKPOINT}.check_finite", OF_CHECKPOINTS)
 def a_perplexity_of_infinity_is_not_noticed(original, self, name, *arguments):
     if name == "loss":
         original(self, name, *arguments)
@@ -109,12 +105,12 @@ def the_deletion_of_the_directory_is_noticed_at_the_end_of_an_epoch_only(
     return within(original, check_locks=nothing)(*arguments, **logs)
 
 
-@changes(f"{CHECKPOINT}._read_checkpoint", MATCHES)
+@changes(f"{CHECKPOINT}._read_checkpoint", OF_CHECKPOINTS)
 def a_checkpoint_without_its_history_is_accepted(original, self, path):
     return original(Altered(self, steps=1 << 40), path)
 
 
-@changes(f"{FITTING}._fit_part", INTERRUPTED, long=True)
+@changes(f"{FITTING}._fit_part", OF_CHECKPOINTS, long=True)
 def an_interruption_saves_no_checkpoint(original, self, *arguments):
     return original(Altered(self, checkpoint=Altered(self.checkpoint, save=nothing)), *arguments)
 
@@ -129,12 +125,12 @@ def fit_from(original, *arguments, **changed):
     return within(original, Epochs=make_epochs)(*arguments)
 
 
-@changes(f"{FITTING}._fit_part", INTERRUPTED, long=True)
+@changes(f"{FITTING}._fit_part", OF_CHECKPOINTS, long=True)
 def a_resumed_epoch_begins_with_its_first_batch(original, *arguments):
     return fit_from(original, *arguments, first_batch=0)
 
 
-@changes(f"{FITTING}._fit_part", INTERRUPTED, long=True)
+@changes(f"{FITTING}._fit_part", OF_CHECKPOINTS, long=True)
 def all_epochs_have_the_order_of_the_first(original, *arguments):
     return fit_from(original, *arguments, first_epoch=0)
 
@@ -160,27 +156,3 @@ def a_background_of_a_different_vocabulary_is_accepted(original, *arguments):
 )
 def a_background_may_give_words_outside_the_list_probability_0(original, *arguments):
     return within(original, log_probs=constant(()))(*arguments)
-
-
-@changes(
-    "training.background:write_background",
-    f"{OF_SHORTLISTS}::test_options_that_do_not_fit_are_refused",
-)
-def a_shortlist_may_be_larger_than_the_vocabulary(original, run, *arguments):
-    def measure(items):
-        return 1 << 40 if items is run.vocabulary else len(items)
-
-    return within(original, len=measure)(run, *arguments)
-
-
-@changes(
-    "training.train:_read_finished_run",
-    f"{OF_CHECKPOINTS}::test_finished_run_removes_what_a_killed_one_left",
-)
-def a_finished_run_keeps_the_checkpoint_of_a_killed_process(original, run):
-    return within(original, remove_checkpoints=nothing)(run)
-
-
-@changes("training.prepare:lock_run", "training/test_run_lock.py")
-def temporary_files_of_a_killed_process_stay(original, directory):
-    return within(original, remove_temporary_files=nothing)(directory)
