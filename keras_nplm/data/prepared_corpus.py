@@ -5,6 +5,7 @@ several models.
 import dataclasses
 import functools
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from keras_nplm.data.subwords import SubwordOptions
 from keras_nplm.data.tokenizers.registry import get_tokenizer
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.errors import InputError
+from keras_nplm.io.files import CONTENT
 from keras_nplm.io.paths import find_free_path
-from keras_nplm.io.stages import Stages, verify_stages
+from keras_nplm.io.stages import Stages, read_manifest, verify_stages
 
 VOCABULARY_OPTIONS = ("vocabulary_scope", "min_count", "max_size")
 
@@ -35,9 +37,12 @@ class PreparedCorpus(Corpus):
     record: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def describe(self) -> dict:
-        return {
+        described = {
             name: value for name, value in self.record.items() if name not in VOCABULARY_OPTIONS
         }
+        if not re.search(CONTENT, self.name):  # another text may have the same name
+            described["shards"] = read_manifest(self.directory / "corpus")["shards"]["key"]["text"]
+        return described
 
     @property
     def fixed_options(self) -> dict[str, Any]:

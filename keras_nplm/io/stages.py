@@ -31,7 +31,7 @@ from keras_nplm.io.remote import display_url
 MANIFEST = "manifest.json"
 MODEL = "model"  # the last stage of a model directory
 _READ_BYTES = 1 << 20
-_VERIFIED_BYTES = 1 << 26  # a larger file is read in parts: its size alone is verified
+_VERIFIED_BYTES = 1 << 30  # of the files of a call; of those behind them the size is verified
 _WRITING = threading.Lock()  # of a manifest, by threads that make rows
 
 
@@ -46,7 +46,7 @@ class Stages:
     >>> (stages.directory / "words.txt").read_text()
     'the cat'
     >>> read_manifest(stages.directory)["text"]["files"]
-    {'words.txt': [7, 3609166446]}
+    {'words.txt': [7, 4044581832]}
     """
 
     def __init__(self, directory: Path):
@@ -194,6 +194,7 @@ def verify_stages(directory: Path, stages: Collection[str] = (), skip: str | Non
 
     `skip` is a directory whose files are verified when they are read.
     """
+    read = 0
     for stage, entry in read_manifest(directory).items():
         if stages and stage not in stages:
             continue
@@ -203,14 +204,15 @@ def verify_stages(directory: Path, stages: Collection[str] = (), skip: str | Non
             path = directory / name
             size, _ = described
             is_whole = path.is_file() and path.stat().st_size == size
-            if is_whole and (size > _VERIFIED_BYTES or _describe(path) == described):
+            read += size
+            if is_whole and (read > _VERIFIED_BYTES or _describe(path) == described):
                 continue
             fault = "has changed" if path.exists() else "is absent"
             raise _describe_damage(directory, f"{name}, which its stage `{stage}` made, {fault}.")
 
 
 def _describe_damage(directory: Path, fault: str) -> InputError:
-    if (directory.parent / MANIFEST).exists():  # of which this directory is a part
+    if directory.name == "corpus" and (directory.parent / MANIFEST).exists():
         directory = directory.parent
     shown = display_url(directory)
     return InputError(
@@ -260,7 +262,8 @@ def _list_files(directory: Path, outputs: Sequence[str]) -> Iterator[Path]:
     """List the files of outputs; of a directory with a manifest of its own, the manifest."""
     for path in _find(directory, outputs):
         if not path.is_dir():
-            yield path
+            if path.name != MANIFEST:
+                yield path
         elif (path / MANIFEST).exists():
             yield path / MANIFEST
         else:
@@ -305,8 +308,14 @@ def lock_stages(directory: Path) -> Iterator[Stages]:
 
 
 def check_stages(directory: Path) -> None:
-    """Refuse a directory that is neither absent nor empty, and has no stages to continue."""
-    if not is_remote(directory) and not (directory / MANIFEST).exists():
+    """Refuse a directory that is neither absent nor empty, and has no stages to continue: also a
+    model that was saved without a text.
+    """
+    if is_remote(directory):
+        return
+    stages = Stages(directory)
+    is_saved = stages.is_made(MODEL) and stages.read_key("text") is None
+    if is_saved or not (directory / MANIFEST).exists():
         check_output_directory(directory)
 
 

@@ -232,7 +232,8 @@ class LanguageModel:
         """
         check_savable(self.model)
         with open_output(directory) as directory:
-            if find_lock(os.path.abspath(directory)):  # of a command, which writes files, too
+            path = os.path.abspath(directory)
+            if find_lock(path) == path:  # of a command, which writes files, too
                 self._write_files(directory)
             else:
                 with lock_new_directory(directory, "directory"):

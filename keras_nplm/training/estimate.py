@@ -19,7 +19,7 @@ from keras_nplm.data.tokenizers.registry import add_steps
 from keras_nplm.data.vocabulary import Vocabulary
 from keras_nplm.io.files import write_json
 from keras_nplm.io.parts import build_options, check_given, expand_parts, write_config
-from keras_nplm.io.remote import display_url, fetch, fetch_beside, open_output, upload
+from keras_nplm.io.remote import CHECKPOINTS, display_url, fetch, fetch_beside, open_output, upload
 from keras_nplm.io.stages import MODEL, lock_new_directory, lock_stages
 from keras_nplm.language_model.codec import check_order
 from keras_nplm.language_model.directory import read_metrics
@@ -97,8 +97,9 @@ def estimate(
         if stages.is_made(MODEL):
             shown = display_url(local)
             print(f"The run in {shown} is finished: reading its metrics.json.", file=sys.stderr)
+        checkpoints = (*method.resumed_files, *CHECKPOINTS)  # of a network that is trained there
         outputs = [NGRAMS_FILE, *method.resumed_files, "config.json", "metrics.json"]
-        stages.make(MODEL, config, outputs, make, checkpoints=method.resumed_files)
+        stages.make(MODEL, config, outputs, make, checkpoints=checkpoints)
         return read_metrics(local)
 
 

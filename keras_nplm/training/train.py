@@ -23,7 +23,7 @@ from keras_nplm.io.lock import LockedError
 from keras_nplm.io.parts import build_options, expand_parts, flatten
 from keras_nplm.io.processor import read_processor_name
 from keras_nplm.io.remote import CHECKPOINTS, display_url, fetch, open_output, upload
-from keras_nplm.io.stages import MODEL, Stages, advise_new_output, lock_stages
+from keras_nplm.io.stages import MODEL, Stages, advise_new_output, lock_stages, verify_stages
 from keras_nplm.language_model.directory import read_metrics
 from keras_nplm.language_model.language_model import LanguageModel
 from keras_nplm.models import base
@@ -62,6 +62,7 @@ from keras_nplm.training.request import Request, prepare_run
 from keras_nplm.training.run import Run
 from keras_nplm.training.tensorboard import write_final_figures
 
+_MODEL_FILES = (WEIGHTS_FILE, "config.json", "metrics.json")
 _NETWORK_FILES = ("model.keras", "scorer.npz", f"components/{NETWORK}", "history.json")
 _SECONDS = ("seconds", "cpu_seconds", "training_cpu_seconds")  # of an epoch
 
@@ -186,28 +187,27 @@ def train(
         if not is_chief(strategy):
             _train_as_worker(request, directory, strategy)
             return {}
-        with (
-            open_output(directory) as local,
-            lock_stages(local) as stages,
-            stages.reopen_if_refused("text"),
-        ):
+        with open_output(directory) as local, lock_stages(local):
             return _train_as_chief(request, local, strategy)
 
 
 def _train_as_chief(request: Request, directory: Path, devices: tf.distribute.Strategy) -> dict:
     """Prepare, choose, fit and evaluate; return the content of `metrics.json`."""
-    run = prepare_run(request, directory)
     stages = Stages(directory)
-    _announce(request, run, stages)
-    is_trained = stages.is_made("network")
-    if not is_trained:
-        _write_ngrams(run, request.background)
+    with stages.reopen_if_refused("text"):
+        run = prepare_run(request, directory)
+        _announce(request, run, stages)
+        is_trained = stages.is_made("network")
+        if is_trained:
+            verify_stages(directory, ["network", "ngrams"])
+        else:
+            _write_ngrams(run, request.background)
     broadcast_from_chief(devices, (run.options, is_trained))
     if not is_trained:
         fit_network(run, devices)
         stages.record("network", run.config, _NETWORK_FILES)
     finish = functools.partial(_finish, request, run)
-    stages.make(MODEL, run.config, [WEIGHTS_FILE, "config.json", "metrics.json"], finish)
+    stages.make(MODEL, run.config, _MODEL_FILES, finish)
     with contextlib.suppress(OSError):  # of a read-only file system
         remove_checkpoints(directory)
     metrics = read_metrics(directory)
@@ -248,7 +248,8 @@ def _announce(request: Request, run: Run, stages: Stages) -> None:
     shown = display_url(run.directory)
     known = stages.read_key("network")
     advise = functools.partial(_advise, run.directory)
-    stages.begin("network", run.config, _NETWORK_FILES, checkpoints=CHECKPOINTS, advise=advise)
+    for stage, files in ((MODEL, _MODEL_FILES), ("network", _NETWORK_FILES)):
+        stages.begin(stage, run.config, files, checkpoints=CHECKPOINTS, advise=advise)
     upload(run.directory)
     if stages.is_made(MODEL):
         print(f"The run in {shown} is finished: reading its metrics.json.", file=sys.stderr)

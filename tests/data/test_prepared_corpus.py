@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from keras_nplm import InputError, encode_sentences, open_corpus
+from keras_nplm import Corpus, InputError, encode_sentences, estimate, open_corpus
 from keras_nplm.cli.main import main
 from keras_nplm.training.options import TextOptions
 from keras_nplm.training.prepare import prepare_corpus
@@ -103,3 +103,15 @@ def test_prepared_text_keeps_its_options(here, run, messages, text):
     assert open_corpus("prepared").tokenizer == "words"
     Path("prepared", "corpus", "test.00000.ids").unlink()
     refuse(use)
+
+
+def test_prepared_texts_of_one_name_are_not_taken_for_each_other(tmp_path):
+    """The sentences of a Python function have a name, and no checksum."""
+    for name, words in (("a", "the cat"), ("b", "a dog")):
+        sentences = [words.split()] * 9
+        splits = dict.fromkeys(("train", "validation", "test"), sentences.__iter__)
+        prepare_corpus(Corpus("db", "whitespace", splits), tmp_path / name)
+    first, second = (open_corpus(str(tmp_path / name)) for name in "ab")
+    estimate("kneser-ney", first, tmp_path / "model", order=2)
+    with pytest.raises(InputError, match="holds a run with other options: shards"):
+        estimate("kneser-ney", second, tmp_path / "model", order=2)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from keras_nplm.io.errors import InputError
 from keras_nplm.io.files import replace_file
-from keras_nplm.io.stages import Stages, find_differences, lock_stages, verify_stages
+from keras_nplm.io.stages import MODEL, Stages, find_differences, lock_stages, verify_stages
 
 FILES = ("a.txt", "parts/0/b.txt")
 CHECKPOINT = "last.txt"
@@ -107,6 +107,15 @@ def test_a_damaged_file_is_one_error_with_its_stage(tmp_path, name, damage):
     verify_stages(tmp_path, ["more"])
     stages.make("files", {}, ["a.txt", "parts"], lambda: _make(tmp_path, 1), replace=True)
     assert path.read_text() == text and verify_stages(tmp_path) is None
+
+
+def test_a_saved_model_is_not_taken_for_stages_to_continue(tmp_path):
+    """A command would begin its text there, and remove the vocabulary of the model."""
+    (tmp_path / "vocabulary.txt").write_text("the")
+    Stages(tmp_path).record(MODEL, {}, ["[!.]*"])
+    with pytest.raises(InputError, match="already holds a model"), lock_stages(tmp_path):
+        pass
+    verify_stages(tmp_path)
 
 
 def test_a_refused_command_leaves_nothing(tmp_path):

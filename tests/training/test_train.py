@@ -3,6 +3,7 @@ alone.
 """
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import keras
@@ -12,6 +13,7 @@ import pytest
 from keras_nplm import (
     InputError,
     LanguageModel,
+    estimate,
     evaluate,
     open_corpus,
     train,
@@ -128,15 +130,17 @@ def test_nce_run_records_its_loss_and_log_z(here, ask, short_text, short_corpus,
 def test_finished_run_is_read_and_other_directories_are_refused(
     tmp_path, model_directory, small_options, capsys, messages
 ):
-    metrics = read_json(model_directory / "metrics.json")
-    assert train(open_corpus(), model_directory, small_options) == metrics
-    assert f"The run in {model_directory} is finished" in capsys.readouterr().err
+    shutil.copytree(model_directory, finished := tmp_path / "finished")
+    metrics = read_json(finished / "metrics.json")
+    assert train(open_corpus(), finished, small_options) == metrics
+    assert f"The run in {finished} is finished" in capsys.readouterr().err
     for changes in ({"order": 3}, {"epochs": 4}):
-        messages.refuse(lambda c=changes: train(open_corpus(), model_directory, small_options, **c))
-    (tmp_path / "thesis.txt").write_text("years of work")
+        messages.refuse(lambda c=changes: train(open_corpus(), finished, small_options, **c))
+    (mine := tmp_path / "mine").mkdir()
+    (mine / "thesis.txt").write_text("years of work")
     with pytest.raises(InputError, match="model directory"):
-        train(open_corpus(), tmp_path, small_options)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+        train(open_corpus(), mine, small_options)
+    assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
 
 
 @pytest.mark.long
@@ -150,3 +154,14 @@ def test_options_are_given_as_objects_by_name_or_both(tmp_path, short_corpus):
     adaptive = dataclasses.replace(network, head=Adaptive(cutoffs=(9, 20)))
     assert options.network == adaptive
     assert options.training == dataclasses.replace(training, epochs=1)
+
+
+@pytest.mark.long
+def test_commands_do_not_write_into_the_model_of_another(tmp_path, short_text, short_options):
+    corpus = open_corpus(train=[str(short_text)])
+    directory = tmp_path / "ngram"
+    estimate("kneser-ney", corpus, directory, text=short_options.text, order=2)
+    before = LanguageModel.load(directory).evaluate("test")
+    with pytest.raises(InputError, match="holds a run with other options"):
+        train(corpus, directory, short_options)
+    assert LanguageModel.load(directory).evaluate("test") == before
