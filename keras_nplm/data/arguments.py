@@ -34,12 +34,6 @@ def check_lines(lines: Any, argument: str = "lines") -> Iterator[str]:
     return (line.rstrip("\r\n") for line in check_items(lines, argument))
 
 
-def check_text(text: Any, argument: str) -> str:
-    """Refuse an argument that is not one string, such as a list of tokens."""
-    check_argument(argument, isinstance(text, str), "one string", type(text).__name__)
-    return text
-
-
 def check_sentences(sentences: Any) -> Iterator[Sequence[str]]:
     """Iterate over sentences, which are lists of tokens; see `check_items`."""
     wanted = "a list or an iterator of sentences, each a list of tokens"

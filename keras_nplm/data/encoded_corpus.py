@@ -55,7 +55,12 @@ class EncodedCorpus:
             fix = "encode a corpus there."
             check_argument("directory", False, "that of an encoded corpus", directory, fix)
         verify_stages(Path(directory))
-        return cls(Path(directory), **read_json(Path(directory) / "corpus.json"))
+        return cls.read(Path(directory))
+
+    @classmethod
+    def read(cls, directory: Path) -> "EncodedCorpus":
+        """Load the description of files that were just made or verified."""
+        return cls(directory, **read_json(directory / "corpus.json"))
 
     def identify(self, split: str) -> list[list[int]]:
         """Return the bytes and the CRC-32 of the shards of a split: those of equal texts are

@@ -175,17 +175,20 @@ def encode_corpus(
     check_boundary_name(boundary)
     directory = Path(directory)
     key = _describe_encoding(corpus, vocabulary, boundary)
-    write = functools.partial(_write_shards, corpus, vocabulary, directory, boundary)
+    write = functools.partial(_write_shards, corpus, vocabulary, directory, boundary, key["text"])
     with lock_directory(directory):
         remove_temporary_files(directory)
         Stages(directory).make("shards", key, _SHARDS, write, replace=True)
-    return EncodedCorpus.load(directory)
+    return EncodedCorpus.read(directory)
 
 
-def _write_shards(corpus: Corpus, vocabulary: Vocabulary, directory: Path, boundary: str) -> None:
+def _write_shards(
+    corpus: Corpus, vocabulary: Vocabulary, directory: Path, boundary: str, described: str
+) -> None:
+    """Write the shards of a text that `described` identifies, and `corpus.json`."""
     texts = find_text_splits(corpus, corpus.splits)
     if texts is not None:
-        splits = _encode_chunks(corpus, texts, vocabulary, directory, boundary)
+        splits = _encode_chunks(corpus, texts, vocabulary, directory, boundary, described)
     else:
         splits = {
             split: _encode_split(corpus, split, vocabulary, directory, boundary)
@@ -250,6 +253,7 @@ def _encode_chunks(
     vocabulary: Vocabulary,
     directory: Path,
     boundary: str,
+    described: str,
 ) -> dict[str, dict]:
     """Encode the missing shards of text files or TFDS sets, and return the splits of
     `corpus.json`.
@@ -259,7 +263,6 @@ def _encode_chunks(
         for split in SPLITS
         if split in texts
     }
-    described = describe_text(corpus)
     todo = [
         (chunk, shard)
         for chunk, shard in itertools.chain.from_iterable(items.values())

@@ -215,13 +215,19 @@ def open_archive(path: str | os.PathLike) -> Iterator[zipfile.ZipFile]:
         yield archive
 
 
-def identify_content(path: str | os.PathLike) -> str:
-    """Return the size and the CRC-32 of a file's bytes."""
+def measure_content(path: str | os.PathLike) -> tuple[int, int]:
+    """Return the number and the CRC-32 of a file's bytes."""
     checksum = 0
     with explain_read_errors(path), open(path, "rb") as file:
         while block := file.read(1 << 20):
             checksum = zlib.crc32(block, checksum)
-        return f"{file.tell()} bytes, crc32 {checksum:08x}"
+        return file.tell(), checksum
+
+
+def identify_content(path: str | os.PathLike) -> str:
+    """Return the size and the CRC-32 of a file's bytes, in words."""
+    size, checksum = measure_content(path)
+    return f"{size} bytes, crc32 {checksum:08x}"
 
 
 # of `identify_content`, behind the path of a file in the name of a corpus

@@ -11,7 +11,6 @@ import os
 import shutil
 import sys
 import threading
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from keras_nplm.io.errors import InputError, RunError, check_argument, drop_fix
 from keras_nplm.io.files import (
     is_temporary,
+    measure_content,
     read_json,
     remove_contents,
     remove_temporary_files,
@@ -30,7 +30,6 @@ from keras_nplm.io.remote import display_url
 
 MANIFEST = "manifest.json"
 MODEL = "model"  # the last stage of a model directory
-_READ_BYTES = 1 << 20
 _VERIFIED_BYTES = 1 << 30  # of the files of a call; of those behind them the size is verified
 _WRITING = threading.Lock()  # of a manifest, by threads that make rows
 
@@ -98,6 +97,8 @@ class Stages:
         key: Mapping[str, Any],
         outputs: Sequence[str],
         make: Callable[[], object],
+        *,
+        replace: bool = False,
         **options: Any,
     ) -> None:
         """Make the files of a stage by `make()`, unless they are there with this key.
@@ -108,13 +109,13 @@ class Stages:
         Raises:
             InputError: a file that is there is not as it was made; see also `begin`.
         """
-        self.begin(stage, key, outputs, **options)
+        self.begin(stage, key, outputs, replace=replace, **options)
         if self.is_made(stage):
             try:
                 verify_stages(self.directory, [stage])
                 return
             except InputError as error:
-                if not options.get("replace"):
+                if not replace:
                     raise
                 print(f"{drop_fix(error)} It is made again.", file=sys.stderr)
                 self._restart(stage, _encode_key(key), outputs)
@@ -131,7 +132,9 @@ class Stages:
     def record(self, stage: str, key: Mapping[str, Any], outputs: Sequence[str]) -> None:
         """Record that a stage is made: the bytes and the CRC-32 of its files."""
         paths = sorted(set(_list_files(self.directory, outputs)))
-        files = {path.relative_to(self.directory).as_posix(): _describe(path) for path in paths}
+        files = {
+            path.relative_to(self.directory).as_posix(): [*measure_content(path)] for path in paths
+        }
         self._write(stage, {"key": _encode_key(key), "files": files})
 
     def _restart(self, stage: str, key: dict[str, Any], outputs: Sequence[str]) -> None:
@@ -189,23 +192,27 @@ def read_manifest(directory: Path) -> dict[str, dict]:
         raise _describe_damage(directory, drop_fix(error)) from error
 
 
-def verify_stages(directory: Path, stages: Collection[str] = (), skip: str | None = None) -> None:
-    """Refuse files that are not as their stage made them; default: of all stages.
+def verify_stages(
+    directory: Path,
+    stages: Collection[str] = (),
+    is_wanted: Callable[[str], bool] = lambda name: True,
+) -> None:
+    """Refuse files that are not as their stage made them; default: all files of all stages.
 
-    `skip` is a directory whose files are verified when they are read.
+    `is_wanted` chooses files by their names.
     """
     read = 0
     for stage, entry in read_manifest(directory).items():
         if stages and stage not in stages:
             continue
         for name, described in entry.get("files", {}).items():
-            if skip is not None and name.startswith(f"{skip}/"):
+            if not is_wanted(name):
                 continue
             path = directory / name
             size, _ = described
             is_whole = path.is_file() and path.stat().st_size == size
             read += size
-            if is_whole and (read > _VERIFIED_BYTES or _describe(path) == described):
+            if is_whole and (read > _VERIFIED_BYTES or [*measure_content(path)] == described):
                 continue
             fault = "has changed" if path.exists() else "is absent"
             raise _describe_damage(directory, f"{name}, which its stage `{stage}` made, {fault}.")
@@ -268,15 +275,6 @@ def _list_files(directory: Path, outputs: Sequence[str]) -> Iterator[Path]:
             yield path / MANIFEST
         else:
             yield from _list_files(path, ["[!.]*"])
-
-
-def _describe(path: Path) -> list[int]:
-    """Return the bytes and the CRC-32 of a file."""
-    checksum = 0
-    with open(path, "rb") as file:
-        while block := file.read(_READ_BYTES):
-            checksum = zlib.crc32(block, checksum)
-        return [file.tell(), checksum]
 
 
 def _remove(path: Path) -> None:

@@ -12,6 +12,11 @@ from keras_nplm.io.text import open_text
 _HEAD = 1 << 12  # bytes in which an ARPA file begins
 
 
+def is_of_corpus(name: str) -> bool:
+    """Return whether a file of a model directory is of the encoded text: few commands read it."""
+    return name.startswith("corpus/")
+
+
 def read_description(directory: Path) -> tuple[dict, Vocabulary]:
     """Read `config.json` and the vocabulary of a model directory, without the model.
 
@@ -34,7 +39,7 @@ def read_description(directory: Path) -> tuple[dict, Vocabulary]:
         fix = f"run the command that wrote it again; or {fix}"
     if received:
         raise InputError(f"A model directory is needed. Received: {received}. Fix: {fix}")
-    verify_stages(directory, skip="corpus")
+    verify_stages(directory, is_wanted=lambda name: not is_of_corpus(name))
     return read_config(directory), Vocabulary.load(directory / "vocabulary.txt")
 
 

@@ -23,7 +23,7 @@ from keras_nplm.io.stages import MODEL, Stages, lock_new_directory, verify_stage
 from keras_nplm.language_model import completion, word_vectors
 from keras_nplm.language_model.adaptation import adapt_to_text
 from keras_nplm.language_model.codec import TextCodec, check_order
-from keras_nplm.language_model.directory import read_description
+from keras_nplm.language_model.directory import is_of_corpus, read_description
 from keras_nplm.language_model.dynamics import (
     load_dynamics,
     make_collector,
@@ -262,7 +262,7 @@ class LanguageModel:
         """The encoded training corpus. None: the model was not trained from one."""
         if self._directory is None or not (self._directory / "corpus").is_dir():
             return None
-        verify_stages(self._directory)
+        verify_stages(self._directory, is_wanted=is_of_corpus)
         return EncodedCorpus.load(self._directory / "corpus")
 
     @functools.cached_property

@@ -108,7 +108,7 @@ def _make_text(directory: Path, corpus: Corpus, text: TextOptions) -> None:
     if isinstance(corpus, PreparedCorpus):
         vocabulary = Vocabulary.load(corpus.directory / "vocabulary.txt")
         _save_vocabulary(directory, corpus.record, lambda: vocabulary)
-        encoded = EncodedCorpus.load(corpus.directory / "corpus").link(directory / "corpus")
+        encoded = EncodedCorpus.read(corpus.directory / "corpus").link(directory / "corpus")
     else:
         splits = ["train"]
         if text.vocabulary_scope == "corpus":
