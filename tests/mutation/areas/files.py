@@ -12,7 +12,6 @@ from unittest.mock import ANY
 
 import numpy as np
 
-from keras_nplm.io.errors import InputError
 from tests.mutation.mutants import Altered, changes, constant, nothing, read_global, within
 
 OF_FILES = "io/test_files.py"
@@ -120,7 +119,7 @@ def json_of_any_depth_is_parsed(original, *arguments):
     return within(original, RecursionError=ValueError)(*arguments)
 
 
-@changes("io.files:identify_content", OF_FILES)
+@changes("io.files:measure_content", OF_FILES)
 def the_checksum_is_that_of_the_last_block_of_a_file(original, path):
     def compute(block, _):
         return zlib.crc32(block)
@@ -153,45 +152,6 @@ def directories_created_for_a_lock_stay(original, directory):
 def a_thread_may_write_what_a_different_thread_has_locked(original, directory):
     one_thread = Altered(threading, get_ident=constant(0))
     return within(original, threading=one_thread)(directory)
-
-
-@changes("data.encoded_corpus:EncodedCorpus.parts", OF_CORPUS)
-def checksums_of_shards_are_not_compared(original, self, split):
-    with contextlib.suppress(InputError):
-        yield from original(self, split)
-
-
-class AnyNames(list):
-    """A list that differs from no other."""
-
-    def __ne__(self, other):
-        return False
-
-
-@changes("data.encoded_corpus:EncodedCorpus.load", OF_CORPUS)
-def a_description_may_name_shards_anywhere(original, cls, directory):
-    read_json = read_global(original, "read_json")
-
-    def read(path):
-        description = read_json(path)
-        for described in dict(description.get("splits") or {}).values():
-            if isinstance(described.get("shards"), list):
-                described["shards"] = AnyNames(described["shards"])
-        return description
-
-    return within(original, read_json=read)(cls, directory)
-
-
-@changes("data.encoded_corpus:EncodedCorpus.shards", OF_CORPUS)
-def the_size_of_shards_is_not_checked(original, self, split):
-    # here, since it imports the modules that other mutants change
-    from keras_nplm.data.shards import ShardedIds
-
-    try:
-        return original(self, split)
-    except InputError:
-        paths = [self.directory / shard for shard in self.splits[split]["shards"]]
-        return ShardedIds(paths, self.vocabulary_size)
 
 
 @changes("data.encoded_corpus:EncodedCorpus.for_training", OF_CORPUS)
