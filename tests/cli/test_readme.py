@@ -4,8 +4,6 @@ import itertools
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
