@@ -10,7 +10,6 @@ import pytest
 import tensorflow as tf
 
 from keras_nplm import DynamicSettings, LanguageModel, encode_sentences
-from keras_nplm.cli.main import main
 from keras_nplm.data.ngram_arrays import extract_ngrams
 from keras_nplm.language_model.dynamics import save_dynamics
 from keras_nplm.layers.scores import compute_log_prob
@@ -75,9 +74,8 @@ def test_each_sentence_is_learnt_before_the_next_is_scored(directory):
     assert static.log_prob == pytest.approx(scores[0], rel=1e-5)
 
 
-def test_commands_label_dynamic_figures(directory, capsys, tmp_path):
+def test_commands_label_dynamic_figures(directory, run, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("the value of the name\n" * 20)
-    assert main(["evaluate", str(directory), "--dynamic", "--text", str(text)]) == 0
-    _, static, dynamic = capsys.readouterr().out.splitlines()
-    assert static.startswith(str(text)) and dynamic.startswith("dynamic ")
+    out = run("evaluate", directory, "--dynamic", "--text", text).out
+    assert [line.split()[0] for line in out.splitlines()[1:]] == [str(text), "dynamic"]

@@ -190,9 +190,6 @@ def test_hostile_lines_are_read_or_refused(build_ngram_model, tmp_path, format, 
         pytest.param(
             "Utt\tText\tam\n7\ta\t-1\n", [("7", ["a"], {"am": [-1]})], id="tsv, known names"
         ),
-        pytest.param(
-            "one\ttwo\tam\n7\ta\t-1\n", [("7", ["a"], {"am": [-1]})], id="tsv, no number in scores"
-        ),
         pytest.param("id\ttext\t-1\n", [("id", ["text"], {"score": [-1]})], id="tsv, a number"),
         pytest.param("one\ttwo\n", [("one", ["two"], {})], id="tsv without scores"),
     ],
@@ -212,6 +209,7 @@ DAMAGED = [
     {"": "0\ta\t1\n0\tb\n"},
     {"": "0\ta\t1\n0\tb\t1_0\n"},
     {"": "7\tthe cat\tx\t-2\n"},
+    {"": "one\ttwo\tam\n7\ta\t-1\n"},
     {"": "id\ttext\tam\n"},
     {"": "id\ttext\tam\tam\n0\ta\t1\t2\n"},
     {"": "NBestList1.0\n"},
