@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from keras_nplm import KenlmModel, Vocabulary, kneser_ney, write_arpa
-from keras_nplm.data.shards import encode_lines
+from keras_nplm import KenlmModel, Vocabulary, write_arpa
 from keras_nplm.language_model import kenlm
-from tests.tokenizers import KINDS, build_model
+from tests.tokenizers import build_model
 
 WORDS = "a b c d <pad> <eps> #0 e\xa0e \u2028 \u200bf <UNK> <unk> <s> </s>".split(" ")
 PROBABILITIES = "-99 -100 -120.5 -98.999 0 -0.0 -1e-3 -2.5E0 -.5 -3. -99.0 -1e-45".split()
@@ -125,26 +124,24 @@ def test_recorded_numbers_are_those_of_the_package(tmp_path):
     assert cases == json.loads(GOLDEN.read_text())
 
 
-@pytest.mark.packages
-@pytest.mark.parametrize("seed", range(40))
-def test_random_files_are_scored_as_by_kenlm(tmp_path, seed):
-    real = pytest.importorskip("kenlm", reason="kenlm is not installed: pip install kenlm")
-    text, sentences = make_random_case(seed, real, tmp_path)
-    path = write_file(tmp_path, text)
-    found, wanted = (list_numbers(package, path, sentences) for package in (kenlm, real))
-    assert found == pytest.approx(wanted, abs=1e-4, rel=1e-5)
-
-
-@pytest.mark.packages
-@pytest.mark.parametrize("boundary", ["sentence", "stream"])
-def test_files_that_are_written_are_scored_as_by_kenlm(tmp_path, boundary):
-    real = pytest.importorskip("kenlm", reason="kenlm is not installed: pip install kenlm")
+def write_case(seed: int | str, real, directory: Path) -> tuple[str, list[str]]:
+    """Write a random file, or one of a model of a boundary; return its path, and sentences."""
+    if isinstance(seed, int):
+        text, sentences = make_random_case(seed, real, directory)
+        return write_file(directory, text), sentences
     lines = ["the Cat sat, 3 hats", "that cat's hat", "a mat: the act"] * 4
     vocabulary = Vocabulary.build(lines, tokenizer="whitespace", max_size=12)
-    ids = encode_lines(lines, vocabulary, "whitespace", boundary)
-    path = str(tmp_path / "model.arpa")
-    write_arpa(path, kneser_ney(ids, len(vocabulary), 3, boundary), vocabulary)
-    sentences = ["the Cat sat, 3 hats", "that new hat </s> the <unk> Cat", "", "hats a"]
+    model = build_model("whitespace", lines, 3, seed, vocabulary)
+    path = str(directory / "model.arpa")
+    write_arpa(path, model.model, vocabulary)
+    return path, ["the Cat sat, 3 hats", "that new hat </s> the <unk> Cat", "", "hats a"]
+
+
+@pytest.mark.packages
+@pytest.mark.parametrize("seed", [*range(40), "sentence", "stream"])
+def test_files_are_scored_as_by_kenlm(tmp_path, seed):
+    real = pytest.importorskip("kenlm", reason="kenlm is not installed: pip install kenlm")
+    path, sentences = write_case(seed, real, tmp_path)
     found, wanted = (list_numbers(package, path, sentences) for package in (kenlm, real))
     assert found == pytest.approx(wanted, abs=1e-4, rel=1e-5)
 
@@ -200,21 +197,14 @@ def test_states_are_values(tmp_path):
     assert state == kenlm.State()  # after an unknown word no word counts
 
 
-@pytest.mark.parametrize("boundary", ["sentence", "stream"])
-@pytest.mark.parametrize("tokenizer", KINDS)
-def test_a_model_directory_has_the_scores_of_its_text(tmp_path, tokenizer, boundary):
-    lines = ["the cat sat on the mat", "that new hat"] * 9
-    language_model = build_model(tokenizer, lines, boundary=boundary)
-    language_model.save(tmp_path / "model")
-    model = kenlm.Model(tmp_path / "model")
-    [score] = language_model.score(lines[:1])
-    ends = boundary == "sentence"
-    rows = [*model.full_scores(lines[0], eos=ends)]
-    assert len(rows) == 6 + ends
-    assert sum(row.log_prob for row in rows) == pytest.approx(score.log_prob / math.log(10))
-    nats_per_word = model.score(lines[0], eos=ends) * math.log(10) / len(rows)
-    assert model.perplexity(lines[0]) == pytest.approx(math.exp(-nats_per_word))
-    assert model.perplexity("") == pytest.approx(10 ** -model.score("", eos=ends))
-    assert ["the" in model, "<s>" in model, "</s>" in model] == [True] * 3
-    if tokenizer == "whitespace":
-        assert "<pad>" not in model and model.score("the <pad> sat") == model.score("the zzz sat")
+def test_a_directory_has_the_perplexity_of_its_words_and_its_ends(tmp_path):
+    for boundary in ("sentence", "stream"):
+        language_model = build_model("words", ["the cat sat", "that hat"] * 9, boundary=boundary)
+        language_model.save(tmp_path / boundary)
+        model = kenlm.Model(tmp_path / boundary)
+        for line in ("the cat sat", ""):
+            tokens = len(line.split()) + (boundary == "sentence")
+            total = model.score(line, eos=boundary == "sentence")
+            assert model.perplexity(line) == pytest.approx(10 ** (-total / max(1, tokens)))
+        assert ["the" in model, "<s>" in model, "</s>" in model] == [True] * 3
+        assert "<pad>" not in model

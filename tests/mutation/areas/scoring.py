@@ -18,7 +18,7 @@ OF_SELF_NORMALISED = (
     "test_self_normalised_scores_are_the_logits_or_are_refused"
 )
 OF_COMPLETION = "language_model/test_completion.py"
-OF_PROMPTS = "language_model/test_prompts.py"
+OF_PROMPTS = "language_model/test_text_answers.py"
 OF_SCORERS = "language_model/test_scorer.py"
 OF_SCORES = "language_model/test_scoring.py"
 MINIMISE = "rescoring.tuning:minimise_loss"
