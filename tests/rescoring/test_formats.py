@@ -61,7 +61,8 @@ QUARTERS = st.integers(-40, 40).map(lambda number: number / 4)
 LISTS = st.lists(
     st.lists(st.tuples(TEXTS, QUARTERS, QUARTERS), min_size=1, max_size=4), min_size=1, max_size=3
 )
-WEIGHTS = st.sampled_from([{}, {"LM": 0.5, "nplm": 2.0, "nplm_words": -0.25}])
+WEIGHTS = st.sampled_from([{}, {"LM": 0.5, "nplm": 2.0, "nplm_words": -0.25, "nplm_unk": 3.0}])
+BOUNDARIES = st.sampled_from(["sentence", "stream", "text"])
 
 
 def open_lists(path: Path, files: Files, format: str | None = None) -> NBestFile:
@@ -87,26 +88,26 @@ def read(file: NBestFile) -> list:
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_lists_are_read_ranked_and_written(build_ngram_model, tmp_path, format, ending):
-    model = build_ngram_model("sentence")
     output = tmp_path / f"out{ending}"
 
     @settings(max_examples=25, derandomize=True)
-    @given(lists=LISTS, weights=WEIGHTS)
-    def check(lists, weights):
+    @given(lists=LISTS, weights=WEIGHTS, boundary=BOUNDARIES)
+    def check(lists, weights, boundary):
+        model = build_ngram_model(boundary)
         rows = [(f"u-{number}", *row) for number, rows in enumerate(lists) for row in rows]
         file = open_lists(tmp_path / f"list{ending}", RENDER[format](rows), format)
         result = rescore_file(model, file, output, weights=weights)
         scores = list(model.score([row[1] for row in rows], min_log_prob=-228, alone=True))
         ranked = []
         for (name, text, score, lm), found in zip(rows, scores, strict=True):
-            values = {"LM": lm, "score": score, "nplm": found.log_prob, "nplm_words": found.tokens}
+            values = {"LM": lm, "score": score, "nplm": found.log_prob}
+            values |= {"nplm_words": found.tokens, "nplm_unk": found.unk_tokens}
             used = weights or {"score": 1, "nplm": 1}
             values["total"] = sum(weight * values[feature] for feature, weight in used.items())
             ranked.append((name, text, values))
         ranked.sort(key=lambda row: (int(row[0][2:]), -row[2]["total"]))
         names = {"nplm": "nplm"} | WRITTEN[format]
-        if weights:
-            names["nplm_words"] = "nplm_words"
+        names |= {name: name for name in ("nplm_words", "nplm_unk") if name in weights}
         costs = {name: tmp_path / f"out.{name}{ending}" for name in names.values()}
         written = NBestFile(output, format, costs if format == "kaldi" else {})
         groups = itertools.groupby(ranked, key=lambda row: row[0])

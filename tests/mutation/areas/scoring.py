@@ -141,7 +141,7 @@ def chunks_of_another_size_are_chosen_by_an_inverted_threshold(original, *argume
 
 @changes(
     "language_model.language_model:LanguageModel.dynamics",
-    "language_model/test_changed_models.py",
+    "language_model/test_dynamics.py",
 )
 def settings_of_dynamic_evaluation_stay_after_the_weights_have_changed(original, self):
     return self._dynamics
