@@ -66,8 +66,9 @@ def test_a_sentence_end_begins_a_line_and_no_word_is_an_error(build_ngram_model)
 
 
 @pytest.mark.parametrize("tokenizer", PARTS_OF_WORDS)
-def test_sampled_text_after_a_space_never_doubles_it(tokenizer):
+def test_text_after_a_space_begins_a_word_and_never_doubles_it(tokenizer):
     model = build_model(tokenizer, ["red cats", "red dogs", "redder cats", "redder dogs"] * 60, 5)
+    assert model.generate("red ", 2, temperature=0).startswith(("ca", "do"))
     texts = [model.generate("red ", 1, seed=seed, temperature=5.0) for seed in range(60)]
     assert not any(text.startswith((" ", "\u2581")) for text in texts)
     assert len({*texts}) > 5

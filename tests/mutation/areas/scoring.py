@@ -236,7 +236,7 @@ def a_prompt_of_characters_loses_the_space_at_its_end(original, self, text):
     return self.split(text)
 
 
-@changes("language_model.generation:_list_first_ids", OF_PROMPTS)
+@changes("language_model.generation:_list_first_ids", "language_model/test_generation.py")
 def text_of_subwords_goes_on_within_a_word_after_a_space(original, language_model, prompt, before):
     return original(language_model, before, before)
 
