@@ -126,9 +126,7 @@ def mix(
         if warnings:
             metrics["warnings"] = warnings
         write_json(local / "metrics.json", metrics)
-        mixed = LanguageModel(mixture, vocabulary, parts[0].tokenizer, boundary)
-        mixed.spelling = spelling
-        mixed.save(local)
+        LanguageModel(mixture, vocabulary, parts[0].tokenizer, boundary, spelling).save(local)
     return metrics
 
 

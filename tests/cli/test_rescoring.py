@@ -19,18 +19,6 @@ def rescore(files, run):
     return rescore
 
 
-@pytest.mark.parametrize(
-    "header, names",
-    [("id\thypothesis", ""), ("utt\ttext", ""), ("a\tb", "id a, hypothesis b, features am")],
-)
-def test_a_header_is_kept_and_named_if_its_names_are_not_known(rescore, header, names):
-    out, error = rescore(f"{header}\tam\n{LIST.format(id=1)}")
-    assert out.splitlines()[0] == f"{header}\tam\tnplm\tnplm_total"
-    assert len(out.splitlines()) == 3
-    note = f"The first line of list.tsv is a header, as it has no scores: {names}."
-    assert (note in error) == bool(names) == ("is a header" in error)
-
-
 @pytest.mark.parametrize("lists, is_few", [(39, True), (40, False)])
 def test_few_lists_for_the_number_of_weights_are_a_warning(rescore, lists, is_few):
     names = [f"u{number}" for number in range(lists)]
