@@ -42,6 +42,8 @@ KINDS = [
     "interpolation",
     "by frequency",
     "in a mixture, without weight",
+    "hybrid",
+    "short-list",
 ]
 
 
@@ -119,8 +121,7 @@ def check_log_probs(path, run, model, contexts, rtol=1e-4):
     "name, boundary",
     [*((name, "sentence") for name in KINDS), *(("paper", boundary) for boundary in BOUNDARIES)],
 )
-def test_runtimes_give_the_numbers_of_python(name, boundary, tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_nplm.serving.device_graphs.TILE_WORDS", 16)
+def test_runtimes_give_the_numbers_of_python(name, boundary, tmp_path):
     model = build_model(name, boundary)
     vocabulary = Vocabulary([f"w{i}" for i in range(model.vocabulary_size - 4)])
     language_model = LanguageModel(model, vocabulary, "words", boundary)
