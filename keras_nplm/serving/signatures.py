@@ -121,13 +121,12 @@ class WordFunction(ServedFunction):
         def complete(context_ids: tf.Tensor, rows: slice) -> tuple[tf.Tensor, tf.Tensor]:
             return search.complete(context_ids, prefixes[rows], begin[rows], with_end)
 
-        return self.answer_in_blocks(before, search.top_k, search.block_rows, complete)
+        return self.answer_in_blocks(before, search.top_k, complete)
 
     def answer_in_blocks(
         self,
         contexts: tf.Tensor,
         k: int,
-        block_rows: int,
         find_words: Callable[[tf.Tensor, slice], tuple[tf.Tensor, tf.Tensor]],
     ) -> dict[str, tf.Tensor]:
         """Return k words and probabilities after each text; "" and NaN after one that is too long.
@@ -144,7 +143,9 @@ class WordFunction(ServedFunction):
             return tf.where(is_read, words, ""), tf.where(is_read, probabilities, _NAN)
 
         specs = [tf.TensorSpec([None, k], tf.string), tf.TensorSpec([None, k], tf.float32)]
-        words, probabilities = compute_in_blocks(answer, tf.size(contexts), block_rows, specs)
+        words, probabilities = compute_in_blocks(
+            answer, tf.size(contexts), self.model.block_rows, specs
+        )
         return {"words": words, "probabilities": probabilities}
 
 
@@ -189,7 +190,7 @@ class PredictNext(WordFunction):
             ids, probabilities = self.model.most_probable(context_ids, self.first, self.top_k)
             return tf.gather(self.text.words, ids), probabilities
 
-        return self.answer_in_blocks(contexts, self.top_k, self.model.block_rows, rank)
+        return self.answer_in_blocks(contexts, self.top_k, rank)
 
 
 class CompletePrefix(WordFunction):
@@ -235,7 +236,7 @@ class CompletePrefix(WordFunction):
             words = tf.where(probabilities > 0, tf.gather(self.text.words, ids), "")
             return propose_words(typed[rows], is_other, words, probabilities, self.top_k)
 
-        return self.answer_in_blocks(contexts, self.top_k, self.model.block_rows, rank)
+        return self.answer_in_blocks(contexts, self.top_k, rank)
 
     def search_any_case(
         self, search: WordSearch, contexts: tf.Tensor, typed: tf.Tensor
