@@ -42,7 +42,7 @@ KINDS = [
     "interpolation",
     "by frequency",
     "in a mixture, without weight",
-    "hybrid",
+    "hybrid of spelled words",
     "short-list",
 ]
 
