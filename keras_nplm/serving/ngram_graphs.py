@@ -259,25 +259,17 @@ class InterpolationGraph(GraphModel):
 
     def log_prob(self, context_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
         with tf.name_scope(NGRAM_SCOPE):
-            columns = [tf.gather(self.uniform, target_ids), tf.gather(self.unigrams, target_ids)]
-            for seen, nodes, table, shares in self._steps(context_ids):
+            weights, steps = self._weigh(context_ids)
+            total = weights[0] * tf.gather(self.uniform, target_ids)
+            total += weights[1] * tf.gather(self.unigrams, target_ids)
+            for weight, (seen, nodes, table, shares) in zip(weights[2:], steps, strict=False):
                 found, places = table.find(nodes, target_ids)
-                share = tf.where(found, tf.gather(shares, places), 0.0)
-                columns.append(tf.where(seen, share, columns[-1]))
-            columns += [columns[-1]] * (self.order + 1 - len(columns))
-            weights = tf.gather(self.weights, self.bins.find_bins(context_ids))
-            return tf.math.log(tf.reduce_sum(weights * tf.stack(columns, axis=1), axis=1))
+                total += tf.where(seen & found, weight * tf.gather(shares, places), 0.0)
+            return tf.math.log(total)
 
     def next_log_probs(self, context_ids: tf.Tensor) -> tf.Tensor:
         with tf.name_scope(NGRAM_SCOPE):
-            weights = tf.unstack(tf.gather(self.weights, self.bins.find_bins(context_ids)), axis=1)
-            steps = list(self._steps(context_ids))
-            # the weight of an unknown context goes to the next shorter one
-            for k in range(self.order, 1, -1):
-                if k - 2 < len(steps):
-                    weights[k - 1] += tf.where(steps[k - 2][0], 0.0, weights[k])
-                else:
-                    weights[k - 1] += weights[k]
+            weights, steps = self._weigh(context_ids)
             total = weights[0][:, None] * self.uniform + weights[1][:, None] * self.unigrams
             for weight, (seen, nodes, table, shares) in zip(weights[2:], steps, strict=False):
                 if not table.is_empty:
@@ -285,6 +277,20 @@ class InterpolationGraph(GraphModel):
                     listed = tf.gather(weight, cells[..., 0]) * tf.gather(shares, places)
                     total = table.add(total, cells, listed)
             return tf.math.log(_cut(total, self.vocabulary_size))
+
+    def _weigh(self, context_ids: tf.Tensor) -> tuple[list[tf.Tensor], list[tuple]]:
+        """Return the weight [B] of each order, from 0 on, and what `_steps` yields.
+
+        The weight of an unknown context goes to the next shorter one.
+        """
+        weights = tf.unstack(tf.gather(self.weights, self.bins.find_bins(context_ids)), axis=1)
+        steps = list(self._steps(context_ids))
+        for k in range(self.order, 1, -1):
+            if k - 2 < len(steps):
+                weights[k - 1] += tf.where(steps[k - 2][0], 0.0, weights[k])
+            else:
+                weights[k - 1] += weights[k]
+        return weights, steps
 
     def _steps(self, context_ids: tf.Tensor) -> Iterator[tuple]:
         """Yield for contexts of 1, 2, … words: whether each was seen, its number, its n-grams,

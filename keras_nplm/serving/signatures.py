@@ -80,6 +80,10 @@ class ServedFunction(tf.Module):
         super().__init__()
         self.model = served.model
         self.text = served.text
+        self.max_text_length = served.max_text_length
+        proposed = served.codec.proposed_ids
+        self.first = int(proposed[0])  # the least id that may be returned
+        self.top_k = min(served.top_k, len(proposed))
 
     @classmethod
     def is_possible(cls, served: ServedModel) -> bool:
@@ -104,10 +108,6 @@ class ServedFunction(tf.Module):
 
 class WordFunction(ServedFunction):
     """Base class of the served functions from texts to words with their probabilities."""
-
-    def __init__(self, served: ServedModel):
-        super().__init__(served)
-        self.max_text_length = served.max_text_length
 
     def search_words(
         self, search: WordSearch, contexts: tf.Tensor, prefixes: tf.Tensor, with_end: bool
@@ -171,9 +171,6 @@ class PredictNext(WordFunction):
 
     def __init__(self, served: ServedModel):
         super().__init__(served)
-        proposed = served.codec.proposed_ids
-        self.first = int(proposed[0])  # the least id that may be returned
-        self.top_k = min(served.top_k, len(proposed))
         self.predicts_end = served.codec.predicts_end
         self.search: WordSearch | None = None
         # next words are composed of subwords and bytes; after characters come characters
@@ -279,10 +276,6 @@ class Score(ServedFunction):
         "unk_tokens": "number of predicted tokens that are out-of-vocabulary (`<unk>`)",
     }
 
-    def __init__(self, served: ServedModel):
-        super().__init__(served)
-        self.max_text_length = served.max_text_length
-
     def compute(self, sentences: tf.Tensor) -> dict[str, tf.Tensor]:
         order = self.model.order
         is_short = tf.strings.length(sentences) <= self.max_text_length
@@ -316,12 +309,6 @@ class PredictNextIds(ServedFunction):
         "ids": "token ids of the next words",
         "probabilities": "P(word | context); NaN if a context id is out of range",
     }
-
-    def __init__(self, served: ServedModel):
-        super().__init__(served)
-        proposed = served.codec.proposed_ids
-        self.first = int(proposed[0])  # the least id that may be returned
-        self.top_k = min(served.top_k, len(proposed))
 
     def specify_inputs(self) -> list[tf.TensorSpec]:
         return [self.specify_context_ids()]
