@@ -104,13 +104,8 @@ def build_graph(model: NextWordModel, for_devices: bool = False) -> GraphModel:
     )
 
 
-def exclude(log_probs: tf.Tensor, fits: tf.Tensor | None) -> tf.Tensor:
-    """Return log-probabilities, float [B, C], with -inf where `fits`, bool [B, C], is false.
-
-    Without `fits` nothing is excluded.
-    """
-    if fits is None:
-        return log_probs
+def exclude(log_probs: tf.Tensor, fits: tf.Tensor) -> tf.Tensor:
+    """Return log-probabilities, float [B, C], with -inf where `fits`, bool [B, C], is false."""
     return tf.where(fits, log_probs, tf.constant(-np.inf, log_probs.dtype))
 
 

@@ -182,18 +182,13 @@ class BackoffGraph(GraphModel):
                     cells, places = table.list_followers(known, nodes)
                     listed = tf.gather(values, places)
                     log_probs = tf.tensor_scatter_nd_update(log_probs, cells, listed)
-            return _cut(log_probs, self.vocabulary_size)
+            return log_probs[:, : self.vocabulary_size]
 
     def _steps(self, context_ids: tf.Tensor) -> Iterator[tuple]:
         """Yield for contexts of 1, 2, … words: (known, number), back-off weights, n-grams, ln P."""
         return zip(
             self.contexts.walk(context_ids), self.backoffs, self.tables, self.values, strict=False
         )
-
-
-def _cut(rows: tf.Tensor, size: int) -> tf.Tensor:
-    """Return rows without spare columns."""
-    return rows if rows.shape[1] == size else rows[:, :size]
 
 
 class FrequencyBinsGraph(tf.Module):
@@ -276,7 +271,7 @@ class InterpolationGraph(GraphModel):
                     cells, places = table.list_followers(seen, nodes)
                     listed = tf.gather(weight, cells[..., 0]) * tf.gather(shares, places)
                     total = table.add(total, cells, listed)
-            return tf.math.log(_cut(total, self.vocabulary_size))
+            return tf.math.log(total[:, : self.vocabulary_size])
 
     def _weigh(self, context_ids: tf.Tensor) -> tuple[list[tf.Tensor], list[tuple]]:
         """Return the weight [B] of each order, from 0 on, and what `_steps` yields.
