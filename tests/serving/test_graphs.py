@@ -167,11 +167,15 @@ def test_a_model_of_ones_own_is_saved_exported_and_served(tmp_path, monkeypatch)
 )
 @example(size=3000, k=1, high=9, first=0, seed=0)
 @example(size=1100, k=4, high=1, first=4, seed=0)
+@example(size=600, k=2, high=1, first=0, seed=0)
 def test_the_greatest_values_are_those_of_tensorflow(size, k, high, first, seed):
     """Of equal values the first ones; values before `first` do not count."""
     values = np.random.default_rng(seed).integers(-high, high, (4, size)).astype(np.float32)
     values[0, -1] = high + 1  # after the last whole block
     values[1] = 0
+    # a later block has a greater value, and one that equals an earlier one
+    place = size * 3 // 4
+    values[1, [place, place + 1, size // 2]] = 2, 1, 1
     values[2, first:] = -np.inf
     values[:, :first] = 2 * high
     top, columns = find_top_k(tf.constant(values), k, first)

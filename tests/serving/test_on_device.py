@@ -45,6 +45,13 @@ KINDS = [
     "hybrid of spelled words",
     "short-list",
 ]
+CONTENTS = {
+    "interpolation": "n-grams",
+    "by frequency": "mixture",
+    "in a mixture, without weight": "mixture",
+    "hybrid of spelled words": "hybrid",
+    "short-list": "shortlist",
+}
 
 
 def run_litert(path, **inputs):
@@ -127,7 +134,8 @@ def test_runtimes_give_the_numbers_of_python(name, boundary, tmp_path):
     language_model = LanguageModel(model, vocabulary, "words", boundary)
     rtol = 0.05 if "bfloat16" in name else 1e-4
     for export, run, _ in FORMATS.values():
-        path, *_ = export(language_model, tmp_path / "next.tflite")
+        path, description, *_ = export(language_model, tmp_path / "next.tflite")
+        assert read_json(description)["content"] == CONTENTS.get(name, "network")
         for contexts in (make_contexts(model, 60), make_contexts(model, 60)[-1:]):
             check_log_probs(path, run, model, contexts, rtol)
         path, *_ = export(language_model, tmp_path / "score", signature="score")
