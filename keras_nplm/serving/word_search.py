@@ -15,6 +15,8 @@ from keras_nplm.serving.graph_model import GraphModel, exclude
 
 _LOG_ZERO = float("-inf")
 _LEAST = -1e30  # stands for -inf where -inf would give NaN
+_MOST_NUMBERS = 1 << 23  # of the beams [K, |V|] that are searched at the same time: 64 MiB
+_MOST_ROWS = 10
 
 
 class _State(NamedTuple):
@@ -41,6 +43,8 @@ class WordSearch(tf.Module):
         self.top_k = top_k
         self._size = len(pieces.texts)
         self._num_wanted, self._beam = completion.choose_beam(top_k, self._size)
+        rows = _MOST_NUMBERS // (self._beam * self._size)
+        self._parallel_rows = min(max(1, rows), _MOST_ROWS)
         self._texts = tf.constant(pieces.texts)  # [|V|]
         self._codes = store_array(pieces.codes)  # [|V|, longest]
         self._last = store_array(pieces.last.astype(np.int32))  # [|V|]
@@ -77,7 +81,12 @@ class WordSearch(tf.Module):
 
         k = self.top_k
         specs = (tf.TensorSpec([k], tf.string), tf.TensorSpec([k], tf.float32))
-        return tf.map_fn(search, (context_ids, prefixes, begin), fn_output_signature=specs)
+        return tf.map_fn(
+            search,
+            (context_ids, prefixes, begin),
+            parallel_iterations=self._parallel_rows,
+            fn_output_signature=specs,
+        )
 
     def _complete_words(
         self, context_ids: tf.Tensor, prefix: tf.Tensor, begin: tf.Tensor, with_end: bool
