@@ -101,7 +101,7 @@ class TextCodec:
         """
         if self.tokenizer.tokens_are_words:
             words = [*map(clean_text, self.vocabulary.words)]
-            return WordIndex(words, len(SPECIALS))
+            return WordIndex(words, range(len(SPECIALS), len(words)))
         return WordPieces(self.vocabulary, self.tokenizer)
 
     def first_context(self, order: int) -> np.ndarray:
