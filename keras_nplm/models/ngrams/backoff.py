@@ -284,8 +284,9 @@ def compute_backoff_log_probs(
     return lower.log_prob(ngrams[:, 1:-1], ngrams[:, -1]).astype(np.float64)
 
 
-def backoff_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int) -> np.ndarray:
-    """Return 1 - sum P over the listed n-grams of each context, float64 [num_contexts], at least
-    1e-9 (rounding).
+def backoff_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int = 0) -> np.ndarray:
+    """Return 1 - sum P over the listed n-grams of each context, float64, at least 1e-9 (rounding).
+
+    It has `num_contexts` contexts, or those up to the last in `nodes`.
     """
     return np.maximum(1 - np.bincount(nodes, probabilities, minlength=num_contexts), _MIN_MASS)

@@ -29,6 +29,10 @@ OF_CLASSES = "models/ngrams/test_word_classes.py"
 ROOM = "models.ngrams"
 
 
+def _take_last(arrays):
+    return arrays[-1]
+
+
 # Counts
 
 
@@ -261,28 +265,26 @@ def a_merged_word_that_is_listed_backs_off_too(original, *arguments):
 # Pruning and approximation
 
 
-@changes(f"{ROOM}.pruning:WeighedOrder.compute_changes", OF_PRUNING)
+@changes(f"{ROOM}.pruning:WeighedNgrams.compute_changes", OF_PRUNING)
 def pruning_weighs_ngrams_without_the_probability_of_their_context(original, self):
-    return original(Altered(self, history=1.0))
+    return original(self._replace(history=np.ones_like(self.history)))
 
 
-@changes(f"{ROOM}.pruning:WeighedOrder.select", OF_PRUNING)
-def pruning_removes_all_ngrams_of_a_context_at_once(original, self, *arguments):
-    def take(places):
-        left = self.take(places)
+@changes(f"{ROOM}.pruning:_select", OF_PRUNING)
+def pruning_removes_all_ngrams_of_a_context_at_once(original, *arguments):
+    ngrams = read_global(original, "WeighedNgrams")
 
-        def compute_changes():
-            change, above = left.compute_changes()
+    class Unbounded(ngrams):
+        def compute_changes(self):
+            change, above = super().compute_changes()
             return change, np.full_like(above, np.inf)
 
-        return Altered(left, compute_changes=compute_changes)
-
-    return original(Altered(self, take=take), *arguments)
+    return within(original, WeighedNgrams=Unbounded)(*arguments)
 
 
-@changes(f"{ROOM}.pruning:_find_needs", OF_PRUNING)
-def pruning_keeps_only_the_endings_of_kept_ngrams(original, model):
-    return [needs[:, [1, 1]] for needs in original(model)]
+@changes(f"{ROOM}.pruning:prune", OF_PRUNING)
+def pruning_keeps_only_the_endings_of_kept_ngrams(original, *arguments):
+    return within(original, np=Altered(np, concatenate=_take_last))(*arguments)
 
 
 @changes(f"{ROOM}.approximation:_ExpectedCounts.add", OF_APPROXIMATION)
