@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from keras_nplm.models.ngrams.tables import (
     find,
     find_followers,
     search,
+    sort_with_places,
     take,
 )
 
@@ -188,12 +190,58 @@ class BackoffModel(NgramModel):
         # the weights of an order need those of the orders below
         model = cls(contexts, unigrams, keys, log_probs, [], boundary)
         for k in range(2, len(keys) + 2):
-            num_contexts = contexts.sizes[k - 2]
-            nodes = keys[k - 2] // len(unigrams)
-            above = backoff_mass(nodes, np.exp(log_probs[k - 2]), num_contexts)
-            below = backoff_mass(nodes, np.exp(compute_backoff_log_probs(model, k)), num_contexts)
-            model.backoffs.append(np.log(above / below).astype(np.float32))
+            model.backoffs.append(model.compute_backoffs(k))
         return model
+
+    def compute_backoffs(self, k: int) -> np.ndarray:
+        """Return ln γ of the contexts of n-grams of order k, float32: see `normalised`."""
+        num_contexts = self.contexts.sizes[k - 2]
+        nodes = self.keys[k - 2] // self.vocabulary_size
+        above = backoff_mass(nodes, np.exp(self.log_probs[k - 2]), num_contexts)
+        below = backoff_mass(nodes, np.exp(compute_backoff_log_probs(self, k)), num_contexts)
+        return np.log(above / below).astype(np.float32)
+
+    @classmethod
+    def from_ngrams(
+        cls,
+        unigrams: np.ndarray,
+        ngrams: Sequence[tuple[np.ndarray, np.ndarray]],
+        contexts: Sequence[tuple[np.ndarray, np.ndarray]] | None = None,
+        boundary: str | None = None,
+    ) -> "BackoffModel":
+        """Build a model from the n-grams of each order from 2 on, in any order: int [N, k], and
+        ln P.
+
+        `contexts` are those of 1 to n-1 words with a back-off weight: int [M, k], and ln γ. None:
+        the weights of `normalised`.
+        """
+        words = [ids for ids, _ in contexts or ()] + [ids[:, :-1] for ids, _ in ngrams]
+        trie = ContextTrie.from_contexts(len(unigrams), words, len(ngrams))
+        keys = []
+        log_probs = []
+        for ids, values in ngrams:
+            in_order, places = sort_with_places(trie.find_keys(ids))
+            keys.append(in_order)
+            log_probs.append(values[places])
+        if contexts is None:
+            return cls.normalised(trie, unigrams, keys, log_probs, boundary)
+        backoffs = []
+        for (ids, values), size in zip(contexts, trie.sizes, strict=False):
+            weights = np.zeros(size, np.float32)
+            weights[trie.find_nodes(ids)] = values
+            backoffs.append(weights)
+        return cls(trie, unigrams, keys, log_probs, backoffs, boundary)
+
+    def cut(self, order: int) -> "BackoffModel":
+        """Return the model of the n-grams up to an order, with the same tables."""
+        return BackoffModel(
+            ContextTrie(self.vocabulary_size, self.contexts.keys[: max(order - 2, 0)]),
+            self.unigrams,
+            self.keys[: order - 1],
+            self.log_probs[: order - 1],
+            self.backoffs[: order - 1],
+            self.boundary,
+        )
 
     def ngrams(self, order: int, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return the words of listed n-grams of an order, int64 [N, order]."""
@@ -277,11 +325,8 @@ def compute_backoff_log_probs(
     """Return ln P(w | h') of listed n-grams h w of order k, float64 [N], from the lower orders of
     `model`.
     """
-    trie = ContextTrie(model.vocabulary_size, model.contexts.keys[: max(k - 3, 0)])
-    tables = (model.keys[: k - 2], model.log_probs[: k - 2], model.backoffs[: k - 2])
-    lower = BackoffModel(trie, model.unigrams, *tables)
     ngrams = model.ngrams(k, chosen)
-    return lower.log_prob(ngrams[:, 1:-1], ngrams[:, -1]).astype(np.float64)
+    return model.cut(k - 1).log_prob(ngrams[:, 1:-1], ngrams[:, -1]).astype(np.float64)
 
 
 def backoff_mass(nodes: np.ndarray, probabilities: np.ndarray, num_contexts: int = 0) -> np.ndarray:

@@ -9,7 +9,6 @@ import numpy as np
 from keras_nplm.data.ids import BOS_ID, EOS_ID, PAD_ID
 from keras_nplm.io.errors import check_least
 from keras_nplm.models.ngrams.backoff import BackoffModel, backoff_mass, compute_backoff_log_probs
-from keras_nplm.models.ngrams.tables import ContextTrie
 
 
 def prune(model: BackoffModel, threshold: float) -> BackoffModel:
@@ -37,20 +36,15 @@ def prune(model: BackoffModel, threshold: float) -> BackoffModel:
     check_least("threshold", threshold, 0)
     if model.order == 1 or threshold == 0:
         return model
-    ngrams: list[np.ndarray] = []
-    log_probs: list[np.ndarray] = []
+    kept: list[tuple[np.ndarray, np.ndarray]] = []
     longer = np.zeros((0, model.order + 1), np.int64)
     for k in range(model.order, 1, -1):
         parts = np.concatenate([longer[:, :-1], longer[:, 1:]])
         is_needed = np.isin(model.keys[k - 2], model.contexts.find_keys(parts))
         is_kept = _select(weigh_ngrams(model, k), threshold, is_needed)
         longer = model.ngrams(k, is_kept)
-        ngrams.insert(0, longer)
-        log_probs.insert(0, model.log_probs[k - 2][is_kept])
-    contexts = [ids[:, :-1] for ids in ngrams]
-    trie = ContextTrie.from_contexts(model.vocabulary_size, contexts, model.order - 1)
-    keys = [*map(trie.find_keys, ngrams)]
-    return BackoffModel.normalised(trie, model.unigrams, keys, log_probs, model.boundary)
+        kept.insert(0, (longer, model.log_probs[k - 2][is_kept]))
+    return BackoffModel.from_ngrams(model.unigrams, kept, boundary=model.boundary)
 
 
 class WeighedNgrams(NamedTuple):
