@@ -159,9 +159,7 @@ COMBINED = {
     "length": lambda: NgramCache(V, "stream", length=0),
     "no spelled words": lambda: SpellingModel({}),
 }
-BINS = ngrams.FrequencyBins(
-    ngrams.ContextFrequencies.from_counts(ngrams.count_ngrams(TEXT, V, 2, "stream"))
-)
+BINS = ngrams.FrequencyBins.from_counts(ngrams.count_ngrams(TEXT, V, 2, "stream"))
 
 
 @pytest.mark.parametrize(

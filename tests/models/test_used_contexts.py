@@ -23,7 +23,7 @@ from keras_nplm import (
 )
 from keras_nplm.data.ids import PAD_ID
 from keras_nplm.language_model import kenlm
-from keras_nplm.models.ngrams import ContextFrequencies, FrequencyBins, count_ngrams, prune
+from keras_nplm.models.ngrams import FrequencyBins, count_ngrams, prune
 from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.tables import ContextTrie
 
@@ -34,7 +34,7 @@ TEXT[6::7] = 3
 KNESER_NEY = kneser_ney(TEXT, V, 4)
 DELETED = deleted_interpolation(TEXT, TEXT[::-1], V, 3)
 CLASSES = np.array([0, 4, 2, 3, 4, 5, 5, 6, 6, 7, 7, 7], np.int32)
-BINS = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(TEXT, V, 3)))
+BINS = FrequencyBins.from_counts(count_ngrams(TEXT, V, 3))
 WEIGHTS = np.random.default_rng(0).dirichlet([1] * 2, BINS.number)
 
 
@@ -63,7 +63,7 @@ MODELS = {
     "deleted interpolation": DELETED,
     "deleted interpolation of the paper": dataclasses.replace(
         DELETED,
-        bins=FrequencyBins(DELETED.bins.frequencies, False),
+        bins=dataclasses.replace(DELETED.bins, back_off=False),
         weights=DELETED.weights[: BINS.bins_per_length],
     ),
     "class-based": class_based(TEXT, TEXT[::-1], CLASSES, 3),

@@ -17,7 +17,7 @@ from keras_nplm.models.ngrams.backoff import BackoffModel
 from keras_nplm.models.ngrams.base import NGRAMS_FILE, NgramModel
 from keras_nplm.models.ngrams.class_based import ClassBased, class_based
 from keras_nplm.models.ngrams.count_file import CountFile
-from keras_nplm.models.ngrams.counts import ContextFrequencies, count_ngrams
+from keras_nplm.models.ngrams.counts import count_ngrams
 from keras_nplm.models.ngrams.deleted_interpolation import (
     DeletedInterpolation,
     deleted_interpolation,

@@ -12,7 +12,6 @@ from keras_nplm.data.shards import encode_lines
 from keras_nplm.models.mixture import Uniform, fit_mixture
 from keras_nplm.models.ngrams import (
     BackoffModel,
-    ContextFrequencies,
     FrequencyBins,
     class_based,
     count_ngrams,
@@ -55,7 +54,7 @@ def _approximate():
 
 
 def _mix(order):
-    bins = FrequencyBins(ContextFrequencies.from_counts(count_ngrams(IDS, SIZE, HIGH)))
+    bins = FrequencyBins.from_counts(count_ngrams(IDS, SIZE, HIGH))
     return fit_mixture([kneser_ney(IDS, SIZE, order), Uniform(SIZE, "sentence")], IDS, bins=bins)
 
 
