@@ -135,7 +135,6 @@ NGRAMS = {
     "a word without class": lambda: ngrams.class_based(TEXT, TEXT, CLASSES, 3),
     "classes of fewer words": lambda: ngrams.class_based(TEXT, TEXT, CLASSES[:5], 3),
     "too many classes": lambda: ngrams.exchange_classes(TEXT, V, 4),
-    "start of more classes": lambda: ngrams.exchange_classes(TEXT, V, 1, start=CLASSES),
     "classes of no words": lambda: ngrams.exchange_classes(np.array([3, 3]), V, 1),
     "probability 0": lambda: fit_weights(np.array([[0.0, -np.inf], [0.0, -np.inf]])),
     "threshold": lambda: ngrams.prune(MODEL, -1e-9),

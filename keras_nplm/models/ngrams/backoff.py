@@ -276,13 +276,10 @@ def find_used_nodes(model: BackoffModel, k: int, nodes: np.ndarray) -> np.ndarra
     """Return which contexts of k + 1 words, by number, have a back-off weight or a listed n-gram,
     bool [N].
     """
-    keys = model.keys[k]
-    if not len(keys):
-        return model.backoffs[k][nodes] != 0
-    place = np.searchsorted(keys, nodes * model.vocabulary_size)
-    place[place == len(keys)] = 0
-    has_followers = keys[place] // model.vocabulary_size == nodes
-    return has_followers | (model.backoffs[k][nodes] != 0)
+    first = nodes * model.vocabulary_size
+    begin = np.searchsorted(model.keys[k], first)
+    end = np.searchsorted(model.keys[k], first + model.vocabulary_size)
+    return (begin < end) | (model.backoffs[k][nodes] != 0)
 
 
 def flag_used_ngrams(model: BackoffModel) -> list[np.ndarray] | None:
@@ -296,26 +293,16 @@ def flag_used_ngrams(model: BackoffModel) -> list[np.ndarray] | None:
     """
     if any(map(is_mapped, model.keys)):
         return None
-    size = model.vocabulary_size
-    if model.order == 1:
-        return [np.zeros(size, bool)]
-    flags = [find_used_nodes(model, 0, np.arange(size))]
-    # of each context: the number of its words but the last, and its last word
-    first = np.arange(size)
-    last = np.arange(size)
-    for k, keys in enumerate(model.contexts.keys, start=1):
-        parents, oldest = np.divmod(keys, size)
-        last = last[parents]
-        if k == 1:
-            first = oldest
-        else:
-            first = find(model.contexts.keys[k - 2], first[parents] * size + oldest)
-        places = find(model.keys[k - 1], first * size + last)
-        is_used = find_used_nodes(model, k, np.arange(len(keys)))
-        if (places[is_used] < 0).any():
+    flags = []
+    tables = [np.arange(model.vocabulary_size), *model.keys[:-1]]
+    for k, keys in enumerate(tables[: model.order - 1]):
+        size = model.contexts.sizes[k]
+        [nodes] = find_used_nodes(model, k, np.arange(size)).nonzero()
+        places = find(keys, model.contexts.find_keys(model.contexts.words(k + 1, nodes)))
+        if (places < 0).any():
             return None
-        flags.append(np.zeros(len(model.keys[k - 1]) + 1, bool))
-        flags[k][places[is_used]] = True
+        flags.append(np.zeros(len(keys) + 1, bool))
+        flags[k][places] = True
     return flags
 
 
