@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from keras_nplm import Vocabulary
+from keras_nplm import InputError, Vocabulary
 from keras_nplm.models.ngrams import (
     BackoffModel,
     kneser_ney,
@@ -156,29 +156,40 @@ def test_words_that_only_the_vocabulary_has_share_the_probability_of_unk(read):
     # a padded file has room for one of them
     model, _ = read(PADDED, Vocabulary(["the", "cat", "dog"]))
     assert np.exp(model.unigrams[[1, 5, 6]]) == pytest.approx(0.1, rel=1e-5)
-    model, _ = read(PADDED, Vocabulary(["the", "cat", "dog", "a", "b", "c"]))
-    assert np.exp(model.unigrams).sum() == pytest.approx(1, abs=1e-5)
 
 
-def _sum_all(model: BackoffModel) -> np.ndarray:
-    """Return the sums of the distributions after all contexts of two words."""
-    first, second = np.divmod(np.arange(model.vocabulary_size**2), model.vocabulary_size)
-    contexts = np.stack([first, second], axis=1)[:, -(model.order - 1) :]
-    return np.exp(model.next_log_probs(contexts)).sum(axis=1)
-
-
-def test_a_context_that_lists_unk_shares_its_probability_with_absent_words(tmp_path):
-    ids = np.random.default_rng(3).choice([1, 4, 5, 6, 3], 900, p=[0.3, 0.3, 0.2, 0.1, 0.1])
-    written = kneser_ney(ids.astype(np.int32), 7, 3, "sentence")
-    write_arpa(tmp_path / "kn.arpa", written, Vocabulary(["a", "b", "c"]))
-    larger = Vocabulary(["a", "b", "c", "d", "e", "f"])
-    model, _ = read_arpa(tmp_path / "kn.arpa", larger)
-    np.testing.assert_allclose(_sum_all(model), 1, atol=1e-5)
-    known = np.array([[4, 5], [6, 4], [5, 1]])
-    found = model.next_log_probs(known)[:, 3:7]
-    np.testing.assert_allclose(found, written.next_log_probs(known)[:, 3:], atol=1e-5)
-    of_unk = np.exp(model.next_log_probs(known)[:, [1, 7, 8, 9]]).sum(axis=1)
-    np.testing.assert_allclose(of_unk, np.exp(written.next_log_probs(known)[:, 1]), atol=1e-5)
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    "kept, new, threshold",
+    [
+        pytest.param(5, 0, 0, id="fewer words"),
+        pytest.param(5, 0, 1e-3, id="fewer words, pruned"),
+        pytest.param(8, 3, 0, id="more words"),
+        pytest.param(5, 3, 0, id="other words"),
+    ],
+)
+def test_unk_and_new_words_have_the_sum_of_unk_and_lost_words(
+    tmp_path, order, kept, new, threshold
+):
+    rng = np.random.default_rng(3)
+    ids = rng.choice([1, *range(4, 12)], 900).astype(np.int32)
+    ids[::9] = 3
+    words = [f"w{i}" for i in range(8)]
+    model = prune(kneser_ney(ids, 12, order, "sentence"), threshold)
+    write_arpa(tmp_path / "model.arpa", model, Vocabulary(words))
+    other = Vocabulary([*words[:kept], *(f"new{i}" for i in range(new))])
+    found, vocabulary = read_arpa(tmp_path / "model.arpa", other)
+    assert vocabulary is other
+    empty = order - found.order  # orders that are pruned away
+    contexts = rng.choice([2, *range(4, 4 + kept)], (80, order - 1))
+    p = np.exp(found.next_log_probs(contexts[:, empty:]), dtype=np.float64)
+    whole = np.exp(model.next_log_probs(contexts), dtype=np.float64)
+    known = slice(3, 4 + kept)
+    np.testing.assert_allclose(p[:, known], whole[:, known], atol=1e-5)
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
+    contexts[:, -1:] = 1
+    after_unk = np.exp(found.next_log_probs(contexts[:, empty:]), dtype=np.float64)
+    np.testing.assert_allclose(after_unk.sum(axis=1), 1, atol=1e-5)
 
 
 # not interpolated: P(<unk> | a) is below what backs off
@@ -231,6 +242,13 @@ def test_forms_that_other_tools_read_are_the_same_model(read, text):
         two.log_probs + two.backoffs, one.log_probs + one.backoffs, strict=True
     ):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_a_vocabulary_without_a_word_of_the_file_is_refused(read):
+    with pytest.raises(
+        InputError, match=r"must have words of .*, such as 'cat', 'on'.*'a', 'b', …"
+    ):
+        read(SRILM, Vocabulary(["a", "b"]))
 
 
 MALFORMED = [  # texts of the file, and what replaces them

@@ -251,7 +251,7 @@ def a_line_between_two_blocks_of_an_arpa_file_is_lost(original, self, number):
     return taken
 
 
-@changes(f"{ROOM}.mass:compute_backoff_log_probs", "models/ngrams/test_merging.py")
+@changes(f"{ROOM}.mass:compute_backoff_log_probs", OF_ARPA)
 def a_merged_word_that_is_listed_backs_off_too(original, *arguments):
     return np.full_like(original(*arguments), -np.inf)
 
