@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -77,7 +78,7 @@ class BackoffModel(NgramModel):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return ln P(target | context), and the used lengths of the contexts after the targets.
 
-        `used_ngrams` are the flags of `flag_used_ngrams`. Without flags the lengths are 0.
+        `used_ngrams` are the flags of `UsedContexts`. Without flags the lengths are 0.
         """
         log_prob = take(self.unigrams, target_ids)
         lengths = np.zeros(len(target_ids), np.int64)
@@ -96,31 +97,31 @@ class BackoffModel(NgramModel):
             free_mapped_pages(self.keys[k], FREED_FROM)
         return log_prob, lengths
 
+    @functools.cached_property
+    def _used(self) -> "UsedContexts | None":
+        return find_used_contexts(self)
+
     @property
     def uses_whole_contexts(self) -> bool:
-        return self._used_ngrams is None
+        return self._used is None
 
     def find_used_lengths(self, context_ids: np.ndarray) -> np.ndarray:
         """As the base class: the longest context with a back-off weight, or with an n-gram that
         continues it.
         """
-        if self.uses_whole_contexts:
+        if self._used is None:
             return super().find_used_lengths(context_ids)
         lengths = np.zeros(len(context_ids), np.int64)
         for k, (rows, nodes) in enumerate(self.contexts.walk(context_ids)):
-            lengths[rows[find_used_nodes(self, k, nodes)]] = k + 1
+            lengths[rows[self._used.contexts[k][nodes]]] = k + 1
         return lengths
 
     def log_prob_and_lengths(
         self, context_ids: np.ndarray, target_ids: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        if self._used_ngrams is None:
+        if self._used is None:
             return super().log_prob_and_lengths(context_ids, target_ids)
-        return self._search(context_ids, target_ids, self._used_ngrams)
-
-    @functools.cached_property
-    def _used_ngrams(self) -> list[np.ndarray] | None:
-        return flag_used_ngrams(self)
+        return self._search(context_ids, target_ids, self._used.ngrams)
 
     @property
     def looks_up_ngrams(self) -> bool:
@@ -272,38 +273,42 @@ class BackoffModel(NgramModel):
         return cls(trie, **tables, boundary=boundary)
 
 
-def find_used_nodes(model: BackoffModel, k: int, nodes: np.ndarray) -> np.ndarray:
-    """Return which contexts of k + 1 words, by number, have a back-off weight or a listed n-gram,
-    bool [N].
+class UsedContexts(NamedTuple):
+    """Which contexts of 1 to n-1 words have a back-off weight or a listed n-gram: bool by number.
+
+    `ngrams` are the same contexts by their places among the listed n-grams of orders 1 to n-1, and
+    a last False. With them, the search for a probability also finds the used length of the context
+    after the word.
     """
-    first = nodes * model.vocabulary_size
-    begin = np.searchsorted(model.keys[k], first)
-    end = np.searchsorted(model.keys[k], first + model.vocabulary_size)
-    return (begin < end) | (model.backoffs[k][nodes] != 0)
+
+    contexts: list[np.ndarray]
+    ngrams: list[np.ndarray]
 
 
-def flag_used_ngrams(model: BackoffModel) -> list[np.ndarray] | None:
-    """Flag the listed n-grams of orders 1 to n-1 that are used contexts: bool by their place, and a
-    last False.
+def find_used_contexts(model: BackoffModel) -> UsedContexts | None:
+    """Return the used contexts of a model.
 
-    With these flags, the search for a probability also finds the used length of the context after
-    the word. None: all words of a context may count, as a used context is not listed as an n-gram,
-    so that its own beginning may not be used; or the tables are memory-mapped, and reading all of
-    them would take long.
+    None: all words of a context may count, as a used context is not listed as an n-gram, so that
+    its own beginning may not be used; or the tables are memory-mapped, and reading all of them
+    would take long.
     """
     if any(map(is_mapped, model.keys)):
         return None
-    flags = []
-    tables = [np.arange(model.vocabulary_size), *model.keys[:-1]]
-    for k, keys in enumerate(tables[: model.order - 1]):
-        size = model.contexts.sizes[k]
-        [nodes] = find_used_nodes(model, k, np.arange(size)).nonzero()
-        places = find(keys, model.contexts.find_keys(model.contexts.words(k + 1, nodes)))
+    contexts = []
+    ngrams = []
+    tables = [np.arange(model.vocabulary_size), *model.keys]
+    for k, (backoffs, keys) in enumerate(zip(model.backoffs, model.keys, strict=True)):
+        is_used = backoffs != 0
+        is_used[keys // model.vocabulary_size] = True
+        words = model.contexts.words(k + 1, np.flatnonzero(is_used))
+        places = find(tables[k], model.contexts.find_keys(words))
         if (places < 0).any():
             return None
-        flags.append(np.zeros(len(keys) + 1, bool))
-        flags[k][places] = True
-    return flags
+        flags = np.zeros(len(tables[k]) + 1, bool)
+        flags[places] = True
+        contexts.append(is_used)
+        ngrams.append(flags)
+    return UsedContexts(contexts, ngrams)
 
 
 def compute_backoff_log_probs(
