@@ -25,7 +25,6 @@ from keras_nplm.data.ids import PAD_ID
 from keras_nplm.language_model import kenlm
 from keras_nplm.models.ngrams import FrequencyBins, count_ngrams, prune
 from keras_nplm.models.ngrams.backoff import BackoffModel
-from keras_nplm.models.ngrams.tables import ContextTrie
 
 V = 12
 VOCABULARY = Vocabulary([f"w{i}" for i in range(V - 4)])
@@ -43,15 +42,15 @@ def _random_tables(seed: int) -> BackoffModel:
     leave them.
     """
     rng = np.random.default_rng(seed)
-    ngrams = {k: np.unique(rng.integers(4, V, (9, k)), axis=0) for k in (2, 3, 4)}
-    contexts = [ngrams[k][:, :-1] for k in (3, 4)]
-    trie = ContextTrie.from_contexts(V, contexts, 3)
-    keys = [np.unique(trie.find_nodes(ngrams[k][:, :-1]) * V + ngrams[k][:, -1]) for k in (2, 3, 4)]
-    log_probs = [rng.uniform(-3, -1, len(key)).astype(np.float32) for key in keys]
-    backoffs = [rng.uniform(-1, 0, size) * rng.integers(0, 2, size) for size in trie.sizes]
-    unigrams = rng.uniform(-4, -2, V).astype(np.float32)
-    return BackoffModel(
-        trie, unigrams, keys, log_probs, [part.astype(np.float32) for part in backoffs], "sentence"
+
+    def draw(order, lowest, highest):
+        ids = np.unique(rng.integers(4, V, (9, order)), axis=0)
+        return ids, rng.uniform(lowest, highest, len(ids)).astype(np.float32)
+
+    ngrams = [draw(order, -3, -1) for order in (2, 3, 4)]
+    contexts = [draw(length, -1, 0) for length in (1, 2, 3)]
+    return BackoffModel.from_ngrams(
+        rng.uniform(-4, -2, V).astype(np.float32), ngrams, contexts, "sentence"
     )
 
 

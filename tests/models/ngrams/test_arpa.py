@@ -111,11 +111,6 @@ POSITIVE = (
     "\\1-grams:\n-99 <s>\n-99 </s>\n-0.30103 a 0.2552725\n-0.30103 b\n\n"
     "\\2-grams:\n-1 a a\n\n\\end\\\n"
 )
-FOURGRAM = (
-    SRILM.replace("ngram 3=1", "ngram 3=1\nngram 4=1")
-    .replace("sat on the", "sat on the\t-0.5")
-    .replace("\\end\\", "\\4-grams:\n-0.2\t<s> sat on the\n\n\\end\\")
-)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +130,6 @@ FOURGRAM = (
         pytest.param(SRILM.replace("<unk>", "<UNK>"), "on dog", -0.1 - 1.1, id="<UNK> in capitals"),
         pytest.param(UNIGRAMS, "a a", -0.5, id="unigrams alone"),
         pytest.param(POSITIVE, "a b", np.log10(1.8 * 0.5), id="a back-off weight above 1"),
-        pytest.param(FOURGRAM, "sat on the cat", -0.5 - 0.25, id="four orders"),
     ],
 )
 def test_files_of_other_tools_are_read(read, text, words, expected):
