@@ -74,16 +74,14 @@ class DeletedInterpolation(NgramModel):
         """Return 1/|V'| and the relative frequency of each order, which the weights combine:
         float64 [B, n + 1].
         """
-        columns = [self.uniform[target_ids], self.unigrams[target_ids]]
-        for rows, nodes, counts, keys, totals in self._seen(context_ids):
+        columns = [self.uniform[target_ids], *[self.unigrams[target_ids]] * self.order]
+        components = np.stack(columns, axis=1)
+        for k, (rows, nodes, counts, keys, totals) in enumerate(self._seen(context_ids), start=2):
             place = find(keys, nodes * self.vocabulary_size + target_ids[rows])
-            column = columns[-1].copy()
-            column[rows] = np.where(place < 0, 0, counts[place]) / totals
-            columns.append(column)
-        # no row has a longer seen context
-        while len(columns) < self.order + 1:
-            columns.append(columns[-1])
-        return np.stack(columns, axis=1)
+            shares = np.where(place < 0, 0, counts[place]) / totals
+            # longer contexts may be unseen
+            components[rows, k:] = shares[:, None]
+        return components
 
     def _next_log_probs(self, context_ids: np.ndarray) -> np.ndarray:
         weights = self.weights[self.bins.find_bins(context_ids)]
