@@ -38,8 +38,8 @@ the training text than on a new one:
 2.4
 6.8
 
-A model of trigrams is `kneser_ney(ids, len(vocabulary), order=3)`; the command is `keras-nplm ngram
---text FILE --order 3`.
+`order=3` makes a model of trigrams. The command is `keras-nplm ngram --train FILE --order 3
+--output DIR`.
 
 Modules, from a text to P(w | context): runs: n-grams sorted by context. counts: counts of all
 orders. kneser_ney: smoothing. backoff: the back-off model. columns: numbers on disk, for texts
