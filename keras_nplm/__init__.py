@@ -73,7 +73,6 @@ _PUBLIC = {
     "keras_nplm.models.evaluation": ["evaluate"],
     "keras_nplm.models.mixture": ["Mixture", "Uniform", "fit_mixture"],
     "keras_nplm.models.ngrams": [
-        "ContextFrequencies",
         "FrequencyBins",
         "class_based",
         "count_ngrams",

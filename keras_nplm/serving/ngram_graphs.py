@@ -196,11 +196,10 @@ class FrequencyBinsGraph(tf.Module):
 
     def __init__(self, bins: FrequencyBins, for_devices: bool):
         super().__init__()
-        frequencies = bins.frequencies
-        self.contexts = TrieGraph(frequencies.contexts, for_devices)
-        self.tokens = frequencies.tokens
+        self.contexts = TrieGraph(bins.contexts, for_devices)
+        self.tokens = bins.tokens
         self.levels = []  # of contexts; -1: it was not seen
-        for counts in frequencies.counts:
+        for counts in bins.counts:
             levels = np.where(counts > 0, self._find_levels(counts), -1)
             # one more than any context has, as in the tables
             self.levels.append(store_array(np.append(levels, -1).astype(np.int32)))
@@ -238,7 +237,6 @@ class InterpolationGraph(GraphModel):
         super().__init__(model)
         table = choose_table(for_devices)
         size = model.vocabulary_size
-        frequencies = model.bins.frequencies
         self.bins = FrequencyBinsGraph(model.bins, for_devices)
         self.uniform = _store_values(model.uniform.astype(np.float32), table.spare_columns)
         self.unigrams = _store_values(model.unigrams.astype(np.float32), table.spare_columns)
@@ -246,7 +244,7 @@ class InterpolationGraph(GraphModel):
         self.tables = []
         self.shares = []  # c(h w) / c(h • )
         for keys, counts, totals, num_contexts in zip(
-            model.keys, model.counts, frequencies.counts, frequencies.contexts.sizes, strict=False
+            model.keys, model.counts, model.bins.counts, model.bins.contexts.sizes, strict=False
         ):
             self.tables.append(table(keys, num_contexts, size))
             shares = counts / np.maximum(totals[keys // size], 1)
