@@ -20,7 +20,7 @@ served graph of a model, in `serving.graph_model`. Afterwards run `ruff check`, 
 
 Questions of those who carry on: `models` says what an id out of range does; `training`, what an
 interruption leaves; `models.ngrams` and `models.networks` walk from counts and from ids to P.
-`tests/serving/test_text.py` holds that served text is read as Python reads it.
+`tests.serving.test_text` holds that served text is read as Python reads it.
 
 To know the network in an hour, read in this order: README.md, models/networks/nplm.py,
 layers/context.py, layers/hidden.py, layers/heads/linear.py, layers/scores.py,
