@@ -134,8 +134,8 @@ def export(
 
     Args:
         target: directory of the SavedModel's versions or of the web page, or the file to write
-        format: file format: saved-model or arpa of any model; page, litert or onnx of a network, an
-            n-gram model, or a mixture of them; word2vec of a network
+        format: file format: saved-model, page, litert, onnx or arpa of any model; word2vec of a
+            network
         top_k: saved-model: number of suggested words
         max_text_length: saved-model: longest text that is scored, and most bytes that are read of a
             context
