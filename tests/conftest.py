@@ -30,6 +30,7 @@ import pytest
 import keras_nplm
 from keras_nplm.cli.imports import leave_out_optional_libraries
 from keras_nplm.cli.main import main
+from keras_nplm.data.tokenizers.registry import TOKENIZERS
 from keras_nplm.io import remote
 from tests.golden_messages import ROOT, GoldenMessages
 
@@ -237,6 +238,15 @@ def build_ngram_model() -> Callable[[str], keras_nplm.LanguageModel]:
         return keras_nplm.LanguageModel(model, vocabulary, "words")
 
     return build
+
+
+@pytest.fixture
+def forget_tokenizers() -> Iterator[None]:
+    """A tokenizer that the test registers is forgotten."""
+    before = {*TOKENIZERS}
+    yield
+    for kind in TOKENIZERS.keys() - before:
+        del TOKENIZERS[kind]
 
 
 @pytest.fixture
