@@ -58,15 +58,6 @@ def test_train_writes_a_model_directory_and_evaluate_repeats_its_figures(trained
     assert counts["flops_of_all_epochs"] == 100 * counts["flops_training"]
 
 
-def test_complete_and_generate_with_a_network(trained, run):
-    directory, _ = trained
-    complete = run("complete", directory, "the cat", "The", "--top-k", 3).out
-    assert len(complete.splitlines()) == 8
-    generate = f"generate {directory} --num-words 9 --seed 4 --prompt The"
-    first, second = run(generate).out, run(generate).out
-    assert first == second and len(first.split()) == 10
-
-
 def test_scores_sum_to_the_figures_of_the_text(ask, give):
     give(SENTENCES := "the cat sat\n\n  \nthe dog\n")
     figures = ask("evaluate ngrams --text -")

@@ -17,6 +17,7 @@ from keras_nplm.io.lock import lock_directory
 
 DIRECTORIES = (
     "train --train text.txt --output {output}",
+    "prepare --train text.txt --output {output}",
     "ngram --train text.txt --output {output}",
     "ngram --arpa ngrams/model.arpa --output {output}",
     "mix ngrams --uniform --output {output}",
