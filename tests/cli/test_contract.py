@@ -2,25 +2,27 @@
 
 import contextlib
 import io
-import itertools
 import json
 import shlex
+from pathlib import Path
 
 import pytest
 
-from keras_nplm.cli.app import COMMANDS, build_app
+from keras_nplm.cli.app import COMMANDS, build_app, parse
 from keras_nplm.cli.main import main
+from keras_nplm.cli.printing import print_result
 from tests.cli.test_output import DIRECTORIES
 
-SMALL = "--embedding-dim 4 --hidden-units 4 --epochs 1 --no-interpolated"
+NETWORK = "--order 7 --set averages_after=2,4 --embedding-dim 8 --hidden-units 8 --epochs 1"
+NETWORK += " --direct-connections"
 # of each command a line that succeeds; the models are `ngrams` and `network`
 LINES = {
-    "train": f"train --train text.txt --output trained {SMALL}",
+    "train": f"train --train text.txt --output trained {NETWORK} --min-count 1",
     "size": "size --vocabulary-size 99",
     "prepare": "prepare --train text.txt --output prepared",
     "ngram": "ngram --train text.txt --output again",
     "mix": "mix ngrams --uniform --output mixture",
-    "adapt": "adapt network --text own.txt --output adapted",
+    "adapt": "adapt network --text own.txt --epochs 1 --output adapted",
     "add-words": "add-words network --text own.txt --output enlarged",
     "evaluate": "evaluate ngrams",
     "score": "score ngrams text.txt",
@@ -36,38 +38,49 @@ LINES = {
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory, text, ngram_directory, model_directory) -> dict[tuple, tuple]:
-    """Exit status, output and messages of each line, with and without `--json`."""
+def directory(tmp_path_factory, text, ngram_directory, model_directory) -> Path:
+    """A directory with the files of `LINES`."""
     directory = tmp_path_factory.mktemp("contract")
     (directory / "text.txt").symlink_to(text)
     (directory / "ngrams").symlink_to(ngram_directory)
     (directory / "network").symlink_to(model_directory)
     (directory / "own.txt").write_text("The zebra is the value of a zebra .\n" * 20)
     (directory / "nbest").write_text("0 ||| the cat ||| lm= -3 ||| -3\n")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def results(directory) -> dict[str, dict]:
+    """The object that each line prints with `--json`."""
     results = {}
     with contextlib.chdir(directory):
-        for name, is_json in itertools.product(LINES.keys() - {"paper"}, (True, False)):
-            out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
-            line = LINES[name]
-            if is_json and not COMMANDS[name].has_checkpoint:  # or else it reads a finished run
-                line = line.replace("--output ", "--output json-")
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                status = main(shlex.split(line) + ["--json"] * is_json)
-            texts = []
-            for file in (out, err):
-                file.flush()
-                texts.append(file.buffer.getvalue().decode())
-            results[name, is_json] = status, *texts
+        for name in LINES.keys() - {"paper"}:
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                assert main([*shlex.split(LINES[name]), "--json"]) == 0
+            results[name] = json.loads(output.getvalue())  # standard output has nothing else
     return results
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "paper"])
-def test_a_command_prints_one_object_or_lines_for_people(name, results):
-    status, out, err = results[name, True]
-    assert status == 0 and isinstance(json.loads(out), dict) and out.count("\n") == 1, err
-    status, out, err = results[name, False]
-    assert status == 0 and out, err
-    assert all(character.isprintable() or character in "\n\t\r" for character in out + err)
+def test_a_command_returns_one_object_which_is_printed_for_people(name, results, capsys):
+    function, _ = parse(shlex.split(LINES[name]))
+    print_result(function, results[name])
+    printed = capsys.readouterr()
+    assert printed.out and not printed.err
+    assert all(character.isprintable() or character in "\n\t" for character in printed.out)
+
+
+def test_evaluate_repeats_the_figures_of_a_training_run(directory, results, ask, monkeypatch):
+    monkeypatch.chdir(directory)
+    result = results["train"]
+    assert result["validation"]["perplexity"] < 9
+    repeated = ask("evaluate trained --split validation")
+    assert repeated.pop("text") == "validation split"
+    assert repeated == result["validation"]
+    assert ask("evaluate trained --text text.txt")["tokens"] == 280
+    counts = ask(f"size {NETWORK} --vocabulary-size 10 --tokens 100")
+    assert counts["parameters"] == result["parameters"]
+    assert counts["flops_of_all_epochs"] == 100 * counts["flops_training"]
 
 
 def test_every_command_has_a_line_and_its_output_is_tested():

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import os
 import signal
 import sys
@@ -18,18 +17,6 @@ from keras_nplm.io.files import read_json
 pytestmark = pytest.mark.usefixtures("files")
 TEXT = "the cat sat on the mat\n"
 
-NETWORK = "--order 7 --set averages_after=2,4 --embedding-dim 8 --hidden-units 8 --epochs 1"
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory, text):
-    """A network trained by the command, and the object that it prints."""
-    directory = tmp_path_factory.mktemp("networks") / "model"
-    options = f"{NETWORK} --direct-connections --min-count 1 --tokenizer whitespace --json"
-    with contextlib.redirect_stdout(io.StringIO()) as output:
-        assert main(f"train --train {text} --output {directory} {options}".split()) == 0
-    return directory, json.loads(output.getvalue())  # standard output has nothing else
-
 
 @pytest.fixture
 def give(monkeypatch):
@@ -39,23 +26,6 @@ def give(monkeypatch):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
     return give
-
-
-def test_train_writes_a_model_directory_and_evaluate_repeats_its_figures(trained, ask):
-    directory, result = trained
-    assert result["validation"]["perplexity"] < 9
-    config = read_json(directory / "config.json")
-    assert (config["order"], config["boundary"]) == (7, "sentence")
-    assert config["head"]["direct_connections"] is True
-    repeated = ask(f"evaluate {directory} --split validation")
-    assert repeated.pop("text") == "validation split"
-    assert repeated == result["validation"]
-    figures = ask(f"evaluate {directory} --text text.txt")
-    assert figures["tokens"] == 280
-    size = f"size {NETWORK} --direct-connections --vocabulary-size 10 --tokens 100"
-    counts = ask(size)
-    assert counts["parameters"] == result["parameters"]
-    assert counts["flops_of_all_epochs"] == 100 * counts["flops_training"]
 
 
 def test_scores_sum_to_the_figures_of_the_text(ask, give):
@@ -110,8 +80,7 @@ RESUME = "Run the same command again to resume"
 def test_a_run_that_ends_early_has_a_status_and_a_message(end, status, message, run, monkeypatch):
     monkeypatch.setattr(os, "replace", end)
     before = signal.getsignal(signal.SIGTERM)
-    line = f"train --train text.txt --output m {NETWORK}"
-    assert message in run(line, status=status).err
+    assert message in run("train --train text.txt --output m --config small", status=status).err
     assert signal.getsignal(signal.SIGTERM) == before
 
 
