@@ -171,10 +171,10 @@ def test_damaged_files_of_an_interrupted_run(
     tmp_path, short_corpus, short_options, assert_same_weights, capsys
 ):
     """A run resumes from the checkpoint before a damaged one; other damage names the directory."""
-    options = short_options.replace(epochs=3, **NETWORKS["softmax"])
+    options = short_options.replace(epochs=2, **NETWORKS["softmax"])
     begun, whole = tmp_path / "begun", tmp_path / "whole"
     train(short_corpus, whole, options)
-    with _end_at(2 * 41 + 8, _press_ctrl_c), pytest.raises(KeyboardInterrupt):
+    with _end_at(41 + 8, _press_ctrl_c), pytest.raises(KeyboardInterrupt):
         train(short_corpus, begun, options)
     for number, names in enumerate(
         (
@@ -191,7 +191,7 @@ def test_damaged_files_of_an_interrupted_run(
         before = sorted(directory.rglob("*"))
         if number == 0:
             train(short_corpus, directory, options)
-            assert "Resuming from previous.npz, after update 0 of epoch 3." in (
+            assert "Resuming from previous.npz, after update 0 of epoch 2." in (
                 capsys.readouterr().err
             )
             assert _read_results(directory) == _read_results(whole)
